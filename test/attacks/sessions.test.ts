@@ -612,6 +612,71 @@ describe('attacks on sessions', () => {
         },
       },
       {
+        attack: 'sessions of one user, where sessions.max is so small that the limit of one user is above it',
+        outcome: 'only own sessions end, and a user with fewer sessions gets the place of one of them',
+        async run() {
+          const bob = token('bob', READ)
+          const target = await Target.start({ router, sessions: { max: 4 } })
+          const first = await open(target, bob, 1)
+          const own = await open(target, ada, 12)
+          expect(await alive(target, ada, own.slice(-3))).to.equal(3)
+          expect(await alive(target, ada, own.slice(0, -3))).to.equal(0)
+          expect(await alive(target, bob, first)).to.equal(1)
+          const second = await open(target, bob, 1)
+          expect(await alive(target, bob, [...first, ...second])).to.equal(2)
+          expect(await alive(target, ada, own)).to.equal(2)
+        },
+      },
+      {
+        attack: 'a further session of a user who has as many sessions as another user',
+        outcome: 'a session of the same user ends',
+        async run() {
+          const bob = token('bob', READ)
+          const target = await Target.start({ router, sessions: { max: 4 } })
+          const others = await open(target, bob, 2)
+          const own = await open(target, ada, 3)
+          expect(await alive(target, bob, others)).to.equal(2)
+          expect(await alive(target, ada, own)).to.equal(2)
+        },
+      },
+      {
+        attack: 'a session of a new user when all users have one session each',
+        outcome: 'the session that was idle longest ends',
+        async run() {
+          const target = await Target.start({ router, sessions: { max: 3 } })
+          const users = ['a', 'b', 'c', 'd'].map((user) => token(user, READ))
+          const sessions: Headers[] = []
+          for (const user of users.slice(0, 3)) sessions.push(await target.begin(user))
+          expect(await target.status(users[0], sessions[0] as Headers)).to.equal(200)
+          sessions.push(await target.begin(users[3]))
+          const statuses = await Promise.all(
+            users.map((user, index) => target.status(user, sessions[index] as Headers)),
+          )
+          expect(statuses).to.deep.equal([200, 404, 200, 200])
+        },
+      },
+      {
+        attack: 'sessions without a token, by clients of two addresses',
+        outcome: 'only sessions of the address with the most sessions end',
+        async run() {
+          const target = await Target.start({
+            router,
+            oauth: spokenOAuth({ anonymous: true }),
+            sessions: { max: 4 },
+          })
+          const begun = await target.stream(
+            undefined,
+            {},
+            { body: legacy(initialize()), localAddress: '127.0.0.2' },
+          )
+          begun.resume()
+          const elsewhere = { 'mcp-session-id': begun.headers['mcp-session-id'] as string }
+          const own = await open(target, undefined, 9)
+          expect(await alive(target, undefined, own)).to.equal(3)
+          expect(await target.status(undefined, elsewhere)).to.equal(200)
+        },
+      },
+      {
         attack: 'streams of all three kinds',
         outcome: '429 beyond 32 in total, other users get streams, and an ended stream frees a slot',
         async run() {
@@ -744,10 +809,39 @@ describe('attacks on sessions', () => {
         },
       },
       {
+        attack: '25 sessions of one user, each as full as one session may be',
+        outcome:
+          'ten times the limit of one session is kept, the latest sessions are kept, and so are those of others',
+        async run() {
+          const target = await Target.start({
+            router,
+            sessions: { maxBufferedBytes: 10_000, maxPerOwner: 40 },
+          })
+          const bob = token('bob', READ)
+          const resumable = async (as: string, { session, id }: { session: Headers; id: string }) => {
+            const stream = await target.stream(as, { ...session, 'last-event-id': id })
+            stream.destroy()
+            return stream.statusCode === 200
+          }
+          const full = async (as: string) => {
+            const session = await target.begin(as)
+            const { text } = await target.send(as, large(4_500), session)
+            return { session, id: /^id: (\S+)/m.exec(text)?.[1] as string }
+          }
+          const other = await full(bob)
+          const own = []
+          for (let time = 0; time < 25; time++) own.push(await full(ada))
+          const kept = await Promise.all(own.map((one) => resumable(ada, one)))
+          expect(kept.filter(Boolean)).to.have.length.within(9, 10)
+          expect(kept.slice(-9)).not.to.include(false)
+          expect(await resumable(bob, other)).to.equal(true)
+        },
+      },
+      {
         attack: 'Last-Event-ID of an event that was not stored',
         outcome: 'the events after it are delivered',
         async run() {
-          const target = await Target.start({ router, sessions: { maxBufferedBytes: 400 } })
+          const target = await Target.start({ router, sessions: { maxBufferedBytes: 4000 } })
           const session = await target.begin(ada)
           const stream = await target.stream(ada, session)
           target.adapter.notify.toolsChanged()
@@ -757,7 +851,7 @@ describe('attacks on sessions', () => {
             if (eventsOf(text).length === 1) break
           }
           stream.destroy()
-          const { text: huge } = await target.send(ada, large(1000), session)
+          const { text: huge } = await target.send(ada, large(2000), session)
           const gone = lastIdOf(huge)
           const resumed = await target.stream(ada, { ...session, 'last-event-id': gone })
           expect(resumed.statusCode).to.equal(200)

@@ -24,11 +24,14 @@ interface ResponseIds {
 /** The end of the id of a message that `ResponseIds` names. */
 const MESSAGE = ':message'
 
-/** JSON in a buffer, which is not on the heap of V8. JSON of up to `MAX_SHORT` characters is a string, which costs less. */
+/** JSON in a buffer, which is not on the heap of V8. ASCII of up to `MAX_SHORT` characters is a string, which costs less. */
 type KeptJson = Buffer | string
 
 /** The maximum length of JSON that is kept as a string, in characters. */
 const MAX_SHORT = 512
+
+/** The memory that an event takes in addition to its JSON, in bytes: its object, its id, its entry, and its stream. */
+const EVENT_BYTES = 600
 
 const NO_SCOPES: readonly string[] = []
 
@@ -44,27 +47,34 @@ export class SessionEvents implements EventStore {
   /** The ids of the responses among them. */
   readonly #responses = new Set<string>()
   readonly #scopesOf: (message: JSONRPCMessage) => readonly string[] | undefined
+  readonly #onChange: (bytes: number) => void
+  /** The beginning of the ids of this session, so that the ids of another session are unknown. */
+  readonly #prefix = randomUUID().slice(0, 8)
   #bytes = 0
+  #lastId = 0
 
   /**
    * @param maxBytes the limit for all events together
    * @param scopesOf returns the scopes that a message needs, if any
+   * @param onChange receives the bytes that the events take in addition, or no longer
    */
   constructor(
     maxBytes: number,
     scopesOf: (message: JSONRPCMessage) => readonly string[] | undefined = () => undefined,
+    onChange: (bytes: number) => void = () => undefined,
   ) {
     this.#maxBytes = maxBytes
     this.#scopesOf = scopesOf
+    this.#onChange = onChange
   }
 
-  /** The size of the kept events in UTF-8 bytes. */
+  /** The memory that the kept events take, in bytes. */
   get bytes(): number {
     return this.#bytes
   }
 
   async storeEvent(streamId: string, message: JSONRPCMessage): Promise<string> {
-    const id = randomUUID()
+    const id = this.#nextId()
     // An event without a message only marks the beginning of its stream.
     const isBeginning = Object.keys(message).length === 0
     const json = isBeginning ? undefined : this.#keptJson(message, JSON.stringify(message))
@@ -74,7 +84,7 @@ export class SessionEvents implements EventStore {
 
   /** Stores a response as a stream of two events. @param json the response as JSON */
   storeResponse(response: JSONRPCMessage, json: string, scopes: readonly string[]): ResponseIds {
-    const streamId = randomUUID()
+    const streamId = this.#nextId()
     this.#responses.add(streamId)
     this.#store(streamId, { streamId, json: this.#keptJson(response, json), scopes })
     if (this.#responses.size > MAX_RESPONSES) this.#drop(this.#responses.keys().next().value as string)
@@ -123,6 +133,19 @@ export class SessionEvents implements EventStore {
     return last.streamId
   }
 
+  /** Drops the event that was stored first. Returns `false` if there is none. */
+  dropOldest(): boolean {
+    const oldest = this.#events.keys().next()
+    if (oldest.done === true) return false
+    this.#drop(oldest.value)
+    return true
+  }
+
+  /** Returns a short id. A UUID takes half a kilobyte of memory, because Node joins it from many parts. */
+  #nextId(): string {
+    return this.#prefix + ++this.#lastId
+  }
+
   #find(eventId: string): StoredEvent | undefined {
     if (!eventId.endsWith(MESSAGE)) return this.#events.get(eventId)
     const streamId = eventId.slice(0, -MESSAGE.length)
@@ -131,21 +154,27 @@ export class SessionEvents implements EventStore {
 
   #store(id: string, event: StoredEvent): void {
     this.#events.set(id, event)
-    this.#bytes += sizeOf(event.json)
-    while (this.#events.size > MAX_EVENTS || this.#bytes > this.#maxBytes)
-      this.#drop(this.#events.keys().next().value as string)
+    this.#count(sizeOf(event))
+    while (this.#events.size > MAX_EVENTS || this.#bytes > this.#maxBytes) this.dropOldest()
   }
 
   #drop(id: string): void {
-    this.#bytes -= sizeOf(this.#events.get(id)?.json)
+    const event = this.#events.get(id)
     this.#events.delete(id)
     this.#responses.delete(id)
+    if (event !== undefined) this.#count(-sizeOf(event))
+  }
+
+  #count(bytes: number): void {
+    this.#bytes += bytes
+    this.#onChange(bytes)
   }
 
   /** Returns the JSON in the form in which it is kept. Nesting does not change the size of either form. */
   #keptJson(message: JSONRPCMessage, json: string): KeptJson | undefined {
     const size = Buffer.byteLength(json)
-    if (size <= this.#maxBytes) return keptForm(json, size)
+    const max = this.#maxBytes - EVENT_BYTES
+    if (size <= max) return keptForm(json, size)
     // A request must get a response, even if its own response cannot be kept.
     if ('method' in message || !('id' in message)) return undefined
     const replacement = JSON.stringify({
@@ -153,24 +182,24 @@ export class SessionEvents implements EventStore {
       id: message.id,
       error: {
         code: ProtocolErrorCode.InternalError,
-        message: `The response has ${size} bytes, more than the ${this.#maxBytes} that are kept of a session.`,
+        message: `The response has ${size} bytes, more than the ${max} that are kept of a session.`,
       },
     })
     const replacementSize = Buffer.byteLength(replacement)
-    return replacementSize <= this.#maxBytes ? keptForm(replacement, replacementSize) : undefined
+    return replacementSize <= max ? keptForm(replacement, replacementSize) : undefined
   }
 }
 
 /** Returns JSON as it is kept. A buffer is outside Node's pool, because it would keep the whole pool in memory. */
 function keptForm(json: string, bytes: number): KeptJson {
-  if (json.length <= MAX_SHORT) return json
+  if (bytes === json.length && bytes <= MAX_SHORT) return json
   const buffer = Buffer.allocUnsafeSlow(bytes)
   buffer.write(json)
   return buffer
 }
 
-function sizeOf(json: KeptJson | undefined): number {
-  return typeof json === 'string' ? Buffer.byteLength(json) : (json?.length ?? 0)
+function sizeOf({ json }: StoredEvent): number {
+  return EVENT_BYTES + (json?.length ?? 0)
 }
 
 function parsed(json: KeptJson): JSONRPCMessage {

@@ -17,6 +17,8 @@ export interface SessionOwner extends Pick<SessionHost, 'authorityOf' | 'canMake
   makeServer(subscriptions: Subscriptions, request: Request): ReturnType<SessionHost['makeServer']>
   /** Called for every request. */
   onUse(session: Session): void
+  /** Called when the session keeps events of `bytes` bytes in addition, or has dropped them. */
+  onKept(session: Session, bytes: number): void
   /** Called once, when the session has ended. */
   onEnd(session: Session): void
 }
@@ -76,8 +78,20 @@ export class Session implements Subscriptions {
 
   /** The events that the client may ask for again. */
   get events(): SessionEvents {
-    this.#events ??= new SessionEvents(this.#adapter.maxBufferedBytes, scopesNeededBy)
+    this.#events ??= new SessionEvents(this.#adapter.maxBufferedBytes, scopesNeededBy, (bytes) =>
+      this.#adapter.onKept(this, bytes),
+    )
     return this.#events
+  }
+
+  /** The memory that the kept events take, in bytes. */
+  get keptBytes(): number {
+    return this.#events?.bytes ?? 0
+  }
+
+  /** Drops the oldest of the kept events. Returns `false` if there is none. */
+  dropOldestEvent(): boolean {
+    return this.#events?.dropOldest() === true
   }
 
   /** Serves an HTTP request. @param release is called when the request and its stream have ended */

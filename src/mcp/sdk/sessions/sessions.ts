@@ -9,7 +9,7 @@ import type { PlainResponse } from '../../../http/plain-response.ts'
 import { ownerOf } from '../../../oauth/owner.ts'
 import { jsonRpcError, retryLater } from '../../wire/json-rpc.ts'
 import { notificationOf } from '../streams/event-stream.ts'
-import { OwnerSlots } from '../streams/owner-slots.ts'
+import { OwnedSessions } from './owned-sessions.ts'
 import { Session, type SessionOwner } from './session.ts'
 import { sessionNotFound } from './session-not-found.ts'
 import type { SessionRequest } from './session-request.ts'
@@ -21,7 +21,10 @@ export interface McpSessionOptions {
    * (30 minutes).
    */
   readonly idleTimeoutMs?: number | undefined
-  /** The maximum number of sessions. For a further one, the session that is idle longest is ended. Defaults to 1000. */
+  /**
+   * The maximum number of sessions. For a further one, the session that is idle longest is ended, of those of the user with the
+   * most sessions. Defaults to 1000.
+   */
   readonly max?: number | undefined
   /**
    * The maximum number of sessions of one user. For a further one, the session of this user that is idle longest is ended.
@@ -29,8 +32,9 @@ export interface McpSessionOptions {
    */
   readonly maxPerOwner?: number | undefined
   /**
-   * The maximum size of the messages that one session keeps for clients that resume a stream with `Last-Event-ID`, in UTF-8
-   * bytes of JSON. A larger message is delivered, but not kept. Defaults to 1 048 576 (1 MiB).
+   * The maximum memory for the messages that one session keeps for clients that resume a stream with `Last-Event-ID`, in bytes.
+   * A message takes the UTF-8 bytes of its JSON and 600 bytes more. A larger message is delivered, but not kept. All sessions of
+   * one user keep at most ten times as much. Defaults to 1 048 576 (1 MiB).
    */
   readonly maxBufferedBytes?: number | undefined
 }
@@ -63,6 +67,9 @@ export interface SessionsHost
 /** The maximum interval at which idle sessions are looked for, in milliseconds. */
 const SWEEP_MS = 5_000
 
+/** The number of sessions whose kept events may be full, for each owner. */
+const FULL_SESSIONS_PER_OWNER = 10
+
 /** The time after which a session without requests and open streams frees its servers, in milliseconds. */
 const REST_AFTER_MS = 10_000
 
@@ -78,9 +85,7 @@ export class McpSessions {
   readonly #adapter: SessionOwner
   /** By id, in the order of their last use. */
   readonly #sessions = new Map<string, Session>()
-  /** The sessions of each owner, in the order of their last use. */
-  readonly #byOwner = new Map<string, Set<Session>>()
-  readonly #slots: OwnerSlots
+  readonly #owned: OwnedSessions
   /** The sessions without an owner, by last use, with the number of requests with a token that are in progress in each. */
   readonly #unowned = new Map<Session, number>()
   #sweeper: NodeJS.Timeout | undefined
@@ -90,7 +95,7 @@ export class McpSessions {
     this.#options = options
     this.#bus = bus
     this.#host = host
-    this.#slots = new OwnerSlots(options)
+    this.#owned = new OwnedSessions(options.maxBufferedBytes * FULL_SESSIONS_PER_OWNER)
     this.#adapter = {
       maxBufferedBytes: options.maxBufferedBytes,
       canMakeAgain: host.canMakeAgain,
@@ -98,6 +103,7 @@ export class McpSessions {
       makeServer: (subscriptions, request) => host.makeServer(subscriptions, request),
       authorityOf: (auth) => host.authorityOf(auth),
       onUse: (session) => this.#use(session),
+      onKept: (session, bytes) => this.#owned.kept(session, bytes),
       onEnd: (session) => this.#ended(session),
     }
   }
@@ -179,21 +185,22 @@ export class McpSessions {
 
   /** Returns `false` if a session without an owner would take the place of a session with an owner. */
   #hasRoomForUnowned(countedFor: string | undefined): boolean {
-    return this.#slots.exhausted(countedFor) !== 'all' || this.#unowned.size > 0
+    return this.#exhausted(countedFor) !== 'all' || this.#unowned.size > 0
+  }
+
+  /** Returns the limit that is reached for an owner, or undefined if there is room. An unknown owner does not have a limit. */
+  #exhausted(owner: string | undefined): 'owner' | 'all' | undefined {
+    const held = owner === undefined ? 0 : (this.#owned.of(owner)?.size ?? 0)
+    if (held >= this.#options.maxPerOwner) return 'owner'
+    return this.#sessions.size >= this.#options.max ? 'all' : undefined
   }
 
   #enter(session: Session, owner: string | undefined): void {
-    for (let full = this.#slots.exhausted(owner); full !== undefined; full = this.#slots.exhausted(owner)) {
-      // Sessions without an owner are the first to end, so that no stranger can end the session of a user.
-      const all = this.#unowned.size > 0 ? this.#unowned.keys() : this.#sessions.values()
-      const candidates = full === 'owner' ? this.#byOwner.get(owner as string) : all
-      longestIdle(candidates ?? [])?.end()
-    }
-    this.#slots.count(owner)
+    for (let full = this.#exhausted(owner); full !== undefined; full = this.#exhausted(owner))
+      longestIdle(full === 'owner' ? (this.#owned.of(owner) ?? []) : this.#endable(owner))?.end()
     session.countedFor = owner
     this.#sessions.set(session.id, session)
-    if (owner !== undefined)
-      this.#byOwner.set(owner, (this.#byOwner.get(owner) ?? new Set<Session>()).add(session))
+    this.#owned.add(session)
     this.#sweeper ??= setInterval(
       () => this.#sweep(),
       Math.min(this.#options.idleTimeoutMs, SWEEP_MS),
@@ -201,13 +208,18 @@ export class McpSessions {
     this.#stopListening ??= this.#bus.subscribe((event) => this.#notify(event))
   }
 
+  /** Returns the sessions of which one ends for a further session of `owner`, in the order of their last use. */
+  #endable(owner: string | undefined): Iterable<Session> {
+    // Sessions without an owner are the first to end, so that no stranger can end the session of a user.
+    const all = this.#unowned.size > 0 ? this.#unowned.keys() : this.#sessions.values()
+    return this.#owned.ofLargestOwner(all, owner)
+  }
+
   /** Moves a session behind all others, as the one that was used last. */
   #use(session: Session): void {
-    const { id, countedFor } = session
-    if (!this.#sessions.delete(id)) return
-    this.#sessions.set(id, session)
-    const own = countedFor === undefined ? undefined : this.#byOwner.get(countedFor)
-    if (own?.delete(session)) own.add(session)
+    if (!this.#sessions.delete(session.id)) return
+    this.#sessions.set(session.id, session)
+    this.#owned.use(session)
     const claims = this.#unowned.get(session)
     if (claims === undefined) return
     this.#unowned.delete(session)
@@ -215,12 +227,8 @@ export class McpSessions {
   }
 
   #leave(session: Session): void {
-    const { countedFor } = session
     if (!this.#sessions.delete(session.id)) return
-    this.#slots.giveBack(countedFor)
-    const own = countedFor === undefined ? undefined : this.#byOwner.get(countedFor)
-    own?.delete(session)
-    if (countedFor !== undefined && own?.size === 0) this.#byOwner.delete(countedFor)
+    this.#owned.delete(session)
     if (this.#sessions.size > 0) return
     this.#stopListening?.()
     this.#stopListening = undefined

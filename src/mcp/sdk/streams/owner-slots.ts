@@ -7,7 +7,7 @@ export interface SlotLimits {
 }
 
 /**
- * Counts the sessions or streams that owners hold at the same time. An owner without any uses no memory. An unknown owner
+ * Counts the streams that owners hold at the same time. An owner without any uses no memory. An unknown owner
  * (`undefined`) counts only toward the total.
  */
 export class OwnerSlots {
@@ -33,22 +33,16 @@ export class OwnerSlots {
 
   /** Takes a slot, even if none is free. @returns a function that gives it back; further calls have no effect */
   take(owner: string | undefined): () => void {
-    this.count(owner)
+    this.#taken++
+    if (owner !== undefined) this.#byOwner.set(owner, (this.#byOwner.get(owner) ?? 0) + 1)
     let isHeld = true
     return () => {
-      if (isHeld) this.giveBack(owner)
+      if (isHeld) this.#giveBack(owner)
       isHeld = false
     }
   }
 
-  /** Counts a slot, even if none is free. The caller gives it back once. */
-  count(owner: string | undefined): void {
-    this.#taken++
-    if (owner !== undefined) this.#byOwner.set(owner, (this.#byOwner.get(owner) ?? 0) + 1)
-  }
-
-  /** Gives back a slot that `count` has counted. */
-  giveBack(owner: string | undefined): void {
+  #giveBack(owner: string | undefined): void {
     this.#taken--
     if (owner === undefined) return
     const left = (this.#byOwner.get(owner) ?? 1) - 1

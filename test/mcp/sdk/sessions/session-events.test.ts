@@ -9,6 +9,11 @@ const notification = (text: string): JSONRPCMessage => ({
   params: { text },
 })
 
+/** The bytes of an event besides its JSON. */
+const OVERHEAD = 600
+
+const bytesOf = (message: JSONRPCMessage): number => OVERHEAD + Buffer.byteLength(JSON.stringify(message))
+
 async function replayed(events: SessionEvents, after: string): Promise<JSONRPCMessage[]> {
   const messages: JSONRPCMessage[] = []
   await events.replayEventsAfter(after, { send: async (_id, message) => void messages.push(message) })
@@ -20,7 +25,7 @@ describe('mcp: SessionEvents', () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.string({ unit: 'grapheme', maxLength: 80 })),
-        fc.integer({ min: 1, max: 1000 }),
+        fc.integer({ min: 1, max: 5000 }),
         async (texts, maxBytes) => {
           const events = new SessionEvents(maxBytes)
           const ids: string[] = []
@@ -28,17 +33,17 @@ describe('mcp: SessionEvents', () => {
             ids.push(await events.storeEvent('one', notification(text)))
             expect(events.bytes).to.be.at.most(maxBytes)
           }
-          const sizes = texts.map((text) => Buffer.byteLength(JSON.stringify(notification(text))))
-          const keptBytes = sizes.filter(
-            (size, index) => size <= maxBytes && events.streamOf(ids[index] as string) !== undefined,
-          )
+          const sizes = texts
+            .map((text) => bytesOf(notification(text)))
+            .map((size) => (size <= maxBytes ? size : OVERHEAD))
+          const keptBytes = sizes.filter((_, index) => events.streamOf(ids[index] as string) !== undefined)
           expect(events.bytes).to.equal(keptBytes.reduce((sum, size) => sum + size, 0))
           const first = ids.findIndex((id) => events.streamOf(id) !== undefined)
           if (first < 0) return
           const kept = texts
             .slice(first + 1)
             .map(notification)
-            .filter((message) => Buffer.byteLength(JSON.stringify(message)) <= maxBytes)
+            .filter((message) => bytesOf(message) <= maxBytes)
           expect(await replayed(events, ids[first] as string)).to.deep.equal(kept)
         },
       ),
@@ -46,16 +51,33 @@ describe('mcp: SessionEvents', () => {
   })
 
   it('SessionEvents keeps the position of an event that is too large, and an error instead of a response', async () => {
-    const events = new SessionEvents(300)
+    const events = new SessionEvents(4 * OVERHEAD)
     const begin = await events.storeEvent('one', {} as JSONRPCMessage)
-    const large = await events.storeEvent('one', notification('x'.repeat(300)))
-    await events.storeEvent('one', { jsonrpc: '2.0', id: 7, result: { text: 'x'.repeat(300) } })
-    await events.storeEvent('another', notification('y'))
+    const large = await events.storeEvent('one', notification('x'.repeat(3 * OVERHEAD)))
+    await events.storeEvent('one', { jsonrpc: '2.0', id: 7, result: { text: 'x'.repeat(3 * OVERHEAD) } })
     const [answer, ...others] = await replayed(events, large)
     expect(answer).to.have.property('id', 7)
     expect(answer).to.have.nested.property('error.code', -32_603)
     expect(others).to.deep.equal([])
     expect(await replayed(events, begin)).to.have.length(1)
+  })
+
+  it('SessionEvents reports each change of its size, and drops the oldest event on request', async () => {
+    let bytes = 0
+    const events = new SessionEvents(
+      3 * OVERHEAD,
+      () => undefined,
+      (change) => {
+        bytes += change
+      },
+    )
+    expect(events.dropOldest()).to.equal(false)
+    for (const text of ['one', 'two', 'é', 'x'.repeat(3 * OVERHEAD), 'four']) {
+      await events.storeEvent('one', notification(text))
+      expect(bytes).to.equal(events.bytes)
+    }
+    while (events.dropOldest()) expect(bytes).to.equal(events.bytes)
+    expect(bytes).to.equal(0)
   })
 
   it('SessionEvents keeps at most 1,000 events', async () => {
@@ -67,7 +89,7 @@ describe('mcp: SessionEvents', () => {
   })
 
   it('SessionEvents replays nothing after an unknown event, and returns the stream of a known one', async () => {
-    const events = new SessionEvents(1_000)
+    const events = new SessionEvents(10_000)
     const id = await events.storeEvent('one', notification('x'))
     await events.storeEvent('one', notification('y'))
     const send = async () => {}
@@ -79,7 +101,7 @@ describe('mcp: SessionEvents', () => {
 
   it('SessionEvents returns the scopes that its streams need', async () => {
     const secret = notification('secret')
-    const events = new SessionEvents(1_000, (message) => (message === secret ? ['mcp:write'] : undefined))
+    const events = new SessionEvents(10_000, (message) => (message === secret ? ['mcp:write'] : undefined))
     const begin = await events.storeEvent('one', {} as JSONRPCMessage)
     expect(events.scopesAfter(await events.storeEvent('one', secret))).to.deep.equal(['mcp:write'])
     expect(events.scopesAfter(begin)).to.deep.equal([])
@@ -90,7 +112,7 @@ describe('mcp: SessionEvents', () => {
   })
 
   it('a response that was stored as a whole is sent again after its beginning, and not after itself', async () => {
-    const events = new SessionEvents(1_000)
+    const events = new SessionEvents(10_000)
     const response = { jsonrpc: '2.0', id: 1, result: {} } as const
     const ids = events.storeResponse(response, JSON.stringify(response), ['read'])
     expect(await replayed(events, ids.beginning)).to.deep.equal([response])
@@ -116,17 +138,18 @@ describe('mcp: SessionEvents', () => {
     expect(kept).to.deep.equal(ids.map((_, index) => index >= 8))
     expect(await replayed(events, begin)).to.deep.equal([notification('kept')])
     expect(events.bytes).to.equal(
-      Buffer.byteLength(JSON.stringify(notification('kept'))) +
+      OVERHEAD +
+        bytesOf(notification('kept')) +
         ids
           .slice(8)
-          .reduce((sum, _, index) => sum + `{"jsonrpc":"2.0","id":${index + 8},"result":{}}`.length, 0),
+          .reduce((sum, _, index) => sum + bytesOf({ jsonrpc: '2.0', id: index + 8, result: {} }), 0),
     )
   })
 
   it('events and responses are dropped in the order in which they were stored', async () => {
     const response = { jsonrpc: '2.0', id: 1, result: {} } as const
     const json = JSON.stringify(response)
-    const events = new SessionEvents(2 * json.length)
+    const events = new SessionEvents(2 * bytesOf(response))
     const first = events.storeResponse(response, json, [])
     const second = await events.storeEvent('one', response)
     const third = events.storeResponse(response, json, [])

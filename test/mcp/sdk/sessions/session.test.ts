@@ -12,6 +12,7 @@ describe('Session', () => {
       makeServer: () => expect.fail('a server was made'),
       authorityOf: () => '',
       onUse: () => {},
+      onKept: () => {},
       onEnd: () => {
         ends++
         // An application may end the session again while it ends.
