@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { expect } from 'chai'
 import { attackTable } from '../support/attacks/attack-table.ts'
@@ -32,6 +33,24 @@ describe('sessions and streams in a small heap', function () {
   afterEach(() => {
     for (const socket of sockets.splice(0)) socket.destroy()
   })
+
+  /** Begins a session without a token. @returns the status of the response */
+  async function beginWithoutToken(localAddress: string, { headers, body }: WireRequest): Promise<number> {
+    const outgoing = httpRequest({
+      host: '127.0.0.1',
+      port: program.port,
+      path: '/mcp',
+      method: 'POST',
+      agent: false,
+      localAddress,
+      headers: definedOf(headers ?? {}),
+    })
+    outgoing.end(body)
+    const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
+    response.resume()
+    await once(response, 'end')
+    return response.statusCode as number
+  }
 
   const ask = (user: string, request: WireRequest, headers: Record<string, string> = {}) =>
     send(program.port, { ...request, headers: { ...request.headers, ...bearer(user), ...headers } })
@@ -89,6 +108,33 @@ describe('sessions and streams in a small heap', function () {
         await program.expectSurvival(validRequests(session))
       },
     },
+    {
+      attack:
+        '1,000 sessions of 10 addresses without a token that initialize with 130,000 and with 8,000 bytes',
+      outcome: 'the larger requests are refused, the server survives, and users keep their sessions',
+      async run() {
+        const session = await begin('bob')
+        const sized = (length: number) =>
+          initialize({ name: 'test', version: '1', title: '中'.repeat(length / 3) })
+        for (let time = 0; time < 1_000; time++) {
+          const address = `127.0.0.${(time % 10) + 10}`
+          expect(await beginWithoutToken(address, sized(130_000))).to.equal(400)
+          expect(await beginWithoutToken(address, sized(7_800))).to.equal(200)
+        }
+        await program.expectSurvival(validRequests(session))
+      },
+    },
+    ...(['x', '中'] as const).map((last) => ({
+      attack: `100 sessions of one user with 1,100 reports each, and a progressToken that ends in ${last}`,
+      outcome: 'the server survives, and others keep their sessions',
+      async run() {
+        const session = await begin('bob')
+        const params = { name: 'report', arguments: {}, _meta: { progressToken: 'x'.repeat(59) + last } }
+        for (let time = 0; time < 100; time++)
+          await ask('ada', legacy(rpc('tools/call', params)), await begin('ada'))
+        await program.expectSurvival(validRequests(session))
+      },
+    })),
     {
       attack: '100 streams of each kind that are never read, with 100,000 notifications',
       outcome: 'the server survives, and others are served',

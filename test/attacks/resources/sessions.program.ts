@@ -9,6 +9,10 @@ import { reportReady } from '../../support/attacks/resource-report.ts'
 const router = KitMcpRouter.create()
   .tool('echo', { description: 'Echoes', input: z.object({ text: z.string() }) }, ({ text }) => text)
   .tool('big', { description: 'Returns many bytes' }, () => 'x'.repeat(3_000_000))
+  .tool('report', { description: 'Reports 1,100 times' }, async (_args, { progress }) => {
+    for (let n = 0; n < 1_100; n++) await progress(n, undefined, 'x'.repeat(300))
+    return 'done'
+  })
   .tool('flood', { description: 'Reports without waiting' }, async (_args, { progress, log }) => {
     for (let n = 0; n < 200_000; n++) {
       void progress(n, undefined, 'x'.repeat(1_000))
@@ -23,6 +27,7 @@ const adapter = createMcpAdapter({
   router,
   sessions: true,
   oauth: {
+    anonymous: true,
     issuer: 'https://auth.example.com',
     resource: 'https://mcp.example.com/mcp',
     verifyToken: ({ bearerToken }) =>

@@ -38,8 +38,11 @@ export interface WholeSession extends TransportSession {
 /** The maximum number of requests of one session in progress. Requests whose client has disconnected count. */
 const MAX_PENDING = 1_024
 
-/** The maximum length of an `initialize` request as JSON, in characters. A session keeps it. */
-const MAX_INITIALIZE_LENGTH = 131_072
+/** The maximum size of an `initialize` request as JSON, in bytes. A session keeps it. */
+const MAX_INITIALIZE_BYTES = 131_072
+
+/** The same for a request without a token. Clients send less than 2,000 bytes. */
+const MAX_ANONYMOUS_INITIALIZE_BYTES = 8_192
 
 /** The first revision whose clients accept events without data. Such an event begins a stream. */
 const FIRST_WITH_EMPTY_EVENTS = '2025-11-25'
@@ -180,7 +183,7 @@ export class ActiveSession implements SessionSide {
     const { request, body, auth } = received
     const messages = messagesOf(body)
     const ids = requestIds(messages)
-    const refused = this.#refusal(messages, ids)
+    const refused = this.#refusal(received, messages, ids)
     if (refused !== undefined) return refused
     const group = this.#pending.reserve(ids, received)
     let link: SessionLink | undefined
@@ -221,7 +224,7 @@ export class ActiveSession implements SessionSide {
   /** Passes a request on to a server without the transport of the SDK. See `QuickCall`. */
   async #postQuick(received: SessionRequest, message: JSONRPCRequest): Promise<Response | PlainResponse> {
     const ids = [message.id]
-    const refused = this.#refusal([message], ids)
+    const refused = this.#refusal(received, [message], ids)
     if (refused !== undefined) return refused
     const group = this.#pending.reserve(ids, received)
     const pending = this.#pending.get(message.id) as PendingRequest
@@ -297,17 +300,18 @@ export class ActiveSession implements SessionSide {
     if (!this.#hasEnded) this.#session.end()
   }
 
-  #refusal(messages: readonly unknown[], ids: readonly RequestId[]): PlainResponse | undefined {
+  #refusal(
+    { isAnonymous }: SessionRequest,
+    messages: readonly unknown[],
+    ids: readonly RequestId[],
+  ): PlainResponse | undefined {
     if (ids.some((id) => this.#pending.has(id)))
       return jsonRpcError(400, -32_600, 'Invalid Request: a request with this id is still in flight')
     if (this.#pending.size + ids.length > MAX_PENDING)
       return retryLater(429, 'Too many requests of this session are in flight')
-    if (messages.some((message) => isInitializeRequest(message) && isTooLong(message)))
-      return jsonRpcError(
-        400,
-        -32_602,
-        `Invalid params: initialize must have at most ${MAX_INITIALIZE_LENGTH} characters`,
-      )
+    const max = isAnonymous ? MAX_ANONYMOUS_INITIALIZE_BYTES : MAX_INITIALIZE_BYTES
+    if (messages.some((message) => isInitializeRequest(message) && bytesOf(message) > max))
+      return jsonRpcError(400, -32_602, `Invalid params: initialize must have at most ${max} bytes`)
     return undefined
   }
 
@@ -540,6 +544,6 @@ function needsServer(message: PostedMessage): boolean {
   )
 }
 
-function isTooLong(message: unknown): boolean {
-  return JSON.stringify(message).length > MAX_INITIALIZE_LENGTH
+function bytesOf(message: unknown): number {
+  return Buffer.byteLength(JSON.stringify(message))
 }

@@ -15,6 +15,8 @@ export interface SessionRequest {
   /** The parsed body of a POST. */
   readonly body: unknown
   readonly auth: AuthInfo | undefined
+  /** `true` if a gate serves the request without a token. */
+  readonly isAnonymous: boolean
   /** The scopes that the operations of `body` need. */
   readonly scopes: readonly string[]
   /** Returns the value of a request header by its lower-case name. */

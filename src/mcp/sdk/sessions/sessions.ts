@@ -49,8 +49,6 @@ export interface ResolvedSessionOptions {
 
 /** A request to a session, and the owner that its session and stream count for. */
 export interface OwnedRequest extends SessionRequest {
-  /** `true` if a gate serves the request without a token. */
-  readonly isAnonymous: boolean
   /** The owner, or undefined if it is not known. */
   readonly countedFor: string | undefined
   /** Takes a slot for an event stream. @returns a function that frees the slot, or the refusal if none is free */

@@ -469,20 +469,51 @@ describe('mcp: sessions', () => {
     await own.close()
   })
 
-  it('initialize may have 131,072 characters as JSON, and no more', async () => {
-    const initialize = (length: number) => {
-      const made = (name: string) =>
-        rpc('initialize', { protocolVersion: LEGACY, capabilities: {}, clientInfo: { name, version: '1' } })
-      return made('x'.repeat(length - JSON.stringify(made('')).length))
-    }
-    for (const [length, status] of [
-      [131_072, 200],
-      [131_073, 400],
-    ] as const) {
-      const request = legacy(initialize(length), { 'mcp-protocol-version': undefined })
-      expect((await host.send('reader', request)).status).to.equal(status)
-    }
-  })
+  for (const [who, user, max] of [
+    ['a user', 'reader', 131_072],
+    ['a client without a token', undefined, 8_192],
+  ] as const)
+    for (const [characters, character] of [
+      ['ASCII', 'x'],
+      ['two-byte', 'é'],
+      ['three-byte', '中'],
+    ] as const)
+      it(`initialize of ${who} may have ${max} bytes of ${characters} characters, and no more`, async () => {
+        const adapter = createMcpAdapter({
+          router,
+          oauth: { ...oauth(), anonymous: true },
+          sessions: true,
+        })
+        const own = await onNode(mcpHandler(adapter))
+        const ofSize = (bytes: number) => {
+          const made = (name: string) =>
+            JSON.stringify(
+              rpc('initialize', {
+                protocolVersion: LEGACY,
+                capabilities: {},
+                clientInfo: { name, version: '1' },
+              }),
+            )
+          const room = bytes - made('').length
+          const size = Buffer.byteLength(character)
+          return made('x'.repeat(room % size) + character.repeat(Math.floor(room / size)))
+        }
+        for (const [bytes, expected] of [
+          [max, 200],
+          [max + 1, 400],
+        ] as const) {
+          const request = legacy(ofSize(bytes), { 'mcp-protocol-version': undefined })
+          const answer = await own.send(user === undefined ? request : as(user, request))
+          expect(answer.status).to.equal(expected)
+          if (expected === 400)
+            expect(answer.message).to.deep.equal({
+              jsonrpc: '2.0',
+              error: { code: -32_602, message: `Invalid params: initialize must have at most ${max} bytes` },
+              id: null,
+            })
+        }
+        await own.close()
+      })
 
   it('a session that was used within idleTimeoutMs is kept, and an idle one ends', async () => {
     mock.timers.enable({ apis: ['setInterval', 'Date'] })
