@@ -1,34 +1,38 @@
 import { createHash, randomUUID } from 'node:crypto'
-import { isRecord } from '../options/value-kinds.ts'
+import { tryOrUndefined } from '../try-or-undefined.ts'
 
-/** The claims that differ between two tokens for the same access (RFC 7519 section 4.1, OpenID Connect Core section 2). */
+/** The claims in which a refreshed token differs (RFC 7519 §4.1, OpenID Connect Core §2). */
 const PASSING: ReadonlySet<string> = new Set(['exp', 'iat', 'nbf', 'jti', 'auth_time'])
+
+/** The maximum size of a value that is compared: its values, and the characters of its strings and names. */
+const MAX_SIZE = 1_048_576
 
 /** The maximum length of the result. Longer JSON is hashed. */
 const MAX_LENGTH = 4_096
 
 /**
  * Returns a string that is equal for two values if their JSON is equal without `exp`, `iat`, `nbf`, `jti`, and `auth_time` at
- * any depth, and without regard to the order of members. A value that JSON cannot express, or with a number that `JSON.parse`
- * rounds, equals no other value, not even itself.
+ * any depth, and without regard to the order of members. The entries of a `Map` and of a `Set` count, too. A value that JSON
+ * cannot express, that is too large, or that has a number that `JSON.parse` rounds, equals no value, not even itself.
  */
 export function lastingClaims(value: unknown): string {
-  let json: string
-  try {
-    json = JSON.stringify(value, lastingMembers) ?? ''
-  } catch {
-    return `different ${randomUUID()}`
-  }
+  let size = 0
+  const json = tryOrUndefined(() =>
+    JSON.stringify(value ?? null, (name, one: unknown) => {
+      size += 1 + name.length + (typeof one === 'string' ? one.length : 0)
+      if (size > MAX_SIZE) throw new RangeError('The value is too large')
+      return lasting(one)
+    }),
+  )
+  if (json === undefined) return `different ${randomUUID()}`
   return json.length <= MAX_LENGTH ? json : `sha256 ${createHash('sha256').update(json).digest('base64url')}`
 }
 
-function lastingMembers(_name: string, value: unknown): unknown {
+function lasting(value: unknown): unknown {
   if (typeof value === 'number' && Math.abs(value) > Number.MAX_SAFE_INTEGER)
-    throw new RangeError('the number may have been rounded')
-  if (!isRecord(value)) return value
-  return Object.fromEntries(
-    Object.entries(value)
-      .filter(([name]) => !PASSING.has(name))
-      .sort(([one], [another]) => (one < another ? -1 : 1)),
-  )
+    throw new RangeError('The number may have been rounded')
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
+  if (value instanceof Map || value instanceof Set) return [...value]
+  const names = Object.keys(value).filter((name) => !PASSING.has(name))
+  return Object.fromEntries(names.sort().map((name) => [name, (value as Record<string, unknown>)[name]]))
 }

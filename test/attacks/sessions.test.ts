@@ -215,6 +215,41 @@ describe('attacks on sessions', () => {
         },
       },
       {
+        attack: 'a token of the same user, client, and scopes after the user has lost a role',
+        outcome: 'a new server is created, without the tools of the role',
+        async run() {
+          const target = await Target.start({
+            router: (context) => {
+              const server = router(context) as McpServer
+              const user = context.auth?.user as { claims: { roles: string[] } } | undefined
+              if (user?.claims.roles.includes('admin'))
+                server.registerTool('ban', { description: 'x' }, () => content('banned'))
+              return server
+            },
+          })
+          const having = (roles: string[]) => token('ada', WRITE, 'web', { claims: { roles } })
+          const session = await target.begin(having(['admin']))
+          expect(await listedBy(target, having(['admin']), session)).to.include('ban')
+          expect(await listedBy(target, having([]), session)).not.to.include('ban')
+          expect((await target.send(having([]), legacy(call('ban')), session)).text).not.to.contain('banned')
+          expect(made).to.have.length(2)
+        },
+      },
+      {
+        attack: 'a refreshed token of the same user, with other times and another id at any depth',
+        outcome: 'the server is kept',
+        async run() {
+          const target = await Target.start({ router })
+          const refreshed = (time: number) => {
+            const times = { exp: time, iat: time, nbf: time, jti: `${time}`, auth_time: time }
+            return token('ada', WRITE, 'web', { ...times, claims: { ...times, act: { sub: 'x', ...times } } })
+          }
+          const session = await target.begin(refreshed(1))
+          for (const time of [2, 3]) expect(await target.status(refreshed(time), session)).to.equal(200)
+          expect(made).to.have.length(1)
+        },
+      },
+      {
         attack: 'a refreshed token with the same scopes in another order',
         outcome: 'the server is kept',
         async run() {

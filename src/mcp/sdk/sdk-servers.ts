@@ -7,6 +7,7 @@ import {
   SUPPORTED_PROTOCOL_VERSIONS,
 } from '@modelcontextprotocol/server'
 import type { AuthInfo } from '../../oauth/auth-info.ts'
+import { lastingClaims } from '../../oauth/lasting-claims.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
 import { RequestStates } from '../operations/request-state.ts'
 import type { Subscriptions } from '../operations/subscriptions.ts'
@@ -24,8 +25,8 @@ import { guardUris } from './uri-guard.ts'
 import { type GuardedOutflow, guardResponses } from './watch-messages.ts'
 
 /**
- * The argument of a router function. The function is called once per request or, in a session, once for each set of
- * permissions that its tokens have.
+ * The argument of a router function. The function is called once per request or, in a session, again when the user, the client,
+ * or the scopes of the token differ from those before.
  */
 export interface ServerFactoryContext {
   /** The same object as `context.context` of `verifyToken` and `onVerified`. */
@@ -134,12 +135,13 @@ export class SdkServers {
   }
 
   /**
-   * Returns a key of what a token permits. Tokens with the same key can share a server of a session. A server of a router's
-   * table checks the token of each request itself, so all tokens share it.
+   * Returns a key of what a token permits: its client, its scopes, and its user without the claims that each token has anew.
+   * Tokens with the same key can share a server of a session. A server of a router's table checks the token of each request
+   * itself, so all tokens share it.
    */
   authorityOf(auth: AuthInfo | undefined): string {
     if (typeof this.#props.router !== 'function' || auth === undefined) return ''
-    return JSON.stringify([auth.clientId, [...new Set(auth.scopes)].sort()])
+    return JSON.stringify([auth.clientId, [...new Set(auth.scopes)].sort(), lastingClaims(auth.user)])
   }
 
   /** Returns a server for a session. It finds the `Exchange` of each request through that request. */

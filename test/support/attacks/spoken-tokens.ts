@@ -1,14 +1,19 @@
 import type { OAuthOptions, VerifyToken } from '../../../src/oauth/options.ts'
 
-/** Returns a token that contains its own claims. */
-export function token(user: string, scopes: readonly string[] = [], client = 'web'): string {
-  return Buffer.from(JSON.stringify({ user, client, scopes })).toString('base64url')
+/** Returns a token that contains its own claims. @param others further members of the user */
+export function token(
+  user: string,
+  scopes: readonly string[] = [],
+  client = 'web',
+  others?: Readonly<Record<string, unknown>>,
+): string {
+  return Buffer.from(JSON.stringify({ user, client, scopes, others })).toString('base64url')
 }
 
 const verifyToken: VerifyToken = ({ bearerToken }) => {
   if (bearerToken === undefined) return undefined
-  const { user, client, scopes } = JSON.parse(Buffer.from(bearerToken, 'base64url').toString())
-  return { valid: true, user: { id: user }, clientId: client, scopes }
+  const { user, client, scopes, others } = JSON.parse(Buffer.from(bearerToken, 'base64url').toString())
+  return { valid: true, user: { id: user, ...others }, clientId: client, scopes }
 }
 
 /** OAuth options that accept such tokens. */
