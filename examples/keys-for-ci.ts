@@ -75,7 +75,12 @@ const adapter = createMcpAdapter({
     verifyToken: firstMatch(
       verifyCiKey,
       verifyJob,
-      jwtVerifier({ issuer: ISSUER, audience: RESOURCE, mapUser: ({ sub }) => ({ id: String(sub) }) }),
+      jwtVerifier({
+        issuer: ISSUER,
+        audience: RESOURCE,
+        requiredClaims: ['sub'],
+        mapUser: ({ sub }) => ({ id: String(sub) }),
+      }),
     ),
   },
 })

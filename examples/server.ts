@@ -40,6 +40,7 @@ export async function createNotesServer(options: NotesServerOptions): Promise<Ex
         // Rejects tokens that were issued for other servers.
         audience: resource,
         strict: true,
+        requiredClaims: ['sub'],
         mapUser: ({ sub, email }) => ({ id: String(sub), ...(typeof email === 'string' && { email }) }),
       }),
       // Every request requires this scope. Tools that write also require `mcp:write`, which includes `mcp:read`.

@@ -127,6 +127,7 @@ const adapter = createMcpAdapter({
     verifyToken: jwtVerifier<Member>({
       issuer: ISSUER,
       audience: RESOURCE,
+      requiredClaims: ['sub'],
       mapUser: ({ sub, team, role }) => ({ id: String(sub), team: textOf(team), role: textOf(role) }),
     }),
   },

@@ -47,6 +47,7 @@ const adapter = createMcpAdapter({
       // The RFC 9068 profile sets `typ: at+jwt`. The profile of Auth0 sets `typ: JWT`.
       strict: true,
       // auth0|… for a user, …@clients for a service.
+      requiredClaims: ['sub'],
       mapUser: ({ sub }) => ({ id: String(sub) }),
     }),
   },

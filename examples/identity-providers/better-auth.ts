@@ -38,6 +38,7 @@ const adapter = createMcpAdapter({
       jwksUri: `${issuer}/jwks`,
       audience: RESOURCE,
       strict: true,
+      requiredClaims: ['sub'],
       mapUser: ({ sub }) => ({ id: String(sub) }),
     }),
   },

@@ -38,6 +38,7 @@ const adapter = createMcpAdapter({
       audience: RESOURCE,
       // Rejects session tokens and ID tokens, whose `typ` is JWT.
       strict: true,
+      requiredClaims: ['sub'],
       mapUser: ({ sub }) => ({ id: String(sub) }),
     }),
   },

@@ -40,6 +40,7 @@ const adapter = createMcpAdapter({
       audience: RESOURCE,
       // Requires `typ: at+jwt` (RFC 9068), which rejects ID tokens. Remove it if your tokens have another `typ`.
       strict: true,
+      requiredClaims: ['sub'],
       mapUser: ({ sub, email }) => ({ id: String(sub), email }),
     }),
   },

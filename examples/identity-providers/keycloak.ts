@@ -49,6 +49,7 @@ const adapter = createMcpAdapter({
     verifyToken: jwtVerifier({
       issuer,
       audience: RESOURCE,
+      requiredClaims: ['sub'],
       mapUser: ({ sub, preferred_username, realm_access }) => ({
         id: String(sub),
         name: preferred_username,

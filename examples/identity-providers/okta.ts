@@ -35,6 +35,7 @@ const adapter = createMcpAdapter({
     verifyToken: jwtVerifier({
       issuer,
       audience: RESOURCE,
+      requiredClaims: ['sub'],
       mapUser: ({ sub, uid }) => ({ id: String(uid ?? sub), login: sub }),
     }),
   },

@@ -41,6 +41,7 @@ const adapter = createMcpAdapter({
       issuer,
       jwksUri: `${issuer}/oauth2/jwks`,
       audience: RESOURCE,
+      requiredClaims: ['sub'],
       mapUser: ({ sub, org_id, permissions }) => ({ id: String(sub), organization: org_id, permissions }),
     }),
   },

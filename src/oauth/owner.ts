@@ -2,10 +2,13 @@ import { createHash } from 'node:crypto'
 import { tryOrUndefined } from '../try-or-undefined.ts'
 import { type AuthInfo, tokenIssuer } from './auth-info.ts'
 
+/** The texts of ids that an application has made of a missing claim, as `String(sub)` does. */
+const NO_IDS: ReadonlySet<string> = new Set(['', 'undefined', 'null', 'NaN'])
+
 /**
  * Returns the owner of state that is kept between requests: the user of a token or, for a token without a user, its client,
  * together with the issuer of the token. If the verifier names neither, or a user without `id` and `sub` or with an empty
- * one, the owner is the token itself (its hash).
+ * one, the owner is the token itself (its hash). So two users whose tokens lack `sub` never have one owner.
  */
 export function ownerOf(auth: AuthInfo | undefined): string {
   if (auth === undefined) return ''
@@ -23,8 +26,8 @@ function identityOf(user: unknown): readonly unknown[] | undefined {
     const { id, sub } = Object(user ?? undefined) as { id?: unknown; sub?: unknown }
     const known = typeof user === 'object' ? (id ?? sub) : user
     const text = String(known)
-    // Several users can have an empty id if their provider does not name them.
-    if (known === undefined || known === null || text === '' || text.startsWith('[object ')) return undefined
+    // Several users can have such an id if their provider does not name them.
+    if (NO_IDS.has(text.trim()) || text.startsWith('[object ')) return undefined
     return [typeof known, text]
   })
 }

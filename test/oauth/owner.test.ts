@@ -23,6 +23,11 @@ describe('ownerOf', () => {
     ['an empty string', ''],
     ['an id that is an object', { id: {} }],
     ['null as the id and no sub', { id: null }],
+    ['an id that String() has made of undefined', { id: String(undefined) }],
+    ['an id that String() has made of null', { id: String(null) }],
+    ['an id that Number() has made of undefined', { id: Number(undefined) }],
+    ['an id of spaces', { id: '  ' }],
+    ['an undefined id and no sub', { id: undefined, claims: {} }],
   ] as const)
     it(`two tokens of users with ${what} have different owners`, () => {
       expect(ownerOf(authOf('one', user))).not.to.equal(ownerOf(authOf('two', user)))

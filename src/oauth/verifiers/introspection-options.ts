@@ -62,7 +62,7 @@ export interface IntrospectionVerifierOptions<User = IntrospectionUser> {
   readonly audienceSlash?: 'exact' | 'optional' | undefined
   /** The expected `iss`. Not checked by default, because few servers send it. */
   readonly issuer?: string | undefined
-  /** Members of the response that must be present. */
+  /** Members of the response that must be present. `null` and the empty string count as absent. */
   readonly requiredClaims?: readonly string[] | undefined
   /** Returns the user for a response. Defaults to `{ id: sub ?? username ?? client_id, claims }`. */
   readonly mapUser?: ((claims: IntrospectionResponse) => User | Promise<User>) | undefined

@@ -14,6 +14,7 @@ import {
   resolveIntrospectionOptions,
 } from './introspection-options.ts'
 import { confirmationOf, mayBePresented } from './key-binding.ts'
+import { hasClaims } from './required-claims.ts'
 import { scopesOf } from './scope-mapping.ts'
 
 /** The values of `token_type` for an access token. Some servers send the kind of token there. */
@@ -99,7 +100,7 @@ async function accept<User>(
   if (rules.issuer !== undefined && response.iss !== rules.issuer) return rejected(input, 'issuer')
   if (!isAccessToken(response)) return rejected(input, 'type')
   if (!mayBePresented(response, input, rules.readCertificate)) return rejected(input, 'key_bound')
-  if (!rules.requiredClaims.every((claim) => Object.hasOwn(response, claim))) return rejected(input, 'type')
+  if (!hasClaims(response, rules.requiredClaims)) return rejected(input, 'type')
   const resource = resourceIn(aud, rules.resources, configuredResource(input), rules.audienceSlash)
   const user =
     rules.mapUser === undefined

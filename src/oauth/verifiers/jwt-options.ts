@@ -68,7 +68,7 @@ export interface JwtVerifierOptions<User = JwtUser> {
   readonly algorithms?: readonly string[] | undefined
   /** The maximum difference between clocks, in seconds. Defaults to 0 s. */
   readonly clockToleranceSeconds?: number | undefined
-  /** Claims that must be present. */
+  /** Claims that must be present. `null` and the empty string count as absent. */
   readonly requiredClaims?: readonly string[] | undefined
   /** Requires `typ: at+jwt` (RFC 9068). Defaults to `false`. */
   readonly strict?: boolean | undefined

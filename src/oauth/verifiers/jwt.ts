@@ -20,6 +20,7 @@ import {
   usedByTwoGates,
 } from './jwt-options.ts'
 import { confirmationOf, mayBePresented } from './key-binding.ts'
+import { hasClaims } from './required-claims.ts'
 import { scopesOf } from './scope-mapping.ts'
 
 /** The tolerance for `iat` in the future, because the clock of an issuer may be ahead. */
@@ -186,7 +187,7 @@ async function accept<User>(
   const { iat = 0 } = claims
   if (!(iat <= now + Math.max(rules.clockTolerance, FUTURE_IAT_SECONDS))) return rejected(input, 'not_active')
   if (!mayBePresented(claims, input, rules.readCertificate)) return rejected(input, 'key_bound')
-  for (const claim of rules.requiredClaims) if (!Object.hasOwn(claims, claim)) return rejected(input, 'type')
+  if (!hasClaims(claims, rules.requiredClaims)) return rejected(input, 'type')
   const exp = claims.exp as number
   const clientId =
     stringOrUndefined(claims.client_id) ?? stringOrUndefined(claims.azp) ?? stringOrUndefined(claims.cid)

@@ -447,6 +447,10 @@ describe('jwtVerifier()', () => {
       await expectAccepted(await signToken(rsa, { tenant: 'acme' }), { requiredClaims })
       // Members of Object.prototype are not claims.
       await expectRefused(await signToken(rsa), { requiredClaims: ['constructor'] })
+      for (const tenant of [null, ''])
+        await expectRefused(await signToken(rsa, { tenant }), { requiredClaims })
+      for (const tenant of [0, false, ' '])
+        await expectAccepted(await signToken(rsa, { tenant }), { requiredClaims })
     })
   })
 
