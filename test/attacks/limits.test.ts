@@ -584,6 +584,7 @@ describe('attacks on limits', () => {
         }) as never
         try {
           void tool.run(limited, () => new Promise<object>(() => undefined))
+          await new Promise(setImmediate)
           controller.abort()
         } finally {
           globalThis.setTimeout = original

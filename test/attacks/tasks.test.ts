@@ -6,6 +6,8 @@ import { z } from 'zod'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
 import { createMcpAdapter, type McpAdapter } from '../../src/mcp/adapter.ts'
 import type { Authorize } from '../../src/mcp/operations/policy.ts'
+import type { KitContext } from '../../src/mcp/router/context.ts'
+import type { McpLimits } from '../../src/mcp/router/limits.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import { memoryTaskStore } from '../../src/mcp/tasks/memory-task-store.ts'
 import type { McpTaskOptions } from '../../src/mcp/tasks/task-options.ts'
@@ -29,6 +31,7 @@ import {
   rpc,
   signalled,
 } from '../support/mcp/wire.ts'
+import { until } from '../support/until.ts'
 
 const ASK = { type: 'object' as const, properties: { ok: { type: 'boolean' as const } } }
 const ANSWER = { action: 'accept', content: { ok: true } }
@@ -113,35 +116,96 @@ describe('attacks: tasks', () => {
     for (const one of undo.splice(0).reverse()) await one()
   })
 
+  /** Opens a stream about tasks. */
+  async function listening(
+    user: string,
+    scopes: readonly string[],
+    notifications: object,
+    signal: AbortSignal,
+  ): Promise<AsyncIterable<Uint8Array>> {
+    const request = modern(
+      'subscriptions/listen',
+      { notifications, _meta: { 'io.modelcontextprotocol/clientCapabilities': WITH_TASKS } },
+      bearer(token(user, scopes)),
+    )
+    const response = await fetch(`${server.origin}/mcp`, {
+      method: 'POST',
+      headers: request.headers as Record<string, string>,
+      body: request.body as string,
+      signal,
+    })
+    return response.body as unknown as AsyncIterable<Uint8Array>
+  }
+
   /** Returns the ids that a stream acknowledges. */
   async function watchedBy(
     user: string,
     scopes: readonly string[],
     ids: readonly string[],
   ): Promise<unknown> {
-    const request = modern(
-      'subscriptions/listen',
-      {
-        notifications: { taskIds: ids, toolsListChanged: true },
-        _meta: { 'io.modelcontextprotocol/clientCapabilities': WITH_TASKS },
-      },
-      bearer(token(user, scopes)),
-    )
     const aborting = new AbortController()
-    const response = await fetch(`${server.origin}/mcp`, {
-      method: 'POST',
-      headers: request.headers as Record<string, string>,
-      body: request.body as string,
-      signal: aborting.signal,
-    })
+    const notifications = { taskIds: ids, toolsListChanged: true }
     let text = ''
-    for await (const chunk of response.body as unknown as AsyncIterable<Uint8Array>) {
+    for await (const chunk of await listening(user, scopes, notifications, aborting.signal)) {
       text += Buffer.from(chunk).toString()
       if (text.includes('\n\n')) break
     }
     aborting.abort()
     return eventsOf(text)[0].params.notifications.taskIds
   }
+
+  /** Opens a stream about tasks of Ada. `statuses` are those that it has received, and `ended` resolves when it has ended. */
+  async function watch(taskIds: readonly string[]) {
+    const aborting = new AbortController()
+    const stream = await listening('ada', [], { taskIds }, aborting.signal)
+    const received: any[] = []
+    const ended = (async () => {
+      let text = ''
+      for await (const chunk of stream) {
+        text += Buffer.from(chunk).toString()
+        received.splice(
+          0,
+          received.length,
+          ...eventsOf(text).filter(({ method }) => method === 'notifications/tasks'),
+        )
+      }
+      return received.map(({ params }) => params)
+    })()
+    undo.push(() => aborting.abort())
+    ended.catch(() => undefined)
+    return { ended, statuses: () => received.map(({ params }) => params.status) }
+  }
+
+  /** Serves the tool `limited`, which asks, fails, or waits by its arguments. */
+  async function serveLimited(limits: McpLimits, tasks: McpTaskOptions = {}): Promise<void> {
+    const input = z.object({ before: z.string().optional(), wait: z.boolean().optional() })
+    const beforeTask = ({ before }: z.output<typeof input>, context: KitContext) => {
+      ran.push('before')
+      if (before === 'throw') throw new Error('x')
+      return before === 'ask'
+        ? context.inputRequired({ ok: inputRequired.elicit({ message: '?', requestedSchema: ASK }) })
+        : undefined
+    }
+    await serve({
+      tasks,
+      router: KitMcpRouter.create().tool(
+        'limited',
+        { description: 'x', task: 'optional', limits, input, beforeTask },
+        async ({ wait }, { signal }) => {
+          ran.push('handler')
+          if (wait === true) await Promise.race([release.promise, once(signal, 'abort')])
+          return 'done'
+        },
+      ),
+    })
+  }
+
+  const created = (): number =>
+    events.getEvents().filter(({ name }) => name === 'kit.mcp.task.created').length
+  const reached = (): unknown[] =>
+    events
+      .getEvents()
+      .flatMap(({ name, attributes }) => (name === 'kit.mcp.limit.reached' ? [attributes?.limit] : []))
 
   const working = async (user: TaskClient, id: string): Promise<void> =>
     expect((await user.get(id)).status).to.equal('working') as never
@@ -262,6 +326,130 @@ describe('attacks: tasks', () => {
         await working(as('ada'), id)
       },
     })),
+    {
+      attack: 'an open stream, and a policy that denies the tool before the task has its result',
+      outcome: 'the stream ends without the result',
+      run: async () => {
+        const id = await as('ada').start('wait')
+        const { ended, statuses } = await watch([id])
+        await until(() => statuses().length > 0)
+        policy = () => false
+        events.clear()
+        release.resolve()
+        expect((await ended).map(({ status }) => status)).to.deep.equal(['working'])
+        expect(events.getEvents().filter(({ name }) => name === 'kit.mcp.policy.denied')).to.have.length(1)
+        policy = () => true
+        expect((await as('ada').get(id)).result.content[0].text).to.equal('waited')
+      },
+    },
+    {
+      attack: 'an open stream, and a policy that denies the tool before the task asks the user',
+      outcome: 'the stream ends without the question',
+      run: async () => {
+        const held = signalled()
+        await serve({
+          router: KitMcpRouter.create().tool(
+            'later',
+            { description: 'x', task: 'optional' },
+            async (_args, context) => {
+              await held.promise
+              return context.inputRequired({
+                ok: inputRequired.elicit({ message: 'secret?', requestedSchema: ASK }),
+              })
+            },
+          ),
+        })
+        const id = await as('ada').start('later')
+        const { ended, statuses } = await watch([id])
+        await until(() => statuses().length > 0)
+        policy = () => false
+        held.resolve()
+        expect((await ended).map(({ status }) => status)).to.deep.equal(['working'])
+      },
+    },
+    {
+      attack: 'an open stream, and a policy that takes its time for the result',
+      outcome: 'the result is sent once, after the verdict, and other tasks do not wait for it',
+      run: async () => {
+        const decided = signalled<boolean>()
+        const ids = [await as('ada').start('wait'), await as('ada').start('deaf')]
+        const { ended, statuses } = await watch(ids)
+        await until(() => statuses().length === 2)
+        policy = ({ name }) => (name === 'wait' ? decided.promise : true)
+        release.resolve()
+        await until(() => statuses().length === 3)
+        expect(statuses().at(-1)).to.equal('completed')
+        decided.resolve(true)
+        const texts = (await ended).map(({ result }) => result?.content[0].text)
+        expect(texts).to.deep.equal([undefined, undefined, 'late', 'waited'])
+      },
+    },
+    {
+      attack: 'an open stream, and a policy that fails when the task has its result',
+      outcome: 'the stream ends without the result',
+      run: async () => {
+        const id = await as('ada').start('wait')
+        const { ended, statuses } = await watch([id])
+        await until(() => statuses().length > 0)
+        policy = () => {
+          throw new Error('down')
+        }
+        release.resolve()
+        expect((await ended).map(({ status }) => status)).to.deep.equal(['working'])
+      },
+    },
+    {
+      attack: '5 calls of a tool with beforeTask that permits 2 calls',
+      outcome: 'beforeTask and the handler run twice, and the others get the error of the limit, and no task',
+      run: async () => {
+        await serveLimited({ calls: { max: 2, perSeconds: 60, by: 'user' } })
+        for (let time = 0; time < 2; time++) await as('ada').start('limited')
+        for (let time = 0; time < 3; time++) {
+          const refused = await as('ada').call('limited')
+          expect(refused.isError).to.equal(true)
+          expect(refused.content[0].text).to.contain('Call limit reached')
+        }
+        await until(() => ran.length === 4)
+        expect(ran.sort()).to.deep.equal(['before', 'before', 'handler', 'handler'])
+        expect(created()).to.equal(2)
+        expect(reached()).to.deep.equal(['calls', 'calls', 'calls'])
+        expect((await as('eve').call('limited')).resultType).to.equal('task')
+      },
+    },
+    {
+      attack: 'calls of a tool that runs as a task, and permits one call at a time',
+      outcome: 'a call gets the error of the limit, and no task, until the task has ended or was canceled',
+      run: async () => {
+        await serveLimited({ concurrency: { max: 1, by: 'user' } })
+        const refused = async () => (await as('ada').call('limited', { wait: true })).content?.[0].text
+        const first = await as('ada').start('limited', { wait: true })
+        expect(await refused()).to.contain('Concurrency limit reached')
+        await as('ada').cancel(first)
+        await until(() => adapter.tasks.running === 0)
+        const second = await as('ada').start('limited', { wait: true })
+        expect(await refused()).to.contain('Concurrency limit reached')
+        release.resolve()
+        await as('ada').settled(second)
+        await until(() => adapter.tasks.running === 0)
+        await as('ada').start('limited')
+        expect(created()).to.equal(3)
+        expect(ran.filter((step) => step === 'before')).to.have.length(3)
+      },
+    },
+    {
+      attack: 'calls that do not become a task, of a tool that permits one call at a time',
+      outcome: 'each frees its place',
+      run: async () => {
+        await serveLimited({ concurrency: { max: 1, by: 'user' } }, { maxPerOwner: 1 })
+        expect((await as('ada').call('limited', { before: 'ask' })).resultType).to.equal('input_required')
+        expect((await as('ada').call('limited', { before: 'throw' })).content[0].text).to.contain('Reference')
+        const id = await as('ada').start('limited')
+        await as('ada').settled(id)
+        await until(() => adapter.tasks.running === 0)
+        for (let time = 0; time < 2; time++)
+          expect((await as('ada').call('limited')).content[0].text).to.contain('which is the maximum')
+      },
+    },
     {
       attack: 'tasks/get after the policy asks for another scope',
       outcome: '403 with that scope',

@@ -41,6 +41,8 @@ export interface Serving {
   readonly sessionCapabilities?: ClientCapabilities | undefined
   /** `true` in a task, whose status tells a JSON-RPC error from the error of a tool. Other calls only have tool errors. */
   readonly keepsProtocolErrors?: true
+  /** Ends a call that its limits have counted already. */
+  readonly endCounted?: (() => void) | undefined
 }
 
 /** The part of the SDK's context that a call needs. A task has one without the request that began the task. */

@@ -65,8 +65,10 @@ export async function callTool(
           ? await toolArguments(tool, request.params.arguments ?? {})
           : argumentsOf(permitted)
       if (tool.limiter !== undefined)
-        return await tool.limiter.run({ exchange: serving.exchange, timed: call, context }, () =>
-          runTool(tool, args, context),
+        return await tool.limiter.run(
+          { exchange: serving.exchange, timed: call, context },
+          () => runTool(tool, args, context),
+          serving.endCounted,
         )
       return tool.around === undefined
         ? resultOf(tool, await tool.handler(args, context))
@@ -92,7 +94,7 @@ export async function callTool(
 }
 
 /** Returns the result for a value that a tool has thrown, and the reference id under which telemetry records the value. */
-export function failedResult(thrown: unknown): {
+function failedResult(thrown: unknown): {
   readonly result: CallToolResult
   readonly reference: string | undefined
 } {
@@ -103,7 +105,7 @@ export function failedResult(thrown: unknown): {
 }
 
 /** A call whose handler threw, or that has reached a limit. */
-interface FailedCall {
+export interface FailedCall {
   readonly result: CallToolResult
   /** The value that the handler threw, if it threw one. */
   readonly failure?: Failure
@@ -112,7 +114,8 @@ interface FailedCall {
   readonly limit?: LimitReached | undefined
 }
 
-function failedCall(tool: ToolEntry, thrown: unknown): FailedCall {
+/** Returns the result for a value that a tool, or its limits, have thrown. */
+export function failedCall(tool: ToolEntry, thrown: unknown): FailedCall {
   const reached = LimitReached.in(thrown)
   if (reached !== undefined) return { result: reached.result, limit: reached }
   const failure = { thrown }

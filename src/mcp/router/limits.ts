@@ -68,11 +68,15 @@ export interface McpLimits {
   readonly store?: LimitStore | undefined
 }
 
-/** The parts of a call that its limits use. */
-export interface LimitedCall {
+/** The parts of a call by which it is counted. */
+export interface CountedCall {
   readonly exchange: Exchange
   /** The call, for telemetry. */
   readonly timed: TimedCall
+}
+
+/** The parts of a call that its limits use. */
+export interface LimitedCall extends CountedCall {
   /** The context of the handler. Its signal is replaced if the call has a timeout. */
   readonly context: { -readonly [Member in keyof KitContext]: KitContext[Member] }
 }
@@ -80,10 +84,21 @@ export interface LimitedCall {
 /** The limits of one tool in one adapter. */
 export interface ToolLimiter {
   /**
+   * Counts a call.
+   * @returns a function that ends it as a call in progress; further calls have no effect
+   * @throws the limit that was reached
+   */
+  begin(call: CountedCall): Promise<() => void>
+  /**
    * Runs a tool within its limits.
+   * @param end ends a call that `begin` has counted. Without it, the call is counted.
    * @throws the limit that was reached, or the error of `run`
    */
-  run<Result extends object>(call: LimitedCall, run: () => Promise<Result>): Promise<Result>
+  run<Result extends object>(
+    call: LimitedCall,
+    run: () => Promise<Result>,
+    end?: (() => void) | undefined,
+  ): Promise<Result>
   /** Returns the limit that a result exceeds, if it does. */
   exceededBy(result: object): object | undefined
 }

@@ -23,7 +23,8 @@ import type { OperationKind } from '../router/middleware.ts'
 import { findResource, type RouterTable } from '../router/router-table.ts'
 import { canonicalUri } from '../router/uris/canonical-uri.ts'
 import { isOpen, isPublicUri, type Scoped, scopesOfUri } from '../router/uris/uri-scopes.ts'
-import type { Tasks, TaskTool } from '../tasks/tasks.ts'
+import type { TaskTool } from '../tasks/task-calls.ts'
+import type { Tasks } from '../tasks/tasks.ts'
 import { isAnonymous } from '../wire/exchange.ts'
 
 /**

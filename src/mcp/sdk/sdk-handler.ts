@@ -215,9 +215,9 @@ export class SdkHandler {
         `Invalid params: subscriptions/listen must have at most ${MAX_SUBSCRIBED_LENGTH} characters`,
       )
     const { tasks } = this.#servers
+    const message = body as ListenRequest
     const taskIds = tasks && watchedTaskIds(body)
-    if (taskIds !== undefined && !declaresTasks((body as ListenRequest).params._meta))
-      return missingTasksResponse((body as ListenRequest).id)
+    if (taskIds !== undefined && !declaresTasks(message.params._meta)) return missingTasksResponse(message.id)
     const release = this.#takeStream(request, exchange)
     if (typeof release !== 'function') return release
     request.onDisconnect(release)
@@ -230,11 +230,11 @@ export class SdkHandler {
       const watched =
         tasks === undefined || taskIds === undefined
           ? undefined
-          : await tasks.watchable(exchange, taskIds, body as ListenRequest)
+          : await tasks.watchable(exchange, taskIds, message)
       const response = await this.#serveWithSdk(request, exchange, body, messages, outlet, (stream) =>
         tasks === undefined || watched === undefined
           ? stream
-          : withTaskEvents(stream, { tasks, watched, client: request, id: (body as ListenRequest).id }),
+          : withTaskEvents(stream, { tasks, exchange, watched, client: request, message }),
       )
       if (!isEventStream(response)) release()
       return response

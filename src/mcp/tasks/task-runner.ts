@@ -39,6 +39,8 @@ export interface TaskRun {
   /** The answers, by the names that the handler has given the requests. */
   readonly responses: Readonly<Record<string, unknown>>
   readonly state: string | undefined
+  /** Ends the call as one in progress, for the limits that have counted it. If undefined, they count the run as a call. */
+  readonly end?: (() => void) | undefined
 }
 
 interface Running {
@@ -139,6 +141,7 @@ export class TaskRunner {
     } catch {
       errorType = '_OTHER'
     } finally {
+      run.end?.()
       expiry.clear()
       clearTimeout(running.storing)
       if (this.#running.get(nameOf(running.key)) === running) this.#running.delete(nameOf(running.key))
@@ -166,7 +169,8 @@ export class TaskRunner {
           this.#progress(running, params),
         )
         const params = { name: record.tool, arguments: { ...record.args } }
-        const result = await callTool(taskServing, { method: 'tools/call', params }, context, server)
+        const counted = silent === 0 ? { ...taskServing, endCounted: run.end } : taskServing
+        const result = await callTool(counted, { method: 'tools/call', params }, context, server)
         if (!isInputRequiredResult(result)) return { result: this.#bounded(result) }
         const requests = result.inputRequests ?? {}
         if (Object.keys(requests).length > 0) {

@@ -1,8 +1,4 @@
-import { randomBytes } from 'node:crypto'
 import {
-  type CallToolRequest,
-  type CallToolResult,
-  type InputRequiredResult,
   ProtocolError,
   ProtocolErrorCode,
   type Server,
@@ -11,32 +7,17 @@ import {
 import { ownerOf } from '../../oauth/owner.ts'
 import { isRecord } from '../../options/value-kinds.ts'
 import { toolArguments } from '../operations/call-arguments.ts'
-import { isStateRefusal, runRound, type Serving } from '../operations/operation.ts'
-import {
-  argumentsOf,
-  checkedCall,
-  DENIED_CODE,
-  type Denied,
-  type Policy,
-  textOf,
-} from '../operations/policy.ts'
-import { callTool, errorResult, failedResult } from '../operations/tool-call.ts'
-import { type InputRequired, isInputRequired } from '../router/input-required.ts'
+import type { Serving } from '../operations/operation.ts'
+import { DENIED_CODE, type Denied, type Policy, textOf } from '../operations/policy.ts'
 import type { RouterTable } from '../router/router-table.ts'
-import type { ToolEntry, ToolTask } from '../router/tool.ts'
-import { type Exchange, isAnonymous } from '../wire/exchange.ts'
+import type { ToolEntry } from '../router/tool.ts'
+import type { Exchange } from '../wire/exchange.ts'
+import { TaskCalls } from './task-calls.ts'
 import { declaresTasks, missingTasks } from './task-capabilities.ts'
-import { endOf, hashOf, referenceOf } from './task-key.ts'
+import { endOf, hashOf } from './task-key.ts'
 import type { ResolvedTaskOptions } from './task-options.ts'
-import {
-  changed,
-  detailedTaskOf,
-  isTerminal,
-  namedResponses,
-  type TaskRecord,
-  taskOf,
-} from './task-record.ts'
-import { type TaskListener, type TaskRun, TaskRunner } from './task-runner.ts'
+import { changed, detailedTaskOf, isTerminal, namedResponses, type TaskRecord } from './task-record.ts'
+import { type TaskListener, TaskRunner } from './task-runner.ts'
 import type { TaskKey } from './task-store.ts'
 
 /** The maximum size of the answers that a task waits with, in characters of JSON. */
@@ -45,9 +26,6 @@ const MAX_ANSWERS = 1_048_576
 const MAX_ID = 256
 /** The maximum number of tasks that one stream watches. */
 const MAX_WATCHED = 128
-
-/** A tool that may run as a task. */
-export type TaskTool = ToolEntry & { readonly task: ToolTask }
 
 /** The tasks that run in this process. */
 export interface McpTasks {
@@ -70,20 +48,18 @@ interface JsonRpcRequest {
 
 /** Serves calls of tools that run as tasks, and `tasks/get`, `tasks/update`, and `tasks/cancel` (SEP-2663). */
 export class Tasks implements McpTasks {
-  readonly #options: ResolvedTaskOptions
   readonly #table: RouterTable
   readonly #policy: Policy | undefined
   readonly #runner: TaskRunner
+  readonly #calls: TaskCalls
   /** The verdicts of `authorize`. */
   readonly #access = new WeakMap<Exchange, TaskAccess>()
-  /** The addresses by which tasks are counted if OAuth is disabled. */
-  readonly #addresses = new WeakMap<Exchange, string>()
 
   constructor(options: ResolvedTaskOptions, table: RouterTable, policy: Policy | undefined) {
-    this.#options = options
     this.#table = table
     this.#policy = policy
     this.#runner = new TaskRunner(options)
+    this.#calls = new TaskCalls(options, this.#runner)
   }
 
   get running(): number {
@@ -96,110 +72,12 @@ export class Tasks implements McpTasks {
 
   /** Sets the address by which the tasks of a request without a token are counted. */
   countBy(exchange: Exchange, address: string | undefined): void {
-    if (address !== undefined) this.#addresses.set(exchange, address)
+    this.#calls.countBy(exchange, address)
   }
 
   /** Serves `tools/call` of a tool that may run as a task. */
-  async call(
-    serving: Serving,
-    request: CallToolRequest,
-    sdk: ServerContext,
-    server: Server,
-    tool: TaskTool,
-  ): Promise<CallToolResult | InputRequiredResult> {
-    const { mode, before } = tool.task
-    const isDeclared = declaresTasks(sdk.mcpReq.envelope)
-    if (!isDeclared && mode === 'required') throw missingTasks()
-    // A task of an anonymous caller would have no owner.
-    const runsAsTask = isDeclared && !isAnonymous(serving.exchange)
-    if (!runsAsTask || (this.#runner.isClosed && mode === 'optional'))
-      return await callTool(serving, request, sdk, server)
-    const permitted = checkedCall(serving, sdk, 'tool', tool)
-    const args = permitted === undefined || !('denied' in permitted) ? await validated() : undefined
-    // The call responds with the reason.
-    if (args === undefined) return await callTool(serving, request, sdk, server)
-    const { telemetry } = serving.exchange
-    const startedAt = telemetry.now()
-    try {
-      let answers: Pick<TaskRun, 'responses' | 'state'> = { responses: {}, state: undefined }
-      if (before !== undefined) {
-        const asked = await runRound(serving, sdk, tool.definition.name, async (context) => {
-          const returned: unknown = await before(args.value, context)
-          if (returned !== undefined && !isInputRequired(returned))
-            throw new TypeError('beforeTask must return the result of context.inputRequired(), or undefined')
-          const { inputResponses: responses, state } = context
-          answers = { responses, state: state === undefined ? undefined : JSON.stringify(state) }
-          return returned as InputRequired | undefined
-        })
-        if (asked !== undefined) return asked as InputRequiredResult
-      }
-      const created = await this.#create(serving, request, sdk, server, tool, answers)
-      if (created.isError === true) failed(undefined, undefined)
-      return created
-    } catch (thrown) {
-      if (isStateRefusal(thrown)) throw thrown
-      const { result, reference } = failedResult(thrown)
-      failed(thrown, reference)
-      return result
-    }
-
-    async function validated(): Promise<{ readonly value: unknown } | undefined> {
-      try {
-        return {
-          value:
-            permitted === undefined
-              ? await toolArguments(tool, request.params.arguments ?? {})
-              : argumentsOf(permitted),
-        }
-      } catch {
-        return undefined
-      }
-    }
-
-    function failed(thrown: unknown, reference: string | undefined): void {
-      const timed = { method: request.method, params: request.params, id: sdk.mcpReq.id, startedAt }
-      telemetry.toolFailed(timed, thrown === undefined ? undefined : { thrown }, reference)
-    }
-  }
-
-  async #create(
-    serving: Serving,
-    request: CallToolRequest,
-    sdk: ServerContext,
-    server: Server,
-    tool: TaskTool,
-    answers: Pick<TaskRun, 'responses' | 'state'>,
-  ): Promise<CallToolResult> {
-    if (this.#runner.isClosed) return errorResult('The server is shutting down. Try again later.')
-    const { exchange } = serving
-    const { maxPerOwner } = this.#options
-    const key = { owner: ownerHash(exchange), id: randomBytes(24).toString('base64url') }
-    const now = Date.now()
-    const record: TaskRecord = {
-      status: 'working',
-      createdAt: now,
-      updatedAt: now,
-      ttlMs: tool.task.ttlMs ?? this.#options.ttlMs,
-      pollIntervalMs: tool.task.pollIntervalMs,
-      tool: tool.definition.name,
-      args: request.params.arguments ?? {},
-      node: this.#runner.stored.node,
-      round: 1,
-    }
-    const address = this.#addresses.get(exchange)
-    const countedFor = address === undefined ? key.owner : hashOf(address)
-    switch (await this.#runner.stored.add(key, record, countedFor, maxPerOwner)) {
-      case 'owner-full':
-        return errorResult(
-          `There are ${maxPerOwner} tasks of this user, which is the maximum. Try again when one of them has expired.`,
-        )
-      case 'store-full':
-        return errorResult('The server has no room for another task. Try again later.')
-    }
-    exchange.telemetry.taskCreated({ tool: record.tool, reference: referenceOf(key) })
-    this.#runner.run({ serving, sdk, server, key, record, ...answers })
-    // The type of the SDK does not know that the result of a call may be a task.
-    return { resultType: 'task', ...taskOf(key.id, record) } as unknown as CallToolResult
+  call(...call: Parameters<TaskCalls['serve']>): ReturnType<TaskCalls['serve']> {
+    return this.#calls.serve(...call)
   }
 
   /**
@@ -245,10 +123,8 @@ export class Tasks implements McpTasks {
     if (gate === undefined || auth === undefined) {
       if (tool.scopes.length > 0) return { error: notFound() }
     } else if (!gate.permits(auth.scopes, tool.scopes)) return { scopes: tool.scopes }
-    const denied = this.#policy && (await denialOf(this.#policy, exchange, tool, record))
+    const denied = this.#policy && (await denialOf(this.#policy, exchange, tool, record, request))
     if (denied === undefined) return { key, record }
-    const call = { ...request, params: { name: record.tool } }
-    exchange.telemetry.policyDenied(call, 'call', denied.failure)
     if (denied.scopes.length > 0) return { scopes: [...new Set([...tool.scopes, ...denied.scopes])] }
     return { error: new ProtocolError(DENIED_CODE, textOf('tool', denied)) }
   }
@@ -329,25 +205,43 @@ export class Tasks implements McpTasks {
     return found.flatMap((one) => ('key' in one ? [one.key] : []))
   }
 
+  /**
+   * Returns `true` if a stream that watches a task may send its record. A result, an error, and a question are sent only while
+   * the policy permits the call. Never rejects.
+   */
+  mayBeSent(exchange: Exchange, record: TaskRecord, request: JsonRpcRequest): boolean | Promise<boolean> {
+    const policy = this.#policy
+    if (policy === undefined || record.status === 'working') return true
+    const tool = this.#table.tools.get(record.tool)
+    if (tool === undefined) return false
+    return denialOf(policy, exchange, tool, record, request).then((denied) => denied === undefined)
+  }
+
   /** Calls `listener` with the tasks, and again when they change. Returns a function that ends this. */
   watch(keys: readonly TaskKey[], listener: TaskListener): () => void {
     return this.#runner.watch(keys, listener)
   }
 }
 
+/** Asks the policy about a task as about a call of its tool. Never rejects. */
 async function denialOf(
   policy: Policy,
   exchange: Exchange,
   tool: ToolEntry,
   record: TaskRecord,
+  request: JsonRpcRequest,
 ): Promise<Denied | undefined> {
+  let denied: Denied | undefined
   try {
     const args = (await toolArguments(tool, record.args)) as Readonly<Record<string, unknown>>
-    return await policy.denial(exchange, { purpose: 'call', kind: 'tool', name: tool.definition.name, args })
+    denied = await policy.denial(exchange, { purpose: 'call', kind: 'tool', name: record.tool, args })
   } catch (thrown) {
     // The schema has changed since the call.
-    return { text: undefined, scopes: [], failure: { thrown } }
+    denied = { text: undefined, scopes: [], failure: { thrown } }
   }
+  if (denied !== undefined)
+    exchange.telemetry.policyDenied({ ...request, params: { name: record.tool } }, 'call', denied.failure)
+  return denied
 }
 
 /**

@@ -1,6 +1,6 @@
 import { wholeSeconds } from '../../../oauth/rate-limiter.ts'
 import { WindowCounter } from '../../../oauth/window-counter.ts'
-import type { CallLimit, LimitedCall } from '../../router/limits.ts'
+import type { CallLimit, CountedCall } from '../../router/limits.ts'
 import { type CallerKey, callerKey } from './caller-key.ts'
 import { callsReached, type LimitReached } from './limit-reached.ts'
 
@@ -34,7 +34,7 @@ export class CallCounts {
 /** One limit for calls. */
 export interface CallCounter {
   /** Counts a call. Returns the limit if the call exceeds it. */
-  count(call: LimitedCall): LimitReached | undefined | Promise<LimitReached | undefined>
+  count(call: CountedCall): LimitReached | undefined | Promise<LimitReached | undefined>
 }
 
 /** A limit whose counts are in memory. */
@@ -50,7 +50,7 @@ export class MemoryCallCounter implements CallCounter {
     this.#counts = counts
   }
 
-  count({ exchange }: LimitedCall): LimitReached | undefined {
+  count({ exchange }: CountedCall): LimitReached | undefined {
     const { max, perSeconds, by } = this.#limit
     const caller = callerKey(exchange, by)
     const { points, leftMs } = this.#counts.add(this.#tool ?? '', caller, perSeconds * 1000)

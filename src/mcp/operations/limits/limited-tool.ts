@@ -1,7 +1,7 @@
 import { isPromiseLike } from '../../../options/value-kinds.ts'
 import { elapsedMs } from '../../../timers.ts'
 import { isInputRequired } from '../../router/input-required.ts'
-import type { LimitedCall, ToolLimiter } from '../../router/limits.ts'
+import type { CountedCall, LimitedCall, ToolLimiter } from '../../router/limits.ts'
 import type { CallCounter } from './call-counts.ts'
 import { type LimitReached, sizeReached, timeReached } from './limit-reached.ts'
 import { bytesBeyond } from './result-size.ts'
@@ -30,19 +30,28 @@ export class LimitedTool implements ToolLimiter {
     this.#plan = plan
   }
 
-  async run<Result extends object>(call: LimitedCall, run: () => Promise<Result>): Promise<Result> {
+  async begin(call: CountedCall): Promise<() => void> {
     const end = this.#begin(call)
-    let result: Result
     try {
       for (const counter of this.#plan.calls) {
         const counted = counter.count(call)
         const reached = isPromiseLike(counted) ? await counted : counted
         if (reached !== undefined) throw reached
       }
+      return end
     } catch (thrown) {
       end()
       throw thrown
     }
+  }
+
+  async run<Result extends object>(
+    call: LimitedCall,
+    run: () => Promise<Result>,
+    counted?: () => void,
+  ): Promise<Result> {
+    const end = counted ?? (await this.begin(call))
+    let result: Result
     if (this.#plan.timeoutMs !== undefined)
       result = await this.#runInTime(call, run, this.#plan.timeoutMs, end)
     else if (this.#plan.running.length > 0) result = await runCounted(call, run, end)
@@ -60,7 +69,7 @@ export class LimitedTool implements ToolLimiter {
   }
 
   /** Counts the call as in progress. @returns a function that ends it; further calls have no effect */
-  #begin(call: LimitedCall): () => void {
+  #begin(call: CountedCall): () => void {
     const ends: (() => void)[] = []
     const endAll = (): void => {
       for (const end of ends.splice(0)) end()

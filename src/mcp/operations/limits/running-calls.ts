@@ -1,4 +1,4 @@
-import type { ConcurrencyLimit, LimitedCall } from '../../router/limits.ts'
+import type { ConcurrencyLimit, CountedCall } from '../../router/limits.ts'
 import { callerKey } from './caller-key.ts'
 import { concurrencyReached, type LimitReached } from './limit-reached.ts'
 
@@ -20,7 +20,7 @@ export class RunningCalls {
   }
 
   /** Begins a call. @returns a function that ends it and may be called once, or the limit that the call exceeds */
-  begin({ exchange }: LimitedCall): (() => void) | LimitReached {
+  begin({ exchange }: CountedCall): (() => void) | LimitReached {
     const caller = callerKey(exchange, this.#limit.by)
     const { key } = caller
     const before = this.#running.get(key) ?? 0
