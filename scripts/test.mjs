@@ -130,6 +130,7 @@ const SLOW = [
   'server-shutdown/graceful-shutdown',
   'telemetry/audit/python-verifier',
   'telemetry/envelope/redaction-memory',
+  'telemetry/transports/audit-file/audit-file-process',
   'telemetry/transports/logger-memory',
   'telemetry/transports/otlp/otlp-faults',
   'telemetry/transports/otlp/otlp-process',

@@ -51,6 +51,7 @@ export {
   type TelemetryEventName,
   type TelemetrySessionState,
 } from './session/session.ts'
+export { type AuditFileOptions, auditFile } from './transports/audit-file/audit-file.ts'
 export {
   CommunityChatTransportAdapter,
   type CommunityChatTransportOptions,

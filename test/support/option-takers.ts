@@ -5,6 +5,7 @@ import * as kit from '../../src/index.ts'
 import { toolsFromOpenApi } from '../../src/openapi/index.ts'
 import { authzen } from '../../src/policy/index.ts'
 import { loadSkills } from '../../src/skills/index.ts'
+import { auditFile } from '../../src/telemetry/index.ts'
 import { workerTransport } from '../../src/telemetry/worker.ts'
 import { createTestIssuer } from '../../src/testing/index.ts'
 import { upstreamToken } from '../../src/upstream/index.ts'
@@ -838,6 +839,13 @@ export const TAKERS: readonly OptionsTaker[] = [
     wrong: { maxSize: [undefined, 0, ...NO_NUMBER], maxDelayMs: [undefined, ...NO_NUMBER] },
   },
   {
+    name: 'auditFile',
+    heading: 'auditfile',
+    call: (options) => auditFile('audit.log', options),
+    good: { fsync: true },
+    wrong: { fsync: [1, 'true', null] },
+  },
+  {
     name: 'workerTransport',
     heading: 'workertransport',
     call: (options) => workerTransport('file:///transport.js', options),
@@ -1093,6 +1101,12 @@ export const ARGUMENTS: readonly (readonly [
     'telemetry_environment_required',
     /withEnvironment/,
     () => telemetry().withEnvironment(5 as Wrong),
+  ],
+  [
+    'a file descriptor as the path of an audit file',
+    'auditfile',
+    /^the first argument of auditFile\(\) /,
+    () => auditFile(3 as Wrong),
   ],
   ['a version that is a number', 'withversion', /withVersion/, () => telemetry().withVersion(1 as Wrong)],
   ['a logger without methods', 'withlogger', /withLogger/, () => telemetry().withLogger({} as Wrong)],
