@@ -18,9 +18,19 @@ export type NumberedEvent = readonly [
   emittedAtMs: number | undefined,
 ]
 
+/** The state of an event in the worker, which is known even if the worker stops. 0 is an event that was not begun. */
+export const EventState = { begun: 1, delivered: 2, failed: 3 } as const
+
+/** Events, and the state of each, which both threads can read. */
+export interface EventBatch {
+  readonly type: 'events'
+  readonly events: readonly NumberedEvent[]
+  readonly states: Uint8Array<SharedArrayBuffer>
+}
+
 /** A message to the program. */
 export type ToWorker =
-  | { readonly type: 'events'; readonly events: readonly NumberedEvent[] }
+  | EventBatch
   | { readonly type: 'flush'; readonly call: number }
   | { readonly type: 'abandon'; readonly call: number }
   | { readonly type: 'shutdown' }
@@ -104,29 +114,49 @@ export async function runWorkerProgram(
     delivered = []
     failed = []
   }
+  let isHandling = false
   function settle(number: number, error?: ErrorData): void {
-    // The outcomes of one turn are sent together.
-    if (delivered.length + failed.length === 0) queueMicrotask(sendSettled)
+    // The outcomes of one batch, or of one turn, are sent together.
+    if (!isHandling && delivered.length + failed.length === 0) queueMicrotask(sendSettled)
     if (error === undefined) delivered.push(number)
     else failed.push([number, error])
   }
 
-  function handle(transport: TelemetryTransport, [number, envelope, emittedAtMs]: NumberedEvent): void {
+  /** @returns `true` if the outcome is not known yet. */
+  function handle(transport: TelemetryTransport, { events, states }: EventBatch, index: number): boolean {
+    const [number, envelope, emittedAtMs] = events[index] as NumberedEvent
+    const deliver = (): void => {
+      states[index] = 2
+      settle(number)
+    }
+    const fail = (error: unknown): void => {
+      states[index] = 3
+      settle(number, describe(error))
+    }
+    states[index] = 1
     try {
       freeze(envelope)
       const handled: unknown =
         emittedAtMs === undefined ? transport.handle(envelope) : transport.handle(envelope, emittedAtMs)
-      if (typeof (handled as PromiseLike<unknown> | undefined)?.then !== 'function') {
-        settle(number)
-        return
+      if (typeof (handled as PromiseLike<unknown> | undefined)?.then === 'function') {
+        Promise.resolve(handled).then(deliver, fail)
+        return true
       }
-      Promise.resolve(handled).then(
-        () => settle(number),
-        (error) => settle(number, describe(error)),
-      )
+      deliver()
     } catch (error) {
-      settle(number, describe(error))
+      fail(error)
     }
+    return false
+  }
+
+  async function handleAll(transport: TelemetryTransport, batch: EventBatch): Promise<void> {
+    isHandling = true
+    for (let index = 0; index < batch.events.length; index++) {
+      // The outcome of an async function that does not wait is known before the next event is begun.
+      if (handle(transport, batch, index)) await undefined
+    }
+    isHandling = false
+    sendSettled()
   }
 
   async function outcomeOf(call: () => unknown): Promise<{ error?: ErrorData }> {
@@ -173,7 +203,7 @@ export async function runWorkerProgram(
   port.on('message', async (message: ToWorker) => {
     switch (message.type) {
       case 'events':
-        for (const event of message.events) handle(transport, event)
+        await handleAll(transport, message)
         return
       case 'flush':
         await flush(message.call)

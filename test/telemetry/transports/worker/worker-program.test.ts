@@ -3,6 +3,7 @@ import { MessageChannel, type MessagePort } from 'node:worker_threads'
 import { expect } from 'chai'
 import { KitTelemetryError } from '../../../../src/telemetry/errors.ts'
 import {
+  EventState,
   type FromWorker,
   runWorkerProgram,
   type ToWorker,
@@ -44,8 +45,10 @@ describe('runWorkerProgram', () => {
       }),
     })
     expect(await next()).to.deep.equal({ type: 'ready' })
+    const states = new Uint8Array(new SharedArrayBuffer(3))
     send({
       type: 'events',
+      states,
       events: [
         [1, anEvent({ name: 'a.good' }), 5],
         [2, anEvent({ name: 'a.bad' }), undefined],
@@ -62,6 +65,7 @@ describe('runWorkerProgram', () => {
       [2, 'RangeError', 'bad', undefined],
       [3, 'KitTelemetryError', 'late', '{}'],
     ])
+    expect([...states]).to.deep.equal([EventState.delivered, EventState.failed, EventState.failed])
     send({ type: 'flush', call: 7 })
     expect(await next()).to.deep.equal({ type: 'flushed', call: 7 })
     send({ type: 'shutdown' })
@@ -85,6 +89,7 @@ describe('runWorkerProgram', () => {
     await next()
     send({
       type: 'events',
+      states: new Uint8Array(new SharedArrayBuffer(thrown.length)),
       events: thrown.map((_, index) => [index, anEvent({ name: String(index) }), undefined]),
     })
     const { failed } = (await next()) as FromWorker & { readonly type: 'settled' }

@@ -14,6 +14,7 @@ import { type WorkerTransportOptions, workerTransport } from '../../../../src/te
 import { anEvent } from '../../../support/chat-services.ts'
 import { runs } from '../../../support/runs.ts'
 import { expectCode, RecordingLogger } from '../../../support/telemetry/recording.ts'
+import { until } from '../../../support/until.ts'
 
 const run = promisify(execFile)
 
@@ -346,6 +347,81 @@ describe('workerTransport', function () {
       await telemetry.shutdown()
     })
 
+    /** Transports that an event with the attribute `stops` stops. */
+    const POISONED = {
+      'ends the process in a function that returns nothing': `
+        handle({ attributes: { stops } }) { if (stops) process.exit(3); count(arguments[0]) }`,
+      'ends the process in an async function that does not wait': `
+        async handle(event) { if (event.attributes.stops) process.exit(3); count(event) }`,
+      'ends the process after a while, as other events that wait for it': `
+        async handle(event) {
+          count(event)
+          await new Promise((resolve) => setTimeout(resolve, event.attributes.stops ? 1 : 5))
+          if (event.attributes.stops) process.exit(3)
+        }`,
+      'ends the process in a transport that collects events until a flush': `
+        handle(event) {
+          count(event)
+          return new Promise((resolve) => waiting.push(() => event.attributes.stops ? process.exit(3) : resolve()))
+        },
+        flush() { for (const send of waiting.splice(0)) send() }`,
+    }
+    for (const [what, members] of Object.entries(POISONED)) {
+      for (const retries of [0, 2]) {
+        it(`an event that ${what} fails alone with retries: ${retries}, and 100 others are delivered`, async () => {
+          const handled = counters()
+          const code = `export default (handled) => {
+            const count = ({ attributes }) => Atomics.add(handled, attributes.index, 1)
+            const waiting = []
+            return { ${members} }
+          }`
+          const { telemetry, counts } = managerWith(
+            workerTransport(moduleOf(code), { data: handled, retries }),
+          )
+          for (let index = 0; index <= 100; index++)
+            telemetry.emit('a.b', { attributes: { index, stops: index === 7 } })
+          await telemetry.flush()
+          expect(counts()).to.deep.equal({ accepted: 101, delivered: 100, failed: 1, dropped: 0, pending: 0 })
+          const times = Array.from(handled.subarray(0, 101), (time, index) => (index === 7 ? 1 : time))
+          // Events that were begun together with it are sent again.
+          const isBegunTogether = what.includes('after a while') || what.includes('collects')
+          expect(new Set(times)).to.deep.equal(new Set(isBegunTogether ? [1, 2] : [1]))
+          await telemetry.shutdown()
+        })
+      }
+    }
+
+    it('events emitted while a suspect is sent alone are delivered after it, and so is a flush', async () => {
+      const { emit, telemetry, counts, seen } = acting({}, 1)
+      const together = [emit('later'), emit('buffer'), emit('exit'), emit('buffer')]
+      await until(() => seen(together[2] as number) === 1)
+      const later = emit('buffer')
+      await telemetry.flush()
+      expect(counts()).to.deep.equal({ accepted: 5, delivered: 5, failed: 0, dropped: 0, pending: 0 })
+      expect(seen(later)).to.equal(1)
+      await telemetry.shutdown()
+    })
+
+    it('events that no worker begins fail after three workers, and after each retry one more', async () => {
+      for (const retries of [0, 1]) {
+        const started = counters()
+        const code = `export default (started) => {
+          Atomics.add(started, 0, 1)
+          setImmediate(() => process.exit(1))
+          return { handle() {} }
+        }`
+        const { telemetry, counts } = managerWith(workerTransport(moduleOf(code), { data: started, retries }))
+        await until(() => started[0] === 1)
+        telemetry.emit('a.b')
+        telemetry.emit('a.c')
+        await telemetry.flush()
+        const { delivered, failed } = counts()
+        expect(delivered + failed).to.equal(2)
+        expect(started[0]).to.be.at.most(4 + retries)
+        await telemetry.shutdown()
+      }
+    })
+
     it('a worker that has stopped does not start again before there is an event', async () => {
       const { emit, telemetry, starts } = acting({}, 1)
       emit('exit')
@@ -458,10 +534,30 @@ describe('workerTransport', function () {
           if (stops === 0) expect(failed).to.equal(failing)
           const arrived = emitted.filter((event) => (seen(event) ?? 0) > 0).length
           expect(arrived).to.be.at.least(delivered)
-          for (const event of emitted) expect(seen(event)).to.be.at.most(retries + 1)
+          for (const event of emitted) expect(seen(event)).to.be.at.most(retries + 2)
         },
       ),
       { numRuns: runs(30) },
+    )
+  })
+
+  it('only the events that stop each worker, or that its transport rejects, fail for any order of events', async () => {
+    const action = fc.oneof(
+      { weight: 8, arbitrary: fc.constantFrom(undefined, 'later', 'buffer', 'fail') },
+      { weight: 1, arbitrary: fc.constantFrom('exit', 'throw', 'reject') },
+    )
+    await fc.assert(
+      fc.asyncProperty(fc.array(action, { maxLength: 15 }), fc.nat(1), async (actions, retries) => {
+        const { emit, telemetry, counts, seen } = acting({ retries }, 1_000_000)
+        for (const action of actions) emit(action)
+        await telemetry.shutdown()
+        const stops = (action: string | undefined) => ['exit', 'throw', 'reject'].includes(String(action))
+        const failed = actions.filter((action) => action === 'fail' || stops(action)).length
+        expect(counts()).to.include({ delivered: actions.length - failed, failed, pending: 0 })
+        for (const [event, action] of actions.entries())
+          expect(seen(event)).to.be.at.most(stops(action) ? retries + 2 : 2)
+      }),
+      { numRuns: runs(10) },
     )
   })
 

@@ -1,0 +1,220 @@
+import { type LongTimer, setLongTimeout } from '../../../timers.ts'
+import type { TelemetryTransport, TelemetryTransportMeta } from '../../delivery/transport.ts'
+import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
+import { backOffMs, MAX_FLUSHING_BACKOFF_MS } from '../queue/batch-queue-options.ts'
+import { readError, stopError, workerFailure } from './worker-errors.ts'
+import { WorkerEvents } from './worker-events.ts'
+import { WorkerRun, type WorkerRunSettings } from './worker-run.ts'
+
+/** The checked options of `workerTransport()`. */
+export interface WorkerSettings extends WorkerRunSettings {
+  readonly maxPending: number
+  readonly retries: number
+}
+
+/** A call that waits for the transport in the worker. */
+interface WaitingCall {
+  readonly resolve: () => void
+  readonly reject: (error: Error) => void
+}
+
+/** The pause before the next worker starts, after one has stopped. It doubles until an event is delivered. */
+const BACK_OFF = { firstMs: 250, maxMs: 30_000, minShare: 0.5 }
+
+/** Passes events and calls to the transport in the current worker, and starts another worker if it stops. */
+export class WorkerTransport implements TelemetryTransport {
+  readonly type: string
+  readonly maxPending: number
+  readonly #settings: WorkerSettings
+  readonly #events: WorkerEvents
+  #meta: TelemetryTransportMeta | undefined
+  #run: WorkerRun | undefined
+  #sendScheduled = false
+
+  /** When the latest worker stopped, and the pause after it. */
+  #stoppedMs = 0
+  #pauseMs = 0
+  #restart: LongTimer | undefined
+
+  /** The call of `init`, until the first worker is ready. */
+  #initializing: WaitingCall | undefined
+  readonly #flushes = new Map<number, WaitingCall>()
+  #lastFlush = 0
+  /** The latest call of `flush` that the current worker has received. */
+  #lastSentFlush = 0
+  /** The call of `shutdown`, until the worker has shut down. */
+  #closing: WaitingCall | undefined
+  #hasSentShutdown = false
+  #isClosed = false
+
+  constructor(settings: WorkerSettings) {
+    this.type = settings.type
+    this.maxPending = settings.maxPending
+    this.#settings = settings
+    this.#events = new WorkerEvents(settings.retries)
+  }
+
+  init(meta: TelemetryTransportMeta): Promise<void> {
+    this.#meta = meta
+    return new Promise((resolve, reject) => {
+      this.#initializing = { resolve, reject }
+      this.#start()
+    })
+  }
+
+  handle(envelope: TelemetryEnvelope, emittedAtMs?: number): Promise<void> {
+    if (this.#isClosed || this.#meta === undefined)
+      return Promise.reject(
+        workerFailure(this.type, this.#isClosed ? 'it is shut down' : 'it is not initialized'),
+      )
+    const handled = this.#events.add(envelope, emittedAtMs)
+    this.#sendSoon()
+    return handled
+  }
+
+  flush(): Promise<void> {
+    if (this.#isClosed || this.#isIdle) return Promise.resolve()
+    return new Promise((resolve, reject) => {
+      this.#flushes.set(++this.#lastFlush, { resolve, reject })
+      this.#send()
+    })
+  }
+
+  async shutdown(deadline?: AbortSignal): Promise<void> {
+    if (this.#isClosed) return
+    this.#isClosed = true
+    try {
+      if (deadline?.aborted === true || this.#isIdle) return
+      await new Promise<void>((resolve, reject) => {
+        this.#closing = { resolve, reject }
+        deadline?.addEventListener('abort', () => resolve(), { once: true })
+        this.#send()
+      })
+    } finally {
+      this.#end()
+    }
+  }
+
+  /** `true` if no worker runs, and no event waits for one. */
+  get #isIdle(): boolean {
+    return this.#run === undefined && this.#events.size === 0
+  }
+
+  /** Sends events after the current code of the application has returned, because copying them takes time. */
+  #sendSoon(): void {
+    if (this.#sendScheduled) return
+    this.#sendScheduled = true
+    setImmediate(() => {
+      this.#sendScheduled = false
+      this.#send()
+    })
+  }
+
+  /** Sends events, and the calls after them, to the worker. Starts one if there is none. */
+  #send(): void {
+    const run = this.#run
+    if (run?.isReady !== true) {
+      this.#startWhenDue()
+      return
+    }
+    this.#events.send(
+      (message) => run.post(message),
+      () => workerFailure(this.type, 'the event cannot be copied to the worker'),
+    )
+    if (!this.#events.areSent) return
+    for (; this.#lastSentFlush < this.#lastFlush; this.#lastSentFlush++) {
+      const call = this.#lastSentFlush + 1
+      if (this.#flushes.has(call)) run.post({ type: 'flush', call })
+    }
+    if (this.#closing === undefined || this.#hasSentShutdown) return
+    this.#hasSentShutdown = true
+    run.post({ type: 'shutdown' })
+  }
+
+  /** Starts a worker when the pause after the previous one is over. A caller that flushes waits for a second at most. */
+  #startWhenDue(): void {
+    if (this.#run !== undefined || this.#meta === undefined) return
+    const isFlushing = this.#flushes.size > 0 || this.#closing !== undefined
+    const pauseMs = isFlushing ? Math.min(this.#pauseMs, MAX_FLUSHING_BACKOFF_MS) : this.#pauseMs
+    this.#restart?.clear()
+    this.#restart = setLongTimeout(() => this.#start(), this.#stoppedMs + pauseMs - performance.now())
+  }
+
+  #start(): void {
+    this.#restart = undefined
+    this.#lastSentFlush = 0
+    this.#hasSentShutdown = false
+    try {
+      this.#run = new WorkerRun(this.#settings, this.#meta as TelemetryTransportMeta, {
+        ready: () => this.#ready(),
+        received: (message) => this.#received(message),
+        stopped: (cause) => this.#stopped(cause),
+      })
+    } catch (error) {
+      this.#stopped(error as Error)
+    }
+  }
+
+  #ready(): void {
+    this.#initializing?.resolve()
+    this.#initializing = undefined
+    this.#send()
+  }
+
+  #received(message: Readonly<Record<string, unknown>>): void {
+    const { type, call, error } = message
+    if (type === 'settled') {
+      const wasAlone = this.#events.isAlone
+      this.#events.settle(message)
+      if (wasAlone && !this.#events.isAlone) this.#sendSoon()
+    } else if (type === 'flushed') {
+      const waiting = this.#flushes.get(call as number)
+      this.#flushes.delete(call as number)
+      settle(waiting, error)
+    } else if (type === 'closed') {
+      settle(this.#closing, error)
+    }
+  }
+
+  #stopped(cause: Error): void {
+    const error = stopError(this.type, cause)
+    this.#run = undefined
+    if (this.#initializing !== undefined) {
+      this.#meta = undefined
+      this.#initializing.reject(cause)
+      this.#initializing = undefined
+      this.#events.failAll(error)
+    } else {
+      this.#events.workerStopped(error)
+      this.#stoppedMs = performance.now()
+      this.#pauseMs = backOffMs(BACK_OFF, this.#events.stopsInARow, Math.random())
+    }
+    if (this.#events.size > 0) {
+      this.#startWhenDue()
+      return
+    }
+    // The events that these calls wait for have settled.
+    for (const flush of this.#flushes.values()) flush.resolve()
+    this.#flushes.clear()
+    this.#closing?.resolve()
+  }
+
+  /** Stops everything. Events without an outcome stay pending. */
+  #end(): void {
+    this.#restart?.clear()
+    this.#meta = undefined
+    this.#closing = undefined
+    this.#run?.end()
+    this.#run = undefined
+    for (const flush of this.#flushes.values()) flush.resolve()
+    this.#flushes.clear()
+    this.#initializing?.resolve()
+    this.#initializing = undefined
+  }
+}
+
+/** Settles a call. @param error the error that the worker has sent, if there is one. */
+function settle(call: WaitingCall | undefined, error: unknown): void {
+  if (error === undefined) call?.resolve()
+  else call?.reject(readError(error))
+}
