@@ -12,8 +12,8 @@ const GROUPS = [
 
 const INTRODUCTION = `# API reference
 
-\`npm run api\` generates these pages from the docstrings. The lists of members omit \`readonly\`, which every property has, and the
-\`undefined\` that an optional property accepts.
+\`npm run api\` generates these pages: each export and each member with the first sentence of its docstring. Your editor shows
+the whole docstring with the types, the errors, and an example. It reads them from the declarations in the package.
 
 The folder \`docs/internals/api-report\` of the repository contains the same surface as declarations only. Its diff shows what has changed for users.
 `
@@ -58,16 +58,13 @@ function anchorsOf({ page, groups }) {
 }
 
 function indexPage(pages, writer) {
-  const tables = pages.map(({ page, specifier, groups }) => {
-    const rows = groups
+  const lists = pages.map(({ page, specifier, groups }) => {
+    const lines = groups
       .filter(({ title }) => title !== 'Not exported')
-      .flatMap(({ title, sections }) => [
-        `| **${title}** | |`,
-        ...sections.map(([item]) => `| ${writer.nameOf(item)} | ${writer.firstSentence(item)} |`),
-      ])
-    return `## [${specifier}](${page}.md)\n\n${['| | |', '|---|---|', ...rows].join('\n')}\n`
+      .map(({ title, sections }) => `- ${title}: ${sections.map(([item]) => writer.nameOf(item)).join(', ')}`)
+    return `## [${specifier}](${page}.md)\n\n${lines.join('\n')}\n`
   })
-  return [INTRODUCTION, ...tables].join('\n')
+  return [INTRODUCTION, ...lists].join('\n')
 }
 
 function entryPage({ page, specifier, groups }, writer) {
@@ -80,7 +77,7 @@ function entryPage({ page, specifier, groups }, writer) {
     ...groups.flatMap(({ title, sections }) => [
       `## ${title}\n`,
       ...(title === 'Not exported' ? ['Types that signatures contain and that cannot be imported.\n'] : []),
-      ...sections.map((section) => writer.section(section)),
+      ...sections.map(([item]) => writer.section(item)),
     ]),
   ].join('\n')
 }
@@ -101,49 +98,38 @@ class Writer {
     return `[\`${name}\`](${this.#hrefOf(name)})`
   }
 
-  firstSentence(item) {
-    const { description } = readDocstring(item.docComment)
-    const [sentence] = /^.*?\.(?=\s|$)|^.*/s.exec(description)
-    return this.#prose(sentence.replace(/\s+/g, ' '), item.name).replaceAll('|', '\\|')
-  }
-
-  section(overloads) {
-    const [item] = overloads
-    const blocks = overloads.flatMap((overload) => [
-      // Such a signature only repeats the heading.
-      ...(/^interface \w+$/.test(signatureOf(overload)) ? [] : [codeBlock(signatureOf(overload))]),
-      ...this.#docstring(overload),
-    ])
+  /** Writes an export: its first sentence, its references, and its members with their first sentences. */
+  section(item) {
     const bases = this.#surface
       .exportedBasesOf(item)
       .map((base) => `Includes the members of ${this.nameOf(base)}.`)
-    const members = this.#surface.membersOf(item).map((member) => this.#member(member, item.name))
-    return [`### ${item.name}`, ...blocks, ...(members.length > 0 ? [members.join('\n')] : []), ...bases, '']
+    const { see } = readDocstring(item.docComment)
+    const members = new Map(
+      this.#surface.membersOf(item).map((member) => [member.name, this.#member(member, item.name)]),
+    )
+    return [
+      `### ${item.name}`,
+      this.#firstSentence(item, item.name),
+      ...see.map((reference) => `See ${this.#prose(linked(reference), item.name)}.`),
+      ...(members.size > 0 ? [[...members.values()].join('\n')] : []),
+      ...bases,
+    ]
+      .filter(Boolean)
       .join('\n\n')
-      .replace(/\n\n$/, '\n')
+      .concat('\n')
   }
 
   #member(member, owner) {
-    const [first, ...others] = this.#docstring(member, owner)
-    const text = [`${this.#code(memberTokens(member))}${first === undefined ? '' : `: ${first}`}`, ...others]
-    return `- ${text.join('\n\n').replace(/\n(?=.)/g, '\n  ')}`
+    const name = /^(?:Method|Constructor)/.test(member.kind)
+      ? `${member.name || 'constructor'}()`
+      : member.name
+    const sentence = this.#firstSentence(member, owner)
+    return `- \`${member.isStatic ? 'static ' : ''}${name}\`${sentence === '' ? '' : `: ${sentence}`}`
   }
 
-  /** Returns a docstring as blocks of Markdown. */
-  #docstring({ docComment, name }, owner = name) {
-    const { description, params, returns, throws, examples, see } = readDocstring(docComment)
-    const prose = (text) => this.#prose(text, owner)
-    const blocks = [
-      prose(description),
-      params.map(({ name, text }) => `- \`${name}\`: ${prose(text)}`).join('\n'),
-      returns && `Returns: ${prose(returns)}`,
-      ...throws.map(({ type, text }) =>
-        `Throws ${type === '' ? '' : `${prose(`\`${type}\``)} `}${prose(text)}`.trim(),
-      ),
-      ...examples.map((example) => (example.includes('```') ? example : codeBlock(example))),
-      ...see.map((reference) => `See ${prose(linked(reference))}.`),
-    ]
-    return blocks.filter(Boolean)
+  #firstSentence({ docComment }, owner) {
+    const [sentence] = /^.*?\.(?=\s|$)|^.*/s.exec(readDocstring(docComment).description)
+    return this.#prose(sentence.replace(/\s+/g, ' '), owner)
   }
 
   /** Links the names of this package in a text. */
@@ -161,21 +147,6 @@ class Writer {
       .join('')
   }
 
-  /** Writes a signature as code, and links the types of this package. */
-  #code(tokens) {
-    const parts = []
-    for (const token of tokens) {
-      const found = this.#surface.referredBy(token)
-      if (found !== undefined) parts.push({ text: token.text, href: this.#hrefOf(found.item.name) })
-      else if (parts.length > 0 && parts.at(-1).href === undefined) parts.at(-1).text += token.text
-      else parts.push({ text: token.text })
-    }
-    return parts
-      .filter(({ text }) => text !== '')
-      .map(({ text, href }) => (href === undefined ? codeSpan(text) : `[${codeSpan(text)}](${href})`))
-      .join('')
-  }
-
   #hrefOf(name) {
     const { page, anchor } = this.#links.get(name)
     return `${page === this.#page ? '' : `${page}.md`}#${anchor}`
@@ -188,32 +159,4 @@ function linked(reference) {
     .replace(/\bhttps:\/\/[^\s)]+/g, (url) => `[${url.slice('https://'.length)}](${url})`)
     .replace(/\bdocs\/([\w./-]+\.md(?:#[\w-]+)?)/g, (path, page) => `[${path}](../../${page})`)
     .replace(/\.$/, '')
-}
-
-function signatureOf({ kind, excerptTokens }) {
-  const text = excerptTokens.map((token) => token.text).join('')
-  return (kind === 'Variable' ? `const ${text}` : text)
-    .replace(/^export (?:declare )?|^declare /, '')
-    .replace(/;?\s*$/, '')
-    .replace(/^(?: {4})+/gm, (indent) => '  '.repeat(indent.length / 4))
-}
-
-/** Returns the tokens of a member on one line, without `readonly`, the final semicolon, and the `undefined` of optional members. */
-function memberTokens({ excerptTokens, isOptional }) {
-  const tokens = excerptTokens.map((token) => ({ ...token, text: token.text.replace(/\s+/g, ' ') }))
-  tokens[0].text = tokens[0].text.replace(/\breadonly /, '')
-  tokens.at(-1).text = tokens.at(-1).text.replace(/;$/, '')
-  const last = tokens.findLast(({ text }) => text !== '')
-  if (isOptional) last.text = last.text.replace(/ \| undefined$/, '')
-  return tokens
-}
-
-function codeBlock(code) {
-  return `\`\`\`ts\n${code}\n\`\`\``
-}
-
-/** Markdown removes one space from both ends of a code span if both have one. */
-function codeSpan(text) {
-  const fence = text.includes('`') ? '``' : '`'
-  return fence + (/^ .* $/.test(text) || text.includes('`') ? ` ${text} ` : text) + fence
 }
