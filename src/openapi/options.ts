@@ -1,20 +1,21 @@
 import type { KitContext } from '../mcp/router/context.ts'
 import { describeValue } from '../options/describe-value.ts'
 import { didYouMean, isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
+import { optional, type ReadBy, type RulesFor } from '../options/option-rules.ts'
 import type { OpenApiOperation, ScopeMapping } from './operations.ts'
 import type { RouteApp } from './route-target.ts'
 
 const {
+  callable,
   checkBoolean,
-  checkFunction,
   checkKnownMembers,
-  checkKnownOptions,
   checkPath,
   checkUrl,
-  checkWholeNumber,
   invalidKind,
   invalidOption,
   missingOption,
+  readOptions,
+  wholeNumber,
 } = optionChecksOf('toolsFromOpenApi')
 
 /** Selects operations of a document. An operation must match every given rule. */
@@ -73,45 +74,48 @@ export interface OpenApiToolOptions<App = unknown> {
 
 type OperationSelection = OperationFilter | ((operation: OpenApiOperation) => boolean)
 
-/** `OpenApiToolOptions`, validated and with defaults. */
-export interface ResolvedOpenApiToolOptions {
-  readonly app: RouteApp | undefined
-  readonly baseUrl: URL | undefined
-  readonly basePath: string | undefined
-  readonly include: OperationSelection | undefined
-  readonly scopes: ScopeMapping | false | undefined
-  readonly public: OperationSelection | undefined
-  readonly outputSchemas: boolean
-  readonly headers: OpenApiToolOptions['headers']
-  readonly timeoutMs: number
-  readonly maxResponseBytes: number
-  readonly onLeftOut: (operation: LeftOutOperation) => void
-}
-
-const OPTIONS = [
-  'app',
-  'baseUrl',
-  'allowInsecureHttp',
-  'basePath',
-  'include',
-  'scopes',
-  'public',
-  'outputSchemas',
-  'headers',
-  'timeoutMs',
-  'maxResponseBytes',
-  'onLeftOut',
-] as const
-
 const FILTERS = ['tags', 'operationIds', 'paths'] as const
+
+const RULES = {
+  app: optional(callable<RouteApp>('set it to an Express app or any listener of node:http')),
+  baseUrl: optional(checkBaseUrl),
+  allowInsecureHttp: optional(checkBoolean, false),
+  basePath: optional((option, value) => (value === '/' ? value : checkPath(option, value))),
+  include: optional(checkSelection),
+  scopes: optional<ScopeMapping | false>((option, value, given) =>
+    value === false
+      ? value
+      : callable<ScopeMapping>('set it to a function that maps scopes, or to false')(option, value, given),
+  ),
+  public: optional(checkSelection),
+  outputSchemas: optional(checkBoolean, true),
+  headers: optional(
+    callable<NonNullable<OpenApiToolOptions['headers']>>('set it to a function that returns headers'),
+  ),
+  timeoutMs: optional(wholeNumber(1), 30_000),
+  maxResponseBytes: optional(wholeNumber(1), 1024 * 1024),
+  onLeftOut: optional(
+    callable<(operation: LeftOutOperation) => void>(
+      'set it to a function that receives each operation that cannot be a tool',
+    ),
+    () => undefined,
+  ),
+} satisfies RulesFor<OpenApiToolOptions>
+
+/** `OpenApiToolOptions`, validated and with defaults. */
+export type ResolvedOpenApiToolOptions = ReadBy<typeof RULES>
 
 /** @throws {KitMcpConfigError} if an option is missing, invalid, or unknown. */
 export function resolveOpenApiToolOptions(options: OpenApiToolOptions<any>): ResolvedOpenApiToolOptions {
   if (options === undefined) throw missingOption('options', 'pass { app } or { baseUrl }')
-  if (!isOptionsObject(options)) throw invalidKind('options', 'must be { app } or { baseUrl }', options)
-  checkKnownOptions('toolsFromOpenApi', options, OPTIONS)
-  const { app, baseUrl, basePath, include, scopes, headers, onLeftOut } = options
-  const { outputSchemas = true, timeoutMs = 30_000, maxResponseBytes = 1024 * 1024 } = options
+  const resolved = readOptions(
+    'toolsFromOpenApi',
+    'must be { app } or { baseUrl }',
+    options,
+    RULES,
+    'options',
+  )
+  const { app, baseUrl, basePath } = resolved
   if (app === undefined && baseUrl === undefined)
     throw missingOption(
       'app',
@@ -119,41 +123,22 @@ export function resolveOpenApiToolOptions(options: OpenApiToolOptions<any>): Res
     )
   if (app !== undefined && baseUrl !== undefined)
     throw invalidOption('baseUrl', 'cannot be given together with app. Remove one of them')
-  if (app !== undefined) checkFunction('app', app, 'set it to an Express app or any listener of node:http')
-  const allowInsecureHttp =
-    options.allowInsecureHttp === undefined
-      ? false
-      : checkBoolean('allowInsecureHttp', options.allowInsecureHttp)
-  const url = baseUrl === undefined ? undefined : checkUrl('baseUrl', baseUrl, { allowInsecureHttp })
-  if (url !== undefined && url.search !== '')
-    throw invalidOption('baseUrl', 'must not contain a query', baseUrl)
-  if (basePath !== undefined && url !== undefined)
+  if (basePath !== undefined && baseUrl !== undefined)
     throw invalidOption('basePath', 'can be used only with app. Put the path into baseUrl')
-  if (headers !== undefined) checkFunction('headers', headers, 'set it to a function that returns headers')
-  if (onLeftOut !== undefined)
-    checkFunction(
-      'onLeftOut',
-      onLeftOut,
-      'set it to a function that receives each operation that cannot be a tool',
-    )
-  if (scopes !== undefined && scopes !== false)
-    checkFunction('scopes', scopes, 'set it to a function that maps scopes, or to false')
-  return {
-    app,
-    baseUrl: url,
-    basePath: basePath === undefined || basePath === '/' ? basePath : checkPath('basePath', basePath),
-    include: include === undefined ? undefined : checkSelection('include', include),
-    scopes,
-    public: options.public === undefined ? undefined : checkSelection('public', options.public),
-    outputSchemas: checkBoolean('outputSchemas', outputSchemas),
-    headers,
-    timeoutMs: checkWholeNumber('timeoutMs', timeoutMs, 1),
-    maxResponseBytes: checkWholeNumber('maxResponseBytes', maxResponseBytes, 1),
-    onLeftOut: onLeftOut ?? (() => undefined),
-  }
+  return resolved
 }
 
-function checkSelection(option: 'include' | 'public', selection: unknown): OperationSelection {
+function checkBaseUrl(
+  option: string,
+  value: unknown,
+  { allowInsecureHttp }: Readonly<Record<string, unknown>>,
+): URL {
+  const url = checkUrl(option, value, { allowInsecureHttp: allowInsecureHttp === true })
+  if (url.search !== '') throw invalidOption(option, 'must not contain a query', value)
+  return url
+}
+
+function checkSelection(option: string, selection: unknown): OperationSelection {
   if (typeof selection === 'function') return selection as (operation: OpenApiOperation) => boolean
   if (!isOptionsObject(selection))
     throw invalidKind(

@@ -2,6 +2,7 @@ import { isQuotable } from '../http/quoted-string.ts'
 import { MAX_TIMER_MS } from '../timers.ts'
 import { KitMcpConfigError, type KitMcpConfigErrorCode } from './config-error.ts'
 import { type OptionKit, type OptionProblem, optionKit, withHelp } from './option-kit.ts'
+import type { OptionRule } from './option-rules.ts'
 import { isScopeToken } from './scope-token.ts'
 
 export { didYouMean } from './nearest-name.ts'
@@ -42,6 +43,10 @@ export type OptionsHeading =
 export interface OptionChecks extends OptionKit<KitMcpConfigError> {
   /** A URL that tokens may depend on: absolute, https (http only for loopback), without credentials and fragment. */
   checkUrl(option: string, value: unknown, rules: UrlRules): URL
+  /** The rule of a URL, as in `checkUrl`. The option `allowInsecureHttp` of the same object allows http. */
+  readonly url: OptionRule<string>
+  /** The rule of an issuer, as in `checkIssuer`. The option `allowInsecureHttp` of the same object allows http. */
+  readonly issuer: OptionRule<string>
   /** The identifier of an authorization server: a URL as in `checkUrl`, without a query (RFC 8414 section 2). */
   checkIssuer(option: string, value: unknown, rules: UrlRules): string
   /** A path as it appears in a request: a leading slash, no query, no fragment, and nothing to normalize. */
@@ -151,6 +156,14 @@ export function optionChecksOf(heading: OptionsHeading): OptionChecks {
       }
       return url
     },
+
+    url(option, value, { allowInsecureHttp }) {
+      checks.checkUrl(option, value, { allowInsecureHttp: allowInsecureHttp === true })
+      return value as string
+    },
+
+    issuer: (option, value, { allowInsecureHttp }) =>
+      checks.checkIssuer(option, value, { allowInsecureHttp: allowInsecureHttp === true }),
 
     checkIssuer(option, value, rules) {
       const { href } = checks.checkUrl(option, value, rules)

@@ -1,6 +1,7 @@
 import { MAX_TIMER_MS } from '../timers.ts'
 import { describeKind, describeValue, quotedName } from './describe-value.ts'
 import { didYouMean, nearestName } from './nearest-name.ts'
+import type { OptionRule, OptionRules, ReadBy } from './option-rules.ts'
 import { isRecord } from './value-kinds.ts'
 
 /** An option that was rejected. */
@@ -51,6 +52,29 @@ export interface OptionKit<Failure extends Error> {
     checks: { readonly [Member in keyof T]-?: OptionCheck },
     aliases?: Readonly<Record<string, string>>,
   ): T
+  /**
+   * Reads an options object by a table of rules. Unknown options are rejected.
+   * @param owner the function that takes the object, as errors about unknown options name it.
+   * @param expected the requirement of an argument that is not an object: `must be an object with { url }`.
+   * @param argument the argument, as that error names it. Defaults to `owner`.
+   */
+  readOptions<Rules extends OptionRules>(
+    owner: string,
+    expected: string,
+    options: unknown,
+    rules: Rules,
+    argument?: string,
+  ): ReadBy<Rules>
+  /** The rule of an option that must be given. `null` counts as omitted. */
+  required<Value>(rule: OptionRule<Value>, fix: string): OptionRule<Value>
+  /** The rule of a whole number. */
+  wholeNumber(min: number, max?: number): OptionRule<number>
+  /** The rule of a number of milliseconds that a timer can wait for. */
+  milliseconds(min: 0 | 'more than 0'): OptionRule<number>
+  /** The rule of a function. */
+  callable<Callable>(fix: string): OptionRule<Callable>
+  /** The rule of one of several strings. */
+  oneOf<const Choice extends string>(choices: readonly Choice[]): OptionRule<Choice>
   checkBoolean(option: string, value: unknown): boolean
   /** A string, which may be empty. */
   checkString(option: string, value: unknown): void
@@ -142,6 +166,33 @@ export function optionKit<Failure extends Error>(
       }
       return Object.freeze(copy) as T
     },
+
+    readOptions(owner, expected, options, rules, argument = owner) {
+      if (!isOptionsObject(options)) throw kit.invalidKind(argument, expected, options)
+      kit.checkKnownOptions(owner, options, Object.keys(rules))
+      const given = options as Readonly<Record<string, unknown>>
+      return Object.fromEntries(
+        Object.entries(rules).map(([option, rule]) => [option, rule(option, given[option], given)]),
+      ) as ReadBy<typeof rules>
+    },
+
+    required: (rule, fix) => (option, value, given) => {
+      if (value === undefined || value === null) throw kit.missingOption(option, fix)
+      return rule(option, value, given)
+    },
+
+    wholeNumber: (min, max) => (option, value) => kit.checkWholeNumber(option, value, min, max),
+
+    milliseconds: (min) => (option, value) => kit.checkMs(option, value, min),
+
+    callable:
+      <Callable>(fix: string): OptionRule<Callable> =>
+      (option, value) => {
+        kit.checkFunction(option, value, fix)
+        return value as Callable
+      },
+
+    oneOf: (choices) => (option, value) => kit.checkOneOf(option, value, choices),
 
     checkBoolean(option, value) {
       if (typeof value !== 'boolean') throw kit.invalidOption(option, 'must be true or false', value)

@@ -1,15 +1,16 @@
 import { isLoopbackHostname, isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
+import { optional, type ReadBy, type RulesFor } from '../options/option-rules.ts'
 import { defaultMapping } from './default-mapping.ts'
 import type { AuthZenMapping } from './evaluation.ts'
 
 const {
-  checkFunction,
-  checkKnownOptions,
-  checkMs,
+  callable,
   checkUrl,
   invalidKind,
   invalidOption,
-  missingOption,
+  milliseconds,
+  readOptions,
+  required,
   unusableOption,
 } = optionChecksOf('authzen')
 
@@ -34,8 +35,6 @@ export interface AuthZenOptions<App = any, User = any> {
   readonly mapping?: AuthZenMapping<App, User> | undefined
 }
 
-const OPTIONS = ['url', 'headers', 'timeoutMs', 'mapping'] as const
-
 /** Headers that describe the connection or the body, or that every request already has. */
 const RESERVED_HEADERS: ReadonlySet<string> = new Set([
   'connection',
@@ -52,43 +51,40 @@ const RESERVED_HEADERS: ReadonlySet<string> = new Set([
   'x-request-id',
 ])
 
+/** The headers of each request to the decision point. Throws or rejects if they cannot be sent. */
+type HeadersOf = () => Headers | Promise<Headers>
+
+const RULES = {
+  url: required(checkBaseUrl, 'set it to the base URL of the policy decision point'),
+  headers: resolveHeaders,
+  // `AbortSignal.timeout` takes whole numbers only.
+  timeoutMs: (option: string, value: unknown) =>
+    Math.ceil(milliseconds('more than 0')(option, value === undefined ? 4_000 : value, {})),
+  mapping: optional(
+    callable<AuthZenMapping>('set it to a function that returns { subject, action, resource }'),
+    defaultMapping,
+  ),
+} satisfies RulesFor<AuthZenOptions>
+
 /** `AuthZenOptions`, checked and with their defaults. */
-export interface ResolvedAuthZenOptions {
+export interface ResolvedAuthZenOptions extends Omit<ReadBy<typeof RULES>, 'url'> {
   readonly evaluationUrl: string
   readonly evaluationsUrl: string
-  /** Returns the headers of a request. Throws or rejects if they cannot be sent. */
-  readonly headers: () => Headers | Promise<Headers>
-  readonly timeoutMs: number
-  readonly mapping: AuthZenMapping
 }
 
 /** @throws {KitMcpConfigError} if an option is missing, invalid, or unknown. */
 export function resolveAuthZenOptions(options: AuthZenOptions): ResolvedAuthZenOptions {
-  if (!isOptionsObject(options))
-    throw invalidKind(
-      'authzen',
-      "must be called with an object such as { url: 'https://pdp.example.com' }",
-      options,
-    )
-  checkKnownOptions('authzen', options, OPTIONS)
-  const { url, headers = {}, timeoutMs = 4_000, mapping = defaultMapping } = options
-  if (url === undefined || url === null)
-    throw missingOption('url', 'set it to the base URL of the policy decision point')
-  const base = checkBaseUrl(url)
-  checkMs('timeoutMs', timeoutMs, 'more than 0')
-  checkFunction('mapping', mapping, 'set it to a function that returns { subject, action, resource }')
+  const expected = "must be called with an object such as { url: 'https://pdp.example.com' }"
+  const { url, ...others } = readOptions('authzen', expected, options, RULES)
   return {
-    evaluationUrl: `${base}/access/v1/evaluation`,
-    evaluationsUrl: `${base}/access/v1/evaluations`,
-    headers: resolveHeaders(headers),
-    // `AbortSignal.timeout` takes whole numbers only.
-    timeoutMs: Math.ceil(timeoutMs),
-    mapping,
+    ...others,
+    evaluationUrl: `${url}/access/v1/evaluation`,
+    evaluationsUrl: `${url}/access/v1/evaluations`,
   }
 }
 
-function checkBaseUrl(value: unknown): string {
-  const { protocol, hostname, href, pathname } = checkUrl('url', value, { allowInsecureHttp: true })
+function checkBaseUrl(option: string, value: unknown): string {
+  const { protocol, hostname, href, pathname } = checkUrl(option, value, { allowInsecureHttp: true })
   if (protocol === 'http:' && !isLoopbackHostname(hostname))
     throw invalidOption('url', 'must be an https URL, or an http URL of a loopback host', value)
   if (href.includes('?'))
@@ -103,7 +99,7 @@ function checkBaseUrl(value: unknown): string {
   return href.endsWith('/') ? href.slice(0, -1) : href
 }
 
-function resolveHeaders(given: unknown): ResolvedAuthZenOptions['headers'] {
+function resolveHeaders(_option: string, given: unknown = {}): HeadersOf {
   if (typeof given === 'function') {
     return async () => {
       const returned: unknown = await given()

@@ -1,6 +1,7 @@
-import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
+import { optionChecksOf } from '../options/option-checks.ts'
+import { optional, type ReadBy, type RulesFor } from '../options/option-rules.ts'
 
-const { checkKnownOptions, checkWholeNumber, invalidKind, invalidOption } = optionChecksOf('loadSkills')
+const { invalidOption, readOptions, wholeNumber } = optionChecksOf('loadSkills')
 
 /** The content of files, by path: `{ 'refunds/SKILL.md': '---\nname: refunds\n…' }`. */
 export type SkillFileContents = Readonly<Record<string, string | Uint8Array>>
@@ -19,44 +20,27 @@ export interface LoadSkillsOptions {
   readonly maxBytes?: number | undefined
 }
 
-export interface ResolvedLoadOptions {
-  /** The segments of the prefix. */
-  readonly prefix: readonly string[]
-  readonly maxSkills: number
-  readonly maxFiles: number
-  readonly maxFileBytes: number
-  readonly maxBytes: number
-}
-
-const DEFAULTS: Omit<ResolvedLoadOptions, 'prefix'> = {
-  maxSkills: 100,
-  maxFiles: 2_000,
-  maxFileBytes: 4 * 1024 * 1024,
-  maxBytes: 32 * 1024 * 1024,
-}
-
 const SEGMENT = /^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$/
 const MAX_PREFIX_LENGTH = 256
 
+const RULES = {
+  prefix: prefixSegments,
+  maxSkills: optional(wholeNumber(1), 100),
+  maxFiles: optional(wholeNumber(1), 2_000),
+  maxFileBytes: optional(wholeNumber(1), 4 * 1024 * 1024),
+  maxBytes: optional(wholeNumber(1), 32 * 1024 * 1024),
+} satisfies RulesFor<LoadSkillsOptions>
+
+/** `LoadSkillsOptions`, checked and with their defaults. `prefix` is its segments. */
+export type ResolvedLoadOptions = ReadBy<typeof RULES>
+
 /** @throws {KitMcpConfigError} if an option is invalid. */
 export function resolveLoadOptions(options: LoadSkillsOptions): ResolvedLoadOptions {
-  if (!isOptionsObject(options))
-    throw invalidKind('the options of loadSkills()', 'must be an object such as { maxSkills: 10 }', options)
-  checkKnownOptions('loadSkills()', options, ['prefix', ...Object.keys(DEFAULTS)])
-  const limit = (name: keyof typeof DEFAULTS): number => {
-    const value = options[name]
-    return value === undefined ? DEFAULTS[name] : checkWholeNumber(name, value, 1)
-  }
-  return {
-    prefix: prefixSegments(options.prefix),
-    maxSkills: limit('maxSkills'),
-    maxFiles: limit('maxFiles'),
-    maxFileBytes: limit('maxFileBytes'),
-    maxBytes: limit('maxBytes'),
-  }
+  const expected = 'must be an object such as { maxSkills: 10 }'
+  return readOptions('loadSkills()', expected, options, RULES, 'the options of loadSkills()')
 }
 
-function prefixSegments(prefix: unknown): readonly string[] {
+function prefixSegments(_option: string, prefix: unknown): readonly string[] {
   if (prefix === undefined) return []
   const segments = typeof prefix === 'string' && prefix.length <= MAX_PREFIX_LENGTH ? prefix.split('/') : []
   if (segments.length > 0 && segments.every((segment) => SEGMENT.test(segment))) return segments
