@@ -1,26 +1,28 @@
 import { LRUCache } from 'lru-cache'
 import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
-import { type DpopMode, type DpopOptions, type ResolvedDpopOptions, resolveDpop } from './dpop/options.ts'
+import { optional, type ReadBy, type RulesFor } from '../options/option-rules.ts'
+import { type DpopMode, type DpopOptions, resolveDpop } from './dpop/options.ts'
 import { type GateValues, gateValuesOf, joinGate } from './gate-values.ts'
 import { jwtClaims } from './jwt-claims.ts'
 import type { RateLimiterLike } from './rate-limiter.ts'
 import { type RefusalLimit, RefusalLimiter } from './refusal-limit.ts'
 
 const {
+  callable,
   checkBoolean,
-  checkFunction,
   checkHeaderText,
-  checkIssuer,
-  checkKnownOptions,
-  checkOneOf,
   checkPath,
   checkRequiredScopes,
   checkScopes,
   checkUrl,
-  checkWholeNumber,
   invalidKind,
   invalidOption,
-  missingOption,
+  issuer,
+  oneOf,
+  readOptions,
+  required,
+  url,
+  wholeNumber,
 } = optionChecksOf('oauth')
 
 /** The application's data and the request, as verifiers and `onVerified` get them. */
@@ -202,189 +204,122 @@ export interface OAuthOptions<App = any, User = any> {
   readonly anonymous?: boolean | undefined
 }
 
+type Given = Readonly<Record<string, unknown>>
+
+const RULES = {
+  issuer: required(
+    issuer,
+    `set it to the address of the authorization server, such as 'https://auth.example.com'`,
+  ),
+  verifyToken: callable<VerifyToken>('set it to a verifier, such as jwtVerifier({ issuer, audience })'),
+  resourceMetadataPath: optional(checkPath, '/.well-known/oauth-protected-resource'),
+  scopes: optional(checkRequiredScopes, []),
+  resource: optional(resourceRule),
+  realm: optional(checkHeaderText, 'mcp-server'),
+  authorizationServers: optional(checkAuthorizationServers),
+  resourceName: optional(checkResourceName),
+  resourceDocumentation: optional((option, value) => {
+    checkUrl(option, value, { allowInsecureHttp: true })
+    return value as string
+  }),
+  scopesSupported: optional(checkScopes),
+  scopeImplies: optional(checkScopeImplies, {}),
+  onVerified: optional(
+    callable<(input: OnVerifiedInput) => void | Promise<void>>(
+      'set it to a function that runs after verification',
+    ),
+  ),
+  trustProxy: optional(checkBoolean, false),
+  verifyTimeoutMs: optional(wholeNumber(1), 10_000),
+  allowInsecureHttp: optional(checkBoolean, false),
+  signedMetadata: optional(checkSignedMetadata),
+  dpop: optional((_option, value) => resolveDpop(value)),
+  rateLimit: optional((_option, value) => RefusalLimiter.from(value)),
+  clientAddress: optional(
+    callable<(request: Request) => string | undefined>(
+      'set it to a function that returns the IP address of the client',
+    ),
+  ),
+  challengeWithoutToken: optional(oneOf(['error', 'bare']), 'error'),
+  challengeInResult: optional(checkChallengeInResult, false),
+  securitySchemes: optional(checkBoolean),
+  anonymous: optional(checkBoolean, false),
+} satisfies RulesFor<OAuthOptions>
+
 /** `OAuthOptions`, checked, copied, and with their defaults. */
-export interface ResolvedOAuthOptions {
+export interface ResolvedOAuthOptions
+  extends Omit<ReadBy<typeof RULES>, 'issuer' | 'resource' | 'rateLimit' | 'authorizationServers'> {
   /** The values that the verifier may use in place of its own. */
   readonly gateValues: GateValues
-  readonly verifyToken: VerifyToken
-  readonly onVerified: ((input: OnVerifiedInput) => void | Promise<void>) | undefined
-  readonly resourceMetadataPath: string
-  readonly scopes: readonly string[]
   readonly resource: string | undefined
   /** Returns the resource of a request, checked, if one gate protects several. */
   readonly resourceOf: ((request: Request) => string | undefined) | undefined
-  readonly realm: string
   readonly authorizationServers: readonly string[]
-  readonly resourceName: string | undefined
-  readonly resourceDocumentation: string | undefined
-  readonly scopesSupported: readonly string[] | undefined
-  readonly scopeImplies: Readonly<Record<string, readonly string[]>>
-  readonly trustProxy: boolean
-  readonly verifyTimeoutMs: number
-  readonly signedMetadata: string | undefined
-  readonly dpop: ResolvedDpopOptions | undefined
   readonly limiter: RefusalLimiter | undefined
-  readonly clientAddress: ((request: Request) => string | undefined) | undefined
-  readonly challengeWithoutToken: 'error' | 'bare'
-  readonly challengeInResult: boolean | 'auto'
-  /** Undefined if the option was not set. */
-  readonly securitySchemes: boolean | undefined
-  readonly anonymous: boolean
-  readonly allowInsecureHttp: boolean
 }
-
-const KNOWN_OPTIONS = [
-  'issuer',
-  'verifyToken',
-  'resourceMetadataPath',
-  'scopes',
-  'resource',
-  'realm',
-  'authorizationServers',
-  'resourceName',
-  'resourceDocumentation',
-  'scopesSupported',
-  'scopeImplies',
-  'onVerified',
-  'trustProxy',
-  'verifyTimeoutMs',
-  'allowInsecureHttp',
-  'signedMetadata',
-  'dpop',
-  'rateLimit',
-  'clientAddress',
-  'challengeWithoutToken',
-  'challengeInResult',
-  'securitySchemes',
-  'anonymous',
-] as const
 
 /**
  * Checks the options of `withOAuth()`, `oauth`, and `mcpAuth()`.
  * @throws {KitMcpConfigError} if an option is invalid.
  */
 export function resolveOAuthOptions(options: unknown): ResolvedOAuthOptions {
-  if (!isOptionsObject(options)) {
-    throw invalidKind(
-      'oauth',
-      'must be an object with OAuth options, at least { issuer, verifyToken }',
-      options,
-    )
-  }
-  const raw: Partial<Record<keyof OAuthOptions, unknown>> = options
-  checkKnownOptions('oauth', raw, KNOWN_OPTIONS)
-  checkFunction(
-    'verifyToken',
-    raw.verifyToken,
-    'set it to a verifier, such as jwtVerifier({ issuer, audience })',
-  )
-  const allowInsecureHttp =
-    optional(raw.allowInsecureHttp, (value) => checkBoolean('allowInsecureHttp', value)) ?? false
-  const url = (option: string, value: unknown): string => {
-    checkUrl(option, value, { allowInsecureHttp })
-    return value as string
-  }
-  if (raw.issuer === undefined || raw.issuer === null) {
-    throw missingOption(
-      'issuer',
-      `set it to the address of the authorization server, such as 'https://auth.example.com'`,
-    )
-  }
-  const issuer = checkIssuer('issuer', raw.issuer, { allowInsecureHttp })
-  if (raw.onVerified !== undefined)
-    checkFunction('onVerified', raw.onVerified, 'set it to a function that runs after verification')
-  const scopes = optional(raw.scopes, (value) => checkRequiredScopes('scopes', value)) ?? []
-  const { resource, resourceOf } = checkResource(raw.resource, url)
+  const expected = 'must be an object with OAuth options, at least { issuer, verifyToken }'
+  const { issuer, resource, rateLimit, ...others } = readOptions('oauth', expected, options, RULES)
+  const fixed = typeof resource === 'string' ? resource : undefined
   const resolved = Object.freeze({
-    gateValues: gateValuesOf(raw, issuer, resource),
-    verifyToken: raw.verifyToken as VerifyToken,
-    onVerified: raw.onVerified as ResolvedOAuthOptions['onVerified'],
-    resourceMetadataPath:
-      optional(raw.resourceMetadataPath, (value) => checkPath('resourceMetadataPath', value)) ??
-      '/.well-known/oauth-protected-resource',
-    scopes,
-    resource,
-    resourceOf,
-    realm: optional(raw.realm, (value) => checkHeaderText('realm', value)) ?? 'mcp-server',
-    authorizationServers:
-      optional(raw.authorizationServers, (value) => {
-        if (!Array.isArray(value) || value.length === 0) {
-          throw invalidKind(
-            'authorizationServers',
-            'must be a non-empty array of URLs',
-            value,
-            'omit it to use [issuer]',
-          )
-        }
-        return Object.freeze(
-          value.map((entry) => checkIssuer('authorizationServers', entry, { allowInsecureHttp })),
-        )
-      }) ?? Object.freeze([issuer]),
-    resourceName: optional(raw.resourceName, (value) => {
-      if (typeof value !== 'string' || value === '' || /\p{Cc}/u.test(value))
-        throw invalidOption('resourceName', 'must be a non-empty string without control characters', value)
-      return value
-    }),
-    resourceDocumentation: optional(raw.resourceDocumentation, (value) => {
-      checkUrl('resourceDocumentation', value, { allowInsecureHttp: true })
-      return value as string
-    }),
-    scopesSupported: optional(raw.scopesSupported, (value) => checkScopes('scopesSupported', value)),
-    scopeImplies: optional(raw.scopeImplies, checkScopeImplies) ?? {},
-    trustProxy: optional(raw.trustProxy, (value) => checkBoolean('trustProxy', value)) ?? false,
-    verifyTimeoutMs:
-      optional(raw.verifyTimeoutMs, (value) => checkWholeNumber('verifyTimeoutMs', value, 1)) ?? 10_000,
-    signedMetadata: optional(raw.signedMetadata, (value) => checkSignedMetadata(value, raw.resource)),
-    dpop: optional(raw.dpop, resolveDpop),
-    limiter: optional(raw.rateLimit, RefusalLimiter.from),
-    clientAddress: optional(raw.clientAddress, (value) => {
-      checkFunction('clientAddress', value, 'set it to a function that returns the IP address of the client')
-      return value as ResolvedOAuthOptions['clientAddress']
-    }),
-    challengeWithoutToken:
-      optional(raw.challengeWithoutToken, (value) =>
-        checkOneOf('challengeWithoutToken', value, ['error', 'bare']),
-      ) ?? 'error',
-    challengeInResult: optional(raw.challengeInResult, checkChallengeInResult) ?? false,
-    securitySchemes: optional(raw.securitySchemes, (value) => checkBoolean('securitySchemes', value)),
-    anonymous: optional(raw.anonymous, (value) => checkBoolean('anonymous', value)) ?? false,
-    allowInsecureHttp,
+    ...others,
+    gateValues: gateValuesOf(options as object, issuer, fixed),
+    resource: fixed,
+    resourceOf: typeof resource === 'function' ? resource : undefined,
+    authorizationServers: others.authorizationServers ?? Object.freeze([issuer]),
+    limiter: rateLimit,
   })
   joinGate(resolved.verifyToken, resolved.gateValues)
   return resolved
 }
 
-function checkResource(
+/** Returns the checked URI of the resource, or a function that returns that of a request. */
+function resourceRule(
+  option: string,
   value: unknown,
-  url: (option: string, value: unknown) => string,
-): Pick<ResolvedOAuthOptions, 'resource' | 'resourceOf'> {
-  if (typeof value !== 'function') {
-    return { resource: optional(value, (uri) => url('resource', uri)), resourceOf: undefined }
-  }
+  given: Given,
+): string | ((request: Request) => string | undefined) {
+  if (typeof value !== 'function') return url(option, value, given)
   const known = new LRUCache<string, true>({ max: 1_000 })
-  const resourceOf = (request: Request): string | undefined => {
+  return (request) => {
     const resource: unknown = value(request)
     if (resource === undefined || known.has(resource as string)) return resource as string | undefined
     // A promise is not a URI. Its rejection must not become an unhandled one.
     if (resource instanceof Promise) resource.catch(() => undefined)
-    known.set(url('resource', resource), true)
+    known.set(url(option, resource, given), true)
     return resource as string
   }
-  return { resource: undefined, resourceOf }
 }
 
-function checkChallengeInResult(value: unknown): boolean | 'auto' {
+function checkAuthorizationServers(option: string, value: unknown, given: Given): readonly string[] {
+  if (!Array.isArray(value) || value.length === 0)
+    throw invalidKind(option, 'must be a non-empty array of URLs', value, 'omit it to use [issuer]')
+  return Object.freeze(value.map((entry) => issuer(option, entry, given)))
+}
+
+function checkResourceName(option: string, value: unknown): string {
+  if (typeof value !== 'string' || value === '' || /\p{Cc}/u.test(value))
+    throw invalidOption(option, 'must be a non-empty string without control characters', value)
+  return value
+}
+
+function checkChallengeInResult(option: string, value: unknown): boolean | 'auto' {
   if (typeof value !== 'boolean' && value !== 'auto')
-    throw invalidOption('challengeInResult', `must be true, false, or 'auto'`, value)
+    throw invalidOption(option, `must be true, false, or 'auto'`, value)
   return value
 }
 
 /** Checks that `value` is a compact JWT with claims about this resource. Clients verify its signature. */
-function checkSignedMetadata(value: unknown, resource: unknown): string {
+function checkSignedMetadata(option: string, value: unknown, { resource }: Given): string {
   const claims = jwtClaims(value)
   if (typeof resource !== 'string' || typeof claims?.iss !== 'string' || claims.resource !== resource) {
     throw invalidKind(
-      'signedMetadata',
+      option,
       'must be a JWT with the claims iss and resource, where resource equals the option resource',
       value,
       'sign it as described in RFC 9728 section 2.2',
@@ -393,21 +328,15 @@ function checkSignedMetadata(value: unknown, resource: unknown): string {
   return value as string
 }
 
-function optional<T>(value: unknown, check: (value: unknown) => T): T | undefined {
-  return value === undefined ? undefined : check(value)
-}
-
-function checkScopeImplies(value: unknown): Readonly<Record<string, readonly string[]>> {
+function checkScopeImplies(option: string, value: unknown): Readonly<Record<string, readonly string[]>> {
   if (!isOptionsObject(value)) {
     throw invalidKind(
-      'scopeImplies',
+      option,
       `must map a scope to the scopes it implies, as in { 'mcp:write': ['mcp:read'] }`,
       value,
     )
   }
-  checkScopes('scopeImplies', Object.keys(value))
-  const copy = Object.entries(value).map(
-    ([scope, implied]) => [scope, checkScopes('scopeImplies', implied)] as const,
-  )
+  checkScopes(option, Object.keys(value))
+  const copy = Object.entries(value).map(([scope, implied]) => [scope, checkScopes(option, implied)] as const)
   return Object.freeze(Object.fromEntries(copy))
 }

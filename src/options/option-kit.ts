@@ -53,7 +53,7 @@ export interface OptionKit<Failure extends Error> {
     aliases?: Readonly<Record<string, string>>,
   ): T
   /**
-   * Reads an options object by a table of rules. Unknown options are rejected.
+   * Reads an options object by a table of rules, into a frozen object. Unknown options are rejected.
    * @param owner the function that takes the object, as errors about unknown options name it.
    * @param expected the requirement of an argument that is not an object: `must be an object with { url }`.
    * @param argument the argument, as that error names it. Defaults to `owner`.
@@ -65,6 +65,8 @@ export interface OptionKit<Failure extends Error> {
     rules: Rules,
     argument?: string,
   ): ReadBy<Rules>
+  /** Reads an option that is an object, and whose members are named `sessions.max` in errors. */
+  readMembers<Rules extends OptionRules>(option: string, options: object, rules: Rules): ReadBy<Rules>
   /** The rule of an option that must be given. `null` counts as omitted. */
   required<Value>(rule: OptionRule<Value>, fix: string): OptionRule<Value>
   /** The rule of a whole number. */
@@ -100,6 +102,16 @@ export function isOptionsObject(value: unknown): value is object {
 /** Adds the command that prints the help for an anchor of `docs/reference/errors.md` to a message. */
 export function withHelp(message: string, anchor: string): string {
   return `${sentence(message)} Run "npx mcp-gatekit explain ${anchor}" for help.`
+}
+
+/** Applies each rule to its option. The resolved object is frozen. */
+function read<Rules extends OptionRules>(options: object, rules: Rules, prefix: string): ReadBy<Rules> {
+  const given = options as Readonly<Record<string, unknown>>
+  const resolved = Object.entries(rules).map(([option, rule]) => [
+    option,
+    rule(prefix + option, given[option], given),
+  ])
+  return Object.freeze(Object.fromEntries(resolved))
 }
 
 /** Builds the checks whose errors `makeError` makes. */
@@ -170,10 +182,12 @@ export function optionKit<Failure extends Error>(
     readOptions(owner, expected, options, rules, argument = owner) {
       if (!isOptionsObject(options)) throw kit.invalidKind(argument, expected, options)
       kit.checkKnownOptions(owner, options, Object.keys(rules))
-      const given = options as Readonly<Record<string, unknown>>
-      return Object.fromEntries(
-        Object.entries(rules).map(([option, rule]) => [option, rule(option, given[option], given)]),
-      ) as ReadBy<typeof rules>
+      return read(options, rules, '')
+    },
+
+    readMembers(option, options, rules) {
+      kit.checkKnownMembers(option, options, Object.keys(rules))
+      return read(options, rules, `${option}.`)
     },
 
     required: (rule, fix) => (option, value, given) => {

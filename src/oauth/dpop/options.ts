@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
+import { optional, type RulesFor } from '../../options/option-rules.ts'
 import { DpopNonces } from './nonces.ts'
 import { type DpopReplayStore, MemoryReplayStore } from './replay-store.ts'
 
-const { checkKnownMembers, checkOneOf, checkWholeNumber, invalidKind, invalidOption } =
-  optionChecksOf('oauth')
+const { checkOneOf, invalidKind, invalidOption, readMembers, wholeNumber } = optionChecksOf('oauth')
 
 /**
  * The use of DPoP (RFC 9449):
@@ -42,7 +42,6 @@ export interface ResolvedDpopOptions {
 }
 
 const MODES: readonly DpopMode[] = ['off', 'allowed', 'required']
-const KNOWN_OPTIONS = ['mode', 'replayStore', 'nonce', 'proofMaxAgeSeconds', 'algorithms']
 
 /** The supported algorithms: asymmetric ones, and never `none` (RFC 9449 §11.6). */
 const ALGORITHMS: readonly string[] = [
@@ -50,37 +49,37 @@ const ALGORITHMS: readonly string[] = [
   ...['PS256', 'PS384', 'PS512', 'RS256', 'RS384', 'RS512'],
 ]
 
+const RULES = {
+  mode: checkMode,
+  replayStore: checkReplayStore,
+  nonce: checkNonce,
+  proofMaxAgeSeconds: optional(wholeNumber(1), 300),
+  algorithms: optional(checkAlgorithms, ALGORITHMS),
+} satisfies RulesFor<DpopOptions>
+
 /**
  * Checks the option `dpop`. Returns `undefined` if DPoP is off.
  * @throws {KitMcpConfigError} if the option is invalid.
  */
 export function resolveDpop(value: unknown): ResolvedDpopOptions | undefined {
-  const raw: Partial<Record<keyof DpopOptions, unknown>> = isOptionsObject(value) ? value : { mode: value }
-  checkKnownMembers('dpop', raw, KNOWN_OPTIONS)
-  if (typeof raw.mode === 'string') checkOneOf('dpop', raw.mode, MODES)
-  else {
-    throw invalidOption(
-      'dpop',
-      `must be 'off', 'allowed' or 'required', or an object with such a mode`,
-      raw.mode,
-    )
-  }
-  const { nonce = false, proofMaxAgeSeconds = 300, algorithms = ALGORITHMS } = raw
-  const resolved = Object.freeze({
-    required: raw.mode === 'required',
-    replayStore: checkReplayStore(raw.replayStore),
-    nonces: checkNonce(nonce),
-    proofMaxAgeSeconds: checkWholeNumber('dpop.proofMaxAgeSeconds', proofMaxAgeSeconds, 1),
-    algorithms: checkAlgorithms(algorithms),
-  })
-  return raw.mode === 'off' ? undefined : resolved
+  const { mode, nonce, ...others } = readMembers(
+    'dpop',
+    isOptionsObject(value) ? value : { mode: value },
+    RULES,
+  )
+  return mode === 'off' ? undefined : { required: mode === 'required', nonces: nonce, ...others }
 }
 
-function checkReplayStore(value: unknown): DpopReplayStore {
+function checkMode(_option: string, value: unknown): DpopMode {
+  if (typeof value === 'string') return checkOneOf('dpop', value, MODES)
+  throw invalidOption('dpop', `must be 'off', 'allowed' or 'required', or an object with such a mode`, value)
+}
+
+function checkReplayStore(option: string, value: unknown): DpopReplayStore {
   if (value === undefined) return new MemoryReplayStore()
   if (typeof (value as { use?: unknown } | null)?.use !== 'function') {
     throw invalidKind(
-      'dpop.replayStore',
+      option,
       'must be an object with a method use(key, expiresAtSeconds)',
       value,
       'use redisReplayStore(client), or a store of your own',
@@ -89,26 +88,29 @@ function checkReplayStore(value: unknown): DpopReplayStore {
   return value as DpopReplayStore
 }
 
-function checkNonce(value: unknown): DpopNonces | undefined {
-  if (!isOptionsObject(value)) {
-    if (typeof value !== 'boolean')
-      throw invalidKind('dpop.nonce', 'must be true, false, or an object such as { secret }', value)
-    return value ? new DpopNonces(randomBytes(32), 300) : undefined
-  }
-  checkKnownMembers('dpop.nonce', value, ['secret', 'lifetimeSeconds'])
-  const { secret, lifetimeSeconds = 300 } = value as { secret?: unknown; lifetimeSeconds?: unknown }
-  if (typeof secret !== 'string' || secret.length < 32)
-    throw invalidKind('dpop.nonce.secret', 'must be a string of 32 characters or more', secret)
-  return new DpopNonces(secret, checkWholeNumber('dpop.nonce.lifetimeSeconds', lifetimeSeconds, 2))
+const NONCE_RULES = {
+  secret: checkNonceSecret,
+  lifetimeSeconds: optional(wholeNumber(2), 300),
 }
 
-function checkAlgorithms(value: unknown): readonly string[] {
+function checkNonce(option: string, value: unknown = false): DpopNonces | undefined {
+  if (!isOptionsObject(value)) {
+    if (typeof value !== 'boolean')
+      throw invalidKind(option, 'must be true, false, or an object such as { secret }', value)
+    return value ? new DpopNonces(randomBytes(32), 300) : undefined
+  }
+  const { secret, lifetimeSeconds } = readMembers(option, value, NONCE_RULES)
+  return new DpopNonces(secret, lifetimeSeconds)
+}
+
+function checkNonceSecret(option: string, value: unknown): string {
+  if (typeof value !== 'string' || value.length < 32)
+    throw invalidKind(option, 'must be a string of 32 characters or more', value)
+  return value
+}
+
+function checkAlgorithms(option: string, value: unknown): readonly string[] {
   const fits = Array.isArray(value) && value.length > 0 && value.every((one) => ALGORITHMS.includes(one))
-  if (!fits)
-    throw invalidOption(
-      'dpop.algorithms',
-      `must be a list of at least one of ${ALGORITHMS.join(', ')}`,
-      value,
-    )
+  if (!fits) throw invalidOption(option, `must be a list of at least one of ${ALGORITHMS.join(', ')}`, value)
   return Object.freeze([...new Set(value as string[])])
 }
