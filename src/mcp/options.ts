@@ -1,31 +1,19 @@
 import type { CacheHint, Implementation, ServerEventBus } from '@modelcontextprotocol/server'
 import { DEFAULT_BODY_LIMITS } from '../http/body-reader.ts'
 import { isOptionsObject, type OptionChecks, optionChecksOf } from '../options/option-checks.ts'
-import { MAX_TIMER_MS } from '../timers.ts'
+import { optional, type ReadBy, type RulesFor } from '../options/option-rules.ts'
 import { type Authorize, Policy } from './operations/policy.ts'
 import { objectCopy } from './router/definition.ts'
 import { checkLimits, type McpLimits } from './router/limits.ts'
-import {
-  checkOperationScopes,
-  type OperationScopes,
-  type ScopedOperations,
-} from './router/operation-scopes.ts'
+import { checkOperationScopes, type OperationScopes } from './router/operation-scopes.ts'
 import { checkCache } from './router/resource.ts'
 import type { McpSessionOptions, ResolvedSessionOptions } from './sdk/sessions/sessions.ts'
 import type { SlotLimits } from './sdk/streams/owner-slots.ts'
-import { type McpTaskOptions, type ResolvedTaskOptions, resolveTaskOptions } from './tasks/task-options.ts'
+import { type McpTaskOptions, resolveTaskOptions } from './tasks/task-options.ts'
 import { checkAllowedHosts, checkAllowedOrigins } from './wire/origin-policy.ts'
 
 const checks = optionChecksOf('createMcpAdapter')
-const {
-  checkBoolean,
-  checkFunction,
-  checkKnownMembers,
-  checkKnownOptions,
-  checkWholeNumber,
-  invalidKind,
-  invalidOption,
-} = checks
+const { callable, checkBoolean, invalidKind, readMembers, readOptions, wholeNumber } = checks
 
 /** The maximum number of event streams that are open at the same time. */
 export interface McpStreamOptions {
@@ -116,149 +104,92 @@ export interface McpAdapterOptions<App = any, User = any> {
   readonly tasks?: McpTaskOptions | undefined
 }
 
-/** `McpAdapterOptions`, validated and with defaults. */
-export interface ResolvedAdapterOptions {
-  readonly sessions: ResolvedSessionOptions | undefined
-  readonly streams: SlotLimits
-  readonly allowedOrigins: '*' | ReadonlySet<string> | undefined
-  readonly allowedHosts: ReadonlySet<string> | undefined
-  readonly listOnlyPermitted: boolean
-  readonly maxBodyBytes: number
-  readonly bodyTimeoutMs: number
-  readonly cache: CacheHint
-  readonly requestStateSecret: string | Uint8Array | undefined
-  readonly eventBus: ServerEventBus | undefined
-  readonly scopes: ScopedOperations | undefined
-  readonly recordPayloads: boolean
-  readonly recordClientAddress: boolean
-  readonly policy: Policy | undefined
-  readonly limits: McpLimits | undefined
-  /** Undefined if the option is not set. */
-  readonly tasks: ResolvedTaskOptions | undefined
-}
+const SESSION_RULES = {
+  idleTimeoutMs: optional(wholeNumber(1), 1_800_000),
+  max: optional(wholeNumber(1), 1_000),
+  maxPerOwner: optional(wholeNumber(1)),
+  maxBufferedBytes: optional(wholeNumber(1), 1024 * 1024),
+} satisfies RulesFor<McpSessionOptions>
 
-export const ADAPTER_OPTIONS: readonly (keyof McpAdapterOptions)[] = [
-  'sessions',
-  'streams',
-  'allowedOrigins',
-  'allowedHosts',
-  'listOnlyPermitted',
-  'maxBodyBytes',
-  'bodyTimeoutMs',
-  'cache',
-  'requestStateSecret',
-  'eventBus',
-  'scopes',
-  'recordPayloads',
-  'recordClientAddress',
-  'authorize',
-  'authorizeTimeoutMs',
-  'limits',
-  'tasks',
-]
+const STREAM_RULES = {
+  max: optional(wholeNumber(1), 1024),
+  maxPerOwner: optional(wholeNumber(1), 32),
+} satisfies RulesFor<McpStreamOptions>
+
+const ADAPTER_RULES = {
+  sessions: checkSessions,
+  streams: checkStreams,
+  allowedOrigins: optional((_option, value) => checkAllowedOrigins(checks, value)),
+  allowedHosts: optional((_option, value) => checkAllowedHosts(checks, value)),
+  listOnlyPermitted: optional(checkBoolean, false),
+  maxBodyBytes: optional(wholeNumber(1), DEFAULT_BODY_LIMITS.maxBytes),
+  bodyTimeoutMs: optional(wholeNumber(1), DEFAULT_BODY_LIMITS.timeoutMs),
+  cache: (option: string, value: unknown) => checkCache(option, value, checks),
+  requestStateSecret: optional(checkSecret),
+  eventBus: optional(checkEventBus),
+  scopes: optional((_option, value) => checkOperationScopes(value)),
+  recordPayloads: optional(checkBoolean, false),
+  recordClientAddress: optional(checkBoolean, false),
+  authorize: optional(callable<Authorize<any>>('set it to a function (query) => true or false')),
+  authorizeTimeoutMs: optional(wholeNumber(1), 5_000),
+  limits: optional((_option, value) => checkLimits(checks, value)),
+  tasks: optional((_option, value) => resolveTaskOptions(value)),
+} satisfies RulesFor<McpAdapterOptions>
+
+export const ADAPTER_OPTIONS: readonly string[] = Object.keys(ADAPTER_RULES)
+
+/** `McpAdapterOptions`, validated and with defaults. `tasks` is undefined if the option is not set. */
+export interface ResolvedAdapterOptions
+  extends Omit<ReadBy<typeof ADAPTER_RULES>, 'authorize' | 'authorizeTimeoutMs'> {
+  readonly policy: Policy | undefined
+}
 
 /** @throws {KitMcpConfigError} if an option is invalid or unknown. */
 export function resolveAdapterOptions(options: McpAdapterOptions): ResolvedAdapterOptions {
-  if (!isOptionsObject(options)) throw invalidKind('options', 'must be an object', options)
-  checkKnownOptions('the adapter', options, ADAPTER_OPTIONS)
-  const { allowedOrigins, allowedHosts, listOnlyPermitted, maxBodyBytes, bodyTimeoutMs } = options
-  const { sessions, streams, cache, requestStateSecret, eventBus, scopes, recordPayloads } = options
-  const { authorize, authorizeTimeoutMs, limits, recordClientAddress, tasks } = options
-  return {
-    sessions: checkSessions(sessions),
-    streams: checkStreams(streams),
-    allowedOrigins: allowedOrigins === undefined ? undefined : checkAllowedOrigins(checks, allowedOrigins),
-    allowedHosts: allowedHosts === undefined ? undefined : checkAllowedHosts(checks, allowedHosts),
-    listOnlyPermitted:
-      listOnlyPermitted === undefined ? false : checkBoolean('listOnlyPermitted', listOnlyPermitted),
-    maxBodyBytes:
-      maxBodyBytes === undefined
-        ? DEFAULT_BODY_LIMITS.maxBytes
-        : checkWholeNumber('maxBodyBytes', maxBodyBytes, 1),
-    bodyTimeoutMs:
-      bodyTimeoutMs === undefined
-        ? DEFAULT_BODY_LIMITS.timeoutMs
-        : checkWholeNumber('bodyTimeoutMs', bodyTimeoutMs, 1),
-    cache: checkCache('cache', cache, checks),
-    requestStateSecret: requestStateSecret === undefined ? undefined : checkSecret(requestStateSecret),
-    eventBus: eventBus === undefined ? undefined : checkEventBus(eventBus),
-    scopes: scopes === undefined ? undefined : checkOperationScopes(scopes),
-    recordPayloads: recordPayloads === undefined ? false : checkBoolean('recordPayloads', recordPayloads),
-    recordClientAddress:
-      recordClientAddress === undefined ? false : checkBoolean('recordClientAddress', recordClientAddress),
-    policy: checkPolicy(authorize, authorizeTimeoutMs),
-    limits: limits === undefined ? undefined : checkLimits(checks, limits),
-    tasks: tasks === undefined ? undefined : resolveTaskOptions(tasks),
-  }
+  const { authorize, authorizeTimeoutMs, ...others } = readOptions(
+    'the adapter',
+    'must be an object',
+    options,
+    ADAPTER_RULES,
+    'options',
+  )
+  return { ...others, policy: authorize && new Policy(authorize, authorizeTimeoutMs) }
 }
 
-function checkPolicy(authorize: unknown, timeoutMs: unknown): Policy | undefined {
-  const ms = timeoutMs === undefined ? 5_000 : checkWholeNumber('authorizeTimeoutMs', timeoutMs, 1)
-  if (ms > MAX_TIMER_MS)
-    throw invalidOption('authorizeTimeoutMs', `must be at most ${MAX_TIMER_MS} milliseconds`, timeoutMs)
-  if (authorize === undefined) return undefined
-  checkFunction('authorize', authorize, 'set it to a function (query) => true or false')
-  return new Policy(authorize as Authorize<any>, ms)
-}
-
-function checkSessions(sessions: unknown): ResolvedSessionOptions | undefined {
+function checkSessions(option: string, sessions: unknown): ResolvedSessionOptions | undefined {
   if (sessions === undefined || sessions === false) return undefined
   const given = sessions === true ? {} : sessions
   if (!isOptionsObject(given)) {
     throw invalidKind(
-      'sessions',
+      option,
       'must be true, false, or an object such as { idleTimeoutMs: 600000, max: 100 }',
       sessions,
     )
   }
-  checkKnownMembers('sessions', given, ['idleTimeoutMs', 'max', 'maxPerOwner', 'maxBufferedBytes'])
-  const { idleTimeoutMs = 1_800_000, max = 1000, ...rest } = given as McpSessionOptions
-  if (checkWholeNumber('sessions.idleTimeoutMs', idleTimeoutMs, 1) > MAX_TIMER_MS)
-    throw invalidOption(
-      'sessions.idleTimeoutMs',
-      `must be at most ${MAX_TIMER_MS} milliseconds`,
-      idleTimeoutMs,
-    )
-  checkWholeNumber('sessions.max', max, 1)
-  const { maxPerOwner = Math.max(10, Math.floor(max / 10)), maxBufferedBytes = 1024 * 1024 } = rest
-  return {
-    idleTimeoutMs,
-    max,
-    maxPerOwner: checkWholeNumber('sessions.maxPerOwner', maxPerOwner, 1),
-    maxBufferedBytes: checkWholeNumber('sessions.maxBufferedBytes', maxBufferedBytes, 1),
-  }
+  const read = readMembers(option, given, SESSION_RULES)
+  return { ...read, maxPerOwner: read.maxPerOwner ?? Math.max(10, Math.floor(read.max / 10)) }
 }
 
-function checkStreams(streams: unknown): SlotLimits {
-  const given = streams === undefined ? {} : streams
-  if (!isOptionsObject(given))
-    throw invalidKind('streams', 'must be an object such as { max: 1024, maxPerOwner: 32 }', streams)
-  checkKnownMembers('streams', given, ['max', 'maxPerOwner'])
-  const { max = 1024, maxPerOwner = 32 } = given as McpStreamOptions
-  return {
-    max: checkWholeNumber('streams.max', max, 1),
-    maxPerOwner: checkWholeNumber('streams.maxPerOwner', maxPerOwner, 1),
-  }
+function checkStreams(option: string, streams: unknown = {}): SlotLimits {
+  if (!isOptionsObject(streams))
+    throw invalidKind(option, 'must be an object such as { max: 1024, maxPerOwner: 32 }', streams)
+  return readMembers(option, streams, STREAM_RULES)
 }
 
 const MIN_SECRET = 32
 
-function checkSecret(secret: unknown): string | Uint8Array {
+function checkSecret(option: string, secret: unknown): string | Uint8Array {
   const usable = typeof secret === 'string' || secret instanceof Uint8Array
   if (!usable || secret.length < MIN_SECRET) {
-    throw invalidKind(
-      'requestStateSecret',
-      `must be at least ${MIN_SECRET} random characters or bytes`,
-      secret,
-    )
+    throw invalidKind(option, `must be at least ${MIN_SECRET} random characters or bytes`, secret)
   }
   return typeof secret === 'string' ? secret : Uint8Array.from(secret)
 }
 
-function checkEventBus(bus: unknown): ServerEventBus {
+function checkEventBus(option: string, bus: unknown): ServerEventBus {
   const { publish, subscribe } = (bus ?? {}) as Partial<Record<keyof ServerEventBus, unknown>>
   if (typeof publish !== 'function' || typeof subscribe !== 'function') {
-    throw invalidKind('eventBus', 'must be an object with publish(event) and subscribe(listener)', bus)
+    throw invalidKind(option, 'must be an object with publish(event) and subscribe(listener)', bus)
   }
   return bus as ServerEventBus
 }

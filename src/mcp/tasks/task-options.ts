@@ -1,9 +1,9 @@
 import { isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
-import { MAX_TIMER_MS } from '../../timers.ts'
+import { optional, type ReadBy, type RulesFor } from '../../options/option-rules.ts'
 import { memoryTaskStore } from './memory-task-store.ts'
 import type { TaskStore } from './task-store.ts'
 
-const { checkKnownMembers, checkWholeNumber, invalidKind } = optionChecksOf('createMcpAdapter')
+const { invalidKind, readMembers, wholeNumber } = optionChecksOf('createMcpAdapter')
 
 /** The store and the limits of tasks. */
 export interface McpTaskOptions {
@@ -23,37 +23,28 @@ export interface McpTaskOptions {
   readonly maxResultBytes?: number | undefined
 }
 
-/** `McpTaskOptions`, validated and with defaults. */
-export interface ResolvedTaskOptions {
-  readonly store: TaskStore
-  readonly maxPerOwner: number
-  readonly ttlMs: number
-  readonly maxResultBytes: number
-}
-
 const METHODS = ['add', 'get', 'replace', 'beat', 'isAlive'] as const
+
+const RULES = {
+  store: checkStore,
+  maxPerOwner: optional(wholeNumber(1), 100),
+  ttlMs: optional(wholeNumber(1), 3_600_000),
+  maxResultBytes: optional(wholeNumber(1), 1_048_576),
+} satisfies RulesFor<McpTaskOptions>
+
+/** `McpTaskOptions`, validated and with defaults. */
+export type ResolvedTaskOptions = ReadBy<typeof RULES>
 
 /** @throws {KitMcpConfigError} if an option is invalid or unknown. */
 export function resolveTaskOptions(options: unknown): ResolvedTaskOptions {
   if (!isOptionsObject(options))
     throw invalidKind('tasks', 'must be an object such as { maxPerOwner: 100, ttlMs: 3600000 }', options)
-  checkKnownMembers('tasks', options, ['store', 'maxPerOwner', 'ttlMs', 'maxResultBytes'])
-  const {
-    store,
-    maxPerOwner = 100,
-    ttlMs = 3_600_000,
-    maxResultBytes = 1_048_576,
-  } = options as McpTaskOptions
-  return {
-    store: store === undefined ? memoryTaskStore() : checkStore(store),
-    maxPerOwner: checkWholeNumber('tasks.maxPerOwner', maxPerOwner, 1),
-    ttlMs: checkWholeNumber('tasks.ttlMs', ttlMs, 1, MAX_TIMER_MS),
-    maxResultBytes: checkWholeNumber('tasks.maxResultBytes', maxResultBytes, 1),
-  }
+  return readMembers('tasks', options, RULES)
 }
 
-function checkStore(store: unknown): TaskStore {
+function checkStore(option: string, store: unknown): TaskStore {
+  if (store === undefined) return memoryTaskStore()
   const given = store as Partial<Record<string, unknown>> | null
   if (METHODS.every((method) => typeof given?.[method] === 'function')) return store as TaskStore
-  throw invalidKind('tasks.store', 'must be a store, such as the result of redisTaskStore(client)', store)
+  throw invalidKind(option, 'must be a store, such as the result of redisTaskStore(client)', store)
 }
