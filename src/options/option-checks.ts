@@ -47,6 +47,8 @@ export interface OptionChecks extends OptionKit<KitMcpConfigError> {
   readonly url: OptionRule<string>
   /** The rule of an issuer, as in `checkIssuer`. The option `allowInsecureHttp` of the same object allows http. */
   readonly issuer: OptionRule<string>
+  /** The rule of a number of seconds, fractions included. */
+  seconds(min: 0 | 'more than 0'): OptionRule<number>
   /** The identifier of an authorization server: a URL as in `checkUrl`, without a query (RFC 8414 section 2). */
   checkIssuer(option: string, value: unknown, rules: UrlRules): string
   /** A path as it appears in a request: a leading slash, no query, no fragment, and nothing to normalize. */
@@ -164,6 +166,8 @@ export function optionChecksOf(heading: OptionsHeading): OptionChecks {
 
     issuer: (option, value, { allowInsecureHttp }) =>
       checks.checkIssuer(option, value, { allowInsecureHttp: allowInsecureHttp === true }),
+
+    seconds: (min) => (option, value) => checks.checkSeconds(option, value, min),
 
     checkIssuer(option, value, rules) {
       const { href } = checks.checkUrl(option, value, rules)

@@ -71,12 +71,16 @@ export interface OptionKit<Failure extends Error> {
   required<Value>(rule: OptionRule<Value>, fix: string): OptionRule<Value>
   /** The rule of a whole number. */
   wholeNumber(min: number, max?: number): OptionRule<number>
-  /** The rule of a number of milliseconds that a timer can wait for. */
+  /** The rule of a number of milliseconds that a timer can wait for. Fractions are rounded up, because some timers reject them. */
   milliseconds(min: 0 | 'more than 0'): OptionRule<number>
   /** The rule of a function. */
   callable<Callable>(fix: string): OptionRule<Callable>
   /** The rule of one of several strings. */
   oneOf<const Choice extends string>(choices: readonly Choice[]): OptionRule<Choice>
+  /** The rule of a string that is not empty. */
+  readonly text: OptionRule<string>
+  /** The rule of a string that is not empty and may be a secret. */
+  readonly secret: OptionRule<string>
   checkBoolean(option: string, value: unknown): boolean
   /** A string, which may be empty. */
   checkString(option: string, value: unknown): void
@@ -197,7 +201,7 @@ export function optionKit<Failure extends Error>(
 
     wholeNumber: (min, max) => (option, value) => kit.checkWholeNumber(option, value, min, max),
 
-    milliseconds: (min) => (option, value) => kit.checkMs(option, value, min),
+    milliseconds: (min) => (option, value) => Math.ceil(kit.checkMs(option, value, min)),
 
     callable:
       <Callable>(fix: string): OptionRule<Callable> =>
@@ -207,6 +211,16 @@ export function optionKit<Failure extends Error>(
       },
 
     oneOf: (choices) => (option, value) => kit.checkOneOf(option, value, choices),
+
+    text(option, value) {
+      kit.checkText(option, value)
+      return value as string
+    },
+
+    secret(option, value) {
+      kit.checkSecret(option, value)
+      return value as string
+    },
 
     checkBoolean(option, value) {
       if (typeof value !== 'boolean') throw kit.invalidOption(option, 'must be true or false', value)

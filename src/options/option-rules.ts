@@ -22,7 +22,7 @@ export type ReadBy<Rules extends OptionRules> = {
 
 /** The rule of an option that may be omitted. Without a fallback, it is then `undefined`. */
 export function optional<Value>(rule: OptionRule<Value>): OptionRule<Value | undefined>
-export function optional<Value, Fallback>(
+export function optional<Value, const Fallback>(
   rule: OptionRule<Value>,
   fallback: Fallback,
 ): OptionRule<Value | Fallback>

@@ -57,9 +57,7 @@ type HeadersOf = () => Headers | Promise<Headers>
 const RULES = {
   url: required(checkBaseUrl, 'set it to the base URL of the policy decision point'),
   headers: resolveHeaders,
-  // `AbortSignal.timeout` takes whole numbers only.
-  timeoutMs: (option: string, value: unknown) =>
-    Math.ceil(milliseconds('more than 0')(option, value === undefined ? 4_000 : value, {})),
+  timeoutMs: optional(milliseconds('more than 0'), 4_000),
   mapping: optional(
     callable<AuthZenMapping>('set it to a function that returns { subject, action, resource }'),
     defaultMapping,

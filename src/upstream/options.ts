@@ -1,23 +1,26 @@
 import type { ClientAuth } from 'oauth4webapi'
 import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
+import { optional, type ReadBy, type RulesFor } from '../options/option-rules.ts'
 
 const {
+  callable,
   checkBoolean,
   checkFunction,
-  checkIssuer,
-  checkKnownMembers,
-  checkKnownOptions,
-  checkMs,
-  checkOneOf,
   checkScopes,
-  checkSecret,
-  checkText,
   checkTexts,
-  checkUrl,
-  checkWholeNumber,
   invalidKind,
   invalidOption,
+  issuer,
+  milliseconds,
   missingOption,
+  oneOf,
+  readMembers,
+  readOptions,
+  required,
+  secret,
+  text,
+  url,
+  wholeNumber,
 } = optionChecksOf('upstreamToken')
 
 /** The grant by which tokens are obtained: RFC 8693, or Microsoft's on-behalf-of. */
@@ -74,151 +77,107 @@ export interface UpstreamTokenOptions {
   readonly allowInsecureHttp?: boolean | undefined
 }
 
-const OPTIONS = [
-  'issuer',
-  'tokenEndpoint',
-  'clientId',
-  'clientSecret',
-  'clientAuthentication',
-  'style',
-  'audience',
-  'resource',
-  'scope',
-  'cache',
-  'timeoutMs',
-  'allowInsecureHttp',
-] as const
+const CACHE_RULES = {
+  maxEntries: optional(wholeNumber(1, 1_000_000), 1_000),
+  store: optional(checkStore),
+  secret: optional(secret),
+} satisfies RulesFor<UpstreamTokenCacheOptions>
 
-const CACHE_OPTIONS = ['maxEntries', 'store', 'secret'] as const
-
-const MAX_ENTRIES = 1_000_000
+const RULES = {
+  issuer: optional(issuer),
+  tokenEndpoint: optional(url),
+  clientId: required(text, 'set it to the client id of this server at the authorization server'),
+  clientSecret: optional(secret),
+  clientAuthentication: optional(callable<ClientAuth>('use a ClientAuth of oauth4webapi')),
+  style: required(
+    oneOf(['token-exchange', 'entra-obo']),
+    "set it to 'token-exchange' (RFC 8693) or 'entra-obo'",
+  ),
+  audience: optional(textsOf, []),
+  resource: optional(resourcesOf, []),
+  scope: optional(scopesOf, []),
+  cache: checkCache,
+  timeoutMs: optional(milliseconds('more than 0'), 5_000),
+  allowInsecureHttp: optional(checkBoolean, false),
+} satisfies RulesFor<UpstreamTokenOptions>
 
 /** `UpstreamTokenOptions`, checked, copied, and with their defaults. */
-export interface ResolvedUpstreamTokenOptions {
-  readonly issuer: string | undefined
-  readonly tokenEndpoint: string | undefined
-  readonly clientId: string
-  readonly clientSecret: string | undefined
-  readonly clientAuthentication: ClientAuth | undefined
-  readonly style: UpstreamTokenStyle
-  readonly audience: readonly string[]
-  readonly resource: readonly string[]
+export interface ResolvedUpstreamTokenOptions extends Omit<ReadBy<typeof RULES>, 'cache' | 'scope'> {
   readonly scopes: readonly string[]
   readonly maxEntries: number
   readonly store: UpstreamTokenStore | undefined
   /** The secret from which the key of the store is derived. */
   readonly storeSecret: string | undefined
-  readonly timeoutMs: number
-  readonly allowInsecureHttp: boolean
 }
 
 /** @throws {KitMcpConfigError} if an option is missing, invalid, or unknown. */
 export function resolveUpstreamTokenOptions(options: UpstreamTokenOptions): ResolvedUpstreamTokenOptions {
-  if (!isOptionsObject(options)) {
-    throw invalidKind(
-      'upstreamToken',
-      'must be called with an object with at least { issuer, clientId, clientSecret, style }',
-      options,
-    )
-  }
-  checkKnownOptions('upstreamToken', options, OPTIONS)
-  const { issuer, tokenEndpoint, clientId, clientSecret, clientAuthentication, cache = {} } = options
-  const allowInsecureHttp =
-    options.allowInsecureHttp === undefined
-      ? false
-      : checkBoolean('allowInsecureHttp', options.allowInsecureHttp)
-  if (issuer === undefined && tokenEndpoint === undefined) {
+  const { cache, scope, ...read } = readOptions(
+    'upstreamToken',
+    'must be called with an object with at least { issuer, clientId, clientSecret, style }',
+    options,
+    RULES,
+  )
+  if (read.issuer === undefined && read.tokenEndpoint === undefined)
     throw missingOption(
       'issuer',
       'set it to the authorization server of the upstream API, or set tokenEndpoint',
     )
-  }
-  if (issuer !== undefined && tokenEndpoint !== undefined)
+  if (read.issuer !== undefined && read.tokenEndpoint !== undefined)
     throw invalidOption('tokenEndpoint', 'cannot be given together with issuer. Remove one of them')
-  if (issuer !== undefined) checkIssuer('issuer', issuer, { allowInsecureHttp })
-  if (tokenEndpoint !== undefined) checkUrl('tokenEndpoint', tokenEndpoint, { allowInsecureHttp })
-  if (clientId === undefined || clientId === null)
-    throw missingOption('clientId', 'set it to the client id of this server at the authorization server')
-  checkText('clientId', clientId)
-  if (clientSecret === undefined && clientAuthentication === undefined)
+  if (read.clientSecret === undefined && read.clientAuthentication === undefined)
     throw missingOption('clientSecret', 'set it, or set clientAuthentication')
-  if (clientSecret !== undefined && clientAuthentication !== undefined)
+  if (read.clientSecret !== undefined && read.clientAuthentication !== undefined)
     throw invalidOption(
       'clientAuthentication',
       'cannot be given together with clientSecret. Remove one of them',
     )
-  if (clientSecret !== undefined) checkSecret('clientSecret', clientSecret)
-  if (clientAuthentication !== undefined)
-    checkFunction('clientAuthentication', clientAuthentication, 'use a ClientAuth of oauth4webapi')
-  if (options.style === undefined)
-    throw missingOption('style', "set it to 'token-exchange' (RFC 8693) or 'entra-obo'")
-  const style = checkOneOf('style', options.style, ['token-exchange', 'entra-obo'])
-  const audience = options.audience === undefined ? [] : checkTexts('audience', [options.audience].flat())
-  const resource = options.resource === undefined ? [] : checkTexts('resource', [options.resource].flat())
-  for (const value of resource)
-    if (!URL.canParse(value) || value.includes('#'))
-      throw invalidOption(
-        'resource',
-        'must be an absolute URI without a fragment (RFC 8707 section 2)',
-        value,
-      )
-  const scopes = options.scope === undefined ? [] : scopesOf(options.scope)
-  if (style === 'entra-obo') {
-    if (scopes.length === 0)
+  if (read.style === 'entra-obo') {
+    if (scope.length === 0)
       throw missingOption('scope', "set it to scopes such as 'https://graph.microsoft.com/.default'")
     for (const name of ['audience', 'resource'] as const)
       if (options[name] !== undefined)
         throw invalidOption(name, "cannot be used with style 'entra-obo', whose scopes name the API")
   }
-  return {
-    issuer,
-    tokenEndpoint,
-    clientId,
-    clientSecret,
-    clientAuthentication,
-    style,
-    audience,
-    resource,
-    scopes,
-    ...resolveCache(cache, clientSecret),
-    // `AbortSignal.timeout` takes whole numbers only.
-    timeoutMs:
-      options.timeoutMs === undefined
-        ? 5_000
-        : Math.ceil(checkMs('timeoutMs', options.timeoutMs, 'more than 0')),
-    allowInsecureHttp,
-  }
+  const storeSecret = cache.secret ?? read.clientSecret
+  if (cache.store !== undefined && storeSecret === undefined)
+    throw missingOption(
+      'cache.secret',
+      'set it to a random string that all nodes share; it encrypts the tokens in cache.store',
+    )
+  return { ...read, scopes: scope, maxEntries: cache.maxEntries, store: cache.store, storeSecret }
 }
 
-function scopesOf(scope: unknown): readonly string[] {
+function textsOf(option: string, value: unknown): readonly string[] {
+  return checkTexts(option, [value].flat())
+}
+
+function resourcesOf(option: string, value: unknown): readonly string[] {
+  const resources = textsOf(option, value)
+  for (const resource of resources)
+    if (!URL.canParse(resource) || resource.includes('#'))
+      throw invalidOption(option, 'must be an absolute URI without a fragment (RFC 8707 section 2)', resource)
+  return resources
+}
+
+function scopesOf(option: string, scope: unknown): readonly string[] {
   return checkScopes(
-    'scope',
+    option,
     typeof scope === 'string' ? scope.split(' ').filter((value) => value !== '') : scope,
   )
 }
 
-function resolveCache(
-  cache: UpstreamTokenCacheOptions,
-  clientSecret: string | undefined,
-): Pick<ResolvedUpstreamTokenOptions, 'maxEntries' | 'store' | 'storeSecret'> {
+function checkCache(option: string, cache: unknown = {}): ReadBy<typeof CACHE_RULES> {
   if (!isOptionsObject(cache))
-    throw invalidKind('cache', 'must be an object such as { maxEntries: 1000 }', cache)
-  checkKnownMembers('cache', cache, CACHE_OPTIONS)
-  const { maxEntries = 1_000, store, secret } = cache
-  if (checkWholeNumber('cache.maxEntries', maxEntries, 1) > MAX_ENTRIES)
-    throw invalidOption('cache.maxEntries', `must be at most ${MAX_ENTRIES}`, maxEntries)
-  if (secret !== undefined) checkSecret('cache.secret', secret)
-  if (store !== undefined) {
-    if (!isOptionsObject(store))
-      throw invalidKind('cache.store', 'must be an object with the functions get, set, and delete', store)
-    for (const name of ['get', 'set', 'delete'] as const)
-      checkFunction(`cache.store.${name}`, store[name], 'a store has the functions get, set, and delete')
-    if (secret === undefined && clientSecret === undefined) {
-      throw missingOption(
-        'cache.secret',
-        'set it to a random string that all nodes share; it encrypts the tokens in cache.store',
-      )
-    }
-  }
-  return { maxEntries, store, storeSecret: secret ?? clientSecret }
+    throw invalidKind(option, 'must be an object such as { maxEntries: 1000 }', cache)
+  return readMembers(option, cache, CACHE_RULES)
+}
+
+function checkStore(option: string, store: unknown): UpstreamTokenStore {
+  if (!isOptionsObject(store))
+    throw invalidKind(option, 'must be an object with the functions get, set, and delete', store)
+  const given = store as Partial<UpstreamTokenStore>
+  for (const name of ['get', 'set', 'delete'] as const)
+    checkFunction(`${option}.${name}`, given[name], 'a store has the functions get, set, and delete')
+  return store as UpstreamTokenStore
 }

@@ -36,11 +36,6 @@ export function checkAudiences(
  */
 export type AudienceSlash = 'exact' | 'optional'
 
-/** @throws {KitMcpConfigError} if the option is neither of the two. */
-export function checkAudienceSlash({ checkOneOf }: OptionChecks, value: unknown): AudienceSlash {
-  return value === undefined ? 'exact' : checkOneOf('audienceSlash', value, ['exact', 'optional'])
-}
-
 /** Returns the audiences that a token may name: with `optional`, both spellings of those that are only an origin. */
 export function acceptedAudiences(audiences: readonly string[], slash: AudienceSlash): readonly string[] {
   if (slash === 'exact') return audiences

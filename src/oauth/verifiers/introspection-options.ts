@@ -1,29 +1,25 @@
 import type { X509Certificate } from 'node:crypto'
 import type { IntrospectionResponse } from 'oauth4webapi'
-import { isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
-import {
-  type AudienceSlash,
-  acceptedAudiences,
-  checkAudienceSlash,
-  checkAudiences,
-  resourcesAmong,
-} from './audience.ts'
+import { optionChecksOf } from '../../options/option-checks.ts'
+import { optional, type ReadBy, type RulesFor, unchecked } from '../../options/option-rules.ts'
+import { acceptedAudiences, checkAudiences, resourcesAmong } from './audience.ts'
 import { type CertificateReader, certificateReader } from './client-certificate.ts'
 import type { MapScopes } from './scope-mapping.ts'
 
 const checks = optionChecksOf('introspectionVerifier')
 const {
+  callable,
   checkBoolean,
-  checkFunction,
-  checkIssuer,
-  checkKnownOptions,
-  checkOneOf,
   checkTexts,
-  checkUrl,
-  checkWholeNumber,
   invalidKind,
   invalidOption,
+  issuer,
   missingOption,
+  oneOf,
+  readOptions,
+  required,
+  url,
+  wholeNumber,
 } = checks
 
 /** The user that `introspectionVerifier` returns without `mapUser`. */
@@ -89,88 +85,60 @@ export interface IntrospectionVerifierOptions<User = IntrospectionUser> {
   readonly allowInsecureHttp?: boolean | undefined
 }
 
-const KNOWN_OPTIONS = [
-  'endpoint',
-  'clientId',
-  'clientSecret',
-  'clientAuthentication',
-  'audience',
-  'resource',
-  'audienceSlash',
-  'issuer',
-  'requiredClaims',
-  'mapUser',
-  'mapScopes',
-  'clientCertificate',
-  'timeoutMs',
-  'allowInsecureHttp',
-] as const
+const RULES = {
+  endpoint: required(
+    url,
+    `set it to the introspection endpoint, such as 'https://auth.example.com/introspect'`,
+  ),
+  clientId: checkCredential,
+  clientSecret: checkCredential,
+  clientAuthentication: optional(oneOf(['client_secret_basic', 'client_secret_post']), 'client_secret_basic'),
+  audience: unchecked<IntrospectionVerifierOptions['audience']>(),
+  resource: unchecked<IntrospectionVerifierOptions['resource']>(),
+  audienceSlash: optional(oneOf(['exact', 'optional']), 'exact'),
+  issuer: optional(issuer),
+  requiredClaims: optional(checkTexts, []),
+  mapUser: optional(
+    callable<(claims: IntrospectionResponse) => any>(
+      'set it to a function that returns the user for a response',
+    ),
+  ),
+  mapScopes: optional(
+    callable<MapScopes<IntrospectionResponse>>('set it to a function that returns the scopes of a token'),
+  ),
+  clientCertificate: (_option: string, value: unknown) => certificateReader(checks, value),
+  timeoutMs: optional(wholeNumber(1), 5_000),
+  allowInsecureHttp: optional(checkBoolean, false),
+} satisfies RulesFor<IntrospectionVerifierOptions>
 
 /** `IntrospectionVerifierOptions`, checked, copied, and with their defaults. */
-export interface ResolvedIntrospectionOptions<User> {
-  readonly endpoint: string
-  readonly clientId: string
-  readonly clientSecret: string
-  readonly clientAuthentication: IntrospectionAuthentication
+export interface ResolvedIntrospectionOptions<User>
+  extends Omit<ReadBy<typeof RULES>, 'audience' | 'resource' | 'mapUser' | 'clientCertificate'> {
+  readonly mapUser: ((claims: IntrospectionResponse) => User | Promise<User>) | undefined
   /** `false` if `aud` is not checked. */
   readonly audiences: readonly string[] | false
   /** The audiences that are resources. */
   readonly resources: readonly string[]
-  readonly audienceSlash: AudienceSlash
-  readonly issuer: string | undefined
-  readonly requiredClaims: readonly string[]
-  readonly mapUser: ((claims: IntrospectionResponse) => User | Promise<User>) | undefined
-  readonly mapScopes: MapScopes<IntrospectionResponse> | undefined
   readonly readCertificate: CertificateReader | undefined
-  readonly timeoutMs: number
 }
 
 /** @throws {KitMcpConfigError} if an option is invalid. */
 export function resolveIntrospectionOptions<User>(
   options: IntrospectionVerifierOptions<User>,
 ): ResolvedIntrospectionOptions<User> {
-  if (!isOptionsObject(options)) {
-    throw invalidKind(
-      'introspectionVerifier',
-      'must be called with an object with at least { endpoint, clientId, clientSecret, audience }',
-      options,
-    )
-  }
-  checkKnownOptions('introspectionVerifier', options, KNOWN_OPTIONS)
-  const allowInsecureHttp =
-    options.allowInsecureHttp === undefined
-      ? false
-      : checkBoolean('allowInsecureHttp', options.allowInsecureHttp)
-  if (options.endpoint === undefined || options.endpoint === null) {
-    throw missingOption(
-      'endpoint',
-      `set it to the introspection endpoint, such as 'https://auth.example.com/introspect'`,
-    )
-  }
-  checkUrl('endpoint', options.endpoint, { allowInsecureHttp })
-  if (options.issuer !== undefined) checkIssuer('issuer', options.issuer, { allowInsecureHttp })
-  if (options.mapScopes !== undefined)
-    checkFunction('mapScopes', options.mapScopes, 'set it to a function that returns the scopes of a token')
-  if (options.mapUser !== undefined)
-    checkFunction('mapUser', options.mapUser, 'set it to a function that returns the user for a response')
-  const audienceSlash = checkAudienceSlash(checks, options.audienceSlash)
-  const given = audiencesOf(options)
-  const audiences = given && acceptedAudiences(given, audienceSlash)
+  const { clientCertificate, ...read } = readOptions(
+    'introspectionVerifier',
+    'must be called with an object with at least { endpoint, clientId, clientSecret, audience }',
+    options,
+    RULES,
+  )
+  const given = audiencesOf(read)
+  const audiences = given && acceptedAudiences(given, read.audienceSlash)
   return {
-    endpoint: options.endpoint,
-    clientId: checkCredential('clientId', options.clientId),
-    clientSecret: checkCredential('clientSecret', options.clientSecret),
-    clientAuthentication: checkAuthentication(options.clientAuthentication),
+    ...read,
     audiences,
     resources: resourcesAmong(audiences || []),
-    audienceSlash,
-    issuer: options.issuer,
-    requiredClaims:
-      options.requiredClaims === undefined ? [] : checkTexts('requiredClaims', options.requiredClaims),
-    mapUser: options.mapUser,
-    mapScopes: options.mapScopes,
-    readCertificate: certificateReader(checks, options.clientCertificate),
-    timeoutMs: options.timeoutMs === undefined ? 5_000 : checkWholeNumber('timeoutMs', options.timeoutMs, 1),
+    readCertificate: clientCertificate,
   }
 }
 
@@ -188,14 +156,10 @@ function audiencesOf({
   return false
 }
 
-function checkCredential(option: 'clientId' | 'clientSecret', value: unknown): string {
+function checkCredential(option: string, value: unknown): string {
   if (value === undefined || value === null || value === '') {
     throw missingOption(option, 'set it, because introspection endpoints require client authentication')
   }
   if (typeof value !== 'string') throw invalidKind(option, 'must be a string', value)
   return value
-}
-
-function checkAuthentication(value: unknown = 'client_secret_basic'): IntrospectionAuthentication {
-  return checkOneOf('clientAuthentication', value, ['client_secret_basic', 'client_secret_post'])
 }

@@ -1,13 +1,13 @@
 import type { X509Certificate } from 'node:crypto'
 import type { JWTPayload } from 'jose'
 import type { KitMcpConfigError } from '../../options/config-error.ts'
-import { isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
+import { optionChecksOf } from '../../options/option-checks.ts'
+import { optional, type ReadBy, type RulesFor, unchecked } from '../../options/option-rules.ts'
 import type { GateValues } from '../gate-values.ts'
 import {
   AUDIENCE_HINT,
   type AudienceSlash,
   acceptedAudiences,
-  checkAudienceSlash,
   checkAudiences,
   resourcesAmong,
 } from './audience.ts'
@@ -19,16 +19,18 @@ import type { MapScopes } from './scope-mapping.ts'
 
 const checks = optionChecksOf('jwtVerifier')
 const {
+  callable,
   checkBoolean,
-  checkFunction,
   checkIssuer,
-  checkKnownOptions,
   checkTexts,
-  checkUrl,
-  checkSeconds,
   invalidKind,
   invalidOption,
   missingOption,
+  oneOf,
+  readOptions,
+  seconds,
+  secret,
+  url,
 } = checks
 
 /** The user that `jwtVerifier` returns without `mapUser`. */
@@ -117,26 +119,30 @@ const SYMMETRIC = ['HS256', 'HS384', 'HS512']
 
 const ISSUER_HINT = `set it to the iss of your tokens, such as 'https://auth.example.com'`
 
-const KNOWN_OPTIONS = [
-  'issuer',
-  'issuers',
-  'audience',
-  'resource',
-  'audienceSlash',
-  'jwksUri',
-  'publicKey',
-  'secret',
-  'algorithms',
-  'clockToleranceSeconds',
-  'requiredClaims',
-  'strict',
-  'mapUser',
-  'mapScopes',
-  'clientCertificate',
-  'jwksCooldownSeconds',
-  'jwksCacheSeconds',
-  'allowInsecureHttp',
-] as const
+const RULES = {
+  issuer: unchecked<string | undefined>(),
+  issuers: unchecked<readonly string[] | undefined>(),
+  audience: unchecked<string | readonly string[] | undefined>(),
+  resource: unchecked<string | undefined>(),
+  audienceSlash: optional(oneOf(['exact', 'optional']), 'exact'),
+  jwksUri: optional(url),
+  publicKey: optional((_option, value) => localKeys(value as PublicKeyInput)),
+  secret: optional(secret),
+  algorithms: checkAlgorithms,
+  clockToleranceSeconds: optional(seconds(0), 0),
+  requiredClaims: optional(checkTexts, []),
+  strict: optional(checkBoolean, false),
+  mapUser: optional(
+    callable<(claims: JWTPayload) => any>('set it to a function that returns the user for the claims'),
+  ),
+  mapScopes: optional(
+    callable<MapScopes<JWTPayload>>('set it to a function that returns the scopes of a token'),
+  ),
+  clientCertificate: (_option: string, value: unknown) => certificateReader(checks, value),
+  jwksCooldownSeconds: optional(seconds(0), 30),
+  jwksCacheSeconds: optional(seconds(0), 600),
+  allowInsecureHttp: optional(checkBoolean, false),
+} satisfies RulesFor<JwtVerifierOptions>
 
 /** The rules for tokens: the options, checked and with their defaults. */
 export interface JwtRules<User> {
@@ -209,71 +215,50 @@ export function usedByTwoGates(): KitMcpConfigError {
 
 /** @throws {KitMcpConfigError} if an option is invalid. */
 export function resolveJwtOptions<User>(options: JwtVerifierOptions<User>): ResolvedJwtOptions<User> {
-  if (!isOptionsObject(options))
-    throw invalidKind('jwtVerifier', 'must be an object such as { issuer, audience }', options)
-  checkKnownOptions('jwtVerifier', options, KNOWN_OPTIONS)
-  const allowInsecureHttp =
-    options.allowInsecureHttp === undefined
-      ? false
-      : checkBoolean('allowInsecureHttp', options.allowInsecureHttp)
-  const { issuer, issuers: list, audience, resource } = options
-  const issuers =
-    issuer === undefined && list === undefined ? undefined : checkIssuers(options, allowInsecureHttp)
-  const audiences =
-    audience === undefined && resource === undefined ? undefined : checkAudiences(checks, options)
-  const rules: OwnJwtRules<User> = {
-    audienceSlash: checkAudienceSlash(checks, options.audienceSlash),
-    algorithms: checkAlgorithms(options),
-    clockTolerance: seconds(options, 'clockToleranceSeconds', 0),
-    requiredClaims:
-      options.requiredClaims === undefined ? [] : checkTexts('requiredClaims', options.requiredClaims),
-    strict: options.strict === undefined ? false : checkBoolean('strict', options.strict),
-    secret: options.secret ?? '',
-    mapUser: options.mapUser,
-    mapScopes: options.mapScopes,
-    readCertificate: certificateReader(checks, options.clientCertificate),
+  const read = readOptions('jwtVerifier', 'must be an object such as { issuer, audience }', options, RULES)
+  const { issuer, issuers, audience, resource, allowInsecureHttp } = read
+  return {
+    issuers: issuer === undefined && issuers === undefined ? undefined : checkIssuers(read),
+    audiences: audience === undefined && resource === undefined ? undefined : checkAudiences(checks, read),
+    rules: {
+      audienceSlash: read.audienceSlash,
+      algorithms: read.algorithms,
+      clockTolerance: read.clockToleranceSeconds,
+      requiredClaims: read.requiredClaims,
+      strict: read.strict,
+      secret: read.secret ?? '',
+      mapUser: read.mapUser,
+      mapScopes: read.mapScopes,
+      readCertificate: read.clientCertificate,
+    },
+    keysOf: keySources(read),
+    allowInsecureHttp,
   }
-  if (options.mapScopes !== undefined)
-    checkFunction('mapScopes', options.mapScopes, 'set it to a function that returns the scopes of a token')
-  if (options.mapUser !== undefined)
-    checkFunction('mapUser', options.mapUser, 'set it to a function that returns the user for the claims')
-  return { issuers, audiences, rules, keysOf: keySources(options, allowInsecureHttp), allowInsecureHttp }
 }
 
-function keySources(
-  options: JwtVerifierOptions<unknown>,
-  allowInsecureHttp: boolean,
-): (issuer: string) => KeySource | undefined {
-  const set = (['jwksUri', 'publicKey', 'secret'] as const).filter((option) => options[option] !== undefined)
-  if (set.length > 1) {
-    throw invalidOption(
-      set[1] as string,
-      `cannot be given together with ${set[0]}. Set only one source of keys`,
-    )
-  }
-  if (options.secret !== undefined && (typeof options.secret !== 'string' || options.secret === '')) {
-    throw invalidKind('secret', 'must be a non-empty string', options.secret)
-  }
-  if (options.jwksUri !== undefined) checkUrl('jwksUri', options.jwksUri, { allowInsecureHttp })
+function keySources(read: ReadBy<typeof RULES>): (issuer: string) => KeySource | undefined {
+  const [first, second] = (['jwksUri', 'publicKey', 'secret'] as const).filter(
+    (option) => read[option] !== undefined,
+  )
+  if (second !== undefined)
+    throw invalidOption(second, `cannot be given together with ${first}. Set only one source of keys`)
   const remote = {
-    jwksUri: options.jwksUri,
-    cooldownSeconds: seconds(options, 'jwksCooldownSeconds', 30),
-    cacheSeconds: seconds(options, 'jwksCacheSeconds', 600),
-    allowInsecureHttp,
+    jwksUri: read.jwksUri,
+    cooldownSeconds: read.jwksCooldownSeconds,
+    cacheSeconds: read.jwksCacheSeconds,
+    allowInsecureHttp: read.allowInsecureHttp,
     pace: new OutagePace(),
   }
-  const local = options.publicKey === undefined ? undefined : localKeys(options.publicKey)
   const sources = new Map<string, KeySource>()
   return (issuer) => {
-    if (options.secret !== undefined) return undefined
-    const source = local ?? sources.get(issuer) ?? new RemoteKeys({ issuer, ...remote })
+    if (read.secret !== undefined) return undefined
+    const source = read.publicKey ?? sources.get(issuer) ?? new RemoteKeys({ issuer, ...remote })
     sources.set(issuer, source)
     return source
   }
 }
 
-function checkIssuers(options: JwtVerifierOptions<unknown>, allowInsecureHttp: boolean): readonly string[] {
-  const { issuer, issuers } = options
+function checkIssuers({ issuer, issuers, allowInsecureHttp }: ReadBy<typeof RULES>): readonly string[] {
   if (issuer !== undefined && issuers !== undefined) {
     throw invalidOption('issuers', 'cannot be given together with issuer. Add the issuer to the list')
   }
@@ -285,27 +270,21 @@ function checkIssuers(options: JwtVerifierOptions<unknown>, allowInsecureHttp: b
   return [...new Set(list)]
 }
 
-function checkAlgorithms(options: JwtVerifierOptions<unknown>): readonly string[] {
-  const { algorithms, secret } = options
+function checkAlgorithms(
+  option: string,
+  algorithms: unknown,
+  { secret }: Readonly<Record<string, unknown>>,
+): readonly string[] {
   const supported = secret === undefined ? ASYMMETRIC : SYMMETRIC
   if (algorithms === undefined) return secret === undefined ? ASYMMETRIC : ['HS256']
-  const list = checkTexts('algorithms', algorithms)
+  const list = checkTexts(option, algorithms)
   if (list.length === 0)
-    throw invalidOption('algorithms', `must name at least one of ${supported.join(', ')}`, list)
+    throw invalidOption(option, `must name at least one of ${supported.join(', ')}`, list)
   for (const algorithm of list) {
     if (supported.includes(algorithm)) continue
     if (SYMMETRIC.includes(algorithm))
-      throw invalidOption('algorithms', `must not contain ${algorithm} without a secret`)
-    throw invalidOption('algorithms', `must contain only ${supported.join(', ')}`, algorithm)
+      throw invalidOption(option, `must not contain ${algorithm} without a secret`)
+    throw invalidOption(option, `must contain only ${supported.join(', ')}`, algorithm)
   }
   return list
-}
-
-function seconds(
-  options: JwtVerifierOptions<unknown>,
-  option: 'clockToleranceSeconds' | 'jwksCooldownSeconds' | 'jwksCacheSeconds',
-  fallback: number,
-): number {
-  const value = options[option]
-  return value === undefined ? fallback : checkSeconds(option, value, 0)
 }
