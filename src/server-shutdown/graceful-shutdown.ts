@@ -1,10 +1,10 @@
 import { constants } from 'node:os'
 import type { NodeMiddleware } from '../http/node-middleware.ts'
-import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
+import { optionChecksOf } from '../options/option-checks.ts'
+import { optional, type RulesFor } from '../options/option-rules.ts'
 import { type HttpServer, isHttp2Server, OpenConnections } from './open-connections.ts'
 
-const { checkFunction, checkKnownOptions, checkWholeNumber, invalidKind, invalidOption } =
-  optionChecksOf('gracefulShutdown')
+const { callable, invalidKind, invalidOption, readOptions, wholeNumber } = optionChecksOf('gracefulShutdown')
 
 /** The part of a telemetry manager that a shutdown uses. */
 export interface ShutdownTelemetry<Stats = unknown> {
@@ -74,17 +74,6 @@ export interface GracefulShutdown<Stats = unknown> {
   close(): Promise<ShutdownReport<Stats>>
 }
 
-const OPTIONS = [
-  'tasks',
-  'telemetry',
-  'timeoutMs',
-  'readinessDelayMs',
-  'idleGraceMs',
-  'signals',
-  'onClosed',
-] as const
-const DEFAULT_TIMEOUT_MS = 25_000
-
 /** The part of the time that is kept for telemetry. */
 const TELEMETRY_SHARE = 0.2
 
@@ -136,7 +125,12 @@ export function gracefulShutdown<Stats = unknown>(
       'must be a server of node:http, node:https, or node:http2, such as the return value of app.listen()',
       server,
     )
-  const { tasks, telemetry, timeoutMs, readinessDelayMs, idleGraceMs, signals, onClosed } = resolve(options)
+  const { tasks, telemetry, timeoutMs, readinessDelayMs, idleGraceMs, signals, onClosed } = readOptions(
+    'gracefulShutdown',
+    'must be called with options such as { telemetry, timeoutMs: 25_000 }',
+    options,
+    RULES,
+  )
   const connections = new OpenConnections(server)
   const ending = new AbortController()
   let closing: Promise<ShutdownReport<Stats>> | undefined
@@ -198,41 +192,34 @@ function isHttp1Server(server: HttpServer): boolean {
   return 'closeIdleConnections' in server && typeof server.closeIdleConnections === 'function'
 }
 
-function resolve<Stats>(options: GracefulShutdownOptions<Stats>) {
-  if (!isOptionsObject(options))
-    throw invalidKind(
-      'gracefulShutdown',
-      'must be called with options such as { telemetry, timeoutMs: 25_000 }',
-      options,
-    )
-  checkKnownOptions('gracefulShutdown', options, OPTIONS)
-  const { telemetry, timeoutMs = DEFAULT_TIMEOUT_MS, readinessDelayMs = 0, idleGraceMs = 0 } = options
-  const { signals = [], onClosed, tasks } = options
-  if (tasks !== undefined && typeof tasks?.close !== 'function')
-    throw invalidKind('tasks', 'must be the member tasks of an adapter', tasks)
-  if (
-    telemetry !== undefined &&
-    (typeof telemetry?.shutdown !== 'function' || typeof telemetry.stats !== 'function')
+const RULES = {
+  tasks: optional((option, value) => {
+    if (typeof (value as Partial<ShutdownTasks> | null)?.close === 'function') return value as ShutdownTasks
+    throw invalidKind(option, 'must be the member tasks of an adapter', value)
+  }),
+  telemetry: optional((option, value) => {
+    const { shutdown, stats } = (value ?? {}) as Partial<ShutdownTelemetry>
+    if (typeof shutdown === 'function' && typeof stats === 'function') return value as ShutdownTelemetry<any>
+    throw invalidKind(option, 'must be the return value of KitTelemetry…build()', value)
+  }),
+  timeoutMs: optional(wholeNumber(1), 25_000),
+  readinessDelayMs: optional(wholeNumber(0), 0),
+  idleGraceMs: optional(wholeNumber(0), 0),
+  signals: optional(checkSignals, []),
+  onClosed: optional(
+    callable<(report: ShutdownReport<any>) => unknown>(
+      'set it to a function that is called when all connections are closed',
+    ),
+  ),
+} satisfies RulesFor<GracefulShutdownOptions>
+
+function checkSignals(option: string, signals: unknown): readonly NodeJS.Signals[] {
+  if (Array.isArray(signals) && signals.every(canBeHandled)) return [...new Set(signals)]
+  throw invalidOption(
+    option,
+    `must be an array of signals that can be handled, such as ['SIGTERM', 'SIGINT']`,
+    Array.isArray(signals) ? signals.find((signal) => !canBeHandled(signal)) : signals,
   )
-    throw invalidKind('telemetry', 'must be the return value of KitTelemetry…build()', telemetry)
-  if (onClosed !== undefined)
-    checkFunction('onClosed', onClosed, 'set it to a function that is called when all connections are closed')
-  if (!Array.isArray(signals) || !signals.every(canBeHandled)) {
-    throw invalidOption(
-      'signals',
-      `must be an array of signals that can be handled, such as ['SIGTERM', 'SIGINT']`,
-      Array.isArray(signals) ? signals.find((signal) => !canBeHandled(signal)) : signals,
-    )
-  }
-  return {
-    tasks,
-    telemetry,
-    timeoutMs: checkWholeNumber('timeoutMs', timeoutMs, 1),
-    readinessDelayMs: checkWholeNumber('readinessDelayMs', readinessDelayMs, 0),
-    idleGraceMs: checkWholeNumber('idleGraceMs', idleGraceMs, 0),
-    signals: [...new Set(signals)],
-    onClosed,
-  }
 }
 
 function canBeHandled(signal: unknown): boolean {

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
+import { optionChecksOf } from '../../options/option-checks.ts'
+import { optional, type RulesFor } from '../../options/option-rules.ts'
 import { certificateBindingOf } from '../confirmation.ts'
 import { joinGate, onJoin } from '../gate-values.ts'
 import {
@@ -16,8 +17,7 @@ import type { VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts
 import { type CertificateReader, certificateReaderOf, withCertificateReader } from './client-certificate.ts'
 import { frozenCopy } from './frozen-copy.ts'
 
-const { checkFunction, checkKnownOptions, checkSeconds, checkWholeNumber, invalidKind, invalidOption } =
-  optionChecksOf('cachedVerifier')
+const { checkFunction, readOptions, seconds, wholeNumber } = optionChecksOf('cachedVerifier')
 
 /** Options of {@link cachedVerifier}. */
 export interface CachedVerifierOptions {
@@ -52,10 +52,13 @@ export interface CachedVerifier<App = unknown, User = unknown> {
   clear(): void
 }
 
-const KNOWN_OPTIONS = ['maxEntries', 'ttlSeconds'] as const
-
 /** The upper limit of `maxEntries`: memory for the tables is allocated at once. */
 const MAX_ENTRIES = 1_000_000
+
+const RULES = {
+  maxEntries: optional(wholeNumber(1, MAX_ENTRIES), 10_000),
+  ttlSeconds: optional(seconds('more than 0'), 60),
+} satisfies RulesFor<CachedVerifierOptions>
 
 /** The members and characters that a result may have on average, and the minimum total, which fits a few large results. */
 const MEAN_SIZE = 4_096
@@ -130,7 +133,12 @@ export function cachedVerifier<App = unknown, User = unknown>(
   options: CachedVerifierOptions = {},
 ): CachedVerifier<App, User> {
   checkFunction('verifier', verifier, 'pass the verifier whose results are to be cached')
-  const { maxEntries, ttlSeconds } = resolveOptions(options)
+  const { maxEntries, ttlSeconds } = readOptions(
+    'cachedVerifier',
+    'must be called with an object such as { maxEntries: 10000, ttlSeconds: 60 }',
+    options,
+    RULES,
+  )
   const readCertificate = certificateReaderOf(verifier)
   const entries = new LRUCache<string, CacheEntry<User>>({
     max: maxEntries,
@@ -210,24 +218,6 @@ export function cachedVerifier<App = unknown, User = unknown>(
       inFlight.clear()
     },
   })
-}
-
-function resolveOptions(
-  options: CachedVerifierOptions,
-): Required<{ [K in keyof CachedVerifierOptions]: number }> {
-  if (!isOptionsObject(options)) {
-    throw invalidKind(
-      'cachedVerifier',
-      'must be called with an object such as { maxEntries: 10000, ttlSeconds: 60 }',
-      options,
-    )
-  }
-  checkKnownOptions('cachedVerifier', options, KNOWN_OPTIONS)
-  const { maxEntries = 10_000, ttlSeconds = 60 } = options
-  checkSeconds('ttlSeconds', ttlSeconds, 'more than 0')
-  if (checkWholeNumber('maxEntries', maxEntries, 1) > MAX_ENTRIES)
-    throw invalidOption('maxEntries', `must be at most ${MAX_ENTRIES}`, maxEntries)
-  return { maxEntries, ttlSeconds }
 }
 
 function keyOf(token: string): string {
