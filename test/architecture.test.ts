@@ -226,6 +226,11 @@ function sources(): Map<string, string> {
   return filesOf(fileURLToPath(new URL('../../src/', import.meta.url)))
 }
 
+/** Returns the sources of the command line by their path within `cli`. */
+function commandLine(): Map<string, string> {
+  return filesOf(fileURLToPath(new URL('../../cli/', import.meta.url)))
+}
+
 function filesOf(folder: string): Map<string, string> {
   const files = readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
@@ -243,9 +248,14 @@ describe('architecture', () => {
     expect(violations(files)).to.deep.equal([])
   })
 
-  it('the imports in src have no circles, not even of types', () => {
-    expect(circles(sources())).to.deep.equal([])
-  })
+  for (const [folder, files] of [
+    ['src', sources],
+    ['cli', commandLine],
+  ] as const) {
+    it(`the imports in ${folder} have no circles, not even of types`, () => {
+      expect(circles(files())).to.deep.equal([])
+    })
+  }
 
   it('a circle of imports is found, and a file that only leads to it is not part of it', () => {
     const files = new Map([
@@ -258,8 +268,7 @@ describe('architecture', () => {
   })
 
   it('the command line imports only options, http, oauth, the keys of authorization, and verify-audit', () => {
-    const cli = fileURLToPath(new URL('../../cli/', import.meta.url))
-    const imported = [...filesOf(cli)].flatMap(([file, source]) =>
+    const imported = [...commandLine()].flatMap(([file, source]) =>
       importsOf(source)
         .map(({ specifier }) => posix.join('cli', posix.dirname(file), specifier))
         .filter((target) => target.startsWith('src/')),

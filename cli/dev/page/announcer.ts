@@ -1,6 +1,6 @@
 import { byId, type PageElement } from './browser.ts'
-import { operationOf } from './event-kind.ts'
-import type { Entry } from './event-store.ts'
+import { operationOf } from './console-event.ts'
+import type { Entry } from './event-kind.ts'
 
 /** The minimum time between two announcements. */
 const INTERVAL_MS = 2000

@@ -1,6 +1,6 @@
 import { browser } from './browser.ts'
+import type { ConsoleEvent } from './console-event.ts'
 import type { StatisticsMessage } from './delivery-statistics.ts'
-import type { ConsoleEvent } from './event-kind.ts'
 import type { Expected } from './facts.ts'
 
 /** Facts that are constant while `mcp-gatekit dev` runs. */

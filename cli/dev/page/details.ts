@@ -1,7 +1,7 @@
 import { browser, byId, element, type PageElement } from './browser.ts'
-import { keptText } from './event-kind.ts'
+import { keptText } from './console-event.ts'
+import type { Entry } from './event-kind.ts'
 import { timeText } from './event-list.ts'
-import type { Entry } from './event-store.ts'
 import { factText } from './facts.ts'
 
 /** Members that are shown separately. */

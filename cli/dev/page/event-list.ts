@@ -1,6 +1,6 @@
 import { byId, element, type PageElement } from './browser.ts'
-import { durationOf, operationOf, type Tone, whoOf } from './event-kind.ts'
-import type { Entry } from './event-store.ts'
+import { durationOf, operationOf, whoOf } from './console-event.ts'
+import type { Entry, Tone } from './event-kind.ts'
 import { factText } from './facts.ts'
 import { durationText } from './timings.ts'
 

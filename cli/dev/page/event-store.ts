@@ -1,5 +1,7 @@
 import { attributeText } from './attribute-text.ts'
-import { type ConsoleEvent, durationOf, type EventKind, keptText, kindOf } from './event-kind.ts'
+import { type ConsoleEvent, durationOf, keptText } from './console-event.ts'
+import { kindOf } from './describe-event.ts'
+import type { Entry, EventKind } from './event-kind.ts'
 import { Stories } from './stories.ts'
 import { Timings } from './timings.ts'
 
@@ -7,12 +9,6 @@ import { Timings } from './timings.ts'
 export const MAX_EVENTS = 2000
 /** The maximum number of sessions that the page keeps. */
 const MAX_SESSIONS = 100
-
-/** An event with its display form. */
-export interface Entry {
-  readonly event: ConsoleEvent
-  readonly kind: EventKind
-}
 
 /** A telemetry session. The gate uses one session for each request. */
 export interface SessionSummary {

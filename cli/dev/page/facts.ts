@@ -1,5 +1,5 @@
 import { attributeText } from './attribute-text.ts'
-import type { ConsoleEvent } from './event-kind.ts'
+import type { ConsoleEvent } from './console-event.ts'
 
 /** A value of a refused request, and the value that would have been accepted. */
 export interface Fact {

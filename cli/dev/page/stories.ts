@@ -1,6 +1,6 @@
 import { attributeText } from './attribute-text.ts'
-import { operationOf, type Tone, whoOf } from './event-kind.ts'
-import type { Entry } from './event-store.ts'
+import { operationOf, whoOf } from './console-event.ts'
+import type { Entry, Tone } from './event-kind.ts'
 import { factsOf, factText } from './facts.ts'
 import { nextStep, parameterOf, type Stage } from './next-step.ts'
 import { isForbidden, signInAttributes } from './sign-in-kind.ts'

@@ -1,7 +1,6 @@
 import { byId, element, type PageElement } from './browser.ts'
-import type { Tone } from './event-kind.ts'
+import type { Entry, Tone } from './event-kind.ts'
 import { timeText } from './event-list.ts'
-import type { Entry } from './event-store.ts'
 import { FAILED, STAGE_TEXTS } from './next-step.ts'
 import type { Step, Stories, Story } from './stories.ts'
 

@@ -4,10 +4,10 @@ import {
   type ConsoleEvent,
   durationOf,
   keptText,
-  kindOf,
   operationOf,
   whoOf,
-} from '../../../cli/dev/page/event-kind.ts'
+} from '../../../cli/dev/page/console-event.ts'
+import { kindOf } from '../../../cli/dev/page/describe-event.ts'
 import { EventStore, MAX_EVENTS } from '../../../cli/dev/page/event-store.ts'
 import { refusalText } from '../../../cli/dev/page/refusals.ts'
 import {

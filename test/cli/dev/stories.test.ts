@@ -1,5 +1,6 @@
 import { expect } from 'chai'
-import { type ConsoleEvent, kindOf } from '../../../cli/dev/page/event-kind.ts'
+import type { ConsoleEvent } from '../../../cli/dev/page/console-event.ts'
+import { kindOf } from '../../../cli/dev/page/describe-event.ts'
 import { setExpected } from '../../../cli/dev/page/facts.ts'
 import { nextStep } from '../../../cli/dev/page/next-step.ts'
 import { MAX_STEPS, MAX_STORIES, Stories, type Story } from '../../../cli/dev/page/stories.ts'

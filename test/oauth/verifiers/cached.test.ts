@@ -463,7 +463,7 @@ describe('cachedVerifier()', () => {
         () => cachedVerifier(verify, { maxEntries: 2e9 }),
         INVALID,
         'maxEntries',
-        /at most 1000000/,
+        /from 1 to 1000000/,
       ],
       [
         'with a time of zero',
