@@ -40,9 +40,9 @@ const NEXT_FILES = ['app/mcp/route.ts', 'app/.well-known/oauth-protected-resourc
 /** Decorators as the projects of NestJS compile them. */
 const NEST = { experimentalDecorators: true, emitDecoratorMetadata: true }
 
-const EXPRESS = { page: 'frameworks/express.md', start: startNode(['server.ts']), health: true } as const
-const NEST_JS = { page: 'frameworks/nestjs.md', start: startNode(['src/main.ts']) } as const
-const LAMBDA = { page: 'frameworks/aws-lambda.md', trailingSlash: 401, get: 405, rebound: 401 } as const
+const EXPRESS = { page: 'frameworks.md#Express', start: startNode(['server.ts']), health: true } as const
+const NEST_JS = { page: 'frameworks.md#NestJS', start: startNode(['src/main.ts']) } as const
+const LAMBDA = { page: 'frameworks.md#AWS Lambda', trailingSlash: 401, get: 405, rebound: 403 } as const
 
 const FRAMEWORKS: readonly Framework[] = [
   { name: 'Express 5', ...EXPRESS, trailingSlash: 401, rebound: 403 },
@@ -55,7 +55,7 @@ const FRAMEWORKS: readonly Framework[] = [
   },
   {
     name: 'Hono',
-    page: 'frameworks/hono.md',
+    page: 'frameworks.md#Hono',
     start: startNode(['server.ts']),
     trailingSlash: 404,
     rebound: 403,
@@ -63,7 +63,7 @@ const FRAMEWORKS: readonly Framework[] = [
   },
   {
     name: 'Fastify',
-    page: 'frameworks/fastify.md',
+    page: 'frameworks.md#Fastify',
     start: startNode(['server.ts']),
     trailingSlash: 401,
     rebound: 403,
@@ -71,7 +71,7 @@ const FRAMEWORKS: readonly Framework[] = [
   },
   {
     name: 'node:http',
-    page: 'frameworks/node-http.md',
+    page: 'frameworks.md#node:http',
     start: startNode(['server.ts']),
     trailingSlash: 401,
     rebound: 403,
@@ -93,7 +93,7 @@ const FRAMEWORKS: readonly Framework[] = [
   },
   {
     name: 'the route handlers of Next.js',
-    page: 'frameworks/nextjs.md',
+    page: 'frameworks.md#Next.js',
     start: startNode(NEXT_FILES, 'serve-route-handlers.js'),
     trailingSlash: 308,
     rebound: 403,

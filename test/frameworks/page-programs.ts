@@ -9,16 +9,25 @@ const root = fileURLToPath(new URL('../../../', import.meta.url))
 
 /**
  * Reads the files of a page: its TypeScript blocks that begin with a comment such as `// app/route.ts`.
+ * @param place the name of the page. `frameworks.md#Hono` is the part with this heading, with what precedes all such parts.
  * @returns the source of each file by its path.
  */
-export async function filesOf(page: string): Promise<Map<string, string>> {
-  const markdown = await readFile(join(root, 'docs', 'guides', page), 'utf8')
+export async function filesOf(place: string): Promise<Map<string, string>> {
+  const [page = '', heading] = place.split('#')
+  const markdown = partOf(await readFile(join(root, 'docs', 'guides', page), 'utf8'), heading)
   const blocks = markdown.matchAll(/^```(?:ts|typescript)\n\/\/ (?<path>\S+\.ts)\n(?<code>[\s\S]*?)^```$/gm)
   const files = new Map(
     [...blocks].map(({ groups }) => [groups?.path as string, groups?.code as string] as const),
   )
   if (files.size === 0) throw new Error(`${page} has no TypeScript block that begins with a file name`)
   return files
+}
+
+/** Returns the first two parts of a page and the part with a heading. Without a heading, returns the whole page. */
+function partOf(markdown: string, heading: string | undefined): string {
+  if (heading === undefined) return markdown
+  const [introduction, shared, ...parts] = markdown.split('\n## ')
+  return [introduction, shared, ...parts.filter((part) => part.startsWith(`${heading}\n`))].join('\n')
 }
 
 /** How the project is set up that gets the files of a page. */
@@ -60,6 +69,7 @@ export async function createProject(page: string, options: ProjectOptions = {}):
         module: 'nodenext',
         noCheck: true,
         noResolve: true,
+        rewriteRelativeImportExtensions: true,
         types: [],
         rootDir: '.',
         outDir: 'compiled',

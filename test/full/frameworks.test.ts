@@ -60,7 +60,7 @@ export default function Layout({ children }: { children: ReactNode }) {
     folder = await mkdtemp(join(tmpdir(), 'next-'))
     const { tarball } = await pack(folder)
     const files = new Map([
-      ...(await filesOf('frameworks/nextjs.md')),
+      ...(await filesOf('frameworks.md#Next.js')),
       ['app/layout.tsx', LAYOUT],
       ['tsconfig.json', JSON.stringify(TSCONFIG)],
       ['package.json', JSON.stringify({ name: 'greetings', private: true })],
@@ -123,7 +123,7 @@ describe('the page about AWS Lambda, over the longest time of a call', function 
   let server: RunningProgram | undefined
 
   before(async () => {
-    project = await createProject('frameworks/aws-lambda.md')
+    project = await createProject('frameworks.md#AWS Lambda')
     const script = fileURLToPath(new URL('../frameworks/serve-lambda.js', import.meta.url))
     server = await startProgram(process.execPath, [script, project.compiled('index.ts')])
   })

@@ -43,7 +43,7 @@ const PROGRAMS: readonly Program[] = [
     rebound: 403,
   },
   {
-    page: 'frameworks/express.md',
+    page: 'frameworks.md#Express',
     folder: 'express',
     commands: { bun: ['server.ts'], deno: ['run', ...PERMISSIONS, 'server.ts'] },
     rebound: 403,
