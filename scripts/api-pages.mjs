@@ -15,7 +15,7 @@ const INTRODUCTION = `# API reference
 \`npm run api\` generates these pages: each export and each member with the first sentence of its docstring. Your editor shows
 the whole docstring with the types, the errors, and an example. It reads them from the declarations in the package.
 
-The folder \`docs/internals/api-report\` of the repository contains the same surface as declarations only. Its diff shows what has changed for users.
+The folder \`test/api-report\` of the repository contains the same surface as declarations only. Its diff shows what has changed for users.
 `
 
 /** Returns Markdown by file name: a page for each entry, and an index. */

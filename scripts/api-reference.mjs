@@ -1,4 +1,4 @@
-// Writes a page for each entry into docs/reference/api/, and a report of its surface into docs/internals/api-report/,
+// Writes a page for each entry into docs/reference/api/, and a report of its surface into test/api-report/,
 // from the declarations that `tsc` has emitted. The diff of the reports shows what has changed for users.
 //
 //   node scripts/api-reference.mjs            writes the files
@@ -103,7 +103,7 @@ const { values: given } = parseArgs({
     check: { type: 'boolean', default: false },
     declarations: { type: 'string', default: 'build/package/src' },
     pages: { type: 'string', default: 'docs/reference/api' },
-    reports: { type: 'string', default: 'docs/internals/api-report' },
+    reports: { type: 'string', default: 'test/api-report' },
   },
 })
 const folders = { pages: resolve(given.pages), reports: resolve(given.reports) }
@@ -250,7 +250,7 @@ function differences(files) {
   if (stale.length === 0) return []
   return [
     `Out of date: ${stale.map((path) => basename(path)).join(', ')}. Run \`npm run api\` to update them. ` +
-      'The diff in docs/internals/api-report/ shows what has changed for users.',
+      'The diff in test/api-report/ shows what has changed for users.',
   ]
 }
 

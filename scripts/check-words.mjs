@@ -20,7 +20,7 @@ const ALLOWED = readFileSync(new URL('words-allowed.txt', import.meta.url), 'utf
 
 /** Files whose text is not checked: the license, generated files, and these rules. */
 const SKIPPED =
-  /^(?:LICENSE|package-lock\.json|docs\/(?:reference\/api|internals\/api-report)\/.*|scripts\/(?:check-words\.mjs|words-allowed\.txt))$/
+  /^(?:LICENSE|package-lock\.json|(?:docs\/reference\/api|test\/api-report)\/.*|scripts\/(?:check-words\.mjs|words-allowed\.txt))$/
 const TEXT = /\.(?:ts|mjs|md|txt|sh|html|css)$|^\.ci\/run$/
 
 const files = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard'], {

@@ -412,8 +412,8 @@ describe('table of names in docs/guides/migrate-from-igniter.md', () => {
 describe('figures in docs/comparison.md', () => {
   const cost = /([\d.]+) µs/g
 
-  it('every figure is in docs/internals/benchmarks.md', () => {
-    const measured = tablesOf('docs/internals/benchmarks.md')
+  it('every figure is in docs/reference/benchmarks.md', () => {
+    const measured = tablesOf('docs/reference/benchmarks.md')
     const rows = tablesOf('docs/comparison.md').flatMap(({ rows }) =>
       rows.filter((row) => row.some((cell) => /\d µs/.test(cell))),
     )

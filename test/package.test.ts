@@ -85,11 +85,11 @@ describe('the package', function () {
   it('the tarball contains the bundles, the template, the documentation, and nothing else', () => {
     const others = packed.files.filter(
       (path) =>
-        !/^dist\/.*\.(?:js|d\.ts)$|^template\/|^docs\/.*\.md$|^docs\/images\/.*\.png$|^examples\/.*\.(?:ts|md|yaml|conf)$|^examples\/observability\/dashboard\.json$/.test(
+        !/^dist\/.*\.(?:js|d\.ts)$|^template\/|^docs\/(?!internals\/).*\.md$|^docs\/images\/.*\.png$|^examples\/.*\.(?:ts|md|yaml|conf)$|^examples\/observability\/dashboard\.json$/.test(
           path,
         ),
     )
-    const legal = ['package.json', 'LICENSE', 'README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md']
+    const legal = ['package.json', 'LICENSE', 'README.md', 'CHANGELOG.md', 'SECURITY.md']
     expect(others).to.include.members(legal)
     expect([...legal, 'llms.txt']).to.include.members(others)
     expect(packed.files).to.include.members([

@@ -113,7 +113,7 @@ const LINGER_MS = 1_000
  * app.get('/ready', shutdown.readiness())
  * server.listen(3000)
  * ```
- * @see docs/guides/scaling.md
+ * @see docs/guides/many-nodes.md
  */
 export function gracefulShutdown<Stats = unknown>(
   server: HttpServer,

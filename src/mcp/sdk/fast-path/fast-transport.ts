@@ -2,7 +2,7 @@
  * The fast path serves a single JSON-RPC request of a common method with a server of the SDK, but without the SDK's HTTP handler
  * around it. For such a request the handler only builds a web-standard `Request` and `Response`, classifies the body a second
  * time, and opens a stream; the fast path does the same work on plain values. It takes 306 µs of CPU time per `tools/call`
- * instead of 824 µs (docs/internals/benchmarks.md, b). `fast-request.ts` decides which requests qualify. The tests in
+ * instead of 824 µs (docs/reference/benchmarks.md, b). `fast-request.ts` decides which requests qualify. The tests in
  * test/mcp/sdk/fast-path compare both ways response by response.
  *
  * Delete this folder when the SDK can serve a single request without web-standard objects. Then `SdkHandler` calls the SDK for
