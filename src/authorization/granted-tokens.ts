@@ -13,6 +13,8 @@ const MARGIN_SECONDS = 30
 /** The pauses while another node refreshes a token. */
 const PAUSE_MS = 250
 const MAX_ATTEMPTS = 40
+/** The maximum number of attempts to store a token. */
+const MAX_WRITES = 3
 
 /** The maximum time for which a node reserves the refresh of a token. */
 const LOCK_SECONDS = 15
@@ -39,6 +41,19 @@ export function grantedTokens({ issuer, records, upstream }: GrantedTokensContex
     return record
   }
 
+  /** Stores new tokens. The provider may have used up the previous ones, so that a write that fails is repeated. */
+  async function keep(grant: string, record: UpstreamRecord, seconds: number): Promise<void> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        await records.set('Upstream', grant, record, seconds)
+        return
+      } catch (error) {
+        if (attempt === MAX_WRITES) throw error
+        await setTimeout(PAUSE_MS)
+      }
+    }
+  }
+
   async function refresh(grant: string, sub: string): Promise<ProviderTokens> {
     // A provider may revoke a refresh token that two nodes use at the same time.
     let record = await read(grant, sub)
@@ -55,7 +70,7 @@ export function grantedTokens({ issuer, records, upstream }: GrantedTokensContex
       if (refreshToken === undefined) throw new UpstreamConsentError({ error: 'invalid_grant', scopes: [] })
       const tokens = await upstream.refresh(refreshToken)
       const seconds = Math.max(1, record.until - Math.floor(Date.now() / 1000))
-      await records.set('Upstream', grant, { ...record, tokens } satisfies UpstreamRecord, seconds)
+      await keep(grant, { ...record, tokens }, seconds)
       if ((await records.get('RevokedGrant', grant)) !== undefined) {
         await records.delete('Upstream', grant)
         throw new UpstreamConsentError({ error: 'invalid_grant', scopes: [] })

@@ -103,7 +103,8 @@ export class RecordsAdapter implements Adapter {
   async destroy(id: string): Promise<void> {
     if (this.#kind === 'Grant') await this.#destroyGrant(id)
     else if (this.#kind === 'Interaction') await useUp(() => this.#end(id))
-    else await this.#records.delete(this.#kind, id)
+    // Without its grant, a refresh token is worthless. With it, a revocation that failed can be repeated.
+    else if (this.#kind !== 'RefreshToken') await this.#records.delete(this.#kind, id)
   }
 
   /** Ends an authorization request. Of several concurrent responses to it, one is sent. */

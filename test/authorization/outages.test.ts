@@ -1,6 +1,7 @@
 import { expect } from 'chai'
+import { decodeJwt } from 'jose'
 import { type AuthorizationStore, memoryStore } from '../../src/authorization/index.ts'
-import { KitTelemetry } from '../../src/index.ts'
+import { type AuthInfo, KitTelemetry } from '../../src/index.ts'
 import { createTelemetryRecorder } from '../../src/testing/index.ts'
 import { Browser } from '../support/authorization/browser.ts'
 import { codeGrant, startFacade, type TestFacade, toClient } from '../support/authorization/facade.ts'
@@ -152,6 +153,30 @@ describe('authorizationFacade whose store is unavailable', () => {
     isDown = false
     expect((await checked.token(refresh)).status).to.equal(200)
     await checked.close()
+  })
+
+  it('a new token of the provider is stored although the first write fails', async () => {
+    const own = await startFacade({ store }, { scopes: ['openid', 'offline_access'] })
+    own.provider?.expireTokens()
+    const client = await own.register()
+    const { body } = await own.token(
+      codeGrant(client, (await own.signIn(own.authorizeUrl(client))).get('code')),
+    )
+    let failures = 0
+    const set = store.set
+    store.set = async (key, value, ttlMs) => {
+      if (key.startsWith('Upstream:') && failures++ === 0) throw new Error(SECRET)
+      await set(key, value, ttlMs)
+    }
+    const auth = {
+      token: body.access_token,
+      user: { claims: decodeJwt(body.access_token) },
+    } as unknown as AuthInfo
+    expect((await own.facade.upstreamToken.for(auth)).token).to.be.a('string')
+    // The provider accepts each refresh token once.
+    expect((await own.facade.upstreamToken.for(auth)).token).to.be.a('string')
+    expect(failures).to.equal(3)
+    await own.close()
   })
 
   it('a token of the provider that is refreshed while its grant is revoked is not stored again', async () => {

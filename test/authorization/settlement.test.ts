@@ -70,7 +70,7 @@ describe('authorizationFacade whose store fails once', function () {
           const failed = await facade.token(grant)
           store.interrupt()
           if (failed.status === 200) {
-            // The reply was lost, and the request succeeded all the same. Or the event comes after the response.
+            // The reply was lost, and the request succeeded all the same. Or the command comes after the response.
             expect((await facade.token(refreshOf(failed.body.refresh_token))).status, command).to.equal(200)
             continue
           }
@@ -121,6 +121,33 @@ describe('authorizationFacade whose store fails once', function () {
   })
 
   const isDecided = (url: string): boolean => url.startsWith(`${facade.issuer}/authorize/`)
+
+  const revoke = async (token: string): Promise<number> => {
+    const body = new URLSearchParams({ token, client_id: client.client_id })
+    return (await fetch(`${facade.issuer}/revoke`, { method: 'POST', body })).status
+  }
+
+  for (const way of INTERRUPTIONS)
+    it(`a revocation during which any command of the store fails ${way} can be repeated, and removes the token of the provider`, async () => {
+      let failures = 0
+      const { refresh_token: first = '' } = await newRefresh()
+      store.interrupt()
+      expect(await revoke(first)).to.equal(200)
+      for (const [index, command] of [...store.commands].entries()) {
+        const grant = await newRefresh()
+        store.interrupt(index, way)
+        const failed = await revoke(String(grant.refresh_token))
+        store.interrupt()
+        // The client of a previous request is kept in the background.
+        if (failed === 200) continue
+        expect(failed, command).to.equal(503)
+        failures++
+        expect(await revoke(String(grant.refresh_token)), command).to.equal(200)
+        expect(store.commands, command).to.include('delete Upstream')
+        expect((await facade.token(grant)).body.error, command).to.equal('invalid_grant')
+      }
+      expect(failures).to.be.at.least(4)
+    })
 
   for (const way of INTERRUPTIONS)
     it(`a consent is not used up by a form during which any command of the store fails ${way}`, async () => {
