@@ -19,6 +19,8 @@ export const handshake: Observation<HttpExchange> = observation(async (examinati
   }
   if (!examination.mayCarryToken && (options.token ?? options.login) !== undefined)
     throw new InconclusiveError('tokens are not sent over plain http: see server.tls')
+  if (examination.withheld !== undefined)
+    throw new InconclusiveError('the token of the sign-in is for another resource: see token.claims')
   throw new InconclusiveError(
     options.login === undefined
       ? 'this check needs a token: use --token-env or --login'

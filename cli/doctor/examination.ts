@@ -50,6 +50,13 @@ export interface SendOptions {
   readonly headers?: Readonly<Record<string, string>>
 }
 
+/** A token for another resource. */
+export interface WithheldToken {
+  readonly audiences: readonly string[]
+  /** The resource of the examined server. */
+  readonly resource: string
+}
+
 /** The examination of one server: its options, and every response of the server. */
 export class Examination {
   readonly options: ExaminationOptions
@@ -64,6 +71,7 @@ export class Examination {
   /** The slow responses of the current check. */
   readonly slow: HttpExchange[] = []
   #token: string | undefined
+  #withheld: WithheldToken | undefined
 
   constructor(options: ExaminationOptions) {
     this.options = options
@@ -82,6 +90,17 @@ export class Examination {
   set token(token: string | undefined) {
     this.secrets.add(token)
     this.#token = this.mayCarryToken ? token : undefined
+  }
+
+  /** Keeps a token that the sign-in returned for another resource from the examined server. */
+  withhold(token: string, audiences: readonly string[], resource: string): void {
+    this.secrets.add(token)
+    this.#withheld = { audiences, resource }
+  }
+
+  /** The audiences of a token that is not sent, and the resource that it was requested for. */
+  get withheld(): WithheldToken | undefined {
+    return this.#withheld
   }
 
   /** `true` if tokens are safe on the way: https, or this machine. */

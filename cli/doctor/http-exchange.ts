@@ -59,6 +59,7 @@ export class HttpExchange {
   readonly durationMs: number
   readonly tls: TlsFacts | undefined
   readonly #headers: ReadonlyMap<string, string>
+  #message: { readonly found: RpcResponse | undefined } | undefined
 
   constructor(
     outgoing: Outgoing,
@@ -99,6 +100,11 @@ export class HttpExchange {
 
   /** The JSON-RPC response in a JSON body or an event stream, or `undefined`. */
   get message(): RpcResponse | undefined {
+    this.#message ??= { found: this.#read() }
+    return this.#message.found
+  }
+
+  #read(): RpcResponse | undefined {
     const found = this.mediaType === 'text/event-stream' ? responseIn(this.body) : this.json
     return isResponse(found) ? found : undefined
   }
@@ -145,7 +151,7 @@ function responseIn(stream: string): RpcResponse | undefined {
     const response = responseOf(data)
     if (response !== undefined) return response
   }
-  return responseOf(events.last())
+  return events.isFull ? undefined : responseOf(events.last())
 }
 
 /**
@@ -196,7 +202,7 @@ export function sendRequest(outgoing: Outgoing): Promise<HttpExchange> {
         // Chunks that were read together still arrive after the request was destroyed.
         if (isOver) return
         received.append(chunk)
-        isOver = received.length > MAX_BODY_BYTES || (streams && hasWantedEvent())
+        isOver = received.length > MAX_BODY_BYTES || (streams && (hasWantedEvent() || events.isFull))
         if (isOver) finish()
       })
       response.on('end', finish)

@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import * as oauth from 'oauth4webapi'
 import { boundedFetch } from '../../src/http/bounded-fetch.ts'
 import { authorizationServers } from './authorization-servers.ts'
+import { decodeToken } from './decoded-token.ts'
 import type { Examination, LoginOptions } from './examination.ts'
 import { type Finding, fail, InconclusiveError, ok } from './finding.ts'
 import { textsOf } from './metadata-documents.ts'
@@ -98,7 +99,9 @@ async function authorize(
       'shorten authorization_endpoint, or list fewer scopes in the challenge or in scopes_supported',
     )
   const redirected = nextRedirect(server, redirectUri, state)
-  examination.options.print(`Open this URL and sign in:\n\n${url.href}\n`)
+  examination.options.print(
+    `The sign-in requests ${scopesIn(scope)}. Open this URL and sign in:\n\n${url.href}\n`,
+  )
 
   const callback = oauth.validateAuthResponse(as, client, await redirected, state)
   examination.secrets.add(callback.get('code') ?? undefined)
@@ -113,15 +116,38 @@ async function authorize(
   )
   const tokens = await oauth.processAuthorizationCodeResponse(as, client, response)
   for (const secret of [tokens.refresh_token, tokens.id_token]) examination.secrets.add(secret)
-  examination.token = tokens.access_token
+  const audiences = foreignAudiences(tokens.access_token, examination.url, as.issuer)
+  if (audiences === undefined) examination.token = tokens.access_token
+  else examination.withhold(tokens.access_token, audiences, resource)
   if (tokens.token_type !== 'bearer')
     return fail(
       `the token has the type ${quote(tokens.token_type)}`,
       'issue Bearer tokens to clients that do not send a DPoP proof',
     )
-  return ok(
-    `a token with ${(tokens.scope ?? scope) === '' ? 'the default scopes' : `the scopes ${quote(tokens.scope ?? scope)}`}`,
-  )
+  const seen = `a token with ${(tokens.scope ?? scope) === '' ? 'the default scopes' : `the scopes ${quote(tokens.scope ?? scope)}`}`
+  return ok(audiences === undefined ? seen : `${seen}, which doctor does not send: see token.claims`)
+}
+
+/** Names all scopes, because the examined server may have chosen them. */
+function scopesIn(scope: string): string {
+  const scopes = scope.split(' ').filter((one) => one !== '')
+  return scopes.length === 0 ? 'the default scopes' : `the scopes ${scopes.map(quote).join(', ')}`
+}
+
+/**
+ * Returns the audiences of a JWT if one of them is an http(s) resource other than the examined server, which could use the
+ * token there. The user information of the issuer is not another resource if the token is for the server as well.
+ */
+function foreignAudiences(token: string, url: URL, issuer: string): readonly string[] | undefined {
+  const decoded = decodeToken(token)
+  if (decoded.kind !== 'jwt') return undefined
+  const audiences = [decoded.claims.aud].flat().filter((one) => typeof one === 'string')
+  const isForServer = audiences.some((one) => isResourceOf(one, url))
+  const isForeign = (audience: string): boolean =>
+    /^https?:/i.test(audience) &&
+    !isResourceOf(audience, url) &&
+    !(isForServer && URL.canParse(audience) && new URL(audience).origin === new URL(issuer).origin)
+  return audiences.some(isForeign) ? audiences : undefined
 }
 
 /**

@@ -13,7 +13,7 @@ import { type Examination, type Observation, observation } from './examination.t
 import { type Finding, fail, InconclusiveError, ok, warn } from './finding.ts'
 import type { HttpExchange } from './http-exchange.ts'
 import { bearerChallenge, isGuarded } from './protection.ts'
-import { quoteAll } from './quote.ts'
+import { quote, quoteAll } from './quote.ts'
 import { resourceMetadata } from './resource-metadata.ts'
 
 /** A smaller difference between two clocks is not mentioned. */
@@ -26,6 +26,12 @@ const MAX_EXPIRED_SECONDS = 600
 export const comparedToken: Observation<Finding> = observation(async (examination) => {
   if (!(await isGuarded(examination)))
     throw new InconclusiveError('the server requires no token: see auth.required')
+  const { withheld } = examination
+  if (withheld !== undefined)
+    return fail(
+      `aud is ${quoteAll(withheld.audiences)}, expected ${quote(withheld.resource)}: doctor does not send a token for another resource`,
+      'check the scopes in the challenge and in scopes_supported; let the authorization server set the audience by the parameter resource (RFC 8707)',
+    )
   const response = await tokenResponse(examination)
   const decoded = decodeToken(examination.token ?? '')
   const isAccepted = !isRefused(response) && response.status < 500

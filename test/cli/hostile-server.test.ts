@@ -1,8 +1,10 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
+import { sendRequest } from '../../cli/doctor/http-exchange.ts'
 import { quote, quoteAll } from '../../cli/doctor/quote.ts'
 import { Secrets } from '../../cli/doctor/secrets.ts'
-import { look, startTarget } from '../support/cli/doctor-target.ts'
+import { type DoctorTarget, look, startTarget } from '../support/cli/doctor-target.ts'
+import { listen } from '../support/listen.ts'
 
 const anything = fc.oneof(
   fc.jsonValue({ maxDepth: 2 }),
@@ -101,5 +103,97 @@ describe('doctor, with a hostile server,', () => {
         for (const one of kept) if (!'[secret]'.includes(one)) expect(erased).not.to.contain(one)
       }),
     )
+  })
+
+  describe('after a sign-in', () => {
+    /** Examines a server whose authorization server issues a token. Returns the report, and what was printed and sent. */
+    async function signIn(tokenFor: (target: DoctorTarget) => Promise<string>) {
+      const sent = new Set<string>()
+      let token = ''
+      const target = await startTarget({
+        oauth: { scopes: ['mcp:read', 'https://graph.example/Mail.Read'] },
+        instead: ({ headers }) => {
+          sent.add(headers.authorization ?? '')
+          return undefined
+        },
+        // The response of the token endpoint, too.
+        issuer: (document) => Object.assign(document, { access_token: token, token_type: 'Bearer' }),
+        issuerAnswer: (path) =>
+          path === '/token' ? { status: 200, headers: { 'content-type': 'application/json' } } : undefined,
+      })
+      token = await tokenFor(target)
+      let printed = ''
+      const report = await look(target.url, {
+        login: { redirectPort: 0, clientId: 'doctor' },
+        print: (text) => {
+          printed += text
+          const asked = new URL(/^http\S+$/m.exec(text)?.[0] ?? '').searchParams
+          const answer = new URLSearchParams({ code: 'a-code', state: asked.get('state') ?? '' })
+          void fetch(`${asked.get('redirect_uri')}?${answer}`)
+        },
+      })
+      return { report, printed, isSent: sent.has(`Bearer ${token}`) }
+    }
+
+    for (const [what, isSent, audienceOf] of [
+      ['another API', false, () => 'https://graph.example'],
+      ['the server and another API', false, ({ url }) => [url.href, 'https://graph.example']],
+      ['another path of the server', false, ({ url }) => `${url.origin}/other`],
+      ['the issuer', false, ({ issuer }) => `${issuer}/userinfo`],
+      ['the server', true, ({ url }) => url.href],
+      ['the origin of the server', true, ({ url }) => url.origin],
+      ['the server and the issuer', true, ({ url, issuer }) => [url.href, `${issuer}/userinfo`]],
+      ['a name that is not a URL', true, () => 'api://notes'],
+    ] as readonly [string, boolean, (target: DoctorTarget) => string | string[]][])
+      it(`${isSent ? 'sends' : 'does not send'} a token for ${what}`, async () => {
+        const { report, ...found } = await signIn((target) =>
+          target.issueToken({ audience: audienceOf(target) as string }),
+        )
+        expect(found.isSent).to.equal(isSent)
+        const withheld = report.checks.filter(({ seen }) => seen?.includes('does not send'))
+        expect(withheld.map(({ id, status }) => `${id}: ${status}`)).to.deep.equal(
+          isSent ? [] : ['token.login: ok', 'token.claims: fail'],
+        )
+      })
+
+    it('prints the requested scopes before the URL of the sign-in', async () => {
+      const { printed } = await signIn(async () => 'opaque-token')
+      expect(printed).to.match(
+        /^The sign-in requests the scopes mcp:read, https:\/\/graph\.example\/Mail\.Read\. Open this URL and sign in:\n\nhttp/,
+      )
+    })
+  })
+
+  it('reads at most 1,000 events of a stream, and reads it once', async () => {
+    let sent = 0
+    const { port } = await listen((_req, res) => {
+      res.writeHead(200, { 'content-type': 'text/event-stream' })
+      const write = (): void => {
+        while (!res.destroyed && res.write('data: {\n\n'.repeat(1_000))) sent++
+      }
+      res.on('drain', write)
+      write()
+    })
+    const exchange = await sendRequest({
+      method: 'POST',
+      url: new URL(`http://127.0.0.1:${port}/mcp`),
+      headers: {},
+      timeoutMs: 10_000,
+    })
+    // One chunk of the connection holds more than the events that are read.
+    expect(exchange.body.length).to.be.below(200_000)
+    expect(sent).to.be.greaterThan(0)
+    const { parse } = JSON
+    let parsed = 0
+    JSON.parse = (...args: Parameters<typeof parse>) => {
+      parsed++
+      return parse(...args)
+    }
+    try {
+      for (let time = 0; time < 10; time++) expect(exchange.message).to.equal(undefined)
+    } finally {
+      JSON.parse = parse
+    }
+    expect(parsed).to.equal(1_000)
   })
 })

@@ -38,10 +38,14 @@ describe('observeRequests()', () => {
       method = 'POST',
       status = 401,
       response = {},
-    }: { target?: string; method?: string; status?: number; response?: Record<string, string> } = {},
+      host = 'localhost',
+    }: Partial<Record<'target' | 'method' | 'host', string>> & {
+      status?: number
+      response?: Record<string, string>
+    } = {},
   ): Promise<readonly Seen[]> {
     const { port } = await listen((_req, res) => res.writeHead(status, response).end())
-    await rawRequest(port, { method, target, headers: ['Host: localhost', ...headers] })
+    await rawRequest(port, { method, target, headers: [`Host: ${host}`, ...headers] })
     // The last request is always observed.
     await rawRequest(port, {
       method: 'GET',
@@ -124,6 +128,14 @@ describe('observeRequests()', () => {
       1,
     ],
     ['a metadata request', [], { target: '/.well-known/oauth-protected-resource', method: 'GET' }, 1],
+    ['a page on this machine', ['Accept: */*'], { status: 200, host: '127.0.0.1:3000' }, 0],
+    [
+      'a request whose Host is another machine',
+      ['Accept: */*'],
+      { status: 403, host: 'evil.example:3000' },
+      1,
+    ],
+    ['a request whose Host is not valid', ['Accept: */*'], { status: 403, host: 'local host' }, 1],
     ['a request with a header of MCP', ['Mcp-Session-Id: a'], { status: 200 }, 1],
   ] as const) {
     it(`sends ${count === 0 ? 'no event' : 'an event'} for ${what}`, async () =>
