@@ -21,7 +21,7 @@ describe('StoreGuard', () => {
   let guard: StoreGuard
   /** The commands in order. The store answers only when a test does. */
   let sent: Sent[]
-  /** What became of the commands, in order. */
+  /** The outcomes of the commands, in order. */
   let outcomes: string[]
   beforeEach(() => {
     unhandled.length = 0
