@@ -184,7 +184,7 @@ export class Tasks implements McpTasks {
       return changed(rest, { status: 'working', node: this.#runner.stored.node, round: record.round + 1 })
     }
     const goOn = (record: TaskRecord): void => {
-      if (record.status === 'working')
+      if (record.status === 'working' && !this.#runner.isClosed)
         this.#runner.run({ serving, sdk, server, key, record, responses, state: record.state })
     }
     await available(this.#runner.stored.prepare().then(() => this.#runner.stored.change(key, answer, goOn)))
