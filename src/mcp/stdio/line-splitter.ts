@@ -9,6 +9,9 @@ const INITIAL_BUFFER = 8192
 /** While more bytes wait for a client that does not read, nothing is read from it. */
 const MAX_UNSENT_BYTES = 4 * 1024 * 1024
 
+/** The key `id`, which every request has, or an escape that may hide it. */
+const MAY_HAVE_ID = /"id"|\\u/
+
 export interface LineSplitterProps {
   /** The maximum length of a line in bytes, without its line feed. */
   readonly maxBytes: number
@@ -32,16 +35,36 @@ export class LineSplitter extends Transform {
   }
 
   override _transform(chunk: Buffer, _encoding: BufferEncoding, done: TransformCallback): void {
+    this.#split(chunk).then(() => done(), done)
+  }
+
+  async #split(chunk: Buffer): Promise<void> {
     let start = 0
     for (let end = chunk.indexOf(LINE_FEED); end >= 0; end = chunk.indexOf(LINE_FEED, start)) {
       this.#append(chunk.subarray(start, end))
-      this.#endLine()
       start = end + 1
+      const line = this.#endLine()
+      if (line === undefined) continue
+      // A cancellation does not wait behind its request.
+      if (MAY_HAVE_ID.test(line)) await this.#room()
+      if (this.destroyed) return
+      this.push(Buffer.from(`${line}\n`))
     }
     this.#append(chunk.subarray(start))
+  }
+
+  /** Resolves when quick responses to the lines before are written, and the client can take more. */
+  async #room(): Promise<void> {
     const { output } = this.#props
-    if (output.writableLength < MAX_UNSENT_BYTES) done()
-    else output.once('drain', done)
+    await new Promise(setImmediate)
+    if (output.writableLength < MAX_UNSENT_BYTES || output.destroyed) return
+    await new Promise<void>((resolve) => {
+      const onRoom = (): void => {
+        output.off('drain', onRoom).off('close', onRoom)
+        resolve()
+      }
+      output.on('drain', onRoom).on('close', onRoom)
+    })
   }
 
   #append(part: Buffer): void {
@@ -63,12 +86,19 @@ export class LineSplitter extends Transform {
     this.#length = length
   }
 
-  #endLine(): void {
+  /** Returns the line, unless it is dropped or empty. */
+  #endLine(): string | undefined {
     const line = this.#buffer.toString('utf8', 0, this.#length)
     this.#length = 0
     if (this.#buffer.length > INITIAL_BUFFER) this.#buffer = Buffer.alloc(0)
-    if (this.#isDropping) this.#isDropping = false
-    else if (checkDepth(line) === 'too-deep') this.#props.onDropped('too-deep')
-    else if (line.trim() !== '') this.push(Buffer.from(`${line}\n`))
+    if (this.#isDropping) {
+      this.#isDropping = false
+      return undefined
+    }
+    if (checkDepth(line) === 'too-deep') {
+      this.#props.onDropped('too-deep')
+      return undefined
+    }
+    return line.trim() === '' ? undefined : line
   }
 }

@@ -129,17 +129,18 @@ export function serveStdio(router: KitMcpRouter<any>, options: ServeStdioOptions
     })
   })
   const { notify } = connection as unknown as StdioConnection
-  const end = async (): Promise<void> => {
+  const end = (): Promise<void> => {
     connection?.close()
-    await closed
+    return closed
   }
   const ignoreSignals = endOnSignals(end)
+  let closing: Promise<void> | undefined
   return Object.freeze<StdioServer>({
     notify,
     closed,
-    async close() {
-      await end()
-      ignoreSignals()
+    close() {
+      closing ??= end().then(ignoreSignals)
+      return closing
     },
   })
 }

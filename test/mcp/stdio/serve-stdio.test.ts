@@ -411,6 +411,12 @@ describe('serveStdio with raw input', () => {
     })
   }
 
+  it('close() returns the same promise at each call', async () => {
+    running = new Program({ ...TRUSTING, closesTwice: true })
+    await running.ended
+    expect(running.stderr).to.match(/^the same promise: true$/m)
+  })
+
   it('a client that closes stdout ends the connection', async () => {
     const { child } = await start()
     child.stdout.destroy()

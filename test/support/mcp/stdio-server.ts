@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { KitMcpRouter, type StdioServer, serveStdio } from '../../../src/index.ts'
 import { KitTelemetry, LoggerTransportAdapter } from '../../../src/telemetry/index.ts'
 
-const { hasTelemetry, staysOpen, context, ...options } = JSON.parse(process.argv[2] ?? '{}')
+const { hasTelemetry, staysOpen, closesTwice, context, ...options } = JSON.parse(process.argv[2] ?? '{}')
 
 const requestedSchema = { type: 'object' as const, properties: { ok: { type: 'boolean' as const } } }
 
@@ -78,4 +78,8 @@ const telemetry = KitTelemetry.create()
 
 const server: StdioServer = serveStdio(router, { ...options, ...(hasTelemetry && { telemetry }) })
 void server.closed.then(() => console.error('closed'))
+if (closesTwice) {
+  const closing = server.close()
+  console.error(`the same promise: ${closing === server.close()}`)
+}
 if (staysOpen) setInterval(() => undefined, 60_000)
