@@ -1,3 +1,4 @@
+import { cutText } from '../cut-text.ts'
 import type { KitTelemetryManager } from '../telemetry/manager.ts'
 import { tryOrUndefined } from '../try-or-undefined.ts'
 
@@ -42,7 +43,7 @@ export function emitterOf(manager: KitTelemetryManager<any, any, any> | undefine
   if (manager === undefined) return () => undefined
   return (event, attributes) => {
     const known = Object.entries(attributes).flatMap(([name, value]) =>
-      typeof value === 'string' ? [[name, value.slice(0, MAX_LENGTH)] as const] : [],
+      typeof value === 'string' ? [[name, cutText(value, MAX_LENGTH)] as const] : [],
     )
     tryOrUndefined(() =>
       manager.emit(`kit.authorization.${event}`, {

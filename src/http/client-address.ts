@@ -1,4 +1,5 @@
 import { isIP, isIPv4 } from 'node:net'
+import { copyText } from '../runtime.ts'
 
 /**
  * Returns the key by which a client is counted: its IPv4 address, or the /64 of its IPv6 address, because a client usually
@@ -7,7 +8,8 @@ import { isIP, isIPv4 } from 'node:net'
 export function clientKey(address: string | undefined): string | undefined {
   const plain = address === undefined ? '' : bareAddress(address)
   if (isIP(plain) === 0) return undefined
-  if (isIPv4(plain)) return plain
+  // The address may be a substring of a long header, which must not stay in memory with the key.
+  if (isIPv4(plain)) return copyText(plain)
   const groups = groupsOf(plain)
   const mapped = groups.slice(0, 5).every((group) => group === 0) && groups[5] === 0xffff
   if (mapped)

@@ -1,4 +1,5 @@
 import { STATUS_CODES } from 'node:http'
+import { cutText } from '../cut-text.ts'
 import { counted } from '../options/counted.ts'
 import { isJson } from './request-plan.ts'
 import type { RouteResponse } from './route-target.ts'
@@ -78,5 +79,5 @@ function errorTextOf(response: RouteResponse): string {
     .toString('utf8', 0, MAX_ERROR_TEXT * 4)
     // Control characters could change a terminal.
     .replace(/[\p{Cc}\p{Cf}]/gu, (character) => (character === '\n' || character === '\t' ? character : ''))
-  return `${head}: ${text.length > MAX_ERROR_TEXT ? `${text.slice(0, MAX_ERROR_TEXT - 1)}…` : text}`
+  return `${head}: ${cutText(text, MAX_ERROR_TEXT, '…')}`
 }

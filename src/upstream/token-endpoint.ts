@@ -1,5 +1,6 @@
 import type * as OAuth from 'oauth4webapi'
 import type { AuthorizationServer, ClientAuth, TokenEndpointResponse } from 'oauth4webapi'
+import { cutText } from '../cut-text.ts'
 import { boundedFetch } from '../http/bounded-fetch.ts'
 import { eraseSecrets } from '../http/erase-secrets.ts'
 import { retryAfterOption } from '../http/retry-after.ts'
@@ -187,7 +188,7 @@ export class TokenEndpoint {
       return new UpstreamUnavailableError({ cause: this.#withMessageOnly(error, subjectToken) })
     }
     const { error: code, error_description: description = '', cause: body } = error
-    const text = this.#withoutSecrets(String(description), subjectToken).slice(0, MAX_DESCRIPTION_LENGTH)
+    const text = cutText(this.#withoutSecrets(String(description), subjectToken), MAX_DESCRIPTION_LENGTH)
     const shown = this.#withoutSecrets(code, subjectToken).slice(0, MAX_CODE_LENGTH)
     const cause = new Error(
       `the token endpoint responded with ${JSON.stringify(shown)}${text === '' ? '' : `: ${text}`}`,

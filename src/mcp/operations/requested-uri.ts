@@ -1,6 +1,6 @@
 import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
+import { cutText } from '../../cut-text.ts'
 import { canonicalUri } from '../router/uris/canonical-uri.ts'
-import { shortened } from '../wire/shortened.ts'
 
 /** The maximum length of a URI in an error message. */
 const MAX_REPEATED = 200
@@ -20,5 +20,5 @@ export function requestedUri(uri: string): string {
 
 /** Returns a URI for an error message. */
 export function repeatedUri(uri: string): string {
-  return shortened(uri, MAX_REPEATED)
+  return cutText(uri, MAX_REPEATED, '…')
 }

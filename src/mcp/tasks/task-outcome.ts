@@ -3,9 +3,9 @@ import {
   type InputRequiredResult,
   ProtocolErrorCode,
 } from '@modelcontextprotocol/server'
+import { cutText } from '../../cut-text.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
 import { isProtocolError } from '../operations/operation.ts'
-import { shortened } from '../wire/shortened.ts'
 import { changed, keyedRequests, type TaskError, type TaskRecord } from './task-record.ts'
 
 /** The maximum length of the message of an error, and of its data as JSON. */
@@ -52,7 +52,7 @@ export function errorOf(thrown: unknown): TaskError {
       const text = data === undefined ? undefined : JSON.stringify(data)
       return {
         code: Number.isSafeInteger(code) ? code : ProtocolErrorCode.InternalError,
-        message: shortened(String(message), MAX_ERROR_TEXT),
+        message: cutText(String(message), MAX_ERROR_TEXT, '…'),
         ...(text !== undefined && text.length <= MAX_ERROR_TEXT && { data: JSON.parse(text) }),
       }
     }) ?? internal('The tool failed.')

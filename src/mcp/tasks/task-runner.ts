@@ -4,12 +4,12 @@ import {
   type Server,
   type ServerContext,
 } from '@modelcontextprotocol/server'
+import { cutText } from '../../cut-text.ts'
 import { type LongTimer, setLongTimeout } from '../../timers.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
 import type { SdkContext, Serving } from '../operations/operation.ts'
 import { callTool, errorResult } from '../operations/tool-call.ts'
 import type { RequestTelemetry } from '../wire/request-telemetry.ts'
-import { shortened } from '../wire/shortened.ts'
 import { BEAT_MS, GRACE_MS, StoredTasks, StoreFullError } from './stored-tasks.ts'
 import { missingCapability } from './task-capabilities.ts'
 import { endOf, nameOf, referenceOf } from './task-key.ts'
@@ -236,7 +236,7 @@ export class TaskRunner {
   #progress(running: Running, params: Readonly<Record<string, unknown>>): void {
     const { progress, total, message } = params
     const numbers = total === undefined ? `${progress}` : `${progress}/${total}`
-    running.message = shortened(typeof message === 'string' ? message : numbers, MAX_STATUS_MESSAGE)
+    running.message = cutText(typeof message === 'string' ? message : numbers, MAX_STATUS_MESSAGE, '…')
     running.storing ??= setTimeout(() => {
       running.storing = undefined
       const { message: statusMessage } = running

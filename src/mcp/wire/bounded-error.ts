@@ -1,6 +1,6 @@
 import type { JSONRPCMessage } from '@modelcontextprotocol/server'
+import { cutText } from '../../cut-text.ts'
 import { problemIn } from './schema-issues.ts'
-import { shortened } from './shortened.ts'
 
 /** The maximum length of an error message about a client's input. */
 const MAX_TEXT = 4_000
@@ -32,7 +32,7 @@ function boundedText(text: string): string {
   const issues = text.startsWith('[') ? parsedIssues(text) : undefined
   if (issues !== undefined) return problemIn(issues)
   if (text.length <= MAX_TEXT) return text
-  const kept = shortened(text, MAX_TEXT - 100)
+  const kept = cutText(text, MAX_TEXT - 100, '…')
   return `${kept} and ${(text.length - kept.length + 1).toLocaleString('en-US')} more characters`
 }
 

@@ -1,5 +1,5 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
-import { shortened } from './shortened.ts'
+import { cutText } from '../../cut-text.ts'
 
 /** The maximum length of a report. Together with a prefix, such as a tool's name, it has at most 4,000 characters. */
 const MAX_REPORT = 3_800
@@ -38,7 +38,7 @@ function issueText({ message, path = [] }: StandardSchemaV1.Issue): string {
     const key = String(typeof segment === 'object' ? segment.key : segment)
     at += at === '' ? key.slice(0, MAX_ISSUE) : `.${key.slice(0, MAX_ISSUE)}`
   }
-  return shortened(at === '' ? message : `${shortened(at, MAX_ISSUE / 2)}: ${message}`, MAX_ISSUE)
+  return cutText(at === '' ? message : `${cutText(at, MAX_ISSUE / 2, '…')}: ${message}`, MAX_ISSUE, '…')
 }
 
 /** The maximum number of issues in a report. */
