@@ -25,8 +25,11 @@ export const CORS_EXPOSED_HEADERS: readonly string[] = [
   'Retry-After',
 ]
 
-/** `Mcp-Param-*` headers depend on the tools, so a preflight response allows each one that is requested. */
-const MCP_PARAM = /^mcp-param-[!#$%&'*+\-.^_`|~0-9a-z]+$/i
+/**
+ * `Mcp-Param-*` headers depend on the tools, so a preflight response allows each one that is requested. A name has at most 1,024
+ * characters.
+ */
+const MCP_PARAM = /^mcp-param-[!#$%&'*+\-.^_`|~0-9a-z]{1,1014}$/i
 
 /** The maximum number of `Mcp-Param-*` headers that a preflight response allows. */
 const MAX_PARAMS = 100

@@ -18,6 +18,7 @@ import type { AppContextFactory, RouterTable } from './router/router-table.ts'
 import { tableWithSecuritySchemes } from './router/security-schemes.ts'
 import { SdkHandler } from './sdk/sdk-handler.ts'
 import type { SdkServersProps } from './sdk/sdk-servers.ts'
+import { refusedValue } from './wire/client-values.ts'
 import { isEventStream, withEnd } from './wire/event-stream.ts'
 import type { Exchange } from './wire/exchange.ts'
 import { jsonRpcError, type ParsedMessages, type ReceivedMessages, retryLater } from './wire/json-rpc.ts'
@@ -151,6 +152,11 @@ export class McpEndpoint {
       if ('response' in parsed) {
         telemetry.accepted()
         return telemetry.responded(parsed.response, request)
+      }
+      const tooLong = refusedValue(request, parsed)
+      if (tooLong !== undefined) {
+        if (admitted === undefined) telemetry.accepted()
+        return telemetry.responded(tooLong, request)
       }
       const { messages } = parsed
       if (messages.length > 0) telemetry.received(revisionOf(request, messages), messages, this.#table?.tools)

@@ -497,12 +497,12 @@ describe('attacks: tasks', () => {
       },
     },
     {
-      attack: 'an id of 8,000 characters, and ids with the syntax of keys',
+      attack: 'an id of 1,024 characters, and ids with the syntax of keys',
       outcome: 'the task does not exist',
       run: async () => {
         const id = await as('ada').start('wait')
         const ids = [
-          'x'.repeat(8_000),
+          'x'.repeat(1_024),
           `${id}:`,
           `*`,
           `}:count:x`,

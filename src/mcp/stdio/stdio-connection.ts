@@ -26,6 +26,7 @@ import { canonicalUri } from '../router/uris/canonical-uri.ts'
 import { namesRejectedUri, withCanonicalSubscriptions } from '../router/uris/message-uris.ts'
 import { buildSessionServer, type SdkServing } from '../sdk/build-server.ts'
 import { guardResponses, watchMessages } from '../sdk/watch-messages.ts'
+import { longValueIn } from '../wire/client-values.ts'
 import type { Exchange } from '../wire/exchange.ts'
 import { CANCELED, CLIENT_GONE, MAX_JSON_DEPTH } from '../wire/json-rpc.ts'
 import type { RequestTelemetry } from '../wire/request-telemetry.ts'
@@ -115,6 +116,12 @@ export class StdioConnection {
     const transport = this.#transport
     const { onmessage, onclose } = transport
     transport.onmessage = (message) => {
+      const long = longValueIn(message)
+      if (long !== undefined) {
+        if ('method' in message && 'id' in message)
+          this.#refuse(long.id ?? undefined, long.code, long.message)
+        return
+      }
       const checked = withCanonicalSubscriptions(message)
       const problem =
         'problem' in checked ? checked.problem : namesRejectedUri(message) && 'The resource URI is not valid'

@@ -1,13 +1,11 @@
 import type { PlainResponse } from '../../http/plain-response.ts'
 import type { ChallengeResult } from '../../oauth/refusal-responses.ts'
 import { MODERN_REVISION } from '../revisions.ts'
+import { isTooLong } from './client-values.ts'
 import type { McpRequest } from './mcp-request.ts'
 
 /** Names in the `User-Agent` of OpenAI's clients, which look for a challenge in the result of a tool call. */
 const OPENAI = ['openai', 'chatgpt']
-
-/** The maximum length of an id that is repeated to a client without a valid token. */
-const MAX_ID_LENGTH = 1_024
 
 /** Returns `true` if a refused call of this client is answered with a tool result. */
 export function receivesResult(
@@ -25,7 +23,7 @@ export function calledId(body: unknown): string | number | undefined {
   if (typeof body !== 'object' || body === null) return undefined
   const { jsonrpc, method, id } = body as Partial<Record<'jsonrpc' | 'method' | 'id', unknown>>
   if (jsonrpc !== '2.0' || method !== 'tools/call') return undefined
-  const isId = typeof id === 'string' ? id.length <= MAX_ID_LENGTH : Number.isSafeInteger(id)
+  const isId = typeof id === 'string' ? !isTooLong(id) : Number.isSafeInteger(id)
   return isId ? (id as string | number) : undefined
 }
 

@@ -72,6 +72,32 @@ class Connection {
 const clientInfo = { name: 'c', version: '1' }
 const initialize = rpc('initialize', { protocolVersion: LEGACY, capabilities: {}, clientInfo }, 'init')
 
+describe('long values over stdio', () => {
+  it('an id, a token, or a name of 1,025 characters gets an error that does not repeat it', async () => {
+    const connection = new Connection()
+    const long = 'v'.repeat(1_025)
+    await connection.ask(initialize)
+    const refused = [
+      await connection.ask(rpc('ping', undefined, long)),
+      await connection.ask(rpc(long, undefined, 1)),
+      await connection.ask(rpc('tools/call', { name: long, arguments: {} }, 2)),
+      await connection.ask(rpc('tools/call', { name: 'echo', _meta: { progressToken: long } }, 3)),
+    ]
+    expect(refused.map(({ id, error }) => [id, error.code])).to.deep.equal([
+      [undefined, -32_600],
+      [1, -32_600],
+      [2, -32_602],
+      [3, -32_602],
+    ])
+    expect(JSON.stringify(refused)).not.to.contain('vvvvvvvv')
+    connection.input.write(`${JSON.stringify({ jsonrpc: '2.0', method: long })}\n`)
+    const longest = 'v'.repeat(1_024)
+    expect((await connection.ask(rpc('ping', undefined, longest))).id).to.equal(longest)
+    connection.close()
+    await connection.ended
+  })
+})
+
 describe('telemetry over stdio', () => {
   let otel: Otel
   beforeEach(() => {
