@@ -41,7 +41,8 @@ const CLOSING = { timeoutMs: 30_000, reason: 'Redis stayed unavailable after the
  *
  * If the client can read the stream, no event is written twice: after a connection loss, the transport reads the end of the
  * stream first. ioredis sends pending commands again by itself. The transport removes the resulting copies with XDEL. The
- * option `autoResendUnfulfilledCommands: false` of ioredis avoids them.
+ * option `autoResendUnfulfilledCommands: false` of ioredis avoids them, but events then wait for 10 s after a lost connection:
+ * a command that is never answered counts as lost after this time.
  *
  * @example
  * ```ts

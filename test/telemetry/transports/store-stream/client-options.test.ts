@@ -25,7 +25,7 @@ interface Connected {
 const ioredis =
   (options: RedisOptions) =>
   async (port: number): Promise<Connected> => {
-    const store = new Redis({ port, retryStrategy: () => 20, ...options } as RedisOptions)
+    const store = new Redis({ port, retryStrategy: () => 20, ...options } as never)
     store.on('error', () => {})
     if (options.lazyConnect !== true) await once(store, 'ready')
     return { store, close: () => store.disconnect() }
