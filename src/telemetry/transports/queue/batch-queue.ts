@@ -1,8 +1,7 @@
 import { AsyncContext } from '../../../runtime.ts'
 import { PendingWork } from '../../delivery/pending-work.ts'
 import type { EventOutcome } from '../../delivery/transport.ts'
-import type { KitTelemetryError } from '../../errors.ts'
-import { type Batch, failureError, type Queued } from './batch.ts'
+import { type Batch, failureError } from './batch.ts'
 import {
   type BatchQueueOptions,
   backOffMs,
@@ -12,6 +11,7 @@ import {
 } from './batch-queue-options.ts'
 import { type Clock, REAL_CLOCK } from './clock.ts'
 import { FreshItems } from './fresh-items.ts'
+import { ItemOutcomes } from './item-outcomes.ts'
 import { PromisedOutcome } from './promised-outcome.ts'
 import { RetrySchedule } from './retry-schedule.ts'
 import { TargetPause } from './target-pause.ts'
@@ -57,6 +57,7 @@ export class BatchQueue<Item> {
   readonly #lanes: number
   readonly #delayMs: number
   readonly #work = new PendingWork()
+  readonly #outcomes: ItemOutcomes
   readonly #fresh: FreshItems<Item>
   readonly #retries: RetrySchedule<Item>
   readonly #pause: TargetPause
@@ -86,6 +87,7 @@ export class BatchQueue<Item> {
     this.#clock = clock
     this.#lanes = ordered ? 1 : (options.lanes ?? 1)
     this.#delayMs = options.delayMs ?? 0
+    this.#outcomes = new ItemOutcomes(options.type, this.#work)
     this.#fresh = new FreshItems(options)
     this.#retries = new RetrySchedule(ordered)
     this.#pause = new TargetPause(options, () => clock.random())
@@ -109,7 +111,7 @@ export class BatchQueue<Item> {
    */
   addFor(outcome: EventOutcome, item: Item, weight: number): void {
     if (this.#closedReason !== undefined) {
-      outcome.failed(this.#error({ reason: this.#closedReason }, 1, 0))
+      outcome.failed(failureError(this.#options.type, { reason: this.#closedReason }, 1, 0))
       return
     }
     const wasEmpty = this.#fresh.count === 0
@@ -287,7 +289,7 @@ export class BatchQueue<Item> {
 
   #takeFresh(nowMs: number): Batch<Item> | undefined {
     this.#retriedLast = false
-    return this.#fresh.take(nowMs, (queued, failure) => this.#fail([queued], this.#error(failure, 1, 1)))
+    return this.#fresh.take(nowMs, (queued, failure) => this.#outcomes.fail([queued], failure, 1))
   }
 
   #putBack(batch: Batch<Item>): void {
@@ -329,7 +331,8 @@ export class BatchQueue<Item> {
     if (outcome.result !== 'retry') this.#retries.remove(batch)
     switch (outcome.result) {
       case 'delivered':
-        this.#deliver(batch, outcome.rejected)
+        if (outcome.rejected === undefined) this.#fresh.delivered(batch.queued)
+        this.#outcomes.deliver(batch, outcome.rejected)
         return
       case 'failed':
         this.#failBatch(batch, outcome.failure)
@@ -349,30 +352,6 @@ export class BatchQueue<Item> {
         this.#failBatch(batch, outcome.failure)
         this.#failWaiting(() => outcome.failure)
     }
-  }
-
-  #deliver({ queued, attempts }: Batch<Item>, rejected: ReadonlyMap<number, Failure> | undefined): void {
-    if (rejected === undefined) {
-      this.#fresh.delivered(queued)
-      for (const { generation, outcome } of queued) {
-        this.#work.settle(generation)
-        outcome.delivered()
-      }
-      return
-    }
-    const failed = new Map<Failure, Queued<Item>[]>()
-    for (const [index, one] of queued.entries()) {
-      const failure = rejected.get(index)
-      if (failure === undefined) {
-        this.#work.settle(one.generation)
-        one.outcome.delivered()
-      } else {
-        const others = failed.get(failure)
-        if (others === undefined) failed.set(failure, [one])
-        else others.push(one)
-      }
-    }
-    for (const [failure, ones] of failed) this.#fail(ones, this.#error(failure, ones.length, attempts))
   }
 
   #retry(batch: Batch<Item>, outcome: Outcome & { readonly result: 'retry' }, nowMs: number): void {
@@ -439,24 +418,12 @@ export class BatchQueue<Item> {
   #failWaiting(failureOf: (batch: { readonly failure: Failure | undefined }) => Failure): void {
     for (const batch of this.#retries.takeAll()) this.#failBatch(batch, failureOf(batch))
     const fresh = this.#fresh.takeAll()
-    if (fresh.length > 0) this.#fail(fresh, this.#error(failureOf({ failure: undefined }), fresh.length, 0))
+    if (fresh.length > 0) this.#outcomes.fail(fresh, failureOf({ failure: undefined }), 0)
   }
 
   #failBatch(batch: Batch<Item>, failure: Failure, budgetIsSpent = false): void {
     this.#retries.remove(batch)
-    const { queued, attempts } = batch
-    this.#fail(queued, this.#error(failure, queued.length, attempts, budgetIsSpent))
-  }
-
-  #fail(queued: readonly Queued<Item>[], error: KitTelemetryError): void {
-    for (const { generation, outcome } of queued) {
-      this.#work.settle(generation)
-      outcome.failed(error)
-    }
-  }
-
-  #error(failure: Failure, events: number, attempts: number, budgetIsSpent = false): KitTelemetryError {
-    return failureError(this.#options.type, failure, events, attempts, budgetIsSpent)
+    this.#outcomes.fail(batch.queued, failure, batch.attempts, budgetIsSpent)
   }
 
   /** From now on, nothing keeps the process alive, and attempts begin only with `sendsAfterDeadline`. */
