@@ -23,10 +23,11 @@ import { isoTime } from './envelope/time.ts'
 import { KitTelemetryError } from './errors.ts'
 import { TypeRule } from './events/actor-types.ts'
 import { checkEventName, isBuiltInEvent } from './events/event-name.ts'
-import type { TelemetryEventMap, TelemetryEventSchema } from './events/schema.ts'
+import type { TelemetryEventMap } from './events/schema.ts'
 import { attributesError, isValidationOn } from './events/validation.ts'
 import { LEVEL_PRIORITY, type TelemetryLevel } from './levels.ts'
 import { errorWithHelp } from './options.ts'
+import { type RegisteredEvent, registeredEvents } from './registered-events.ts'
 import {
   activeRun,
   ambientRequest,
@@ -76,7 +77,7 @@ interface ResolvedEvent {
   /** An event of this package, which is not validated. */
   readonly builtIn: boolean
   /** The schema of the attributes, if they are validated. */
-  readonly schema: { readonly schema: TelemetryEventSchema; readonly strict: boolean } | undefined
+  readonly schema: RegisteredEvent
   readonly fixedRate: 0 | 1 | undefined
   /** `true` if the event makes its session meet the condition `names`. */
   readonly keepsSession: boolean
@@ -118,7 +119,7 @@ export class KitTelemetryManager<
   readonly #reporter: Reporter
   readonly #delivery: Delivery
   readonly #audit: AuditTrail | undefined
-  readonly #registered: ReadonlyMap<string, ResolvedEvent['schema']> | undefined
+  readonly #registered: ReadonlyMap<string, RegisteredEvent> | undefined
   readonly #actors: TypeRule | undefined
   readonly #scopes: TypeRule | undefined
   readonly #resolved = new Map<string, ResolvedEvent>()
@@ -453,23 +454,6 @@ export class KitTelemetryManager<
       ),
     )
   }
-}
-
-/** Returns the schema of each full key, or `undefined` if no registry is attached, so that any name is allowed. */
-function registeredEvents(config: TelemetryConfig): ReadonlyMap<string, ResolvedEvent['schema']> | undefined {
-  if (config.events.length === 0) return undefined
-  const registered = new Map<string, ResolvedEvent['schema']>()
-  for (const { descriptor, validation } of config.events) {
-    const validates = isValidationOn(validation.mode)
-    for (const name of descriptor.names) {
-      const { strict } = validation
-      registered.set(
-        descriptor.get.key(name),
-        validates ? { schema: descriptor.get.schema(name), strict } : undefined,
-      )
-    }
-  }
-  return registered
 }
 
 function emitFailed(name: string, cause: unknown): KitTelemetryError {

@@ -143,6 +143,19 @@ describe('transport of the audit log', () => {
     await Promise.all([handle('a'), handle('b'), handle('c')])
   })
 
+  it('the flush of the transport for each event does not wait, and that of a caller ends at its deadline', async () => {
+    const deadlines: (AbortSignal | undefined)[] = []
+    const { calls, handle, transport } = slowTransport({ flush: (deadline) => void deadlines.push(deadline) })
+    const event = handle('a')
+    const controller = new AbortController()
+    await transport.flush(controller.signal)
+    expect(deadlines.map((deadline) => deadline?.aborted)).to.deep.equal([true, false])
+    controller.abort()
+    expect(deadlines[1]?.aborted).to.equal(true)
+    calls[0]?.resolve()
+    await event
+  })
+
   it('a flush that fails does not fail the event', async () => {
     const { calls, handle } = slowTransport({ flush: () => Promise.reject(new Error('no')) })
     const delivered = handle('a')

@@ -493,6 +493,23 @@ describe('delivery', () => {
       expect(stats(manager)).to.include({ delivered: 100, pending: 0 })
     })
 
+    it('the deadline that flush of a transport receives aborts when no caller of the manager waits any longer', async () => {
+      const deadlines: AbortSignal[] = []
+      const { manager } = build({
+        flush: (deadline) => {
+          deadlines.push(deadline as AbortSignal)
+          return never
+        },
+      })
+      // The calls after the eighth one share a call, which begins when another one ends.
+      const early = Array.from({ length: 8 }, () => manager.flush({ timeoutMs: 20 }))
+      const later = manager.flush({ timeoutMs: 60 })
+      expect(deadlines.map(({ aborted }) => aborted)).to.deep.equal(new Array(8).fill(false))
+      await Promise.all(early)
+      expect(deadlines.map(({ aborted }) => aborted)).to.deep.equal(new Array(8).fill(true))
+      await later
+    })
+
     it('shutdown flushes before it closes the transports, and returns the same promise each time', async () => {
       const calls: string[] = []
       const { manager } = build({

@@ -194,7 +194,7 @@ describe('maxPendingBytes', () => {
   })
 
   for (const value of [0, -1, 1.5, Number.NaN, Number.POSITIVE_INFINITY, '1', null]) {
-    it(`a limit of ${JSON.stringify(value)} (${typeof value}) is rejected wherever it is set`, () => {
+    it(`a limit of ${String(value)} (${typeof value}) is rejected wherever it is set`, () => {
       const maxPendingBytes = value as Wrong
       const own: TelemetryTransport = { type: 'own', maxPendingBytes, handle: () => {} }
       for (const set of [

@@ -202,6 +202,23 @@ describe('workerTransport', function () {
       })
     }
 
+    it('the deadline of a flush aborts in the worker when no caller waits any longer', async () => {
+      const code = `export default () => {
+        let deliver
+        return {
+          handle: () => new Promise((resolve) => { deliver = resolve }),
+          flush: (deadline) => new Promise(() => deadline.addEventListener('abort', deliver)),
+        }
+      }`
+      const { telemetry, counts } = managerWith(workerTransport(moduleOf(code)))
+      telemetry.emit('a')
+      const flushes = [telemetry.flush({ timeoutMs: 500 }), telemetry.flush({ timeoutMs: 1_000 })]
+      await Promise.all(flushes)
+      await until(() => counts().pending === 0)
+      expect(counts()).to.include({ delivered: 1 })
+      await telemetry.shutdown()
+    })
+
     it('flush and shutdown end at their timeout while the worker hangs, and its event stays pending', async () => {
       const { emit, telemetry, counts } = acting()
       emit()
