@@ -1,17 +1,20 @@
 import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
 import { readError } from './worker-errors.ts'
-import { type EventBatch, EventState, type NumberedEvent, type ToWorker } from './worker-program.ts'
+import { EventState, type EventStates, type NumberedEvent, type ToWorker } from './worker-program.ts'
 
 /** How many workers more than `retries` may stop one after the other without beginning an event. */
 const MAX_IDLE_STOPS = 2
+
+/** The number of states that are shared with a worker at a time. A batch of more events has its own. */
+const STATES = 1_024
 
 /** An event without an outcome. */
 interface PendingEvent {
   readonly event: NumberedEvent
   readonly resolve: () => void
   readonly reject: (error: Error) => void
-  /** The batch with which the current worker has received it, and its place there. */
-  batch: EventBatch | undefined
+  /** The states that contain its state at `index`, if the current worker has received it. */
+  states: EventStates | undefined
   index: number
   /** `true` if it may have stopped a worker. It is then sent alone. */
   isSuspect: boolean
@@ -34,6 +37,9 @@ export class WorkerEvents {
   /** The suspect that the current worker handles. */
   #alone: PendingEvent | undefined
   #lastNumber = 0
+  /** The states of the latest events that the current worker has received, and how many of them are used. */
+  #states = newStates(0)
+  #used = 0
   #stopsInARow = 0
   #idleStops = 0
 
@@ -67,7 +73,7 @@ export class WorkerEvents {
         event: [number, envelope, emittedAtMs],
         resolve,
         reject,
-        batch: undefined,
+        states: undefined,
         index: 0,
         isSuspect: false,
         stops: 0,
@@ -104,24 +110,26 @@ export class WorkerEvents {
     if (Array.isArray(delivered)) {
       for (const number of delivered) {
         const pending = this.#pending.get(number)
-        if (pending?.batch !== undefined) this.#deliver(pending)
+        if (pending?.states !== undefined) this.#deliver(pending)
       }
     }
     if (!Array.isArray(failed)) return
     for (const entry of failed) {
       const pending = Array.isArray(entry) ? this.#pending.get(entry[0]) : undefined
-      if (pending?.batch !== undefined) this.#fail(pending, readError(entry[1]))
+      if (pending?.states !== undefined) this.#fail(pending, readError(entry[1]))
     }
   }
 
   /** Settles the events whose outcome is known although the worker has stopped. The others are sent again, or fail. */
   workerStopped(error: Error): void {
     this.#alone = undefined
+    this.#states = newStates(0)
+    this.#used = 0
     const begun: PendingEvent[] = []
     const events = [...this.#pending.values()]
     for (const pending of events) {
-      const state = pending.batch?.states[pending.index]
-      pending.batch = undefined
+      const state = pending.states?.[pending.index]
+      pending.states = undefined
       if (state === EventState.delivered) this.#deliver(pending)
       else if (state === EventState.failed) this.#fail(pending, error)
       else if (state === EventState.begun) begun.push(pending)
@@ -142,12 +150,17 @@ export class WorkerEvents {
   }
 
   #sendBatch(events: readonly PendingEvent[], send: SendToWorker): boolean {
-    const states = new Uint8Array(new SharedArrayBuffer(events.length))
-    const batch: EventBatch = { type: 'events', events: events.map(({ event }) => event), states }
-    if (!send(batch)) return false
+    const first = this.#used
+    const isNew = first + events.length > this.#states.length
+    const states = isNew ? newStates(Math.max(events.length, STATES)) : this.#states
+    const start = isNew ? 0 : first
+    const batch = { type: 'events', events: events.map(({ event }) => event), start } as const
+    if (!send(isNew ? { ...batch, states } : batch)) return false
+    this.#states = states
+    this.#used = start + events.length
     for (const [index, pending] of events.entries()) {
-      pending.batch = batch
-      pending.index = index
+      pending.states = states
+      pending.index = start + index
     }
     return true
   }
@@ -168,4 +181,8 @@ export class WorkerEvents {
     if (this.#alone === pending) this.#alone = undefined
     this.#pending.delete(pending.event[0])
   }
+}
+
+function newStates(length: number): EventStates {
+  return new Uint8Array(new SharedArrayBuffer(length))
 }

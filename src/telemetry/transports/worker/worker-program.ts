@@ -21,11 +21,15 @@ export type NumberedEvent = readonly [
 /** The state of an event in the worker, which is known even if the worker stops. 0 is an event that was not begun. */
 export const EventState = { begun: 1, delivered: 2, failed: 3 } as const
 
-/** Events, and the state of each, which both threads can read. */
+/** The states of events, which both threads can read. */
+export type EventStates = Uint8Array<SharedArrayBuffer>
+
+/** Events whose states begin at `start` of `states`. Without `states`, they are those of the previous batch. */
 export interface EventBatch {
   readonly type: 'events'
   readonly events: readonly NumberedEvent[]
-  readonly states: Uint8Array<SharedArrayBuffer>
+  readonly start: number
+  readonly states?: EventStates
 }
 
 /** A message to the program. */
@@ -123,8 +127,12 @@ export async function runWorkerProgram(
   }
 
   /** @returns `true` if the outcome is not known yet. */
-  function handle(transport: TelemetryTransport, { events, states }: EventBatch, index: number): boolean {
-    const [number, envelope, emittedAtMs] = events[index] as NumberedEvent
+  function handle(
+    transport: TelemetryTransport,
+    [number, envelope, emittedAtMs]: NumberedEvent,
+    states: EventStates,
+    index: number,
+  ): boolean {
     const deliver = (): void => {
       states[index] = 2
       settle(number)
@@ -149,11 +157,17 @@ export async function runWorkerProgram(
     return false
   }
 
-  async function handleAll(transport: TelemetryTransport, batch: EventBatch): Promise<void> {
+  let latestStates: EventStates
+  async function handleAll(
+    transport: TelemetryTransport,
+    { events, start, states = latestStates }: EventBatch,
+  ): Promise<void> {
+    latestStates = states
     isHandling = true
-    for (let index = 0; index < batch.events.length; index++) {
+    let index = start
+    for (const event of events) {
       // The outcome of an async function that does not wait is known before the next event is begun.
-      if (handle(transport, batch, index)) await undefined
+      if (handle(transport, event, states, index++)) await undefined
     }
     isHandling = false
     sendSettled()

@@ -49,6 +49,7 @@ describe('runWorkerProgram', () => {
     send({
       type: 'events',
       states,
+      start: 0,
       events: [
         [1, anEvent({ name: 'a.good' }), 5],
         [2, anEvent({ name: 'a.bad' }), undefined],
@@ -90,6 +91,7 @@ describe('runWorkerProgram', () => {
     send({
       type: 'events',
       states: new Uint8Array(new SharedArrayBuffer(thrown.length)),
+      start: 0,
       events: thrown.map((_, index) => [index, anEvent({ name: String(index) }), undefined]),
     })
     const { failed } = (await next()) as FromWorker & { readonly type: 'settled' }
