@@ -65,7 +65,7 @@ interface BuilderProps {
   /** The full keys of all registries. */
   readonly keys: ReadonlySet<string>
   readonly transports: readonly TelemetryTransportEntry[]
-  readonly sampling: TelemetrySamplingPolicy
+  readonly sampling: TelemetrySamplingPolicy | undefined
   readonly redaction: TelemetryRedactionPolicy
   readonly validation: TelemetryValidationOptions
   readonly logger: TelemetryLogger | false | undefined
@@ -81,7 +81,7 @@ const INITIAL: BuilderProps = {
   events: [],
   keys: new Set(),
   transports: [],
-  sampling: {},
+  sampling: undefined,
   redaction: {},
   validation: {},
   logger: undefined,
@@ -273,6 +273,8 @@ export class KitTelemetry<
 
   /**
    * Sets which events are kept. A further call replaces only the members that it names. `undefined` restores the default.
+   * Without a call, one `info` event in ten and one `debug` event in a hundred are kept, and the first event that is dropped is
+   * reported to the logger.
    * @param policy rates by level, patterns of event names, and conditions under which whole sessions are kept.
    * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if the policy is invalid.
    */
@@ -300,15 +302,10 @@ export class KitTelemetry<
    *
    * @example
    * ```ts
-   * import { appendFileSync } from 'node:fs'
-   * import { KitTelemetry, type TelemetryTransport } from 'mcp-gatekit/telemetry'
+   * import { auditFile, KitTelemetry } from 'mcp-gatekit/telemetry'
    *
-   * const file: TelemetryTransport = {
-   *   type: 'audit-file',
-   *   handle: (envelope) => appendFileSync('audit.log', `${JSON.stringify(envelope)}\n`),
-   * }
    * const secret = process.env.AUDIT_SECRET ?? ''
-   * KitTelemetry.create().withAudit({ transport: file, names: ['kit.mcp.auth.*', 'kit.mcp.tool.*'], secret })
+   * KitTelemetry.create().withAudit({ transport: auditFile('audit.log'), names: ['kit.mcp.auth.*', 'kit.mcp.tool.*'], secret })
    * ```
    * @see docs/guides/audit.md
    */

@@ -38,7 +38,7 @@ import {
   SessionRecord,
 } from './session/context.ts'
 import type { ReportIgnored } from './session/request-attributes.ts'
-import { Sampler, sessionDraw } from './session/sampling.ts'
+import { DEFAULT_SAMPLING, Sampler, sessionDraw } from './session/sampling.ts'
 import {
   addToRequest,
   KitTelemetrySession,
@@ -114,6 +114,7 @@ export class KitTelemetryManager<
 
   readonly #origin: EnvelopeOrigin
   readonly #sampler: Sampler
+  readonly #hasDefaultSampling: boolean
   readonly #tails: TailSampling | undefined
   readonly #redactor: Redactor
   readonly #reporter: Reporter
@@ -139,6 +140,7 @@ export class KitTelemetryManager<
     this.version = version
     this.#origin = { service, environment, version }
     this.#sampler = new Sampler(config.sampling)
+    this.#hasDefaultSampling = config.sampling === DEFAULT_SAMPLING
     this.#tails = config.sampling.keep && this.#tailSampling(config.sampling.keep)
     this.#redactor = new Redactor(new KeyRules(config.redaction))
     this.#reporter = new Reporter(config.logger)
@@ -348,12 +350,12 @@ export class KitTelemetryManager<
         }
         if (!isSampledOut) decision = undefined
         else if (decision === undefined) {
-          this.#sampledOut++
+          this.#sampleOut()
           if (!event.isAudited) return undefined
           route = 'audit'
         }
       } else if (rate < 1 && Math.random() >= rate) {
-        this.#sampledOut++
+        this.#sampleOut()
         if (!event.isAudited) return undefined
         route = 'audit'
       }
@@ -385,6 +387,15 @@ export class KitTelemetryManager<
     if (decision !== 'hold') this.#delivery.send(sampledBy(envelope, decision), bytes, pending)
     else if (tail !== undefined) this.#tails?.hold(tail, envelope, bytes)
     return undefined
+  }
+
+  #sampleOut(): void {
+    if (this.#sampledOut++ === 0 && this.#hasDefaultSampling)
+      this.#reporter.warning(
+        'sampling has dropped an event. By default, 10 % of the info events and 1 % of the debug events are kept. Call withSampling({ infoRate: 1, debugRate: 1 }) to keep all of them, or withSampling({}) to keep the default without this warning',
+        undefined,
+        'sampling',
+      )
   }
 
   /** Returns the tail of the session with the id of an event: the given session, or one in whose run the event is emitted. */

@@ -86,7 +86,8 @@ export interface ResolvedSamplingPolicy {
   }
 }
 
-const DEFAULTS: ResolvedSamplingPolicy = Object.freeze({
+/** The policy of a manager that was built without `withSampling`. */
+export const DEFAULT_SAMPLING: ResolvedSamplingPolicy = Object.freeze({
   debugRate: 0.01,
   infoRate: 0.1,
   warnRate: 1,
@@ -116,7 +117,7 @@ export function copySamplingPolicy(policy: TelemetrySamplingPolicy): TelemetrySa
  * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if the result has `keep` without `unit: 'session'`.
  */
 export function mergeSamplingPolicies(
-  earlier: TelemetrySamplingPolicy,
+  earlier: TelemetrySamplingPolicy | undefined,
   later: TelemetrySamplingPolicy,
 ): TelemetrySamplingPolicy {
   const merged = { ...earlier, ...later }
@@ -130,8 +131,9 @@ export function mergeSamplingPolicies(
   return merged
 }
 
-export function resolveSamplingPolicy(policy: TelemetrySamplingPolicy): ResolvedSamplingPolicy {
-  return Object.freeze(withDefaults<ResolvedSamplingPolicy>(DEFAULTS, policy))
+export function resolveSamplingPolicy(policy: TelemetrySamplingPolicy | undefined): ResolvedSamplingPolicy {
+  if (policy === undefined) return DEFAULT_SAMPLING
+  return Object.freeze(withDefaults<ResolvedSamplingPolicy>(DEFAULT_SAMPLING, policy))
 }
 
 type KeepPolicy = NonNullable<TelemetrySamplingPolicy['keep']>
