@@ -54,10 +54,19 @@ export {
 export { type AuditFileOptions, auditFile } from './transports/audit-file/audit-file.ts'
 export {
   CommunityChatTransportAdapter,
+  CommunityChatTransportAdapter as DiscordTransportAdapter,
   type CommunityChatTransportOptions,
 } from './transports/chat/community-chat.ts'
-export { MessengerTransportAdapter, type MessengerTransportOptions } from './transports/chat/messenger.ts'
-export { TeamChatTransportAdapter, type TeamChatTransportOptions } from './transports/chat/team-chat.ts'
+export {
+  MessengerTransportAdapter,
+  MessengerTransportAdapter as TelegramTransportAdapter,
+  type MessengerTransportOptions,
+} from './transports/chat/messenger.ts'
+export {
+  TeamChatTransportAdapter,
+  TeamChatTransportAdapter as SlackTransportAdapter,
+  type TeamChatTransportOptions,
+} from './transports/chat/team-chat.ts'
 export {
   DevConsoleTransportAdapter,
   type DevConsoleTransportOptions,
@@ -68,6 +77,7 @@ export {
   type ErrorTrackerScope,
   type ErrorTrackerSdk,
   ErrorTrackerTransportAdapter,
+  ErrorTrackerTransportAdapter as SentryTransportAdapter,
   type ErrorTrackerTransportOptions,
 } from './transports/error-tracker.ts'
 export {
@@ -76,7 +86,13 @@ export {
 } from './transports/http/http.ts'
 export type { FetchDispatcher, TargetConnectionOptions } from './transports/http/target-options.ts'
 export { InMemoryTransportAdapter } from './transports/in-memory.ts'
-export { type LineLogger, LoggerTransportAdapter, type LoggerTransportOptions } from './transports/logger.ts'
+export {
+  type LineLogger,
+  LoggerTransportAdapter,
+  type LoggerTransportOptions,
+  type ObjectLogger,
+  type ObjectLoggerTransportOptions,
+} from './transports/logger.ts'
 export { MockTelemetryAdapter } from './transports/mock.ts'
 export {
   type OtlpLoggerProvider,
@@ -85,6 +101,7 @@ export {
 } from './transports/otlp/otlp.ts'
 export {
   StoreStreamTransportAdapter,
+  StoreStreamTransportAdapter as RedisStreamTransportAdapter,
   type StoreStreamTransportOptions,
   type StreamStore,
 } from './transports/store-stream/store-stream.ts'

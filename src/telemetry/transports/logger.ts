@@ -35,6 +35,46 @@ export interface LoggerTransportOptions {
   readonly includeTimestamp?: boolean | undefined
 }
 
+/** A logger whose methods take an object and a message, such as pino. */
+export interface ObjectLogger {
+  debug(fields: object, name: string): unknown
+  info(fields: object, name: string): unknown
+  warn(fields: object, name: string): unknown
+  error(fields: object, name: string): unknown
+  /** Receives `fatal` events. If it is missing, `error` receives them. */
+  fatal?(fields: object, name: string): unknown
+}
+
+/** The options of `LoggerTransportAdapter.create()` for a logger that receives events as objects. */
+export interface ObjectLoggerTransportOptions {
+  /** The logger that receives the members of each event and its name, by the method of its level. */
+  readonly logger: ObjectLogger
+  /**
+   * Passes the members of the envelope as an object, with the error as `err`. The logger writes the name, the level, and the
+   * time, so the object does not contain them.
+   */
+  readonly format: 'object'
+  /** The minimum level. Events below it are ignored. Defaults to `debug`. */
+  readonly minLevel?: TelemetryLevel | undefined
+  /** Adds the `time` of the event to the object. Defaults to `false`. */
+  readonly includeTimestamp?: boolean | undefined
+}
+
+type AnyOptions = Omit<LoggerTransportOptions, 'format' | 'logger'> & {
+  readonly logger: LineLogger | ObjectLogger
+  readonly format?: LoggerTransportOptions['format'] | 'object'
+}
+
+/** Returns the line of an event, or the object that is passed to the logger before the name. */
+type ArgumentsOf = (envelope: TelemetryEnvelope) => string | object
+
+type LogMethod = (given: string | object, name?: string) => unknown
+
+/** The logger, of which the format determines what its methods take. */
+type CallableLogger = Readonly<Record<Exclude<TelemetryLevel, 'fatal'>, LogMethod>> & {
+  readonly fatal: LogMethod
+}
+
 /**
  * Writes one line for each event to a logger. Control characters are escaped, so that an event cannot forge a line.
  *
@@ -48,23 +88,23 @@ export interface LoggerTransportOptions {
  */
 export class LoggerTransportAdapter implements TelemetryTransport {
   readonly type: string = 'logger'
-  readonly #logger: LineLogger
+  readonly #logger: CallableLogger
   readonly #minPriority: number
-  readonly #line: (envelope: TelemetryEnvelope) => string
+  readonly #argumentsOf: ArgumentsOf
   /** @internal */
   readonly [auditObstacle]: string | undefined
 
   private constructor(
-    logger: LineLogger,
+    logger: CallableLogger,
     minPriority: number,
-    line: (envelope: TelemetryEnvelope) => string,
+    argumentsOf: ArgumentsOf,
     writesAll: boolean,
   ) {
     if (!writesAll)
       this[auditObstacle] = "Set format: 'json' for the logger, and omit minLevel and includeTimestamp"
     this.#logger = logger
     this.#minPriority = minPriority
-    this.#line = line
+    this.#argumentsOf = argumentsOf
   }
 
   /**
@@ -72,22 +112,29 @@ export class LoggerTransportAdapter implements TelemetryTransport {
    * @param options the logger, and the format of the lines.
    * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if an option is invalid.
    */
-  static create(options: LoggerTransportOptions): LoggerTransportAdapter {
+  static create(options: LoggerTransportOptions): LoggerTransportAdapter
+  /**
+   * Creates the transport for a logger that receives events as objects.
+   * @param options the logger.
+   * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if an option is invalid.
+   */
+  static create(options: ObjectLoggerTransportOptions): LoggerTransportAdapter
+  static create(options: LoggerTransportOptions | ObjectLoggerTransportOptions): LoggerTransportAdapter {
     const {
       logger,
       format = 'pretty',
       minLevel = 'debug',
-      includeTimestamp = true,
-    } = readTargetOptions('LoggerTransportAdapter', options, ['logger'], {
+      includeTimestamp = format !== 'object',
+    } = readTargetOptions<AnyOptions>('LoggerTransportAdapter', options, ['logger'], {
       logger: checkLogger,
-      format: (option, value) => checkOneOf(option, value, ['json', 'pino', 'pretty']),
+      format: (option, value) => checkOneOf(option, value, ['json', 'object', 'pino', 'pretty']),
       minLevel: checkMinLevel,
       includeTimestamp: checkBoolean,
     })
     return new LoggerTransportAdapter(
-      logger,
+      logger as CallableLogger,
       LEVEL_PRIORITY[minLevel],
-      lineWriter(format, includeTimestamp),
+      argumentsWriter(format, includeTimestamp),
       format === 'json' && minLevel === 'debug' && includeTimestamp,
     )
   }
@@ -100,26 +147,34 @@ export class LoggerTransportAdapter implements TelemetryTransport {
     const { level } = envelope
     if (LEVEL_PRIORITY[level] < this.#minPriority) return
     const logger = this.#logger
-    const line = this.#line(envelope)
+    const method = level === 'fatal' && typeof logger.fatal !== 'function' ? 'error' : level
+    const given = this.#argumentsOf(envelope)
     const written: unknown =
-      level === 'fatal'
-        ? typeof logger.fatal === 'function'
-          ? logger.fatal(line)
-          : logger.error(line)
-        : logger[level](line)
+      typeof given === 'string' ? logger[method](given) : logger[method](given, envelope.name)
     // The line counts as delivered. The rejection of a logger must not end the process.
     if (written instanceof Promise) written.then(undefined, () => {})
   }
 }
 
-function lineWriter(
-  format: NonNullable<LoggerTransportOptions['format']>,
-  includeTimestamp: boolean,
-): (envelope: TelemetryEnvelope) => string {
+function argumentsWriter(format: NonNullable<AnyOptions['format']>, includeTimestamp: boolean): ArgumentsOf {
   if (format === 'pretty') return (envelope) => prettyLine(envelope, includeTimestamp)
   if (format === 'pino') return pinoLineWriter(includeTimestamp)
+  if (format === 'object') return (envelope) => fieldsOf(envelope, includeTimestamp)
   const writer = new JsonLineWriter(includeTimestamp)
   return (envelope) => writer.write(envelope)
+}
+
+/**
+ * Returns the members of an envelope as fields of a line. Loggers write members of their own for the name, the level, and the
+ * time. The serializer of pino for errors changes the error, so it gets a copy. A copy without a prototype keeps its name there.
+ */
+function fieldsOf(envelope: TelemetryEnvelope, includeTimestamp: boolean): object {
+  const { name: _name, level: _level, time, error, ...rest } = envelope
+  return {
+    ...(includeTimestamp && { time }),
+    ...rest,
+    ...(error !== undefined && { err: Object.assign(Object.create(null), error) }),
+  }
 }
 
 /** The characters that need quotes. */
