@@ -1,7 +1,9 @@
-import { RegExpParser, visitRegExpAST } from '@eslint-community/regexpp'
+import { type AST, RegExpParser, visitRegExpAST } from '@eslint-community/regexpp'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { MAX_REPETITIONS, problemOfPattern } from '../../../src/telemetry/envelope/pattern-source.ts'
+import { stepsOf } from '../../support/attacks/backtracking-steps.ts'
+import { piecesOf } from '../../support/attacks/pieces-of-pattern.ts'
 import { runs } from '../../support/runs.ts'
 
 /** Returns `true` if an independent parser finds what must be rejected. */
@@ -9,13 +11,16 @@ function isRejectedByParser(source: string, flags: string): boolean {
   const ast = new RegExpParser().parseLiteral(`/${source}/${flags}`)
   let isRejected = false
   let product = 1
+  const boundOf = ({ min, max }: AST.Quantifier) => Math.max(1, Number.isFinite(max) ? max : min)
   visitRegExpAST(ast, {
-    onQuantifierEnter({ max }) {
-      product *= Math.max(1, max)
-      if (max === Number.POSITIVE_INFINITY || product > MAX_REPETITIONS) isRejected = true
+    onQuantifierEnter(quantifier) {
+      product *= boundOf(quantifier)
+      const isGroup = /Group|Assertion/.test(quantifier.element.type)
+      if ((isGroup && quantifier.max === Number.POSITIVE_INFINITY) || product > MAX_REPETITIONS)
+        isRejected = true
     },
-    onQuantifierLeave({ max }) {
-      if (!isRejected) product /= Math.max(1, max)
+    onQuantifierLeave(quantifier) {
+      if (!isRejected) product /= boundOf(quantifier)
     },
     onBackreferenceEnter() {
       isRejected = true
@@ -89,8 +94,123 @@ const PIECES = [
   ...['ä', '🎉', '&&', '--'],
 ]
 
+/** Biome does not accept `[^]` in a literal. */
+const BETWEEN = 'begin[^]*end'
+
 describe('problemOfPattern()', () => {
-  it('problemOfPattern() rejects what an independent parser finds in generated patterns, and else only too many ways', () => {
+  const ACCEPTED = [
+    ...[
+      /ticket-\d+/,
+      /cus_[A-Za-z0-9]+/,
+      /"[^"]*"/,
+      /\$\d+\.\d+/,
+      /\$(?:\d+|[a-z]+)/,
+      /id: ?\d{4,}?/,
+      /#\d*/,
+    ],
+    ...[/v\d{1,3}(?:\.\d+)?/, /(?:key|token)=[^&;]*/, /id\d+(?= EUR)/, /id\d+$/, /x[\d,]+:[a-w]*;/i],
+    ...[/-\d{1,64}[^-\d;]*;/, /-\d?\d{1,31}[^-\d;]*;/, /-(?:,[^-,;]*){1,64};/, /-(?=[^-;]*;)x/],
+    ...[
+      /(?:a{1,64}b){1,64}/,
+      /(?:a{1,64}){1,64}/,
+      /[a-z]{1,60}?(?:ab|ba){0,500}\W/,
+      /a{4096}/,
+      /(?:a|a){12}b/,
+    ],
+  ]
+  for (const pattern of ACCEPTED) {
+    it(`the pattern ${pattern} is accepted`, () => {
+      expect(problemOfPattern(pattern.source, pattern.flags)).to.equal(undefined)
+    })
+  }
+
+  const REJECTED: readonly (readonly [pattern: RegExp, problem: RegExp])[] = [
+    ...[
+      ...[
+        /[a-z.]+@[a-z.]+/,
+        /\d+(?= EUR)/,
+        /(?:ab)+/,
+        /begin[\s\S]*end/,
+        /a+/,
+        /a*/,
+        /a{2,}/,
+        /a|b+/,
+        /x(?:a)+/,
+      ],
+      ...[/x(?:a|b)+?y/, /[a-z]*x/, /(?=a+)/, /x(?=a+)/, /x\d+\d/, /x\d+\b/, /x\d*[\dy]?z/, /(?:x\d+){1,2}/],
+      ...[/x[^y]*y/, /x?[^x;]*;/, /X[a-z]+;/i, /(?:x|é)[^x;]*;/, /x.{0,64}[^x;]*;/, /x(?:.[^x;]*){65};/],
+      ...[/-(?:,[^-,;]*){1,65};/, /^[\s\S]*end/, new RegExp(BETWEEN)],
+    ].map((pattern) => [pattern, /^must have bounded quantifiers/] as const),
+    ...[/a{4097}/, /xa{4097,}/, /(?:a{1,64}b){1,65}/, /(?:x(?=a{64})){65}/].map(
+      (pattern) => [pattern, /product of at most 4096/] as const,
+    ),
+    ...[/[a-z]{1,60}?(?:ab|ba){0,4096}\W/, /(?:a{1,64}){64}/, /(?:a|a){13}b/, /[ab]{1,300}[bc]{1,300}d/].map(
+      (pattern) => [pattern, /length of the longest match must be at most 65536/] as const,
+    ),
+  ]
+  for (const [pattern, problem] of REJECTED) {
+    it(`the pattern ${pattern} is rejected, because it ${problem.source.replace('^', '')}`, () => {
+      expect(problemOfPattern(pattern.source, pattern.flags)?.problem).to.match(problem)
+    })
+  }
+
+  it('accepted patterns with unbounded quantifiers search strings of their own parts in a number of steps that is linear', () => {
+    const begin = fc.constantFrom('a', 'a', 'ab', 'a\\d?', 'a.{0,3}', 'aa{0,4}', '[ab]', '(?:a|;)', '')
+    const atom = fc.constantFrom(
+      ';',
+      'b',
+      '\\d',
+      '\\d',
+      '[^a;]',
+      '[^a\\d]',
+      '[^ab]',
+      '[b;]',
+      '[^;]',
+      'a',
+      '\\w',
+      '.',
+    )
+    const quantifier = fc.constantFrom('', '', '', '', '?', '{0,3}', '{2}', '{1,4}?', '*', '+', '{2,}', '*?')
+    const { pattern: patterns } = fc.letrec<{ pattern: string; part: string }>((tie) => ({
+      part: fc
+        .tuple(
+          fc.oneof(
+            { maxDepth: 2, depthSize: 'small', withCrossShrink: true },
+            atom,
+            tie('pattern').map((inner) => `(?:${inner})`),
+            fc.tuple(tie('pattern'), tie('pattern')).map(([left, right]) => `(?:${left}|${right})`),
+            tie('pattern').map((inner) => `(?=${inner})`),
+          ),
+          quantifier,
+        )
+        .map((texts) => texts.join('')),
+      pattern: fc.array(tie('part'), { minLength: 1, maxLength: 4 }).map((parts) => parts.join('')),
+    }))
+    let accepted = 0
+    fc.assert(
+      fc.property(begin, patterns, fc.constantFrom('', 'a', 'b1'), (first, rest, tail) => {
+        const source = first + rest
+        if (!/[*+]|,\}/.test(source) || problemOfPattern(source, '') !== undefined) return
+        accepted++
+        const pattern = new RegExp(source)
+        for (const piece of [...new Set([...piecesOf(pattern), 'a', 'b', '1', 'ab', 'a;'])]) {
+          const last = piece.at(-1) as string
+          for (const textOf of [
+            (size: number) => piece.repeat(Math.ceil(size / piece.length)) + tail,
+            (size: number) => piece + last.repeat(size) + tail,
+          ]) {
+            const [few, many] = [stepsOf(pattern, textOf(200)), stepsOf(pattern, textOf(800))]
+            const where = `/${source}/ in ${JSON.stringify(piece)}: ${few} steps`
+            expect(many, where).to.be.at.most(7 * few + 1_000)
+          }
+        }
+      }),
+      { numRuns: runs(25_000) },
+    )
+    expect(accepted).to.be.above(50)
+  })
+
+  it('problemOfPattern() rejects what an independent parser finds in generated patterns, and else only too many steps', () => {
     fc.assert(
       fc.property(
         fc.array(fc.constantFrom(...PIECES), { maxLength: 12 }),
@@ -104,8 +224,9 @@ describe('problemOfPattern()', () => {
           }
           if (source === '') return
           const problem = problemOfPattern(source, flags)?.problem
-          const isRejected = problem !== undefined && !problem.includes(' ways')
-          // A pattern may be rejected for its ways only after it was read to its end.
+          const isRejected = problem !== undefined && !/ ways|^must have bounded/.test(problem)
+          // A pattern may be rejected for its steps only after it was read to its end.
+          if (problem !== undefined && !isRejected) return
           expect(isRejected, `/${source}/${flags} ${problem}`).to.equal(isRejectedByParser(source, flags))
         },
       ),

@@ -390,18 +390,14 @@ describe('patterns', () => {
     ),
     [{ name: 'x', pattern: /x/, replace: 'masks' }, /\[0\]\.replace must be 'mask', 'hash' or 'remove'/],
     [{ name: 'x', pattern: /x/, mask: 'x' }, /has no option "?'?mask/],
-    ...[/a*/, /a+/, /a{2,}/, /(?:a|b)+?/, /[a-z]*x/, /(?=a+)/].map(
-      (pattern) => [{ name: 'x', pattern }, /must have bounded quantifiers only/] as const,
-    ),
+    [{ name: 'x', pattern: /[a-z]*x/ }, /must have bounded quantifiers/],
     [{ name: 'x', pattern: /a{4097}/ }, /product of at most 4096/],
-    [{ name: 'x', pattern: /(?:a{1,64}b){1,65}/ }, /product of at most 4096/],
     [{ name: 'x', pattern: /(a)\1/ }, /must not have a back-reference/],
     [{ name: 'x', pattern: /(?<n>a)\k<n>/ }, /must not have a back-reference/],
     [{ name: 'x', pattern: /(?<=a)b/ }, /must not have a lookbehind/],
     [{ name: 'x', pattern: /(?<!a)b/ }, /must not have a lookbehind/],
     [{ name: 'x', pattern: /x/y }, /must not have the flag y/],
-    [{ name: 'x', pattern: /(?:a{1,64}){64}/ }, /in at most 4096 ways/],
-    [{ name: 'x', pattern: /(?:a|a){13}b/ }, /in at most 4096 ways/],
+    [{ name: 'x', pattern: /(?:a{1,64}){64}/ }, /length of the longest match must be at most 65536/],
   ]
   for (const [pattern, message] of WRONG) {
     const shown =
@@ -417,8 +413,8 @@ describe('patterns', () => {
   }
 
   for (const pattern of [
-    /(?:a{1,64}b){1,64}/,
-    /(?:a{1,64}){1,64}/,
+    /\bcus_[A-Za-z0-9]+/,
+    /"[^"]*"/,
     /(?:a{64}){64}/,
     /[\w.-]{1,64}@(?:[\w-]{1,63}\.){1,8}[a-z]{2,24}/,
     new RegExp(OCTAL),
