@@ -25,7 +25,7 @@ describe('privacy', () => {
       { 'user.email': 1, user: [{ email: 1, work: { email: 1 } }], email: 1 },
       { user: [{ work: { email: 1 } }], email: 1 },
     ],
-    ['*token*', { '*token*': 1, token: 1, accessToken: 1 }, { token: 1, accessToken: 1 }],
+    ['*token*', { '*token*': 1, token: 1, accessToken: 1, 'a.tokens': 1, tok: 1 }, { tok: 1 }],
   ]
   for (const [key, given, sent] of listed) {
     it(`the denied key ${key} removes from ${Object.keys(given).join(', ')} only the members that it names`, () => {

@@ -2,6 +2,7 @@ import type * as Crypto from 'node:crypto'
 import { cutText } from '../../cut-text.ts'
 import { builtinModule, requiredModule } from '../../runtime.ts'
 import { telemetryOptions, withDefaults } from '../options.ts'
+import { ListedKeys, type OpenKey } from './listed-keys.ts'
 import { CUT } from './pattern-rules.ts'
 import type { TelemetryRedactionPattern } from './secret-patterns.ts'
 import { checkPatterns, StringRedactor } from './string-redactor.ts'
@@ -13,7 +14,8 @@ const { checkSecret, checkTexts, checkWholeNumber, copyOptions, unusableOption }
  * transport receives them.
  *
  * A key matches a listed key if they are equal ignoring case, or if the listed key is a sequence of its dot-separated
- * parts: `password` matches `ctx.password.hint`, but not `user_password`. The key of a nested value is its path joined by
+ * parts: `password` matches `ctx.password.hint`, but not `user_password`. In a listed key, `*` matches any number of characters
+ * other than dots: `*password*` matches `user_password_hint`. The key of a nested value is its path joined by
  * dots, without array indexes, so `user.email` matches `{ user: { email } }`.
  */
 export interface TelemetryRedactionPolicy {
@@ -108,11 +110,9 @@ export function resolveRedactionPolicy(policy: TelemetryRedactionPolicy): Resolv
 /** The action for one key or, if a listed key contains a dot, for one path of keys. */
 export interface KeyNode {
   readonly action: 'keep' | 'deny' | 'hash'
-  /**
-   * The end of the path in lowercase, with a dot before and after each key: `.` for the root, `.user.email.`. It is at most
-   * as long as the longest listed key, because an earlier match has been found at a parent.
-   */
-  readonly path: string
+  /** The listed keys that may match the path with further keys. */
+  readonly open: readonly OpenKey[]
+  /** The nodes of the keys below it. All nodes without open keys share them. */
   readonly children: Map<string, KeyNode>
   readonly key: string
   /** The node of the first key in the latest object below it, and the node of the key that followed its own key there. */
@@ -122,24 +122,17 @@ export interface KeyNode {
 
 /** A redaction policy, compiled for `toRedactedJson`. The action for each key is kept. */
 export class KeyRules {
-  readonly root: KeyNode = newNode('keep', '.', new Map(), '')
-  readonly #deny: readonly string[]
-  readonly #hash: readonly string[]
-  readonly #byPath: boolean
+  readonly root: KeyNode = newNode('keep', [], new Map(), '')
+  readonly #keys: ListedKeys
   readonly #hasKeys: boolean
-  /** The length of the longest listed key, including its two dots. */
-  readonly #longest: number
   readonly #maxLength: number
   readonly #digest: (text: string) => string
   readonly #strings: StringRedactor | undefined
   #resolved = 0
 
   constructor(policy: ResolvedRedactionPolicy) {
-    this.#deny = policy.denylistKeys.map((key) => `.${fold(key)}.`)
-    this.#hash = policy.hashKeys.map((key) => `.${fold(key)}.`)
-    this.#hasKeys = this.#deny.length + this.#hash.length > 0
-    this.#byPath = [...policy.denylistKeys, ...policy.hashKeys].some((key) => key.includes('.'))
-    this.#longest = [...this.#deny, ...this.#hash].reduce((most, { length }) => Math.max(most, length), 0)
+    this.#keys = new ListedKeys({ deny: policy.denylistKeys, hash: policy.hashKeys })
+    this.#hasKeys = !this.#keys.isEmpty
     this.#maxLength = policy.maxStringLength
     this.#digest = policy.hashSecret === undefined ? sha256 : hmacSha256(policy.hashSecret)
     if (policy.patterns.length > 0) this.#strings = new StringRedactor(policy.patterns, this.#digest)
@@ -183,14 +176,8 @@ export class KeyRules {
   }
 
   #resolve(parent: KeyNode, key: string): KeyNode {
-    const path = `${parent.path}${fold(key)}.`
-    const matches = (listed: string) => path.includes(listed)
-    const node = newNode(
-      this.#deny.some(matches) ? 'deny' : this.#hash.some(matches) ? 'hash' : 'keep',
-      this.#byPath ? path.slice(-this.#longest) : '.',
-      this.#byPath ? new Map() : this.root.children,
-      key,
-    )
+    const { action, open } = this.#keys.follow(parent.open, key)
+    const node = newNode(action, open, open.length > 0 ? new Map() : this.root.children, key)
     if (key.length > MAX_KEPT_KEY) return node
     if (++this.#resolved > MAX_NODES) {
       this.root.children.clear()
@@ -204,16 +191,11 @@ export class KeyRules {
 
 function newNode(
   action: KeyNode['action'],
-  path: string,
+  open: KeyNode['open'],
   children: KeyNode['children'],
   key: string,
 ): KeyNode {
-  return { action, path, children, key, first: undefined, next: undefined }
-}
-
-/** Returns a key in lowercase. A Greek final sigma, which depends on the next character, becomes a normal one. */
-function fold(key: string): string {
-  return key.toLowerCase().replaceAll('ς', 'σ')
+  return { action, open, children, key, first: undefined, next: undefined }
 }
 
 /** `node:crypto`, which is loaded when hashes are configured, because it would take a quarter of the import time of `./telemetry`. */

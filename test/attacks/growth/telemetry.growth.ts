@@ -71,6 +71,7 @@ describe('telemetry', () => {
   const sizeFor = (what: string) => (what === 'many arrays' ? 1_000 : 5_000)
   const POLICIES: Readonly<Record<string, TelemetryRedactionPolicy>> = {
     'without rules': { maxStringLength: 10_000_000 },
+    'with wildcards': { denylistKeys: ['*a*b*c', 'x*.*key-*9'], hashKeys: ['*.*.*.*y*'] },
     'with paths': { denylistKeys: ['user.password', '.token', 'a..b'], hashKeys: ['email', 'user.email'] },
   }
   for (const [what, make] of Object.entries(ATTRIBUTES)) {

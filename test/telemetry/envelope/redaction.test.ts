@@ -55,6 +55,26 @@ describe('redaction', () => {
         { '': { '': { '': 1, a: 2 } }, b: { '': { '': 3 } } },
         { '': { '': { a: 2 } }, b: { '': { '': 3 } } },
       ],
+      [
+        '*password*',
+        { user_password: 1, PasswordHint: 2, 'a.x-password.b': 3, passwor: 4, a: { xPASSWORDx: 5 } },
+        { passwor: 4, a: {} },
+      ],
+      ['*token', { token: 1, accessToken: 2, tokens: 3, 'token.b': 4 }, { tokens: 3 }],
+      ['x*y*z', { xyz: 1, xaybz: 2, xyyz: 3, xz: 4, yxyz: 5, 'xy.z': 6 }, { xz: 4, yxyz: 5, 'xy.z': 6 }],
+      ['a*a', { a: 1, aa: 2, aba: 3 }, { a: 1 }],
+      [
+        'user.*',
+        { user: { a: 1, b: [{ c: 2 }] }, 'user.': 3, user_a: 4, 'users.a': 5 },
+        { user: {}, user_a: 4, 'users.a': 5 },
+      ],
+      [
+        '*.id*.x',
+        { a: { id1: { x: 1, y: 2 } }, id: { x: 3 }, 'a.id.x': 4, b: { c: { ID: { x: 5 } } } },
+        { a: { id1: { y: 2 } }, id: { x: 3 }, b: { c: { ID: {} } } },
+      ],
+      ['*', { a: 1, '': 2 }, {}],
+      ['a?', { ab: 1, 'a?': 2 }, { ab: 1 }],
       ['.', { '': { '': 1 }, '.': 2, a: { '': { '': 3 } } }, { '': {}, a: { '': {} } }],
     ]
     for (const [key, given, expected] of table) {
