@@ -16,8 +16,9 @@ const MAX_FINDINGS = 10
  * Also a single value, or a transport that has recorded events, such as the one of `createTelemetryRecorder`.
  * @param secrets one or more secrets. None of them may be empty.
  * @throws {AssertionError} if a secret was found. The message names the places, but not the secrets.
- * @throws {TypeError} if `secrets` is empty or contains a value that is not a non-empty string. Also if a value can only be read
- * asynchronously, at any depth: a promise, `Request`, `Response`, `Blob`, or `ReadableStream`. Await or read it first.
+ * @throws {TypeError} if `secrets` is empty or contains a value that is not a non-empty string. Also if a value, at any
+ * depth, can only be read asynchronously or once: a promise, `Request`, `Response`, `Blob`, `ReadableStream`, generator, or iterator. Await
+ * or read it first.
  * @example
  * ```ts
  * import { createTelemetryRecorder, expectNoLeak } from 'mcp-gatekit/testing'

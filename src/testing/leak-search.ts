@@ -141,7 +141,7 @@ interface Member {
 
 const NOTHING: readonly Member[] = []
 
-/** Returns advice for a value that can only be read asynchronously. */
+/** Returns advice for a value that cannot be read, or whose content would be gone after it was read. */
 function adviceFor(value: object): string | undefined {
   if (types.isPromise(value)) return 'expectNoLeak() cannot search a promise; await it'
   if (value instanceof Request || value instanceof Response)
@@ -149,7 +149,19 @@ function adviceFor(value: object): string | undefined {
   if (value instanceof Blob) return 'expectNoLeak() cannot search a Blob or File; await its text()'
   if (value instanceof ReadableStream)
     return 'expectNoLeak() cannot search a ReadableStream; read it, and pass its chunks'
+  if (types.isWeakMap(value) || types.isWeakSet(value))
+    return 'expectNoLeak() cannot search a WeakMap or WeakSet; pass its values'
+  if (isIterator(value))
+    return 'expectNoLeak() cannot search a generator or an iterator; pass its values, as in [...values]'
   return undefined
+}
+
+/** Returns `true` for a generator or another iterator, whose values are gone after they were read. */
+function isIterator(value: object): boolean {
+  const [isSync, isAsync, hasNext] = [Symbol.iterator, Symbol.asyncIterator, 'next'].map(
+    (key) => typeof read(value, key) === 'function',
+  )
+  return (isSync || isAsync) && hasNext === true
 }
 
 /** Returns the string forms of an object. */
@@ -224,7 +236,20 @@ function entriesOf(value: object): Member[] {
   if (value instanceof Headers || value instanceof URLSearchParams || value instanceof FormData)
     return Array.from(value as Iterable<[string, unknown]>, ([key, member]) => ({ key, value: member }))
   if (value instanceof WeakRef) return [{ key: 'deref()', value: value.deref() }]
-  return []
+  return iterated(value)
+}
+
+/** Returns the values of an iterable object of the application, at most one more than may be searched. */
+function iterated(value: object): Member[] {
+  const members: Member[] = []
+  if (typeof read(value, Symbol.iterator) !== 'function' || isIterator(value)) return members
+  attempt(() => {
+    for (const member of value as Iterable<unknown>) {
+      members.push({ key: members.length, value: member, isMade: true })
+      if (members.length > MAX_MADE) break
+    }
+  })
+  return members
 }
 
 /** Returns the members of an entry of a map, whose key may be an object. */

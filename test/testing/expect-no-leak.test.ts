@@ -281,6 +281,57 @@ describe('expectNoLeak()', () => {
     }
   })
 
+  const values = function* () {
+    yield SECRET
+  }
+  const later = async function* () {
+    yield SECRET
+  }
+  const custom = { next: () => ({ done: true, value: SECRET }), [Symbol.iterator]: () => custom }
+  const iterators: Readonly<Record<string, object>> = {
+    'a generator': values(),
+    'an async generator': later(),
+    'an iterator of a map': new Map([['k', SECRET]]).values(),
+    'an iterator of an array': [SECRET][Symbol.iterator](),
+    'an iterator of a string': SECRET.matchAll(/./g),
+    'an iterator of the application': custom,
+    'a WeakMap': new WeakMap([[{}, SECRET]]),
+    'a WeakSet': new WeakSet([{ SECRET }]),
+  }
+  for (const [what, iterator] of Object.entries(iterators)) {
+    it(`expectNoLeak rejects ${what}, and does not read it`, () => {
+      for (const events of [iterator, [iterator], [{ attributes: { deep: [{ iterator }] } }]])
+        expect(() => expectNoLeak(events, 'other')).to.throw(
+          TypeError,
+          /cannot search a (?:generator or an it|Weak)/,
+        )
+      if (what === 'a generator') expect([...(iterator as Iterable<unknown>)]).to.deep.equal([SECRET])
+    })
+  }
+
+  it('expectNoLeak finds a secret in an iterable object of the application, also in an endless one', () => {
+    expect(
+      leakOf(
+        [
+          {
+            list: {
+              *[Symbol.iterator]() {
+                yield* ['x', { t: TOKEN }]
+              },
+            },
+          },
+        ],
+        TOKEN,
+      ),
+    ).to.contain('event 1 at list[1].t')
+    const endless = {
+      *[Symbol.iterator]() {
+        for (;;) yield {}
+      },
+    }
+    expect(() => expectNoLeak([endless], TOKEN)).to.throw(RangeError, /reads at most/)
+  })
+
   it('expectNoLeak finds a secret in a number', () => {
     expect(leakOf([{ pin: 123456 }], '123456')).to.contain('event 1 at pin')
   })

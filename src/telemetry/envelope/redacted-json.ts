@@ -187,7 +187,7 @@ function copyValue(
     case 'boolean':
       return value
     case 'bigint': {
-      const text = rules.cut(String(value))
+      const text = rules.string(String(value))
       bytes += textBytes(text)
       return text
     }
@@ -272,14 +272,12 @@ function dateText(date: Date): string {
     : Date.prototype.toISOString.call(date)
 }
 
+/** Leaves out entries whose key is a symbol or an object, because different ones may have the same string form. */
 function mapEntries(map: ReadonlyMap<unknown, unknown>): Record<string, unknown> {
   const entries: Record<string, unknown> = {}
   for (const [key, value] of take(Map.prototype.entries.call(map)) as [unknown, unknown][]) {
-    try {
+    if (key === null || !['symbol', 'object', 'function'].includes(typeof key))
       setOwn(entries, String(key), value)
-    } catch {
-      // A key without a string form is left out.
-    }
   }
   return entries
 }
@@ -302,7 +300,7 @@ function unboxed(value: object): unknown {
 }
 
 /** Sets an own property, `__proto__` included. */
-function setOwn(target: Record<string, unknown>, key: string, value: unknown): void {
+export function setOwn(target: Record<string, unknown>, key: string, value: unknown): void {
   if (key === '__proto__') {
     Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true })
   } else {

@@ -29,7 +29,7 @@ export interface TelemetryRedactionPolicy {
   /** The key for HMAC-SHA-256 hashes, which prevents guessing of values. By default, hashes are plain SHA-256. */
   readonly hashSecret?: string | undefined
   /**
-   * The secrets to replace inside strings, also in `error.message` and `error.stack`, before strings are cut. They apply one
+   * The secrets to replace inside strings, also in those of `error`, before strings are cut. They apply one
    * after the other, and not to values of `hashKeys`. `COMMON_SECRET_PATTERNS` is a list of common ones. Defaults to none.
    */
   readonly patterns?: readonly TelemetryRedactionPattern[] | undefined
@@ -59,6 +59,9 @@ const DEFAULTS: ResolvedRedactionPolicy = Object.freeze({
 
 /** The number of characters that are searched for secrets for each character that may be sent. */
 const SEARCHED = 10
+
+/** The length of the name or the code of an error after which it is cut like other strings. */
+const MAX_NAME = 1024
 
 /** The maximum number of keys (or paths) whose action is kept, because clients may send any number of keys. */
 const MAX_NODES = 4096
@@ -155,6 +158,11 @@ export class KeyRules {
     if (strings === undefined) return this.cut(text)
     const searched = SEARCHED * this.#maxLength
     return this.cut(text.length > searched ? strings.redactStart(text, searched) + CUT : strings.redact(text))
+  }
+
+  /** Replaces the secrets in the name or the code of an error, which is cut only if it is very long. */
+  name(text: string): string {
+    return text.length > MAX_NAME ? this.string(text) : (this.#strings?.redact(text) ?? text)
   }
 
   /** Cuts a string that is too long, so that it ends with `…`. Never splits a surrogate pair. */

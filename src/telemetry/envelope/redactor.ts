@@ -74,12 +74,16 @@ export class Redactor {
     }
   }
 
-  /** Replaces the secrets in the message and the stack of an error, and limits their length. */
-  error(error: TelemetryErrorInfo): TelemetryErrorInfo {
-    const { name, code = '' } = error
-    const message = this.#rules.string(error.message)
-    const stack = error.stack === undefined ? undefined : this.#rules.string(error.stack)
-    this.bytes = textBytes(name) + textBytes(code) + textBytes(message) + textBytes(stack ?? '')
-    return Object.freeze(stack === undefined ? { ...error, message } : { ...error, message, stack })
+  /** Redacts an error, and limits the length of its message and its stack. */
+  error({ name, message, code, stack }: TelemetryErrorInfo): TelemetryErrorInfo {
+    const rules = this.#rules
+    const redacted = {
+      name: rules.name(name),
+      message: rules.string(message),
+      ...(code !== undefined && { code: rules.name(code) }),
+      ...(stack !== undefined && { stack: rules.string(stack) }),
+    }
+    this.bytes = Object.values(redacted).reduce((sum, text) => sum + textBytes(text), 0)
+    return Object.freeze(redacted)
   }
 }

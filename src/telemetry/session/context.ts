@@ -14,7 +14,10 @@ export interface InheritedValues {
   readonly attributes: Readonly<Record<string, unknown>> | undefined
 }
 
-/** The state of a session. `own` and `id` are replaced, never changed, so that a reference is a snapshot. */
+/**
+ * The state of a session. `own` and `id` are replaced, never changed, so that a reference is a snapshot. The attributes in `own`
+ * may change until they are frozen.
+ */
 export class SessionRecord {
   /** The manager it belongs to. */
   readonly manager: object
@@ -75,6 +78,8 @@ export class SessionContext implements InheritedValues {
 
   constructor(session: SessionRecord, inherited: InheritedValues) {
     const { own } = session
+    // From now on, the session copies its attributes when it changes them.
+    Object.freeze(own.attributes)
     this.session = session
     this.own = own
     this.sessionId = session.id

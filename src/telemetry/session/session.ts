@@ -9,7 +9,7 @@ import type {
   TelemetryRequiredInput,
   TelemetryScope,
 } from '../envelope/envelope.ts'
-import { toRedactedJson } from '../envelope/redacted-json.ts'
+import { setOwn, toRedactedJson } from '../envelope/redacted-json.ts'
 import { KEEP_EVERYTHING } from '../envelope/redaction.ts'
 import { KitTelemetryError } from '../errors.ts'
 import type { TelemetryEventMap } from '../events/schema.ts'
@@ -164,7 +164,7 @@ export class KitTelemetrySession<
    */
   attributes(attributes: TelemetryAttributes): this {
     this.#change('attributes', () => ({
-      attributes: Object.freeze({ ...this.#record.own.attributes, ...plainCopy(attributes) }),
+      attributes: withAttributes(this.#record.own.attributes, plainCopy(attributes)),
     }))
     return this
   }
@@ -325,6 +325,19 @@ function plainCopy(values: unknown): Readonly<Record<string, unknown>> {
   const copy = isRecord(values) ? toRedactedJson(values, KEEP_EVERYTHING) : undefined
   if (copy === undefined) throw invalid('attributes must be an object')
   return copy
+}
+
+/**
+ * Merges attributes. Those so far are copied only if they are frozen, which they are from the time when they were read, so that
+ * adding them one by one takes linear time.
+ */
+function withAttributes(
+  before: Readonly<Record<string, unknown>> | undefined,
+  added: Readonly<Record<string, unknown>>,
+): Readonly<Record<string, unknown>> {
+  if (before === undefined || Object.isFrozen(before)) return { ...before, ...added }
+  for (const [key, value] of Object.entries(added)) setOwn(before as Record<string, unknown>, key, value)
+  return before
 }
 
 function frozenCopy<T extends TelemetryActor | TelemetryScope>(value: T): T {

@@ -173,6 +173,12 @@ describe('telemetry', () => {
     }
   }
 
+  it('attributes are added to a session one by one in linear time', () =>
+    expectLinearGrowth((size) => {
+      const session = KitTelemetry.create().build().session()
+      for (let index = 0; index < size; index++) session.attributes({ [`key-${index}`]: index })
+    }, 1_000))
+
   const GLOBS = ['*a*a*a*b', '*?*?*?b', `${'*a'.repeat(20)}b`, '*aaaaaaaab', '?*'.repeat(20), '**a**']
   for (const pattern of GLOBS) {
     const matches = compileGlob(pattern)

@@ -265,6 +265,26 @@ describe('patterns', () => {
     expect(info?.stack).to.match(/^Error: no \[customer\]\nCaused by: Error: caused by \[customer\]/)
   })
 
+  it('patterns apply in the name and the code of an error, which are not cut, and in a BigInt', () => {
+    const { error, attributes } = emitted(
+      {
+        error: Object.assign(new Error('m'), { name: 'Cus of cus_1', code: 'E_CUS_IS cus_22' }),
+        attributes: { big: 4242424242424242n, list: new BigUint64Array([4242424242424242n, 42n]) },
+      },
+      (builder) =>
+        builder.withRedaction({ patterns: [CUSTOMER, ...COMMON_SECRET_PATTERNS], maxStringLength: 6 }),
+    )
+    expect(error).to.include({ name: 'Cus of [customer]', code: 'E_CUS_IS [customer]', message: 'm' })
+    expect(attributes).to.deep.equal({ big: '[card]', list: ['[card]', '42'] })
+  })
+
+  it('a name of an error that is very long is searched and cut like other strings', () => {
+    const { error } = emitted({ error: { name: `${'x'.repeat(2_000)} cus_1`, message: 'm' } }, (builder) =>
+      builder.withRedaction({ patterns: [CUSTOMER], maxStringLength: 6 }),
+    )
+    expect(error?.name).to.equal('xxxxx…')
+  })
+
   it('the values that a session passes on are searched for patterns', () => {
     const { builder, events } = recording()
     const manager = builder.withRedaction({ patterns: [CUSTOMER] }).build()

@@ -57,6 +57,24 @@ describe('a session', () => {
     })
   })
 
+  it('attributes that are added later do not change events, states, and runs before, also not inherited ones', async () => {
+    const { builder, events } = recording()
+    const manager = builder.build()
+    const session = manager.session().attributes({ a: 1 }).attributes({ b: 1 })
+    const state = session.getState()
+    session.emit('x')
+    await session.attributes({ a: 2 }).run(async () => {
+      const inner = manager.session()
+      session.attributes(JSON.parse('{"__proto__":3}')).attributes({ c: 3 })
+      inner.attributes({ d: 4 }).emit('x')
+      manager.emit('x')
+    })
+    expect(state.attributes).to.deep.equal({ a: 1, b: 1 })
+    expect(JSON.stringify(events().map(({ attributes }) => attributes))).to.equal(
+      '[{"a":1,"b":1},{"a":2,"b":1,"d":4},{"a":2,"b":1,"__proto__":3,"c":3}]',
+    )
+  })
+
   it('an event replaces the actor and scope of its session, and overrides its attributes by key', () => {
     const { manager, events } = build()
     const session = manager
