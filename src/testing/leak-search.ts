@@ -158,10 +158,8 @@ function adviceFor(value: object): string | undefined {
 
 /** Returns `true` for a generator or another iterator, whose values are gone after they were read. */
 function isIterator(value: object): boolean {
-  const [isSync, isAsync, hasNext] = [Symbol.iterator, Symbol.asyncIterator, 'next'].map(
-    (key) => typeof read(value, key) === 'function',
-  )
-  return (isSync || isAsync) && hasNext === true
+  const has = (key: PropertyKey): boolean => typeof read(value, key) === 'function'
+  return has('next') && (has(Symbol.iterator) || has(Symbol.asyncIterator))
 }
 
 /** Returns the string forms of an object. */
