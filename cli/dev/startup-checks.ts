@@ -1,4 +1,5 @@
 import { isIP } from 'node:net'
+import { boundedFetch } from '../../src/http/bounded-fetch.ts'
 import { isLoopbackHostname } from '../../src/options/option-checks.ts'
 import { OWN_USER_AGENT } from './observer/observed-request.ts'
 
@@ -21,13 +22,10 @@ const MAX_TEXT = 256
 /** Fetches the metadata document of a server on this machine. Resolves with `undefined` if it has none. Never rejects. */
 export async function fetchResourceMetadata(listening: Listening): Promise<ResourceMetadata | undefined> {
   try {
-    const response = await fetch(`${originOf(listening)}/.well-known/oauth-protected-resource`, {
-      headers: { 'user-agent': OWN_USER_AGENT },
-      redirect: 'manual',
-      signal: AbortSignal.timeout(TIMEOUT_MS),
-    })
-    const document = response.status === 200 ? JSON.parse(await boundedText(response)) : undefined
-    await response.body?.cancel().catch(() => undefined)
+    const init = { headers: { 'user-agent': OWN_USER_AGENT }, signal: AbortSignal.timeout(TIMEOUT_MS) }
+    const url = `${originOf(listening)}/.well-known/oauth-protected-resource`
+    const response = await boundedFetch(url, init, { maxBytes: MAX_BYTES })
+    const document = response.status === 200 ? await response.json() : undefined
     const { resource, authorization_servers: servers } = document as Record<string, unknown>
     return {
       resource: typeof resource === 'string' ? resource.slice(0, MAX_TEXT) : undefined,
@@ -38,16 +36,6 @@ export async function fetchResourceMetadata(listening: Listening): Promise<Resou
   } catch {
     return undefined
   }
-}
-
-async function boundedText(response: Response): Promise<string> {
-  const decoder = new TextDecoder()
-  let text = ''
-  for await (const chunk of response.body as unknown as AsyncIterable<Uint8Array>) {
-    text += decoder.decode(chunk, { stream: true })
-    if (text.length > MAX_BYTES) throw new Error('the document is too large')
-  }
-  return text
 }
 
 /**

@@ -2,6 +2,7 @@ import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import { isIP } from 'node:net'
 import type { TLSSocket } from 'node:tls'
+import { responseOf } from '../../src/http/response-of.ts'
 import { EventReader } from './event-stream.ts'
 import { ReceivedBody } from './received-body.ts'
 
@@ -131,7 +132,7 @@ function isResponse(value: unknown): value is RpcResponse {
 }
 
 /** Returns the JSON-RPC response in the data of an event, or `undefined`. */
-function responseOf(data: string): RpcResponse | undefined {
+function rpcResponseOf(data: string): RpcResponse | undefined {
   if (data === '') return undefined
   try {
     const message: unknown = JSON.parse(data)
@@ -148,10 +149,10 @@ function responseIn(stream: string): RpcResponse | undefined {
   body.append(Buffer.from(stream))
   const events = new EventReader(body)
   for (let data = events.next(); data !== undefined; data = events.next()) {
-    const response = responseOf(data)
+    const response = rpcResponseOf(data)
     if (response !== undefined) return response
   }
-  return events.isFull ? undefined : responseOf(events.last())
+  return events.isFull ? undefined : rpcResponseOf(events.last())
 }
 
 /**
@@ -186,7 +187,7 @@ export function sendRequest(outgoing: Outgoing): Promise<HttpExchange> {
       const finish = (): void =>
         end(() => resolve(new HttpExchange(outgoing, response, received.text(), startedAt)))
       const isWanted = (data: string): boolean =>
-        readsFirstEvent ? data !== '' : responseOf(data) !== undefined
+        readsFirstEvent ? data !== '' : rpcResponseOf(data) !== undefined
       const hasWantedEvent = (): boolean => {
         for (let data = events.next(); data !== undefined; data = events.next())
           if (isWanted(data)) return true
@@ -211,17 +212,17 @@ export function sendRequest(outgoing: Outgoing): Promise<HttpExchange> {
     const request =
       url.protocol === 'https:'
         ? // Without `servername`, Node.js would use the Host header, which can name another host.
-          httpsRequest(
-            url,
-            { ...options, servername: isIP(bare(url.hostname)) === 0 ? url.hostname : '' },
-            respond,
-          )
-        : httpRequest(url, options, respond)
+          httpsRequest(url, {
+            ...options,
+            servername: isIP(bare(url.hostname)) === 0 ? url.hostname : '',
+          })
+        : httpRequest(url, options)
     const timer = setTimeout(
       () => end(() => reject(new NoResponseError('timeout', `timeout after ${timeoutMs / 1000} s`))),
       timeoutMs,
     )
     request.on('error', lost)
+    responseOf(request).then(respond, lost)
     request.end(body)
   })
 }

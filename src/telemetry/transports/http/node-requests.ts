@@ -1,5 +1,7 @@
 import type { Agent, ClientRequest, IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
+import { responseOf } from '../../../http/response-of.ts'
+import { untilAborted } from '../../../http/until-aborted.ts'
 import { requiredModule } from '../../../runtime.ts'
 import type { HttpProxy } from './env-proxy.ts'
 import { type Post, type PostResult, readText, resultOf } from './post.ts'
@@ -100,38 +102,41 @@ export class NodeRequests {
       return kept
     }
     if (proxy !== undefined && protocol === 'https:')
-      tunnelThrough(agent, proxy, (tunnel) => this.#track(tunnel, this.#tunnels))
+      tunnelThrough(agent, proxy, (tunnel) => this.#trackTunnel(tunnel))
     return agent
   }
 
-  #exchange(request: ClientRequest, { signal, released }: Post, send: () => void): Promise<PostResult> {
-    this.#track(request, this.#requests)
-    return new Promise((resolve, reject) => {
-      const abort = (): void => {
-        for (const open of [request, ...this.#tunnels]) open.destroy(new Error('Aborted'))
-      }
-      const release = (): void => {
-        for (const { socket } of [request, ...this.#tunnels]) socket?.unref()
-      }
-      signal.addEventListener('abort', abort, { once: true })
-      released.addEventListener('abort', release, { once: true })
-      request.once('close', () => {
-        signal.removeEventListener('abort', abort)
-        released.removeEventListener('abort', release)
-      })
-      request.once('socket', () => {
-        if (released.aborted) release()
-      })
-      request.on('error', reject)
-      request.once('response', (response) => resolve(readResponse(response)))
+  async #exchange(request: ClientRequest, { signal, released }: Post, send: () => void): Promise<PostResult> {
+    const abort = (): void => {
+      for (const open of [request, ...this.#tunnels]) open.destroy(new Error('Aborted'))
+    }
+    const release = (): void => {
+      for (const { socket } of [request, ...this.#tunnels]) socket?.unref()
+    }
+    const begin = async (): Promise<void> => {
       if (signal.aborted) abort()
       else send()
+    }
+    signal.addEventListener('abort', abort, { once: true })
+    released.addEventListener('abort', release, { once: true })
+    request.once('socket', () => {
+      if (released.aborted) release()
     })
+    this.#requests.add(request)
+    try {
+      // An agent may never give the request a socket. The request would then not even close.
+      const [response] = await Promise.all([untilAborted(responseOf(request), signal), begin()])
+      return await readResponse(response)
+    } finally {
+      this.#requests.delete(request)
+      signal.removeEventListener('abort', abort)
+      released.removeEventListener('abort', release)
+    }
   }
 
-  #track(request: ClientRequest, open: Set<ClientRequest>): void {
-    open.add(request)
-    request.once('close', () => open.delete(request))
+  #trackTunnel(tunnel: ClientRequest): void {
+    this.#tunnels.add(tunnel)
+    tunnel.once('close', () => this.#tunnels.delete(tunnel))
   }
 }
 

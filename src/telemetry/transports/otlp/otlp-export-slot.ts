@@ -1,7 +1,8 @@
 import type { Agent, ClientRequest, IncomingMessage } from 'node:http'
 import type { LogRecordExporter, LogRecordProcessor } from '@opentelemetry/sdk-logs'
-import { counted } from '../../../options/counted.ts'
 import { describeNetworkFailure } from '../../../http/network-failure.ts'
+import { responseOf } from '../../../http/response-of.ts'
+import { counted } from '../../../options/counted.ts'
 import type { Failure, Outcome } from '../queue/batch-queue-options.ts'
 import type { OtlpConnection } from './otlp-connection.ts'
 import { OtlpResponse } from './otlp-response.ts'
@@ -118,6 +119,7 @@ export class OtlpExportSlot {
     request.prependOnceListener('response', (response: IncomingMessage) => {
       this.#response = new OtlpResponse(response)
     })
+    reportSilentEnd(request)
     request.prependListener('error', (error) => this.#fail(error))
     request.once('socket', (socket) => {
       if (this.#released) socket.unref()
@@ -165,6 +167,17 @@ export class OtlpExportSlot {
     if (response === undefined) return withoutResponse
     return response.accepted ? this.#accepted(events) : refused(response.status, response.waitMs)
   }
+}
+
+/** Emits an error if a request ends with neither a response nor an error, as after 101. The exporter would wait forever. */
+function reportSilentEnd(request: ClientRequest): void {
+  let isReported = false
+  for (const event of ['response', 'error']) {
+    request.once(event, () => {
+      isReported = true
+    })
+  }
+  responseOf(request).catch((error) => isReported || request.emit('error', error))
 }
 
 function notReady(what: string, cause?: unknown): Outcome {
