@@ -36,6 +36,8 @@ export function withTaskEvents(
   const open = new Set(watched.map((key) => key.id))
   /** The latest records of the tasks about which the policy is asked. */
   const asked = new Map<string, TaskRecord>()
+  /** The times of the questions that were sent. A task is read again now and then, also without a change. */
+  const sentQuestions = new Map<string, number>()
   let isOpen = true
   let hasSourceEnded = false
   let last: Uint8Array | undefined
@@ -65,6 +67,7 @@ export function withTaskEvents(
         if (!isOpen || !open.has(taskId)) return
         if (record === undefined) drop(controller, taskId)
         else if (asked.has(taskId)) asked.set(taskId, record)
+        else if (record.status === 'input_required' && sentQuestions.get(taskId) === record.updatedAt) return
         else void send(controller, taskId, record)
       })
       for (let read = await reader.read(); !read.done; read = await reader.read()) {
@@ -100,6 +103,7 @@ export function withTaskEvents(
       asked.delete(taskId)
       if (mayBeSent) controller.enqueue(encoder.encode(notification(taskId, record)))
       if (!mayBeSent || isTerminal(record)) drop(controller, taskId)
+      else if (record.status === 'input_required') sentQuestions.set(taskId, record.updatedAt)
       return
     }
   }
