@@ -42,7 +42,6 @@ const TARGETS: Readonly<Record<string, (port: number) => TelemetryTransport>> = 
     OtlpTransportAdapter.create({
       url: `http://127.0.0.1:${port}`,
       encoding: 'protobuf',
-      compression: 'gzip',
     }),
   chat: (port) => TeamChatTransportAdapter.create({ webhookUrl: `http://127.0.0.1:${port}` }),
   redis: (port) => {

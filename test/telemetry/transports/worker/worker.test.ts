@@ -216,7 +216,7 @@ describe('workerTransport', function () {
       await Promise.all(flushes)
       await until(() => counts().pending === 0)
       expect(counts()).to.include({ delivered: 1 })
-      await telemetry.shutdown()
+      await telemetry.shutdown({ timeoutMs: 10 })
     })
 
     it('flush and shutdown end at their timeout while the worker hangs, and its event stays pending', async () => {
