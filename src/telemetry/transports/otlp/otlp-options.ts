@@ -40,7 +40,7 @@ interface OtlpDeliveryOptions {
   readonly compression?: 'none' | 'gzip' | undefined
   /** The maximum number of pending events, at least 1. Further events are dropped. Defaults to 131 072. */
   readonly maxPending?: number | undefined
-  /** The maximum size of the pending events in memory, in bytes, at least 1. Further events are dropped. Defaults to 64 MiB. */
+  /** The maximum size of the pending events in memory, in bytes, at least 1. Further events are dropped. Defaults to 67 108 864. */
   readonly maxPendingBytes?: number | undefined
   /**
    * How long a batch is retried, in milliseconds since its first attempt, at least 0. A pending attempt is not aborted.

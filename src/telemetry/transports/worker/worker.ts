@@ -16,7 +16,7 @@ export interface WorkerTransportOptions {
   readonly data?: unknown
   /** The maximum number of pending events, at least 1. Further events are dropped. Defaults to 10 000. */
   readonly maxPending?: number | undefined
-  /** The maximum size of the pending events in memory, in bytes, at least 1. Further events are dropped. Defaults to 64 MiB. */
+  /** The maximum size of the pending events in memory, in bytes, at least 1. Further events are dropped. Defaults to 67 108 864. */
   readonly maxPendingBytes?: number | undefined
   /**
    * How often an event is sent to a further worker if the worker has stopped before the outcome of the event was known. With a
