@@ -1,17 +1,15 @@
-import { appendFile } from 'node:fs/promises'
-import { COMMON_SECRET_KEYS, KitTelemetry, type TelemetryTransport } from 'mcp-gatekit'
+import { COMMON_SECRET_KEYS, KitTelemetry } from 'mcp-gatekit'
+import { auditFile, type TelemetryTransport } from 'mcp-gatekit/telemetry'
 
-/** Creates a transport that appends every event to a file as one line of JSON. */
-export function fileTransport(path: string): TelemetryTransport {
-  let last = Promise.resolve()
+/** Creates a transport that appends the events of one namespace to a file. Other events count as delivered. */
+export function namespaceFile(namespace: string, path: string): TelemetryTransport {
+  const file = auditFile(path)
   return {
-    type: 'file',
-    handle(envelope) {
-      // Sequential writes keep the order of the events. If a write fails, only its event fails: the manager counts the
-      // rejected promise and logs the error.
-      last = last.catch(() => {}).then(() => appendFile(path, `${JSON.stringify(envelope)}\n`))
-      return last
-    },
+    type: `${namespace}-file`,
+    init: (meta) => file.init?.(meta),
+    // If a write fails, its promise rejects: the manager counts the event as failed and logs the error.
+    handle: (envelope) => (envelope.name.startsWith(`${namespace}.`) ? file.handle(envelope) : undefined),
+    shutdown: (deadline) => file.shutdown?.(deadline),
   }
 }
 
@@ -20,7 +18,7 @@ const telemetry = KitTelemetry.create()
   .withSampling({ infoRate: 1 })
   .withRedaction({ denylistKeys: [...COMMON_SECRET_KEYS, 'card'] })
   .withLogger(console)
-  .addTransport(fileTransport(process.argv[2] ?? 'events.jsonl'))
+  .addTransport(namespaceFile('invoice', process.argv[2] ?? 'events.jsonl'))
   .build()
 
 telemetry.emit('invoice.paid', { attributes: { cents: 1200, card: '4242 4242 4242 4242' } })

@@ -1,4 +1,3 @@
-import { appendFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import express from 'express'
 import {
@@ -10,7 +9,7 @@ import {
   KitToolError,
   mcpServer,
 } from 'mcp-gatekit'
-import { KitTelemetry, LoggerTransportAdapter, type TelemetryTransport } from 'mcp-gatekit/telemetry'
+import { auditFile, KitTelemetry, LoggerTransportAdapter } from 'mcp-gatekit/telemetry'
 import { z } from 'zod'
 import { listen } from './listen.ts'
 import { settings } from './settings.ts'
@@ -26,10 +25,6 @@ const { ISSUER, RESOURCE, AUDIT_SECRET, AUDIT_FILE, PORT } = settings({
 })
 
 // Telemetry. Each request writes one line, and what must be proved later is also written to the audit log.
-const auditFile: TelemetryTransport = {
-  type: 'audit-file',
-  handle: (envelope) => appendFile(AUDIT_FILE, `${JSON.stringify(envelope)}\n`),
-}
 const telemetry = KitTelemetry.create()
   .withService('team-notes')
   .withSampling({ always: ['kit.mcp.request.completed'] })
@@ -37,7 +32,7 @@ const telemetry = KitTelemetry.create()
   .withLogger(console)
   .addTransport(LoggerTransportAdapter.create({ logger: console }))
   .withAudit({
-    transport: auditFile,
+    transport: auditFile(AUDIT_FILE),
     names: ['kit.mcp.auth.refused', 'kit.mcp.policy.denied', 'kit.mcp.limit.reached', 'notes.*'],
     secret: AUDIT_SECRET,
   })

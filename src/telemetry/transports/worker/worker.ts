@@ -19,8 +19,7 @@ export interface WorkerTransportOptions {
   /** The maximum size of the pending events in memory, in bytes, at least 1. Further events are dropped. Defaults to 67 108 864. */
   readonly maxPendingBytes?: number | undefined
   /**
-   * How often an event is sent to a further worker if the worker has stopped before the outcome of the event was known. With a
-   * number above 0, events are delivered at least once. Defaults to 0.
+   * How often an event that has stopped a worker is sent to a further one before it fails. Defaults to 0.
    */
   readonly retries?: number | undefined
   /** The maximum time in which the worker must load the module and make the transport. Defaults to 10 000 ms. */
@@ -31,9 +30,9 @@ export interface WorkerTransportOptions {
  * Runs a transport in a worker thread, so that its work does not delay the application. The worker gets a copy of each event,
  * and reports the outcome, so `stats()` is as exact as for a transport without a worker.
  *
- * If the worker stops, another one starts when there are events for it, after a pause that doubles from 250 ms to 30 s. Events
- * whose outcome is unknown then fail, or are sent again if `retries` allows it. If the first worker cannot make the transport,
- * the transport is disabled. The worker does not keep the process alive, so await `shutdown()` of the manager.
+ * If the worker stops, another one starts when there are events for it, after a pause that doubles from 250 ms to 30 s. Only
+ * the event that stops workers fails. If several were being handled, each of them is sent again alone, so that some are
+ * delivered twice. If the first worker cannot make the transport, the transport is disabled. The worker does not keep the process alive, so await `shutdown()` of the manager.
  * @param moduleUrl the `file:` or `data:` URL of a module. Its default export, or its export `transport`, is a function that
  * receives `data` and returns a transport or a promise of one.
  * @param options the argument of that function, and limits.
