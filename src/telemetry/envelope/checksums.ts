@@ -54,11 +54,10 @@ export function endOfCard(text: string, start: number, end: number): number | un
     digits += character
     if (digits.length < MIN_CARD || (isEven ? even : odd) % 10 !== 0 || isLetterOrDigit(text[index + 1]))
       continue
-    const isGrouped = index - start >= digits.length
-    if (isNetworkNumber(digits) && (isGrouped || !isDecimal(text, start))) found = index + 1
+    if (isNetworkNumber(digits)) found = index + 1
   }
-  if (found === undefined || !startsWord(text, start) || isInIdentifier(text, start, found)) return undefined
-  return found
+  if (found === undefined || !startsWord(text, start) || isDecimal(text, start)) return undefined
+  return isInIdentifier(text, start, found) ? undefined : found
 }
 
 /** Returns `true` if the digits from an index on are the decimals of a number. */
