@@ -113,8 +113,8 @@ class Search {
   }
 
   #matches(one: One, index: number): boolean {
-    let set = this.#sets.get(one)
-    if (set === undefined) this.#sets.set(one, (set = new RegExp(`^${one.raw}$`, 's')))
+    const set = this.#sets.get(one) ?? new RegExp(`^${one.raw}$`, 's')
+    this.#sets.set(one, set)
     return index < this.#text.length && set.test(this.#text[index] as string)
   }
 }
