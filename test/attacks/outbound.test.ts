@@ -40,7 +40,7 @@ interface Caller {
   readonly pauseMs?: number
   /** The JSON of a good response. */
   readonly honest: (origin: string) => unknown
-  /** Returns a function that sends one request. It rejects, or returns `false`, if there is no good response. */
+  /** Returns a function that sends one request. It rejects, or returns `false`, unless the response is good. */
   readonly start: (origin: string) => () => Promise<unknown>
 }
 
