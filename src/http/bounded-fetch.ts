@@ -57,7 +57,8 @@ export async function boundedFetch(
   try {
     return await untilAborted(exchange(), limit)
   } catch (error) {
-    if (limit.aborted || error instanceof FetchRefusal) throw error
+    limit.throwIfAborted()
+    if (error instanceof FetchRefusal) throw error
     throw new Error(`the request failed${describeNetworkFailure(error)}`)
   } finally {
     ended.abort()
