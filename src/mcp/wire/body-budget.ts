@@ -30,21 +30,21 @@ export class BodyBudget {
    * Returns the messages in the body; `undefined` if it cannot be read now, because the owner's budget is used up.
    * @param owner returns the owner. It is called only for large bodies.
    */
-  async receive(request: McpRequest, owner: () => string): Promise<ParsedMessages | undefined> {
-    return await this.#receive(request, this.#limits, owner, Math.max(TOTAL_BYTES, this.#maxBytes))
+  receive(request: McpRequest, owner: () => string): Promise<ParsedMessages | undefined> {
+    return this.#receive(request, this.#limits, owner, Math.max(TOTAL_BYTES, this.#maxBytes))
   }
 
   /**
    * Does the same for a request without a valid token. All of them share one budget, and no more than the announced length is
    * read.
    */
-  async receiveUnverified(request: McpRequest): Promise<ParsedMessages | undefined> {
+  receiveUnverified(request: McpRequest): Promise<ParsedMessages | undefined> {
     const { maxBytes, timeoutMs } = this.#limits
     const length = request.header('content-length')
     // A web-standard request may have a longer body. A body parser may have decompressed it.
     const isLimit = length !== undefined && request.header('content-encoding') === undefined
     const limits = { maxBytes: isLimit ? Math.min(Number(length) || 0, maxBytes) : maxBytes, timeoutMs }
-    return await this.#receive(request, limits, UNVERIFIED, TOTAL_BYTES)
+    return this.#receive(request, limits, UNVERIFIED, TOTAL_BYTES)
   }
 
   /** The most memory of a single body. */
