@@ -108,7 +108,7 @@ for (const mode of ['', 'sessions'] as const) {
           }
           expect(Math.max(...times)).to.be.below(2_000)
           for (const { status } of await Promise.all(lists)) expect(status).to.equal(200)
-          // Buffers that are no longer in use are collected late if the machine is busy.
+          // Unused buffers are collected late if the machine is busy.
           await program.expectSurvival(validRequest, { maxRssMiB: 768 })
         },
       },
