@@ -1,6 +1,9 @@
 import { AsyncContext } from '../../../runtime.ts'
 import type { Outflow } from '../../wire/exchange.ts'
 
+/** In place of the current request, while the next one waits for the client. */
+const NONE = { request: Symbol('none') } as const
+
 /**
  * The order of the requests of a batch: each begins when the previous one has ended and the client has room for a further
  * response. Other connections get their turn in between. A small batch could otherwise cause many large responses that wait for
@@ -33,12 +36,12 @@ export class BatchTurns {
     begin()
   }
 
-  /** Ends a request, which has a response or was canceled. Must be called once for each request. */
+  /** Ends a request, which has a response or was canceled. Further calls have no effect. */
   end(request: unknown): void {
     this.#waiting.delete(request)
     if (this.#current?.request !== request) return
+    this.#current = this.hasWaiting ? NONE : undefined
     if (this.hasWaiting) void this.#next()
-    else this.#current = undefined
   }
 
   /** Forgets the requests that wait, because the connection has ended. */
