@@ -491,7 +491,7 @@ describe('attacks on limits', () => {
       async run() {
         const served = await serve(perMinute(3))
         const outcomes: unknown[] = []
-        for (const id of [1, 1, '1', '', -5, 'x'.repeat(5_000), '__proto__']) {
+        for (const id of [1, 1, '1', '', -5, 'x'.repeat(1_024), '__proto__']) {
           const { message } = await served.send(legacy(call('ping', {}, id), ADA))
           expect(message.id).to.equal(id)
           outcomes.push(message.result.isError ?? false)

@@ -132,11 +132,13 @@ describe('hostile arguments', function () {
     ...rows,
     {
       attack: 'a tool has a name of 100,000 characters',
-      outcome: 'at most 4,000 characters',
+      outcome: 'an error that does not repeat it',
       async run() {
         const { message } = await kit.send(legacy(rpc(...call('k'.repeat(100_000), {}))))
-        expect(textOf(message)).to.match(/and [\d,]+ more characters$/)
-        expect(textOf(message).length).to.be.at.most(MAX_TEXT)
+        expect(message.error).to.deep.equal({
+          code: -32_602,
+          message: 'Invalid params: name must have at most 1024 characters',
+        })
       },
     },
     {
