@@ -43,7 +43,7 @@ describe('a manager that was built without withSampling', () => {
     expect(logger.warnings).to.have.length(2)
   })
 
-  it('reports it to the console if there is no logger, and to nothing with withLogger(false)', () => {
+  it('reports it to the console without a logger, and does not report it with withLogger(false)', () => {
     Math.random = () => 0.999
     const { error } = console
     const lines: unknown[] = []

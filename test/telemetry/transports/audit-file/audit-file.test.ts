@@ -327,7 +327,7 @@ describe('auditFile', function () {
     expect(linesOf(path)).to.deep.equal([JSON.stringify(anEvent())])
   })
 
-  it('shutdown closes the file, and later events fail', async () => {
+  it('shutdown closes the file, and later events fail', async function () {
     const isOpen = () =>
       readdirSync('/proc/self/fd').some((fd) => {
         try {
@@ -336,7 +336,7 @@ describe('auditFile', function () {
           return false
         }
       })
-    if (!existsSync('/proc/self/fd')) return
+    if (!existsSync('/proc/self/fd')) this.skip()
     const transport = auditFile(path)
     await transport.init?.(META)
     const written = transport.handle(anEvent())
