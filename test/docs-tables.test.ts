@@ -310,15 +310,27 @@ describe('tables of transports', () => {
     TeamChatTransportAdapter: { webhookUrl: 'http://localhost' },
     CommunityChatTransportAdapter: { webhookUrl: 'http://localhost' },
   }
-  const adapters = Object.entries(kit).filter(([name]) =>
+  const exported = Object.entries(kit).filter(([name]) =>
     /^\w+(?:Transport|Telemetry)Adapter$/.test(name),
-  ) as unknown as [string, { create(options?: object): TelemetryTransport }][]
+  ) as unknown as [string, { readonly name: string; create(options?: object): TelemetryTransport }][]
+  const adapters = exported.filter(([name, adapter]) => name === adapter.name)
+  const furtherNames = exported.filter(([name, adapter]) => name !== adapter.name)
 
   it('the page has a section for each adapter with its type', () => {
     expect(adapters).to.have.length(11)
     for (const [name, { create }] of adapters) {
       const { type } = create(WORKING[name])
       expect(read('docs/reference/transports.md')).to.contain(`\n## \`${name}\`\n\nType \`${type}\`. `)
+    }
+  })
+
+  it('the section of each adapter has its further name', () => {
+    expect(furtherNames).to.have.length(5)
+    for (const [furtherName, { name, create }] of furtherNames) {
+      const { type } = create(WORKING[name])
+      expect(read('docs/reference/transports.md')).to.contain(
+        `\n## \`${name}\`\n\nType \`${type}\`. Also exported as \`${furtherName}\`. `,
+      )
     }
   })
 

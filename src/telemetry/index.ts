@@ -90,10 +90,9 @@ export {
   type LineLogger,
   LoggerTransportAdapter,
   type LoggerTransportOptions,
-  type ObjectLogger,
-  type ObjectLoggerTransportOptions,
 } from './transports/logger.ts'
 export { MockTelemetryAdapter } from './transports/mock.ts'
+export type { ObjectLogger, ObjectLoggerTransportOptions } from './transports/object-logger.ts'
 export {
   type OtlpLoggerProvider,
   OtlpTransportAdapter,

@@ -4,6 +4,7 @@ import { LEVEL_PRIORITY, type TelemetryLevel } from '../levels.ts'
 import { telemetryOptions } from '../options.ts'
 import { checkMinLevel, readTargetOptions } from './http/target-options.ts'
 import { escapeUnsafe, JsonLineWriter } from './json-line.ts'
+import { fieldsOf, type ObjectLogger, type ObjectLoggerTransportOptions } from './object-logger.ts'
 import { pinoLineWriter } from './pino-line.ts'
 
 const { checkBoolean, checkOneOf, invalidKind } = telemetryOptions
@@ -32,31 +33,6 @@ export interface LoggerTransportOptions {
   /** The minimum level. Events below it are ignored. Defaults to `debug`. */
   readonly minLevel?: TelemetryLevel | undefined
   /** Adds the time to each line. Defaults to `true`. */
-  readonly includeTimestamp?: boolean | undefined
-}
-
-/** A logger whose methods take an object and a message, such as pino. */
-export interface ObjectLogger {
-  debug(fields: object, name: string): unknown
-  info(fields: object, name: string): unknown
-  warn(fields: object, name: string): unknown
-  error(fields: object, name: string): unknown
-  /** Receives `fatal` events. If it is missing, `error` receives them. */
-  fatal?(fields: object, name: string): unknown
-}
-
-/** The options of `LoggerTransportAdapter.create()` for a logger that receives events as objects. */
-export interface ObjectLoggerTransportOptions {
-  /** The logger that receives the members of each event and its name, by the method of its level. */
-  readonly logger: ObjectLogger
-  /**
-   * Passes the members of the envelope as an object, with the error as `err`. The logger writes the name, the level, and the
-   * time, so the object does not contain them.
-   */
-  readonly format: 'object'
-  /** The minimum level. Events below it are ignored. Defaults to `debug`. */
-  readonly minLevel?: TelemetryLevel | undefined
-  /** Adds the `time` of the event to the object. Defaults to `false`. */
   readonly includeTimestamp?: boolean | undefined
 }
 
@@ -162,19 +138,6 @@ function argumentsWriter(format: NonNullable<AnyOptions['format']>, includeTimes
   if (format === 'object') return (envelope) => fieldsOf(envelope, includeTimestamp)
   const writer = new JsonLineWriter(includeTimestamp)
   return (envelope) => writer.write(envelope)
-}
-
-/**
- * Returns the members of an envelope as fields of a line. Loggers write members of their own for the name, the level, and the
- * time. The serializer of pino for errors changes the error, so it gets a copy. A copy without a prototype keeps its name there.
- */
-function fieldsOf(envelope: TelemetryEnvelope, includeTimestamp: boolean): object {
-  const { name: _name, level: _level, time, error, ...rest } = envelope
-  return {
-    ...(includeTimestamp && { time }),
-    ...rest,
-    ...(error !== undefined && { err: Object.assign(Object.create(null), error) }),
-  }
 }
 
 /** The characters that need quotes. */
