@@ -23,9 +23,9 @@ const MAX_TARBALL = 1_000_000
 
 /** Bytes that an import adds to an application's minified and compressed bundle, without the packages it needs. */
 const MAX_BUNDLED: Readonly<Record<string, number>> = {
-  "export * from 'mcp-gatekit'": 145_000,
-  "export * from 'mcp-gatekit/telemetry'": 55_000,
-  "export { KitTelemetry, LoggerTransportAdapter } from 'mcp-gatekit/telemetry'": 28_500,
+  "export * from 'mcp-gatekit'": 150_000,
+  "export * from 'mcp-gatekit/telemetry'": 60_500,
+  "export { KitTelemetry, LoggerTransportAdapter } from 'mcp-gatekit/telemetry'": 31_000,
 }
 
 /** The docstring of a declaration and its first words. */
@@ -369,7 +369,7 @@ describe('the package', function () {
       expect(
         loaded.filter((name) => /^(?:express|cors|jose)$|^@modelcontextprotocol|^@opentelemetry/.test(name)),
       ).to.deep.equal([])
-      expect(oursAmong(loaded)).to.contain('TELEMETRY_SERVICE_REQUIRED').but.not.contain('resource_metadata')
+      expect(oursAmong(loaded)).to.contain('TELEMETRY_SERVICE_REQUIRED').but.not.contain('oauth-protected-resource')
     })
 
     it('./telemetry and its chunks import neither a module of Node.js nor a package', () => {
@@ -421,7 +421,7 @@ describe('the package', function () {
         /^(?:express|jose|oauth4webapi|express-oauth2-jwt-bearer)$|^@opentelemetry|^@modelcontextprotocol\/sdk/
       expect(loaded.filter((name) => unwanted.test(name))).to.deep.equal([])
       expect(loaded.filter((name) => name.startsWith('dist/cli/'))).to.deep.equal([])
-      expect(oursAmong(loaded)).to.contain('resource_metadata').but.not.contain('toolsFromOpenApi')
+      expect(oursAmong(loaded)).to.contain('oauth-protected-resource').but.not.contain('toolsFromOpenApi')
     })
 
     it('importing ./openapi loads none of its optional peers', async () => {
