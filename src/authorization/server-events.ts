@@ -6,6 +6,7 @@ import { keepClient } from './oidc-adapter.ts'
 import type { ResolvedFacadeOptions } from './options.ts'
 import type { Records } from './records.ts'
 import { redirectHost } from './redirect-uris.ts'
+import { unavailableIn } from './unavailable.ts'
 
 /** The detail of the error if a concurrent request has used a code or a refresh token. */
 export const USED_TWICE: string = 'already used'
@@ -52,7 +53,7 @@ export function emitEvents(
     if (event.grant_type === 'refresh_token' && isReused && error.message === 'invalid_grant')
       emit('refresh.reused', { ...event, subject: token?.accountId })
     const { assertionCause: cause } = error as { assertionCause?: string }
-    emit('token.refused', { ...event, reason: error.message, cause })
+    emit('token.refused', { ...event, reason: (unavailableIn(error) ?? error).message, cause })
   })
   provider.on('server_error', (ctx) => {
     const { client, params, route } = ctx.oidc ?? {}

@@ -13,14 +13,17 @@ const MAX_LENGTH = 4_096
 /**
  * Returns a string that is equal for two values if their JSON is equal without `exp`, `iat`, `nbf`, `jti`, and `auth_time` at
  * any depth, and without regard to the order of members. The entries of a `Map` and of a `Set` count, too. A value that JSON
- * cannot express, that is too large, or that has a number that `JSON.parse` rounds, equals no value, not even itself.
+ * cannot express, or that is too large, equals no value, not even itself.
+ * @param isExact `true` if a number that `JSON.parse` may have rounded equals no number.
  */
-export function lastingClaims(value: unknown): string {
+export function lastingClaims(value: unknown, isExact = false): string {
   let size = 0
   const json = tryOrUndefined(() =>
     JSON.stringify(value ?? null, (name, one: unknown) => {
       size += 1 + name.length + (typeof one === 'string' ? one.length : 0)
       if (size > MAX_SIZE) throw new RangeError('The value is too large')
+      if (isExact && typeof one === 'number' && Math.abs(one) > Number.MAX_SAFE_INTEGER)
+        throw new RangeError('The number may have been rounded')
       return lasting(one)
     }),
   )
@@ -29,8 +32,6 @@ export function lastingClaims(value: unknown): string {
 }
 
 function lasting(value: unknown): unknown {
-  if (typeof value === 'number' && Math.abs(value) > Number.MAX_SAFE_INTEGER)
-    throw new RangeError('The number may have been rounded')
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
   if (value instanceof Map || value instanceof Set) return [...value]
   const names = Object.keys(value).filter((name) => !PASSING.has(name))

@@ -173,7 +173,7 @@ function authIn(value: AuthInfo | Pick<KitContext<any>, 'auth'> | undefined): Au
  */
 function identityOf(auth: AuthInfo, subjectToken: string, target: readonly unknown[]): string {
   const claims = jwtClaims(subjectToken)
-  const granted = claims === undefined ? subjectToken : lastingClaims(claims)
+  const granted = claims === undefined ? subjectToken : lastingClaims(claims, true)
   const members = [ownerOf(auth), auth.clientId, [...auth.scopes].sort(), claims !== undefined, granted]
   return createHash('sha256')
     .update(JSON.stringify([...members, ...target]))

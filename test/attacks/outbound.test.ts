@@ -152,7 +152,7 @@ const CALLERS: Readonly<Record<string, Caller>> = {
         `${origin}/callback`,
         () => import('openid-client'),
       )
-      return () => client.start()
+      return () => client.start({})
     },
   },
   authzen: {

@@ -9,6 +9,7 @@ import { WorkerRun, type WorkerRunSettings } from './worker-run.ts'
 /** The checked options of `workerTransport()`. */
 export interface WorkerSettings extends WorkerRunSettings {
   readonly maxPending: number
+  readonly maxPendingBytes: number
   readonly retries: number
 }
 
@@ -25,6 +26,7 @@ const BACK_OFF = { firstMs: 250, maxMs: 30_000, minShare: 0.5 }
 export class WorkerTransport implements TelemetryTransport {
   readonly type: string
   readonly maxPending: number
+  readonly maxPendingBytes: number
   readonly #settings: WorkerSettings
   readonly #events: WorkerEvents
   #meta: TelemetryTransportMeta | undefined
@@ -50,6 +52,7 @@ export class WorkerTransport implements TelemetryTransport {
   constructor(settings: WorkerSettings) {
     this.type = settings.type
     this.maxPending = settings.maxPending
+    this.maxPendingBytes = settings.maxPendingBytes
     this.#settings = settings
     this.#events = new WorkerEvents(settings.retries)
   }
@@ -72,10 +75,12 @@ export class WorkerTransport implements TelemetryTransport {
     return handled
   }
 
-  flush(): Promise<void> {
-    if (this.#isClosed || this.#isIdle) return Promise.resolve()
+  flush(deadline?: AbortSignal): Promise<void> {
+    if (this.#isClosed || this.#isIdle || deadline?.aborted === true) return Promise.resolve()
     return new Promise((resolve, reject) => {
-      this.#flushes.set(++this.#lastFlush, { resolve, reject })
+      const call = ++this.#lastFlush
+      this.#flushes.set(call, { resolve, reject })
+      deadline?.addEventListener('abort', () => this.#abandonFlush(call), { once: true })
       this.#send()
     })
   }
@@ -129,6 +134,11 @@ export class WorkerTransport implements TelemetryTransport {
     if (this.#closing === undefined || this.#hasSentShutdown) return
     this.#hasSentShutdown = true
     run.post({ type: 'shutdown' })
+  }
+
+  #abandonFlush(call: number): void {
+    this.#flushes.get(call)?.resolve()
+    if (this.#flushes.delete(call) && this.#lastSentFlush >= call) this.#run?.post({ type: 'abandon', call })
   }
 
   /** Starts a worker when the pause after the previous one is over. A caller that flushes waits for a second at most. */
