@@ -122,6 +122,7 @@ const SLOW = [
   'cli/faults-of-serving',
   'cli/init',
   'cli/init-provider',
+  'authorization/settlement',
   'cut-text',
   'examples/identity-providers',
   'examples/serve',

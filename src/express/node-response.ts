@@ -69,8 +69,10 @@ function endWithBody(req: IncomingMessage, res: ServerResponse, text: string): v
  * @returns a function that must be called when the client has taken everything
  */
 function closeUnlessRead(req: IncomingMessage, res: ServerResponse): () => void {
-  if (http2StreamOf(req, res) !== undefined) {
-    const cut = (): void => void res.destroy()
+  const stream = http2StreamOf(req, res)
+  if (stream !== undefined) {
+    // With the code of `destroy()`, the client could take the response for a complete one.
+    const cut = (): void => stream.close(constants.NGHTTP2_CANCEL)
     res.setTimeout(UNREAD_MS, cut)
     return () => void res.setTimeout(0, cut)
   }
