@@ -26,7 +26,7 @@ const RESULT_BYTES = 512
 interface FetchedDocument {
   readonly status: number
   readonly headers: Headers
-  readonly body: Buffer
+  readonly body: Buffer<ArrayBuffer>
   /** The time until which it may be used during an outage. */
   readonly goodUntilMs: number
 }
