@@ -221,11 +221,14 @@ async function attack(caller: Caller, hostile: HostileServer): Promise<string | 
   await until(() => hostile.connections() === 0 || performance.now() > deadlineMs, 10)
   if (hostile.connections() > 0) return `left ${hostile.connections()} connections open`
   hostile.misbehave = respond(caller.honest(hostile.origin))
-  await new Promise((resolve) => setTimeout(resolve, pauseMs))
-  const again = await call().catch((error: Error) => error)
-  return again === false || again === undefined || again instanceof Error
-    ? `did not work afterwards: ${again}`
-    : undefined
+  let again: unknown
+  // On a busy machine, an honest answer can take longer than the short limit.
+  for (let attempt = 0; attempt < 3; attempt++) {
+    await new Promise((resolve) => setTimeout(resolve, pauseMs))
+    again = await call().catch((error: Error) => error)
+    if (again !== false && again !== undefined && !(again instanceof Error)) return undefined
+  }
+  return `did not work afterwards: ${again}`
 }
 
 describe('attacks on requests of this package to other servers', () => {
