@@ -231,7 +231,8 @@ async function attack(caller: Caller, hostile: HostileServer): Promise<string | 
   return `did not work afterwards: ${again}`
 }
 
-describe('attacks on requests of this package to other servers', () => {
+describe('attacks on requests of this package to other servers', function () {
+  this.timeout(120_000)
   const servers: HostileServer[] = []
   afterEach(async () => {
     await Promise.all(servers.splice(0).map((server) => server.close()))
