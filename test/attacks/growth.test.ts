@@ -25,7 +25,7 @@ describe('growth of work', () => {
   before(async function () {
     this.timeout(600_000)
     const files = names.map((name) => fileURLToPath(new URL(name, FOLDER)))
-    const options = ['--no-config', '--timeout', '30000', '--reporter', 'json']
+    const options = ['--no-config', '--timeout', '120000', '--reporter', 'json']
     const child = spawn(process.execPath, [MOCHA, ...options, ...files], {
       env: { ...process.env, NODE_V8_COVERAGE: undefined },
       stdio: ['ignore', 'pipe', 'inherit'],
