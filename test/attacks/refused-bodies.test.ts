@@ -29,7 +29,7 @@ const SERVERS = {
 }
 
 /** The beginning of a body that takes more memory than every body may take. */
-const LARGE = `{"x":"${'x'.repeat(100_000)}`
+const LARGE = `{"x":"${'x'.repeat(200_000)}`
 
 /** Sends a request whose body does not end. */
 async function hold(
