@@ -3,8 +3,8 @@ import type { ParsedMessages } from './json-rpc.ts'
 import type { McpRequest } from './mcp-request.ts'
 import { receiveMessages } from './receive-messages.ts'
 
-/** The memory that each body may take, which is not counted. A connection takes about as much. */
-const FREE_BYTES = 131_072
+/** The memory that each body may take, which is not counted: that of about 64 KiB of text. A connection takes about as much. */
+const FREE_BYTES = 163_840
 
 /** The memory for all larger bodies of one owner that are read or served at the same time. */
 const TOTAL_BYTES = 64 * 1024 * 1024
