@@ -80,6 +80,7 @@ export class LineFile {
       if (this.#fsync) await file.sync()
     } catch (error) {
       this.#failed = { bytes, sizeBefore: this.#stats?.size ?? 0n }
+      // If this fails too, the next line or the next start removes the part. The caller gets the first error.
       await this.#removeFailed(file).catch(() => {})
       throw error
     }
@@ -88,6 +89,7 @@ export class LineFile {
   async close(): Promise<void> {
     const file = this.#file
     if (file === undefined) return
+    // The next start removes what stays.
     await this.#removeFailed(file).catch(() => {})
     this.#file = undefined
     this.#failed = undefined
