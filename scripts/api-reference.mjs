@@ -82,7 +82,14 @@ const NOT_EXPORTED = new Set([
 
 /** The used parts of other packages' clients. Those packages document the members. */
 const FOREIGN_SHAPES = new Set([
-  ...['ErrorTrackerContext', 'ErrorTrackerScope', 'ErrorTrackerSdk', 'LineLogger', 'ObjectLogger', 'OtlpLoggerProvider'],
+  ...[
+    'ErrorTrackerContext',
+    'ErrorTrackerScope',
+    'ErrorTrackerSdk',
+    'LineLogger',
+    'ObjectLogger',
+    'OtlpLoggerProvider',
+  ],
   ...['RedisClient'],
 ])
 

@@ -369,7 +369,9 @@ describe('the package', function () {
       expect(
         loaded.filter((name) => /^(?:express|cors|jose)$|^@modelcontextprotocol|^@opentelemetry/.test(name)),
       ).to.deep.equal([])
-      expect(oursAmong(loaded)).to.contain('TELEMETRY_SERVICE_REQUIRED').but.not.contain('oauth-protected-resource')
+      expect(oursAmong(loaded))
+        .to.contain('TELEMETRY_SERVICE_REQUIRED')
+        .but.not.contain('oauth-protected-resource')
     })
 
     it('./telemetry and its chunks import neither a module of Node.js nor a package', () => {
