@@ -168,102 +168,81 @@ that users enter.`
 
 /** Returns the page docs/guides/clients.md. */
 export function guidePage() {
-  const sections = CLIENT_IDS.map((id) => sectionOf(profileOf(id), SECTIONS[id]))
-  const others = Object.values(QUIRKS).filter(
-    ({ clients, formerClients = [] }) => [...clients, ...formerClients].length === 0,
-  )
+  const clients = CLIENT_IDS.map(profileOf)
   return `${[
     INTRODUCTION,
-    `## Overview\n\n${overview()}`,
+    `## Overview\n\n${overview(clients)}`,
     SETTINGS,
-    ...sections,
-    `## Other clients\n\n${OTHER_RUN}\n\n${quirkTable(others, true)}`,
+    ...clients.map(sectionOf),
+    `## Other clients\n\n${OTHER_RUN}`,
+    `## Discovery\n\n${DISCOVERY}\n\n${discovery(clients)}`,
+    `## Known problems\n\n${quirkTable(Object.values(QUIRKS))}`,
   ].join('\n\n')}\n`
 }
 
-function overview() {
+function overview(clients) {
   return table(
     ['Client', 'Run', 'Registration', 'Callback', 'Requests more scopes'],
-    CLIENT_IDS.map((id) => {
+    clients.map(({ id, name, run }) => {
       const { registration, callback, stepUp } = SECTIONS[id]
-      const { name, run } = profileOf(id)
       return [`[${name}](#${anchorOf(name)})`, run?.version ?? 'No', registration, callback, stepUp]
     }),
   )
 }
 
-function sectionOf(client, section) {
-  const { name, id } = client
-  const known = Object.values(QUIRKS).filter(({ clients, formerClients = [] }) =>
-    [...clients, ...formerClients].includes(id),
+function sectionOf({ id, name, run }) {
+  const { add, source, seen } = SECTIONS[id]
+  const ran =
+    run === undefined ? 'No version was run' : `${run.program ?? name} ${run.version} was run on ${run.date}`
+  return `## ${name}\n\n${add}\n\nSource: <${source}>, as of ${seen}. ${ran}. Check: \`doctor --as ${id}\`.`
+}
+
+const DISCOVERY = `\`doctor --as\` replays what each client requests before the sign-in and after it. The abbreviations:
+
+- Resource metadata: the URL of the \`challenge\`; the well-known URL with the \`path\` of the server; the path with the well-known part \`appended\`; the
+  well-known URL at the \`root\` of the host.
+- Authorization server: the metadata of RFC 8414 (\`oauth\`) or of OpenID Connect (\`openid\`), with the well-known part \`inserted\` in front of the path of the
+  issuer, \`appended\` to it, or at the \`root\`.
+- A \`resource\` that is not \`exact\` can be a parent of the URL of the server.`
+
+/** Returns the table of the discovery of each client, as \`doctor --as\` replays it. */
+function discovery(clients) {
+  return table(
+    [
+      'Client',
+      'Before the sign-in',
+      'After it',
+      'Resource metadata',
+      '`resource`',
+      'Authorization server',
+      'Scopes of',
+      'Based on',
+    ],
+    clients.map((client) => [
+      client.name,
+      client.requests.map(describe).join(', ') || 'nothing',
+      client.requestAfterSignIn === undefined ? '' : describe(client.requestAfterSignIn),
+      `${client.places.join(', ')}${client.places.includes('challenge') && !client.searchesOn ? ' (with a challenge, only its URL)' : ''}`,
+      client.resource === 'exact' ? 'exact' : 'parent',
+      client.issuerForms.join(', '),
+      client.scopes.join(', '),
+      `${client.run === undefined ? '' : 'the run, '}<${client.source}> as of ${client.seen}.${client.assumption === undefined ? '' : ` ${client.assumption}`}`,
+    ]),
   )
-  return `## ${name}
-
-${section.add}
-
-- Registration: ${section.registration}
-- Callback: ${section.callback}${section.callback.endsWith('.') ? '' : '.'}
-- Requests more scopes: ${section.stepUp}
-- Source: <${section.source}>, as of ${section.seen}.
-- Run: ${runOf(client)}
-
-${discoveryOf(client)}
-
-### Known problems of ${name}
-
-${quirkTable(known, false)}`
-}
-
-/** Describes the version of a client that was run. */
-function runOf({ name, run }) {
-  if (run === undefined) return 'No version was run.'
-  const { program = name, version, date } = run
-  return `${program} ${version}, on ${date}. It registered dynamically and signed in to the example server.`
-}
-
-/** Describes the discovery of a client, as \`doctor --as\` replays it. */
-function discoveryOf(client) {
-  const places = {
-    challenge: 'the URL of the challenge',
-    path: 'the well-known URL with the path of the server',
-    appended: 'the path of the server followed by the well-known part',
-    root: 'the well-known URL of the host',
-  }
-  const forms = {
-    'oauth-inserted': 'RFC 8414',
-    'openid-inserted': 'OpenID Connect in front of the path of the issuer',
-    'openid-appended': 'OpenID Connect after the path of the issuer',
-    'oauth-root': 'RFC 8414 without the path of the issuer',
-    'openid-root': 'OpenID Connect without the path of the issuer',
-  }
-  const sources = {
-    challenge: 'the challenge',
-    resource: 'the resource metadata',
-    issuer: 'the authorization server',
-  }
-  const steps = [
-    `Requests to the server: ${client.requests.map(describe).join(', then ') || 'none before the sign-in'}.${client.requestAfterSignIn === undefined ? '' : ` After the sign-in: ${describe(client.requestAfterSignIn)}.`}`,
-    `Resource metadata: ${client.places.map((place) => places[place]).join(', then ')}.${client.places.includes('challenge') && !client.searchesOn ? ' If the challenge contains a URL, the client uses no other one.' : ''}`,
-    `\`resource\`: ${client.resource === 'exact' ? 'must be the URL of the server' : 'can be a parent of the URL of the server'}.`,
-    `Metadata of the authorization server: ${client.issuerForms.map((form) => forms[form]).join(', then ')}.`,
-    `Scopes: those of ${client.scopes.map((source) => sources[source]).join(', otherwise of ')}.`,
-  ]
-  const basis = `The profile is based on ${client.run === undefined ? '' : 'the run and on '}<${client.source}> as of ${client.seen}.${client.assumption === undefined ? '' : ` ${client.assumption}`}`
-  return `Discovery, as \`doctor --as ${client.id}\` replays it:\n\n${steps.map((step, index) => `${index + 1}. ${step}`).join('\n')}\n\n${basis}`
 }
 
 function describe({ method, message, userAgent }) {
-  const what = message === undefined ? method : `${method} of \`${message}\``
-  return `${what} ${userAgent === undefined ? 'without `User-Agent`' : `with \`User-Agent: ${userAgent}\``}`
+  const what = message === undefined ? method : `${method} \`${message}\``
+  return `${what} ${userAgent === undefined ? 'without `User-Agent`' : `as \`${userAgent}\``}`
 }
 
-function quirkTable(rows, namesClients) {
+function quirkTable(rows) {
   return table(
-    [...(namesClients ? ['Client'] : []), 'Problem', 'Server', 'This package', 'Check', 'Seen'],
+    ['Client', 'Problem', 'Server', 'This package', 'Check', 'Seen'],
     rows.map((quirk) => {
       const { behavior, sources, seen, remedy, setting, check } = quirk
       return [
-        ...(namesClients ? [capitalized(affectedBy(quirk))] : []),
+        capitalized(affectedBy(quirk)),
         `${behavior} (${sources.map((url, index) => `[${index + 1}](${url})`).join(', ')})`,
         remedy,
         setting ?? '',

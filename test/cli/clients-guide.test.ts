@@ -25,7 +25,7 @@ describe('docs/guides/clients.md', () => {
       const { name, run } = profileOf(id)
       const section = page.split(`\n## ${name}\n`)[1]?.split('\n## ')[0]
       expect(section).to.contain(
-        run === undefined ? '- Run: No version was run.' : ` ${run.version}, on ${run.date}.`,
+        run === undefined ? ' No version was run.' : ` ${run.version} was run on ${run.date}.`,
       )
     })
   }
