@@ -12,8 +12,9 @@ const GROUPS = [
 
 const INTRODUCTION = `# API reference
 
-\`npm run api\` generates these pages: each export and each member with the first sentence of its docstring. Your editor shows
-the whole docstring with the types, the errors, and an example. It reads them from the declarations in the package.
+\`npm run api\` generates these pages: each export and each method of a class with the first sentence of its docstring, and the names of
+all other members. Your editor shows the whole docstrings with the types, the errors, and an example. It reads them from the declarations in the
+package. [Errors](../errors.md) explains the options.
 
 The folder \`test/api-report\` of the repository contains the same surface as declarations only. Its diff shows what has changed for users.
 `
@@ -98,7 +99,7 @@ class Writer {
     return `[\`${name}\`](${this.#hrefOf(name)})`
   }
 
-  /** Writes an export: its first sentence, its references, and its members with their first sentences. */
+  /** Writes an export: its first sentence, its references, and its members: those of a class with their first sentences. */
   section(item) {
     const bases = this.#surface
       .exportedBasesOf(item)
@@ -111,7 +112,9 @@ class Writer {
       `### ${item.name}`,
       this.#firstSentence(item, item.name),
       ...see.map((reference) => `See ${this.#prose(linked(reference), item.name)}.`),
-      ...(members.size > 0 ? [[...members.values()].join('\n')] : []),
+      ...(members.size === 0
+        ? []
+        : [item.kind === 'Class' ? [...members.values()].join('\n') : `Members: ${namesOf(members)}.`]),
       ...bases,
     ]
       .filter(Boolean)
@@ -151,6 +154,10 @@ class Writer {
     const { page, anchor } = this.#links.get(name)
     return `${page === this.#page ? '' : `${page}.md`}#${anchor}`
   }
+}
+
+function namesOf(members) {
+  return [...members.keys()].map((name) => `\`${name}\``).join(', ')
 }
 
 /** Links the URLs and the pages in a `@see` block. Pages are named by their path in the package. */

@@ -152,18 +152,12 @@ describe('the API reference', function () {
           'See [docs/guides/waiting.md#steps](../../guides/waiting.md#steps).',
         ].join('\n\n'),
       )
-      expect(page('gate.md')).to.contain('### WaitOptions\n\nThe options of [`wait()`](#wait).\n\n- ')
+      expect(page('gate.md')).to.contain('### WaitOptions\n\nThe options of [`wait()`](#wait).\n\nMembers: `')
     })
 
-    it('a page lists members with their first sentence, and includes those of types that are not exported', () => {
+    it('a page names members, those of classes with their first sentence, and includes those of types that are not exported', () => {
       expect(page('gate.md'))
-        .to.contain(
-          [
-            '- `signal`: The signal to wait for.',
-            '- `timeoutMs`: Milliseconds.',
-            '- `title`: Shown to `people`.',
-          ].join('\n'),
-        )
+        .to.contain('Members: `signal`, `timeoutMs`, `title`.')
         .and.to.contain('- `static create()`\n- `stop()`: Ends it.\n')
       expect(page('openapi.md')).to.contain('### waiters\n\nOld.\n')
     })
