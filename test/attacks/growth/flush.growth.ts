@@ -19,7 +19,7 @@ describe('flush', () => {
         void queue.add(event)
         void queue.flush()
       }
-    }, 5_000))
+    }, 2_500))
 
   for (const [order, at] of Object.entries({
     'in order': (index: number) => index,
