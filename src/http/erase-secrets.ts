@@ -1,5 +1,8 @@
-/** The maximum length of a text, in UTF-16 units. The rest of a longer one is left out. */
+/** The maximum length of the returned text, in UTF-16 units. The rest of a longer one is left out. */
 const MAX_LENGTH = 8_192
+
+/** The number of UTF-16 units that are searched. A secret that begins in the returned half ends here, unless its form is longer than the other half. */
+const MAX_SEARCHED = 2 * MAX_LENGTH
 
 /** The maximum number of times that a text is percent-decoded. */
 const MAX_ROUNDS = 3
@@ -24,7 +27,7 @@ interface View {
  * a part of credentials (RFC 7617), whose parts may be percent-encoded.
  */
 export function eraseSecrets(text: string, secrets: readonly string[]): string {
-  const read = text.slice(0, MAX_LENGTH)
+  const read = text.slice(0, MAX_SEARCHED)
   const plain = percentDecodings(viewOf(read))
   const views = [...plain, ...plain.flatMap((view) => base64Decodings(view)).flatMap(percentDecodings)]
   const hidden = new Uint8Array(read.length)
@@ -32,7 +35,7 @@ export function eraseSecrets(text: string, secrets: readonly string[]): string {
     for (const { bytes, starts, ends } of views)
       for (let at = bytes.indexOf(needle); at !== -1; at = bytes.indexOf(needle, at + 1))
         hidden.fill(1, starts[at], ends[at + needle.length - 1])
-  if (!hidden.includes(1)) return read
+  if (!hidden.includes(1)) return read.slice(0, MAX_LENGTH)
   // The end may contain the beginning of a secret.
   if (read.length < text.length) return REPLACEMENT
   let erased = ''
@@ -42,7 +45,7 @@ export function eraseSecrets(text: string, secrets: readonly string[]): string {
     const next = from === -1 ? -1 : hidden.indexOf(0, from)
     at = next === -1 ? read.length : next
   }
-  return erased
+  return erased.slice(0, MAX_LENGTH)
 }
 
 /** Returns the bytes of a secret, and the same with spaces as in a form. */
