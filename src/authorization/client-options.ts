@@ -1,18 +1,22 @@
-import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
+import { optionChecksOf } from '../options/option-checks.ts'
+import { also, type OptionRule, optional, type ReadBy, type RulesFor } from '../options/option-rules.ts'
 import { isPromiseLike } from '../options/value-kinds.ts'
 import { isDefaultRedirectUri, type RedirectClient, redirectProblem } from './redirect-uris.ts'
 
 const {
+  callable,
   checkBoolean,
-  checkFunction,
-  checkKnownMembers,
-  checkSecret,
-  checkText,
   checkTexts,
-  checkWholeNumber,
   invalidKind,
   invalidOption,
+  items,
+  members,
+  secret,
+  text,
+  wholeNumber,
 } = optionChecksOf('authorizationFacade')
+
+type RedirectDecision = (uri: string, client: RedirectClient) => boolean
 
 /** A client that is registered in advance. */
 export interface StaticClient {
@@ -43,68 +47,52 @@ export interface AuthorizationClientsOptions {
   readonly unusedTtlDays?: number | undefined
 }
 
-/** `AuthorizationClientsOptions`, checked, copied, and with their defaults. */
-export interface ResolvedClients {
-  readonly metadataDocuments: boolean
-  readonly registration: boolean
-  readonly redirectUris: (uri: string, client: RedirectClient) => boolean
-  readonly static: readonly StaticClient[]
-  readonly unusedTtlDays: number
-}
+const STATIC_RULES = {
+  clientId: also(text, (option, clientId) => {
+    if (!/^[\x21-\x7e]+$/.test(clientId))
+      throw invalidOption(option, 'must be printable ASCII without spaces', clientId)
+  }),
+  clientSecret: optional(secret),
+  redirectUris: also(checkTexts, (option, uris) => {
+    if (uris.length === 0) throw invalidKind(option, 'must be a non-empty array of URIs', uris)
+    for (const uri of uris) {
+      const problem = redirectProblem(uri)
+      if (problem !== undefined) throw invalidOption(option, `must not contain a URI that ${problem}`, uri)
+    }
+  }),
+  name: optional(text),
+} satisfies RulesFor<StaticClient>
 
-const CLIENTS_OPTIONS = ['metadataDocuments', 'registration', 'redirectUris', 'static', 'unusedTtlDays']
-const STATIC_OPTIONS = ['clientId', 'clientSecret', 'redirectUris', 'name']
+const RULES = {
+  metadataDocuments: optional(checkBoolean, true),
+  registration: optional(checkBoolean, true),
+  redirectUris: optional((option, value, given) => {
+    const decides = callable<RedirectDecision>('it decides which redirect URIs clients may register')
+    return exactly(decides(option, value, given))
+  }, isDefaultRedirectUri),
+  static: optional(
+    items(
+      'must be an array of { clientId, redirectUris }',
+      members('must contain objects such as { clientId, redirectUris }', STATIC_RULES),
+    ),
+    [],
+  ),
+  unusedTtlDays: optional(wholeNumber(1, 3_650), 30),
+} satisfies RulesFor<AuthorizationClientsOptions>
 
-const MAX_TTL_DAYS = 3_650
-
-/** Checks the option `clients`. */
-export function resolveClients(value: AuthorizationClientsOptions = {}): ResolvedClients {
-  if (!isOptionsObject(value))
-    throw invalidKind('clients', 'must be an object such as { registration: false }', value)
-  checkKnownMembers('clients', value, CLIENTS_OPTIONS)
-  const { metadataDocuments = true, registration = true, redirectUris, unusedTtlDays = 30 } = value
-  if (redirectUris !== undefined)
-    checkFunction('clients.redirectUris', redirectUris, 'it decides which redirect URIs clients may register')
-  const { static: clients = [] } = value
-  if (!Array.isArray(clients))
-    throw invalidKind('clients.static', 'must be an array of { clientId, redirectUris }', clients)
-  const ids = new Set(clients.map((client) => client?.clientId))
-  if (ids.size < clients.length)
-    throw invalidKind('clients.static', 'must have a different clientId for each client', clients)
-  return {
-    metadataDocuments: checkBoolean('clients.metadataDocuments', metadataDocuments),
-    registration: checkBoolean('clients.registration', registration),
-    redirectUris: redirectUris === undefined ? isDefaultRedirectUri : exactly(redirectUris),
-    static: clients.map(checkStaticClient),
-    unusedTtlDays: checkWholeNumber('clients.unusedTtlDays', unusedTtlDays, 1, MAX_TTL_DAYS),
-  }
-}
-
-function checkStaticClient(value: StaticClient): StaticClient {
-  if (!isOptionsObject(value))
-    throw invalidKind('clients.static', 'must contain objects such as { clientId, redirectUris }', value)
-  checkKnownMembers('clients.static', value, STATIC_OPTIONS)
-  const { clientId, clientSecret, redirectUris, name } = value
-  checkText('clients.static.clientId', clientId)
-  if (!/^[\x21-\x7e]+$/.test(clientId))
-    throw invalidOption('clients.static.clientId', 'must be printable ASCII without spaces', clientId)
-  if (clientSecret !== undefined) checkSecret('clients.static.clientSecret', clientSecret)
-  if (name !== undefined) checkText('clients.static.name', name)
-  const uris = checkTexts('clients.static.redirectUris', redirectUris)
-  if (uris.length === 0)
-    throw invalidKind('clients.static.redirectUris', 'must be a non-empty array of URIs', redirectUris)
-  for (const uri of uris) {
-    const problem = redirectProblem(uri)
-    if (problem !== undefined)
-      throw invalidOption('clients.static.redirectUris', `must not contain a URI that ${problem}`, uri)
-  }
-  return { clientId, clientSecret, redirectUris: uris, name }
-}
+/** The rule of the option `clients`. */
+export const clientsRule: OptionRule<ReadBy<typeof RULES>> = also(
+  members('must be an object such as { registration: false }', RULES),
+  (option, { static: clients }) => {
+    if (new Set(clients.map(({ clientId }) => clientId)).size < clients.length)
+      throw invalidKind(`${option}.static`, 'must have a different clientId for each client', clients)
+  },
+)
 
 /** Returns a function that accepts a redirect URI only for `true`. A promise is neither `true` nor waited for. */
-function exactly(decide: (uri: string, client: RedirectClient) => unknown): ResolvedClients['redirectUris'] {
+function exactly(decide: RedirectDecision): RedirectDecision {
   return (uri, client) => {
-    const decided = decide(uri, client)
+    const decided: unknown = decide(uri, client)
     // A rejection that nothing handles would end the process.
     if (isPromiseLike(decided)) decided.then(undefined, () => undefined)
     return decided === true

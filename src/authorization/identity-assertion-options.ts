@@ -1,9 +1,8 @@
-import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
+import { optionChecksOf } from '../options/option-checks.ts'
+import { also, type OptionRule, optional, type RulesFor } from '../options/option-rules.ts'
 
-const { checkIssuer, checkKnownMembers, checkText, checkUrl, invalidKind, invalidOption, missingOption } =
+const { httpsIssuer, httpsUrl, invalidKind, invalidOption, items, members, required, text } =
   optionChecksOf('authorizationFacade')
-
-const STRICT = { allowInsecureHttp: 'never' } as const
 
 /** An identity provider whose assertions are accepted. */
 export interface IdentityAssertionIssuer {
@@ -24,47 +23,42 @@ export interface IdentityAssertionsOptions {
   readonly issuers: readonly IdentityAssertionIssuer[]
 }
 
-/**
- * Checks the option `identityAssertions`. Returns no issuers if it is not set.
- * @param url the issuer of the server, which may not accept its own assertions.
- */
-export function resolveIdentityAssertions(
-  value: IdentityAssertionsOptions | undefined,
-  url: string,
-): readonly IdentityAssertionIssuer[] {
-  if (value === undefined) return []
-  if (!isOptionsObject(value))
-    throw invalidKind('identityAssertions', 'must be an object such as { issuers: [{ issuer }] }', value)
-  checkKnownMembers('identityAssertions', value, ['issuers'])
-  const { issuers } = value
-  if (issuers === undefined)
-    throw missingOption('identityAssertions.issuers', 'set it to a list of identity providers: [{ issuer }]')
-  if (!Array.isArray(issuers) || issuers.length === 0)
-    throw invalidKind('identityAssertions.issuers', 'must be a non-empty array of { issuer }', issuers)
-  const resolved = issuers.map((one: IdentityAssertionIssuer) => resolveIssuer(one, url))
-  if (new Set(resolved.map(({ issuer }) => issuer)).size < resolved.length)
-    throw invalidKind('identityAssertions.issuers', 'must not contain an issuer twice', issuers)
-  return resolved
-}
+const ISSUER_RULES = {
+  issuer: required(
+    also(httpsIssuer, (option, issuer) => {
+      if (issuer.includes('|'))
+        throw invalidOption(option, 'must not contain a vertical bar', issuer, 'Encode it as %7C.')
+    }),
+    'set it to the issuer of the identity provider',
+  ),
+  jwksUri: optional(httpsUrl),
+  tenant: optional(text),
+} satisfies RulesFor<IdentityAssertionIssuer>
 
-function resolveIssuer(value: IdentityAssertionIssuer, url: string): IdentityAssertionIssuer {
-  const name = 'identityAssertions.issuers'
-  if (!isOptionsObject(value)) throw invalidKind(name, 'must contain objects such as { issuer }', value)
-  checkKnownMembers(name, value, ['issuer', 'jwksUri', 'tenant'])
-  const { issuer, jwksUri, tenant } = value
-  if (issuer === undefined)
-    throw missingOption(`${name}.issuer`, 'set it to the issuer of the identity provider')
-  checkIssuer(`${name}.issuer`, issuer, STRICT)
-  if (issuer.includes('|'))
-    throw invalidOption(`${name}.issuer`, 'must not contain a vertical bar', issuer, 'Encode it as %7C.')
-  if (issuer === url)
-    throw invalidOption(
-      `${name}.issuer`,
-      'must not be the option url',
-      issuer,
-      'Name the identity provider of the users.',
-    )
-  if (jwksUri !== undefined) checkUrl(`${name}.jwksUri`, jwksUri, STRICT)
-  if (tenant !== undefined) checkText(`${name}.tenant`, tenant)
-  return { issuer, jwksUri, tenant }
-}
+const RULES = {
+  issuers: required(
+    items(
+      'must be a non-empty array of { issuer }',
+      members('must contain objects such as { issuer }', ISSUER_RULES),
+      1,
+    ),
+    'set it to a list of identity providers: [{ issuer }]',
+  ),
+} satisfies RulesFor<IdentityAssertionsOptions>
+
+/** The rule of the option `identityAssertions`. A server does not accept its own assertions: those of its `url`. */
+export const identityAssertionsRule: OptionRule<Required<IdentityAssertionsOptions>> = also(
+  members('must be an object such as { issuers: [{ issuer }] }', RULES),
+  (option, { issuers }, { url }) => {
+    const own = issuers.find(({ issuer }) => issuer === url)
+    if (own !== undefined)
+      throw invalidOption(
+        `${option}.issuers.issuer`,
+        'must not be the option url',
+        own.issuer,
+        'Name the identity provider of the users.',
+      )
+    if (new Set(issuers.map(({ issuer }) => issuer)).size < issuers.length)
+      throw invalidKind(`${option}.issuers`, 'must not contain an issuer twice', issuers)
+  },
+)

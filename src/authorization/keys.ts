@@ -1,20 +1,15 @@
 import { createPrivateKey, generateKeyPairSync, type JsonWebKey, randomBytes } from 'node:crypto'
 import type { JWK } from 'jose'
-import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
+import { optionChecksOf } from '../options/option-checks.ts'
+import { also, type OptionRule, type ReadBy, type RulesFor } from '../options/option-rules.ts'
 
-const { checkKnownMembers, checkSecret, invalidKind } = optionChecksOf('authorizationFacade')
+const { invalidKind, items, members, secret } = optionChecksOf('authorizationFacade')
 
 /** The keys of an authorization server, newest first. Older ones stay valid until you remove them. */
 export interface AuthorizationKeys {
   /** Private JWKs (ES256, ES384, ES512, EdDSA, or RS256). The first one signs. */
   readonly signing: readonly JWK[]
   /** Secrets of at least 32 characters that encrypt what is stored. The first one encrypts. */
-  readonly encryption: readonly string[]
-}
-
-/** `AuthorizationKeys`, checked, copied, and with the algorithm of each key. */
-export interface ResolvedKeys {
-  readonly signing: readonly (JWK & { readonly alg: string })[]
   readonly encryption: readonly string[]
 }
 
@@ -26,6 +21,21 @@ const EC_ALGORITHMS: Readonly<Record<string, string>> = {
   'P-521': 'ES512',
 }
 
+const RULES = {
+  signing: items('must be a non-empty array of private JWKs', signingKey, 1),
+  encryption: items(
+    'must be a non-empty array of secrets',
+    also(secret, (option, value) => {
+      if (value.length < MIN_SECRET)
+        throw invalidKind(option, `must contain secrets of at least ${MIN_SECRET} characters`, value)
+    }),
+    1,
+  ),
+} satisfies RulesFor<AuthorizationKeys>
+
+/** Keys, checked, copied, and with the algorithm of each key. */
+export type ResolvedKeys = ReadBy<typeof RULES>
+
 /** Creates keys that last as long as the process. */
 export function createKeys(): ResolvedKeys {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
@@ -36,37 +46,24 @@ export function createKeys(): ResolvedKeys {
   }
 }
 
+/** The rule of the option `keys`. */
+export const keysRule: OptionRule<ResolvedKeys> = also(
+  members('must be an object such as { signing: [jwk], encryption: [secret] }', RULES),
+  (option, { signing }) => {
+    const names = new Set(signing.map(({ kid }) => kid))
+    if (signing.length > 1 && (names.has(undefined) || names.size < signing.length))
+      throw invalidKind(`${option}.signing`, 'must have a different kid for each of several keys', signing)
+  },
+)
+
 /** @throws {KitMcpConfigError} if a key cannot be used. */
 export function resolveKeys(keys: AuthorizationKeys): ResolvedKeys {
-  if (!isOptionsObject(keys))
-    throw invalidKind('keys', 'must be an object such as { signing: [jwk], encryption: [secret] }', keys)
-  checkKnownMembers('keys', keys, ['signing', 'encryption'])
-  const { signing, encryption } = keys
-  if (!Array.isArray(signing) || signing.length === 0)
-    throw invalidKind('keys.signing', 'must be a non-empty array of private JWKs', signing)
-  if (!Array.isArray(encryption) || encryption.length === 0)
-    throw invalidKind('keys.encryption', 'must be a non-empty array of secrets', encryption)
-  for (const secret of encryption) {
-    checkSecret('keys.encryption', secret)
-    if (secret.length < MIN_SECRET)
-      throw invalidKind(
-        'keys.encryption',
-        `must contain secrets of at least ${MIN_SECRET} characters`,
-        secret,
-      )
-  }
-  const names = new Set(signing.map((jwk: JWK | null) => jwk?.kid))
-  if (signing.length > 1 && (names.has(undefined) || names.size < signing.length))
-    throw invalidKind('keys.signing', 'must have a different kid for each of several keys', signing)
-  return { signing: signing.map(signingKey), encryption: [...encryption] }
+  return keysRule('keys', keys, {})
 }
 
-function signingKey(jwk: JWK): JWK & { alg: string } {
-  const wrong = invalidKind(
-    'keys.signing',
-    'must contain private JWKs for ES256, ES384, ES512, EdDSA, or RS256',
-    jwk,
-  )
+function signingKey(option: string, value: unknown): JWK & { readonly alg: string } {
+  const jwk = value as JWK
+  const wrong = invalidKind(option, 'must contain private JWKs for ES256, ES384, ES512, EdDSA, or RS256', jwk)
   try {
     const key = createPrivateKey({ key: jwk as JsonWebKey, format: 'jwk' })
     const type = key.asymmetricKeyType

@@ -1,32 +1,31 @@
 import { Deadlines } from '../oauth/deadlines.ts'
 import { isLoopbackHostname, isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
+import { also, optional, orEmpty, type RulesFor } from '../options/option-rules.ts'
 import { isPromiseLike } from '../options/value-kinds.ts'
 import type { KitTelemetryManager } from '../telemetry/manager.ts'
-import { type AuthorizationClientsOptions, type ResolvedClients, resolveClients } from './client-options.ts'
-import {
-  type IdentityAssertionIssuer,
-  type IdentityAssertionsOptions,
-  resolveIdentityAssertions,
-} from './identity-assertion-options.ts'
-import { type AuthorizationKeys, createKeys, type ResolvedKeys, resolveKeys } from './keys.ts'
+import { type AuthorizationClientsOptions, clientsRule } from './client-options.ts'
+import { type IdentityAssertionsOptions, identityAssertionsRule } from './identity-assertion-options.ts'
+import { type AuthorizationKeys, createKeys, keysRule } from './keys.ts'
 import { type ProviderSettings, type SignInProvider, settingsOf } from './providers.ts'
 import { type AuthorizationStore, memoryStore } from './store.ts'
 
 const {
+  callable,
   checkFunction,
-  checkIssuer,
-  checkKnownMembers,
-  checkKnownOptions,
   checkScopes,
   checkText,
   checkTexts,
-  checkUrl,
+  httpsIssuer,
+  httpsUrl,
   invalidKind,
   invalidOption,
-  missingOption,
+  items,
+  members,
+  readOptions,
+  required,
+  text,
+  withFunctions,
 } = optionChecksOf('authorizationFacade')
-
-const STRICT = { allowInsecureHttp: 'never' } as const
 
 /**
  * The claims of a user: those of the ID token of an OpenID provider, of the user API of GitHub, or of an identity assertion.
@@ -56,6 +55,9 @@ export interface GrantScopesInput {
   /** The scopes that the client requests and this server knows. */
   readonly requested: readonly string[]
 }
+
+type Allow = (input: AllowInput) => AllowResult | Promise<AllowResult>
+type GrantScopes = (input: GrantScopesInput) => readonly string[] | Promise<readonly string[]>
 
 /** The appearance of the consent page. */
 export interface AuthorizationPageOptions {
@@ -106,97 +108,73 @@ export interface AuthorizationFacadeOptions {
   readonly page?: AuthorizationPageOptions | undefined
 }
 
-const OPTIONS = [
-  'url',
-  'resource',
-  'upstream',
-  'scopes',
-  'allow',
-  'grantScopes',
-  'clients',
-  'identityAssertions',
-  'store',
-  'keys',
-  'telemetry',
-  'page',
-] as const
-
-const PAGE_OPTIONS = ['title', 'logo', 'links']
-const LINK_OPTIONS = ['text', 'url']
-
 /** The maximum time for one call of `allow` or `grantScopes`. */
 const DECISION_TIMEOUT_MS = 10_000
 
-/** `AuthorizationFacadeOptions`, checked, copied, and with their defaults. */
-export interface ResolvedFacadeOptions {
-  readonly url: string
-  readonly resources: readonly string[]
-  readonly provider: string
-  readonly upstream: ProviderSettings
-  readonly scopes: Readonly<Record<string, string>>
-  readonly allow: (input: AllowInput) => AllowResult | Promise<AllowResult>
-  readonly grantScopes: (input: GrantScopesInput) => readonly string[] | Promise<readonly string[]>
-  readonly clients: ResolvedClients
-  /** Empty if identity assertions are not accepted. */
-  readonly identityAssertions: readonly IdentityAssertionIssuer[]
-  readonly store: AuthorizationStore
-  readonly keys: ResolvedKeys
-  readonly telemetry: KitTelemetryManager<any, any, any> | undefined
-  readonly page: ResolvedPage
-}
+const LINK_RULES = { text, url: httpsUrl }
 
-export interface ResolvedPage {
-  readonly title: string
-  readonly logo: string | undefined
-  readonly links: readonly { readonly text: string; readonly url: string }[]
-}
+const PAGE_RULES = {
+  title: optional(text),
+  logo: optional(httpsUrl),
+  links: optional(
+    items(
+      'must be an array of { text, url }',
+      members('must contain objects with { text, url }', LINK_RULES),
+    ),
+    [],
+  ),
+} satisfies RulesFor<AuthorizationPageOptions>
+
+const STORE_RULE = withFunctions<AuthorizationStore>(
+  'must be memoryStore() or redisStore(client)',
+  ['get', 'set', 'add', 'take', 'delete'],
+  'use memoryStore() or redisStore(client)',
+)
+
+const RULES = {
+  url: required(
+    also(httpsIssuer, checkNormalized),
+    "set it to the origin of this server, such as 'https://mcp.example.com'",
+  ),
+  resource: required(
+    resourcesOf,
+    "set it to the URL of the MCP server, such as 'https://mcp.example.com/mcp'",
+  ),
+  upstream: required(providerOf, 'set it to oidc(…), entra(…), google(…), github(…), or cognito(…)'),
+  scopes: required(
+    scopeDescriptionsOf,
+    "set it to the scopes with a description each: { 'mcp:read': 'Read your notes' }",
+  ),
+  allow: allowOf,
+  grantScopes: optional(
+    callable<GrantScopes>('it returns the scopes that a user may have'),
+    ({ requested }: GrantScopesInput) => requested,
+  ),
+  clients: orEmpty(clientsRule),
+  identityAssertions: optional(identityAssertionsRule, { issuers: [] }),
+  store: optional(STORE_RULE),
+  keys: optional(keysRule),
+  telemetry: optional(telemetryOf),
+  page: orEmpty(members("must be an object such as { title: 'Notes' }", PAGE_RULES)),
+} satisfies RulesFor<AuthorizationFacadeOptions>
+
+/** `AuthorizationFacadeOptions`, checked, copied, and with their defaults. */
+export type ResolvedFacadeOptions = ReturnType<typeof resolveFacadeOptions>
 
 /** @throws {KitMcpConfigError} if an option is missing, invalid, or unknown. */
 export function resolveFacadeOptions(
   options: AuthorizationFacadeOptions,
   decisionTimeoutMs: number = DECISION_TIMEOUT_MS,
-): ResolvedFacadeOptions {
-  if (!isOptionsObject(options))
-    throw invalidKind(
+) {
+  const { resource, upstream, allow, grantScopes, identityAssertions, page, store, keys, ...read } =
+    readOptions(
       'authorizationFacade',
       'must be called with an object with at least { url, resource, upstream, scopes, allow }',
       options,
+      RULES,
     )
-  checkKnownOptions('authorizationFacade', options, OPTIONS)
-  const url = checkFacadeUrl(options.url)
-  const upstream = settingsOf(options.upstream)
-  if (options.upstream === undefined)
-    throw missingOption('upstream', 'set it to oidc(…), entra(…), google(…), github(…), or cognito(…)')
-  if (upstream === undefined)
-    throw invalidKind(
-      'upstream',
-      'must be the return value of oidc(), entra(), google(), github(), or cognito()',
-      options.upstream,
-    )
-  const { grantScopes, telemetry } = options
-  if (grantScopes !== undefined)
-    checkFunction('grantScopes', grantScopes, 'it returns the scopes that a user may have')
-  if (telemetry !== undefined && typeof (telemetry as { emit?: unknown } | null)?.emit !== 'function')
-    throw invalidKind('telemetry', 'must be the manager that KitTelemetry…build() returned', telemetry)
-  const resolved = {
-    url,
-    resources: checkResources(options.resource),
-    provider: options.upstream.name,
-    upstream,
-    scopes: checkScopeDescriptions(options.scopes),
-    allow: checkAllow(options.allow, decisionTimeoutMs),
-    grantScopes:
-      grantScopes === undefined
-        ? ({ requested }: GrantScopesInput) => requested
-        : inTime('grantScopes', grantScopes, decisionTimeoutMs),
-    clients: resolveClients(options.clients),
-    identityAssertions: resolveIdentityAssertions(options.identityAssertions, url),
-    page: resolvePage(options.page, url),
-    telemetry,
-  }
-  const store = options.store === undefined ? undefined : checkStore(options.store)
-  const keys = options.keys === undefined ? undefined : resolveKeys(options.keys)
-  if (!isDevelopment(url)) {
+  const { host, hostname } = new URL(read.url)
+  if (process.env.NODE_ENV !== 'development' && !isLoopbackHostname(hostname)) {
     if (store === undefined)
       warn(
         'keeps clients and grants in memory: a restart ends all sign-ins. Set the option store to redisStore(client).',
@@ -206,82 +184,84 @@ export function resolveFacadeOptions(
         'has created keys that last as long as this process. Set the option keys to keys that all nodes share.',
       )
   }
-  return { ...resolved, store: store ?? memoryStore(), keys: keys ?? createKeys() }
-}
-
-function isDevelopment(url: string): boolean {
-  return process.env.NODE_ENV === 'development' || isLoopbackHostname(new URL(url).hostname)
+  return {
+    ...read,
+    resources: resource,
+    provider: upstream.name,
+    upstream: upstream.settings,
+    allow: inTime('allow', allow, decisionTimeoutMs),
+    grantScopes: inTime('grantScopes', grantScopes, decisionTimeoutMs),
+    identityAssertions: identityAssertions.issuers,
+    store: store ?? memoryStore(),
+    keys: keys ?? createKeys(),
+    page: { ...page, title: page.title ?? host },
+  }
 }
 
 function warn(problem: string): void {
   process.emitWarning(`authorizationFacade ${problem}`, { type: 'KitMcpWarning' })
 }
 
-function checkFacadeUrl(value: unknown): string {
-  if (value === undefined)
-    throw missingOption('url', "set it to the origin of this server, such as 'https://mcp.example.com'")
-  const url = checkIssuer('url', value, STRICT)
+function checkNormalized(option: string, url: string): void {
   if (url.endsWith('/'))
-    throw invalidOption('url', 'must not end with a slash', url, 'Remove the slash at the end.')
+    throw invalidOption(option, 'must not end with a slash', url, 'Remove the slash at the end.')
   if (new URL(url).href.replace(/\/$/, '') !== url)
     throw invalidOption(
-      'url',
+      option,
       'must be a normalized URL',
       url,
       'Write the host in lower case and omit the default port.',
     )
-  return url
 }
 
-function checkResources(value: unknown): readonly string[] {
-  if (value === undefined)
-    throw missingOption(
-      'resource',
-      "set it to the URL of the MCP server, such as 'https://mcp.example.com/mcp'",
-    )
-  const resources = typeof value === 'string' ? [value] : checkTexts('resource', value)
-  if (resources.length === 0)
-    throw invalidKind('resource', 'must be a URL or a non-empty array of URLs', value)
-  for (const resource of resources) checkUrl('resource', resource, STRICT)
-  if (new Set(resources.map((resource) => new URL(resource).href)).size < resources.length)
-    throw invalidKind('resource', 'must not contain a URL twice', value)
+function resourcesOf(option: string, value: unknown): readonly string[] {
+  const resources = typeof value === 'string' ? [value] : checkTexts(option, value)
+  if (resources.length === 0) throw invalidKind(option, 'must be a URL or a non-empty array of URLs', value)
+  const urls = resources.map((resource) => new URL(httpsUrl(option, resource, {})).href)
+  if (new Set(urls).size < urls.length) throw invalidKind(option, 'must not contain a URL twice', value)
   return resources
 }
 
-function checkScopeDescriptions(value: unknown): Readonly<Record<string, string>> {
-  if (value === undefined)
-    throw missingOption(
-      'scopes',
-      "set it to the scopes with a description each: { 'mcp:read': 'Read your notes' }",
-    )
+function providerOf(
+  option: string,
+  value: unknown,
+): { readonly name: string; readonly settings: ProviderSettings } {
+  const settings = settingsOf(value)
+  if (settings !== undefined) return { name: (value as SignInProvider).name, settings }
+  throw invalidKind(
+    option,
+    'must be the return value of oidc(), entra(), google(), github(), or cognito()',
+    value,
+  )
+}
+
+function scopeDescriptionsOf(option: string, value: unknown): Readonly<Record<string, string>> {
   if (!isOptionsObject(value) || Object.keys(value).length === 0)
     throw invalidKind(
-      'scopes',
+      option,
       "must map scopes to descriptions, as in { 'mcp:read': 'Read your notes' }",
       value,
     )
-  checkScopes('scopes', Object.keys(value))
+  checkScopes(option, Object.keys(value))
   for (const [scope, description] of Object.entries(value)) {
-    checkText(`scopes['${scope}']`, description)
+    checkText(`${option}['${scope}']`, description)
     if (scope === 'openid' || scope === 'offline_access')
-      throw invalidOption(
-        'scopes',
-        `must not contain '${scope}'`,
-        undefined,
-        'Clients may always request it.',
-      )
+      throw invalidOption(option, `must not contain '${scope}'`, undefined, 'Clients may always request it.')
   }
   return Object.freeze({ ...(value as Record<string, string>) })
 }
 
-function checkAllow(
-  value: AuthorizationFacadeOptions['allow'],
-  timeoutMs: number,
-): ResolvedFacadeOptions['allow'] {
+function allowOf(option: string, value: unknown): Allow {
   if (value === 'everyone') return () => true
-  if (typeof value === 'string') throw invalidOption('allow', "must be a function or 'everyone'", value)
-  checkFunction('allow', value, "it decides who may sign in; 'everyone' allows every account of the provider")
-  return inTime('allow', value, timeoutMs)
+  if (typeof value === 'string') throw invalidOption(option, "must be a function or 'everyone'", value)
+  checkFunction(option, value, "it decides who may sign in; 'everyone' allows every account of the provider")
+  return value as Allow
+}
+
+function telemetryOf(option: string, value: unknown): KitTelemetryManager<any, any, any> {
+  if (typeof (value as { emit?: unknown } | null)?.emit === 'function')
+    return value as KitTelemetryManager<any, any, any>
+  throw invalidKind(option, 'must be the manager that KitTelemetry…build() returned', value)
 }
 
 /** Bounds the time of a function of the application. The result rejects if it does not settle in time. */
@@ -294,35 +274,5 @@ function inTime<Input, Result>(
   return async (input) => {
     const decided = decide(input)
     return isPromiseLike(decided) ? ((await deadlines.within(decided, name)) as Result) : (decided as Result)
-  }
-}
-
-function checkStore(value: AuthorizationStore): AuthorizationStore {
-  if (!isOptionsObject(value))
-    throw invalidKind('store', 'must be memoryStore() or redisStore(client)', value)
-  for (const name of ['get', 'set', 'add', 'take', 'delete'] as const)
-    checkFunction(`store.${name}`, value[name], 'use memoryStore() or redisStore(client)')
-  return value
-}
-
-function resolvePage(value: AuthorizationPageOptions | undefined = {}, url: string): ResolvedPage {
-  if (!isOptionsObject(value))
-    throw invalidKind('page', "must be an object such as { title: 'Notes' }", value)
-  checkKnownMembers('page', value, PAGE_OPTIONS)
-  const { title, logo, links = [] } = value
-  if (title !== undefined) checkText('page.title', title)
-  if (logo !== undefined) checkUrl('page.logo', logo, STRICT)
-  if (!Array.isArray(links)) throw invalidKind('page.links', 'must be an array of { text, url }', links)
-  for (const link of links as { readonly text: unknown; readonly url: unknown }[]) {
-    if (!isOptionsObject(link))
-      throw invalidKind('page.links', 'must contain objects with { text, url }', link)
-    checkKnownMembers('page.links', link, LINK_OPTIONS)
-    checkText('page.links.text', link.text)
-    checkUrl('page.links.url', link.url, STRICT)
-  }
-  return {
-    title: title ?? new URL(url).host,
-    logo,
-    links: links.map(({ text, url: target }) => ({ text, url: target })),
   }
 }

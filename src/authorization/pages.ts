@@ -1,6 +1,8 @@
 import { createHash } from 'node:crypto'
-import type { ResolvedPage } from './options.ts'
+import type { ResolvedFacadeOptions } from './options.ts'
 import { isLocalRedirect, redirectHost, redirectSource } from './redirect-uris.ts'
+
+type Page = ResolvedFacadeOptions['page']
 
 /** The contents of the consent page. */
 export interface ConsentQuestion {
@@ -45,7 +47,7 @@ a{color:var(--accent)}footer{margin:1.25rem 0 0}footer a{margin-inline-end:1rem}
 const STYLE_SOURCE = `'sha256-${createHash('sha256').update(STYLE).digest('base64')}'`
 
 /** Returns the headers of a page. A form on it may only be sent to this server, which may redirect to `redirectUri`. */
-export function pageHeaders({ logo }: ResolvedPage, redirectUri?: string): Record<string, string> {
+export function pageHeaders({ logo }: Page, redirectUri?: string): Record<string, string> {
   const policy = [
     "default-src 'none'",
     `style-src ${STYLE_SOURCE}`,
@@ -66,7 +68,7 @@ export function pageHeaders({ logo }: ResolvedPage, redirectUri?: string): Recor
 }
 
 /** Returns the page on which a user allows or denies the access of a client. It has no script. */
-export function consentPage(page: ResolvedPage, question: ConsentQuestion): string {
+export function consentPage(page: Page, question: ConsentQuestion): string {
   const { redirectUri, resource, scopes, csrf, isUnverified, documentUrl } = question
   const name = plainName(question.name) || 'A client without a name'
   const rows = [
@@ -101,7 +103,7 @@ ${isUnverified ? '<p class="note" role="note">The application chose its name its
 }
 
 /** Returns the page for an error that must not be sent to a client. */
-export function errorPage(page: ResolvedPage, title: string, detail: string): string {
+export function errorPage(page: Page, title: string, detail: string): string {
   return layout(
     page,
     title,
@@ -110,7 +112,7 @@ export function errorPage(page: ResolvedPage, title: string, detail: string): st
   )
 }
 
-function layout(page: ResolvedPage, title: string, content: string): string {
+function layout(page: Page, title: string, content: string): string {
   const { logo, links } = page
   const image = logo === undefined ? '' : `<img src="${escapeHtml(logo)}" alt="">`
   const footer = links.map(({ text, url }) => `<a href="${escapeHtml(url)}">${escapeHtml(text)}</a>`)

@@ -1,18 +1,8 @@
-import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
+import { optionChecksOf } from '../options/option-checks.ts'
+import { also, type OptionRules, optional, type ReadBy, type RulesFor } from '../options/option-rules.ts'
 
-const {
-  checkIssuer,
-  checkKnownOptions,
-  checkScopes,
-  checkSecret,
-  checkText,
-  checkUrl,
-  invalidKind,
-  invalidOption,
-  missingOption,
-} = optionChecksOf('authorizationFacade')
-
-const STRICT = { allowInsecureHttp: 'never' } as const
+const { checkScopes, checkUrl, httpsIssuer, invalidOption, readOptions, required, secret, text } =
+  optionChecksOf('authorizationFacade')
 
 /** An identity provider at which users sign in. Created by {@link oidc}, {@link entra}, {@link google}, {@link github}, or {@link cognito}. */
 export interface SignInProvider {
@@ -69,6 +59,53 @@ export interface ProviderSettings {
   readonly parameters: Readonly<Record<string, string>>
 }
 
+const CLIENT_RULES = {
+  clientId: required(text, 'set it to the client id of this server at the provider'),
+  clientSecret: required(secret, 'set it to the client secret of this server at the provider'),
+}
+
+const OPENID_RULES = {
+  ...CLIENT_RULES,
+  scopes: optional(
+    also(checkScopes, (option, scopes) => {
+      if (!scopes.includes('openid'))
+        throw invalidOption(
+          option,
+          "must contain 'openid'",
+          undefined,
+          'Add it: the user is read from the ID token.',
+        )
+    }),
+    ['openid', 'profile', 'email'],
+  ),
+} satisfies RulesFor<ProviderClientOptions>
+
+const GITHUB_RULES = {
+  baseUrl: optional((option, value) => {
+    const { pathname, search, origin } = checkUrl(option, value, { allowInsecureHttp: 'never' })
+    if (pathname === '/' && search === '') return origin
+    throw invalidOption(option, 'must not contain a path or a query', value)
+  }, 'https://github.com'),
+  ...CLIENT_RULES,
+  scopes: optional(checkScopes, ['read:user', 'user:email']),
+} satisfies RulesFor<GithubOptions>
+
+const TENANT_RULE = required((option, value) => {
+  if (typeof value === 'string' && /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(value))
+    return value.toLowerCase()
+  throw invalidOption(
+    option,
+    'must be the GUID of a tenant',
+    value,
+    "Copy the directory (tenant) ID from the overview of the app registration; a domain or 'common' is not accepted.",
+  )
+}, 'set it to the id of the tenant')
+
+const USER_POOL_RULE = required((option, value) => {
+  if (typeof value === 'string' && /^[a-z0-9-]{1,30}_[A-Za-z0-9]{1,60}$/.test(value)) return value
+  throw invalidOption(option, "must be the id of a user pool, such as 'eu-central-1_aBcDeFgHi'", value)
+}, 'set it to the id of the user pool')
+
 const settings = new WeakMap<object, ProviderSettings>()
 
 /** Returns the settings of a provider, or `undefined` for any other value. */
@@ -94,11 +131,11 @@ export function settingsOf(provider: unknown): ProviderSettings | undefined {
  * @see docs/guides/authorization-facade.md
  */
 export function oidc(options: OidcOptions): SignInProvider {
-  const client = clientOf('oidc', options, ['issuer'])
-  if (options.issuer === undefined)
-    throw missingOption('issuer', 'set it to the issuer of the OpenID provider')
-  const issuer = checkIssuer('issuer', options.issuer, STRICT)
-  return openIdProvider('oidc', client, { issuer, readsUserInfo: true })
+  const client = readClient('oidc', options, {
+    issuer: required(httpsIssuer, 'set it to the issuer of the OpenID provider'),
+    ...OPENID_RULES,
+  })
+  return register('oidc', { ...client, readsUserInfo: true })
 }
 
 /**
@@ -119,18 +156,8 @@ export function oidc(options: OidcOptions): SignInProvider {
  * @see docs/guides/authorization-facade.md
  */
 export function entra(options: EntraOptions): SignInProvider {
-  const client = clientOf('entra', options, ['tenantId'])
-  const { tenantId } = options
-  if (tenantId === undefined) throw missingOption('tenantId', 'set it to the id of the tenant')
-  if (typeof tenantId !== 'string' || !/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(tenantId))
-    throw invalidOption(
-      'tenantId',
-      'must be the GUID of a tenant',
-      tenantId,
-      "Copy the directory (tenant) ID from the overview of the app registration; a domain or 'common' is not accepted.",
-    )
-  const issuer = `https://login.microsoftonline.com/${tenantId.toLowerCase()}/v2.0`
-  return openIdProvider('entra', client, { issuer, readsUserInfo: false })
+  const { tenantId, ...client } = readClient('entra', options, { tenantId: TENANT_RULE, ...OPENID_RULES })
+  return register('entra', { ...client, issuer: `https://login.microsoftonline.com/${tenantId}/v2.0` })
 }
 
 /**
@@ -151,10 +178,9 @@ export function entra(options: EntraOptions): SignInProvider {
  * @see docs/guides/authorization-facade.md
  */
 export function google(options: ProviderClientOptions): SignInProvider {
-  const client = clientOf('google', options, [])
-  return openIdProvider('google', client, {
+  return register('google', {
+    ...readClient('google', options, OPENID_RULES),
     issuer: 'https://accounts.google.com',
-    readsUserInfo: false,
     // Google issues a refresh token only for this parameter.
     parameters: { access_type: 'offline' },
   })
@@ -179,24 +205,15 @@ export function google(options: ProviderClientOptions): SignInProvider {
  * @see docs/guides/authorization-facade.md
  */
 export function github(options: GithubOptions): SignInProvider {
-  const { clientId, clientSecret, scopes } = clientOf('github', options, ['baseUrl'])
-  const { baseUrl = 'https://github.com' } = options
-  const url = checkUrl('baseUrl', baseUrl, STRICT)
-  if (url.pathname !== '/' || url.search !== '')
-    throw invalidOption('baseUrl', 'must not contain a path or a query', baseUrl)
-  const { origin } = url
+  const { baseUrl: origin, ...client } = readClient('github', options, GITHUB_RULES)
   return register('github', {
-    clientId,
-    clientSecret,
-    scopes: scopes ?? ['read:user', 'user:email'],
+    ...client,
     issuer: origin,
     endpoints: {
       authorization: `${origin}/login/oauth/authorize`,
       token: `${origin}/login/oauth/access_token`,
       api: origin === 'https://github.com' ? 'https://api.github.com' : `${origin}/api/v3`,
     },
-    readsUserInfo: false,
-    parameters: {},
   })
 }
 
@@ -218,61 +235,26 @@ export function github(options: GithubOptions): SignInProvider {
  * @see docs/guides/authorization-facade.md
  */
 export function cognito(options: CognitoOptions): SignInProvider {
-  const client = clientOf('cognito', options, ['userPoolId'])
-  const { userPoolId } = options
-  if (userPoolId === undefined) throw missingOption('userPoolId', 'set it to the id of the user pool')
-  const [, region] =
-    typeof userPoolId === 'string' ? (/^([a-z0-9-]{1,30})_[A-Za-z0-9]{1,60}$/.exec(userPoolId) ?? []) : []
-  if (region === undefined)
-    throw invalidOption(
-      'userPoolId',
-      "must be the id of a user pool, such as 'eu-central-1_aBcDeFgHi'",
-      userPoolId,
-    )
+  const { userPoolId, ...client } = readClient('cognito', options, {
+    userPoolId: USER_POOL_RULE,
+    ...OPENID_RULES,
+  })
+  const region = userPoolId.slice(0, userPoolId.indexOf('_'))
   const issuer = `https://cognito-idp.${region}.amazonaws.com/${userPoolId}`
-  return openIdProvider('cognito', client, { issuer, readsUserInfo: true })
+  return register('cognito', { ...client, issuer, readsUserInfo: true })
 }
 
-function clientOf(
-  owner: string,
-  options: ProviderClientOptions,
-  more: readonly string[],
-): Pick<ProviderSettings, 'clientId' | 'clientSecret'> & { readonly scopes: readonly string[] | undefined } {
-  if (!isOptionsObject(options))
-    throw invalidKind(
-      owner,
-      'must be called with an object with at least { clientId, clientSecret }',
-      options,
-    )
-  checkKnownOptions(owner, options, [...more, 'clientId', 'clientSecret', 'scopes'])
-  const { clientId, clientSecret, scopes } = options
-  if (clientId === undefined)
-    throw missingOption('clientId', 'set it to the client id of this server at the provider')
-  checkText('clientId', clientId)
-  if (clientSecret === undefined)
-    throw missingOption('clientSecret', 'set it to the client secret of this server at the provider')
-  checkSecret('clientSecret', clientSecret)
-  return { clientId, clientSecret, scopes: scopes === undefined ? undefined : checkScopes('scopes', scopes) }
+function readClient<Rules extends OptionRules>(owner: string, options: unknown, rules: Rules): ReadBy<Rules> {
+  const expected = 'must be called with an object with at least { clientId, clientSecret }'
+  return readOptions(owner, expected, options, rules)
 }
 
-function openIdProvider(
+function register(
   name: string,
-  client: ReturnType<typeof clientOf>,
-  rest: Pick<ProviderSettings, 'issuer' | 'readsUserInfo'> & Partial<ProviderSettings>,
+  given: Pick<ProviderSettings, 'clientId' | 'clientSecret' | 'scopes' | 'issuer'> &
+    Partial<ProviderSettings>,
 ): SignInProvider {
-  const scopes = client.scopes ?? ['openid', 'profile', 'email']
-  if (!scopes.includes('openid'))
-    throw invalidOption(
-      'scopes',
-      "must contain 'openid'",
-      undefined,
-      'Add it: the user is read from the ID token.',
-    )
-  return register(name, { ...client, parameters: {}, ...rest, scopes })
-}
-
-function register(name: string, value: ProviderSettings): SignInProvider {
   const provider = Object.freeze({ name })
-  settings.set(provider, value)
+  settings.set(provider, { readsUserInfo: false, parameters: {}, ...given })
   return provider
 }

@@ -1,9 +1,9 @@
 import { LRUCache } from 'lru-cache'
-import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
+import { optionChecksOf } from '../options/option-checks.ts'
+import { optional, type RulesFor } from '../options/option-rules.ts'
 import { valueIn, wasAdded } from '../redis-replies.ts'
 
-const { checkKnownOptions, checkString, checkWholeNumber, invalidKind } =
-  optionChecksOf('authorizationFacade')
+const { checkString, invalidKind, readOptions, wholeNumber } = optionChecksOf('authorizationFacade')
 
 /**
  * The place in which an authorization server keeps clients, sign-ins, and grants. The values are encrypted, and the keys are
@@ -31,7 +31,9 @@ export interface MemoryStoreOptions {
   readonly maxEntriesPerKind?: number | undefined
 }
 
-const MAX_ENTRIES = 1_000_000
+const RULES = {
+  maxEntriesPerKind: optional(wholeNumber(1, 1_000_000), 10_000),
+} satisfies RulesFor<MemoryStoreOptions>
 
 /** The maximum size of all values of a kind. Anyone can register clients that are as large as a request may be. */
 const MAX_BYTES_PER_KIND = 67_108_864
@@ -51,11 +53,13 @@ const MAX_BYTES_PER_KIND = 67_108_864
  * @see docs/guides/authorization-facade.md
  */
 export function memoryStore(options: MemoryStoreOptions = {}): AuthorizationStore {
-  if (!isOptionsObject(options))
-    throw invalidKind('the argument of memoryStore()', 'must be an object such as {}', options)
-  checkKnownOptions('memoryStore', options, ['maxEntriesPerKind'])
-  const { maxEntriesPerKind = 10_000 } = options
-  const max = checkWholeNumber('maxEntriesPerKind', maxEntriesPerKind, 1, MAX_ENTRIES)
+  const { maxEntriesPerKind: max } = readOptions(
+    'memoryStore',
+    'must be an object such as {}',
+    options,
+    RULES,
+    'the argument of memoryStore()',
+  )
   // One kind of values, such as clients that strangers register, cannot displace another kind.
   const kinds = new Map<string, LRUCache<string, string>>()
   const kindOf = (key: string): LRUCache<string, string> => {

@@ -47,6 +47,10 @@ export interface OptionChecks extends OptionKit<KitMcpConfigError> {
   readonly url: OptionRule<string>
   /** The rule of an issuer, as in `checkIssuer`. The option `allowInsecureHttp` of the same object allows http. */
   readonly issuer: OptionRule<string>
+  /** The rule of a URL, as in `checkUrl`, for options objects without `allowInsecureHttp`. */
+  readonly httpsUrl: OptionRule<string>
+  /** The rule of an issuer, as in `checkIssuer`, for options objects without `allowInsecureHttp`. */
+  readonly httpsIssuer: OptionRule<string>
   /** The rule of a number of seconds, fractions included. */
   seconds(min: 0 | 'more than 0'): OptionRule<number>
   /** The identifier of an authorization server: a URL as in `checkUrl`, without a query (RFC 8414 section 2). */
@@ -166,6 +170,13 @@ export function optionChecksOf(heading: OptionsHeading): OptionChecks {
 
     issuer: (option, value, { allowInsecureHttp }) =>
       checks.checkIssuer(option, value, { allowInsecureHttp: allowInsecureHttp === true }),
+
+    httpsUrl(option, value) {
+      checks.checkUrl(option, value, { allowInsecureHttp: 'never' })
+      return value as string
+    },
+
+    httpsIssuer: (option, value) => checks.checkIssuer(option, value, { allowInsecureHttp: 'never' }),
 
     seconds: (min) => (option, value) => checks.checkSeconds(option, value, min),
 

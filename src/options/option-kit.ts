@@ -77,17 +77,27 @@ export interface OptionKit<Failure extends Error> {
   callable<Callable>(fix: string): OptionRule<Callable>
   /** The rule of one of several strings. */
   oneOf<const Choice extends string>(choices: readonly Choice[]): OptionRule<Choice>
+  /** The rule of an object, whose members are named as in `readMembers`. `expected` is as in `invalidKind`. */
+  members<Rules extends OptionRules>(expected: string, rules: Rules): OptionRule<ReadBy<Rules>>
+  /** The rule of an array with at least `min` items. Each item has the name of the option. */
+  items<Value>(expected: string, rule: OptionRule<Value>, min?: number): OptionRule<readonly Value[]>
+  /** The rule of an object that has some functions. */
+  withFunctions<Value extends object>(
+    expected: string,
+    names: readonly (keyof Value & string)[],
+    fix: string,
+  ): OptionRule<Value>
   /** The rule of a string that is not empty. */
   readonly text: OptionRule<string>
   /** The rule of a string that is not empty and may be a secret. */
   readonly secret: OptionRule<string>
   checkBoolean(option: string, value: unknown): boolean
   /** A string, which may be empty. */
-  checkString(option: string, value: unknown): void
+  checkString(option: string, value: unknown): string
   /** A string that is not empty. */
-  checkText(option: string, value: unknown): void
+  checkText(option: string, value: unknown): string
   /** A string that is not empty and may be a secret. */
-  checkSecret(option: string, value: unknown): void
+  checkSecret(option: string, value: unknown): string
   /** A frozen copy of an array of non-empty strings. */
   checkTexts(option: string, value: unknown): readonly string[]
   checkWholeNumber(option: string, value: unknown, min: number, max?: number): number
@@ -212,15 +222,30 @@ export function optionKit<Failure extends Error>(
 
     oneOf: (choices) => (option, value) => kit.checkOneOf(option, value, choices),
 
-    text(option, value) {
-      kit.checkText(option, value)
-      return value as string
+    members: (expected, rules) => (option, value) => {
+      if (!isOptionsObject(value)) throw kit.invalidKind(option, expected, value)
+      return kit.readMembers(option, value, rules)
     },
 
-    secret(option, value) {
-      kit.checkSecret(option, value)
-      return value as string
-    },
+    items:
+      (expected, rule, min = 0) =>
+      (option, value, given) => {
+        if (!Array.isArray(value) || value.length < min) throw kit.invalidKind(option, expected, value)
+        return Object.freeze(Array.from(value, (item: unknown) => rule(option, item, given)))
+      },
+
+    withFunctions:
+      <Value extends object>(expected: string, names: readonly string[], fix: string): OptionRule<Value> =>
+      (option, value) => {
+        if (!isOptionsObject(value)) throw kit.invalidKind(option, expected, value)
+        for (const name of names)
+          kit.checkFunction(`${option}.${name}`, (value as Record<string, unknown>)[name], fix)
+        return value as Value
+      },
+
+    text: (option, value) => kit.checkText(option, value),
+
+    secret: (option, value) => kit.checkSecret(option, value),
 
     checkBoolean(option, value) {
       if (typeof value !== 'boolean') throw kit.invalidOption(option, 'must be true or false', value)
@@ -229,16 +254,19 @@ export function optionKit<Failure extends Error>(
 
     checkString(option, value) {
       if (typeof value !== 'string') throw kit.invalidOption(option, 'must be a string', value)
+      return value
     },
 
     checkText(option, value) {
       if (typeof value !== 'string' || value === '')
         throw kit.invalidOption(option, 'must be a non-empty string', value)
+      return value
     },
 
     checkSecret(option, value) {
       if (typeof value !== 'string' || value === '')
         throw kit.invalidKind(option, 'must be a non-empty string', value)
+      return value
     },
 
     checkTexts(option, value) {

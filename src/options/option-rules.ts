@@ -30,6 +30,23 @@ export function optional(rule: OptionRule<unknown>, fallback?: unknown): OptionR
   return (option, value, given) => (value === undefined ? fallback : rule(option, value, given))
 }
 
+/** A rule with a further check of the resolved value, which throws. */
+export function also<Value>(
+  rule: OptionRule<Value>,
+  check: (option: string, value: Value, given: Readonly<Record<string, unknown>>) => void,
+): OptionRule<Value> {
+  return (option, value, given) => {
+    const resolved = rule(option, value, given)
+    check(option, resolved, given)
+    return resolved
+  }
+}
+
+/** The rule of an option that is read as `{}` if it is omitted, so that its members have their defaults. */
+export function orEmpty<Value>(rule: OptionRule<Value>): OptionRule<Value> {
+  return (option, value = {}, given) => rule(option, value, given)
+}
+
 /** The rule of an option whose value is used as it is. Types, or a rule of another option, check it. */
 export function unchecked<Value>(): OptionRule<Value> {
   return (_option, value) => value as Value

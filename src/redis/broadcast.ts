@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
-import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
+import { optionChecksOf } from '../options/option-checks.ts'
+import { optional, type RulesFor } from '../options/option-rules.ts'
 import { tryOrUndefined } from '../try-or-undefined.ts'
 
 /** The part of an ioredis or node-redis client that is used. */
@@ -60,6 +61,9 @@ export interface BroadcastListener {
   onGap(): void
 }
 
+/** `RedisBroadcastOptions` with a channel. */
+type Shared = RedisBroadcastOptions & { readonly channel: string }
+
 type Method = (...args: any[]) => any
 type AnyClient = Readonly<Record<string, Method>> & {
   readonly status?: string
@@ -68,7 +72,6 @@ type AnyClient = Readonly<Record<string, Method>> & {
   readonly isCluster?: boolean
 }
 
-const KNOWN_OPTIONS = ['channel', 'onError', 'onCaughtUp']
 const RETRY_MS = 1_000
 /** The maximum time for which `close` waits for Redis. A client may keep its commands until the end of an outage. */
 const CLOSE_MS = 500
@@ -85,8 +88,7 @@ const GAP = ''
  */
 export class RedisBroadcast implements RedisSubscription {
   readonly #id = randomUUID()
-  readonly #channel: string
-  readonly #options: RedisBroadcastOptions
+  readonly #options: Shared
   readonly #listener: BroadcastListener
   readonly #publisher: AnyClient
   readonly #subscriber: AnyClient
@@ -100,14 +102,8 @@ export class RedisBroadcast implements RedisSubscription {
   #reportedAt = Number.NEGATIVE_INFINITY
 
   /** @throws {KitMcpConfigError} if an option is invalid. */
-  constructor(
-    owner: RedisBroadcastOwner,
-    redis: RedisClients,
-    options: RedisBroadcastOptions,
-    listener: BroadcastListener,
-  ) {
-    this.#options = checkOptions(owner, options)
-    this.#channel = options.channel as string
+  constructor(owner: RedisBroadcastOwner, redis: RedisClients, options: Shared, listener: BroadcastListener) {
+    this.#options = options
     this.#listener = listener
     const { publisher, subscriber } = checkRedis(owner, redis)
     this.#publisher = publisher
@@ -146,7 +142,9 @@ export class RedisBroadcast implements RedisSubscription {
     const { message } = (cause ?? {}) as { readonly message?: unknown }
     const why = typeof message === 'string' && message !== '' ? `: ${message}` : ''
     // An error or a rejection of the function cannot be reported anywhere else.
-    tryOrUndefined(() => this.#options.onError?.(new Error(`Redis channel ${this.#channel}: ${what}${why}`)))
+    tryOrUndefined(() =>
+      this.#options.onError?.(new Error(`Redis channel ${this.#options.channel}: ${what}${why}`)),
+    )
   }
 
   async close(): Promise<void> {
@@ -182,8 +180,9 @@ export class RedisBroadcast implements RedisSubscription {
   async #subscribe(): Promise<void> {
     const attempt = ++this.#attempt
     try {
-      if (isNodeRedis(this.#subscriber)) await this.#subscriber.subscribe?.(this.#channel, this.#onPayload)
-      else await this.#subscriber.subscribe?.(this.#channel)
+      if (isNodeRedis(this.#subscriber))
+        await this.#subscriber.subscribe?.(this.#options.channel, this.#onPayload)
+      else await this.#subscriber.subscribe?.(this.#options.channel)
       if (this.#closed || attempt !== this.#attempt) return
       this.#connected = true
       this.#listener.onGap()
@@ -195,8 +194,9 @@ export class RedisBroadcast implements RedisSubscription {
   }
 
   async #unsubscribe(): Promise<void> {
-    if (isNodeRedis(this.#subscriber)) await this.#subscriber.unsubscribe?.(this.#channel, this.#onPayload)
-    else await this.#subscriber.unsubscribe?.(this.#channel)
+    if (isNodeRedis(this.#subscriber))
+      await this.#subscriber.unsubscribe?.(this.#options.channel, this.#onPayload)
+    else await this.#subscriber.unsubscribe?.(this.#options.channel)
   }
 
   async #unsubscribeWithin(ms: number): Promise<void> {
@@ -208,7 +208,7 @@ export class RedisBroadcast implements RedisSubscription {
   async #publish(message: string): Promise<void> {
     this.#waiting.set(message, false)
     try {
-      await this.#publisher.publish?.(this.#channel, `${this.#id} ${message}`)
+      await this.#publisher.publish?.(this.#options.channel, `${this.#id} ${message}`)
       const again = this.#waiting.get(message)
       this.#waiting.delete(message)
       if (again === true) this.send(message)
@@ -226,7 +226,7 @@ export class RedisBroadcast implements RedisSubscription {
   }
 
   readonly #onIoredisMessage = (channel: string, payload: string): void => {
-    if (channel === this.#channel) this.#onPayload(payload)
+    if (channel === this.#options.channel) this.#onPayload(payload)
   }
 
   readonly #onPayload = (payload: string): void => {
@@ -277,25 +277,20 @@ function hasMethods(client: unknown, names: readonly string[]): client is AnyCli
   return names.every((name) => typeof (client as AnyClient | null | undefined)?.[name] === 'function')
 }
 
-function checkOptions(owner: RedisBroadcastOwner, options: RedisBroadcastOptions): RedisBroadcastOptions {
-  const { checkFunction, checkKnownOptions, invalidKind, invalidOption } = optionChecksOf(owner)
-  if (!isOptionsObject(options))
-    throw invalidKind(
-      owner,
-      'must be called with options such as { channel, onError: console.warn }',
-      options,
-    )
-  checkKnownOptions(owner, options, KNOWN_OPTIONS)
-  const { channel, onError, onCaughtUp } = options
-  if (typeof channel !== 'string' || channel === '')
-    throw invalidOption('channel', 'must be a non-empty string', channel)
-  if (onError !== undefined)
-    checkFunction('onError', onError, 'set it to a function that is called when Redis is unavailable')
-  if (onCaughtUp !== undefined)
-    checkFunction(
-      'onCaughtUp',
-      onCaughtUp,
-      'set it to a function that is called when the subscription is established',
-    )
-  return { ...options }
+/**
+ * Reads the options of a function that shares something through Redis.
+ * @param channel the default of the option `channel`.
+ */
+export function readBroadcastOptions(owner: RedisBroadcastOwner, options: unknown, channel: string): Shared {
+  const { callable, readOptions, text } = optionChecksOf(owner)
+  const expected = 'must be called with options such as { channel, onError: console.warn }'
+  return readOptions(owner, expected, options, {
+    channel: optional(text, channel),
+    onError: optional(
+      callable<(error: Error) => void>('set it to a function that is called when Redis is unavailable'),
+    ),
+    onCaughtUp: optional(
+      callable<() => void>('set it to a function that is called when the subscription is established'),
+    ),
+  } satisfies RulesFor<RedisBroadcastOptions>)
 }

@@ -4,6 +4,7 @@ import {
   type RedisBroadcastOptions,
   type RedisClients,
   type RedisSubscription,
+  readBroadcastOptions,
 } from './broadcast.ts'
 
 /** An event bus that reaches the clients of all nodes. Returned by {@link redisEventBus}. */
@@ -39,8 +40,7 @@ const LIST_CHANGES: readonly ServerEvent[] = [
  */
 export function redisEventBus(redis: RedisClients, options: RedisBroadcastOptions = {}): RedisEventBus {
   const local = new InMemoryServerEventBus((error) => broadcast.report('a listener failed', error))
-  const { channel = 'mcp-gatekit:events' } = options ?? {}
-  const resolved = typeof options === 'object' && options !== null ? { ...options, channel } : options
+  const resolved = readBroadcastOptions('redisEventBus', options, 'mcp-gatekit:events')
   const broadcast: RedisBroadcast = new RedisBroadcast('redisEventBus', redis, resolved, {
     onMessage(message) {
       const event = readEvent(message)

@@ -7,6 +7,7 @@ import {
   type RedisBroadcastOptions,
   type RedisClients,
   type RedisSubscription,
+  readBroadcastOptions,
 } from './broadcast.ts'
 
 const { checkFunction, invalidKind } = optionChecksOf('shareInvalidations')
@@ -53,8 +54,7 @@ export function shareInvalidations<App = unknown, User = unknown>(
   checkFunction('verifier', verifier, 'pass the return value of cachedVerifier()')
   if (typeof verifier.invalidateKey !== 'function')
     throw invalidKind('verifier', 'must be the return value of cachedVerifier()', verifier)
-  const { channel = 'mcp-gatekit:invalidations' } = options ?? {}
-  const resolved = typeof options === 'object' && options !== null ? { ...options, channel } : options
+  const resolved = readBroadcastOptions('shareInvalidations', options, 'mcp-gatekit:invalidations')
   const broadcast: RedisBroadcast = new RedisBroadcast('shareInvalidations', redis, resolved, {
     onMessage(message) {
       if (KEY.test(message)) verifier.invalidateKey(message)

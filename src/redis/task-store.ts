@@ -1,9 +1,10 @@
 import type { TaskKey, TaskStore } from '../mcp/tasks/task-store.ts'
-import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
+import { optionChecksOf } from '../options/option-checks.ts'
+import { optional, type ReadBy, type RulesFor } from '../options/option-rules.ts'
 import { isOne, valueIn } from '../redis-replies.ts'
 import { RedisBroadcast, type RedisClient } from './broadcast.ts'
 
-const { checkFunction, checkKnownOptions, checkText, invalidKind } = optionChecksOf('redisTaskStore')
+const { callable, invalidKind, readOptions, text } = optionChecksOf('redisTaskStore')
 
 /** The part of an ioredis or node-redis client that {@link redisTaskStore} uses. */
 export interface TaskRedisClient {
@@ -34,6 +35,13 @@ export interface RedisTaskStore extends TaskStore {
   /** Closes the connection that was opened for notifications. Never rejects. */
   close(): Promise<void>
 }
+
+const RULES = {
+  prefix: optional(text, 'mcp-gatekit:tasks'),
+  onError: optional(
+    callable<(error: Error) => void>('set it to a function that is called when Redis is unavailable'),
+  ),
+} satisfies RulesFor<RedisTaskStoreOptions>
 
 /** Adds a task unless the owner has too many. Removes expired tasks from the index first. Uses the clock of Redis. */
 const ADD = `
@@ -81,14 +89,8 @@ export function redisTaskStore(client: TaskRedisClient, options: RedisTaskStoreO
   const methods = ['eval', 'set', 'exists', 'publish', 'duplicate']
   if (!methods.every((method) => typeof given?.[method] === 'function'))
     throw invalidKind('client', 'must be an ioredis or node-redis client', client)
-  if (!isOptionsObject(options))
-    throw invalidKind('options', `must be an object such as { prefix: 'my-server:tasks' }`, options)
-  checkKnownOptions('redisTaskStore', options, ['prefix', 'onError'])
-  const { prefix = 'mcp-gatekit:tasks', onError } = options
-  checkText('prefix', prefix)
-  if (onError !== undefined)
-    checkFunction('onError', onError, 'set it to a function that is called when Redis is unavailable')
-  return new TasksInRedis(client, prefix, onError)
+  const expected = `must be an object such as { prefix: 'my-server:tasks' }`
+  return new TasksInRedis(client, readOptions('redisTaskStore', expected, options, RULES, 'options'))
 }
 
 class TasksInRedis implements RedisTaskStore {
@@ -99,7 +101,7 @@ class TasksInRedis implements RedisTaskStore {
   readonly #listeners = new Set<(key: TaskKey) => void>()
   readonly #broadcast: RedisBroadcast
 
-  constructor(client: TaskRedisClient, prefix: string, onError: RedisTaskStoreOptions['onError']) {
+  constructor(client: TaskRedisClient, { prefix, onError }: ReadBy<typeof RULES>) {
     this.#client = client
     this.#prefix = prefix
     this.#likeNodeRedis = typeof (client as { xAdd?: unknown }).xAdd === 'function'

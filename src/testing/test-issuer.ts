@@ -1,8 +1,9 @@
 import { generateKeyPairSync, randomUUID } from 'node:crypto'
 import { type JSONWebKeySet, type JWK, SignJWT } from 'jose'
 import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
+import { optional, type RulesFor } from '../options/option-rules.ts'
 
-const { checkKnownOptions, checkString, checkTexts, invalidKind, invalidOption } =
+const { checkString, checkTexts, invalidKind, invalidOption, readOptions } =
   optionChecksOf('createTestIssuer')
 
 /** Options of {@link createTestIssuer}. */
@@ -52,8 +53,25 @@ export interface TestIssuer {
   issueToken(options?: TestTokenOptions): Promise<string>
 }
 
-const ISSUER_OPTIONS = ['issuer', 'audience'] as const
-const TOKEN_OPTIONS = ['sub', 'scopes', 'audience', 'clientId', 'expiresIn', 'claims'] as const
+const ISSUER_RULES = {
+  issuer: optional(checkString, 'https://issuer.test'),
+  audience: optional(checkString, 'https://mcp.test/mcp'),
+} satisfies RulesFor<TestIssuerOptions>
+
+const TOKEN_RULES = {
+  sub: optional(checkString, 'test-user'),
+  scopes: optional(checkTexts),
+  audience: optional((option, value) => (typeof value === 'string' ? [value] : checkTexts(option, value))),
+  clientId: optional(checkString, 'test-client'),
+  expiresIn: optional((option, value) => {
+    if (typeof value === 'number' && Number.isFinite(value)) return value
+    throw invalidOption(option, 'must be a number of seconds', value)
+  }, 300),
+  claims: optional((option, value) => {
+    if (isOptionsObject(value)) return value
+    throw invalidKind(option, 'must be an object of claims by name', value)
+  }),
+} satisfies RulesFor<TestTokenOptions>
 
 /**
  * Creates an issuer with a new key, for tests of servers that use `jwtVerifier`.
@@ -73,11 +91,12 @@ const TOKEN_OPTIONS = ['sub', 'scopes', 'audience', 'clientId', 'expiresIn', 'cl
  * @see https://www.rfc-editor.org/rfc/rfc9068
  */
 export function createTestIssuer(options: TestIssuerOptions = {}): TestIssuer {
-  if (!isOptionsObject(options))
-    throw invalidKind('createTestIssuer', 'must be called with options such as { issuer, audience }', options)
-  checkKnownOptions('createTestIssuer', options, ISSUER_OPTIONS)
-  for (const option of ISSUER_OPTIONS) if (options[option] !== undefined) checkString(option, options[option])
-  const { issuer = 'https://issuer.test', audience = 'https://mcp.test/mcp' } = options
+  const { issuer, audience } = readOptions(
+    'createTestIssuer',
+    'must be called with options such as { issuer, audience }',
+    options,
+    ISSUER_RULES,
+  )
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const kid = randomUUID()
   const key = { ...(publicKey.export({ format: 'jwk' }) as JWK), kid, alg: 'ES256', use: 'sig' }
@@ -88,8 +107,8 @@ export function createTestIssuer(options: TestIssuerOptions = {}): TestIssuer {
     jwks,
     verifierOptions: { issuer, audience, publicKey: jwks },
     async issueToken(token = {}) {
-      checkToken(token)
-      const { sub = 'test-user', scopes, clientId = 'test-client', expiresIn = 300 } = token
+      const expected = 'must be called with options such as { sub, scopes }'
+      const { sub, scopes, clientId, expiresIn } = readOptions('issueToken', expected, token, TOKEN_RULES)
       const iat = Math.floor(Date.now() / 1000)
       const claims: Record<string, unknown> = {
         iss: issuer,
@@ -108,19 +127,4 @@ export function createTestIssuer(options: TestIssuerOptions = {}): TestIssuer {
         .sign(privateKey)
     },
   }
-}
-
-function checkToken(token: TestTokenOptions): void {
-  if (!isOptionsObject(token))
-    throw invalidKind('issueToken', 'must be called with options such as { sub, scopes }', token)
-  checkKnownOptions('issueToken', token, TOKEN_OPTIONS)
-  const { sub, scopes, audience, clientId, expiresIn, claims } = token
-  if (sub !== undefined) checkString('sub', sub)
-  if (scopes !== undefined) checkTexts('scopes', scopes)
-  if (audience !== undefined) checkTexts('audience', typeof audience === 'string' ? [audience] : audience)
-  if (clientId !== undefined) checkString('clientId', clientId)
-  if (expiresIn !== undefined && !Number.isFinite(expiresIn))
-    throw invalidOption('expiresIn', 'must be a number of seconds', expiresIn)
-  if (claims !== undefined && !isOptionsObject(claims))
-    throw invalidKind('claims', 'must be an object of claims by name', claims)
 }

@@ -1,26 +1,25 @@
 import type { ClientAuth } from 'oauth4webapi'
-import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
-import { optional, type ReadBy, type RulesFor } from '../options/option-rules.ts'
+import { optionChecksOf } from '../options/option-checks.ts'
+import { also, optional, orEmpty, type ReadBy, type RulesFor } from '../options/option-rules.ts'
 
 const {
   callable,
   checkBoolean,
-  checkFunction,
   checkScopes,
   checkTexts,
-  invalidKind,
   invalidOption,
   issuer,
+  members,
   milliseconds,
   missingOption,
   oneOf,
-  readMembers,
   readOptions,
   required,
   secret,
   text,
   url,
   wholeNumber,
+  withFunctions,
 } = optionChecksOf('upstreamToken')
 
 /** The grant by which tokens are obtained: RFC 8693, or Microsoft's on-behalf-of. */
@@ -79,7 +78,13 @@ export interface UpstreamTokenOptions {
 
 const CACHE_RULES = {
   maxEntries: optional(wholeNumber(1, 1_000_000), 1_000),
-  store: optional(checkStore),
+  store: optional(
+    withFunctions<UpstreamTokenStore>(
+      'must be an object with the functions get, set, and delete',
+      ['get', 'set', 'delete'],
+      'a store has the functions get, set, and delete',
+    ),
+  ),
   secret: optional(secret),
 } satisfies RulesFor<UpstreamTokenCacheOptions>
 
@@ -94,9 +99,20 @@ const RULES = {
     "set it to 'token-exchange' (RFC 8693) or 'entra-obo'",
   ),
   audience: optional(textsOf, []),
-  resource: optional(resourcesOf, []),
+  resource: optional(
+    also(textsOf, (option, resources) => {
+      for (const resource of resources)
+        if (!URL.canParse(resource) || resource.includes('#'))
+          throw invalidOption(
+            option,
+            'must be an absolute URI without a fragment (RFC 8707 section 2)',
+            resource,
+          )
+    }),
+    [],
+  ),
   scope: optional(scopesOf, []),
-  cache: checkCache,
+  cache: orEmpty(members('must be an object such as { maxEntries: 1000 }', CACHE_RULES)),
   timeoutMs: optional(milliseconds('more than 0'), 5_000),
   allowInsecureHttp: optional(checkBoolean, false),
 } satisfies RulesFor<UpstreamTokenOptions>
@@ -152,32 +168,9 @@ function textsOf(option: string, value: unknown): readonly string[] {
   return checkTexts(option, [value].flat())
 }
 
-function resourcesOf(option: string, value: unknown): readonly string[] {
-  const resources = textsOf(option, value)
-  for (const resource of resources)
-    if (!URL.canParse(resource) || resource.includes('#'))
-      throw invalidOption(option, 'must be an absolute URI without a fragment (RFC 8707 section 2)', resource)
-  return resources
-}
-
 function scopesOf(option: string, scope: unknown): readonly string[] {
   return checkScopes(
     option,
     typeof scope === 'string' ? scope.split(' ').filter((value) => value !== '') : scope,
   )
-}
-
-function checkCache(option: string, cache: unknown = {}): ReadBy<typeof CACHE_RULES> {
-  if (!isOptionsObject(cache))
-    throw invalidKind(option, 'must be an object such as { maxEntries: 1000 }', cache)
-  return readMembers(option, cache, CACHE_RULES)
-}
-
-function checkStore(option: string, store: unknown): UpstreamTokenStore {
-  if (!isOptionsObject(store))
-    throw invalidKind(option, 'must be an object with the functions get, set, and delete', store)
-  const given = store as Partial<UpstreamTokenStore>
-  for (const name of ['get', 'set', 'delete'] as const)
-    checkFunction(`${option}.${name}`, given[name], 'a store has the functions get, set, and delete')
-  return store as UpstreamTokenStore
 }
