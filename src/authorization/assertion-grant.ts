@@ -2,10 +2,11 @@ import type * as Oidc from 'oidc-provider'
 import type { Provider, ResourceServer, TokenEndpointGrantContext } from 'oidc-provider'
 import { resolveDpop } from '../oauth/dpop/options.ts'
 import { checkProof } from '../oauth/dpop/proof.ts'
+import { errorText } from './error-text.ts'
 import { AssertionRefusal, IdentityAssertions, type VerifiedAssertion } from './identity-assertions.ts'
-import { errorText, scopesOf } from './interactions.ts'
 import type { ResolvedFacadeOptions } from './options.ts'
 import type { Records } from './records.ts'
+import { scopesOf } from './scopes-of.ts'
 import { userAccess } from './user-access.ts'
 
 /** The grant of RFC 7523 section 2.1, with which clients send identity assertions. */

@@ -3,9 +3,9 @@ import { KitToolError } from '../mcp/router/tool-error.ts'
 import type { AuthInfo } from '../oauth/auth-info.ts'
 import { UpstreamConsentError, UpstreamUnavailableError } from '../upstream/errors.ts'
 import type { UpstreamTokens } from '../upstream/upstream-token.ts'
-import type { UpstreamRecord } from './interactions.ts'
 import type { Records } from './records.ts'
 import type { ProviderClient, ProviderTokens } from './sign-in.ts'
+import type { UpstreamRecord } from './store-grant.ts'
 
 /** The time before its expiry at which a token is replaced. */
 const MARGIN_SECONDS = 30

@@ -2,28 +2,27 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { InteractionResults, Provider } from 'oidc-provider'
 import type { NodeRequest } from '../http/node-middleware.ts'
 import { readForm } from './consent-form.ts'
-import type { Emit } from './events.ts'
+import { errorText } from './error-text.ts'
 import { type KnownClient, kindOf } from './known-client.ts'
-import { grantName, keepClient, LIFETIMES } from './oidc-adapter.ts'
-import type { ResolvedFacadeOptions, SignInClaims } from './options.ts'
+import { LIFETIMES } from './oidc-adapter.ts'
 import { consentPage, errorPage, pageHeaders } from './pages.ts'
-import type { Records } from './records.ts'
+import { CALLBACK_PATH, SIGN_IN_PATH } from './paths.ts'
 import { redirectHost } from './redirect-uris.ts'
 import { RememberedConsents } from './remembered-consents.ts'
-import type { FreshnessRequest, ProviderClient, ProviderTokens, SignedIn, StartedSignIn } from './sign-in.ts'
+import { scopesOf } from './scopes-of.ts'
+import type { FreshnessRequest, StartedSignIn } from './sign-in.ts'
+import {
+  type Accepted,
+  type Outcome,
+  type SignInContext,
+  signInOutcome,
+  type VisitRecord,
+} from './sign-in-outcome.ts'
+import { storeGrant } from './store-grant.ts'
 import { TemporarilyUnavailableError } from './unavailable.ts'
-import { userAccess } from './user-access.ts'
-
-/** The path of the sign-in below the path of the issuer. */
-export const SIGN_IN_PATH = '/signin'
-/** The path of the redirect URI at the provider. */
-export const CALLBACK_PATH = '/signin/callback'
-
-/** The description of an error. */
-export const NO_SCOPE = 'None of the requested scopes can be granted'
 
 type Context = Parameters<Parameters<Provider['use']>[0]>[0]
-type Interaction = Awaited<ReturnType<Provider['interactionDetails']>>
+type Interaction = InstanceType<Provider['Interaction']>
 
 /** One authorization request on its way through the sign-in, in the store. */
 interface SignInRecord extends FreshnessRequest {
@@ -33,58 +32,18 @@ interface SignInRecord extends FreshnessRequest {
   readonly outcome?: Outcome
 }
 
-type Outcome =
-  | {
-      readonly error: 'access_denied' | 'invalid_scope' | 'temporarily_unavailable'
-      readonly description: string
-    }
-  | {
-      readonly error?: never
-      readonly claims: SignInClaims
-      readonly tokens: ProviderTokens
-      /** The granted scopes, without those of OpenID. */
-      readonly scopes: readonly string[]
-      readonly resource: string
-      readonly csrf: string
-    }
-
-type Accepted = Exclude<Outcome, { readonly error: string }>
-
-/** A visit to the provider, in the store under its `state`. */
-interface VisitRecord extends Omit<StartedSignIn, 'url'> {
-  readonly uid: string
-}
-
 /** The time at which a request fails. It decides who sees the error. */
 export type FailureStage = 'before_sign_in' | 'after_sign_in' | 'denied'
 
-/** The tokens of the provider and the claims of a grant, in the store under the name of the grant. */
-export interface UpstreamRecord {
-  readonly sub: string
-  readonly claims: SignInClaims
-  readonly tokens: ProviderTokens
-  /** The expiry of the grant in seconds since 1970. */
-  readonly until: number
-}
-
-/** The parts of the server that the pages need. */
-export interface InteractionsContext {
-  readonly options: ResolvedFacadeOptions
-  readonly records: Records
-  readonly upstream: ProviderClient
-  readonly emit: Emit
-  readonly resourceOf: (identifier: unknown) => string | undefined
-}
-
 /** The sign-in at the provider and the consent page. */
 export class Interactions {
-  readonly #context: InteractionsContext
+  readonly #context: SignInContext
   readonly #provider: Provider
   readonly #consents: RememberedConsents
   readonly #cookie: string
   readonly #path: string
 
-  constructor(provider: Provider, context: InteractionsContext) {
+  constructor(provider: Provider, context: SignInContext) {
     this.#provider = provider
     this.#context = context
     this.#consents = new RememberedConsents(context.records)
@@ -166,7 +125,7 @@ export class Interactions {
   }
 
   async #finishSignIn(ctx: Context): Promise<void> {
-    const { records, upstream, options, emit } = this.#context
+    const { records, options, emit } = this.#context
     const provider = options.provider
     const { state } = ctx.query
     const isState = typeof state === 'string' && /^[\w-]{20,100}$/.test(state)
@@ -190,45 +149,9 @@ export class Interactions {
       )
       return
     }
-    const outcome = await this.#outcome(ctx, visit, () => upstream.finish(ctx.search, visit))
+    const outcome = await signInOutcome(this.#context, this.#provider, ctx, visit)
     await this.#keep(visit.uid, { ...record, outcome })
     this.#redirect(ctx, `${this.#path}${SIGN_IN_PATH}/${visit.uid}/consent`)
-  }
-
-  async #outcome(ctx: Context, { uid }: VisitRecord, finish: () => Promise<SignedIn>): Promise<Outcome> {
-    const { options, emit, resourceOf } = this.#context
-    const { provider } = options
-    const refused = (reason: string, description: string): Outcome => {
-      emit('signin.refused', { provider, reason })
-      return { error: 'access_denied', description }
-    }
-    if (ctx.query.error !== undefined)
-      return refused('provider_denied', 'The identity provider denied the sign-in')
-    let signedIn: SignedIn
-    try {
-      signedIn = await finish()
-    } catch {
-      emit('signin.refused', { provider, reason: 'provider_failed' })
-      return { error: 'temporarily_unavailable', description: 'The sign-in at the identity provider failed' }
-    }
-    const { claims, tokens } = signedIn
-    try {
-      const interaction = await this.#provider.Interaction.find(uid)
-      const { params } = (interaction ?? { params: {} }) as { params: Record<string, unknown> }
-      const requested = scopesOf(params.scope).filter((scope) => Object.hasOwn(options.scopes, scope))
-      const access = await userAccess(options, { claims, provider, requested })
-      if (!access.isAllowed) return refused('not_allowed', access.reason ?? 'This account may not sign in')
-      const { scopes } = access
-      const resource = resourceOf(params.resource)
-      if (scopes.length === 0 || resource === undefined) {
-        emit('signin.refused', { provider, reason: 'no_scope' })
-        return { error: 'invalid_scope', description: NO_SCOPE }
-      }
-      return { claims, tokens, scopes, resource, csrf: randomBytes(32).toString('base64url') }
-    } catch {
-      emit('signin.refused', { provider, reason: 'check_failed' })
-      return { error: 'temporarily_unavailable', description: 'The account could not be checked' }
-    }
   }
 
   async #showConsent(ctx: Context, uid: string): Promise<void> {
@@ -316,34 +239,13 @@ export class Interactions {
   async #grant(
     ctx: Context,
     interaction: Interaction,
-    client: KnownClient,
+    { id }: KnownClient,
     outcome: Accepted,
   ): Promise<boolean> {
-    const { params } = interaction
-    const accountId = this.#sub(outcome)
-    const grant = new this.#provider.Grant({ accountId, clientId: client.id })
-    const requested = scopesOf(params.scope)
-    const granted = new Set([...outcome.scopes, 'openid', 'offline_access'])
-    const rejected = requested.filter((scope) => !granted.has(scope))
-    const own = requested.filter((scope) => scope === 'openid' || scope === 'offline_access')
-    grant.addOIDCScope([...own, ...outcome.scopes].join(' '))
-    const identifier = String(params.resource)
-    grant.addResourceScope(identifier, outcome.scopes.join(' '))
-    if (rejected.length > 0) {
-      grant.rejectOIDCScope(rejected.join(' '))
-      grant.rejectResourceScope(identifier, rejected.join(' '))
-    }
-    const grantId = await grant.save()
-    const { claims, tokens } = outcome
-    const until = Math.floor(Date.now() / 1000) + LIFETIMES.grant
-    const upstream: UpstreamRecord = { sub: accountId, claims, tokens, until }
-    // The code keeps the record for the time of the grant.
-    const seconds = LIFETIMES.signIn + LIFETIMES.code
-    await this.#context.records.set('Upstream', grantName(grantId), upstream, seconds)
-    await keepClient(this.#context.records, client.id)
-    const { auth_time: ts } = claims
-    const login = { accountId, remember: false, ...(typeof ts === 'number' && { ts }) }
-    return await this.#conclude(ctx, interaction, { login, consent: { grantId } })
+    const { records } = this.#context
+    const user = { accountId: this.#sub(outcome), clientId: id }
+    const result = await storeGrant(this.#provider, records, interaction.params, user, outcome)
+    return await this.#conclude(ctx, interaction, result)
   }
 
   /** Ends a request with an error. Resolves with `false` if the request was answered already. */
@@ -432,11 +334,6 @@ export class Interactions {
   }
 }
 
-/** Returns the scopes in a parameter. */
-export function scopesOf(value: unknown): string[] {
-  return typeof value === 'string' ? [...new Set(value.split(' ').filter((scope) => scope !== ''))] : []
-}
-
 function hashOf(value: string): string {
   return createHash('sha256').update(value).digest('base64url')
 }
@@ -445,9 +342,4 @@ function isEqual(one: string | null, other: string): boolean {
   if (one === null) return false
   const [a, b] = [one, other].map((value) => createHash('sha256').update(value).digest())
   return timingSafeEqual(a as Buffer, b as Buffer)
-}
-
-/** Keeps the characters that an error description may have (RFC 6749 §4.1.2.1). */
-export function errorText(description: string): string {
-  return description.slice(0, 300).replace(/[^\x20-\x21\x23-\x5b\x5d-\x7e]/g, ' ')
 }

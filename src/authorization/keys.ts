@@ -36,6 +36,11 @@ const RULES = {
 /** Keys, checked, copied, and with the algorithm of each key. */
 export type ResolvedKeys = ReadBy<typeof RULES>
 
+/** Returns the key that signs. */
+export function signingKeyOf({ signing }: ResolvedKeys): ResolvedKeys['signing'][number] {
+  return signing[0] as ResolvedKeys['signing'][number]
+}
+
 /** Creates keys that last as long as the process. */
 export function createKeys(): ResolvedKeys {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })

@@ -1,11 +1,11 @@
 import type { Provider } from 'oidc-provider'
 import type { Emit } from './events.ts'
-import { scopesOf } from './interactions.ts'
 import { kindOf } from './known-client.ts'
 import { keepClient } from './oidc-adapter.ts'
 import type { ResolvedFacadeOptions } from './options.ts'
 import type { Records } from './records.ts'
 import { redirectHost } from './redirect-uris.ts'
+import { scopesOf } from './scopes-of.ts'
 import { unavailableIn } from './unavailable.ts'
 
 /** The detail of the error if a concurrent request has used a code or a refresh token. */

@@ -1,0 +1,16 @@
+/** The paths of the endpoints below the path of the issuer. */
+export const PATHS: Readonly<
+  Record<'authorization' | 'jwks' | 'registration' | 'revocation' | 'token', string>
+> = {
+  authorization: '/authorize',
+  jwks: '/jwks',
+  registration: '/register',
+  revocation: '/revoke',
+  token: '/token',
+}
+
+/** The path of the sign-in. */
+export const SIGN_IN_PATH = '/signin'
+
+/** The path of the redirect URI at the provider. */
+export const CALLBACK_PATH = '/signin/callback'
