@@ -7,6 +7,7 @@ import fc from 'fast-check'
 import { anchorOf, readErrorReference } from '../cli/explain/error-reference.ts'
 import * as kit from '../src/index.ts'
 import { toolsFromOpenApi } from '../src/openapi/index.ts'
+import { knownTo, readPage, requirementOf, withOptionTables, wrongValuesOf } from './support/option-tables.ts'
 import { ARGUMENTS, type OptionsTaker, TAKERS } from './support/option-takers.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
@@ -68,13 +69,6 @@ function expectLink(error: ConfigError, heading: string): void {
     error.message,
   ).to.equal(true)
   expect(headings, 'headings of docs/reference/errors.md').to.include(heading)
-}
-
-/** Returns the options that the error for an unknown option lists. */
-async function knownTo({ call, good }: OptionsTaker): Promise<string[]> {
-  const { message } = await refusalOf(() => call({ ...good, zzzzzzzzzzzz: 1 }))
-  const [, list = ''] = /Known options: (.+)\. Run /.exec(message) ?? []
-  return list.split(', ')
 }
 
 /** Counts insertions, deletions, replacements, and swaps of neighbors (optimal string alignment). */
@@ -160,16 +154,18 @@ const SECRET_OPTIONS: Readonly<Record<string, readonly string[]>> = {
 
 describe('configuration error', () => {
   for (const taker of TAKERS) {
-    const { name, heading, call, good, wrong, elsewhere = {} } = taker
+    const { name, heading, call, good, wrong = {}, elsewhere = {} } = taker
 
     describe(`of ${name}`, () => {
-      it(`the test has wrong values for every option of ${name}`, async () => {
-        expect(await failureOf(() => call(good))).to.equal(undefined)
-        expect(Object.keys(wrong)).to.have.members(await knownTo(taker))
-      })
-
       it(`an invalid option of ${name} is named with the expected and the received value`, async () => {
-        for (const [option, values] of Object.entries(wrong)) {
+        expect(await failureOf(() => call(good))).to.equal(undefined)
+        const known = await knownTo(taker)
+        expect(known).to.include.members(Object.keys(wrong))
+        for (const option of known) {
+          const { takes, isNeeded } = await requirementOf(taker, option)
+          const ofKind = isNeeded ? [undefined, ...wrongValuesOf(takes)] : wrongValuesOf(takes)
+          const values = [...ofKind, ...(wrong[option] ?? [])]
+          expect(values, `wrong values of ${option}`).to.not.have.length(0)
           for (const value of values) {
             const error = await refusalOf(() => call({ ...good, [option]: value })).catch((reason) => {
               throw new Error(`${option}: ${inspect(value)}: ${reason}`)
@@ -177,7 +173,8 @@ describe('configuration error', () => {
             expect(error.message).to.match(new RegExp(`\\b${elsewhere[option] ?? option}\\b`))
             expect(error.message, option).to.match(NAMES_RECEIVED_VALUE)
             // An error must not recommend an option that the function does not have.
-            if (!('allowInsecureHttp' in wrong)) expect(error.message).to.not.contain('allowInsecureHttp')
+            if (!known.includes('allowInsecureHttp'))
+              expect(error.message).to.not.contain('allowInsecureHttp')
             const own = heading === 'oauth' || elsewhere[option] === 'oauth'
             const anchor = !own ? heading : option === 'oauth' ? 'oauth' : `oauth-${option.toLowerCase()}`
             expectLink(error, anchor)
@@ -186,12 +183,13 @@ describe('configuration error', () => {
       })
 
       it(`null is not a value of any option of ${name}`, async () => {
-        for (const option of Object.keys(wrong).filter((one) => `${name}.${one}` !== 'workerTransport.data'))
+        const known = await knownTo(taker)
+        for (const option of known.filter((one) => `${name}.${one}` !== 'workerTransport.data'))
           expect(await failureOf(() => call({ ...good, [option]: null })), option).to.not.equal(undefined)
       })
 
       it(`an error of ${name} does not contain the received secret`, async () => {
-        for (const option of Object.keys(wrong)) {
+        for (const option of await knownTo(taker)) {
           for (const value of WITH_SECRET) {
             const error = await failureOf(() => call({ ...good, [option]: value }))
             if (error !== undefined) expect(textsOf(error), option).not.to.include(SECRET)
@@ -292,6 +290,10 @@ describe('configuration error', () => {
       return anchor !== undefined && !anchorsIn(page).includes(anchor)
     })
     expect(missing).to.deep.equal([])
+  })
+
+  it('the tables of options on the errors page state what the messages state', async () => {
+    expect(await withOptionTables(readPage()), 'run npm run options').to.equal(readPage())
   })
 
   it('every heading of the errors page has its own anchor', () => {

@@ -22,8 +22,12 @@ export interface OptionsTaker {
   readonly call: (options: Wrong) => unknown
   /** Valid options. */
   readonly good: object
-  /** Invalid values for every option of the function. */
-  readonly wrong: Readonly<Record<string, readonly unknown[]>>
+  /** The option of which these are the members, as the documentation names them: `keep` of `withSampling`. */
+  readonly member?: string
+  /** `false` if the page of errors has no row for each of the options. */
+  readonly isListed?: false
+  /** Further invalid values of options, in addition to those of their kind. See `wrongValuesOf`. */
+  readonly wrong?: Readonly<Record<string, readonly unknown[]>>
   /** Options that are documented under another heading. */
   readonly elsewhere?: Readonly<Record<string, string>>
 }
@@ -76,7 +80,6 @@ const skills = await loadSkills(skillFiles)
 const NO_TEXT: readonly unknown[] = [null, 5, {}]
 const NO_BOOLEAN: readonly unknown[] = [null, 'yes', 1]
 const NO_NUMBER: readonly unknown[] = ['10', -1, Number.NaN, {}]
-const NO_FUNCTION: readonly unknown[] = ['handler', {}, 5]
 const NO_OBJECT: readonly unknown[] = ['x', 5, []]
 /** Connection options of every transport that posts over HTTP. */
 const CONNECTION = { agent: NO_OBJECT, dispatcher: NO_OBJECT }
@@ -88,22 +91,7 @@ const NO_URL: readonly unknown[] = [
 ]
 const NO_SCOPES: readonly unknown[] = ['mcp:read', ['mcp:read mcp:write'], [5], {}]
 
-const DEFINITION = {
-  title: NO_TEXT,
-  icons: ['x', [5]],
-  scopes: NO_SCOPES,
-  public: NO_BOOLEAN,
-  _meta: NO_OBJECT,
-}
-const CACHE = { ttlMs: NO_NUMBER, cacheScope: ['publc', 5, null] }
-const SHARED_RESOURCE = {
-  ...DEFINITION,
-  description: NO_TEXT,
-  mimeType: NO_TEXT,
-  annotations: NO_OBJECT,
-  cache: NO_OBJECT,
-}
-const BROADCAST = { channel: ['', 5], onError: NO_FUNCTION, onCaughtUp: NO_FUNCTION }
+const DEFINITION = { icons: ['x', [5]], scopes: NO_SCOPES }
 
 const ORIGINS = {
   allowedOrigins: ['https://app.example.com', ['https://app.example.com/path'], [5]],
@@ -127,22 +115,11 @@ const LIMITS: readonly unknown[] = [
 ]
 
 const ADAPTER = {
-  sessions: ['yes', 5, []],
-  streams: NO_OBJECT,
   ...ORIGINS,
-  listOnlyPermitted: NO_BOOLEAN,
-  maxBodyBytes: NO_NUMBER,
-  bodyTimeoutMs: NO_NUMBER,
-  cache: NO_OBJECT,
   requestStateSecret: ['short', 5, {}],
-  eventBus: [{}, 5, 'bus'],
-  scopes: [...NO_OBJECT, { tools: { wipe: 'mcp:admin' } }],
-  recordPayloads: NO_BOOLEAN,
-  recordClientAddress: NO_BOOLEAN,
-  authorize: NO_FUNCTION,
-  authorizeTimeoutMs: [...NO_NUMBER, 2 ** 31],
+  scopes: [{ tools: { wipe: 'mcp:admin' } }],
   limits: LIMITS,
-  tasks: [...NO_OBJECT, { store: {} }, { maxPerOwner: 0 }, { ttlMs: 2 ** 31 }],
+  tasks: [{ store: {} }, { maxPerOwner: 0 }, { ttlMs: 2 ** 31 }],
 }
 
 /** Every function that takes options. A new option fails the tests until it has an entry here. */
@@ -154,7 +131,6 @@ export const TAKERS: readonly OptionsTaker[] = [
     good: oauth,
     wrong: {
       issuer: [undefined, null, ...NO_URL, 'https://ada@auth.example.com', 'https://auth.example.com/#a'],
-      verifyToken: [undefined, ...NO_FUNCTION],
       resourceMetadataPath: ['metadata', '//metadata', '/metadata?a', 5],
       scopes: [...NO_SCOPES, ['offline_access']],
       resource: NO_URL,
@@ -164,18 +140,9 @@ export const TAKERS: readonly OptionsTaker[] = [
       resourceDocumentation: ['docs', 5, 'javascript:alert(1)'],
       scopesSupported: NO_SCOPES,
       scopeImplies: [...NO_OBJECT, { 'mcp:write': 'mcp:read' }],
-      onVerified: NO_FUNCTION,
-      trustProxy: NO_BOOLEAN,
-      verifyTimeoutMs: NO_NUMBER,
-      allowInsecureHttp: NO_BOOLEAN,
       signedMetadata: ['jwt', 5, {}],
       dpop: ['requried', true, {}, { mode: 'on' }],
       rateLimit: ['10', 10, { points: 0, durationSeconds: 1 }],
-      clientAddress: NO_FUNCTION,
-      challengeWithoutToken: ['none', true, null],
-      challengeInResult: ['yes', 1, null],
-      securitySchemes: [true, ...NO_BOOLEAN],
-      anonymous: [true, ...NO_BOOLEAN],
     },
   },
   {
@@ -192,9 +159,6 @@ export const TAKERS: readonly OptionsTaker[] = [
     good: { mode: 'allowed' },
     wrong: {
       mode: ['requried', true, null],
-      replayStore: [{}, 'redis', 5],
-      nonce: ['x'.repeat(40), 5],
-      proofMaxAgeSeconds: NO_NUMBER,
       algorithms: ['ES256', [], ['HS256'], [5]],
     },
     // The error names the option `mode`, which makes the value valid or invalid.
@@ -202,17 +166,17 @@ export const TAKERS: readonly OptionsTaker[] = [
   },
   {
     name: 'dpop.nonce',
+    member: 'nonce',
     heading: 'oauth-dpop',
     call: (nonce) => kit.mcpAuth({ ...oauth, dpop: { mode: 'required', nonce } }),
     good: { secret: 'x'.repeat(32) },
-    wrong: { secret: [undefined, 'short', 5], lifetimeSeconds: NO_NUMBER },
+    wrong: { secret: [undefined, 'short', 5] },
   },
   {
     name: 'rateLimit',
     heading: 'oauth-ratelimit',
     call: (rateLimit) => kit.mcpAuth({ ...oauth, rateLimit }),
     good: { points: 10, durationSeconds: 60 },
-    wrong: { points: [undefined, ...NO_NUMBER], durationSeconds: [undefined, ...NO_NUMBER] },
   },
   {
     name: 'jwtVerifier',
@@ -224,20 +188,11 @@ export const TAKERS: readonly OptionsTaker[] = [
       issuers: [url, [], ['auth.example.com']],
       audience: [undefined, '', [], [5], [''], {}],
       resource: [audience, 5],
-      audienceSlash: ['any', true, null],
       jwksUri: NO_URL,
       publicKey: ['key', 5, {}, { keys: [] }],
-      secret: ['', 5],
       algorithms: ['RS256', [], ['HS256'], ['none'], [5]],
-      clockToleranceSeconds: NO_NUMBER,
       requiredClaims: ['sub', [5], ['']],
-      strict: NO_BOOLEAN,
-      mapUser: NO_FUNCTION,
-      mapScopes: NO_FUNCTION,
       clientCertificate: ['header', {}, true],
-      jwksCooldownSeconds: NO_NUMBER,
-      jwksCacheSeconds: NO_NUMBER,
-      allowInsecureHttp: NO_BOOLEAN,
     },
     elsewhere: { issuers: 'issuer' },
   },
@@ -248,19 +203,11 @@ export const TAKERS: readonly OptionsTaker[] = [
     good: { endpoint: `${url}/introspect`, clientId: 'mcp', clientSecret: 'S', audience },
     wrong: {
       endpoint: [undefined, null, ...NO_URL],
-      clientId: [undefined, '', 5],
-      clientSecret: [undefined, '', 5, {}],
-      clientAuthentication: ['client_secret_basc', 5, 'none'],
       audience: [undefined, '', [5]],
       resource: [audience, 5],
-      audienceSlash: ['any', true, null],
       issuer: NO_URL,
       requiredClaims: ['sub', [5]],
-      mapUser: NO_FUNCTION,
-      mapScopes: NO_FUNCTION,
       clientCertificate: ['header', {}, true],
-      timeoutMs: NO_NUMBER,
-      allowInsecureHttp: NO_BOOLEAN,
     },
   },
   {
@@ -268,7 +215,6 @@ export const TAKERS: readonly OptionsTaker[] = [
     heading: 'cachedverifier',
     call: (options) => kit.cachedVerifier(verifyToken, options),
     good: {},
-    wrong: { maxEntries: [...NO_NUMBER, 2 ** 30], ttlSeconds: NO_NUMBER },
   },
   {
     name: 'shareInvalidations',
@@ -276,28 +222,24 @@ export const TAKERS: readonly OptionsTaker[] = [
     call: (options) =>
       kit.shareInvalidations(kit.cachedVerifier(verifyToken), redis as Wrong, options).close(),
     good: {},
-    wrong: BROADCAST,
   },
   {
     name: 'redisEventBus',
     heading: 'rediseventbus',
     call: (options) => kit.redisEventBus(redis as Wrong, options).close(),
     good: {},
-    wrong: BROADCAST,
   },
   {
     name: 'redisTaskStore',
     heading: 'redistaskstore',
     call: (options) => kit.redisTaskStore(redis as Wrong, options).close(),
     good: {},
-    wrong: { prefix: ['', 5, null], onError: NO_FUNCTION },
   },
   {
     name: 'memoryTaskStore',
     heading: 'memorytaskstore',
     call: (options) => kit.memoryTaskStore(options),
     good: {},
-    wrong: { maxBytes: NO_NUMBER, maxBytesPerOwner: NO_NUMBER },
   },
   {
     name: 'createMcpAdapter',
@@ -306,9 +248,6 @@ export const TAKERS: readonly OptionsTaker[] = [
     good: { router: functionRouter },
     wrong: {
       router: [undefined, null, {}, 'router'],
-      oauth: [null, true, 'https://auth.example.com', []],
-      serverInfo: NO_OBJECT,
-      instructions: NO_TEXT,
       telemetry: [null, {}, 'telemetry'],
       ...ADAPTER,
     },
@@ -316,6 +255,7 @@ export const TAKERS: readonly OptionsTaker[] = [
   },
   {
     name: 'KitMcpServer.withOptions',
+    isListed: false,
     heading: 'createmcpadapter',
     call: (options) => kit.KitMcpServer.create().withOptions(options),
     good: {},
@@ -323,46 +263,38 @@ export const TAKERS: readonly OptionsTaker[] = [
   },
   {
     name: 'sessions',
+    member: 'sessions',
     heading: 'createmcpadapter',
     call: (sessions) => kit.createMcpAdapter({ router, sessions }),
     good: {},
-    wrong: {
-      idleTimeoutMs: NO_NUMBER,
-      max: NO_NUMBER,
-      maxPerOwner: [...NO_NUMBER, 0],
-      maxBufferedBytes: [...NO_NUMBER, 0],
-    },
   },
   {
     name: 'streams',
+    member: 'streams',
     heading: 'createmcpadapter',
     call: (streams) => kit.createMcpAdapter({ router, streams }),
     good: {},
-    wrong: { max: [...NO_NUMBER, 0], maxPerOwner: [...NO_NUMBER, 0] },
   },
   {
     name: 'serverInfo',
+    member: 'serverInfo',
     heading: 'createmcpadapter',
     call: (serverInfo) => kit.createMcpAdapter({ router, serverInfo }),
     good: { name: 'notes', version: '1' },
     wrong: {
-      name: [undefined, '', 5],
-      version: [undefined, '', 5],
-      title: NO_TEXT,
-      description: NO_TEXT,
-      websiteUrl: NO_TEXT,
       icons: ['x', {}],
     },
   },
   {
     name: 'cache of the adapter',
+    member: 'cache',
     heading: 'createmcpadapter',
     call: (cache) => kit.createMcpAdapter({ router, cache }),
     good: {},
-    wrong: CACHE,
   },
   {
     name: 'scopes of the adapter',
+    member: 'scopes',
     heading: 'createmcpadapter',
     call: (scopes) => kit.createMcpAdapter({ router: functionRouter, scopes }),
     good: {},
@@ -381,16 +313,9 @@ export const TAKERS: readonly OptionsTaker[] = [
     good: { description: 'x', task: 'optional' },
     wrong: {
       ...DEFINITION,
-      description: [undefined, '', 5],
       input: [{}, 'x', z.string()],
       output: [{}, 'x', null],
-      annotations: NO_OBJECT,
       limits: LIMITS,
-      task: ['always', true, null],
-      ttlMs: [...NO_NUMBER, 2 ** 31],
-      pollIntervalMs: [...NO_NUMBER, 2 ** 31],
-      beforeTask: NO_FUNCTION,
-      app: ['', 5, {}],
       visibility: [[], 'model', ['user'], ['app', 'app']],
     },
   },
@@ -401,17 +326,12 @@ export const TAKERS: readonly OptionsTaker[] = [
     good: { html: '<p>' },
     wrong: {
       ...DEFINITION,
-      description: NO_TEXT,
-      annotations: NO_OBJECT,
-      cache: NO_OBJECT,
       html: [undefined, 5, '', 'a.html'],
       file: ['', 5, 'a.html'],
-      maxBytes: NO_NUMBER,
       uri: ['chart', 'https://example.com/', 'UI://chart', 5],
       csp: [...NO_OBJECT, { connectDomains: 'x' }, { connectDomains: [`'self'`] }],
       permissions: [...NO_OBJECT, { camera: true }],
       domain: ['', 'a b', 5],
-      prefersBorder: ['yes', 5],
     },
   },
   {
@@ -421,7 +341,6 @@ export const TAKERS: readonly OptionsTaker[] = [
     good: { input: schema },
     wrong: {
       ...DEFINITION,
-      description: NO_TEXT,
       input: [{}, 'x', z.string()],
       complete: [...NO_OBJECT, { b: () => [] }, { a: 'x' }],
     },
@@ -431,7 +350,7 @@ export const TAKERS: readonly OptionsTaker[] = [
     heading: 'kitmcprouter',
     call: (config) => router.resource('a', config, handle),
     good: { uri: 'notes://a' },
-    wrong: { ...SHARED_RESOURCE, uri: [undefined, 'notes', 5], size: NO_NUMBER },
+    wrong: { ...DEFINITION, uri: [undefined, 'notes', 5], size: NO_NUMBER },
   },
   {
     name: 'resourceTemplate',
@@ -439,9 +358,8 @@ export const TAKERS: readonly OptionsTaker[] = [
     call: (config) => router.resourceTemplate('a', config, handle),
     good: { uriTemplate: 'notes://{id}' },
     wrong: {
-      ...SHARED_RESOURCE,
+      ...DEFINITION,
       uriTemplate: [undefined, 'notes', 'notes://a', 'notes://{a,b}', 'notes://{a}/{a}', 5],
-      list: NO_FUNCTION,
       complete: [...NO_OBJECT, { owner: () => [] }, { id: 'x' }],
     },
   },
@@ -450,7 +368,6 @@ export const TAKERS: readonly OptionsTaker[] = [
     heading: 'kitmcprouter',
     call: (cache) => router.resource('a', { uri: 'notes://a', cache }, handle),
     good: {},
-    wrong: CACHE,
   },
   {
     name: 'mcpCors',
@@ -466,7 +383,6 @@ export const TAKERS: readonly OptionsTaker[] = [
     good: { path: '/mcp' },
     wrong: {
       path: [null, 5, '', 'mcp', '/a?b', '/a#b', '/a/../b'],
-      authorizationServerMetadata: [true, ...NO_BOOLEAN],
     },
   },
   {
@@ -474,7 +390,6 @@ export const TAKERS: readonly OptionsTaker[] = [
     heading: 'protectedresourcerouter',
     call: (options) => kit.protectedResourceRouter(oauth, options),
     good: {},
-    wrong: { authorizationServerMetadata: NO_BOOLEAN },
   },
   {
     name: 'gracefulShutdown',
@@ -484,11 +399,7 @@ export const TAKERS: readonly OptionsTaker[] = [
     wrong: {
       tasks: [null, {}, 5],
       telemetry: [null, {}, 'telemetry'],
-      timeoutMs: NO_NUMBER,
-      readinessDelayMs: NO_NUMBER,
-      idleGraceMs: NO_NUMBER,
       signals: ['SIGTERM', ['SIGKILL'], ['SIGTREM'], ['toString'], [undefined], [5]],
-      onClosed: NO_FUNCTION,
     },
   },
   {
@@ -498,11 +409,6 @@ export const TAKERS: readonly OptionsTaker[] = [
     good: {},
     wrong: {
       telemetry: [null, {}, 'telemetry'],
-      trustLocal: NO_BOOLEAN,
-      serverInfo: NO_OBJECT,
-      instructions: NO_TEXT,
-      maxMessageBytes: NO_NUMBER,
-      recordPayloads: NO_BOOLEAN,
     },
   },
   {
@@ -512,10 +418,6 @@ export const TAKERS: readonly OptionsTaker[] = [
     good: {},
     wrong: {
       prefix: ['', '/', 'a/', '../a', 'a b', '.a', 'a'.repeat(300), ...NO_TEXT],
-      maxSkills: [0, ...NO_NUMBER],
-      maxFiles: [0, ...NO_NUMBER],
-      maxFileBytes: [0, ...NO_NUMBER],
-      maxBytes: [0, ...NO_NUMBER],
     },
   },
   {
@@ -525,7 +427,6 @@ export const TAKERS: readonly OptionsTaker[] = [
     good: {},
     wrong: {
       scopes: ['mcp:read', [5], ['a b'], ['offline_access']],
-      public: NO_BOOLEAN,
       cache: [...NO_OBJECT, { ttlMs: -1 }],
     },
   },
@@ -535,18 +436,10 @@ export const TAKERS: readonly OptionsTaker[] = [
     call: (options) => toolsFromOpenApi(document, options),
     good: { app },
     wrong: {
-      app: [undefined, 'app', {}],
       baseUrl: [url, 'api.example.com'],
-      allowInsecureHttp: NO_BOOLEAN.slice(1),
       basePath: ['api', 5],
       include: [...NO_OBJECT, { tags: ['pets'] }],
-      scopes: NO_OBJECT,
       public: [...NO_OBJECT, {}, { tags: ['pets'] }, () => undefined, async () => true],
-      outputSchemas: NO_BOOLEAN.slice(1),
-      headers: NO_OBJECT,
-      timeoutMs: NO_NUMBER,
-      maxResponseBytes: NO_NUMBER,
-      onLeftOut: NO_FUNCTION,
     },
   },
   {
@@ -557,16 +450,10 @@ export const TAKERS: readonly OptionsTaker[] = [
     wrong: {
       issuer: [undefined, ...NO_URL],
       tokenEndpoint: [url, 'token'],
-      clientId: [undefined, ...NO_TEXT],
-      clientSecret: [undefined, ...NO_TEXT],
-      clientAuthentication: [...NO_FUNCTION],
-      style: [undefined, 'exchange', 5],
       audience: [5, [5], ['']],
       resource: [5, ['api'], 'api'],
       scope: [5, ['a b'], 'a\u00e9'],
       cache: [...NO_OBJECT, { maxEntries: 0 }, { store: {} }, { secret: 5 }],
-      timeoutMs: NO_NUMBER,
-      allowInsecureHttp: NO_BOOLEAN,
     },
   },
   {
@@ -591,8 +478,6 @@ export const TAKERS: readonly OptionsTaker[] = [
         { Host: 'a' },
         { 'X-Request-ID': 'a' },
       ],
-      timeoutMs: NO_NUMBER,
-      mapping: NO_FUNCTION,
     },
   },
   {
@@ -611,8 +496,6 @@ export const TAKERS: readonly OptionsTaker[] = [
       resource: [undefined, 5, [], ['mcp'], [audience, audience]],
       upstream: [undefined, {}, 'google', 5],
       scopes: [undefined, 5, {}, { 'mcp:read': '' }, { 'a b': 'x' }, { openid: 'x' }],
-      allow: [undefined, 'all', 5, true],
-      grantScopes: NO_FUNCTION,
       clients: [
         ...NO_OBJECT,
         null,
@@ -665,8 +548,6 @@ export const TAKERS: readonly OptionsTaker[] = [
       }[name],
     },
     wrong: {
-      clientId: [undefined, ...NO_TEXT],
-      clientSecret: [undefined, ...NO_TEXT],
       scopes: [5, ['a b'], ...(name === 'github' ? [] : [['email']])],
       ...{
         oidc: { issuer: [undefined, ...NO_URL] },
@@ -682,10 +563,10 @@ export const TAKERS: readonly OptionsTaker[] = [
     heading: 'authorizationfacade',
     call: (options) => authorization.memoryStore(options),
     good: {},
-    wrong: { maxEntriesPerKind: [0, 1.5, 'many', null] },
   },
   {
     name: 'include',
+    member: 'include',
     heading: 'toolsfromopenapi',
     call: (include) => toolsFromOpenApi(document, { app, include }),
     good: {},
@@ -693,9 +574,10 @@ export const TAKERS: readonly OptionsTaker[] = [
   },
   {
     name: 'public',
+    member: 'public',
     heading: 'toolsfromopenapi',
     call: (selection) => toolsFromOpenApi(document, { app, public: selection }),
-    good: { tags: ['pet'] },
+    good: { tags: ['pet'], paths: ['/pets'] },
     wrong: { tags: ['pet', [5], ['pets']], operationIds: ['x', ['listPet']], paths: ['/pets', ['/pet']] },
   },
   {
@@ -703,7 +585,6 @@ export const TAKERS: readonly OptionsTaker[] = [
     heading: 'createtestissuer',
     call: (options) => createTestIssuer(options),
     good: {},
-    wrong: { issuer: NO_TEXT, audience: NO_TEXT },
   },
   {
     name: 'issueToken',
@@ -711,12 +592,8 @@ export const TAKERS: readonly OptionsTaker[] = [
     call: (options) => createTestIssuer().issueToken(options),
     good: {},
     wrong: {
-      sub: NO_TEXT,
       scopes: ['mcp:read', [5]],
-      audience: [5, [5]],
-      clientId: NO_TEXT,
       expiresIn: ['300', Number.NaN],
-      claims: NO_OBJECT,
     },
   },
   {
@@ -725,25 +602,19 @@ export const TAKERS: readonly OptionsTaker[] = [
     call: (policy) => telemetry().withSampling(policy),
     good: {},
     wrong: {
-      ...Object.fromEntries(
-        ['debugRate', 'infoRate', 'warnRate', 'errorRate'].map((rate) => [rate, [10, -1, '1', Number.NaN]]),
-      ),
       always: ['a.*', [5], ['']],
       never: ['a.*', [5], ['']],
-      unit: ['sesion', 5, null],
       keep: [5, null, ['level'], { level: 'error' }],
     },
   },
   {
     name: 'withSampling with keep',
+    member: 'keep',
     heading: 'withsampling',
     call: (keep) => telemetry().withSampling({ unit: 'session', keep }),
-    good: { level: 'error' },
+    good: { level: 'error', slowerThanMs: 100 },
     wrong: {
-      level: ['errror', 5, null],
-      slowerThanMs: NO_NUMBER,
       names: ['a.*', [5], ['']],
-      maxBuffered: [0, 10_001, ...NO_NUMBER],
     },
   },
   {
@@ -765,9 +636,7 @@ export const TAKERS: readonly OptionsTaker[] = [
     wrong: {
       denylistKeys: ['password', [5], ['']],
       hashKeys: ['email', [5], ['']],
-      hashSecret: ['', 5, {}],
       patterns: ['email', [5], [{}], [{ name: 'x', pattern: 'x' }], [{ name: 'a b', pattern: /x/ }]],
-      maxStringLength: NO_NUMBER,
     },
   },
   {
@@ -775,21 +644,18 @@ export const TAKERS: readonly OptionsTaker[] = [
     heading: 'withvalidation',
     call: (options) => telemetry().withValidation(options),
     good: {},
-    wrong: { mode: ['developmnt', 5, null], strict: NO_BOOLEAN },
   },
   {
     name: 'addEvents',
     heading: 'addevents',
     call: (options) => telemetry().addEvents(events, options),
     good: {},
-    wrong: { mode: ['developmnt', 5, null], strict: NO_BOOLEAN },
   },
   {
     name: 'addTransport',
     heading: 'addtransport',
     call: (options) => telemetry().addTransport(kit.InMemoryTransportAdapter.create(), options),
     good: {},
-    wrong: { maxPending: [0, ...NO_NUMBER], maxPendingBytes: [0, ...NO_NUMBER] },
   },
   ...(['addActor', 'addScope'] as const).map((name) => ({
     name,
@@ -803,12 +669,6 @@ export const TAKERS: readonly OptionsTaker[] = [
     heading: 'loggertransportadaptercreate',
     call: (options) => kit.LoggerTransportAdapter.create(options),
     good: { logger },
-    wrong: {
-      logger: [undefined, {}, 'console'],
-      format: ['jsn', 5, null],
-      minLevel: ['warning', 5, null],
-      includeTimestamp: NO_BOOLEAN,
-    },
   },
   {
     name: 'DevConsoleTransportAdapter.create',
@@ -825,25 +685,22 @@ export const TAKERS: readonly OptionsTaker[] = [
     wrong: {
       url: [undefined, 'example.com', 5, 'https://ada:pw@example.com'],
       headers: [...NO_OBJECT, { 'a b': 'x' }, { a: 5 }, { Connection: 'close' }],
-      timeout: [0, ...NO_NUMBER],
-      retries: NO_NUMBER,
       batch: NO_OBJECT,
       ...CONNECTION,
     },
   },
   {
     name: 'batch of HttpTransportAdapter.create',
+    member: 'batch',
     heading: 'httptransportadaptercreate',
     call: (batch) => kit.HttpTransportAdapter.create({ url: webhookUrl, batch }),
     good: { maxSize: 5, maxDelayMs: 10 },
-    wrong: { maxSize: [undefined, 0, ...NO_NUMBER], maxDelayMs: [undefined, ...NO_NUMBER] },
   },
   {
     name: 'auditFile',
     heading: 'auditfile',
     call: (options) => auditFile('audit.log', options),
     good: { fsync: true },
-    wrong: { fsync: [1, 'true', null] },
   },
   {
     name: 'workerTransport',
@@ -851,12 +708,7 @@ export const TAKERS: readonly OptionsTaker[] = [
     call: (options) => workerTransport('file:///transport.js', options),
     good: { data: { folder: '/var/log' } },
     wrong: {
-      type: ['', 5, null],
       data: [() => {}, { open() {} }],
-      maxPending: [0, ...NO_NUMBER],
-      maxPendingBytes: [0, ...NO_NUMBER],
-      retries: NO_NUMBER,
-      startTimeout: [0, ...NO_NUMBER],
     },
   },
   {
@@ -867,14 +719,7 @@ export const TAKERS: readonly OptionsTaker[] = [
     wrong: {
       url: [undefined, '', 'localhost:4318', 'localhost', 5, 'https://ada:pw@example.com'],
       headers: [...NO_OBJECT, { 'a b': 'x' }, { a: 5 }],
-      timeout: [0, ...NO_NUMBER],
-      encoding: ['proto', 5],
-      compression: ['gzp', true],
-      maxPending: [0, ...NO_NUMBER],
-      maxPendingBytes: [0, ...NO_NUMBER],
-      retryBudgetMs: NO_NUMBER,
       agent: [null, {}, 'agent', 5],
-      loggerProvider: [null, {}, 'provider'],
     },
   },
   {
@@ -882,7 +727,7 @@ export const TAKERS: readonly OptionsTaker[] = [
     heading: 'errortrackertransportadaptercreate',
     call: (options) => kit.ErrorTrackerTransportAdapter.create(options),
     good: { sdk: { captureException() {} } },
-    wrong: { sdk: [undefined, {}, 'sdk'], flushTimeout: [0, ...NO_NUMBER], fingerprint: NO_FUNCTION },
+    wrong: { sdk: [undefined, {}, 'sdk'] },
   },
   {
     name: 'TeamChatTransportAdapter.create',
@@ -890,9 +735,6 @@ export const TAKERS: readonly OptionsTaker[] = [
     call: (options) => kit.TeamChatTransportAdapter.create(options),
     good: { webhookUrl },
     wrong: {
-      webhookUrl: [undefined, 'example.com', 5],
-      minLevel: ['warning', 5],
-      username: ['', 5],
       iconEmoji: ['bar_chart', 5],
       ...CONNECTION,
     },
@@ -903,10 +745,7 @@ export const TAKERS: readonly OptionsTaker[] = [
     call: (options) => kit.CommunityChatTransportAdapter.create(options),
     good: { webhookUrl },
     wrong: {
-      webhookUrl: [undefined, 'example.com', 5],
-      minLevel: ['warning', 5],
       username: ['', 'everyone', 5],
-      avatarUrl: ['example.com', 5],
       ...CONNECTION,
     },
   },
@@ -916,9 +755,6 @@ export const TAKERS: readonly OptionsTaker[] = [
     call: (options) => kit.MessengerTransportAdapter.create(options),
     good: { botToken: '1:a', chatId: '5' },
     wrong: {
-      botToken: [undefined, '', 'a b', 5],
-      chatId: [undefined, '', {}],
-      minLevel: ['warning', 5],
       apiRoot: ['example.com', 5, 'https://example.com?a=b'],
       ...CONNECTION,
     },
@@ -928,7 +764,7 @@ export const TAKERS: readonly OptionsTaker[] = [
     heading: 'storestreamtransportadaptercreate',
     call: (options) => kit.StoreStreamTransportAdapter.create(options),
     good: { store: { xadd: async () => '' } },
-    wrong: { store: [undefined, {}, 'redis'], stream: ['', 5], maxLen: [0, ...NO_NUMBER] },
+    wrong: { store: [undefined, {}, 'redis'] },
   },
 ]
 
