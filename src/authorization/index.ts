@@ -20,5 +20,5 @@ export type {
 } from './providers.ts'
 export { cognito, entra, github, google, oidc } from './providers.ts'
 export type { RedirectClient } from './redirect-uris.ts'
-export type { AuthorizationStore, MemoryStoreOptions, StoreRedisClient } from './store.ts'
+export type { AuthorizationStore, StoreRedisClient } from './store.ts'
 export { memoryStore, redisStore } from './store.ts'

@@ -1,9 +1,8 @@
 import { LRUCache } from 'lru-cache'
 import { optionChecksOf } from '../options/option-checks.ts'
-import { optional, type RulesFor } from '../options/option-rules.ts'
 import { valueIn, wasAdded } from '../redis-replies.ts'
 
-const { checkString, invalidKind, readOptions, wholeNumber } = optionChecksOf('authorizationFacade')
+const { checkString, invalidKind } = optionChecksOf('authorizationFacade')
 
 /**
  * The place in which an authorization server keeps clients, sign-ins, and grants. The values are encrypted, and the keys are
@@ -22,44 +21,25 @@ export interface AuthorizationStore {
   delete(key: string): Promise<void>
 }
 
-/** Options of {@link memoryStore}. */
-export interface MemoryStoreOptions {
-  /**
-   * The maximum number of values of each kind, which also have at most 64 MiB together. The one that was used least recently is
-   * removed. Defaults to 10 000.
-   */
-  readonly maxEntriesPerKind?: number | undefined
-}
-
-const RULES = {
-  maxEntriesPerKind: optional(wholeNumber(1, 1_000_000), 10_000),
-} satisfies RulesFor<MemoryStoreOptions>
+/** The maximum number of values of a kind. The one that was used least recently is removed. */
+const MAX_ENTRIES_PER_KIND = 10_000
 
 /** The maximum size of all values of a kind. Anyone can register clients that are as large as a request may be. */
 const MAX_BYTES_PER_KIND = 67_108_864
 
 /**
  * Creates a store in the memory of this process. It is for development and for servers with one process: a restart ends all
- * sign-ins.
- * @param options the limit of the store.
+ * sign-ins. It keeps at most 10 000 values of each kind, which have at most 64 MiB together.
  * @returns a store for the option `store` of `authorizationFacade`.
- * @throws {KitMcpConfigError} if an option is invalid.
  * @example
  * ```ts
  * import { memoryStore } from 'mcp-gatekit/authorization'
  *
- * const store = memoryStore({ maxEntriesPerKind: 1_000 })
+ * const store = memoryStore()
  * ```
  * @see docs/guides/authorization-facade.md
  */
-export function memoryStore(options: MemoryStoreOptions = {}): AuthorizationStore {
-  const { maxEntriesPerKind: max } = readOptions(
-    'memoryStore',
-    'must be an object such as {}',
-    options,
-    RULES,
-    'the argument of memoryStore()',
-  )
+export function memoryStore(): AuthorizationStore {
   // One kind of values, such as clients that strangers register, cannot displace another kind.
   const kinds = new Map<string, LRUCache<string, string>>()
   const kindOf = (key: string): LRUCache<string, string> => {
@@ -67,7 +47,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): AuthorizationStor
     const values =
       kinds.get(kind) ??
       new LRUCache<string, string>({
-        max,
+        max: MAX_ENTRIES_PER_KIND,
         maxSize: MAX_BYTES_PER_KIND,
         // A value is a JWE, which has one byte per character.
         sizeCalculation: (value) => value.length + 1,

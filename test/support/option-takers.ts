@@ -559,12 +559,6 @@ export const TAKERS: readonly OptionsTaker[] = [
     } as Record<string, readonly unknown[]>,
   })),
   {
-    name: 'memoryStore',
-    heading: 'authorizationfacade',
-    call: (options) => authorization.memoryStore(options),
-    good: {},
-  },
-  {
     name: 'include',
     member: 'include',
     heading: 'toolsfromopenapi',
