@@ -1,9 +1,8 @@
 import type * as Oidc from 'oidc-provider'
+import type { Context } from './context.ts'
 import type { FailureStage } from './interactions.ts'
 import { kindOf } from './known-client.ts'
 import type { ResolvedFacadeOptions } from './options.ts'
-
-type Context = Parameters<Parameters<Oidc.Provider['use']>[0]>[0]
 
 /** An error of an authorization request, as `oidc-provider` shows it. */
 export type Failure = Error & Partial<Oidc.errors.OIDCProviderError>

@@ -2,6 +2,7 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { InteractionResults, Provider } from 'oidc-provider'
 import type { NodeRequest } from '../http/node-middleware.ts'
 import { readForm } from './consent-form.ts'
+import type { Context } from './context.ts'
 import { errorText } from './error-text.ts'
 import { type KnownClient, kindOf } from './known-client.ts'
 import { LIFETIMES } from './oidc-adapter.ts'
@@ -21,7 +22,6 @@ import {
 import { storeGrant } from './store-grant.ts'
 import { TemporarilyUnavailableError } from './unavailable.ts'
 
-type Context = Parameters<Parameters<Provider['use']>[0]>[0]
 type Interaction = InstanceType<Provider['Interaction']>
 
 /** One authorization request on its way through the sign-in, in the store. */

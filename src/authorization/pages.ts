@@ -5,7 +5,7 @@ import { isLocalRedirect, redirectHost, redirectSource } from './redirect-uris.t
 type Page = ResolvedFacadeOptions['page']
 
 /** The contents of the consent page. */
-export interface ConsentQuestion {
+export interface ConsentPageContent {
   /** The name that the client gives itself. */
   readonly name: string
   /** The URL of the client's metadata document, if its id is one. */
@@ -68,7 +68,7 @@ export function pageHeaders({ logo }: Page, redirectUri?: string): Record<string
 }
 
 /** Returns the page on which a user allows or denies the access of a client. It has no script. */
-export function consentPage(page: Page, question: ConsentQuestion): string {
+export function consentPage(page: Page, question: ConsentPageContent): string {
   const { redirectUri, resource, scopes, csrf, isUnverified, documentUrl } = question
   const name = plainName(question.name) || 'A client without a name'
   const rows = [

@@ -1,5 +1,5 @@
 import type * as Oidc from 'oidc-provider'
-import type { Configuration, Provider } from 'oidc-provider'
+import type { Configuration } from 'oidc-provider'
 import { ID_JAG_PROFILE } from './assertion-grant.ts'
 import {
   AUTHENTICATION_METHODS,
@@ -7,6 +7,7 @@ import {
   grantTypesOf,
   MAX_CLIENT_ID_LENGTH,
 } from './client-metadata.ts'
+import type { Context } from './context.ts'
 import { signingKeyOf } from './keys.ts'
 import { type AdapterErrors, grantName, LIFETIMES, RecordsAdapter } from './oidc-adapter.ts'
 import type { ResolvedFacadeOptions } from './options.ts'
@@ -20,8 +21,6 @@ import { showError } from './show-error.ts'
 import { NO_SCOPE } from './sign-in-outcome.ts'
 import type { UpstreamRecord } from './store-grant.ts'
 import { userAccess } from './user-access.ts'
-
-type Context = Parameters<Parameters<Provider['use']>[0]>[0]
 
 /** The scopes of OpenID Connect, which do not belong to a resource. */
 const OPENID_SCOPES = ['openid', 'offline_access']

@@ -1,6 +1,7 @@
 import type { Provider } from 'oidc-provider'
 import type { NodeRequest } from '../http/node-middleware.ts'
 import { MAX_CLIENT_ID_LENGTH } from './client-metadata.ts'
+import type { Context } from './context.ts'
 import { type Failure, mayRedirect } from './failure.ts'
 import type { Interactions } from './interactions.ts'
 import type { ResolvedFacadeOptions } from './options.ts'
@@ -11,7 +12,6 @@ import { showError } from './show-error.ts'
 import { TemporarilyUnavailableError } from './unavailable.ts'
 
 type Middleware = Parameters<Provider['use']>[0]
-type Context = Parameters<Middleware>[0]
 
 /**
  * Returns the middleware around `oidc-provider`: the pages of the sign-in, and the corrections of requests and responses.

@@ -1,6 +1,7 @@
 import type * as Oidc from 'oidc-provider'
 import type { Provider } from 'oidc-provider'
 import { registerAssertionGrant } from './assertion-grant.ts'
+import type { Context } from './context.ts'
 import { DocumentFetches } from './document-fetches.ts'
 import type { Emit } from './events.ts'
 import type { Failure } from './failure.ts'
@@ -15,8 +16,6 @@ import { serverMiddleware } from './server-middleware.ts'
 import { settlingProvider } from './settlement.ts'
 import type { ProviderClient } from './sign-in.ts'
 import { unavailableIn } from './unavailable.ts'
-
-type Context = Parameters<Parameters<Provider['use']>[0]>[0]
 
 /** The parts of an authorization server that other modules make. */
 export interface ServerParts {

@@ -1,8 +1,6 @@
-import type { Provider } from 'oidc-provider'
+import type { Context } from './context.ts'
 import type { ResolvedFacadeOptions } from './options.ts'
 import { errorPage, pageHeaders } from './pages.ts'
-
-type Context = Parameters<Parameters<Provider['use']>[0]>[0]
 
 /** Responds with the page of an OAuth error, in place of a response that was already made. */
 export function showError(

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { Provider } from 'oidc-provider'
+import type { Context } from './context.ts'
 import type { Emit } from './events.ts'
 import type { ResolvedFacadeOptions, SignInClaims } from './options.ts'
 import type { Records } from './records.ts'
@@ -9,8 +10,6 @@ import { userAccess } from './user-access.ts'
 
 /** The description of the error if a user may have none of the requested scopes. */
 export const NO_SCOPE = 'None of the requested scopes can be granted'
-
-type Context = Parameters<Parameters<Provider['use']>[0]>[0]
 
 /** The result of a sign-in at the provider. */
 export type Outcome =

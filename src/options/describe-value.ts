@@ -101,9 +101,9 @@ function escaped(text: string): string {
 }
 
 /** Returns a member of an object, or `undefined` if reading it throws. */
-export function memberOf(object: object, key: string): unknown {
+export function memberOf(object: object, key: PropertyKey): unknown {
   try {
-    return (object as Readonly<Record<string, unknown>>)[key]
+    return (object as Readonly<Record<PropertyKey, unknown>>)[key]
   } catch {
     return undefined
   }

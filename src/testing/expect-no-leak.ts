@@ -1,5 +1,6 @@
 import { AssertionError } from 'node:assert'
 import { counted } from '../options/counted.ts'
+import { memberOf } from '../options/describe-value.ts'
 import { LeakSearch } from './leak-search.ts'
 
 const MAX_FINDINGS = 10
@@ -59,15 +60,7 @@ export function expectNoLeak(events: unknown, secrets: string | Iterable<string>
 function recordedIn(events: unknown): unknown {
   if (typeof events !== 'object' || events === null) return events
   const list = ['events', 'getEvents']
-    .map((name) => member(events, name))
+    .map((name) => memberOf(events, name))
     .find((one) => typeof one === 'function')
   return list === undefined ? events : (list as () => unknown).call(events)
-}
-
-function member(value: object, name: string): unknown {
-  try {
-    return (value as Readonly<Record<string, unknown>>)[name]
-  } catch {
-    return undefined
-  }
 }

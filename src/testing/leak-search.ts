@@ -1,5 +1,7 @@
 import { inspect, types } from 'node:util'
 import { cutText } from '../cut-text.ts'
+import { memberOf } from '../options/describe-value.ts'
+import { tryOrUndefined } from '../try-or-undefined.ts'
 import { Haystack, Needle } from './secret-needle.ts'
 
 /** A place where a secret was found. */
@@ -56,7 +58,7 @@ export class LeakSearch {
 
   /** @param index the index of the event in the list */
   #searchEvent(event: unknown, index: number): void {
-    const name = typeof event === 'object' && event !== null ? read(event, 'name') : undefined
+    const name = typeof event === 'object' && event !== null ? memberOf(event, 'name') : undefined
     const named = typeof name === 'string' && name !== '' && this.#isClean(name) ? ` (${name})` : ''
     this.#searchAll({ value: event, place: '', makers: 0 }, `event ${index + 1}${named}`)
   }
@@ -158,7 +160,7 @@ function adviceFor(value: object): string | undefined {
 
 /** Returns `true` for a generator or another iterator, whose values are gone after they were read. */
 function isIterator(value: object): boolean {
-  const has = (key: PropertyKey): boolean => typeof read(value, key) === 'function'
+  const has = (key: PropertyKey): boolean => typeof memberOf(value, key) === 'function'
   return has('next') && (has(Symbol.iterator) || has(Symbol.asyncIterator))
 }
 
@@ -177,9 +179,9 @@ function textsOf(value: object): string[] {
 
 /** Returns the result of a custom `toString()`, which a logger or a template string may write. */
 function ownTexts(value: object): string[] {
-  const print = read(value, 'toString')
+  const print = memberOf(value, 'toString')
   if (typeof print !== 'function' || BUILT_IN_TO_STRING.has(print)) return []
-  const text = attempt(() => print.call(value) as unknown)
+  const text = tryOrUndefined(() => print.call(value) as unknown)
   return typeof text === 'string' ? [text] : []
 }
 
@@ -240,8 +242,8 @@ function entriesOf(value: object): Member[] {
 /** Returns the values of an iterable object of the application, at most one more than may be searched. */
 function iterated(value: object): Member[] {
   const members: Member[] = []
-  if (typeof read(value, Symbol.iterator) !== 'function' || isIterator(value)) return members
-  attempt(() => {
+  if (typeof memberOf(value, Symbol.iterator) !== 'function' || isIterator(value)) return members
+  tryOrUndefined(() => {
     for (const member of value as Iterable<unknown>) {
       members.push({ key: members.length, value: member, isMade: true })
       if (members.length > MAX_MADE) break
@@ -274,23 +276,27 @@ function propertiesOf(value: object, leavesOut: (key: string) => boolean = () =>
 }
 
 function memberAt(value: object, property: string | symbol, key: string | number): Member {
-  const isMade = attempt(() => Reflect.getOwnPropertyDescriptor(value, property)?.get) !== undefined
-  return { key, value: read(value, property), isMade }
+  const isMade = tryOrUndefined(() => Reflect.getOwnPropertyDescriptor(value, property)?.get) !== undefined
+  return { key, value: memberOf(value, property), isMade }
 }
 
 /** Returns the values that an object's class returns when the object is read, serialized as JSON, or printed. */
 function madeBy(value: object): Member[] {
   const members = accessorsOf(value).map((property) => ({
     key: String(property),
-    value: read(value, property),
+    value: memberOf(value, property),
     isMade: true,
   }))
-  const toJSON = read(value, 'toJSON')
+  const toJSON = memberOf(value, 'toJSON')
   if (typeof toJSON === 'function' && !(value instanceof URL) && !types.isDate(value))
-    members.push({ key: 'toJSON()', value: attempt(() => toJSON.call(value, '')), isMade: true })
-  const print = read(value, inspect.custom)
+    members.push({ key: 'toJSON()', value: tryOrUndefined(() => toJSON.call(value, '')), isMade: true })
+  const print = memberOf(value, inspect.custom)
   if (typeof print === 'function' && !isBuiltIn(value))
-    members.push({ key: 'inspect()', value: attempt(() => print.call(value, 2, {}, inspect)), isMade: true })
+    members.push({
+      key: 'inspect()',
+      value: tryOrUndefined(() => print.call(value, 2, {}, inspect)),
+      isMade: true,
+    })
   return members
 }
 
@@ -327,17 +333,4 @@ function isIndex(key: string): boolean {
 function placeOf(place: string, key: string | number): string {
   if (typeof key === 'number') return `${place}[${key}]`
   return place === '' ? key : `${place}.${key}`
-}
-
-function read(value: object, key: PropertyKey): unknown {
-  return attempt(() => (value as Readonly<Record<PropertyKey, unknown>>)[key])
-}
-
-/** Returns the result of `fn`, or undefined if it throws. */
-function attempt<T>(fn: () => T): T | undefined {
-  try {
-    return fn()
-  } catch {
-    return undefined
-  }
 }
