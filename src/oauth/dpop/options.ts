@@ -22,10 +22,10 @@ export interface DpopOptions {
   readonly replayStore?: DpopReplayStore | undefined
   /**
    * Requires proofs to include a nonce of this server (RFC 9449 §9). `true` creates a secret for this process. If several
-   * nodes serve the resource, set the same `secret` of 32 characters or more for all of them. `lifetimeSeconds` is the
-   * maximum time that a nonce is valid, 300 s unless set. Defaults to `false`.
+   * nodes serve the resource, set the same `secret` of 32 characters or more for all of them. A nonce is valid for
+   * 300 s at most. Defaults to `false`.
    */
-  readonly nonce?: boolean | { readonly secret: string; readonly lifetimeSeconds?: number | undefined }
+  readonly nonce?: boolean | { readonly secret: string }
   /** The maximum difference between `iat` of a proof and the current time, in seconds. Defaults to 300 s. */
   readonly proofMaxAgeSeconds?: number | undefined
   /** The accepted signature algorithms of proofs, which must be asymmetric. Defaults to all supported ones. */
@@ -88,19 +88,17 @@ function checkReplayStore(option: string, value: unknown): DpopReplayStore {
   return value as DpopReplayStore
 }
 
-const NONCE_RULES = {
-  secret: checkNonceSecret,
-  lifetimeSeconds: optional(wholeNumber(2), 300),
-}
+/** The maximum time that a nonce is valid. */
+const NONCE_LIFETIME_SECONDS = 300
 
 function checkNonce(option: string, value: unknown = false): DpopNonces | undefined {
   if (!isOptionsObject(value)) {
     if (typeof value !== 'boolean')
       throw invalidKind(option, 'must be true, false, or an object such as { secret }', value)
-    return value ? new DpopNonces(randomBytes(32), 300) : undefined
+    return value ? new DpopNonces(randomBytes(32), NONCE_LIFETIME_SECONDS) : undefined
   }
-  const { secret, lifetimeSeconds } = readMembers(option, value, NONCE_RULES)
-  return new DpopNonces(secret, lifetimeSeconds)
+  const { secret } = readMembers(option, value, { secret: checkNonceSecret })
+  return new DpopNonces(secret, NONCE_LIFETIME_SECONDS)
 }
 
 function checkNonceSecret(option: string, value: unknown): string {
