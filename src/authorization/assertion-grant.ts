@@ -1,11 +1,10 @@
 import type * as Oidc from 'oidc-provider'
-import type { Provider, ResourceServer, TokenEndpointGrantContext } from 'oidc-provider'
+import type { Provider, TokenEndpointGrantContext } from 'oidc-provider'
 import { resolveDpop } from '../oauth/dpop/options.ts'
 import { checkProof } from '../oauth/dpop/proof.ts'
+import type { ServerParts } from './context.ts'
 import { errorText } from './error-text.ts'
 import { AssertionRefusal, IdentityAssertions, type VerifiedAssertion } from './identity-assertions.ts'
-import type { ResolvedFacadeOptions } from './options.ts'
-import type { Records } from './records.ts'
 import { scopesOf } from './scopes-of.ts'
 import { userAccess } from './user-access.ts'
 
@@ -21,19 +20,11 @@ type Context = TokenEndpointGrantContext<{
   readonly resource?: string
 }>
 
-/** The parts of the server that the grant needs. */
-export interface AssertionGrantContext {
-  readonly options: ResolvedFacadeOptions
-  readonly records: Records
-  readonly resourceOf: (identifier: unknown) => string | undefined
-  readonly resourceServerOf: (audience: string) => ResourceServer
-}
-
 /** Registers the grant for identity assertions (ID-JAG). Tokens of this grant have no refresh token. */
 export function registerAssertionGrant(
   provider: Provider,
   errors: typeof Oidc.errors,
-  { options, records, resourceOf, resourceServerOf }: AssertionGrantContext,
+  { options, records, resourceOf, resourceServerOf }: ServerParts,
 ): void {
   const { url, scopes, upstream } = options
   const assertions = new IdentityAssertions(options.identityAssertions, url)

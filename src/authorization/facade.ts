@@ -10,6 +10,7 @@ import { grantedTokens } from './granted-tokens.ts'
 import { type AuthorizationFacadeOptions, resolveFacadeOptions } from './options.ts'
 import { CALLBACK_PATH, PATHS, SIGN_IN_PATH } from './paths.ts'
 import { Records } from './records.ts'
+import { resourceServers } from './resource-servers.ts'
 import type { SafeFetchSettings } from './safe-fetch.ts'
 import { buildServer } from './server.ts'
 import { SESSION_COOKIE } from './server-configuration.ts'
@@ -81,10 +82,11 @@ export function createFacade(
   const records = new Records(store, keys.encryption)
   const loadOpenId = () => import('openid-client')
   const upstream = new ProviderClient(options.upstream, url + CALLBACK_PATH, loadOpenId)
-  const parts = { options, records, upstream, emit: emitterOf(options.telemetry), safeFetch }
+  const emit = emitterOf(options.telemetry)
+  const parts = { ...resourceServers(options), options, records, upstream, emit }
   let isClosed = false
   const listening = import('oidc-provider').then((library: typeof Oidc) =>
-    buildServer(library, parts).callback(),
+    buildServer(library, parts, safeFetch).callback(),
   )
   // The error is reported to the requests.
   listening.catch(() => undefined)

@@ -2,7 +2,7 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { InteractionResults, Provider } from 'oidc-provider'
 import type { NodeRequest } from '../http/node-middleware.ts'
 import { readForm } from './consent-form.ts'
-import type { Context } from './context.ts'
+import type { Context, ServerParts } from './context.ts'
 import { errorText } from './error-text.ts'
 import { type KnownClient, kindOf } from './known-client.ts'
 import { LIFETIMES } from './oidc-adapter.ts'
@@ -12,13 +12,7 @@ import { redirectHost } from './redirect-uris.ts'
 import { RememberedConsents } from './remembered-consents.ts'
 import { scopesOf } from './scopes-of.ts'
 import type { FreshnessRequest, StartedSignIn } from './sign-in.ts'
-import {
-  type Accepted,
-  type Outcome,
-  type SignInContext,
-  signInOutcome,
-  type VisitRecord,
-} from './sign-in-outcome.ts'
+import { type Accepted, type Outcome, signInOutcome, type VisitRecord } from './sign-in-outcome.ts'
 import { storeGrant } from './store-grant.ts'
 import { TemporarilyUnavailableError } from './unavailable.ts'
 
@@ -37,13 +31,13 @@ export type FailureStage = 'before_sign_in' | 'after_sign_in' | 'denied'
 
 /** The sign-in at the provider and the consent page. */
 export class Interactions {
-  readonly #context: SignInContext
+  readonly #context: ServerParts
   readonly #provider: Provider
   readonly #consents: RememberedConsents
   readonly #cookie: string
   readonly #path: string
 
-  constructor(provider: Provider, context: SignInContext) {
+  constructor(provider: Provider, context: ServerParts) {
     this.#provider = provider
     this.#context = context
     this.#consents = new RememberedConsents(context.records)

@@ -4,16 +4,7 @@ import type { Records } from './records.ts'
 import { publish, useUp } from './settlement.ts'
 
 /** Lifetimes in seconds. */
-export const LIFETIMES: {
-  readonly accessToken: number
-  readonly code: number
-  readonly refreshToken: number
-  readonly grant: number
-  readonly signIn: number
-  readonly usedClient: number
-  readonly consent: number
-  readonly revocation: number
-} = {
+export const LIFETIMES = {
   accessToken: 600,
   code: 60,
   refreshToken: 30 * 86_400,
@@ -22,7 +13,7 @@ export const LIFETIMES: {
   usedClient: 365 * 86_400,
   consent: 90 * 86_400,
   revocation: 120,
-}
+} as const
 
 /** The errors of `oidc-provider` that the adapter throws. */
 export interface AdapterErrors {

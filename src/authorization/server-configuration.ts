@@ -7,13 +7,12 @@ import {
   grantTypesOf,
   MAX_CLIENT_ID_LENGTH,
 } from './client-metadata.ts'
-import type { Context } from './context.ts'
+import type { Context, ServerParts } from './context.ts'
+import type { DocumentFetches } from './document-fetches.ts'
 import { signingKeyOf } from './keys.ts'
 import { type AdapterErrors, grantName, LIFETIMES, RecordsAdapter } from './oidc-adapter.ts'
-import type { ResolvedFacadeOptions } from './options.ts'
 import { PATHS } from './paths.ts'
-import { keyFrom, type Records } from './records.ts'
-import type { ResourceServers } from './resource-servers.ts'
+import { keyFrom } from './records.ts'
 import { scopesOf } from './scopes-of.ts'
 import { USED_TWICE } from './server-events.ts'
 import { publish } from './settlement.ts'
@@ -28,20 +27,16 @@ const OPENID_SCOPES = ['openid', 'offline_access']
 /** The cookie of a session of `oidc-provider`. It is never read and never sent. */
 export const SESSION_COOKIE: string = 'mcp-gatekit-session'
 
-/** The parts of the server that its configuration refers to. */
-export interface ConfigurationParts extends ResourceServers {
-  readonly options: ResolvedFacadeOptions
-  readonly records: Records
-  /** Fetches metadata documents and keys of clients. */
-  readonly fetch: unknown
-  /** Returns the path of the sign-in for an authorization request. */
-  readonly beginSignIn: (ctx: Context, uid: string) => Promise<string>
-}
-
-/** Returns the configuration of `oidc-provider` with the rules for MCP clients. */
+/**
+ * Returns the configuration of `oidc-provider` with the rules for MCP clients.
+ * @param fetch fetches metadata documents and keys of clients.
+ * @param beginSignIn returns the path of the sign-in for an authorization request.
+ */
 export function serverConfiguration(
   errors: typeof Oidc.errors,
-  { options, records, fetch, beginSignIn, resourceOf, resourceServerOf }: ConfigurationParts,
+  { options, records, resourceOf, resourceServerOf }: ServerParts,
+  fetch: DocumentFetches['fetch'],
+  beginSignIn: (ctx: Context, uid: string) => Promise<string>,
 ): Configuration {
   const { scopes, resources, keys, clients } = options
   const { alg } = signingKeyOf(keys)

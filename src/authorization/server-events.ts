@@ -1,9 +1,7 @@
 import type { Provider } from 'oidc-provider'
-import type { Emit } from './events.ts'
+import type { ServerParts } from './context.ts'
 import { kindOf } from './known-client.ts'
 import { keepClient } from './oidc-adapter.ts'
-import type { ResolvedFacadeOptions } from './options.ts'
-import type { Records } from './records.ts'
 import { redirectHost } from './redirect-uris.ts'
 import { scopesOf } from './scopes-of.ts'
 import { unavailableIn } from './unavailable.ts'
@@ -12,12 +10,7 @@ import { unavailableIn } from './unavailable.ts'
 export const USED_TWICE: string = 'already used'
 
 /** Emits an event for each event of `oidc-provider`, and keeps the clients that get tokens. */
-export function emitEvents(
-  provider: Provider,
-  options: ResolvedFacadeOptions,
-  records: Records,
-  emit: Emit,
-): void {
+export function emitEvents(provider: Provider, { options, records, emit }: ServerParts): void {
   // Without a listener, Koa would write errors to the console.
   Object.assign(provider, { silent: true })
   provider.on('registration_create.success', (_ctx, client) => {

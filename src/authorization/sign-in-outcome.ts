@@ -1,11 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import type { Provider } from 'oidc-provider'
-import type { Context } from './context.ts'
-import type { Emit } from './events.ts'
-import type { ResolvedFacadeOptions, SignInClaims } from './options.ts'
-import type { Records } from './records.ts'
+import type { Context, ServerParts } from './context.ts'
+import type { SignInClaims } from './options.ts'
 import { scopesOf } from './scopes-of.ts'
-import type { ProviderClient, ProviderTokens, SignedIn, StartedSignIn } from './sign-in.ts'
+import type { ProviderTokens, SignedIn, StartedSignIn } from './sign-in.ts'
 import { userAccess } from './user-access.ts'
 
 /** The description of the error if a user may have none of the requested scopes. */
@@ -35,18 +33,9 @@ export interface VisitRecord extends Omit<StartedSignIn, 'url'> {
   readonly uid: string
 }
 
-/** The parts of the server that a sign-in needs. */
-export interface SignInContext {
-  readonly options: ResolvedFacadeOptions
-  readonly records: Records
-  readonly upstream: ProviderClient
-  readonly emit: Emit
-  readonly resourceOf: (identifier: unknown) => string | undefined
-}
-
 /** Finishes a sign-in at the provider, and asks the application about the user. Emits an event if the sign-in fails. */
 export async function signInOutcome(
-  { options, upstream, emit, resourceOf }: SignInContext,
+  { options, upstream, emit, resourceOf }: ServerParts,
   { Interaction }: Provider,
   ctx: Context,
   visit: VisitRecord,

@@ -8,37 +8,6 @@ import { isScopeToken } from './scope-token.ts'
 export { didYouMean } from './nearest-name.ts'
 export { isOptionsObject } from './option-kit.ts'
 
-/**
- * The function that takes the options, as its heading in `docs/reference/errors.md`. Each option of `oauth` has its own
- * heading: `#oauth-issuer`.
- */
-export type OptionsHeading =
-  | 'oauth'
-  | 'jwtVerifier'
-  | 'introspectionVerifier'
-  | 'firstMatch'
-  | 'cachedVerifier'
-  | 'shareInvalidations'
-  | 'redisReplayStore'
-  | 'redisEventBus'
-  | 'redisTaskStore'
-  | 'memoryTaskStore'
-  | 'createMcpAdapter'
-  | 'KitMcpRouter'
-  | 'mcpAuth'
-  | 'mcpHandler'
-  | 'mcpCors'
-  | 'mcpServer'
-  | 'protectedResourceRouter'
-  | 'gracefulShutdown'
-  | 'serveStdio'
-  | 'toolsFromOpenApi'
-  | 'createTestIssuer'
-  | 'upstreamToken'
-  | 'authorizationFacade'
-  | 'authzen'
-  | 'loadSkills'
-
 /** The checks of the options that one function of this package takes. Every error names the option and its anchor. */
 export interface OptionChecks extends OptionKit<KitMcpConfigError> {
   /** A URL that tokens may depend on: absolute, https (http only for loopback), without credentials and fragment. */
@@ -103,8 +72,12 @@ export function isLoopbackHostname(hostname: string): boolean {
   )
 }
 
-/** Returns the checks whose errors refer to `heading`. */
-export function optionChecksOf(heading: OptionsHeading): OptionChecks {
+/**
+ * Returns the checks of the options of a function.
+ * @param heading the function, as its heading in `docs/reference/errors.md`. Each option of `oauth` has its own heading:
+ * `#oauth-issuer`.
+ */
+export function optionChecksOf(heading: string): OptionChecks {
   const kit = optionKit(({ kind, option, owner, message }) => {
     const [, first] = heading === 'oauth' ? (/^(\w+)/.exec(owner) ?? []) : []
     const anchor = (first === undefined || first === heading ? heading : `${heading}-${first}`).toLowerCase()
