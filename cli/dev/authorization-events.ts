@@ -1,8 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Provider as OidcProvider } from 'oidc-provider'
+import type { Attributes, ConsoleEvent } from './events/console-event.ts'
 
 /** Receives the events of the authorization server. */
-export type EmitEvent = (event: Readonly<Record<string, unknown>>) => void
+export type EmitEvent = (event: ConsoleEvent) => void
 
 export interface AuthorizationEventsOptions {
   readonly emit: EmitEvent
@@ -84,7 +85,7 @@ export class AuthorizationEvents {
     })
   }
 
-  emit(name: string, req: IncomingMessage, attributes: Readonly<Record<string, unknown>>): void {
+  emit(name: string, req: IncomingMessage, attributes: Attributes): void {
     const isProblem = /refused$|denied$/.test(name)
     this.#send(`kit.authorization.${name}`, req, attributes, isProblem ? 'warn' : 'info')
   }
@@ -100,12 +101,7 @@ export class AuthorizationEvents {
     })
   }
 
-  #send(
-    name: string,
-    req: IncomingMessage,
-    attributes: Readonly<Record<string, unknown>>,
-    level = 'info',
-  ): void {
+  #send(name: string, req: IncomingMessage, attributes: Attributes, level = 'info'): void {
     const all = {
       ...attributes,
       'client.address': req.socket.remoteAddress,

@@ -2,8 +2,9 @@ import { basename } from 'node:path'
 import type { AuthorizationEventsOptions } from './authorization-events.ts'
 import { type DevAuthorizationServer, startDevAuthorizationServer } from './authorization-server.ts'
 import { type ConsoleServer, startConsoleServer } from './console-server.ts'
-import { EventLog } from './event-log.ts'
-import { OBSERVER } from './feed.ts'
+import type { ConsoleEvent } from './events/console-event.ts'
+import { EventLog, type ServerState } from './events/event-log.ts'
+import { OBSERVER } from './events/feed.ts'
 import { fromProject } from './from-project.ts'
 import type { Port } from './loopback.ts'
 import { fingerprintOf } from './observer/fingerprint.ts'
@@ -56,6 +57,7 @@ export async function startDev(options: DevOptions): Promise<Dev> {
   ]
   let log: EventLog | undefined
   let console: ConsoleServer | undefined
+  let state: ServerState = { state: 'starting' }
   const { server: authorization, lacksOidcProvider } = await authorizationServerOf(options, {
     emit: (event) => {
       setTimeout(
@@ -69,7 +71,7 @@ export async function startDev(options: DevOptions): Promise<Dev> {
     command: [basename(options.file), ...options.serverArguments].join(' '),
     ...(authorization !== undefined && { issuer: authorization.issuer }),
   }
-  log = new EventLog(about, ({ attributes }) => void checkListening(attributes as Listening))
+  log = new EventLog(about, checkListening)
   try {
     console = await startConsoleServer(log, options.port)
   } catch (error) {
@@ -77,15 +79,21 @@ export async function startDev(options: DevOptions): Promise<Dev> {
     throw error
   }
   const { url, feedUrl } = console
-  const state = new ServerState(log)
 
   /** Compares the configuration of a server that has begun to listen. */
-  async function checkListening(listening: Listening): Promise<void> {
+  async function checkListening({ attributes }: ConsoleEvent): Promise<void> {
+    const listening = attributes as unknown as Listening
     const metadata = await fetchResourceMetadata(listening)
-    if (metadata === undefined) return
+    if (metadata === undefined || log === undefined) return
     const warnings = startupWarnings(metadata, listening, authorization?.issuer)
-    for (const warning of warnings) if (!state.warnings.includes(warning)) options.warn?.(warning)
-    state.set({ expected: metadata, warnings })
+    for (const warning of warnings) if (!state.warnings?.includes(warning)) options.warn?.(warning)
+    log.expected = metadata
+    setServer({ ...state, warnings })
+  }
+
+  function setServer(next: ServerState): void {
+    state = next
+    log?.setServer(state)
   }
 
   return {
@@ -98,8 +106,8 @@ export async function startDev(options: DevOptions): Promise<Dev> {
         MCP_GATEKIT_DEV_URL: feedUrl,
         ...(authorization !== undefined && { MCP_GATEKIT_ISSUER: authorization.issuer }),
       })
-      state.set({ state: 'running', ...(server.pid !== undefined && { pid: server.pid }) })
-      void server.ended.then((end) => log.setServer({ state: 'ended', how: howOf(end) }))
+      setServer({ ...state, state: 'running', ...(server.pid !== undefined && { pid: server.pid }) })
+      void server.ended.then((end) => log?.setServer({ state: 'ended', how: howOf(end) }))
       return server
     },
     async close() {
@@ -121,25 +129,6 @@ async function authorizationServerOf(
   if (oidcProvider === undefined) return { lacksOidcProvider: true }
   const server = await startDevAuthorizationServer({ ...authorization, oidcProvider, events })
   return { server, lacksOidcProvider: false }
-}
-
-/** The state of the server that the page shows. */
-class ServerState {
-  readonly #log: EventLog
-  #state: Readonly<Record<string, unknown>> = {}
-
-  constructor(log: EventLog) {
-    this.#log = log
-  }
-
-  get warnings(): readonly string[] {
-    return (this.#state.warnings as readonly string[] | undefined) ?? []
-  }
-
-  set(changes: Readonly<Record<string, unknown>>): void {
-    this.#state = { ...this.#state, ...changes }
-    this.#log.setServer(this.#state)
-  }
 }
 
 function howOf({ code, signal }: ProcessEnd): string {

@@ -18,7 +18,7 @@ const FAULTS: Readonly<Record<ProofFault, { error: DpopChallengeError; descripti
 }
 
 /** The only values of `error_description`. They never contain data of a client, a token, or a verifier. */
-const DESCRIPTIONS: Readonly<Record<RefusalReason, string>> = {
+export const REFUSAL_DESCRIPTIONS: Readonly<Record<RefusalReason, string>> = {
   missing: 'An access token is required',
   malformed: 'The Authorization header must contain exactly one bearer token',
   invalid: 'The access token is invalid',
@@ -94,7 +94,7 @@ function partsOf(refusal: ChallengedRefusal, { scopes }: ResolvedOAuthOptions): 
   const isAboutScope = refusal.reason === 'insufficient_scope'
   return {
     error: isAboutScope ? 'insufficient_scope' : 'invalid_token',
-    errorDescription: fault?.description ?? DESCRIPTIONS[refusal.reason],
+    errorDescription: fault?.description ?? REFUSAL_DESCRIPTIONS[refusal.reason],
     scopes: refusal.scopes ?? scopes,
     fault,
   }
@@ -133,7 +133,10 @@ function tooManyRefusals(retryAfterSeconds: number): PlainResponse {
   return {
     status: 429,
     headers: { ...JSON_HEADERS, 'Retry-After': String(retryAfterSeconds) },
-    body: JSON.stringify({ error: 'too_many_requests', error_description: DESCRIPTIONS.rate_limited }),
+    body: JSON.stringify({
+      error: 'too_many_requests',
+      error_description: REFUSAL_DESCRIPTIONS.rate_limited,
+    }),
   }
 }
 

@@ -1,37 +1,34 @@
-import { byId, type PageElement } from './browser.ts'
-import { operationOf } from './console-event.ts'
-import type { Entry } from './event-kind.ts'
+import type { EventRow } from '../events/row.ts'
+import { byId } from './browser.ts'
 
 /** The minimum time between two announcements. */
 const INTERVAL_MS = 2000
 
 /** Announces refused requests to screen readers. Combines several refusals into one sentence. */
 export class Announcer {
-  readonly #region: PageElement = byId('announcer')
-  #waiting: Entry[] = []
+  #latest = ''
   #count = 0
-  #resting = false
+  #isResting = false
 
-  add(entries: readonly Entry[]): void {
-    const refused = entries.filter(({ event }) => event.name === 'kit.mcp.auth.refused')
-    if (refused.length === 0) return
+  add(rows: readonly EventRow[]): void {
+    const refused = rows.filter(({ event }) => event.name === 'kit.mcp.auth.refused')
+    const latest = refused.at(-1)
+    if (latest === undefined) return
     this.#count += refused.length
-    this.#waiting = refused.slice(-1)
-    if (!this.#resting) this.#announce()
+    this.#latest = latest.operation === undefined ? latest.title : `${latest.title}, ${latest.operation}`
+    if (!this.#isResting) this.#announce()
   }
 
   #announce(): void {
-    const [latest] = this.#waiting
-    if (latest === undefined) return
-    const { event, kind } = latest
-    const text = [kind.title, operationOf(event)].filter((part) => part !== undefined).join(', ')
-    this.#region.textContent =
-      this.#count === 1 ? `Refused: ${text}` : `${this.#count} refused, most recently: ${text}`
-    this.#waiting = []
+    if (this.#count === 0) return
+    byId('announcer').textContent =
+      this.#count === 1
+        ? `Refused: ${this.#latest}`
+        : `${this.#count} refused, most recently: ${this.#latest}`
     this.#count = 0
-    this.#resting = true
+    this.#isResting = true
     setTimeout(() => {
-      this.#resting = false
+      this.#isResting = false
       this.#announce()
     }, INTERVAL_MS)
   }

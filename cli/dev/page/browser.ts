@@ -6,26 +6,23 @@ export interface PageElement {
   className: string
   textContent: string | null
   hidden: boolean
-  tabIndex: number
   value: string
   type: string
-  title: string
   scrollTop: number
   readonly tagName: string
-  readonly children: ArrayLike<PageElement>
-  readonly lastElementChild: PageElement | null
   readonly dataset: Record<string, string | undefined>
   readonly classList: { toggle(name: string, on: boolean): void }
   append(...nodes: readonly (PageElement | string)[]): void
   prepend(...nodes: readonly (PageElement | string)[]): void
   replaceChildren(...nodes: readonly (PageElement | string)[]): void
+  replaceWith(node: PageElement): void
   remove(): void
   setAttribute(name: string, value: string): void
   removeAttribute(name: string): void
   closest(selector: string): PageElement | null
+  querySelectorAll(selector: string): Iterable<PageElement>
   addEventListener(type: string, listener: (event: PageEvent) => void): void
   focus(): void
-  blur(): void
   scrollIntoView(options: { readonly block: 'nearest' }): void
 }
 
@@ -46,7 +43,6 @@ interface Browser {
   readonly document: {
     title: string
     readonly body: PageElement
-    readonly activeElement: PageElement | null
     createElement(name: string): PageElement
     createElementNS(namespace: string, name: string): PageElement
     getElementById(id: string): PageElement | null

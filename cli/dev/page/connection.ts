@@ -1,47 +1,28 @@
+import type { About, ServerState } from '../events/event-log.ts'
+import type { EventRow, StoryRow } from '../events/row.ts'
 import { browser } from './browser.ts'
-import type { ConsoleEvent } from './console-event.ts'
 import type { StatisticsMessage } from './delivery-statistics.ts'
-import type { Expected } from './facts.ts'
 
-/** Facts that are constant while `mcp-gatekit dev` runs. */
-export interface HelloMessage {
-  readonly run: string
-  readonly command: string
-  readonly issuer?: string
+/** The messages of `mcp-gatekit dev`, by type. */
+export interface Messages {
+  /** Facts that are constant while `mcp-gatekit dev` runs. */
+  hello: About & { readonly run: string }
+  server: ServerState
+  /** Oldest first. */
+  events: readonly EventRow[]
+  /** The new and changed stories of clients, oldest first. */
+  stories: readonly StoryRow[]
+  statistics: StatisticsMessage
 }
 
-/** The state of the server process. */
-export interface ServerMessage {
-  readonly state: 'starting' | 'running' | 'ended'
-  readonly pid?: number
-  readonly how?: string
-  /** The metadata document of the server. */
-  readonly expected?: Expected
-  /** Disagreements in the configuration of the server. */
-  readonly warnings?: readonly string[]
-}
-
-/** Receives the messages of `mcp-gatekit dev`. */
-export interface ConnectionListener {
-  hello(message: HelloMessage): void
-  server(message: ServerMessage): void
-  events(events: readonly ConsoleEvent[]): void
-  statistics(message: StatisticsMessage): void
-  /** Called when the connection opens or fails. It reconnects automatically. */
-  connected(isConnected: boolean): void
-}
-
-/** Connects to `mcp-gatekit dev` until the page is closed. */
-export function connect(listener: ConnectionListener): void {
+/** Connects to `mcp-gatekit dev` until the page is closed. Reconnects automatically. */
+export function connect(
+  listeners: { readonly [Type in keyof Messages]: (message: Messages[Type]) => void },
+  connected: (isConnected: boolean) => void,
+): void {
   const source = new browser.EventSource('/events')
-  const on = <Message>(type: string, handle: (message: Message) => void): void =>
-    source.addEventListener(type, ({ data }) => handle(JSON.parse(data) as Message))
-  on<HelloMessage>('hello', (message) => listener.hello(message))
-  on<ServerMessage>('server', (message) => listener.server(message))
-  on<StatisticsMessage>('statistics', (message) => listener.statistics(message))
-  on<{ first: number; events: Omit<ConsoleEvent, 'number'>[] }>('events', ({ first, events }) =>
-    listener.events(events.map((event, index) => ({ ...event, number: first + index }))),
-  )
-  source.addEventListener('open', () => listener.connected(true))
-  source.addEventListener('error', () => listener.connected(false))
+  for (const [type, listener] of Object.entries(listeners))
+    source.addEventListener(type, ({ data }) => listener(JSON.parse(data) as never))
+  source.addEventListener('open', () => connected(true))
+  source.addEventListener('error', () => connected(false))
 }

@@ -1,7 +1,8 @@
+import type { SummaryMessage } from '../events/summary.ts'
 import { byId, element, type PageElement } from './browser.ts'
 
-/** The sender and its `manager.stats()`. */
-export interface StatisticsMessage {
+/** The numbers of all events, with the sender and its `manager.stats()`. */
+export interface StatisticsMessage extends SummaryMessage {
   readonly sender?: { readonly service?: string; readonly environment?: string; readonly version?: string }
   readonly stats?: {
     readonly emitted: number

@@ -1,16 +1,16 @@
+import type { ServerState } from '../events/event-log.ts'
+import type { EventRow, StoryRow } from '../events/row.ts'
 import { Announcer } from './announcer.ts'
 import { browser, byId, element } from './browser.ts'
-import { connect, type ServerMessage } from './connection.ts'
+import { connect } from './connection.ts'
 import { type StatisticsMessage, showStatistics } from './delivery-statistics.ts'
 import { Details } from './details.ts'
-import type { Entry } from './event-kind.ts'
 import { EventList } from './event-list.ts'
-import { EventStore, type Filter } from './event-store.ts'
-import { setExpected } from './facts.ts'
 import { listenToKeys } from './keyboard.ts'
 import { Plot } from './plot.ts'
+import { type Filter, Rows } from './rows.ts'
 import { Sessions } from './sessions.ts'
-import { StoryView } from './story-view.ts'
+import { MAX_STORIES, StoryView } from './story-view.ts'
 import { showSummary } from './summary.ts'
 
 const VIEWS: readonly View[] = ['clients', 'all', 'gate', 'tool', 'problems']
@@ -19,29 +19,30 @@ const PANELS = ['list', 'timing', 'sessions', 'delivery'] as const
 /** `clients` shows the stories instead of the list of events. */
 type View = Filter['view'] | 'clients'
 
-const store = new EventStore()
+const rows = new Rows()
 const search = byId('search')
 const announcer = new Announcer()
 let view: View = 'clients'
 let filter: Filter = { view: 'all', text: '' }
 let paused = false
 
-/** The events and statistics that the page has not shown yet. */
-let fresh: Entry[] = []
-let freshStatistics: StatisticsMessage | undefined
+/** The events and stories that the page has not shown yet. */
+let fresh: EventRow[] = []
+let freshStories = new Map<number, StoryRow>()
+let statistics: StatisticsMessage | undefined
 let isDrawingDue = false
 
 const details = new Details(showSession)
-const list = new EventList((entry) => {
-  details.show(entry)
-  browser.document.body.classList.toggle('has-details', entry !== undefined)
+const list = new EventList((row) => {
+  details.show(row)
+  browser.document.body.classList.toggle('has-details', row !== undefined)
 })
 const plot = new Plot((number) => {
-  const entry = store.entries.find(({ event }) => event.number === number)
-  if (entry !== undefined) list.select(entry)
+  const row = rows.find(number)
+  if (row !== undefined) list.select(row)
 })
 const sessions = new Sessions(showSession)
-const storyView = new StoryView((entry) => list.select(entry))
+const storyView = new StoryView(({ number }) => list.select(rows.find(number)))
 
 /** Schedules one update of the page for the next frame. */
 function drawSoon(): void {
@@ -53,34 +54,38 @@ function drawSoon(): void {
 function draw(): void {
   isDrawingDue = false
   if (!paused) {
-    list.add(fresh.filter((entry) => store.matches(entry, filter)))
+    list.add(fresh.filter((row) => rows.matches(row, filter)))
     fresh = []
+    storyView.show(freshStories.values())
+    freshStories = new Map()
   }
   byId('pause').textContent = paused ? `Resume (${fresh.length.toLocaleString('en')} new)` : 'Pause'
-  const isEmpty = store.counts.events === 0 && store.stories.all.length === 0
+  if (statistics !== undefined) showNumbers(statistics)
+  const hasStories = !storyView.isEmpty || freshStories.size > 0
+  const isEmpty = rows.listed.length === 0 && !hasStories
   byId('welcome').hidden = !isEmpty
-  byId('no-stories').hidden = isEmpty || view !== 'clients' || store.stories.all.length > 0
-  if (!paused) storyView.draw(store.stories)
-  showSummary(store)
-  plot.draw(store.timings)
-  sessions.draw(store)
-  if (freshStatistics !== undefined) showStatistics(freshStatistics)
-  freshStatistics = undefined
-  showHowMany()
+  byId('no-stories').hidden = isEmpty || view !== 'clients' || hasStories
 }
 
-function showHowMany(): void {
-  const kept = store.entries.length
-  const all = store.counts.events
+function showNumbers(message: StatisticsMessage): void {
+  showSummary(message)
+  showStatistics(message)
+  plot.draw(message.calls)
+  sessions.draw(message.sessions)
+  const [kept, all] = [rows.listed.length, message.counts.events]
   byId('how-many').textContent =
     all > kept
       ? `the latest ${kept.toLocaleString('en')} of ${all.toLocaleString('en')} events`
       : `${all} ${all === 1 ? 'event' : 'events'}`
+  const { service, environment } = message.sender ?? {}
+  if (service === undefined) return
+  byId('service').textContent = environment === undefined ? service : `${service} · ${environment}`
+  browser.document.title = `${service} · mcp-gatekit dev`
 }
 
 function showFiltered(): void {
   fresh = []
-  list.show(store.entries.filter((entry) => store.matches(entry, filter)))
+  list.show(rows.listed.filter((row) => rows.matches(row, filter)))
   drawSoon()
 }
 
@@ -93,8 +98,13 @@ function setView(next: View): void {
 function setFilter(changes: Partial<Filter>): void {
   filter = { ...filter, ...changes }
   if (search.value !== filter.text) search.value = filter.text
-  for (const one of VIEWS) byId(`view-${one}`).setAttribute('aria-pressed', String(one === view))
+  press(VIEWS, 'view', view)
   showFiltered()
+}
+
+/** Marks one button of a group as pressed. */
+function press(group: readonly string[], prefix: string, pressed: string): void {
+  for (const one of group) byId(`${prefix}-${one}`).setAttribute('aria-pressed', String(one === pressed))
 }
 
 function showSession(sessionId: string): void {
@@ -105,7 +115,7 @@ function showSession(sessionId: string): void {
 
 function showPanel(panel: (typeof PANELS)[number]): void {
   browser.document.body.dataset.panel = panel
-  for (const one of PANELS) byId(`to-${one}`).setAttribute('aria-pressed', String(one === panel))
+  press(PANELS, 'to', panel)
 }
 
 function pause(): void {
@@ -120,14 +130,12 @@ function leave(): void {
   else if (view !== 'clients') setView('all')
 }
 
-function showWarnings(warnings: readonly string[]): void {
+function showServer({ state, pid, how, warnings = [] }: ServerState): void {
+  const running = pid === undefined ? 'running' : `running, pid ${pid}`
+  byId('server').textContent = { starting: 'starting', running, ended: `exited: ${how}` }[state]
+  byId('server').classList.toggle('bad', state === 'ended')
   byId('warnings').hidden = warnings.length === 0
   byId('warnings').replaceChildren(...warnings.map((warning) => element('li', '', warning)))
-}
-
-function serverText({ state, pid, how }: ServerMessage): string {
-  if (state === 'running') return pid === undefined ? 'running' : `running, pid ${pid}`
-  return state === 'ended' ? `exited: ${how}` : 'starting'
 }
 
 search.addEventListener('input', () => {
@@ -148,43 +156,40 @@ listenToKeys(
 )
 
 let run: string | undefined
-connect({
-  hello(message) {
-    // The command was restarted on the same port, so the shown events are outdated.
-    if (run !== undefined && run !== message.run) {
-      store.clear()
-      list.select(undefined)
-      showFiltered()
-    }
-    run = message.run
-    byId('command').textContent = message.command
-    byId('issuer').textContent = message.issuer ?? 'none'
-    store.issuer = message.issuer
+connect(
+  {
+    hello(message) {
+      // The command was restarted on the same port, so the shown events are outdated.
+      if (run !== undefined && run !== message.run) {
+        rows.clear()
+        freshStories = new Map()
+        storyView.clear()
+        list.select(undefined)
+        showFiltered()
+      }
+      run = message.run
+      byId('command').textContent = message.command
+      byId('issuer').textContent = message.issuer ?? 'none'
+    },
+    server: showServer,
+    events(received) {
+      const added = rows.add(received, () => storyView.numbers)
+      announcer.add(added)
+      fresh = [...fresh, ...added].slice(-rows.listed.length)
+      drawSoon()
+    },
+    stories(stories) {
+      for (const story of stories) freshStories.set(story.id, story)
+      for (const id of freshStories.keys()) if (freshStories.size > MAX_STORIES) freshStories.delete(id)
+      drawSoon()
+    },
+    statistics(message) {
+      statistics = message
+      drawSoon()
+    },
   },
-  server(message) {
-    byId('server').textContent = serverText(message)
-    byId('server').classList.toggle('bad', message.state === 'ended')
-    if (message.expected !== undefined) setExpected(message.expected)
-    showWarnings(message.warnings ?? [])
-  },
-  events(events) {
-    const added = store.add(events)
-    announcer.add(added)
-    fresh = [...fresh, ...added].slice(-store.entries.length)
-    drawSoon()
-  },
-  statistics(message) {
-    freshStatistics = message
-    store.isSampled = (message.stats?.sampledOut ?? 0) > 0
-    const { service, environment } = message.sender ?? {}
-    if (service !== undefined) {
-      byId('service').textContent = environment === undefined ? service : `${service} · ${environment}`
-      browser.document.title = `${service} · mcp-gatekit dev`
-    }
-    drawSoon()
-  },
-  connected(isConnected) {
+  (isConnected) => {
     byId('connection').textContent = isConnected ? 'live' : 'not connected'
     byId('connection').classList.toggle('bad', !isConnected)
   },
-})
+)

@@ -1,5 +1,6 @@
+import type { ToolCall } from '../events/summary.ts'
 import { byId, type PageElement, shape } from './browser.ts'
-import { decades, durationText, PLACES, quantile, type Timings, type ToolCall } from './timings.ts'
+import { decades, durationText, quantile } from './durations.ts'
 
 const WIDTH = 400
 const HEIGHT = 120
@@ -7,13 +8,16 @@ const HEIGHT = 120
 const LEFT = 52
 const TOP = 6
 const BOTTOM = HEIGHT - 6
+/** The number of bars that fit in the chart: those of the latest calls that the server sends. */
+const PLACES = 96
 const STEP = (WIDTH - LEFT) / PLACES
 
 /** A bar chart of the latest tool calls, newest on the right. The heights are logarithmic. */
 export class Plot {
   readonly #drawing: PageElement = byId('plot')
   readonly #caption: PageElement = byId('plot-caption')
-  #drawn: ToolCall | undefined
+  /** The number of the newest call in the chart. */
+  #drawn: number | undefined
 
   /** @param select called with the number of an event when its bar is clicked */
   constructor(select: (number: number) => void) {
@@ -23,9 +27,8 @@ export class Plot {
     })
   }
 
-  draw(timings: Timings): void {
-    const calls = timings.latest()
-    const last = calls.at(-1)
+  draw(calls: readonly ToolCall[]): void {
+    const last = calls.at(-1)?.number
     if (last === this.#drawn) return
     this.#drawn = last
     this.#drawing.classList.toggle('drawn', last !== undefined)

@@ -1,9 +1,6 @@
+import type { SessionSummary } from '../events/summary.ts'
 import { byId, element, type PageElement } from './browser.ts'
-import { timeText } from './event-list.ts'
-import type { EventStore, SessionSummary } from './event-store.ts'
-
-/** The maximum number of listed sessions. */
-const MAX_LISTED = 12
+import { timeText } from './row-content.ts'
 
 /** The list of the latest telemetry sessions. A click shows only the events of a session. */
 export class Sessions {
@@ -18,9 +15,8 @@ export class Sessions {
     })
   }
 
-  draw(store: EventStore): void {
-    const sessions = store.sessions().slice(0, MAX_LISTED)
-    const now = sessions.map(({ id, events }) => `${id} ${events}`).join()
+  draw(sessions: readonly SessionSummary[]): void {
+    const now = JSON.stringify(sessions)
     if (now === this.#shown) return
     this.#shown = now
     byId('no-sessions').hidden = sessions.length > 0
@@ -28,22 +24,25 @@ export class Sessions {
   }
 }
 
-function buttonOf(session: SessionSummary): PageElement {
-  const { id, who, events, hasProblem, latest, startedAt, mcpSession, kept } = session
-  const head = element(
-    'span',
-    'head',
-    element('strong', '', who ?? 'unknown user'),
-    element('span', 'dim', `${events} event${events === 1 ? '' : 's'} · ${timeText(startedAt)}`),
-  )
+function buttonOf({
+  id,
+  who,
+  events,
+  hasProblem,
+  latest,
+  startedAt,
+  mcpSession,
+  kept,
+}: SessionSummary): PageElement {
+  const count = `${events} event${events === 1 ? '' : 's'} · ${timeText(startedAt)}`
   const button = element(
     'button',
     hasProblem ? 'session bad' : 'session',
-    head,
+    element('span', 'head', element('strong', '', who ?? 'unknown user'), element('span', 'dim', count)),
     element('span', 'latest', latest),
     ...(kept === undefined ? [] : [element('span', 'dim', kept)]),
+    element('code', '', mcpSession === undefined ? id : `${id} · MCP session ${mcpSession}`),
   )
-  button.append(element('code', '', mcpSession === undefined ? id : `${id} · MCP session ${mcpSession}`))
   button.type = 'button'
   button.dataset.session = id
   return button

@@ -1,128 +1,114 @@
+import type { StepRow, StoryRow } from '../events/row.ts'
 import { byId, element, type PageElement } from './browser.ts'
-import type { Entry, Tone } from './event-kind.ts'
-import { timeText } from './event-list.ts'
-import { FAILED, STAGE_TEXTS } from './next-step.ts'
-import type { Step, Stories, Story } from './stories.ts'
+import { clamped } from './event-list.ts'
+import { rowContent, timeText } from './row-content.ts'
 
-const SIGNS: Readonly<Record<Tone, string>> = { good: '✓', bad: '✕', warn: '!', plain: '·' }
+/** The maximum number of clients on the page. */
+export const MAX_STORIES = 30
 
 /** The list of clients, newest first. Each one is shown with its steps, oldest first. */
 export class StoryView {
   readonly #list: PageElement = byId('stories')
-  /** The elements of the stories, and the state that they show. */
-  readonly #shown = new Map<number, { readonly state: string; readonly element: PageElement }>()
+  /** The stories with their elements, by ID. */
+  #shown = new Map<number, { readonly story: StoryRow; readonly element: PageElement }>()
   readonly #closed = new Set<number>()
-  /** The events of the steps, in the order of the page. */
-  #entries = new Map<string, Entry>()
-  readonly #buttons = new Map<string, PageElement>()
+  /** The ID of the element of the step that was opened last. */
   #current: string | undefined
-  readonly #select: (entry: Entry) => void
+  readonly #select: (step: StepRow) => void
 
-  /** @param select called with the event of a step that is clicked */
-  constructor(select: (entry: Entry) => void) {
+  /** @param select called with a step that is clicked */
+  constructor(select: (step: StepRow) => void) {
     this.#select = select
     this.#list.addEventListener('click', ({ target }) => {
-      const step = target.closest('[data-step]')?.dataset.step
-      if (step !== undefined) this.#open(step)
-      const story = target.closest('[data-toggle]')?.dataset.toggle
-      if (story !== undefined) this.#toggle(Number(story))
+      const step = target.closest('.step')
+      if (step !== null) this.#open(step)
+      const head = target.closest('.head')
+      if (head !== null) this.#toggle(head, Number(head.dataset.story))
     })
   }
 
-  draw({ all }: Stories): void {
-    this.#entries = new Map()
-    const elements = all.map((story) => this.#elementOf(story))
-    const ids = new Set(all.map(({ id }) => id))
-    for (const id of this.#shown.keys()) if (!ids.has(id)) this.#shown.delete(id)
-    for (const id of this.#buttons.keys()) if (!this.#entries.has(id)) this.#buttons.delete(id)
-    const isChanged =
-      elements.length !== this.#list.children.length ||
-      elements.some((one, index) => one !== this.#list.children[index])
-    if (isChanged) this.#list.replaceChildren(...elements)
+  get isEmpty(): boolean {
+    return this.#shown.size === 0
+  }
+
+  /** The numbers of the events of all steps. */
+  get numbers(): ReadonlySet<number> {
+    return new Set([...this.#shown.values()].flatMap(({ story }) => story.steps.map(({ number }) => number)))
+  }
+
+  /** Shows new or changed stories. @param stories oldest first */
+  show(stories: Iterable<StoryRow>): void {
+    for (const story of stories) {
+      const made = this.#make(story)
+      const before = this.#shown.get(story.id)?.element
+      if (before === undefined) this.#list.prepend(made)
+      else before.replaceWith(made)
+      this.#shown.set(story.id, { story, element: made })
+    }
+    for (const [id, { element }] of this.#shown) {
+      if (this.#shown.size <= MAX_STORIES) break
+      element.remove()
+      this.#shown.delete(id)
+    }
+  }
+
+  clear(): void {
+    this.#shown = new Map()
+    this.#list.replaceChildren()
   }
 
   /** Moves the focus to another step. @param by the number of steps down, or up if negative */
   move(by: number): void {
-    const ids = [...this.#entries.keys()].filter((id) => !this.#closed.has(Number(id.split('-', 1)[0])))
-    const at = this.#current === undefined ? -1 : ids.indexOf(this.#current)
-    const id = ids[at === -1 ? 0 : Math.max(0, Math.min(ids.length - 1, at + by))]
-    if (id !== undefined) this.#open(id)
+    const steps = [...this.#list.querySelectorAll('.story:not(.closed) .step')]
+    const at = steps.findIndex(({ id }) => id === this.#current)
+    const step = steps[at === -1 ? 0 : clamped(at + by, steps.length)]
+    if (step !== undefined) this.#open(step)
   }
 
-  #open(id: string): void {
-    const entry = this.#entries.get(id)
-    this.#current = id
-    this.#buttons.get(id)?.focus()
-    if (entry !== undefined) this.#select(entry)
+  #open(button: PageElement): void {
+    const { story, step } = button.dataset
+    this.#current = button.id
+    button.focus()
+    const row = this.#shown.get(Number(story))?.story.steps[Number(step)]
+    if (row !== undefined) this.#select(row)
   }
 
-  #toggle(id: number): void {
-    if (!this.#closed.delete(id)) this.#closed.add(id)
-    const shown = this.#shown.get(id)
-    shown?.element.classList.toggle('closed', this.#closed.has(id))
-    const head = shown?.element.children[0]?.children[0]
-    head?.setAttribute('aria-expanded', String(!this.#closed.has(id)))
+  #toggle(head: PageElement, id: number): void {
+    const isOpen = this.#closed.delete(id)
+    if (!isOpen) this.#closed.add(id)
+    head.closest('.story')?.classList.toggle('closed', !isOpen)
+    head.setAttribute('aria-expanded', String(isOpen))
   }
 
-  #elementOf(story: Story): PageElement {
-    story.steps.forEach(({ entry }, index) => void this.#entries.set(`${story.id}-${index}`, entry))
-    const state = JSON.stringify([
-      story.name,
-      story.user,
-      story.stage,
-      story.next,
-      story.dropped,
-      story.steps.map((step) => [step.entry.event.number, step.title, step.tone, step.count, step.facts]),
-    ])
-    const before = this.#shown.get(story.id)
-    if (before?.state === state) return before.element
-    const made = this.#make(story)
-    this.#shown.set(story.id, { state, element: made })
-    return made
-  }
-
-  #make(story: Story): PageElement {
-    const { id, name, user, stage, next, steps, dropped, startedAt } = story
+  #make({ id, name, user, state, tone, next, steps, dropped, startedAt }: StoryRow): PageElement {
     const isOpen = !this.#closed.has(id)
-    const tone = stage === 'called' ? 'good' : FAILED.includes(stage) ? 'bad' : 'warn'
-    const head = element(
-      'button',
-      'head',
+    const head = buttonOf('head', id, [
       element('strong', '', name),
       element('span', 'who', user === undefined ? '' : `· ${user}`),
-      element('span', `chip ${tone}`, STAGE_TEXTS[stage]),
+      element('span', `chip ${tone}`, state),
       element('span', 'time', timeText(startedAt)),
-    )
-    head.type = 'button'
-    head.dataset.toggle = String(id)
+    ])
     head.setAttribute('aria-expanded', String(isOpen))
-    const rows = steps.map((step, index) => element('li', step.tone, this.#stepOf(step, `${id}-${index}`)))
-    if (dropped > 0) rows.splice(rows.length - 1, 0, element('li', 'dropped', `… ${dropped} more steps`))
-    const list = element('ol', 'steps', ...rows)
-    const last =
-      next === undefined ? [] : [element('p', `next ${tone}`, element('strong', '', 'Next'), ` ${next}`)]
-    const made = element('li', isOpen ? 'story' : 'story closed', element('h3', '', head), list, ...last)
-    made.setAttribute('aria-label', `${name}: ${STAGE_TEXTS[stage]}`)
+    const rows = steps.map((step, index) => {
+      const about = step.count > 1 ? `× ${step.count.toLocaleString('en')}` : ''
+      const button = buttonOf('step', id, rowContent(step, about))
+      button.id = `step-${id}-${index}`
+      button.dataset.step = String(index)
+      return element('li', step.tone, button)
+    })
+    if (dropped > 0) rows.splice(-1, 0, element('li', 'dropped', `… ${dropped} more steps`))
+    const made = element('li', isOpen ? 'story' : 'story closed', element('h3', '', head))
+    made.append(element('ol', 'steps', ...rows))
+    if (next !== undefined)
+      made.append(element('p', `next ${tone}`, element('strong', '', 'Next'), ` ${next}`))
+    made.setAttribute('aria-label', `${name}: ${state}`)
     return made
-  }
-
-  #stepOf(step: Step, id: string): PageElement {
-    const button = element('button', 'step', ...contentOf(step))
-    button.type = 'button'
-    button.dataset.step = id
-    this.#buttons.set(id, button)
-    return button
   }
 }
 
-function contentOf({ entry, word, title, tone, hint, facts, count }: Step): readonly PageElement[] {
-  const text = element('span', 'what', element('span', 'title', title))
-  if (count > 1) text.append(element('span', 'about', `× ${count.toLocaleString('en')}`))
-  for (const fact of facts) text.append(element('span', 'fact', fact))
-  if (hint !== undefined && tone === 'bad') text.append(element('span', 'hint', hint))
-  return [
-    element('span', 'time', timeText(entry.event.time)),
-    element('span', 'chip', element('span', 'sign', SIGNS[tone]), word),
-    text,
-  ]
+function buttonOf(className: string, story: number, content: readonly PageElement[]): PageElement {
+  const button = element('button', className, ...content)
+  button.type = 'button'
+  button.dataset.story = String(story)
+  return button
 }

@@ -1,38 +1,23 @@
 import { byId } from './browser.ts'
-import type { EventStore } from './event-store.ts'
-import { durationText, quantile } from './timings.ts'
+import type { StatisticsMessage } from './delivery-statistics.ts'
+import { durationText, quantile } from './durations.ts'
 
 /** Shown instead of 0 if sampling has dropped events. */
 const SAMPLED = 'sampled'
-const INCOMPLETE = 'not all are counted'
 
 /** Shows the numbers at the top of the page. */
-export function showSummary(store: EventStore): void {
-  const { accepted, refused, outages, toolCalls, toolFailures } = store.counts
-  const { isSampled } = store
-  const calls = store.timings.latest()
+export function showSummary({ counts, lastReason, calls, stats }: StatisticsMessage): void {
+  const { accepted, refused, outages, toolCalls, toolFailures } = counts
+  const isSampled = (stats?.sampledOut ?? 0) > 0
+  const incomplete = isSampled ? 'not all are counted' : ''
+  const share = Math.round((accepted / (accepted + refused + outages)) * 100)
+  const failures = toolFailures === 0 ? '' : `${toolFailures} failed`
   const median = quantile(calls, 0.5)
-  showTile(
-    'accepted',
-    isSampled && accepted === 0 ? SAMPLED : accepted,
-    isSampled
-      ? INCOMPLETE
-      : accepted === 0
-        ? ''
-        : `${percent(accepted, accepted + refused + outages)} of decisions`,
-  )
-  showTile(
-    'refused',
-    isSampled && refused === 0 ? SAMPLED : refused,
-    store.lastReason === undefined ? '' : `last: ${store.lastReason}`,
-  )
-  showTile(
-    'tools',
-    isSampled && toolCalls === 0 ? SAMPLED : toolCalls,
-    [...(toolFailures === 0 ? [] : [`${toolFailures} failed`]), ...(isSampled ? [INCOMPLETE] : [])].join(
-      ', ',
-    ),
-  )
+  const numberOf = (count: number): string =>
+    isSampled && count === 0 ? SAMPLED : count.toLocaleString('en')
+  showTile('accepted', numberOf(accepted), incomplete || (accepted === 0 ? '' : `${share} % of decisions`))
+  showTile('refused', numberOf(refused), lastReason === undefined ? '' : `last: ${lastReason}`)
+  showTile('tools', numberOf(toolCalls), [failures, incomplete].filter((text) => text !== '').join(', '))
   showTile(
     'median',
     median === undefined ? (isSampled ? SAMPLED : '–') : durationText(median),
@@ -42,13 +27,7 @@ export function showSummary(store: EventStore): void {
   byId('tools').classList.toggle('some', toolFailures > 0)
 }
 
-function showTile(id: string, value: number | string, note: string): void {
-  const [number, remark] = [byId(`${id}-value`), byId(`${id}-note`)]
-  const text = typeof value === 'number' ? value.toLocaleString('en') : value
-  if (number.textContent !== text) number.textContent = text
-  if (remark.textContent !== note) remark.textContent = note
-}
-
-function percent(part: number, whole: number): string {
-  return `${Math.round((part / whole) * 100)} %`
+function showTile(id: string, value: string, note: string): void {
+  byId(`${id}-value`).textContent = value
+  byId(`${id}-note`).textContent = note
 }

@@ -3,8 +3,9 @@ import { get, type IncomingHttpHeaders, type IncomingMessage, request } from 'no
 import { text } from 'node:stream/consumers'
 import { expect } from 'chai'
 import { type ConsoleServer, startConsoleServer } from '../../../cli/dev/console-server.ts'
-import { EventLog } from '../../../cli/dev/event-log.ts'
-import { startServerSentEvents } from '../../support/cli/events.ts'
+import { EventLog } from '../../../cli/dev/events/event-log.ts'
+import type { EventRow } from '../../../cli/dev/events/row.ts'
+import { type ServerSentEvents, startServerSentEvents } from '../../support/cli/events.ts'
 
 const event = (n: number, more: object = {}) => ({
   name: 'sample.tick',
@@ -15,6 +16,12 @@ const event = (n: number, more: object = {}) => ({
 })
 
 const feed = (...events: readonly unknown[]) => ({ sender: { pid: 1, service: 'sample' }, events })
+
+/** Returns the numbers and the events of the next message with events. */
+async function nextEvents(stream: ServerSentEvents): Promise<readonly (readonly [number, unknown])[]> {
+  const rows = (await stream.next('events')) as readonly EventRow[]
+  return rows.map(({ number, event }) => [number, event])
+}
 
 describe('the server of the console', () => {
   let log: EventLog
@@ -127,6 +134,8 @@ describe('the server of the console', () => {
     ['a feed without events', '{"sender":{}}'],
     ['invalid statistics', '{"sender":{},"stats":1,"events":[]}'],
     ['an invalid event', '{"sender":{},"events":[null]}'],
+    ['an event with null as attributes', JSON.stringify(feed({ ...event(1), attributes: null }))],
+    ['an event with a string as error', JSON.stringify(feed({ ...event(1), error: 'x' }))],
     ['an event without a name', JSON.stringify(feed(event(1), { time: '', level: '', sessionId: '' }))],
   ] as const) {
     it(`rejects ${what} with 400`, async () => {
@@ -148,11 +157,16 @@ describe('the server of the console', () => {
     const stream = await startServerSentEvents(`${server.url}events`)
     expect(await stream.next('hello')).to.include({ command: 'server.ts' })
     expect(await stream.next('server')).to.deep.equal({ state: 'starting' })
-    expect(await stream.next('events')).to.deep.equal({ first: 1, events: [event(1), event(2)] })
+    expect(await nextEvents(stream)).to.deep.equal([
+      [1, event(1)],
+      [2, event(2)],
+    ])
+    expect(await stream.next('stories')).to.deep.equal([])
     await stream.next('statistics')
     await post({ ...feed(event(3)), stats: { emitted: 3 } })
-    expect(await stream.next('events')).to.deep.equal({ first: 3, events: [event(3)] })
-    expect(await stream.next('statistics')).to.deep.include({ stats: { emitted: 3 }, seen: 3 })
+    expect(await nextEvents(stream)).to.deep.equal([[3, event(3)]])
+    const { stats, counts } = (await stream.next('statistics')) as { stats: object; counts: object }
+    expect({ ...stats, ...counts }).to.include({ emitted: 3, events: 3 })
     log.setServer({ state: 'running', pid: 7 })
     expect(await stream.next('server')).to.deep.equal({ state: 'running', pid: 7 })
     stream.close()
@@ -166,27 +180,24 @@ describe('the server of the console', () => {
     first.close()
     await post(feed(event(3)))
     const back = await startServerSentEvents(`${server.url}events`, lastId)
-    expect(await back.next('events')).to.deep.equal({ first: 3, events: [event(3)] })
+    expect(await nextEvents(back)).to.deep.equal([[3, event(3)]])
     back.close()
     const other = await startServerSentEvents(`${server.url}events`, '00000000-3')
-    expect(await other.next('events'))
-      .to.have.property('events')
-      .with.length(3)
+    expect(await nextEvents(other)).to.have.length(3)
     other.close()
   })
 
   it('keeps the latest 2000 events, with at most 8 million characters', async () => {
     for (let n = 0; n < 3; n++) await post(feed(...Array.from({ length: 900 }, (_, m) => event(n * 900 + m))))
     const stream = await startServerSentEvents(`${server.url}events`)
-    const kept = (await stream.next('events')) as { first: number; events: { sessionId: string }[] }
-    expect(kept.first).to.equal(701)
-    expect(kept.events).to.have.length(2000)
-    expect(kept.events[0]?.sessionId).to.equal('ses_700')
+    const kept = await nextEvents(stream)
+    expect(kept).to.have.length(2000)
+    expect(kept[0]).to.deep.equal([701, event(700)])
     stream.close()
     const long = 'x'.repeat(3_000_000)
     for (let n = 0; n < 4; n++) await post(feed(event(n, { long })))
     const later = await startServerSentEvents(`${server.url}events`)
-    expect(((await later.next('events')) as { events: unknown[] }).events).to.have.length(2)
+    expect(await nextEvents(later)).to.have.length(2)
     later.close()
   })
 

@@ -192,7 +192,7 @@ describe('mcp-gatekit dev', function () {
         (event) => event.name === name && (event.attributes as Record<string, unknown>)['url.path'] === path,
       )
     while (find('kit.mcp.auth.refused') === undefined || find('dev.request', '/mcp') === undefined)
-      events.push(...((await stream.next('events')) as { events: SeenEvent[] }).events)
+      events.push(...((await stream.next('events')) as { event: SeenEvent }[]).map(({ event }) => event))
     const [request, refused] = [find('dev.request', '/mcp'), find('kit.mcp.auth.refused')]
     expect(refused?.attributes).to.include({ reason: 'wrong_resource' })
     expect(request?.attributes).to.include({ 'http.response.status_code': 401 })

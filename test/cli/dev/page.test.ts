@@ -1,30 +1,19 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
-import {
-  type ConsoleEvent,
-  durationOf,
-  keptText,
-  operationOf,
-  whoOf,
-} from '../../../cli/dev/page/console-event.ts'
-import { kindOf } from '../../../cli/dev/page/describe-event.ts'
-import { EventStore, MAX_EVENTS } from '../../../cli/dev/page/event-store.ts'
-import { refusalText } from '../../../cli/dev/page/refusals.ts'
-import {
-  decades,
-  durationText,
-  PLACES,
-  quantile,
-  Timings,
-  type ToolCall,
-} from '../../../cli/dev/page/timings.ts'
+import { type ConsoleEvent, durationOf, operationOf, whoOf } from '../../../cli/dev/events/console-event.ts'
+import { eventRow } from '../../../cli/dev/events/event-row.ts'
+import { kindOf } from '../../../cli/dev/events/kind-of.ts'
+import { refusalText } from '../../../cli/dev/events/refusals.ts'
+import type { EventRow } from '../../../cli/dev/events/row.ts'
+import { Summary, type ToolCall } from '../../../cli/dev/events/summary.ts'
+import { decades, durationText, quantile } from '../../../cli/dev/page/durations.ts'
+import { MAX_ROWS, Rows } from '../../../cli/dev/page/rows.ts'
 import { Gate } from '../../../src/oauth/gate.ts'
 import { resolveOAuthOptions } from '../../../src/oauth/options.ts'
 import { InMemoryTransportAdapter, KitTelemetry } from '../../../src/telemetry/index.ts'
 
 let number = 0
 const event = (name: string, attributes: object = {}, more: object = {}): ConsoleEvent => ({
-  number: ++number,
   name,
   time: '2026-11-20T12:00:00.000Z',
   level: 'info',
@@ -32,6 +21,14 @@ const event = (name: string, attributes: object = {}, more: object = {}): Consol
   attributes: attributes as Record<string, unknown>,
   ...more,
 })
+
+const rowOf = (given: ConsoleEvent): EventRow => eventRow(++number, given, {})
+const add = (rows: Rows, events: readonly ConsoleEvent[]) => rows.add(events.map(rowOf), () => new Set())
+const summaryOf = (events: readonly ConsoleEvent[]) => {
+  const summary = new Summary()
+  for (const one of events) summary.add(rowOf(one))
+  return summary.message()
+}
 
 const call = { 'mcp.method.name': 'tools/call', 'gen_ai.tool.name': 'search' }
 const failure = { error: { name: 'Error', message: 'the index is gone' } }
@@ -171,6 +168,19 @@ describe('kindOf()', () => {
       expect(kindOf(event(name, { ...attributes, scope: [odd] })).title, name).to.be.a('string')
   })
 
+  it('lines accept events whose actor, error, and claims are any JSON', () => {
+    for (const odd of [{ toString: null }, null, 1, ['a']])
+      for (const name of NAMES) {
+        const more = {
+          actor: { type: odd, id: odd },
+          error: { message: odd },
+          request: { id: odd, unverified: { aud: odd, iss: odd, exp: odd } },
+        }
+        const row = rowOf(event(name, { reason: 'invalid' }, more))
+        expect([row.title, row.about].every((text) => typeof text === 'string')).to.equal(true)
+      }
+  })
+
   it('whoOf(), operationOf(), and durationOf() return the actor, the operation, and the duration of an event', () => {
     expect(whoOf(event('a', {}, { actor: { type: 'user', id: 'ada' } }))).to.equal('ada')
     expect(whoOf(event('a', {}, { actor: { type: 'system' } }))).to.equal('system')
@@ -188,7 +198,7 @@ describe('kindOf()', () => {
     expect(durationOf({ ...event('a'), attributes: undefined as never })).to.equal(undefined)
   })
 
-  it('EventStore accepts events with any attributes', () => {
+  it('lines and their summary accept events with any attributes', () => {
     const anything = fc.record(
       {
         name: fc.constantFrom(
@@ -216,19 +226,19 @@ describe('kindOf()', () => {
     )
     fc.assert(
       fc.property(fc.array(anything), fc.string(), (events, text) => {
-        const store = new EventStore()
-        const entries = store.add(events.map((given) => ({ ...given, number: ++number }) as ConsoleEvent))
-        for (const entry of entries) {
-          expect(entry.kind.title).to.be.a('string')
-          store.matches(entry, { view: 'problems', text })
+        const given = events as readonly ConsoleEvent[]
+        const rows = new Rows()
+        for (const row of add(rows, given)) {
+          expect(row.title).to.be.a('string')
+          rows.matches(row, { view: 'problems', text })
         }
-        expect(store.counts.events).to.equal(events.length)
+        expect(summaryOf(given).counts.events).to.equal(events.length)
       }),
     )
   })
 })
 
-describe('keptText()', () => {
+describe('the reason why sampling has kept a session', () => {
   for (const [keep, expected] of [
     [{ level: 'warn' }, 'kept because of the level of an event'],
     [{ slowerThanMs: 0.001 }, 'kept because it was slow'],
@@ -244,21 +254,17 @@ describe('keptText()', () => {
       session.emit('order.placed')
       session.emit('shop.closed', { level: 'warn' })
       await session.end()
-      const events = transport.getEvents().map((sent) => ({ ...sent, number: ++number }) as ConsoleEvent)
-      expect(events.map(keptText)).to.deep.equal([expected, expected])
-      const store = new EventStore()
-      store.add(events)
-      expect(store.sessions()[0]?.kept).to.equal(expected)
+      const events: readonly ConsoleEvent[] = transport.getEvents()
+      expect(events.map((given) => rowOf(given).kept)).to.deep.equal([expected, expected])
+      expect(summaryOf(events).sessions[0]?.kept).to.equal(expected)
     })
   }
 
   for (const condition of [undefined, 'constructor', 5, '<b>'])
     it(`the console says nothing about a session that was kept by ${condition}`, () => {
       const given = event('x', { 'kit.sampled_by': condition })
-      expect(keptText(given)).to.equal(undefined)
-      const store = new EventStore()
-      store.add([given])
-      expect(store.sessions()[0]?.kept).to.equal(undefined)
+      expect(rowOf(given).kept).to.equal(undefined)
+      expect(summaryOf([given]).sessions[0]?.kept).to.equal(undefined)
     })
 })
 
@@ -294,25 +300,22 @@ describe('refusalText()', () => {
   })
 })
 
-describe('EventStore', () => {
-  it('keeps the latest 2000 events and 100 sessions, and counts all events', () => {
-    const store = new EventStore()
-    for (let n = 0; n < 30; n++)
-      store.add(Array.from({ length: 100 }, (_, m) => event('x', {}, { sessionId: `ses_${n * 100 + m}` })))
-    expect(store.entries).to.have.length(MAX_EVENTS)
-    expect(store.counts.events).to.equal(3000)
-    expect(store.sessions()).to.have.length(100)
-    expect(store.sessions()[0]?.id).to.equal('ses_2999')
-    store.clear()
-    expect(store.entries).to.deep.equal([])
-    expect(store.sessions()).to.deep.equal([])
-    expect(store.counts.events).to.equal(0)
+describe('Summary', () => {
+  it('the summary lists the latest 12 of 100 sessions and 96 tool calls, and counts all events', () => {
+    const called = { ...call, duration_ms: 3 }
+    const summary = summaryOf(
+      Array.from({ length: 3000 }, (_, n) => event('kit.mcp.tool.failed', called, { sessionId: `ses_${n}` })),
+    )
+    expect(summary.counts).to.include({ events: 3000, toolCalls: 3000, toolFailures: 3000 })
+    expect(summary.calls).to.have.length(96)
+    expect(summary.calls.at(-1)?.number).to.equal(number)
+    expect(summary.sessions).to.have.length(12)
+    expect(summary.sessions[0]?.id).to.equal('ses_2999')
   })
 
-  it('counts decisions of the gate and tool calls', () => {
-    const store = new EventStore()
+  it('the summary counts decisions of the gate and tool calls', () => {
     const calls = { ...call, duration_ms: 3 }
-    store.add([
+    const summary = summaryOf([
       event('kit.mcp.auth.accepted'),
       event('kit.mcp.auth.refused', { reason: 'expired' }),
       event('kit.mcp.auth.refused', { reason: 'missing' }),
@@ -321,7 +324,7 @@ describe('EventStore', () => {
       event('kit.mcp.tool.failed', calls),
       event('kit.mcp.tool.failed', call),
     ])
-    expect(store.counts).to.deep.equal({
+    expect(summary.counts).to.deep.equal({
       accepted: 1,
       refused: 2,
       outages: 1,
@@ -329,21 +332,20 @@ describe('EventStore', () => {
       toolFailures: 2,
       events: 7,
     })
-    expect(store.lastReason).to.equal('missing')
-    expect(store.timings.latest().map(({ tool, ms, failed }) => [tool, ms, failed])).to.deep.equal([
+    expect(summary.lastReason).to.equal('missing')
+    expect(summary.calls.map(({ tool, ms, failed }) => [tool, ms, failed])).to.deep.equal([
       ['search', 3, false],
       ['search', 3, true],
     ])
   })
 
-  it('knows the user and the problems of a session', () => {
-    const store = new EventStore()
-    store.add([
+  it('the summary knows the user and the problems of a session', () => {
+    const { sessions } = summaryOf([
       event('kit.mcp.auth.accepted', { 'mcp.session.id': 'mcp-1' }),
       event('kit.mcp.tool.failed', call, { actor: { type: 'user', id: 'ada' } }),
       event('kit.mcp.request.completed', { ...call, 'http.response.status_code': 200 }),
     ])
-    expect(store.sessions()[0]).to.include({
+    expect(sessions[0]).to.include({
       who: 'ada',
       events: 3,
       hasProblem: true,
@@ -351,9 +353,29 @@ describe('EventStore', () => {
       latest: 'completed: tools/call search → 200',
     })
   })
+})
 
-  const store = new EventStore()
-  store.add([
+describe('Rows', () => {
+  it('the page keeps the latest 2000 events, and those of the steps of clients', () => {
+    const rows = new Rows()
+    const oldest = number + 1
+    for (let n = 0; n < 100; n++)
+      rows.add(
+        Array.from({ length: 100 }, () => rowOf(event('x'))),
+        () => new Set([oldest]),
+      )
+    expect(rows.listed).to.have.length(MAX_ROWS)
+    expect(rows.listed.at(-1)?.number).to.equal(number)
+    expect(rows.find(oldest)?.number).to.equal(oldest)
+    expect(rows.find(oldest + 1)).to.equal(undefined)
+    expect(rows.find(number - MAX_ROWS)?.event.name).to.equal('x')
+    rows.clear()
+    expect(rows.listed).to.deep.equal([])
+    expect(rows.find(number)).to.equal(undefined)
+  })
+
+  const rows = new Rows()
+  add(rows, [
     event('kit.mcp.auth.accepted'),
     event('kit.mcp.auth.refused', { reason: 'expired' }),
     event('kit.mcp.tool.completed', call, { actor: { type: 'user', id: 'Ada' } }),
@@ -374,9 +396,7 @@ describe('EventStore', () => {
     ['problems', 'expired', [1]],
   ] as const) {
     it(`finds ${expected.length} of 5 events in the view ${view} with the filter ${JSON.stringify(text)}`, () => {
-      const found = store.entries.flatMap((entry, index) =>
-        store.matches(entry, { view, text }) ? [index] : [],
-      )
+      const found = rows.listed.flatMap((row, index) => (rows.matches(row, { view, text }) ? [index] : []))
       expect(found).to.deep.equal(expected)
     })
   }
@@ -385,15 +405,6 @@ describe('EventStore', () => {
 describe('the chart of the console', () => {
   const took = (...durations: readonly number[]): ToolCall[] =>
     durations.map((ms) => ({ number: 1, tool: 'a', ms, failed: false }))
-
-  it('shows the latest calls', () => {
-    const timings = new Timings()
-    for (const one of took(...Array.from({ length: 500 }, (_, index) => index))) timings.add(one)
-    expect(timings.latest()).to.have.length(PLACES)
-    expect(timings.latest().at(-1)?.ms).to.equal(499)
-    timings.clear()
-    expect(timings.latest()).to.deep.equal([])
-  })
 
   it('has powers of ten as limits that enclose every duration', () => {
     expect(decades([])).to.deep.equal({ from: 0, to: 2 })

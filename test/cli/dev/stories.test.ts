@@ -1,9 +1,9 @@
 import { expect } from 'chai'
-import type { ConsoleEvent } from '../../../cli/dev/page/console-event.ts'
-import { kindOf } from '../../../cli/dev/page/describe-event.ts'
-import { setExpected } from '../../../cli/dev/page/facts.ts'
-import { nextStep } from '../../../cli/dev/page/next-step.ts'
-import { MAX_STEPS, MAX_STORIES, Stories, type Story } from '../../../cli/dev/page/stories.ts'
+import type { ConsoleEvent } from '../../../cli/dev/events/console-event.ts'
+import { eventRow } from '../../../cli/dev/events/event-row.ts'
+import type { Expected } from '../../../cli/dev/events/facts.ts'
+import { nextStep } from '../../../cli/dev/events/stages.ts'
+import { MAX_STEPS, MAX_STORIES, Stories, type Story } from '../../../cli/dev/events/stories.ts'
 
 const ISSUER = 'http://127.0.0.1:4984'
 const CHALLENGE = 'Bearer error="invalid_token", resource_metadata="http://127.0.0.1:3000/.well-known/x"'
@@ -19,7 +19,6 @@ function event(name: string, attributes: object, more: Partial<ConsoleEvent> = {
   number++
   const time = new Date(Date.UTC(2026, 10, 20) + number * 1000).toISOString()
   return {
-    number,
     name,
     time,
     level: 'info',
@@ -69,9 +68,10 @@ const WHOLE = () => [
   called(),
 ]
 
+let expected: Expected = {}
 function storiesOf(...events: readonly ConsoleEvent[]): readonly Story[] {
-  const stories = new Stories(() => ISSUER)
-  for (const one of events) stories.add([{ event: one, kind: kindOf(one) }])
+  const stories = new Stories(ISSUER)
+  events.forEach((one, index) => void stories.add(eventRow(index + 1, one, expected), expected))
   return stories.all
 }
 
@@ -107,11 +107,8 @@ describe('Stories', () => {
       { ...all, 'url.path': '/mcp', 'http.response.status_code': 401 },
       { ...all, 'url.path': '/mcp', 'http.response.status_code': 401, token: undefined },
     ]) {
-      const stories = new Stories(() => ISSUER)
       const names = ['dev.request', 'kit.authorization.token.issued', 'kit.authorization.consent.shown']
-      const events = names.map((name) => event(name, attributes))
-      stories.add(events.map((one) => ({ event: one, kind: kindOf(one) })))
-      for (const story of stories.all) {
+      for (const story of storiesOf(...names.map((name) => event(name, attributes)))) {
         expect(story.name).to.be.a('string')
         nextStep(story.stage, attributes, ISSUER)
       }
@@ -208,7 +205,7 @@ describe('Stories', () => {
   }
 
   it('telemetry events become part of the step of their request, in either order', () => {
-    setExpected({ resource: 'http://a/mcp', authorizationServers: [ISSUER] })
+    expected = { resource: 'http://a/mcp', authorizationServers: [ISSUER] }
     const request = { id: '1-1', unverified: { iss: 'http://other', aud: 'http://b/mcp' } }
     const wire = asked('/mcp', 401, { challenge: CHALLENGE, token: 't', covered: true }, request)
     const refused = event('kit.mcp.auth.refused', { reason: 'wrong_resource' }, { request })
@@ -231,7 +228,7 @@ describe('Stories', () => {
   })
 
   it('a request without telemetry shows the description of its challenge, and the claims', () => {
-    setExpected({})
+    expected = {}
     const challenge = 'Bearer error="invalid_token", error_description="The access token has expired"'
     const { steps } = only(
       storiesOf(asked('/mcp', 401, { challenge, token: 't' }, { id: '1', unverified: { iss: 'x' } })),
@@ -309,6 +306,30 @@ describe('Stories', () => {
     expect(long.dropped).to.equal(500 - MAX_STEPS)
     expect(long.steps[0]?.title).to.equal('POST /0 → 200')
     expect(long.steps.at(-1)?.title).to.equal('POST /499 → 200')
+  })
+
+  it('texts of events are bounded in a story', () => {
+    const text = 'x'.repeat(1_000_000)
+    const error = { name: 'Error', message: text }
+    const request = { id: '1-1' }
+    const stories = storiesOf(
+      asked('/mcp', 200, { token: 't' }, request),
+      event('kit.mcp.tool.failed', { 'gen_ai.tool.name': text }, { request, error, actor: { type: text } }),
+      signIn('consent.given', { client_id: 'c1', client_name: text, user: text, scope: text }),
+      signIn('token.refused', { client_id: 'c1', error: text, error_description: text }),
+    )
+    expect(JSON.stringify(stories).length).to.be.below(30_000)
+  })
+
+  it('only the stories that have changed since the last call are sent again', () => {
+    const stories = new Stories(ISSUER)
+    const add = (one: ConsoleEvent) => stories.add(eventRow(1, one, {}), {})
+    add(first())
+    add(asked('/mcp', 401, { ...PAGE, challenge: CHALLENGE }))
+    expect(stories.takeChanged().map(({ id }) => id)).to.deep.equal([1, 2])
+    add(metadata())
+    expect(stories.takeChanged().map(({ id }) => id)).to.deep.equal([1])
+    expect(stories.takeChanged()).to.deep.equal([])
   })
 
   for (const name of ['constructor', '__proto__', 'toString']) {

@@ -1,35 +1,4 @@
-/** One tool call. */
-export interface ToolCall {
-  /** The sequence number of the event. */
-  readonly number: number
-  readonly tool: string
-  readonly ms: number
-  readonly failed: boolean
-}
-
-/** The maximum number of calls in the chart and in the median. */
-const MAX_CALLS = 96
-
-/** The durations of the latest tool calls. */
-export class Timings {
-  #calls: ToolCall[] = []
-  add(call: ToolCall): void {
-    this.#calls.push(call)
-    if (this.#calls.length > MAX_CALLS * 2) this.#calls = this.#calls.slice(-MAX_CALLS)
-  }
-
-  /** Returns the calls for the chart, oldest first. */
-  latest(): readonly ToolCall[] {
-    return this.#calls.slice(-MAX_CALLS)
-  }
-
-  clear(): void {
-    this.#calls = []
-  }
-}
-
-/** The number of bars that fit in the chart. */
-export const PLACES: number = MAX_CALLS
+import type { ToolCall } from '../events/summary.ts'
 
 /** Returns a quantile of the durations, such as the median for 0.5, or `undefined` without calls. */
 export function quantile(calls: readonly ToolCall[], part: number): number | undefined {

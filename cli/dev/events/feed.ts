@@ -1,4 +1,5 @@
-import { isRecord } from '../../src/options/value-kinds.ts'
+import { isRecord } from '../../../src/options/value-kinds.ts'
+import type { ConsoleEvent } from './console-event.ts'
 
 /** The sender of events that `dev` has observed itself. It has no statistics. */
 export const OBSERVER: Readonly<Record<string, unknown>> = { observer: true }
@@ -9,11 +10,8 @@ export interface Feed {
   readonly sender: Readonly<Record<string, unknown>>
   /** The result of `manager.stats()`. */
   readonly stats: Readonly<Record<string, unknown>> | undefined
-  readonly events: readonly FeedEvent[]
+  readonly events: readonly ConsoleEvent[]
 }
-
-/** An event, whose other members depend on the sender. */
-export type FeedEvent = Readonly<Record<string, unknown>>
 
 /** Parses the body of a request of the transport. Returns `undefined` if it is invalid. */
 export function readFeed(body: string): Feed | undefined {
@@ -30,8 +28,13 @@ export function readFeed(body: string): Feed | undefined {
   return events.every(isEvent) ? { sender, stats, events } : undefined
 }
 
-const STRING_MEMBERS = ['name', 'time', 'level', 'sessionId']
+const STRINGS = ['name', 'time', 'level', 'sessionId']
+const RECORDS = ['attributes', 'actor', 'error', 'request']
 
-function isEvent(value: unknown): value is FeedEvent {
-  return isRecord(value) && STRING_MEMBERS.every((member) => typeof value[member] === 'string')
+function isEvent(value: unknown): value is ConsoleEvent {
+  return (
+    isRecord(value) &&
+    STRINGS.every((member) => typeof value[member] === 'string') &&
+    RECORDS.every((member) => value[member] === undefined || isRecord(value[member]))
+  )
 }

@@ -1,10 +1,5 @@
-import { attributeText } from './attribute-text.ts'
-
-/** The explanation of a refusal. */
-export interface RefusalText {
-  readonly says: string
-  readonly hint: string
-}
+import { lookUp } from './console-event.ts'
+import type { RefusalText } from './refusals.ts'
 
 const START_AGAIN = 'The user starts again from the client, and stays in one browser.'
 
@@ -96,10 +91,10 @@ const ASSERTIONS: Readonly<Record<string, RefusalText>> = {
 
 /** Returns the explanation for the reason of a refused sign-in. */
 export function signInRefusal(reason: unknown): RefusalText | undefined {
-  return Object.hasOwn(SIGN_INS, attributeText(reason)) ? SIGN_INS[attributeText(reason)] : undefined
+  return lookUp(SIGN_INS, reason)
 }
 
 /** Returns the explanation for the cause for which an identity assertion was refused. */
 export function assertionRefusal(cause: unknown): RefusalText | undefined {
-  return Object.hasOwn(ASSERTIONS, attributeText(cause)) ? ASSERTIONS[attributeText(cause)] : undefined
+  return lookUp(ASSERTIONS, cause)
 }

@@ -1,0 +1,141 @@
+import { randomBytes } from 'node:crypto'
+import type { ConsoleEvent } from './console-event.ts'
+import { eventRow } from './event-row.ts'
+import type { Expected } from './facts.ts'
+import type { Feed } from './feed.ts'
+import { Stories } from './stories.ts'
+import { Summary } from './summary.ts'
+
+/** The maximum number of events that are kept for pages that open later. */
+const MAX_EVENTS = 2000
+/** The maximum total length of these events as JSON. */
+const MAX_CHARACTERS = 8_000_000
+
+/** Facts that are constant while `mcp-gatekit dev` runs. */
+export interface About {
+  readonly command: string
+  /** The URL of the authorization server of `dev`. */
+  readonly issuer?: string
+}
+
+/** The state of the server process. */
+export interface ServerState {
+  readonly state: 'starting' | 'running' | 'ended'
+  readonly pid?: number
+  readonly how?: string
+  /** Disagreements in the configuration of the server. */
+  readonly warnings?: readonly string[]
+}
+
+/** Receives messages in the format of server-sent events. */
+export type Listener = (message: string) => void
+
+interface Kept {
+  readonly number: number
+  readonly json: string
+}
+
+/**
+ * The latest events as lines of the page, with the stories of clients, the state of the server, and statistics of all events. Sends
+ * updates to listeners as server-sent events.
+ */
+export class EventLog {
+  /** The metadata document of the server. Refusals are compared with it. */
+  expected: Expected = {}
+  /** Distinguishes this log from the log of an earlier start on the same port. */
+  readonly #run = randomBytes(4).toString('hex')
+  readonly #listeners = new Set<Listener>()
+  readonly #about: About
+  readonly #onListening: (event: ConsoleEvent) => void
+  readonly #stories: Stories
+  readonly #summary = new Summary()
+  #kept: Kept[] = []
+  #characters = 0
+  #latest = 0
+  #server: ServerState = { state: 'starting' }
+  #sender: Feed['sender'] | undefined
+  #stats: Feed['stats']
+
+  /** @param onListening called with each event `dev.listening`, which is not shown */
+  constructor(about: About, onListening: (event: ConsoleEvent) => void = () => undefined) {
+    this.#about = about
+    this.#onListening = onListening
+    this.#stories = new Stories(about.issuer)
+  }
+
+  add({ sender, stats, events }: Feed): void {
+    if (sender.observer !== true) this.#sender = sender
+    this.#stats = stats ?? this.#stats
+    const first = this.#latest + 1
+    for (const event of events) {
+      if (event.name === 'dev.listening') this.#onListening(event)
+      else this.#addEvent(event)
+    }
+    this.#trim()
+    const added = this.#kept.filter(({ number }) => number >= first)
+    if (added.length > 0) this.#send(this.#eventsMessage(added))
+    const changed = this.#stories.takeChanged()
+    if (changed.length > 0) this.#send(message('stories', changed))
+    this.#send(this.#statisticsMessage())
+  }
+
+  /** Sets the state of the server process. */
+  setServer(server: ServerState): void {
+    this.#server = server
+    this.#send(message('server', server))
+  }
+
+  /**
+   * Sends the current state and then all updates to a listener.
+   * @param lastId the ID of the last message that the listener has received; earlier events are not sent again
+   * @returns a function that removes the listener
+   */
+  listen(listener: Listener, lastId?: string): () => void {
+    const [run, number] = lastId?.split('-') ?? []
+    const seen = run === this.#run ? Number(number) : 0
+    const unseen = this.#kept.filter((event) => event.number > seen)
+    listener(message('hello', { ...this.#about, run: this.#run }))
+    listener(message('server', this.#server))
+    if (unseen.length > 0) listener(this.#eventsMessage(unseen))
+    listener(message('stories', this.#stories.all.toReversed()))
+    listener(this.#statisticsMessage())
+    this.#listeners.add(listener)
+    return () => void this.#listeners.delete(listener)
+  }
+
+  #addEvent(event: ConsoleEvent): void {
+    const number = ++this.#latest
+    const row = eventRow(number, event, this.expected)
+    const json = JSON.stringify(row)
+    this.#stories.add(row, this.expected)
+    if (row.group !== 'hidden') this.#summary.add(row)
+    this.#kept.push({ number, json })
+    this.#characters += json.length
+  }
+
+  #send(text: string): void {
+    for (const listener of this.#listeners) listener(text)
+  }
+
+  #trim(): void {
+    const excess = this.#kept.length - MAX_EVENTS
+    let gone = 0
+    for (; gone < excess || this.#characters > MAX_CHARACTERS; gone++)
+      this.#characters -= this.#kept[gone]?.json.length as number
+    if (gone > 0) this.#kept = this.#kept.slice(gone)
+  }
+
+  #eventsMessage(events: readonly Kept[]): string {
+    const json = `[${events.map((event) => event.json).join(',')}]`
+    return `id: ${this.#run}-${events.at(-1)?.number}\nevent: events\ndata: ${json}\n\n`
+  }
+
+  #statisticsMessage(): string {
+    return message('statistics', { sender: this.#sender, stats: this.#stats, ...this.#summary.message() })
+  }
+}
+
+/** Formats a server-sent event. JSON contains no line breaks, so one `data` line is enough. */
+function message(event: string, data: object): string {
+  return `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`
+}

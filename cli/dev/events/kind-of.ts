@@ -1,0 +1,108 @@
+import { type Attributes, attributeText, type ConsoleEvent, lookUp, operationOf } from './console-event.ts'
+import type { EventKind, Tone } from './event-kind.ts'
+import { refusalText } from './refusals.ts'
+import { requestKind } from './request-kind.ts'
+import { signInKind } from './sign-in-kind.ts'
+
+/** The events of the gate and of tools that are described in words. */
+const KINDS: Readonly<Record<string, (event: ConsoleEvent) => EventKind>> = {
+  'kit.mcp.auth.accepted': (event) => gate('good', 'accepted', operationOf(event) ?? 'the token is valid'),
+  'kit.mcp.auth.anonymous': (event) =>
+    gate('plain', 'anonymous', `${operationOf(event) ?? 'a public operation'}, without a token`),
+  'kit.mcp.auth.refused': ({ attributes = {} }) => {
+    const reason = attributeText(attributes.reason)
+    const text = refusalText(reason, attributes['kit.mcp.auth.invalid.cause'])
+    return gate('bad', 'refused', text === undefined ? reason : `${reason}: ${text.says}`, text?.hint)
+  },
+  'kit.mcp.auth.unavailable': (event) =>
+    gate(
+      'bad',
+      'outage',
+      'the access token could not be verified right now',
+      `The client got a 503 and will retry. Check that the authorization server is running.${problemOf(event, ' ')}`,
+    ),
+  'kit.mcp.policy.denied': (event) => {
+    const operation = operationOf(event) ?? 'an operation'
+    if (event.error === undefined) return gate('warn', 'denied', `${operation}: the policy denied it`)
+    return gate(
+      'bad',
+      'denied',
+      `${operation}: the policy failed, which denies${problemOf(event)}`,
+      'Correct authorize, or raise authorizeTimeoutMs: errors and timeouts deny.',
+    )
+  },
+  'kit.mcp.limit.reached': (event) =>
+    tool('warn', 'limit', `${toolOf(event)}: ${limitText(event.attributes ?? {})}`),
+  'kit.mcp.limit.unavailable': (event) =>
+    tool(
+      'bad',
+      'not counted',
+      `${toolOf(event)}: the store of limits failed, so calls pass${problemOf(event)}`,
+      'Check that the store of limits.store is running.',
+    ),
+  'kit.mcp.task.created': (event) => tool('plain', 'task', `${toolOf(event)}: runs as a task`),
+  'kit.mcp.task.completed': (event) => tool('good', 'task', `${toolOf(event)}: the task is complete`),
+  'kit.mcp.task.cancelled': (event) =>
+    tool('warn', 'task', `${toolOf(event)}: the client cancelled the task`),
+  'kit.mcp.task.failed': (event) =>
+    tool(
+      'bad',
+      'task',
+      `${toolOf(event)}: the task failed (${attributeText(event.attributes?.['error.type'])})`,
+    ),
+  'kit.mcp.tool.completed': (event) => tool('good', 'tool', toolOf(event)),
+  'kit.mcp.tool.failed': (event) => tool('bad', 'tool failed', `${toolOf(event)}${problemOf(event)}`),
+  'kit.mcp.request.completed': (event) => {
+    const { 'http.response.status_code': stated, 'rpc.response.status_code': code } = event.attributes ?? {}
+    const status = Number(attributeText(stated))
+    const outcome = [status || '', code === undefined ? '' : `error ${attributeText(code)}`]
+    const title = `${operationOf(event) ?? 'a request'} → ${outcome.filter((text) => text !== '').join(', ')}`
+    const tone = status >= 400 || code !== undefined ? 'warn' : 'plain'
+    return { group: 'request', tone, word: 'completed', title }
+  },
+  'kit.mcp.request.failed': (event) => {
+    const problem = problemOf(event) || ': a function of the application threw an error'
+    const title = `${operationOf(event) ?? 'a request'}${problem}`
+    return { group: 'request', tone: 'bad', word: 'failed', title }
+  },
+  'dev.request': ({ attributes = {} }) => requestKind(attributes),
+}
+
+/** The limit that a call has reached, in words. */
+const LIMITS: Readonly<Record<string, (max: string, actual: string) => string>> = {
+  calls: (max, actual) => `call ${actual} in a period that allows ${max}`,
+  concurrency: (max) => `more than ${max} at the same time`,
+  timeout: (max) => `not finished within ${max} ms`,
+  result_size: (max, actual) => `a result of ${actual} bytes, and at most ${max} are allowed`,
+}
+
+/** Returns the meaning of an event. */
+export function kindOf(event: ConsoleEvent): EventKind {
+  const { name, level, attributes = {} } = event
+  const known = lookUp(KINDS, name)?.(event) ?? signInKind(name, attributes)
+  if (known !== undefined) return known
+  const tone = level === 'error' || level === 'fatal' ? 'bad' : level === 'warn' ? 'warn' : 'plain'
+  return { group: 'other', tone, word: level, title: `${name}${problemOf(event)}` }
+}
+
+function gate(tone: Tone, word: string, title: string, hint?: string): EventKind {
+  return { group: 'gate', tone, word, title, hint }
+}
+
+function tool(tone: Tone, word: string, title: string, hint?: string): EventKind {
+  return { group: 'tool', tone, word, title, hint }
+}
+
+function toolOf({ attributes = {} }: ConsoleEvent): string {
+  return attributeText(attributes['gen_ai.tool.name'] ?? 'a tool')
+}
+
+/** Returns the message of the error after a separator, or an empty string if the event has no error. */
+function problemOf({ error }: ConsoleEvent, separator = ': '): string {
+  return error === undefined ? '' : `${separator}${attributeText(error.message)}`
+}
+
+function limitText(attributes: Attributes): string {
+  const [max, actual] = [attributeText(attributes['limit.max']), attributeText(attributes['limit.actual'])]
+  return lookUp(LIMITS, attributes.limit)?.(max, actual) ?? 'a limit was reached'
+}

@@ -1,0 +1,305 @@
+import { type Attributes, attributeText, operationOf, whoOf } from './console-event.ts'
+import { type Expected, factsOf } from './facts.ts'
+import type { EventRow, StepRow, StoryRow } from './row.ts'
+import { signInAttributes } from './sign-in-kind.ts'
+import { nextStep, parameterOf, STAGES, type Stage, type StageText } from './stages.ts'
+
+type Mutable<Type> = { -readonly [Name in keyof Type]: Type[Name] }
+type Step = Mutable<StepRow>
+
+/** A story that can be continued. */
+export interface Story extends Mutable<Omit<StoryRow, 'steps'>> {
+  readonly steps: Step[]
+  stage: Stage
+  /** The time of the event that led to this stage. Events of two processes do not arrive in the order of their times. */
+  stageAt: string
+}
+
+/** A request, and its telemetry events, which arrive before or after it. */
+interface RequestRecord {
+  details: EventRow[]
+  story?: Story
+  step?: Step
+}
+
+/** The limits of what is kept. */
+export const MAX_STORIES = 30
+export const MAX_STEPS = 80
+/** The maximum number of keys by which a story is found, and of requests whose events are connected. */
+const MAX_KEYS = 1000
+/** The number of first steps that are kept when a story is long. */
+const FIRST_STEPS = 20
+
+/** Events that the steps of requests include. */
+const REQUEST_EVENTS =
+  /^kit\.mcp\.(?:auth\.(?:accepted|refused|unavailable)|request\.failed|request\.completed|tool\.(?:completed|failed))$/
+
+/** Pages of the sign-in of `authorizationFacade`. A browser opens them, not a client, and events show their outcome. */
+const SIGN_IN_PAGE = /\/signin\/(?:callback|[\w-]{1,64}\/consent)$/
+
+/** Stages after which a request without a token begins a new story. */
+const ENDED: readonly Stage[] = ['called', 'denied', 'not-signed-in', 'token-refused']
+const EARLY: readonly Stage[] = ['begun', 'challenged', 'metadata', 'issuer-metadata']
+
+/** Sorts events into one story for each client. Bounded in memory. */
+export class Stories {
+  #stories: Story[] = []
+  #changed = new Set<Story>()
+  /** By `token:…`, `client:…`, `session:…`, and `from:…`, least recently set first. */
+  readonly #byKey = new Map<string, Story>()
+  readonly #requests = new Map<string, RequestRecord>()
+  readonly #issuer: string | undefined
+  #count = 0
+
+  /** @param issuer the URL of the authorization server of `dev` */
+  constructor(issuer: string | undefined) {
+    this.#issuer = issuer
+  }
+
+  /** Newest first. */
+  get all(): readonly Story[] {
+    return this.#stories
+  }
+
+  /** Returns the stories that have changed since the last call, oldest first. */
+  takeChanged(): readonly Story[] {
+    const changed = this.#stories.filter((story) => this.#changed.has(story)).reverse()
+    this.#changed = new Set()
+    return changed
+  }
+
+  /** @param expected the metadata of the server at the time of the event */
+  add(row: EventRow, expected: Expected): void {
+    const { name, request } = row.event
+    if (name === 'dev.request') this.#addRequest(row, expected)
+    else if (name.startsWith('kit.authorization.')) this.#addSignIn(row)
+    else if (request !== undefined && REQUEST_EVENTS.test(name)) this.#addDetail(row, request.id)
+  }
+
+  #addRequest(row: EventRow, expected: Expected): void {
+    const { event, stage } = row
+    const { attributes = {}, request } = event
+    if (SIGN_IN_PAGE.test(attributeText(attributes['url.path']))) return
+    const client = request?.unverified?.client_id
+    const story = this.#storyOf(row, attributes, client)
+    if (story === undefined) return
+    const step = stepOf(row)
+    if (stage === 'called') step.word = 'call'
+    // The name of the story says where a preflight comes from.
+    if (attributes.preflight === true)
+      step.title = step.title.replace(` from ${attributeText(attributes.origin)}`, '')
+    if (stage === 'challenged' || stage === 'refused' || stage === 'scopes') {
+      step.word = attributeText(attributes['http.response.status_code'])
+      step.title = parameterOf(attributes.challenge, 'error_description') ?? step.title
+      step.tone = stage === 'challenged' ? 'plain' : 'bad'
+    }
+    // Telemetry names the reason. Without it, every claim may be the cause.
+    if (stage === 'refused') step.facts = factsOf(event, expected, 'invalid')
+    const record = this.#recordOf(request?.id ?? `event-${row.number}`)
+    record.story = story
+    this.#link(story, attributes, client)
+    record.step = this.#continue(story, row, step, attributes)
+    for (const detail of record.details) this.#detail(story, record.step, detail)
+    record.details = []
+  }
+
+  /** Adds a telemetry event to the step of its request. */
+  #addDetail(row: EventRow, id: string): void {
+    const { story, step, details } = this.#recordOf(id)
+    if (story !== undefined && step !== undefined) this.#detail(story, step, row)
+    else if (details.length < 8) details.push(row)
+  }
+
+  #detail(story: Story, step: Step, { event, number, time, title, tone, hint, facts }: EventRow): void {
+    const operation = operationOf(event)
+    story.user = whoOf(event) || story.user
+    switch (event.name) {
+      case 'kit.mcp.auth.refused':
+      case 'kit.mcp.auth.unavailable':
+      case 'kit.mcp.request.failed':
+        Object.assign(step, { number, time, title, tone, hint, facts })
+        if (event.attributes?.reason === 'missing') step.tone = 'plain'
+        break
+      case 'kit.mcp.tool.failed':
+        Object.assign(step, { number, time, title, tone })
+        break
+      default:
+        if (operation !== undefined && step.tone !== 'bad')
+          step.title = event.name === 'kit.mcp.request.completed' ? title : operation
+    }
+    this.#merge(story, step)
+    this.#changed.add(story)
+  }
+
+  #addSignIn(row: EventRow): void {
+    const { stage, event } = row
+    const attributes = signInAttributes(event.attributes ?? {})
+    const client = typeof attributes.client_id === 'string' ? attributes.client_id : undefined
+    const isRegistration = stage === 'registered' || stage === 'not-registered'
+    const near = this.#byKey.get(fromOf(attributes))
+    const isNear = near !== undefined && !ENDED.includes(near.stage)
+    const story =
+      this.#find(keysOf({}, client)) ??
+      (isNear && (isRegistration || client === undefined) ? near : undefined) ??
+      (isSender(attributes) ? undefined : this.#latest(client)) ??
+      this.#begin(row)
+    // A browser opens the pages, not the client.
+    const isPage = stage === 'page' || stage === 'consented'
+    this.#link(story, isPage ? { token: attributes.token } : attributes, client)
+    this.#continue(story, row, stepOf(row), attributes)
+    if (typeof attributes.user === 'string') story.user = attributeText(attributes.user)
+  }
+
+  /** Finds the story of a request to the server, or begins one. */
+  #storyOf(row: EventRow, attributes: Attributes, client: unknown): Story | undefined {
+    const known = this.#find(keysOf(attributes, client))
+    if (known !== undefined) return known
+    const near = this.#byKey.get(fromOf(attributes))
+    const hasEnded = near === undefined || ENDED.includes(near.stage)
+    // Servers fetch this metadata too, at the first token. It is not a step of their client.
+    if (attributes.server === 'authorization') return hasEnded || near.stage === 'token' ? undefined : near
+    const isNew =
+      near === undefined || (hasEnded && attributes.token === undefined && row.stage === 'challenged')
+    return isNew ? this.#begin(row) : near
+  }
+
+  #find(keys: readonly string[]): Story | undefined {
+    return keys.map((key) => this.#byKey.get(key)).find((story) => story !== undefined)
+  }
+
+  /**
+   * Returns the latest story whose sign-in is not finished, for an event that does not say who has sent the request. A story of
+   * another client is not returned.
+   */
+  #latest(client: string | undefined): Story | undefined {
+    const keys = [...this.#byKey].filter(([key]) => key.startsWith('client:'))
+    const known = new Set(keys.map(([, story]) => story))
+    return this.#stories.find(
+      (story) => !ENDED.includes(story.stage) && (client === undefined || !known.has(story)),
+    )
+  }
+
+  #begin({ time }: EventRow): Story {
+    const story: Story = {
+      id: ++this.#count,
+      startedAt: time,
+      name: 'a client',
+      user: undefined,
+      stage: 'begun',
+      stageAt: '',
+      state: STAGES.begun.text,
+      tone: 'warn',
+      steps: [],
+      dropped: 0,
+    }
+    this.#stories = [story, ...this.#stories]
+    const [gone] = this.#stories.splice(MAX_STORIES)
+    for (const [key, one] of this.#byKey) if (one === gone) this.#byKey.delete(key)
+    return story
+  }
+
+  #link(story: Story, attributes: Attributes, client: unknown): void {
+    const from = isSender(attributes) ? [fromOf(attributes)] : []
+    for (const key of [...from, ...keysOf(attributes, client)]) setLatest(this.#byKey, key, story)
+  }
+
+  /** Adds a step to a story. Returns the step, or an equal one before it. */
+  #continue(story: Story, { stage, time, event }: EventRow, step: Step, attributes: Attributes): Step {
+    this.#changed.add(story)
+    story.name = nameOf(story, attributes)
+    const kept = this.#push(story, step)
+    // Metadata that is fetched again is not a step back.
+    const isRepeated = (stage === 'metadata' || stage === 'issuer-metadata') && !EARLY.includes(story.stage)
+    if (stage !== undefined && time >= story.stageAt && !isRepeated) {
+      const { text, isFailure }: StageText = STAGES[stage]
+      story.stage = stage
+      story.stageAt = time
+      story.state = text
+      story.tone = stage === 'called' ? 'good' : isFailure === true ? 'bad' : 'warn'
+      story.next = nextStep(stage, event.attributes ?? {}, this.#issuer)
+    }
+    return kept
+  }
+
+  /** Inserts a step by its time: the response of a stream ends later than those of the requests after it. */
+  #push(story: Story, step: Step): Step {
+    const { steps } = story
+    const at = steps.findLastIndex(({ time }) => time <= step.time) + 1
+    const before = steps[at - 1]
+    if (before !== undefined && isSame(before, step)) {
+      join(before, step)
+      return before
+    }
+    steps.splice(at, 0, step)
+    if (steps.length > MAX_STEPS) {
+      steps.splice(FIRST_STEPS, 1)
+      story.dropped++
+    }
+    return step
+  }
+
+  /** Joins a step with an equal one before it. */
+  #merge({ steps }: Story, step: Step): void {
+    const at = steps.indexOf(step)
+    const previous = steps[at - 1]
+    if (previous === undefined || !isSame(previous, step)) return
+    join(previous, step)
+    steps.splice(at, 1)
+    for (const record of this.#requests.values()) if (record.step === step) record.step = previous
+  }
+
+  #recordOf(id: string): RequestRecord {
+    const record = this.#requests.get(id) ?? { details: [] }
+    if (!this.#requests.has(id)) setLatest(this.#requests, id, record)
+    return record
+  }
+}
+
+function stepOf({ number, time, word, title, tone, hint, facts }: EventRow): Step {
+  return { number, time, word, title, tone, hint, facts, count: 1 }
+}
+
+function isSame(a: Step, b: Step): boolean {
+  return a.word === b.word && a.title === b.title && a.tone === b.tone && a.facts.join() === b.facts.join()
+}
+
+function join(step: Step, { number, time, count }: Step): void {
+  step.number = number
+  step.time = time
+  step.count += count
+}
+
+/** Returns `true` if the attributes of an event say who has sent the request. */
+function isSender(attributes: Attributes): boolean {
+  return attributes['user_agent.original'] !== undefined || attributes['client.address'] !== undefined
+}
+
+/** Returns the keys of a client whose token, id, or session is known. */
+function keysOf({ token, 'mcp.session.id': session }: Attributes, client: unknown): readonly string[] {
+  const keys = Object.entries({ token, client, session }).filter(([, value]) => value !== undefined)
+  return keys.map(([name, value]) => `${name}:${attributeText(value)}`)
+}
+
+/** Returns the key of a client before its token is known. */
+function fromOf(attributes: Attributes): string {
+  const { origin, 'client.address': address, 'user_agent.original': agent } = attributes
+  // A server that listens on IPv6 sees IPv4 addresses in another form.
+  const plain = attributeText(address).replace(/^::ffff:|^::1$/, '')
+  return `from:${plain === '' ? '127.0.0.1' : plain} ${attributeText(agent)} ${attributeText(origin)}`
+}
+
+/** Returns the best known name: the one of the registration, or the first word of the user agent. */
+function nameOf(story: Story, { client_name: name, client_id: id, ...attributes }: Attributes): string {
+  if (typeof name === 'string') return attributeText(name)
+  if (story.name !== 'a client') return story.name
+  const { origin, 'user_agent.original': agent } = attributes
+  if (typeof origin === 'string') return `page of ${origin}`
+  return typeof agent === 'string' ? (agent.split(' ', 1)[0] as string) : attributeText(id ?? story.name)
+}
+
+/** Sets a key after all others, and removes the first ones if there are too many. */
+function setLatest<Value>(map: Map<string, Value>, key: string, value: Value): void {
+  map.delete(key)
+  map.set(key, value)
+  if (map.size > MAX_KEYS) map.delete(map.keys().next().value as string)
+}
