@@ -29,24 +29,21 @@ export interface KeptKeys {
   readonly encryption: number
 }
 
-/** The keys that the command line asks for. */
-export type KeysSource =
-  | { readonly kind: 'create' }
-  | { readonly kind: 'rotate'; readonly file: string; readonly kept: KeptKeys }
-  | { readonly kind: 'stage' | 'promote'; readonly file: string }
-
 /** The action that the command line asks for. */
 export type KeysCommand =
   | { readonly kind: 'help' }
   | {
-      readonly kind: 'keys'
-      readonly source: KeysSource
+      readonly kind: 'create' | 'rotate' | 'stage' | 'promote'
+      /** The file with the keys to change. It is present unless keys are created. */
+      readonly file: string | undefined
+      readonly kept: KeptKeys
       /** The file to write. By default, the keys are printed. */
       readonly out: string | undefined
       readonly replaces: boolean
     }
 
-const DEFAULT_KEPT: KeptKeys = { signing: 2, encryption: 5 }
+const KEPT_SIGNING = 2
+const KEPT_ENCRYPTION = 5
 const MAX_KEPT = 100
 
 /** Reads the arguments after `keys`. @throws {UsageError} */
@@ -67,29 +64,17 @@ export function parseKeysArguments(argv: readonly string[]): KeysCommand {
   for (const [name, file] of Object.entries({ out, rotate, stage, promote }))
     if (file === '') throw new UsageError(`--${name} must be the path of a file`)
   if (force && out === undefined) throw new UsageError('--force requires --out')
-  if ([rotate, stage, promote].filter((file) => file !== undefined).length > 1)
-    throw new UsageError('--rotate, --stage, and --promote cannot be combined')
+  const [source, ...others] = (['rotate', 'stage', 'promote'] as const).filter(
+    (name) => values[name] !== undefined,
+  )
+  if (others.length > 0) throw new UsageError('--rotate, --stage, and --promote cannot be combined')
   const keepSigning = readCount('keep-signing', values['keep-signing'])
   const keepEncryption = readCount('keep-encryption', values['keep-encryption'])
   if (rotate === undefined && (keepSigning ?? keepEncryption) !== undefined)
     throw new UsageError('--keep-signing and --keep-encryption require --rotate')
-  const kept = {
-    signing: keepSigning ?? DEFAULT_KEPT.signing,
-    encryption: keepEncryption ?? DEFAULT_KEPT.encryption,
-  }
-  return { kind: 'keys', source: sourceOf(rotate, stage, promote, kept), out, replaces: force }
-}
-
-function sourceOf(
-  rotate: string | undefined,
-  stage: string | undefined,
-  promote: string | undefined,
-  kept: KeptKeys,
-): KeysSource {
-  if (rotate !== undefined) return { kind: 'rotate', file: rotate, kept }
-  if (stage !== undefined) return { kind: 'stage', file: stage }
-  if (promote !== undefined) return { kind: 'promote', file: promote }
-  return { kind: 'create' }
+  const kept = { signing: keepSigning ?? KEPT_SIGNING, encryption: keepEncryption ?? KEPT_ENCRYPTION }
+  const file = source === undefined ? undefined : values[source]
+  return { kind: source ?? 'create', file, kept, out, replaces: force }
 }
 
 function readCount(name: string, value: string | undefined): number | undefined {

@@ -1,23 +1,12 @@
 import { type AuthorizationKeys, createKeys } from '../../src/authorization/keys.ts'
 import type { KeptKeys } from './arguments.ts'
 
-/** Keys after a change, with the number of old ones that were removed. */
-export interface RotatedKeys {
-  readonly keys: AuthorizationKeys
-  readonly removed: KeptKeys
-}
-
 /** Puts new keys in front, and removes the oldest ones beyond the number that remains. */
-export function rotateKeys(keys: AuthorizationKeys, kept: KeptKeys): RotatedKeys {
+export function rotateKeys(keys: AuthorizationKeys, kept: KeptKeys): AuthorizationKeys {
   const added = createKeys()
-  const signing = [...added.signing, ...keys.signing]
-  const encryption = [...added.encryption, ...keys.encryption]
   return {
-    keys: { signing: signing.slice(0, kept.signing), encryption: encryption.slice(0, kept.encryption) },
-    removed: {
-      signing: Math.max(0, signing.length - kept.signing),
-      encryption: Math.max(0, encryption.length - kept.encryption),
-    },
+    signing: [...added.signing, ...keys.signing].slice(0, kept.signing),
+    encryption: [...added.encryption, ...keys.encryption].slice(0, kept.encryption),
   }
 }
 

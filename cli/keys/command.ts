@@ -3,9 +3,11 @@ import { type AuthorizationKeys, createKeys, resolveKeys } from '../../src/autho
 import { KitMcpConfigError } from '../../src/options/config-error.ts'
 import { counted } from '../../src/options/counted.ts'
 import type { CliContext } from '../cli-context.ts'
-import { KEYS_HELP, type KeysSource, parseKeysArguments } from './arguments.ts'
-import { promoteKeys, type RotatedKeys, rotateKeys, stageKeys } from './changed-keys.ts'
+import { KEYS_HELP, parseKeysArguments } from './arguments.ts'
+import { promoteKeys, rotateKeys, stageKeys } from './changed-keys.ts'
 import { type WriteProblem, writeSecretFile } from './secret-file.ts'
+
+const CHANGES = { rotate: rotateKeys, stage: stageKeys, promote: promoteKeys }
 
 /** A file that cannot be read, or that contains no keys. The message contains nothing of the file. */
 class UnreadableKeys extends Error {}
@@ -17,16 +19,16 @@ export async function keysCommand(argv: readonly string[], { stdout, stderr }: C
     stdout.write(KEYS_HELP)
     return 0
   }
-  const { source, out, replaces } = command
-  let result: RotatedKeys
+  const { kind, file, kept, out, replaces } = command
+  let before: AuthorizationKeys | undefined
   try {
-    result = await keysFrom(source)
+    before = file === undefined ? undefined : await readKeys(file)
   } catch (error) {
     if (!(error instanceof UnreadableKeys)) throw error
     stderr.write(`mcp-gatekit: ${error.message}\n`)
     return 1
   }
-  const { keys, removed } = result
+  const keys = before === undefined || kind === 'create' ? createKeys() : CHANGES[kind](before, kept)
   const text = `${JSON.stringify(keys)}\n`
   if (out === undefined) stdout.write(text)
   else {
@@ -37,20 +39,19 @@ export async function keysCommand(argv: readonly string[], { stdout, stderr }: C
     }
     stdout.write(`wrote ${out}\n`)
   }
-  const gone = [
-    removed.signing > 0 ? counted(removed.signing, 'old signing key') : '',
-    removed.encryption > 0 ? counted(removed.encryption, 'old encryption secret') : '',
-  ].filter((part) => part !== '')
-  if (gone.length > 0) stderr.write(`mcp-gatekit: removed ${gone.join(' and ')}\n`)
+  const removed = kind === 'rotate' && before !== undefined ? removedText(before, keys) : ''
+  if (removed !== '') stderr.write(removed)
   return 0
 }
 
-async function keysFrom(source: KeysSource): Promise<RotatedKeys> {
-  const removed = { signing: 0, encryption: 0 }
-  if (source.kind === 'create') return { keys: createKeys(), removed }
-  const keys = await readKeys(source.file)
-  if (source.kind === 'rotate') return rotateKeys(keys, source.kept)
-  return { keys: source.kind === 'stage' ? stageKeys(keys) : promoteKeys(keys), removed }
+/** Returns the line about keys that were removed: a rotation adds one key to each list. */
+function removedText(before: AuthorizationKeys, after: AuthorizationKeys): string {
+  const gone = [
+    [before.signing.length + 1 - after.signing.length, 'old signing key'] as const,
+    [before.encryption.length + 1 - after.encryption.length, 'old encryption secret'] as const,
+  ].filter(([count]) => count > 0)
+  if (gone.length === 0) return ''
+  return `mcp-gatekit: removed ${gone.map(([count, what]) => counted(count, what)).join(' and ')}\n`
 }
 
 /** @throws {UnreadableKeys} */
