@@ -117,17 +117,12 @@ function paint(code: number, text: string, colors: boolean): string {
 
 /** Breaks text at spaces. @param first the beginning of the first line @param rest the beginning of the others */
 function wrap(text: string, width: number, first = '', rest = ''): string {
-  const lines: string[] = []
-  let line = first
-  let isEmpty = true
-  for (const word of text.split(' ')) {
-    if (!isEmpty && stripVTControlCharacters(`${line} ${word}`).length > width) {
-      lines.push(line)
-      line = rest
-      isEmpty = true
-    }
-    line += isEmpty ? word : ` ${word}`
-    isEmpty = false
+  const [begin = '', ...words] = text.split(' ')
+  const lines = [first + begin]
+  for (const word of words) {
+    const longer = `${lines.at(-1)} ${word}`
+    if (stripVTControlCharacters(longer).length > width) lines.push(rest + word)
+    else lines[lines.length - 1] = longer
   }
-  return [...lines, line].join('\n')
+  return lines.join('\n')
 }
