@@ -47,45 +47,33 @@ export function startupWarnings(
   listening: Listening,
   issuer: string | undefined,
 ): readonly string[] {
-  return [...resourceWarnings(resource, listening), ...issuerWarnings(authorizationServers, issuer)]
+  const warnings = [resourceWarning(resource, listening), issuerWarning(authorizationServers, issuer)]
+  return warnings.filter((warning) => warning !== undefined)
 }
 
-function resourceWarnings(resource: string | undefined, { address, port }: Listening): readonly string[] {
-  if (resource === undefined || !URL.canParse(resource)) return []
+function resourceWarning(resource: string | undefined, { address, port }: Listening): string | undefined {
+  if (resource === undefined || !URL.canParse(resource)) return undefined
   const url = new URL(resource)
-  const path = url.pathname === '/' ? '' : url.pathname
-  if (!isLoopbackHostname(url.hostname)) {
-    return [
-      `resource is ${resource}, which is not on this machine. Clients reject the metadata document of ${originOf({ address, port })}. Set resource to ${originOf({ address, port })}${path} during development.`,
-    ]
-  }
+  const origin = originOf({ address, port })
+  const fix = `Set resource to ${origin}${url.pathname === '/' ? '' : url.pathname}`
+  if (!isLoopbackHostname(url.hostname))
+    return `resource is ${resource}, which is not on this machine. Clients reject the metadata document of ${origin}. ${fix} during development.`
   if (Number(url.port || (url.protocol === 'https:' ? 443 : 80)) !== port)
-    return [
-      `resource is ${resource}, but the server listens on port ${port}. Set resource and the port to the same value.`,
-    ]
-  const names = namesOf(address)
-  if (names !== undefined && !names.includes(url.hostname)) {
-    return [
-      `resource is ${resource}, but the server listens on ${address}. Set resource to ${originOf({ address, port })}${path}, and use the same URL in the client.`,
-    ]
-  }
-  return []
+    return `resource is ${resource}, but the server listens on port ${port}. Set resource and the port to the same value.`
+  const isAny = address === '::' || address === '0.0.0.0'
+  if (isAny || url.hostname === (isIP(address) === 6 ? `[${address}]` : address)) return undefined
+  return `resource is ${resource}, but the server listens on ${address}. ${fix}, and use the same URL in the client.`
 }
 
-function issuerWarnings(servers: readonly string[], issuer: string | undefined): readonly string[] {
-  if (
-    issuer === undefined ||
-    servers.length === 0 ||
-    servers.some((server) => withoutSlash(server) === issuer)
-  )
-    return []
+function issuerWarning(servers: readonly string[], issuer: string | undefined): string | undefined {
+  if (issuer === undefined || servers.length === 0) return undefined
+  if (servers.some((server) => withoutSlash(server) === issuer)) return undefined
   const other = servers.find((server) => isSameLoopback(server, issuer))
-  const given = other ?? servers.join(', ')
   const fix =
     other === undefined
       ? 'Read the environment variable MCP_GATEKIT_ISSUER in your server, or start dev with --no-auth.'
       : 'Clients and verifiers compare issuers as strings. Use the value of the environment variable MCP_GATEKIT_ISSUER.'
-  return [`issuer is ${given}, but the authorization server of dev is ${issuer}. ${fix}`]
+  return `issuer is ${other ?? servers.join(', ')}, but the authorization server of dev is ${issuer}. ${fix}`
 }
 
 function isSameLoopback(server: string, issuer: string): boolean {
@@ -95,12 +83,6 @@ function isSameLoopback(server: string, issuer: string): boolean {
 }
 
 const withoutSlash = (url: string): string => (url.endsWith('/') ? url.slice(0, -1) : url)
-
-/** Returns the host names by which clients reach a loopback address. `undefined` for an address that has every name. */
-function namesOf(address: string): readonly string[] | undefined {
-  if (address === '::' || address === '0.0.0.0') return undefined
-  return [isIP(address) === 6 ? `[${address}]` : address]
-}
 
 /** Returns an origin at which the server can be reached. */
 function originOf({ address, port }: Listening): string {

@@ -32,25 +32,8 @@ export interface ToolCall {
   readonly failed: boolean
 }
 
-export interface Counts {
-  readonly accepted: number
-  readonly refused: number
-  readonly outages: number
-  readonly toolCalls: number
-  readonly toolFailures: number
-  readonly events: number
-}
-
 /** The numbers of all events, as the page shows them. */
-export interface SummaryMessage {
-  readonly counts: Counts
-  /** The reason of the latest refusal. */
-  readonly lastReason: string | undefined
-  /** The latest tool calls, oldest first. */
-  readonly calls: readonly ToolCall[]
-  /** The latest sessions, newest first. */
-  readonly sessions: readonly SessionSummary[]
-}
+export type SummaryMessage = ReturnType<Summary['message']>
 
 /** Counts all events that the page lists. Bounded in memory. */
 export class Summary {
@@ -79,9 +62,16 @@ export class Summary {
     this.#countSession(row)
   }
 
-  message(): SummaryMessage {
-    const sessions = [...this.#sessions.values()].slice(-MAX_LISTED).reverse()
-    return { counts: { ...this.#counts }, lastReason: this.#lastReason, calls: this.#calls, sessions }
+  message() {
+    return {
+      counts: this.#counts,
+      /** The reason of the latest refusal. */
+      lastReason: this.#lastReason,
+      /** The latest tool calls, oldest first. */
+      calls: this.#calls as readonly ToolCall[],
+      /** The latest sessions, newest first. */
+      sessions: [...this.#sessions.values()].slice(-MAX_LISTED).reverse() as readonly SessionSummary[],
+    }
   }
 
   #countSession({ event, word, title, tone, kept }: EventRow): void {

@@ -1,34 +1,31 @@
-import { browser, byId, type PageEvent } from './browser.ts'
-
-/** The list in which the keyboard moves. */
-export interface KeyboardList {
-  /** @param by the number of rows down, or up if negative */
-  move(by: number): void
-  focus(): void
-}
+import { browser, byId } from './browser.ts'
 
 /** The distance to the end of every list. */
 const FAR = 10_000
 
-/** Actions of the keyboard that do not move the selection. */
+/** The actions of the keyboard. */
 export interface KeyboardActions {
+  /** Moves the selection. @param by the number of rows down, or up if negative */
+  readonly move: (by: number) => void
+  /** Moves the focus to the list. */
+  readonly focus: () => void
   /** Closes the details, or else clears the filter. */
   readonly leave: () => void
   readonly pause: () => void
 }
 
 /** Handles the keys j, k, arrows, Page Up, Page Down, Home, End, /, Escape, and p. */
-export function listenToKeys(list: KeyboardList, { leave, pause }: KeyboardActions): void {
+export function listenToKeys({ move, focus, leave, pause }: KeyboardActions): void {
   const search = byId('search')
   const moves: Readonly<Record<string, () => void>> = {
-    j: () => list.move(1),
-    k: () => list.move(-1),
-    ArrowDown: () => list.move(1),
-    ArrowUp: () => list.move(-1),
-    PageDown: () => list.move(10),
-    PageUp: () => list.move(-10),
-    Home: () => list.move(-FAR),
-    End: () => list.move(FAR),
+    j: () => move(1),
+    k: () => move(-1),
+    ArrowDown: () => move(1),
+    ArrowUp: () => move(-1),
+    PageDown: () => move(10),
+    PageUp: () => move(-10),
+    Home: () => move(-FAR),
+    End: () => move(FAR),
     '/': () => search.focus(),
     p: pause,
     Escape: leave,
@@ -38,19 +35,15 @@ export function listenToKeys(list: KeyboardList, { leave, pause }: KeyboardActio
     if (event.target === search) {
       if (event.key === 'Escape' || event.key === 'Enter') {
         if (event.key === 'Escape') leave()
-        list.focus()
+        focus()
         event.preventDefault()
       }
       return
     }
     const act = Object.hasOwn(moves, event.key) ? moves[event.key] : undefined
     // A focused input field handles arrow keys itself.
-    if (act === undefined || (isArrow(event) && event.target.tagName === 'INPUT')) return
+    if (act === undefined || (event.key.startsWith('Arrow') && event.target.tagName === 'INPUT')) return
     event.preventDefault()
     act()
   })
-}
-
-function isArrow({ key }: PageEvent): boolean {
-  return key.startsWith('Arrow')
 }

@@ -147,13 +147,12 @@ byId('pause').addEventListener('click', pause)
 byId('close').addEventListener('click', () => list.select(undefined))
 for (const one of VIEWS) byId(`view-${one}`).addEventListener('click', () => setView(one))
 for (const panel of PANELS) byId(`to-${panel}`).addEventListener('click', () => showPanel(panel))
-listenToKeys(
-  {
-    move: (by) => (view === 'clients' ? storyView : list).move(by),
-    focus: () => list.focus(),
-  },
-  { leave, pause },
-)
+listenToKeys({
+  move: (by) => (view === 'clients' ? storyView : list).move(by),
+  focus: () => list.focus(),
+  leave,
+  pause,
+})
 
 let run: string | undefined
 connect(
