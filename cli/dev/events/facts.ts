@@ -22,7 +22,7 @@ export function factsOf(
   const required = attributes['kit.mcp.auth.scopes.required']
   if (typeof required === 'string') {
     const granted = attributeText(attributes['kit.mcp.auth.scopes.granted'] ?? '')
-    return [`scopes: expected ${required || 'none'}, received ${granted || 'none'}`]
+    return [`scopes: expected ${attributeText(required) || 'none'}, received ${granted || 'none'}`]
   }
   const claims: Attributes = request?.unverified ?? {}
   const expected: Readonly<Record<string, string | undefined>> = {

@@ -5,8 +5,8 @@ import { assertionRefusal, signInRefusal } from './sign-in-refusals.ts'
 export interface StageText {
   /** The state of a client whose latest step is this one. */
   readonly text: string
-  /** `true` if the client cannot continue without a change. */
-  readonly isFailure?: true
+  /** `bad` if the client cannot continue without a change. Defaults to `warn`: it has another step to take. */
+  readonly tone?: 'good' | 'bad' | 'warn'
   /** The next step of the client, or `undefined` if it is signed in. */
   readonly next?: string | ((attributes: Attributes, issuer: string | undefined) => string | undefined)
 }
@@ -24,7 +24,7 @@ export const STAGES = {
   },
   'no-metadata': {
     text: 'found no metadata',
-    isFailure: true,
+    tone: 'bad',
     next: 'Mount protectedResourceRouter at the root of the application, so that clients find the metadata document.',
   },
   metadata: {
@@ -44,7 +44,7 @@ export const STAGES = {
   },
   'not-registered': {
     text: 'not registered',
-    isFailure: true,
+    tone: 'bad',
     next: 'The client corrects its metadata and registers again.',
   },
   page: { text: 'waits for the user', next: 'The user allows or denies access on the sign-in page.' },
@@ -55,17 +55,17 @@ export const STAGES = {
   },
   denied: {
     text: 'access denied',
-    isFailure: true,
+    tone: 'bad',
     next: 'The client shows that access was denied. It starts again when the user tries again.',
   },
   'not-authorized': {
     text: 'not authorized',
-    isFailure: true,
+    tone: 'bad',
     next: 'The client corrects its authorization request: client_id, redirect_uri, code_challenge, and resource.',
   },
   'not-signed-in': {
     text: 'sign-in refused',
-    isFailure: true,
+    tone: 'bad',
     next: ({ reason }) => signInRefusal(reason)?.hint ?? 'The user starts again from the client.',
   },
   token: {
@@ -74,16 +74,16 @@ export const STAGES = {
   },
   'token-refused': {
     text: 'got no token',
-    isFailure: true,
+    tone: 'bad',
     next: ({ cause }) =>
       cause === undefined
         ? 'The client starts the sign-in again. A code works once, with the same redirect_uri, resource, and code_verifier.'
         : assertionRefusal(cause)?.hint,
   },
-  called: { text: 'signed in' },
+  called: { text: 'signed in', tone: 'good' },
   refused: {
     text: 'token refused',
-    isFailure: true,
+    tone: 'bad',
     next: 'The client refreshes its token or signs in again.',
   },
   scopes: {
@@ -95,7 +95,7 @@ export const STAGES = {
   },
   forbidden: {
     text: 'forbidden',
-    isFailure: true,
+    tone: 'bad',
     next: 'The server allows the origin or host, or the client uses another URL.',
   },
 } satisfies Readonly<Record<string, StageText>>

@@ -1,4 +1,4 @@
-import { type Attributes, attributeText, operationOf, whoOf } from './console-event.ts'
+import { type Attributes, attributeText, whoOf } from './console-event.ts'
 import { type Expected, factsOf } from './facts.ts'
 import type { EventRow, StepRow, StoryRow } from './row.ts'
 import { signInAttributes } from './sign-in-kind.ts'
@@ -15,9 +15,18 @@ export interface Story extends Mutable<Omit<StoryRow, 'steps'>> {
   stageAt: string
 }
 
+/** The part of a telemetry event that the step of its request shows. The event itself can be large. */
+interface Detail extends Step {
+  readonly name: string
+  readonly user: string
+  readonly operation: string | undefined
+  /** `true` if the request was refused because it has no token, which is normal for the first one. */
+  readonly isMissing: boolean
+}
+
 /** A request, and its telemetry events, which arrive before or after it. */
 interface RequestRecord {
-  details: EventRow[]
+  details: Detail[]
   story?: Story
   step?: Step
 }
@@ -105,27 +114,29 @@ export class Stories {
 
   /** Adds a telemetry event to the step of its request. */
   #addDetail(row: EventRow, id: string): void {
+    const { event, operation } = row
+    const isMissing = event.attributes?.reason === 'missing'
+    const detail = { ...stepOf(row), name: event.name, user: whoOf(event), operation, isMissing }
     const { story, step, details } = this.#recordOf(id)
-    if (story !== undefined && step !== undefined) this.#detail(story, step, row)
-    else if (details.length < 8) details.push(row)
+    if (story !== undefined && step !== undefined) this.#detail(story, step, detail)
+    else if (details.length < 8) details.push(detail)
   }
 
-  #detail(story: Story, step: Step, { event, number, time, title, tone, hint, facts }: EventRow): void {
-    const operation = operationOf(event)
-    story.user = whoOf(event) || story.user
-    switch (event.name) {
+  #detail(story: Story, step: Step, detail: Detail): void {
+    const { name, user, operation, isMissing, number, time, title, tone, hint, facts } = detail
+    story.user = user || story.user
+    switch (name) {
       case 'kit.mcp.auth.refused':
       case 'kit.mcp.auth.unavailable':
       case 'kit.mcp.request.failed':
-        Object.assign(step, { number, time, title, tone, hint, facts })
-        if (event.attributes?.reason === 'missing') step.tone = 'plain'
+        Object.assign(step, { number, time, title, tone: isMissing ? 'plain' : tone, hint, facts })
         break
       case 'kit.mcp.tool.failed':
         Object.assign(step, { number, time, title, tone })
         break
       default:
         if (operation !== undefined && step.tone !== 'bad')
-          step.title = event.name === 'kit.mcp.request.completed' ? title : operation
+          step.title = name === 'kit.mcp.request.completed' ? title : operation
     }
     this.#merge(story, step)
     this.#changed.add(story)
@@ -211,11 +222,11 @@ export class Stories {
     // Metadata that is fetched again is not a step back.
     const isRepeated = (stage === 'metadata' || stage === 'issuer-metadata') && !EARLY.includes(story.stage)
     if (stage !== undefined && time >= story.stageAt && !isRepeated) {
-      const { text, isFailure }: StageText = STAGES[stage]
+      const { text, tone = 'warn' }: StageText = STAGES[stage]
       story.stage = stage
       story.stageAt = time
       story.state = text
-      story.tone = stage === 'called' ? 'good' : isFailure === true ? 'bad' : 'warn'
+      story.tone = tone
       story.next = nextStep(stage, event.attributes ?? {}, this.#issuer)
     }
     return kept
