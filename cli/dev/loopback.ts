@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
+import type { RequestListener, Server, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { isLoopbackHostname } from '../../src/options/option-checks.ts'
 import { UsageError } from '../usage-error.ts'
@@ -44,12 +44,13 @@ export async function stopServer(server: Server): Promise<void> {
  */
 export function forLoopbackHosts(listener: RequestListener): RequestListener {
   return (req, res) => {
-    if (namesLoopback(req)) listener(req, res)
+    if (namesLoopback(req.headers.host ?? '')) listener(req, res)
     else refuse(res, 403, 'This server accepts only the hosts 127.0.0.1 and localhost')
   }
 }
 
-function namesLoopback({ headers: { host = '' } }: IncomingMessage): boolean {
+/** Returns `true` for a `Host` that names this machine. Others are sent by DNS rebinding, for example. */
+export function namesLoopback(host: string): boolean {
   return URL.canParse(`http://${host}`) && isLoopbackHostname(new URL(`http://${host}`).hostname)
 }
 

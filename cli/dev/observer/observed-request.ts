@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { isLoopbackHostname } from '../../../src/options/option-checks.ts'
+import { namesLoopback } from '../loopback.ts'
 import { fingerprintOf } from './fingerprint.ts'
 
 /** The claims of a token that was not verified. Each one is shortened. */
@@ -142,16 +142,10 @@ function isPreflight({ method, headers }: IncomingMessage): boolean {
   return method === 'OPTIONS' && headers['access-control-request-method'] !== undefined
 }
 
-/** Returns `true` for a `Host` that does not name this machine, as in DNS rebinding. */
-function isForeign(host: string | undefined): boolean {
-  const url = `http://${host}`
-  return host !== undefined && !(URL.canParse(url) && isLoopbackHostname(new URL(url).hostname))
-}
-
 /** Returns `true` if MCP clients send such requests, or attackers in the place of one. */
 function isOfClient(req: IncomingMessage, path: string): boolean {
   const { headers } = req
-  if (isForeign(headers.host)) return true
+  if (headers.host !== undefined && !namesLoopback(headers.host)) return true
   if (
     /^\/\.well-known\/(?:oauth-protected-resource|oauth-authorization-server|openid-configuration)\b/.test(
       path,
