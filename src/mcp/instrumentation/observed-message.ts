@@ -1,3 +1,5 @@
+import { methodNamed, namesUri } from '../methods.ts'
+
 /** The parts of a JSON-RPC message that are recorded. Strings of the client are redacted and shortened. */
 export interface ObservedMessage {
   readonly method: string | undefined
@@ -22,40 +24,6 @@ type Redact = (text: string, max: number) => string
 const MAX_TEXT = 128
 const MAX_URI = 1024
 
-/** The methods whose `params.uri` names a resource. */
-const RESOURCE_METHODS = new Set([
-  'resources/directory/read',
-  'resources/read',
-  'resources/subscribe',
-  'resources/unsubscribe',
-  'skills/get',
-])
-
-/** The methods that the revisions of the protocol let a client send. */
-const METHODS: ReadonlySet<string> = new Set([
-  ...RESOURCE_METHODS,
-  'completion/complete',
-  'initialize',
-  'logging/setLevel',
-  'notifications/cancelled',
-  'notifications/initialized',
-  'notifications/progress',
-  'notifications/roots/list_changed',
-  'ping',
-  'prompts/get',
-  'prompts/list',
-  'resources/list',
-  'resources/templates/list',
-  'server/discover',
-  'skills/list',
-  'subscriptions/listen',
-  'tasks/cancel',
-  'tasks/get',
-  'tasks/update',
-  'tools/call',
-  'tools/list',
-])
-
 export const NO_MESSAGE: ObservedMessage = {
   method: undefined,
   id: undefined,
@@ -73,13 +41,14 @@ export function observedMessage(message: unknown, redact: Redact): ObservedMessa
   const { method, id, jsonrpc, params } = message as Partial<Record<'method' | 'id' | 'jsonrpc', unknown>> & {
     params?: Partial<Record<'name' | 'uri' | '_meta' | 'arguments', unknown>> | null
   }
-  const isToolCall = method === 'tools/call'
+  const known = methodNamed(method)
+  const isToolCall = known?.names === 'tool'
   return {
     method: clientText(method, redact),
     id: clientText(typeof id === 'number' ? String(id) : id, redact),
     tool: isToolCall ? clientText(params?.name, redact) : undefined,
-    prompt: method === 'prompts/get' ? clientText(params?.name, redact) : undefined,
-    resource: RESOURCE_METHODS.has(method as string) ? clientText(params?.uri, redact, MAX_URI) : undefined,
+    prompt: known?.names === 'prompt' ? clientText(params?.name, redact) : undefined,
+    resource: namesUri(known) ? clientText(params?.uri, redact, MAX_URI) : undefined,
     version: jsonrpc === '2.0' ? undefined : clientText(jsonrpc, redact),
     meta: params?._meta,
     args: isToolCall ? params?.arguments : undefined,
@@ -91,7 +60,7 @@ export function observedMessage(message: unknown, redact: Redact): ObservedMessa
  * client may not have a valid token.
  */
 export function unreadMessage(method: string | undefined): ObservedMessage {
-  return method !== undefined && METHODS.has(method) ? { ...NO_MESSAGE, method, isUnread: true } : NO_MESSAGE
+  return methodNamed(method) !== undefined ? { ...NO_MESSAGE, method, isUnread: true } : NO_MESSAGE
 }
 
 /** Returns a string that a client has sent, redacted and shortened. Returns undefined for other values. */
@@ -128,7 +97,7 @@ export function lowCardinality(
   isAnswered: boolean,
   isKnown: boolean,
 ): LowCardinality {
-  if (method === undefined || !(isAnswered || METHODS.has(method)))
+  if (method === undefined || !(isAnswered || methodNamed(method) !== undefined))
     return { method: undefined, target: undefined }
   return { method, target: isAnswered || isKnown ? (tool ?? prompt) : undefined }
 }

@@ -1,11 +1,12 @@
 import { unionOfScopes } from '../../oauth/scope.ts'
 import { isRecord } from '../../options/value-kinds.ts'
+import { methodNamed } from '../methods.ts'
 import type { OperationKind } from '../router/middleware.ts'
 import { findResource, type RouterTable } from '../router/router-table.ts'
 import { canonicalUri } from '../router/uris/canonical-uri.ts'
-import type { Exchange } from '../wire/exchange.ts'
+import type { Exchange, Verdict } from '../wire/exchange.ts'
 import { promptArguments, toolArguments } from './call-arguments.ts'
-import { type AuthorizedCall, keepCalls, type Policy, textOf } from './policy.ts'
+import { type Policy, textOf } from './policy.ts'
 
 /** A call of an operation that exists. */
 interface KnownCall {
@@ -37,7 +38,7 @@ export async function authorizeCalls(
   const verdicts = await Promise.all(
     known.map(async (call) => ({ id: call.id, ...(await verdictOf(policy, exchange, call)) })),
   )
-  keepCalls(exchange, new Map(verdicts.map((verdict) => [verdict.id, verdict])))
+  exchange.verdicts = new Map(verdicts.map((verdict) => [verdict.id, verdict]))
   return unionOfScopes(...verdicts.map(({ scopes }) => scopes))
 }
 
@@ -45,7 +46,7 @@ async function verdictOf(
   policy: Policy,
   exchange: Exchange,
   { id, method, params, kind, name, uri, operation, validate }: KnownCall,
-): Promise<AuthorizedCall & { readonly scopes: readonly string[] }> {
+): Promise<Verdict & { readonly scopes: readonly string[] }> {
   let args: unknown
   try {
     args = await validate()
@@ -68,41 +69,29 @@ async function verdictOf(
 function knownCall(table: RouterTable, message: unknown): KnownCall | undefined {
   if (!isRecord(message)) return undefined
   const { id, method, params } = message
-  if ((typeof id !== 'string' && typeof id !== 'number') || !isRecord(params)) return undefined
-  switch (method) {
-    case 'tools/call': {
-      const { name, arguments: given = {} } = params
-      const operation = typeof name === 'string' ? table.tools.get(name) : undefined
-      if (operation === undefined || !isRecord(given)) return undefined
-      const validate = (): unknown => toolArguments(operation, given)
-      return { id, method, params, kind: 'tool', name: operation.definition.name, operation, validate }
+  const { hasPolicy, names } = methodNamed(method) ?? {}
+  if (hasPolicy !== true || (typeof id !== 'string' && typeof id !== 'number') || !isRecord(params))
+    return undefined
+  const call = { id, method: method as string, params }
+  if (names === 'tool' || names === 'prompt') {
+    const { name, arguments: given = {} } = params
+    if (typeof name !== 'string' || !isRecord(given)) return undefined
+    if (names === 'tool') {
+      const tool = table.tools.get(name)
+      return tool && { ...call, kind: names, name, operation: tool, validate: () => toolArguments(tool, given) }
     }
-    case 'prompts/get': {
-      const { name, arguments: given = {} } = params
-      const operation = typeof name === 'string' ? table.prompts.get(name) : undefined
-      if (operation === undefined || !isRecord(given)) return undefined
-      if (!Object.values(given).every((value) => typeof value === 'string')) return undefined
-      const validate = (): unknown => promptArguments(operation, given)
-      return { id, method, params, kind: 'prompt', name: operation.definition.name, operation, validate }
-    }
-    case 'resources/read': {
-      const uri = typeof params.uri === 'string' ? canonicalUri(params.uri) : undefined
-      const found = uri === undefined ? undefined : findResource(table, uri)
-      if (uri === undefined || found === undefined) return undefined
-      const { entry: operation, variables = {} } = found
-      const { name } = operation.definition
-      return { id, method, params, kind: 'resource', name, uri, operation, validate: () => variables }
-    }
-    case 'skills/get':
-    case 'resources/directory/read': {
-      const uri = typeof params.uri === 'string' ? canonicalUri(params.uri) : undefined
-      const parts = method === 'skills/get' ? table.skills : table.directories
-      const operation = uri === undefined ? undefined : parts.get(uri)
-      if (uri === undefined || operation === undefined) return undefined
-      const { name } = operation.definition
-      return { id, method, params, kind: 'resource', name, uri, operation, validate: () => ({}) }
-    }
-    default:
+    const prompt = table.prompts.get(name)
+    if (prompt === undefined || !Object.values(given).every((value) => typeof value === 'string'))
       return undefined
+    return { ...call, kind: names, name, operation: prompt, validate: () => promptArguments(prompt, given) }
   }
+  const uri = typeof params.uri === 'string' ? canonicalUri(params.uri) : undefined
+  if (uri === undefined) return undefined
+  const parts = names === 'skill' ? table.skills : table.directories
+  const found =
+    names === 'resource' ? findResource(table, uri) : { entry: parts.get(uri), variables: undefined }
+  const { entry: operation, variables = {} } = found ?? {}
+  if (operation === undefined) return undefined
+  const { name } = operation.definition
+  return { ...call, kind: 'resource', name, uri, operation, validate: () => variables }
 }

@@ -5,7 +5,7 @@ import { LazyRequest } from '../../oauth/inputs.ts'
 import { isScopeToken } from '../../options/scope-token.ts'
 import { isPromiseLike, isRecord } from '../../options/value-kinds.ts'
 import type { OperationKind } from '../router/middleware.ts'
-import type { Exchange } from '../wire/exchange.ts'
+import type { Exchange, Verdict } from '../wire/exchange.ts'
 import type { Failure } from '../wire/request-telemetry.ts'
 
 /** The argument of `authorize`: an operation that a client wants to use, or to see in a list. */
@@ -120,21 +120,6 @@ class Query extends LazyRequest implements PolicyQuery {
   }
 }
 
-/** A call with a verdict, or with the error that validating its arguments has thrown. */
-export type AuthorizedCall = { readonly operation: object } & (
-  | { readonly args: unknown }
-  | { readonly failure: Failure }
-  | { readonly denied: string }
-)
-
-/** The calls of each request that the policy has checked, by the id of the message. */
-const checkedCalls = new WeakMap<Exchange, ReadonlyMap<unknown, AuthorizedCall>>()
-
-/** Keeps the verdicts for the handlers of the request. */
-export function keepCalls(exchange: Exchange, calls: ReadonlyMap<unknown, AuthorizedCall>): void {
-  checkedCalls.set(exchange, calls)
-}
-
 /** The parts of a `Serving` that are used here. */
 interface PolicyServing {
   readonly policy: Policy | undefined
@@ -150,9 +135,9 @@ export function checkedCall(
   { mcpReq }: { readonly mcpReq: Pick<ServerContext['mcpReq'], 'id'> },
   kind: OperationKind,
   operation: object,
-): AuthorizedCall | undefined {
+): Verdict | undefined {
   if (policy === undefined) return undefined
-  const call = checkedCalls.get(exchange)?.get(mcpReq.id)
+  const call = exchange.verdicts?.get(mcpReq.id)
   return call?.operation === operation ? call : { operation, denied: DENIED_TEXTS[kind] }
 }
 
@@ -162,14 +147,14 @@ export function permittedCall(
   sdk: ServerContext,
   kind: 'prompt' | 'resource',
   operation: object,
-): AuthorizedCall | undefined {
+): Verdict | undefined {
   const call = checkedCall(serving, sdk, kind, operation)
   if (call !== undefined && 'denied' in call) throw new ProtocolError(DENIED_CODE, call.denied)
   return call
 }
 
 /** Returns the validated arguments of a call. @throws the error that validating them has thrown. */
-export function argumentsOf(call: AuthorizedCall): unknown {
+export function argumentsOf(call: Verdict): unknown {
   if ('failure' in call) throw call.failure.thrown
   return 'args' in call ? call.args : undefined
 }

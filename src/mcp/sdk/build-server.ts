@@ -10,6 +10,7 @@ import {
 } from '@modelcontextprotocol/server'
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { ownerOf } from '../../oauth/owner.ts'
+import { isServed, SERVED_METHODS, type ServedMethod } from '../methods.ts'
 import { complete } from '../operations/complete.ts'
 import { CallContext, runSafely, type Serving } from '../operations/operation.ts'
 import { permittedEntries } from '../operations/policy.ts'
@@ -63,7 +64,7 @@ export function buildSessionServer(
   options: ServerOptions,
 ): Server {
   const server = new Server(info, options)
-  for (const method of METHODS) addHandler(server, method, table, servingOf)
+  for (const method of SERVED_METHODS) addHandler(server, method, table, servingOf)
   return server
 }
 
@@ -91,23 +92,8 @@ export interface SdkServing extends Serving {
 /** Returns the `SdkServing` of a request by the SDK's context of that request. */
 export type ServingOf = (sdk: ServerContext) => SdkServing
 
-const METHODS = [
-  'tools/list',
-  'tools/call',
-  'prompts/list',
-  'prompts/get',
-  'completion/complete',
-  'resources/list',
-  'resources/templates/list',
-  'resources/read',
-  'resources/subscribe',
-  'resources/unsubscribe',
-  'skills/list',
-  'skills/get',
-  'resources/directory/read',
-] as const
-
 function addHandler(server: Server, method: unknown, table: RouterTable, servingOf: ServingOf): void {
+  if (!isServed(method)) return
   const { capabilities } = table
   switch (method) {
     case 'tools/list':
@@ -195,7 +181,12 @@ function addSkillHandler(
   })
 }
 
-function addResourceHandler(server: Server, method: unknown, table: RouterTable, servingOf: ServingOf): void {
+function addResourceHandler(
+  server: Server,
+  method: Extract<ServedMethod, `resources/${string}`>,
+  table: RouterTable,
+  servingOf: ServingOf,
+): void {
   switch (method) {
     case 'resources/list':
       server.setRequestHandler(method, async (request, sdk) => {

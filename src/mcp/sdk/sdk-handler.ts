@@ -11,10 +11,17 @@ import type { PlainResponse } from '../../http/plain-response.ts'
 import type { AuthInfo } from '../../oauth/auth-info.ts'
 import { ownerOf } from '../../oauth/owner.ts'
 import { MAX_SUBSCRIBED_LENGTH } from '../operations/subscriptions.ts'
+import { methodNamed } from '../methods.ts'
 import { MODERN_REVISION } from '../revisions.ts'
-import { neededScopes, type ScopedOperations } from '../router/operation-scopes.ts'
+import {
+  namesRejectedUri,
+  neededScopes,
+  type ScopedOperations,
+  withCanonicalSubscriptions,
+  withoutUri,
+} from '../router/named-operations.ts'
 import type { RouterTable } from '../router/router-table.ts'
-import { namesRejectedUri, withCanonicalSubscriptions, withoutUri } from '../router/uris/message-uris.ts'
+import { scopesOfUri } from '../router/uris/uri-scopes.ts'
 import { declaresTasks, missingTasks } from '../tasks/task-capabilities.ts'
 import type { McpTasks, Tasks } from '../tasks/tasks.ts'
 import { isEventStream } from '../wire/event-stream.ts'
@@ -134,10 +141,7 @@ export class SdkHandler {
       return this.#serveSession(this.#sessions, request, exchange, { body, messages, quick: fast?.message })
     }
     const { tasks } = this.#servers
-    if (tasks !== undefined) {
-      if (exchange.auth === undefined) tasks.countBy(exchange, clientKey(request.clientAddress))
-      if (isTaskRequest(body)) return this.#serveTask(tasks, request, exchange, body)
-    }
+    if (tasks !== undefined && isTaskRequest(body)) return this.#serveTask(tasks, request, exchange, body)
     if (table === undefined || fast === undefined) {
       return isListening(messages)
         ? this.#listen(request, exchange, { ...received, body })
@@ -188,7 +192,8 @@ export class SdkHandler {
     const { auth } = exchange
     const relaying = outlet ?? new EventOutlet()
     exchange.outflow = relaying
-    const response = await this.#handler.fetch(servedRequest(request, exchange, messages), {
+    exchange.messages = messages
+    const response = await this.#handler.fetch(servedRequest(request, exchange), {
       parsedBody: body,
       ...(auth !== undefined && { authInfo: auth }),
     })
@@ -279,7 +284,7 @@ export class SdkHandler {
     if (isAnonymous(exchange)) return () => false
     if (operations === undefined) return () => true
     return (uri) => {
-      const scopes = neededScopes(operations, [{ method: 'resources/read', params: { uri } }])
+      const scopes = operations.scopes.length === 0 ? [] : scopesOfUri(operations, uri)
       return gate === undefined || auth === undefined
         ? scopes.length === 0
         : gate.permits(auth.scopes, scopes)
@@ -322,7 +327,8 @@ function countedFor(request: McpRequest, auth: AuthInfo | undefined): string | u
 }
 
 function isListening([message]: readonly unknown[]): boolean {
-  return (message as { method?: unknown } | null | undefined)?.method === 'subscriptions/listen'
+  const { method } = (message ?? {}) as { method?: unknown }
+  return methodNamed(method)?.names === 'subscription'
 }
 
 interface TaskRequest {

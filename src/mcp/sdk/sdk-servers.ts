@@ -19,7 +19,7 @@ import { resolveTaskOptions } from '../tasks/task-options.ts'
 import { Tasks } from '../tasks/tasks.ts'
 import type { Exchange } from '../wire/exchange.ts'
 import { buildServer, buildSessionServer, buildSimpleServer, type SdkServing } from './build-server.ts'
-import { exchangeOf, methodsOf } from './served-request.ts'
+import { exchangeOf } from './served-request.ts'
 import { BatchTurns } from './streams/batch-turns.ts'
 import { guardUris } from './uri-guard.ts'
 import { type GuardedOutflow, guardResponses } from './watch-messages.ts'
@@ -128,7 +128,7 @@ export class SdkServers {
     if (typeof router === 'function') return this.#watched(router, exchange, request, era)
     const serving = this.#serving(router, exchange, subscriptions)
     const options = era === 'modern' ? this.#discoveryOptions : this.#options
-    const server = buildServer(serving, serverInfo, options, methodsOf(request))
+    const server = buildServer(serving, serverInfo, options, methodsOf(exchange))
     exchange.telemetry.watch(server, false)
     guardResponses(server, outflowOf(exchange))
     return server
@@ -186,6 +186,11 @@ export class SdkServers {
     const { tasks } = this
     return { table, exchange, states: this.#states, subscriptions, listOnlyPermitted, cache, policy, tasks }
   }
+}
+
+/** Returns the methods of the messages of a request. */
+function methodsOf({ messages = [] }: Exchange): Set<unknown> {
+  return new Set(messages.map((message) => (message as { method?: unknown } | null)?.method))
 }
 
 function outflowOf({ outflow }: Exchange): GuardedOutflow | undefined {

@@ -3,29 +3,18 @@ import type { McpRequest } from '../wire/mcp-request.ts'
 
 /** The property in which the SDK's server factory finds the exchange of a request. */
 const EXCHANGE: unique symbol = Symbol('exchange')
-/** The property in which it finds the messages of the request. */
-const MESSAGES: unique symbol = Symbol('messages')
 /** The property in which a signal keeps its request. */
 const REQUEST: unique symbol = Symbol('request')
 
-/** A web-standard request for the SDK, which carries the data that its servers need. */
+/** A web-standard request for the SDK, which carries its exchange. */
 export interface ServedRequest extends Request {
   [EXCHANGE]?: Exchange
-  [MESSAGES]?: readonly unknown[]
 }
 
-/**
- * Returns a request for the SDK.
- * @param messages the messages of the request. Not needed for a session, whose server has all handlers.
- */
-export function servedRequest(
-  received: McpRequest,
-  exchange: Exchange,
-  messages: readonly unknown[] = [],
-): ServedRequest {
+/** Returns a request for the SDK. */
+export function servedRequest(received: McpRequest, exchange: Exchange): ServedRequest {
   const request: ServedRequest = withAccept(received)
   request[EXCHANGE] = exchange
-  request[MESSAGES] = messages
   // The signal of a request aborts only while the request exists, and the SDK keeps only the signal.
   Object.defineProperty(request.signal, REQUEST, { value: request, configurable: true })
   return request
@@ -39,12 +28,6 @@ export function requestHandle(exchange: Exchange): Request {
 /** Returns the exchange of a request, or undefined if `servedRequest` has not created the request. */
 export function exchangeOf(request: Request | undefined): Exchange | undefined {
   return (request as ServedRequest | undefined)?.[EXCHANGE]
-}
-
-/** Returns the methods of the messages of a request. */
-export function methodsOf(request: Request | undefined): Set<unknown> {
-  const messages = (request as ServedRequest | undefined)?.[MESSAGES] ?? []
-  return new Set(messages.map((message) => (message as { method?: unknown } | null)?.method))
 }
 
 /** Returns a request whose `Accept` header names both media types, as the SDK requires. A wildcard accepts both, too. */

@@ -5,7 +5,8 @@ import {
   type Server,
   type Transport,
 } from '@modelcontextprotocol/server'
-import { namesRejectedUri } from '../router/uris/message-uris.ts'
+import { methodNamed } from '../methods.ts'
+import { namesRejectedUri } from '../router/named-operations.ts'
 import { matchTokens, type TemplateToken } from '../router/uris/template-match.ts'
 
 /** The property that marks a server whose connections are guarded. */
@@ -32,7 +33,8 @@ export function guardUris(server: Server | McpServer): void {
     transport.onmessage = (message, extra) => {
       if (isRejectedRequest(message)) return reject(transport, message.id)
       // The application may have added templates.
-      if ('method' in message && message.method === 'resources/read') matchTemplatesLinearly(server)
+      if ('method' in message && methodNamed(message.method)?.names === 'resource')
+        matchTemplatesLinearly(server)
       onmessage?.call(transport, message, extra)
     }
   }

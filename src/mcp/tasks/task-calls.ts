@@ -6,6 +6,8 @@ import type {
   Server,
   ServerContext,
 } from '@modelcontextprotocol/server'
+import { clientKey } from '../../http/client-address.ts'
+import { requestOf } from '../../oauth/inputs.ts'
 import { ownerOf } from '../../oauth/owner.ts'
 import { toolArguments } from '../operations/call-arguments.ts'
 import { isStateRefusal, runRound, type Serving } from '../operations/operation.ts'
@@ -13,7 +15,7 @@ import { argumentsOf, checkedCall } from '../operations/policy.ts'
 import { callTool, errorResult, failedCall } from '../operations/tool-call.ts'
 import { type InputRequired, isInputRequired } from '../router/input-required.ts'
 import type { ToolEntry, ToolTask } from '../router/tool.ts'
-import { type Exchange, isAnonymous } from '../wire/exchange.ts'
+import { isAnonymous } from '../wire/exchange.ts'
 import { declaresTasks, missingTasks } from './task-capabilities.ts'
 import { hashOf, referenceOf } from './task-key.ts'
 import type { ResolvedTaskOptions } from './task-options.ts'
@@ -27,17 +29,10 @@ export type TaskTool = ToolEntry & { readonly task: ToolTask }
 export class TaskCalls {
   readonly #options: ResolvedTaskOptions
   readonly #runner: TaskRunner
-  /** The addresses by which tasks are counted if OAuth is disabled. */
-  readonly #addresses = new WeakMap<Exchange, string>()
 
   constructor(options: ResolvedTaskOptions, runner: TaskRunner) {
     this.#options = options
     this.#runner = runner
-  }
-
-  /** Sets the address by which the tasks of a request without a token are counted. */
-  countBy(exchange: Exchange, address: string | undefined): void {
-    if (address !== undefined) this.#addresses.set(exchange, address)
   }
 
   /** Serves `tools/call` of a tool that may run as a task. */
@@ -135,7 +130,8 @@ export class TaskCalls {
       node: this.#runner.stored.node,
       round: 1,
     }
-    const address = this.#addresses.get(exchange)
+    // Without OAuth, tasks are counted by address.
+    const address = exchange.auth === undefined ? clientKey(requestOf(exchange.context)?.clientAddress) : undefined
     const countedFor = address === undefined ? key.owner : hashOf(address)
     switch (await this.#runner.stored.add(key, record, countedFor, maxPerOwner)) {
       case 'owner-full':

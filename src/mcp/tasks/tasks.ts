@@ -8,7 +8,7 @@ import { ownerOf } from '../../oauth/owner.ts'
 import { isRecord } from '../../options/value-kinds.ts'
 import { toolArguments } from '../operations/call-arguments.ts'
 import type { Serving } from '../operations/operation.ts'
-import { DENIED_CODE, type Denied, type Policy, textOf } from '../operations/policy.ts'
+import { argumentsOf, DENIED_CODE, type Denied, type Policy, textOf } from '../operations/policy.ts'
 import type { RouterTable } from '../router/router-table.ts'
 import type { ToolEntry } from '../router/tool.ts'
 import type { Exchange } from '../wire/exchange.ts'
@@ -38,8 +38,13 @@ export interface McpTasks {
   close(options?: { readonly timeoutMs?: number | undefined }): Promise<void>
 }
 
+interface FoundTask {
+  readonly key: TaskKey
+  readonly record: TaskRecord
+}
+
 /** The task that a request names, or the error that the client receives. */
-type TaskAccess = { readonly key: TaskKey; readonly record: TaskRecord } | { readonly error: ProtocolError }
+type TaskAccess = FoundTask | { readonly error: ProtocolError }
 
 interface JsonRpcRequest {
   readonly method: string
@@ -52,8 +57,6 @@ export class Tasks implements McpTasks {
   readonly #policy: Policy | undefined
   readonly #runner: TaskRunner
   readonly #calls: TaskCalls
-  /** The verdicts of `authorize`. */
-  readonly #access = new WeakMap<Exchange, TaskAccess>()
 
   constructor(options: ResolvedTaskOptions, table: RouterTable, policy: Policy | undefined) {
     this.#table = table
@@ -68,11 +71,6 @@ export class Tasks implements McpTasks {
 
   async close({ timeoutMs = 0 }: { readonly timeoutMs?: number | undefined } = {}): Promise<void> {
     await this.#runner.close(timeoutMs)
-  }
-
-  /** Sets the address by which the tasks of a request without a token are counted. */
-  countBy(exchange: Exchange, address: string | undefined): void {
-    this.#calls.countBy(exchange, address)
   }
 
   /** Serves `tools/call` of a tool that may run as a task. */
@@ -100,7 +98,8 @@ export class Tasks implements McpTasks {
       access = { error: invalidParams('inputResponses must be an object') }
     else access = await this.#find(exchange, taskId, message)
     if ('scopes' in access) return access.scopes
-    this.#access.set(exchange, access)
+    const verdict = 'error' in access ? { failure: { thrown: access.error } } : { args: access }
+    exchange.verdicts = new Map([[message.id, verdict]])
     return []
   }
 
@@ -129,14 +128,14 @@ export class Tasks implements McpTasks {
     return { error: new ProtocolError(DENIED_CODE, textOf('tool', denied)) }
   }
 
-  #accessed({ exchange }: Serving, { mcpReq }: ServerContext): Exclude<TaskAccess, { error: unknown }> {
+  #accessed({ exchange }: Serving, { mcpReq }: ServerContext): FoundTask {
     // The methods do not exist in the 2025 revisions, which have no envelope.
     if (mcpReq.envelope === undefined)
       throw new ProtocolError(ProtocolErrorCode.MethodNotFound, 'Method not found')
     if (!declaresTasks(mcpReq.envelope)) throw missingTasks()
-    const access = this.#access.get(exchange) ?? { error: notFound() }
-    if ('error' in access) throw access.error
-    return access
+    const verdict = exchange.verdicts?.get(mcpReq.id)
+    if (verdict === undefined) throw notFound()
+    return argumentsOf(verdict) as FoundTask
   }
 
   /** Serves `tasks/get`. */

@@ -1,5 +1,6 @@
 import type { PlainResponse } from '../../http/plain-response.ts'
 import type { ChallengeResult } from '../../oauth/refusal-responses.ts'
+import { methodNamed } from '../methods.ts'
 import { MODERN_REVISION } from '../revisions.ts'
 import { isTooLong } from './client-values.ts'
 import type { McpRequest } from './mcp-request.ts'
@@ -22,7 +23,7 @@ export function receivesResult(
 export function calledId(body: unknown): string | number | undefined {
   if (typeof body !== 'object' || body === null) return undefined
   const { jsonrpc, method, id } = body as Partial<Record<'jsonrpc' | 'method' | 'id', unknown>>
-  if (jsonrpc !== '2.0' || method !== 'tools/call') return undefined
+  if (jsonrpc !== '2.0' || methodNamed(method)?.names !== 'tool') return undefined
   const isId = typeof id === 'string' ? !isTooLong(id) : Number.isSafeInteger(id)
   return isId ? (id as string | number) : undefined
 }

@@ -2,7 +2,7 @@ import type { JSONRPCNotification } from '@modelcontextprotocol/server'
 import type { AuthInfo } from '../../oauth/auth-info.ts'
 import type { Gate } from '../../oauth/gate.ts'
 import type { VerifyContext } from '../../oauth/options.ts'
-import type { RequestTelemetry } from './request-telemetry.ts'
+import type { Failure, RequestTelemetry } from './request-telemetry.ts'
 
 /** The event stream of a response, for senders that wait until its client has read. */
 export interface Outflow {
@@ -19,6 +19,12 @@ export interface Outflow {
   settle(): Promise<void> | undefined
 }
 
+/** The decision about one message, with the validated arguments, the error of validating them, or the text of a denial. */
+export type Verdict = {
+  /** The entry of the router's table that the decision is about. Absent for a task. */
+  readonly operation?: object
+} & ({ readonly args: unknown } | { readonly failure: Failure } | { readonly denied: string })
+
 /** A request that may be served: its token, its context, and its telemetry. */
 export interface Exchange {
   /** The gate that has accepted the request. Undefined if OAuth is disabled. */
@@ -29,6 +35,10 @@ export interface Exchange {
   readonly telemetry: RequestTelemetry
   /** The event stream of the response, once there is one. */
   outflow?: Outflow | undefined
+  /** The messages for which the SDK's handler needs a server. */
+  messages?: readonly unknown[]
+  /** The decisions about the messages that need one, by the id of the message. */
+  verdicts?: ReadonlyMap<unknown, Verdict>
 }
 
 /** Returns `true` if a gate serves the request without a token. Returns `false` if OAuth is disabled. */

@@ -1,4 +1,5 @@
-import { checkOperationScopes, neededScopes } from '../../../src/mcp/router/operation-scopes.ts'
+import { neededScopes } from '../../../src/mcp/router/named-operations.ts'
+import { checkOperationScopes } from '../../../src/mcp/router/operation-scopes.ts'
 import { KitMcpRouter, tableOf } from '../../../src/mcp/router/router.ts'
 import { findResource } from '../../../src/mcp/router/router-table.ts'
 import { canonicalUri } from '../../../src/mcp/router/uris/canonical-uri.ts'

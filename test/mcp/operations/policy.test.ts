@@ -6,7 +6,6 @@ import { createMcpAdapter, KitMcpServer } from '../../../src/mcp/adapter.ts'
 import {
   type Authorize,
   checkedCall,
-  keepCalls,
   Policy,
   type PolicyQuery,
 } from '../../../src/mcp/operations/policy.ts'
@@ -372,9 +371,11 @@ describe('mcp: the option authorize', () => {
     const serving = { policy: new Policy(() => true, 1000), exchange: {} as Exchange }
     const sdk = { mcpReq: { id: 1 } } as ServerContext
     expect(checkedCall(serving, sdk, 'tool', router)).to.have.property('denied')
-    keepCalls(serving.exchange, new Map([[1, { operation: {}, args: {} }]]))
+    serving.exchange.verdicts = new Map([[1, { args: {} }]])
     expect(checkedCall(serving, sdk, 'tool', router)).to.have.property('denied')
-    keepCalls(serving.exchange, new Map([[1, { operation: router, args: {} }]]))
+    serving.exchange.verdicts = new Map([[1, { operation: {}, args: {} }]])
+    expect(checkedCall(serving, sdk, 'tool', router)).to.have.property('denied')
+    serving.exchange.verdicts = new Map([[1, { operation: router, args: {} }]])
     expect(checkedCall(serving, sdk, 'tool', router)).to.not.have.property('denied')
   })
 

@@ -10,6 +10,7 @@ import {
   SUPPORTED_PROTOCOL_VERSIONS,
 } from '@modelcontextprotocol/server'
 import { LRUCache } from 'lru-cache'
+import { methodNamed } from '../../methods.ts'
 import { MODERN_REVISION } from '../../revisions.ts'
 import type { RouterTable } from '../../router/router-table.ts'
 import type { McpRequest } from '../../wire/mcp-request.ts'
@@ -23,18 +24,6 @@ export type FastRequest =
     }
   | { readonly era: 'legacy'; readonly message: JSONRPCRequest }
 
-/** By method, the parameter that the header `Mcp-Name` mirrors (SEP-2243), or `''` if there is none. */
-const MIRRORED: ReadonlyMap<string, '' | 'name' | 'uri'> = new Map([
-  ['tools/call', 'name'],
-  ['tools/list', ''],
-  ['prompts/get', 'name'],
-  ['prompts/list', ''],
-  ['resources/read', 'uri'],
-  ['resources/list', ''],
-  ['resources/templates/list', ''],
-  ['completion/complete', ''],
-] as const)
-
 /**
  * Returns `body` as a request for the fast path, if it is one: a single well-formed JSON-RPC request of a known method, whose
  * headers agree with it and do not repeat arguments. Returns undefined for every other body, which the handler of the SDK
@@ -42,10 +31,9 @@ const MIRRORED: ReadonlyMap<string, '' | 'name' | 'uri'> = new Map([
  */
 export function fastRequest(request: McpRequest, body: unknown, table: RouterTable): FastRequest | undefined {
   const { method, params } = (body ?? {}) as { method?: unknown; params?: Record<string, unknown> | null }
-  const mirrored = MIRRORED.get(method as string)
-  if (mirrored === undefined) return undefined
-  if (method === 'tools/call' && table.tools.get(params?.name as string)?.declaresHeaders === true)
-    return undefined
+  const { isFast, names } = methodNamed(method) ?? {}
+  if (isFast !== true) return undefined
+  if (names === 'tool' && table.tools.get(params?.name as string)?.declaresHeaders === true) return undefined
   const protocolVersionHeader = request.header('mcp-protocol-version')
   const mcpMethodHeader = request.header('mcp-method')
   const mcpNameHeader = request.header('mcp-name')
@@ -68,7 +56,9 @@ export function fastRequest(request: McpRequest, body: unknown, table: RouterTab
     classification.revision === MODERN_REVISION &&
     protocolVersionHeader === MODERN_REVISION &&
     mcpMethodHeader === method &&
-    (mirrored === '' || (mcpNameHeader === params?.[mirrored] && isUnencoded(mcpNameHeader)))
+    (names === undefined ||
+      names === 'reference' ||
+      (mcpNameHeader === params?.[names === 'resource' ? 'uri' : 'name'] && isUnencoded(mcpNameHeader)))
   return headersAgree ? { era: 'modern', message, classification } : undefined
 }
 

@@ -1,8 +1,5 @@
 import { expect } from 'chai'
-import {
-  MAX_LISTENED_URIS,
-  withCanonicalSubscriptions,
-} from '../../../../src/mcp/router/uris/message-uris.ts'
+import { MAX_LISTENED_URIS, withCanonicalSubscriptions } from '../../../src/mcp/router/named-operations.ts'
 
 describe('withCanonicalSubscriptions()', () => {
   const listen = (resourceSubscriptions: unknown) => ({
