@@ -5,8 +5,8 @@ import type { OperationKind } from '../router/middleware.ts'
 import { findResource, type RouterTable } from '../router/router-table.ts'
 import { canonicalUri } from '../router/uris/canonical-uri.ts'
 import type { Exchange, Verdict } from '../wire/exchange.ts'
-import { promptArguments, toolArguments } from './call-arguments.ts'
-import { type Policy, textOf } from './policy.ts'
+import { DENIED_TEXTS, validArguments } from './checked-call.ts'
+import type { Policy } from './policy.ts'
 
 /** A call of an operation that exists. */
 interface KnownCall {
@@ -62,7 +62,7 @@ async function verdictOf(
   })
   if (denied === undefined) return { operation, args, scopes: [] }
   exchange.telemetry.policyDenied({ method, params, id }, 'call', denied.failure)
-  return { operation, denied: textOf(kind, denied), scopes: denied.scopes }
+  return { operation, denied: denied.text ?? DENIED_TEXTS[kind], scopes: denied.scopes }
 }
 
 /** Returns the call of a message. Returns undefined if the SDK rejects the message, or if the operation does not exist. */
@@ -76,14 +76,17 @@ function knownCall(table: RouterTable, message: unknown): KnownCall | undefined 
   if (names === 'tool' || names === 'prompt') {
     const { name, arguments: given = {} } = params
     if (typeof name !== 'string' || !isRecord(given)) return undefined
-    if (names === 'tool') {
-      const tool = table.tools.get(name)
-      return tool && { ...call, kind: names, name, operation: tool, validate: () => toolArguments(tool, given) }
-    }
-    const prompt = table.prompts.get(name)
-    if (prompt === undefined || !Object.values(given).every((value) => typeof value === 'string'))
-      return undefined
-    return { ...call, kind: names, name, operation: prompt, validate: () => promptArguments(prompt, given) }
+    if (names === 'prompt' && !Object.values(given).every((value) => typeof value === 'string')) return undefined
+    const operation = (names === 'tool' ? table.tools : table.prompts).get(name)
+    return (
+      operation && {
+        ...call,
+        kind: names,
+        name,
+        operation,
+        validate: () => validArguments(names, operation, given),
+      }
+    )
   }
   const uri = typeof params.uri === 'string' ? canonicalUri(params.uri) : undefined
   if (uri === undefined) return undefined

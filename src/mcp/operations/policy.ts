@@ -1,11 +1,10 @@
-import { ProtocolError, type ServerContext } from '@modelcontextprotocol/server'
 import type { AuthInfo } from '../../oauth/auth-info.ts'
 import { Deadlines } from '../../oauth/deadlines.ts'
 import { LazyRequest } from '../../oauth/inputs.ts'
 import { isScopeToken } from '../../options/scope-token.ts'
 import { isPromiseLike, isRecord } from '../../options/value-kinds.ts'
 import type { OperationKind } from '../router/middleware.ts'
-import type { Exchange, Verdict } from '../wire/exchange.ts'
+import type { Exchange } from '../wire/exchange.ts'
 import type { Failure } from '../wire/request-telemetry.ts'
 
 /** The argument of `authorize`: an operation that a client wants to use, or to see in a list. */
@@ -50,15 +49,6 @@ export interface Denied {
   readonly scopes: readonly string[]
   /** The reason why the policy has failed, if it has. */
   readonly failure: Failure | undefined
-}
-
-/** The JSON-RPC code for a prompt or a resource that the policy denies. */
-export const DENIED_CODE = -32_003
-
-const DENIED_TEXTS: Readonly<Record<OperationKind, string>> = {
-  tool: 'You are not allowed to use this tool.',
-  prompt: 'You are not allowed to use this prompt.',
-  resource: 'You are not allowed to read this resource.',
 }
 
 /** The members of a query that depend on the operation. */
@@ -118,50 +108,6 @@ class Query extends LazyRequest implements PolicyQuery {
     this.auth = auth
     this.context = context.context
   }
-}
-
-/** The parts of a `Serving` that are used here. */
-interface PolicyServing {
-  readonly policy: Policy | undefined
-  readonly exchange: Exchange
-}
-
-/**
- * Returns the verdict on a call. A call without a verdict is denied. Returns undefined if `authorize` is not set.
- * @param operation the entry of the router's table
- */
-export function checkedCall(
-  { policy, exchange }: PolicyServing,
-  { mcpReq }: { readonly mcpReq: Pick<ServerContext['mcpReq'], 'id'> },
-  kind: OperationKind,
-  operation: object,
-): Verdict | undefined {
-  if (policy === undefined) return undefined
-  const call = exchange.verdicts?.get(mcpReq.id)
-  return call?.operation === operation ? call : { operation, denied: DENIED_TEXTS[kind] }
-}
-
-/** Like `checkedCall`, for a prompt or a resource. @throws {ProtocolError} -32003 if the call is denied. */
-export function permittedCall(
-  serving: PolicyServing,
-  sdk: ServerContext,
-  kind: 'prompt' | 'resource',
-  operation: object,
-): Verdict | undefined {
-  const call = checkedCall(serving, sdk, kind, operation)
-  if (call !== undefined && 'denied' in call) throw new ProtocolError(DENIED_CODE, call.denied)
-  return call
-}
-
-/** Returns the validated arguments of a call. @throws the error that validating them has thrown. */
-export function argumentsOf(call: Verdict): unknown {
-  if ('failure' in call) throw call.failure.thrown
-  return 'args' in call ? call.args : undefined
-}
-
-/** Returns the text that the client receives. */
-export function textOf(kind: OperationKind, { text }: Denied): string {
-  return text ?? DENIED_TEXTS[kind]
 }
 
 /** An entry of a list, and the operation that it shows. */

@@ -9,10 +9,9 @@ import {
 } from '@modelcontextprotocol/server'
 import { type InputRequired, isInputRequired } from '../router/input-required.ts'
 import type { PromptEntry, PromptResult } from '../router/prompt.ts'
-import { promptArguments } from './call-arguments.ts'
+import { argumentsOf, permittedCall, validArguments } from './checked-call.ts'
 import { OperationCall } from './middleware-call.ts'
 import { runRound, runSafely, type Serving } from './operation.ts'
-import { argumentsOf, permittedCall } from './policy.ts'
 
 /**
  * Serves `prompts/get`.
@@ -30,7 +29,7 @@ export async function getPrompt(
   const permitted = permittedCall(serving, sdk, 'prompt', prompt)
   return await runSafely(serving, request, sdk, 'The prompt', () =>
     runRound(serving, sdk, name, async (context) => {
-      const args = permitted === undefined ? await promptArguments(prompt, given) : argumentsOf(permitted)
+      const args = permitted === undefined ? await validArguments('prompt', prompt, given) : argumentsOf(permitted)
       const run = async (): Promise<GetPromptResult | InputRequired> =>
         promptResult(prompt, await prompt.handler(args, context))
       if (prompt.around === undefined) return await run()

@@ -13,7 +13,7 @@ import { findResource } from '../router/router-table.ts'
 import type { Scoped } from '../router/uris/uri-scopes.ts'
 import { OperationCall } from './middleware-call.ts'
 import { type CallContext, runRound, runSafely, type Serving } from './operation.ts'
-import { permittedCall } from './policy.ts'
+import { permittedCall } from './checked-call.ts'
 import { repeatedUri, requestedUri } from './requested-uri.ts'
 
 /**

@@ -16,7 +16,7 @@ import type { ToolEntry } from '../router/tool.ts'
 import { checkJson, plainCopy } from '../wire/json-safe.ts'
 import type { Failure, TimedCall } from '../wire/request-telemetry.ts'
 import { problemIn } from '../wire/schema-issues.ts'
-import { toolArguments } from './call-arguments.ts'
+import { argumentsOf, checkedCall, validArguments } from './checked-call.ts'
 import { LimitReached } from './limits/limit-reached.ts'
 import { OperationCall } from './middleware-call.ts'
 import {
@@ -28,7 +28,6 @@ import {
   type Serving,
   textForClient,
 } from './operation.ts'
-import { argumentsOf, checkedCall } from './policy.ts'
 
 /**
  * Serves `tools/call`. Every error in the tool becomes a result with `isError: true`. Its text is the message of a
@@ -62,7 +61,7 @@ export async function callTool(
     result = await runRound(serving, sdk, tool.definition.name, async (context) => {
       const args =
         permitted === undefined
-          ? await toolArguments(tool, request.params.arguments ?? {})
+          ? await validArguments('tool', tool, request.params.arguments ?? {})
           : argumentsOf(permitted)
       if (tool.limiter !== undefined)
         return await tool.limiter.run(

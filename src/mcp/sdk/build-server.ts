@@ -26,46 +26,36 @@ import { canonicalUri } from '../router/uris/canonical-uri.ts'
 import { isOpen, isPublicUri, type Scoped, scopesOfUri } from '../router/uris/uri-scopes.ts'
 import type { TaskTool } from '../tasks/task-calls.ts'
 import type { Tasks } from '../tasks/tasks.ts'
-import { isAnonymous } from '../wire/exchange.ts'
+import { isAnonymous, permitsScopes } from '../wire/exchange.ts'
 
 /**
- * Returns a server of the official SDK for a router and one request. The server has handlers only for `methods`, so that a
- * request does not pay for other methods.
+ * Returns a server of the official SDK for a router. A server for one request has handlers only for the methods of its messages,
+ * so that the request does not pay for other methods.
+ * @param servingOf returns the data of a request by the SDK's context of that request.
+ * @param methods the methods that need handlers. Defaults to all, for a session.
  */
 export function buildServer(
+  table: RouterTable,
+  servingOf: (sdk: ServerContext) => SdkServing,
+  info: ServerInfo,
+  options: ServerOptions,
+  methods: Iterable<unknown> = SERVED_METHODS,
+): Server {
+  const server = new Server(info, options)
+  for (const method of methods) addHandler(server, method, table, servingOf)
+  return server
+}
+
+/** Like `buildServer`, for requests whose headers have to be compared with arguments. */
+export function buildCheckingServer(
   serving: SdkServing,
   info: ServerInfo,
   options: ServerOptions,
   methods: Iterable<unknown>,
-): Server | McpServer {
-  if (!serving.table.declaresHeaders) return buildSimpleServer(serving, info, options, methods)
+): McpServer {
   const checking = new HeaderCheckingServer(serving.table, info, options)
   for (const method of methods) addHandler(checking.server, method, serving.table, () => serving)
   return checking
-}
-
-/** Like `buildServer`, for requests whose headers do not have to be compared with arguments. */
-export function buildSimpleServer(
-  serving: SdkServing,
-  info: ServerInfo,
-  options: ServerOptions,
-  methods: Iterable<unknown>,
-): Server {
-  const server = new Server(info, options)
-  for (const method of methods) addHandler(server, method, serving.table, () => serving)
-  return server
-}
-
-/** Returns a server for a session. It has handlers for all methods. Each handler gets its `Serving` from `servingOf`. */
-export function buildSessionServer(
-  table: RouterTable,
-  servingOf: ServingOf,
-  info: ServerInfo,
-  options: ServerOptions,
-): Server {
-  const server = new Server(info, options)
-  for (const method of SERVED_METHODS) addHandler(server, method, table, servingOf)
-  return server
 }
 
 /** The SDK compares `Mcp-Param-*` headers with arguments only for a `McpServer`, with the schema that this class returns. */
@@ -89,58 +79,6 @@ export interface SdkServing extends Serving {
   readonly tasks: Tasks | undefined
 }
 
-/** Returns the `SdkServing` of a request by the SDK's context of that request. */
-export type ServingOf = (sdk: ServerContext) => SdkServing
-
-function addHandler(server: Server, method: unknown, table: RouterTable, servingOf: ServingOf): void {
-  if (!isServed(method)) return
-  const { capabilities } = table
-  switch (method) {
-    case 'tools/list':
-      if (capabilities.tools)
-        server.setRequestHandler(method, (_request, sdk) =>
-          listResult(listed(servingOf(sdk), sdk, 'tool', table.tools), (tools) => ({ tools })),
-        )
-      break
-    case 'tools/call':
-      if (capabilities.tools)
-        server.setRequestHandler(method, (call, sdk) => {
-          const serving = servingOf(sdk)
-          const tool = serving.tasks && table.tools.get(call.params.name)
-          return serving.tasks === undefined || tool?.task === undefined
-            ? callTool(serving, call, sdk, server)
-            : serving.tasks.call(serving, call, sdk, server, tool as TaskTool)
-        })
-      break
-    case 'tasks/get':
-    case 'tasks/update':
-    case 'tasks/cancel':
-      if (table.hasTasks) addTaskHandler(server, method, servingOf)
-      break
-    case 'skills/list':
-    case 'skills/get':
-    case 'resources/directory/read':
-      if (table.skills.size > 0) addSkillHandler(server, method, table, servingOf)
-      break
-    case 'prompts/list':
-      if (capabilities.prompts)
-        server.setRequestHandler(method, (_request, sdk) =>
-          listResult(listed(servingOf(sdk), sdk, 'prompt', table.prompts), (prompts) => ({ prompts })),
-        )
-      break
-    case 'prompts/get':
-      if (capabilities.prompts)
-        server.setRequestHandler(method, (get, sdk) => getPrompt(servingOf(sdk), get, sdk))
-      break
-    case 'completion/complete':
-      if (capabilities.completions)
-        server.setRequestHandler(method, (request, sdk) => complete(servingOf(sdk), request, sdk))
-      break
-    default:
-      if (capabilities.resources) addResourceHandler(server, method, table, servingOf)
-  }
-}
-
 /** Accepts all parameters. The handlers check them. */
 const ANY_PARAMS: StandardSchemaV1<Record<string, unknown>> = {
   '~standard': {
@@ -150,46 +88,44 @@ const ANY_PARAMS: StandardSchemaV1<Record<string, unknown>> = {
   },
 }
 
-/** Methods of an extension need a schema. With a schema, the SDK serves them in the revision that has removed them. */
-function addTaskHandler(
+/** Adds the handler of a method, unless the router has no operations for it. */
+function addHandler(
   server: Server,
-  method: 'tasks/get' | 'tasks/update' | 'tasks/cancel',
-  servingOf: ServingOf,
-): void {
-  server.setRequestHandler(method, { params: ANY_PARAMS }, async (_params, sdk) => {
-    const serving = servingOf(sdk)
-    const { tasks } = serving
-    if (tasks === undefined) throw new ProtocolError(ProtocolErrorCode.MethodNotFound, 'Method not found')
-    if (method === 'tasks/get') return tasks.get(serving, sdk)
-    return method === 'tasks/cancel'
-      ? await tasks.cancel(serving, sdk)
-      : await tasks.update(serving, sdk, server)
-  })
-}
-
-function addSkillHandler(
-  server: Server,
-  method: 'skills/list' | 'skills/get' | 'resources/directory/read',
+  method: unknown,
   table: RouterTable,
-  servingOf: ServingOf,
+  servingOf: (sdk: ServerContext) => SdkServing,
 ): void {
-  server.setRequestHandler(method, { params: ANY_PARAMS }, async (params, sdk) => {
-    const serving = servingOf(sdk)
-    if (method === 'skills/get') return readSkill(serving, params, sdk)
-    if (method === 'resources/directory/read') return readSkillDirectory(serving, params, sdk)
-    return listSkills(serving, await listed(serving, sdk, 'resource', table.skills), params, sdk)
-  })
-}
-
-function addResourceHandler(
-  server: Server,
-  method: Extract<ServedMethod, `resources/${string}`>,
-  table: RouterTable,
-  servingOf: ServingOf,
-): void {
+  if (!isServed(method) || !isOffered(table, method)) return
+  /** Methods of an extension need a schema. With a schema, the SDK serves them in the revision that has removed them. */
+  const addExtension = (
+    handler: (serving: SdkServing, params: Record<string, unknown>, sdk: ServerContext) => ExtensionResult,
+  ): void =>
+    server.setRequestHandler(method as string, { params: ANY_PARAMS }, async (params, sdk) =>
+      handler(servingOf(sdk), params, sdk),
+    )
   switch (method) {
+    case 'tools/list':
+      return server.setRequestHandler(method, async (_request, sdk) => ({
+        tools: await listed(servingOf(sdk), sdk, 'tool', table.tools),
+      }))
+    case 'tools/call':
+      return server.setRequestHandler(method, (call, sdk) => {
+        const serving = servingOf(sdk)
+        const tool = serving.tasks && table.tools.get(call.params.name)
+        return serving.tasks === undefined || tool?.task === undefined
+          ? callTool(serving, call, sdk, server)
+          : serving.tasks.call(serving, call, sdk, server, tool as TaskTool)
+      })
+    case 'prompts/list':
+      return server.setRequestHandler(method, async (_request, sdk) => ({
+        prompts: await listed(servingOf(sdk), sdk, 'prompt', table.prompts),
+      }))
+    case 'prompts/get':
+      return server.setRequestHandler(method, (get, sdk) => getPrompt(servingOf(sdk), get, sdk))
+    case 'completion/complete':
+      return server.setRequestHandler(method, (request, sdk) => complete(servingOf(sdk), request, sdk))
     case 'resources/list':
-      server.setRequestHandler(method, async (request, sdk) => {
+      return server.setRequestHandler(method, async (request, sdk) => {
         const serving = servingOf(sdk)
         return {
           resources: [
@@ -198,34 +134,74 @@ function addResourceHandler(
           ],
         }
       })
-      break
     case 'resources/templates/list':
-      server.setRequestHandler(method, (_request, sdk) =>
-        listResult(
-          listed(servingOf(sdk), sdk, 'resource', new Map(table.templates.entries())),
-          (resourceTemplates) => ({ resourceTemplates }),
+      return server.setRequestHandler(method, async (_request, sdk) => ({
+        resourceTemplates: await listed(
+          servingOf(sdk),
+          sdk,
+          'resource',
+          new Map(table.templates.entries()),
         ),
-      )
-      break
+      }))
     case 'resources/read':
-      server.setRequestHandler(method, (read, sdk) => readResource(servingOf(sdk), read, sdk))
-      break
+      return server.setRequestHandler(method, (read, sdk) => readResource(servingOf(sdk), read, sdk))
     case 'resources/subscribe':
-      server.setRequestHandler(method, ({ params: { uri } }, sdk) => {
+      return server.setRequestHandler(method, ({ params: { uri } }, sdk) => {
         const canonical = requestedUri(uri)
         if (findResource(table, canonical) === undefined) throw new ResourceNotFoundError(repeatedUri(uri))
         const { subscriptions, exchange } = servingOf(sdk)
         subscriptions.subscribe(ownerOf(exchange.auth), canonical)
         return {}
       })
-      break
     case 'resources/unsubscribe':
-      server.setRequestHandler(method, ({ params: { uri } }, sdk) => {
+      return server.setRequestHandler(method, ({ params: { uri } }, sdk) => {
         const { subscriptions, exchange } = servingOf(sdk)
         subscriptions.unsubscribe(ownerOf(exchange.auth), requestedUri(uri))
         return {}
       })
+    case 'skills/list':
+      return addExtension(async (serving, params, sdk) =>
+        listSkills(serving, await listed(serving, sdk, 'resource', table.skills), params, sdk),
+      )
+    case 'skills/get':
+      return addExtension(readSkill)
+    case 'resources/directory/read':
+      return addExtension(readSkillDirectory)
+    case 'tasks/get':
+      return addExtension((serving, _params, sdk) => tasksOf(serving).get(serving, sdk))
+    case 'tasks/update':
+      return addExtension((serving, _params, sdk) => tasksOf(serving).update(serving, sdk, server))
+    case 'tasks/cancel':
+      return addExtension((serving, _params, sdk) => tasksOf(serving).cancel(serving, sdk))
+    default:
+      method satisfies never
   }
+}
+
+type ExtensionResult = Record<string, unknown> | Promise<Record<string, unknown>>
+
+/** Returns `true` if a router has operations of the kind that a method is about. */
+function isOffered({ capabilities, skills, hasTasks }: RouterTable, method: ServedMethod): boolean {
+  if (method === 'resources/directory/read') return skills.size > 0
+  switch (method.split('/', 1)[0]) {
+    case 'tools':
+      return capabilities.tools !== undefined
+    case 'prompts':
+      return capabilities.prompts !== undefined
+    case 'resources':
+      return capabilities.resources !== undefined
+    case 'completion':
+      return capabilities.completions !== undefined
+    case 'skills':
+      return skills.size > 0
+    default:
+      return hasTasks
+  }
+}
+
+function tasksOf({ tasks }: SdkServing): Tasks {
+  if (tasks === undefined) throw new ProtocolError(ProtocolErrorCode.MethodNotFound, 'Method not found')
+  return tasks
 }
 
 interface Listable<Definition> extends Scoped {
@@ -234,17 +210,17 @@ interface Listable<Definition> extends Scoped {
   readonly canonical?: string
 }
 
-/** Returns the definitions in a list. Returns a promise only if there is a policy. */
-function listed<Definition extends { readonly name: string }>(
+/** Returns the definitions in a list. */
+async function listed<Definition extends { readonly name: string }>(
   serving: Serving,
   sdk: ServerContext,
   kind: OperationKind,
   entries: ReadonlyMap<unknown, Listable<Definition>>,
-): Definition[] | Promise<Definition[]> {
+): Promise<Definition[]> {
   const all = [...entries.values()]
   const shown = serving.listOnlyPermitted ? all.filter((entry) => permits(serving, entry)) : all
   if (serving.policy === undefined) return shown.map(({ definition }) => definition)
-  return permittedEntries(
+  return await permittedEntries(
     serving.policy,
     serving.exchange,
     sdk.mcpReq,
@@ -258,34 +234,18 @@ function listed<Definition extends { readonly name: string }>(
   )
 }
 
-function listResult<Definition, Result>(
-  definitions: Definition[] | Promise<Definition[]>,
-  result: (definitions: Definition[]) => Result,
-): Result | Promise<Result> {
-  return definitions instanceof Promise ? definitions.then(result) : result(definitions)
-}
-
-/**
- * Returns `true` if the token has the scopes of an entry. If OAuth is disabled, only entries without scopes are permitted, and
- * for a request that is served without a token only public ones.
- */
+/** Returns `true` if the token has the scopes of an entry. A request that is served without a token needs a public entry. */
 function permits({ exchange, table }: Serving, entry: Scoped & { readonly definition: object }): boolean {
-  const { gate, auth } = exchange
-  if (isAnonymous(exchange)) {
-    const { uri } = entry.definition as { readonly uri?: unknown }
-    return isOpen(entry) && (typeof uri !== 'string' || isPublicUri(table, uri))
-  }
-  return gate === undefined || auth === undefined
-    ? entry.scopes.length === 0
-    : gate.permits(auth.scopes, entry.scopes)
+  if (!isAnonymous(exchange)) return permitsScopes(exchange, entry.scopes)
+  const { uri } = entry.definition as { readonly uri?: unknown }
+  return isOpen(entry) && (typeof uri !== 'string' || isPublicUri(table, uri))
 }
 
 /** Returns `true` if the token may read a URI. */
 function permitsUri({ exchange, table }: Serving, uri: string): boolean {
-  const { gate, auth } = exchange
-  if (isAnonymous(exchange)) return isPublicUri(table, uri)
-  const scopes = scopesOfUri(table, uri)
-  return gate === undefined || auth === undefined ? scopes.length === 0 : gate.permits(auth.scopes, scopes)
+  return isAnonymous(exchange)
+    ? isPublicUri(table, uri)
+    : permitsScopes(exchange, scopesOfUri(table, uri))
 }
 
 /**

@@ -25,11 +25,11 @@ import { scopesOfUri } from '../router/uris/uri-scopes.ts'
 import { declaresTasks, missingTasks } from '../tasks/task-capabilities.ts'
 import type { McpTasks, Tasks } from '../tasks/tasks.ts'
 import { isEventStream } from '../wire/event-stream.ts'
-import { type Exchange, isAnonymous } from '../wire/exchange.ts'
+import { type Exchange, isAnonymous, permitsScopes } from '../wire/exchange.ts'
 import { jsonRpcError, type ReceivedMessages, retryLater } from '../wire/json-rpc.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
 import { fastRequest } from './fast-path/fast-request.ts'
-import { serveLegacy, serveModern } from './fast-path/fast-transport.ts'
+import { serveFast } from './fast-path/fast-transport.ts'
 import { SdkServers, type SdkServersProps } from './sdk-servers.ts'
 import { servedRequest } from './served-request.ts'
 import { type SessionBody, SessionCall, type SessionCallHost } from './sessions/session-call.ts'
@@ -136,7 +136,7 @@ export class SdkHandler {
     const fast = table === undefined || !this.usesFastPath ? undefined : fastRequest(request, body, table)
     if (
       this.#sessions !== undefined &&
-      (fast === undefined ? isLegacy(request, body) : fast.era === 'legacy')
+      (fast === undefined ? isLegacy(request, body) : fast.classification.era === 'legacy')
     ) {
       return this.#serveSession(this.#sessions, request, exchange, { body, messages, quick: fast?.message })
     }
@@ -148,8 +148,7 @@ export class SdkHandler {
         : this.#serveWithSdk(request, exchange, body, messages)
     }
     const server = this.#servers.forFastPath(table, exchange, this.#streams, fast)
-    const call = { message: fast.message, exchange, request, clock: this.#clock }
-    return fast.era === 'modern' ? serveModern(server, call, fast.classification) : serveLegacy(server, call)
+    return serveFast(server, { ...fast, exchange, request, clock: this.#clock })
   }
 
   /** Serves `tasks/get`, `tasks/update`, and `tasks/cancel`. They need the scopes of the tool that the task runs. */
@@ -279,15 +278,12 @@ export class SdkHandler {
   /** Returns a function that checks whether the token of a request may read a resource. */
   #permitsResource(exchange: Exchange): (uri: string) => boolean {
     const operations = this.#operations
-    const { gate, auth } = exchange
     // A request without a token neither opens streams nor subscribes.
     if (isAnonymous(exchange)) return () => false
     if (operations === undefined) return () => true
     return (uri) => {
       const scopes = operations.scopes.length === 0 ? [] : scopesOfUri(operations, uri)
-      return gate === undefined || auth === undefined
-        ? scopes.length === 0
-        : gate.permits(auth.scopes, scopes)
+      return permitsScopes(exchange, scopes)
     }
   }
 

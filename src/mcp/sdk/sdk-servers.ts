@@ -18,7 +18,8 @@ import { TASKS_CAPABILITY } from '../tasks/task-capabilities.ts'
 import { resolveTaskOptions } from '../tasks/task-options.ts'
 import { Tasks } from '../tasks/tasks.ts'
 import type { Exchange } from '../wire/exchange.ts'
-import { buildServer, buildSessionServer, buildSimpleServer, type SdkServing } from './build-server.ts'
+import { buildCheckingServer, buildServer, type SdkServing } from './build-server.ts'
+import type { FastRequest } from './fast-path/fast-request.ts'
 import { exchangeOf } from './served-request.ts'
 import { BatchTurns } from './streams/batch-turns.ts'
 import { guardUris } from './uri-guard.ts'
@@ -108,11 +109,11 @@ export class SdkServers {
     table: RouterTable,
     exchange: Exchange,
     subscriptions: Subscriptions,
-    { era, message }: { readonly era: 'modern' | 'legacy'; readonly message: { readonly method: string } },
+    { message, classification }: FastRequest,
   ): Server {
     const serving = this.#serving(table, exchange, subscriptions)
-    const options = era === 'modern' ? this.#modernOptions : this.#options
-    const server = buildSimpleServer(serving, this.#props.serverInfo, options, [message.method])
+    const options = classification.era === 'modern' ? this.#modernOptions : this.#options
+    const server = buildServer(table, () => serving, this.#props.serverInfo, options, [message.method])
     exchange.telemetry.watch(server, false)
     return server
   }
@@ -128,7 +129,10 @@ export class SdkServers {
     if (typeof router === 'function') return this.#watched(router, exchange, request, era)
     const serving = this.#serving(router, exchange, subscriptions)
     const options = era === 'modern' ? this.#discoveryOptions : this.#options
-    const server = buildServer(serving, serverInfo, options, methodsOf(exchange))
+    const methods = methodsOf(exchange)
+    const server = router.declaresHeaders
+      ? buildCheckingServer(serving, serverInfo, options, methods)
+      : buildServer(router, () => serving, serverInfo, options, methods)
     exchange.telemetry.watch(server, false)
     guardResponses(server, outflowOf(exchange))
     return server
@@ -152,7 +156,7 @@ export class SdkServers {
       tryOrUndefined(() => guardResponses(server))
       return server
     }
-    const server: Server = buildSessionServer(
+    const server: Server = buildServer(
       router,
       (sdk) => {
         const exchange = exchangeOf(sdk.http?.req)

@@ -24,7 +24,7 @@ import { MODERN_REVISION } from '../revisions.ts'
 import type { RouterTable } from '../router/router-table.ts'
 import { canonicalUri } from '../router/uris/canonical-uri.ts'
 import { namesRejectedUri, withCanonicalSubscriptions } from '../router/named-operations.ts'
-import { buildSessionServer, type SdkServing } from '../sdk/build-server.ts'
+import { buildServer, type SdkServing } from '../sdk/build-server.ts'
 import { guardResponses, watchMessages } from '../sdk/watch-messages.ts'
 import { longValueIn } from '../wire/client-values.ts'
 import type { Exchange } from '../wire/exchange.ts'
@@ -152,7 +152,7 @@ export class StdioConnection {
     const { table, serverInfo, instructions, instrumentation } = this.#props
     // A provider that is registered later is loaded during the next request.
     await instrumentation.loading
-    const server = buildSessionServer(table, (sdk) => this.#serving(sdk, server), serverInfo, {
+    const server = buildServer(table, (sdk) => this.#serving(sdk, server), serverInfo, {
       capabilities: table.capabilities,
       ...(instructions !== undefined && { instructions }),
     })

@@ -9,9 +9,8 @@ import type {
 import { clientKey } from '../../http/client-address.ts'
 import { requestOf } from '../../oauth/inputs.ts'
 import { ownerOf } from '../../oauth/owner.ts'
-import { toolArguments } from '../operations/call-arguments.ts'
+import { argumentsOf, checkedCall, validArguments } from '../operations/checked-call.ts'
 import { isStateRefusal, runRound, type Serving } from '../operations/operation.ts'
-import { argumentsOf, checkedCall } from '../operations/policy.ts'
 import { callTool, errorResult, failedCall } from '../operations/tool-call.ts'
 import { type InputRequired, isInputRequired } from '../router/input-required.ts'
 import type { ToolEntry, ToolTask } from '../router/tool.ts'
@@ -97,7 +96,7 @@ export class TaskCalls {
         return {
           value:
             permitted === undefined
-              ? await toolArguments(tool, request.params.arguments ?? {})
+              ? await validArguments('tool', tool, request.params.arguments ?? {})
               : argumentsOf(permitted),
         }
       } catch {

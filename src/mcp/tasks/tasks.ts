@@ -6,12 +6,12 @@ import {
 } from '@modelcontextprotocol/server'
 import { ownerOf } from '../../oauth/owner.ts'
 import { isRecord } from '../../options/value-kinds.ts'
-import { toolArguments } from '../operations/call-arguments.ts'
+import { argumentsOf, DENIED_CODE, DENIED_TEXTS, validArguments } from '../operations/checked-call.ts'
 import type { Serving } from '../operations/operation.ts'
-import { argumentsOf, DENIED_CODE, type Denied, type Policy, textOf } from '../operations/policy.ts'
+import type { Denied, Policy } from '../operations/policy.ts'
 import type { RouterTable } from '../router/router-table.ts'
 import type { ToolEntry } from '../router/tool.ts'
-import type { Exchange } from '../wire/exchange.ts'
+import { type Exchange, permitsScopes } from '../wire/exchange.ts'
 import { TaskCalls } from './task-calls.ts'
 import { declaresTasks, missingTasks } from './task-capabilities.ts'
 import { endOf, hashOf } from './task-key.ts'
@@ -119,13 +119,12 @@ export class Tasks implements McpTasks {
     const tool = record && this.#table.tools.get(record.tool)
     if (record === undefined || tool?.task === undefined) return { error: notFound() }
     const { gate, auth } = exchange
-    if (gate === undefined || auth === undefined) {
-      if (tool.scopes.length > 0) return { error: notFound() }
-    } else if (!gate.permits(auth.scopes, tool.scopes)) return { scopes: tool.scopes }
+    if (!permitsScopes(exchange, tool.scopes))
+      return gate === undefined || auth === undefined ? { error: notFound() } : { scopes: tool.scopes }
     const denied = this.#policy && (await denialOf(this.#policy, exchange, tool, record, request))
     if (denied === undefined) return { key, record }
     if (denied.scopes.length > 0) return { scopes: [...new Set([...tool.scopes, ...denied.scopes])] }
-    return { error: new ProtocolError(DENIED_CODE, textOf('tool', denied)) }
+    return { error: new ProtocolError(DENIED_CODE, denied.text ?? DENIED_TEXTS.tool) }
   }
 
   #accessed({ exchange }: Serving, { mcpReq }: ServerContext): FoundTask {
@@ -232,7 +231,7 @@ async function denialOf(
 ): Promise<Denied | undefined> {
   let denied: Denied | undefined
   try {
-    const args = (await toolArguments(tool, record.args)) as Readonly<Record<string, unknown>>
+    const args = (await validArguments('tool', tool, record.args)) as Readonly<Record<string, unknown>>
     denied = await policy.denial(exchange, { purpose: 'call', kind: 'tool', name: record.tool, args })
   } catch (thrown) {
     // The schema has changed since the call.

@@ -1,7 +1,7 @@
+import { isJsonContentType } from '@modelcontextprotocol/server'
 import type { BodyLimits, BodyMemory } from '../../http/body-reader.ts'
-import type { ParsedMessages } from './json-rpc.ts'
+import { jsonRpcError, type ParsedMessages, parseMessages } from './json-rpc.ts'
 import type { McpRequest } from './mcp-request.ts'
-import { receiveMessages } from './receive-messages.ts'
 
 /** The memory that each body may take, which is not counted: that of about 64 KiB of text. A connection takes about as much. */
 const FREE_BYTES = 163_840
@@ -58,8 +58,10 @@ export class BodyBudget {
     owner: () => string,
     totalBytes: number,
   ): Promise<ParsedMessages | undefined> {
+    if (!isJsonContentType(request.header('content-type') ?? null)) return { response: NOT_JSON }
     const reservation = new Reservation(this.#reserved, owner, totalBytes, this.#maxBytes)
-    const parsed = await receiveMessages(request, limits, reservation)
+    const read = await request.readBody(limits, reservation)
+    const parsed = parseMessages(read, request.header('mcp-protocol-version'), request, reservation)
     if ('response' in parsed) {
       const { isBusy } = reservation
       reservation.resize(0)
@@ -68,6 +70,12 @@ export class BodyBudget {
     return reservation.bytes === 0 ? parsed : { ...parsed, release: () => void reservation.resize(0) }
   }
 }
+
+const NOT_JSON = jsonRpcError(
+  415,
+  -32_000,
+  'Unsupported Media Type: Content-Type must be application/json',
+)
 
 /** The owner of all bodies without a valid token. */
 const UNVERIFIED = (): string => ''

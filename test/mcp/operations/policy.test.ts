@@ -3,12 +3,8 @@ import { expect } from 'chai'
 import { expectTypeOf } from 'expect-type'
 import { z } from 'zod'
 import { createMcpAdapter, KitMcpServer } from '../../../src/mcp/adapter.ts'
-import {
-  type Authorize,
-  checkedCall,
-  Policy,
-  type PolicyQuery,
-} from '../../../src/mcp/operations/policy.ts'
+import { checkedCall } from '../../../src/mcp/operations/checked-call.ts'
+import { type Authorize, Policy, type PolicyQuery } from '../../../src/mcp/operations/policy.ts'
 import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
 import type { Exchange } from '../../../src/mcp/wire/exchange.ts'
 import { InMemoryTransportAdapter, KitTelemetry } from '../../../src/telemetry/index.ts'

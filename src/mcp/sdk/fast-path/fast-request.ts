@@ -16,13 +16,12 @@ import type { RouterTable } from '../../router/router-table.ts'
 import type { McpRequest } from '../../wire/mcp-request.ts'
 
 /** A request that the fast path can serve. */
-export type FastRequest =
-  | {
-      readonly era: 'modern'
-      readonly message: JSONRPCRequest
-      readonly classification: MessageClassification
-    }
-  | { readonly era: 'legacy'; readonly message: JSONRPCRequest }
+export interface FastRequest {
+  readonly message: JSONRPCRequest
+  readonly classification: MessageClassification
+}
+
+const LEGACY: MessageClassification = { era: 'legacy' }
 
 /**
  * Returns `body` as a request for the fast path, if it is one: a single well-formed JSON-RPC request of a known method, whose
@@ -50,7 +49,7 @@ export function fastRequest(request: McpRequest, body: unknown, table: RouterTab
   if (classification === 'legacy') {
     const isServed =
       protocolVersionHeader === undefined || SUPPORTED_PROTOCOL_VERSIONS.includes(protocolVersionHeader)
-    return isServed && acceptsBoth(request.header('accept')) ? { era: 'legacy', message } : undefined
+    return isServed && acceptsBoth(request.header('accept')) ? { message, classification: LEGACY } : undefined
   }
   const headersAgree =
     classification.revision === MODERN_REVISION &&
@@ -59,7 +58,7 @@ export function fastRequest(request: McpRequest, body: unknown, table: RouterTab
     (names === undefined ||
       names === 'reference' ||
       (mcpNameHeader === params?.[names === 'resource' ? 'uri' : 'name'] && isUnencoded(mcpNameHeader)))
-  return headersAgree ? { era: 'modern', message, classification } : undefined
+  return headersAgree ? { message, classification } : undefined
 }
 
 /** Returns `true` if a header value is not encoded as `=?base64?…?=`. */

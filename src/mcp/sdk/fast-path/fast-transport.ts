@@ -11,8 +11,6 @@
 import {
   type JSONRPCMessage,
   type JSONRPCNotification,
-  type JSONRPCRequest,
-  type MessageClassification,
   type MessageExtraInfo,
   PerRequestHTTPServerTransport,
   ProtocolErrorCode,
@@ -27,10 +25,10 @@ import { responseText } from '../../wire/json-safe.ts'
 import type { McpRequest } from '../../wire/mcp-request.ts'
 import { EventOutlet } from '../streams/event-outlet.ts'
 import type { StreamClock, TimedStream } from '../streams/stream-clock.ts'
+import type { FastRequest } from './fast-request.ts'
 
 /** A request on the fast path. */
-export interface FastCall {
-  readonly message: JSONRPCRequest
+export interface FastCall extends FastRequest {
   readonly exchange: Exchange
   readonly request: McpRequest
   readonly clock: StreamClock
@@ -47,23 +45,11 @@ const STATUS_BEFORE_HANDLER: ReadonlyMap<number, number> = new Map([
 ])
 
 /**
- * Serves one request of revision 2026-07-28. The response is JSON or, if notifications come before the result, an event
- * stream.
+ * Serves one request. The response is JSON or, if notifications come before the result, an event stream. In a 2025 revision, it
+ * is always an event stream, as that of the SDK. If it has only one event, its body is a string.
  */
-export function serveModern(
-  server: Server,
-  call: FastCall,
-  classification: MessageClassification,
-): Promise<PlainResponse | Response> {
-  return new ModernTransport(call, classification).serve(server)
-}
-
-/**
- * Serves one request of a 2025 revision without a session. The response is an event stream, as that of the SDK. If it has only
- * one event, its body is a string.
- */
-export function serveLegacy(server: Server, call: FastCall): Promise<PlainResponse | Response> {
-  return new LegacyTransport(call, { era: 'legacy' }).serve(server)
+export function serveFast(server: Server, call: FastCall): Promise<PlainResponse | Response> {
+  return new FastTransport(call).serve(server)
 }
 
 /**
@@ -76,8 +62,8 @@ const inProgress = new Set<object>()
  * A transport for one request. It extends the SDK's transport only because a server reads the revision from it; all methods
  * are replaced.
  */
-abstract class FastTransport extends PerRequestHTTPServerTransport implements TimedStream {
-  protected readonly call: FastCall
+class FastTransport extends PerRequestHTTPServerTransport implements TimedStream {
+  readonly #call: FastCall
   readonly #extra: MessageExtraInfo
   /** Resolves the response. */
   #respond: ((response: PlainResponse | Response) => void) | undefined
@@ -87,28 +73,27 @@ abstract class FastTransport extends PerRequestHTTPServerTransport implements Ti
   /** `true` while the server receives the request. Handlers run later. */
   #isDelivering = false
 
-  constructor(call: FastCall, classification: MessageClassification) {
+  constructor(call: FastCall) {
+    const { classification } = call
     super({ classification })
     const { auth } = call.exchange
-    this.call = call
+    this.#call = call
     this.#extra = auth === undefined ? { classification } : { classification, authInfo: auth }
   }
 
-  /** Returns the response that consists of one message. */
-  protected abstract responseOf(message: JSONRPCMessage, beforeHandler: boolean): PlainResponse
-
   async serve(server: Server): Promise<PlainResponse | Response> {
+    if (this.#isLegacy) this.#watch()
     await server.connect(this)
     const responded = new Promise<PlainResponse | Response>((resolve) => {
       this.#respond = resolve
     })
     inProgress.add(this)
-    this.call.request.onDisconnect(() => void this.close())
+    this.#call.request.onDisconnect(() => void this.close())
     // If the client has disconnected already, nothing would stop the handler.
     if (this.#ended) return await responded
     this.#isDelivering = true
     try {
-      this.onmessage?.(this.call.message, this.#extra)
+      this.onmessage?.(this.#call.message, this.#extra)
     } catch (error) {
       await this.close()
       throw error
@@ -121,13 +106,13 @@ abstract class FastTransport extends PerRequestHTTPServerTransport implements Ti
     if (this.#ended) return
     const last = 'result' in message || 'error' in message
     // No other stream could carry a message that does not belong to this request.
-    if ((last ? message.id : options?.relatedRequestId) !== this.call.message.id) return
+    if ((last ? message.id : options?.relatedRequestId) !== this.#call.message.id) return
     if (last && this.#outlet === undefined) {
       this.#ended = true
       inProgress.delete(this)
       this.#stopWatching?.()
       // The server is not closed. It becomes garbage.
-      this.#respond?.(this.responseOf(message, this.#isDelivering))
+      this.#respond?.(this.#responseOf(message))
       return
     }
     const event = messageEvent(last ? responseText(message) : JSON.stringify(message))
@@ -170,9 +155,21 @@ abstract class FastTransport extends PerRequestHTTPServerTransport implements Ti
     if (this.#outlet?.hasRoom !== false) this.#write(KEEP_ALIVE)
   }
 
+  get #isLegacy(): boolean {
+    return this.#call.classification.era === 'legacy'
+  }
+
+  /** Returns the response that consists of one message. */
+  #responseOf(message: JSONRPCMessage): PlainResponse {
+    const body = responseText(message)
+    return this.#isLegacy
+      ? { status: 200, headers: EVENT_STREAM_HEADERS, body: messageEvent(body) }
+      : { status: statusOf(message, this.#isDelivering), headers: JSON_HEADERS, body }
+  }
+
   /** Sends a comment every 15 s from now on. */
-  protected watch(): void {
-    this.#stopWatching ??= this.call.clock.watch(this)
+  #watch(): void {
+    this.#stopWatching ??= this.#call.clock.watch(this)
   }
 
   #write(text: string): void {
@@ -183,31 +180,10 @@ abstract class FastTransport extends PerRequestHTTPServerTransport implements Ti
     if (this.#outlet !== undefined) return this.#outlet
     const outlet = new EventOutlet({ onEnd: () => void this.close() })
     this.#outlet = outlet
-    this.call.exchange.outflow = outlet
+    this.#call.exchange.outflow = outlet
     this.#respond?.(new Response(outlet.body, { status: 200, headers: EVENT_STREAM_HEADERS }))
-    this.watch()
+    this.#watch()
     return outlet
-  }
-}
-
-class ModernTransport extends FastTransport {
-  protected override responseOf(message: JSONRPCMessage, beforeHandler: boolean): PlainResponse {
-    return { status: statusOf(message, beforeHandler), headers: JSON_HEADERS, body: responseText(message) }
-  }
-}
-
-class LegacyTransport extends FastTransport {
-  override async serve(server: Server): Promise<PlainResponse | Response> {
-    this.watch()
-    return await super.serve(server)
-  }
-
-  protected override responseOf(message: JSONRPCMessage): PlainResponse {
-    return {
-      status: 200,
-      headers: EVENT_STREAM_HEADERS,
-      body: messageEvent(responseText(message)),
-    }
   }
 }
 

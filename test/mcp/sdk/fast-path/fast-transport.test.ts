@@ -1,8 +1,8 @@
 import { expect } from 'chai'
-import { type FastCall, serveLegacy } from '../../../../src/mcp/sdk/fast-path/fast-transport.ts'
+import { type FastCall, serveFast } from '../../../../src/mcp/sdk/fast-path/fast-transport.ts'
 import { StreamClock } from '../../../../src/mcp/sdk/streams/stream-clock.ts'
 
-describe('serveLegacy()', () => {
+describe('serveFast()', () => {
   it('the connection to a server that throws while it receives a request is closed', async () => {
     const thrown = new Error('the server is broken')
     let closes = 0
@@ -18,11 +18,12 @@ describe('serveLegacy()', () => {
     }
     const call = {
       message: { jsonrpc: '2.0', id: 1, method: 'tools/list' },
+      classification: { era: 'legacy' },
       exchange: { auth: undefined },
       request: { onDisconnect: () => {} },
       clock: new StreamClock(),
     } as unknown as FastCall
-    const outcome = await serveLegacy(server as never, call).catch((error: unknown) => error)
+    const outcome = await serveFast(server as never, call).catch((error: unknown) => error)
     expect(outcome).to.equal(thrown)
     expect(closes).to.equal(1)
   })
