@@ -1,7 +1,7 @@
 import type { CacheHint, Implementation, ServerEventBus } from '@modelcontextprotocol/server'
 import { DEFAULT_BODY_LIMITS } from '../http/body-reader.ts'
 import { isOptionsObject, type OptionChecks, optionChecksOf } from '../options/option-checks.ts'
-import { optional, type ReadBy, type RulesFor } from '../options/option-rules.ts'
+import { type OptionRule, optional, type ReadBy, type RulesFor } from '../options/option-rules.ts'
 import { type Authorize, Policy } from './operations/policy.ts'
 import { objectCopy } from './router/definition.ts'
 import { checkLimits, type McpLimits } from './router/limits.ts'
@@ -201,16 +201,17 @@ export type ServerInfo = Implementation
 export function checkServerInfo(info: unknown, of: OptionChecks = checks): ServerInfo {
   if (!isOptionsObject(info))
     throw of.invalidKind('serverInfo', `must be an object such as { name: 'notes', version: '1.0.0' }`, info)
-  of.checkKnownMembers('serverInfo', info, ['name', 'version', 'title', 'description', 'websiteUrl', 'icons'])
-  const { name, version } = info as { name?: unknown; version?: unknown }
-  for (const [member, value] of Object.entries({ name, version })) {
-    if (typeof value !== 'string' || value === '')
-      throw of.invalidOption(`serverInfo.${member}`, 'must be a non-empty string', value)
-  }
-  const { title, description, websiteUrl, icons } = info as Partial<Record<keyof ServerInfo, unknown>>
-  for (const [member, value] of Object.entries({ title, description, websiteUrl }))
-    if (value !== undefined) of.checkString(`serverInfo.${member}`, value)
-  if (icons !== undefined && !Array.isArray(icons))
-    throw of.invalidKind('serverInfo.icons', `must be an array such as [{ src: 'https://…' }]`, icons)
+  const string: OptionRule<unknown> = optional(of.checkString)
+  of.readMembers('serverInfo', info, {
+    name: of.text,
+    version: of.text,
+    title: string,
+    description: string,
+    websiteUrl: string,
+    icons: optional((option, icons) => {
+      if (!Array.isArray(icons))
+        throw of.invalidKind(option, `must be an array such as [{ src: 'https://…' }]`, icons)
+    }),
+  } satisfies RulesFor<ServerInfo>)
   return objectCopy('serverInfo', info as ServerInfo)
 }

@@ -1,6 +1,6 @@
 import type { RateLimiterLike } from '../../oauth/rate-limiter.ts'
 import { isOptionsObject, type OptionChecks } from '../../options/option-checks.ts'
-import { MAX_TIMER_MS } from '../../timers.ts'
+import { type OptionRule, type OptionRules, optional, type ReadBy } from '../../options/option-rules.ts'
 import type { Exchange } from '../wire/exchange.ts'
 import type { TimedCall } from '../wire/request-telemetry.ts'
 import type { KitContext } from './context.ts'
@@ -103,8 +103,6 @@ export interface ToolLimiter {
   exceededBy(result: object): object | undefined
 }
 
-const MEMBERS = ['calls', 'concurrency', 'timeoutMs', 'maxResultBytes', 'store']
-
 /**
  * Returns a copy of `limits`.
  * @param owner the tool, such as `tool 'search'`. Undefined for the adapter.
@@ -112,66 +110,42 @@ const MEMBERS = ['calls', 'concurrency', 'timeoutMs', 'maxResultBytes', 'store']
  */
 export function checkLimits(of: OptionChecks, limits: unknown, owner?: string): McpLimits {
   const named = (option: string): string => (owner === undefined ? option : `${option} of ${owner}`)
-  if (!isOptionsObject(limits))
-    throw of.invalidKind(
-      named('limits'),
-      `must be an object such as { calls: { max: 60, perSeconds: 60, by: 'user' } }`,
-      limits,
-    )
-  of.checkKnownMembers(named('limits'), limits, MEMBERS)
-  const { calls, concurrency, timeoutMs, maxResultBytes, store } = limits as Partial<
-    Record<keyof McpLimits, unknown>
-  >
-  if (store !== undefined)
-    of.checkFunction(
-      named('limits.store'),
-      store,
-      'set it to a function ({ points, duration, keyPrefix }) => limiter of rate-limiter-flexible',
-    )
-  return Object.freeze({
-    calls: calls === undefined ? undefined : checkCalls(of, calls, named),
-    concurrency: concurrency === undefined ? undefined : checkConcurrency(of, concurrency, named),
-    timeoutMs:
-      timeoutMs === undefined
-        ? undefined
-        : of.checkWholeNumber(named('limits.timeoutMs'), timeoutMs, 1, MAX_TIMER_MS),
-    maxResultBytes:
-      maxResultBytes === undefined
-        ? undefined
-        : of.checkWholeNumber(named('limits.maxResultBytes'), maxResultBytes, 1),
-    store: store as LimitStore | undefined,
+  /** Reads an object whose members are named `limits.calls.max of tool 'search'` in errors. */
+  const read = <Rules extends OptionRules>(
+    option: string,
+    example: string,
+    value: unknown,
+    rules: Rules,
+  ): ReadBy<Rules> => {
+    if (!isOptionsObject(value))
+      throw of.invalidKind(named(option), `must be an object such as ${example}`, value)
+    of.checkKnownMembers(named(option), value, Object.keys(rules))
+    const given = value as Readonly<Record<string, unknown>>
+    const resolved = Object.entries(rules).map(([member, rule]) => [
+      member,
+      rule(named(`${option}.${member}`), given[member], given),
+    ])
+    return Object.freeze(Object.fromEntries(resolved))
+  }
+  const by = of.oneOf(['user', 'client', 'address'])
+  const perSeconds: OptionRule<number> = (option, value) => of.checkSeconds(option, value, 'more than 0')
+  return read('limits', `{ calls: { max: 60, perSeconds: 60, by: 'user' } }`, limits, {
+    calls: optional((_option, calls) =>
+      read('limits.calls', `{ max: 60, perSeconds: 60, by: 'user' }`, calls, {
+        max: of.wholeNumber(1),
+        perSeconds,
+        by,
+      }),
+    ),
+    concurrency: optional((_option, concurrency) =>
+      read('limits.concurrency', `{ max: 4, by: 'user' }`, concurrency, { max: of.wholeNumber(1), by }),
+    ),
+    timeoutMs: optional(of.wholeNumber(1)),
+    maxResultBytes: optional(of.wholeNumber(1)),
+    store: optional(
+      of.callable<LimitStore>(
+        'set it to a function ({ points, duration, keyPrefix }) => limiter of rate-limiter-flexible',
+      ),
+    ),
   })
-}
-
-function checkCalls(of: OptionChecks, calls: unknown, named: (option: string) => string): CallLimit {
-  const option = named('limits.calls')
-  if (!isOptionsObject(calls))
-    throw of.invalidKind(option, `must be an object such as { max: 60, perSeconds: 60, by: 'user' }`, calls)
-  of.checkKnownMembers(option, calls, ['max', 'perSeconds', 'by'])
-  const { max, perSeconds, by } = calls as Partial<Record<keyof CallLimit, unknown>>
-  return Object.freeze({
-    max: of.checkWholeNumber(named('limits.calls.max'), max, 1),
-    perSeconds: of.checkSeconds(named('limits.calls.perSeconds'), perSeconds, 'more than 0'),
-    by: checkBy(of, named('limits.calls.by'), by),
-  })
-}
-
-function checkConcurrency(
-  of: OptionChecks,
-  concurrency: unknown,
-  named: (option: string) => string,
-): ConcurrencyLimit {
-  const option = named('limits.concurrency')
-  if (!isOptionsObject(concurrency))
-    throw of.invalidKind(option, `must be an object such as { max: 4, by: 'user' }`, concurrency)
-  of.checkKnownMembers(option, concurrency, ['max', 'by'])
-  const { max, by } = concurrency as Partial<Record<keyof ConcurrencyLimit, unknown>>
-  return Object.freeze({
-    max: of.checkWholeNumber(named('limits.concurrency.max'), max, 1),
-    by: checkBy(of, named('limits.concurrency.by'), by),
-  })
-}
-
-function checkBy(of: OptionChecks, option: string, by: unknown): LimitedBy {
-  return of.checkOneOf(option, by, ['user', 'client', 'address'])
 }

@@ -1,12 +1,13 @@
 import { unionOfScopes } from '../../oauth/scope.ts'
 import { isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
+import type { OptionRule, RulesFor } from '../../options/option-rules.ts'
 import type { ScopedOperations } from './named-operations.ts'
 import { canonicalUri } from './uris/canonical-uri.ts'
 import type { Scoped, ScopedResources, ScopedTemplate } from './uris/uri-scopes.ts'
 import { checkUriTemplate } from './uris/uri-template.ts'
 
 const checks = optionChecksOf('createMcpAdapter')
-const { checkKnownMembers, checkRequiredScopes, invalidKind, invalidOption, unusableOption } = checks
+const { checkRequiredScopes, invalidKind, invalidOption, readMembers, unusableOption } = checks
 
 /** Scopes by operation, for a router that is a function. */
 export interface OperationScopes {
@@ -33,34 +34,60 @@ export interface PublicOperations {
   readonly resources?: readonly string[] | undefined
 }
 
+/** The rule of scopes by name or URI. */
+function scopesBy(what: 'name' | 'URI'): OptionRule<Map<string, Scoped>> {
+  return (option, given = {}) => {
+    if (!isOptionsObject(given))
+      throw invalidKind(option, `must be an object of scope lists by ${what}`, given)
+    return new Map(
+      Object.entries(given).map(([name, scopes]) => [
+        name,
+        { scopes: checkRequiredScopes(`${option}['${name}']`, scopes) },
+      ]),
+    )
+  }
+}
+
+/** The rule of the names, or of the URIs, of public operations. */
+function listOf(what: string): OptionRule<readonly string[]> {
+  return (option, given = []) => {
+    if (Array.isArray(given) && given.every((name) => typeof name === 'string' && name !== ''))
+      return [...new Set<string>(given)]
+    throw invalidKind(option, `must be an array of ${what}`, given)
+  }
+}
+
+const PUBLIC_RULES = {
+  tools: listOf('names'),
+  prompts: listOf('names'),
+  resources: listOf('URIs and URI templates'),
+} satisfies RulesFor<PublicOperations>
+
+const SCOPES_RULES = {
+  tools: scopesBy('name'),
+  prompts: scopesBy('name'),
+  resources: scopesBy('URI'),
+  public(option: string, given: unknown = {}) {
+    if (!isOptionsObject(given))
+      throw invalidKind(option, `must be an object such as { tools: ['search'] }`, given)
+    return readMembers(option, given, PUBLIC_RULES)
+  },
+} satisfies RulesFor<OperationScopes>
+
 /** Checks the option `scopes`. @throws {KitMcpConfigError} if it is invalid. */
 export function checkOperationScopes(given: unknown): ScopedOperations {
   if (!isOptionsObject(given))
     throw invalidKind('scopes', `must be an object such as { tools: { wipe: ['mcp:admin'] } }`, given)
-  checkKnownMembers('scopes', given, ['tools', 'prompts', 'resources', 'public'])
-  const {
-    tools,
-    prompts,
-    resources,
-    public: open,
-  } = given as Readonly<Record<keyof OperationScopes, unknown>>
-  const names = checkPublicOperations(open)
-  const operations = {
-    tools: withPublic('tools', checkScopesBy('tools', tools), names),
-    prompts: withPublic('prompts', checkScopesBy('prompts', prompts), names),
-    ...checkScopesByUri(checkScopesBy('resources', resources), names.resources),
-  }
-  const all = [
-    operations.tools.values(),
-    operations.prompts.values(),
-    operations.resources.values(),
-    operations.templates,
-  ].flatMap((entries) => [...entries])
-  return { ...operations, scopes: unionOfScopes(...all.map(({ scopes }) => scopes)) }
+  const { tools, prompts, resources, public: open } = readMembers('scopes', given, SCOPES_RULES)
+  addPublic('tools', tools, open.tools)
+  addPublic('prompts', prompts, open.prompts)
+  const byUri = checkUris(resources, open.resources)
+  const all = [...tools.values(), ...prompts.values(), ...byUri.resources.values(), ...byUri.templates]
+  return { tools, prompts, ...byUri, scopes: unionOfScopes(...all.map(({ scopes }) => scopes)) }
 }
 
 /** @param open the public URIs and URI templates */
-function checkScopesByUri(byUri: ReadonlyMap<string, Scoped>, open: readonly string[]): ScopedResources {
+function checkUris(byUri: ReadonlyMap<string, Scoped>, open: readonly string[]): ScopedResources {
   const resources = new Map<string, Scoped>()
   const templates: ScopedTemplate[] = []
   const add = (option: string, uri: string, scoped: Scoped): void => {
@@ -78,40 +105,8 @@ function checkScopesByUri(byUri: ReadonlyMap<string, Scoped>, open: readonly str
   return { resources, templates }
 }
 
-type OperationKind = 'tools' | 'prompts' | 'resources'
-
-/** Returns the names of the public operations. */
-function checkPublicOperations(given: unknown): Readonly<Record<OperationKind, readonly string[]>> {
-  if (given === undefined) return { tools: [], prompts: [], resources: [] }
-  if (!isOptionsObject(given))
-    throw invalidKind('scopes.public', `must be an object such as { tools: ['search'] }`, given)
-  checkKnownMembers('scopes.public', given, ['tools', 'prompts', 'resources'])
-  const { tools, prompts, resources } = given as Readonly<Record<OperationKind, unknown>>
-  return {
-    tools: checkNames('tools', tools),
-    prompts: checkNames('prompts', prompts),
-    resources: checkNames('resources', resources),
-  }
-}
-
-function checkNames(kind: OperationKind, given: unknown): readonly string[] {
-  if (given === undefined) return []
-  if (Array.isArray(given) && given.every((name) => typeof name === 'string' && name !== ''))
-    return [...new Set<string>(given)]
-  throw invalidKind(
-    `scopes.public.${kind}`,
-    `must be an array of ${kind === 'resources' ? 'URIs and URI templates' : 'names'}`,
-    given,
-  )
-}
-
-/** Returns the operations of a kind, together with those that are public. */
-function withPublic(
-  kind: 'tools' | 'prompts',
-  byName: Map<string, Scoped>,
-  open: Readonly<Record<OperationKind, readonly string[]>>,
-): ReadonlyMap<string, Scoped> {
-  for (const name of open[kind]) {
+function addPublic(kind: 'tools' | 'prompts', byName: Map<string, Scoped>, open: readonly string[]): void {
+  for (const name of open) {
     if (byName.has(name))
       throw unusableOption(
         `scopes.public.${kind}`,
@@ -120,21 +115,4 @@ function withPublic(
       )
     byName.set(name, { scopes: [], isPublic: true })
   }
-  return byName
-}
-
-function checkScopesBy(kind: OperationKind, given: unknown): Map<string, Scoped> {
-  if (given === undefined) return new Map()
-  if (!isOptionsObject(given))
-    throw invalidKind(
-      `scopes.${kind}`,
-      `must be an object of scope lists by ${kind === 'resources' ? 'URI' : 'name'}`,
-      given,
-    )
-  return new Map(
-    Object.entries(given).map(([name, scopes]) => [
-      name,
-      { scopes: checkRequiredScopes(`scopes.${kind}['${name}']`, scopes) },
-    ]),
-  )
 }

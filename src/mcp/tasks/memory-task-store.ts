@@ -1,7 +1,9 @@
-import { isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
+import { optionChecksOf } from '../../options/option-checks.ts'
+import { optional, type RulesFor } from '../../options/option-rules.ts'
+import { nameOf } from './task-key.ts'
 import type { StoredTask, TaskKey, TaskStore } from './task-store.ts'
 
-const { checkKnownOptions, checkWholeNumber, invalidKind } = optionChecksOf('memoryTaskStore')
+const { readOptions, wholeNumber } = optionChecksOf('memoryTaskStore')
 
 /** Options of {@link memoryTaskStore}. */
 export interface MemoryTaskStoreOptions {
@@ -13,6 +15,11 @@ export interface MemoryTaskStoreOptions {
    */
   readonly maxBytesPerOwner?: number | undefined
 }
+
+const RULES = {
+  maxBytes: optional(wholeNumber(1), 64 * 1024 * 1024),
+  maxBytesPerOwner: optional(wholeNumber(1)),
+} satisfies RulesFor<MemoryTaskStoreOptions>
 
 interface Kept extends StoredTask {
   readonly expiresAtMs: number
@@ -46,17 +53,9 @@ const SWEEP_MS = 10_000
  * @see docs/guides/tasks.md
  */
 export function memoryTaskStore(options: MemoryTaskStoreOptions = {}): TaskStore {
-  if (!isOptionsObject(options))
-    throw invalidKind(
-      'memoryTaskStore',
-      'must be called with an object such as { maxBytes: 67108864 }',
-      options,
-    )
-  checkKnownOptions('memoryTaskStore', options, ['maxBytes', 'maxBytesPerOwner'])
-  const { maxBytes = 64 * 1024 * 1024 } = options
-  checkWholeNumber('maxBytes', maxBytes, 1)
-  const { maxBytesPerOwner = Math.ceil(maxBytes / 4) } = options
-  return new MemoryTaskStore(maxBytes, checkWholeNumber('maxBytesPerOwner', maxBytesPerOwner, 1))
+  const expected = 'must be called with an object such as { maxBytes: 67108864 }'
+  const { maxBytes, maxBytesPerOwner } = readOptions('memoryTaskStore', expected, options, RULES)
+  return new MemoryTaskStore(maxBytes, maxBytesPerOwner ?? Math.ceil(maxBytes / 4))
 }
 
 class MemoryTaskStore implements TaskStore {
@@ -148,10 +147,6 @@ class MemoryTaskStore implements TaskStore {
     clearInterval(this.#sweeping)
     this.#sweeping = undefined
   }
-}
-
-function nameOf({ owner, id }: TaskKey): string {
-  return `${owner}:${id}`
 }
 
 /** Strings take at most two bytes per character. */
