@@ -178,8 +178,26 @@ export function namesRejectedUri(message: unknown): boolean {
   return typeof params?.ref?.uri === 'string' && hasControlCharacter(params.ref.uri)
 }
 
+/** A request that is refused because of a URI. */
+export interface RefusedUri {
+  readonly id: string | number
+  readonly problem: string
+}
+
+/** Returns the body with canonical URIs, or the reason why its request is refused. */
+export function withCanonicalUris(body: unknown): { readonly body: unknown } | RefusedUri {
+  if (Array.isArray(body))
+    return { body: body.map((message) => (namesRejectedUri(message) ? withoutUri(message) : message)) }
+  const listening = withCanonicalSubscriptions(body)
+  if ('message' in listening && !namesRejectedUri(body)) return { body: listening.message }
+  const problem = 'problem' in listening ? listening.problem : 'The resource URI is not valid'
+  const { id } = body as { id?: unknown }
+  // A message without an id is not a request. The SDK handles it.
+  return typeof id === 'string' || typeof id === 'number' ? { id, problem } : { body: withoutUri(body) }
+}
+
 /** Returns a copy of a message that does not name a resource, so that its response is an error (-32602). */
-export function withoutUri(message: unknown): unknown {
+function withoutUri(message: unknown): unknown {
   const { params } = message as Message
   const { ref, notifications, ...others } = params ?? {}
   return {

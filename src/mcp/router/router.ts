@@ -1,11 +1,11 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
-import { quotedName } from '../../options/describe-value.ts'
 import { optionChecksOf } from '../../options/option-checks.ts'
+import { added, merged } from './added-entries.ts'
 import { appEntry, type McpAppConfig } from './app.ts'
 import type { KitContext } from './context.ts'
-import { checkName, type DefinitionKind, renamed } from './definition.ts'
+import { checkName } from './definition.ts'
 import { Entries } from './entries.ts'
-import type { Middleware, Wrapped } from './middleware.ts'
+import type { Middleware } from './middleware.ts'
 import { type PromptConfig, type PromptEntry, type PromptHandler, promptEntry } from './prompt.ts'
 import {
   type ResourceConfig,
@@ -18,7 +18,7 @@ import {
   resourceTemplateEntry,
 } from './resource.ts'
 import { type AppContextFactory, type RouterTable, routerTable } from './router-table.ts'
-import { type LoadedSkills, type SkillEntry, type SkillsConfig, skillEntries, urisOf } from './skills.ts'
+import { type LoadedSkills, type SkillEntry, type SkillsConfig, skillEntries } from './skills.ts'
 import { type ArgsOf, type HandlerGiving, type ToolConfig, type ToolEntry, toolEntry } from './tool.ts'
 
 const { checkFunction, invalidKind, invalidOption } = optionChecksOf('KitMcpRouter')
@@ -240,7 +240,7 @@ export class KitMcpRouter<App = unknown, User = any> {
   skills(skills: LoadedSkills, config: SkillsConfig = {}): KitMcpRouter<App, User> {
     const { resources } = this.#props
     const all = skillEntries(skills, config).reduce(
-      (entries, entry) => addedSkill(entries, entry, resources),
+      (entries, entry) => added(entries, 'skills', entry, resources),
       this.#props.skills,
     )
     return new KitMcpRouter({ ...this.#props, skills: all })
@@ -309,7 +309,7 @@ export class KitMcpRouter<App = unknown, User = any> {
     return new KitMcpRouter({
       ...this.#props,
       resources,
-      skills: mergedSkills(this.#props.skills, prefix, other.skills, middleware, resources),
+      skills: merged(this.#props.skills, 'skills', prefix, other.skills, middleware, resources),
       tools: merged(this.#props.tools, 'tool', prefix, other.tools, middleware),
       prompts: merged(this.#props.prompts, 'prompt', prefix, other.prompts, middleware),
       templates: merged(this.#props.templates, 'resourceTemplate', prefix, other.templates, middleware),
@@ -339,112 +339,4 @@ export class KitMcpRouter<App = unknown, User = any> {
 /** Returns the lookup tables of a router. Creates them at the first call. */
 export function tableOf(router: KitMcpRouter<any>): RouterTable {
   return readTable(router)
-}
-
-interface Named {
-  readonly definition: { readonly name: string; readonly uri?: unknown; readonly uriTemplate?: unknown }
-  /** The URI or template in canonical form. */
-  readonly canonical?: string
-  /** The name of the app of a tool, or the properties of an app. */
-  readonly app?: string | object
-}
-
-/** @param others entries that must not have the name or the URI either */
-function added<Entry extends Named>(
-  entries: Entries<Entry>,
-  kind: DefinitionKind,
-  entry: Entry,
-  others?: Entries<SkillEntry>,
-): Entries<Entry> {
-  const { name, uri = entry.definition.uriTemplate } = entry.definition
-  const nameKey = `name ${name}`
-  const isUsed = (key: string): boolean => entries.has(key) || others?.has(key) === true
-  if (isUsed(nameKey)) throw invalidOption(kind, `'${name}' is already registered. Choose another name`)
-  if (uri === undefined) return entries.with([nameKey], entry)
-  const uriKey = `uri ${entry.canonical ?? String(uri)}`
-  if (isUsed(uriKey))
-    throw invalidOption(
-      kind,
-      `'${name}' has the URI ${quotedName(String(uri))}, which is already registered. Choose another URI`,
-    )
-  return entries.with([nameKey, uriKey], entry)
-}
-
-function merged<Entry extends Named & Wrapped>(
-  entries: Entries<Entry>,
-  kind: DefinitionKind,
-  prefix: string,
-  others: Entries<Entry>,
-  middleware: readonly Middleware<any>[],
-  skills?: Entries<SkillEntry>,
-): Entries<Entry> {
-  return others
-    .toArray()
-    .reduce(
-      (all, entry) => added(all, kindOf(entry, kind), mergedEntry(kind, prefix, entry, middleware), skills),
-      entries,
-    )
-}
-
-/** Returns the kind of an entry. An app is kept among the resources. */
-function kindOf({ app }: Named, kind: DefinitionKind): DefinitionKind {
-  return typeof app === 'object' ? 'app' : kind
-}
-
-/** Returns an entry with the prefix, and with the middleware of its router. */
-function mergedEntry<Entry extends Named & Wrapped>(
-  kind: DefinitionKind,
-  prefix: string,
-  entry: Entry,
-  middleware: readonly Middleware<any>[],
-): Entry {
-  const name = `${prefix}_${entry.definition.name}`
-  const { app } = entry
-  checkName(kindOf(entry, kind), name)
-  const around = [...middleware, ...(entry.merged ?? [])]
-  const definition = renamed(entry.definition, name)
-  return {
-    ...entry,
-    definition,
-    ...(typeof app === 'string' && { app: `${prefix}_${app}` }),
-    ...(around.length > 0 && { merged: around }),
-  }
-}
-
-function addedSkill(
-  entries: Entries<SkillEntry>,
-  entry: SkillEntry,
-  resources: Entries<ResourceEntry>,
-): Entries<SkillEntry> {
-  const { name } = entry.definition
-  const isUsed = (key: string): boolean => entries.has(key) || resources.has(key)
-  const nameKey = `name ${name}`
-  if (isUsed(nameKey))
-    throw invalidOption(
-      'skills',
-      `contains ${quotedName(name)}, the name of another skill or resource. Rename one of them`,
-    )
-  const uriKeys = urisOf(entry).map((uri) => `uri ${uri}`)
-  const used = uriKeys.find(isUsed)
-  if (used !== undefined)
-    throw invalidOption(
-      'skills',
-      `contains ${quotedName(used.slice('uri '.length))}, the URI of another skill or resource. Load the folder with another prefix, or change the other URI`,
-    )
-  return entries.with([nameKey, ...uriKeys], entry)
-}
-
-function mergedSkills(
-  entries: Entries<SkillEntry>,
-  prefix: string,
-  others: Entries<SkillEntry>,
-  middleware: readonly Middleware<any>[],
-  resources: Entries<ResourceEntry>,
-): Entries<SkillEntry> {
-  return others
-    .toArray()
-    .reduce(
-      (all, entry) => addedSkill(all, mergedEntry('resource', prefix, entry, middleware), resources),
-      entries,
-    )
 }

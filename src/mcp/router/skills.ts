@@ -130,7 +130,7 @@ export function skillEntries(loaded: LoadedSkills, config: SkillsConfig): SkillE
 }
 
 /** Returns the URIs of a skill, its files, and its directories. */
-export function urisOf({ content: { files, directories } }: SkillEntry): string[] {
+export function urisOf({ files, directories }: SkillContent): string[] {
   return [...files, ...directories].map(({ uri }) => uri)
 }
 

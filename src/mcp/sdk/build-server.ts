@@ -136,12 +136,7 @@ function addHandler(
       })
     case 'resources/templates/list':
       return server.setRequestHandler(method, async (_request, sdk) => ({
-        resourceTemplates: await listed(
-          servingOf(sdk),
-          sdk,
-          'resource',
-          new Map(table.templates.entries()),
-        ),
+        resourceTemplates: await listed(servingOf(sdk), sdk, 'resource', new Map(table.templates.entries())),
       }))
     case 'resources/read':
       return server.setRequestHandler(method, (read, sdk) => readResource(servingOf(sdk), read, sdk))
@@ -243,9 +238,7 @@ function permits({ exchange, table }: Serving, entry: Scoped & { readonly defini
 
 /** Returns `true` if the token may read a URI. */
 function permitsUri({ exchange, table }: Serving, uri: string): boolean {
-  return isAnonymous(exchange)
-    ? isPublicUri(table, uri)
-    : permitsScopes(exchange, scopesOfUri(table, uri))
+  return isAnonymous(exchange) ? isPublicUri(table, uri) : permitsScopes(exchange, scopesOfUri(table, uri))
 }
 
 /**

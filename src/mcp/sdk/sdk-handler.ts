@@ -10,15 +10,14 @@ import { clientKey } from '../../http/client-address.ts'
 import type { PlainResponse } from '../../http/plain-response.ts'
 import type { AuthInfo } from '../../oauth/auth-info.ts'
 import { ownerOf } from '../../oauth/owner.ts'
-import { MAX_SUBSCRIBED_LENGTH } from '../operations/subscriptions.ts'
 import { methodNamed } from '../methods.ts'
+import { MAX_SUBSCRIBED_LENGTH } from '../operations/subscriptions.ts'
 import { MODERN_REVISION } from '../revisions.ts'
 import {
-  namesRejectedUri,
   neededScopes,
+  type RefusedUri,
   type ScopedOperations,
-  withCanonicalSubscriptions,
-  withoutUri,
+  withCanonicalUris,
 } from '../router/named-operations.ts'
 import type { RouterTable } from '../router/router-table.ts'
 import { scopesOfUri } from '../router/uris/uri-scopes.ts'
@@ -191,7 +190,7 @@ export class SdkHandler {
     const { auth } = exchange
     const relaying = outlet ?? new EventOutlet()
     exchange.outflow = relaying
-    exchange.messages = messages
+    exchange.methods = new Set(messages.map((message) => (message as { method?: unknown } | null)?.method))
     const response = await this.#handler.fetch(servedRequest(request, exchange), {
       parsedBody: body,
       ...(auth !== undefined && { authInfo: auth }),
@@ -362,23 +361,6 @@ const MAX_EXPANSION = 9
 function isLongerThan(max: number, { body, length }: ReceivedMessages): boolean {
   if (length !== undefined && length * MAX_EXPANSION <= max) return false
   return JSON.stringify(body).length > max
-}
-
-interface RefusedUri {
-  readonly id: string | number
-  readonly problem: string
-}
-
-/** Returns the body with canonical URIs, or the reason why its request is refused. */
-function withCanonicalUris(body: unknown): { readonly body: unknown } | RefusedUri {
-  if (Array.isArray(body))
-    return { body: body.map((message) => (namesRejectedUri(message) ? withoutUri(message) : message)) }
-  const listening = withCanonicalSubscriptions(body)
-  if ('message' in listening && !namesRejectedUri(body)) return { body: listening.message }
-  const problem = 'problem' in listening ? listening.problem : 'The resource URI is not valid'
-  const { id } = body as { id?: unknown }
-  // A message without an id is not a request. The SDK handles it.
-  return typeof id === 'string' || typeof id === 'number' ? { id, problem } : { body: withoutUri(body) }
 }
 
 function refusedUri({ telemetry }: Exchange, { id, problem }: RefusedUri): PlainResponse {

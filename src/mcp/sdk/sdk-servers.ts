@@ -129,7 +129,7 @@ export class SdkServers {
     if (typeof router === 'function') return this.#watched(router, exchange, request, era)
     const serving = this.#serving(router, exchange, subscriptions)
     const options = era === 'modern' ? this.#discoveryOptions : this.#options
-    const methods = methodsOf(exchange)
+    const { methods = [] } = exchange
     const server = router.declaresHeaders
       ? buildCheckingServer(serving, serverInfo, options, methods)
       : buildServer(router, () => serving, serverInfo, options, methods)
@@ -190,11 +190,6 @@ export class SdkServers {
     const { tasks } = this
     return { table, exchange, states: this.#states, subscriptions, listOnlyPermitted, cache, policy, tasks }
   }
-}
-
-/** Returns the methods of the messages of a request. */
-function methodsOf({ messages = [] }: Exchange): Set<unknown> {
-  return new Set(messages.map((message) => (message as { method?: unknown } | null)?.method))
 }
 
 function outflowOf({ outflow }: Exchange): GuardedOutflow | undefined {
