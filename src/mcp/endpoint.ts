@@ -49,7 +49,7 @@ export class McpEndpoint {
   readonly #originPolicy: OriginPolicyOptions
 
   constructor(given: McpEndpointProps) {
-    const props = withLimits(given.oauth === undefined ? given : withSecuritySchemes(given, given.oauth))
+    const props = withTable(given)
     this.#props = props
     this.#table = typeof props.router === 'function' ? undefined : props.router
     const {
@@ -59,30 +59,6 @@ export class McpEndpoint {
       maxBodyBytes: maxBytes,
       bodyTimeoutMs: timeoutMs,
     } = props.options
-    if (this.#table !== undefined && scopes !== undefined) {
-      throw invalidOption(
-        'scopes',
-        'can be used only with a router function; received a KitMcpRouter, which names the scopes of each operation itself',
-      )
-    }
-    if (this.#table === undefined && props.options.listOnlyPermitted) {
-      throw invalidOption(
-        'listOnlyPermitted',
-        'can be used only with a KitMcpRouter; a router function must filter its own lists',
-      )
-    }
-    if (this.#table === undefined && props.options.policy !== undefined) {
-      throw invalidOption(
-        'authorize',
-        'can be used only with a KitMcpRouter; a router function must check each call itself',
-      )
-    }
-    if (this.#table === undefined && props.options.tasks !== undefined) {
-      throw invalidOption(
-        'tasks',
-        'can be used only with a KitMcpRouter; a router function must serve tasks itself',
-      )
-    }
     const operations = this.#table ?? scopes
     const makeContext = (request: GateRequest) => this.#makeContext(request)
     this.gate = props.oauth && new Gate(props.oauth, operations?.scopes ?? [], makeContext)
@@ -237,30 +213,41 @@ function bodyOwner(request: McpRequest, auth: AuthInfo | undefined): string {
   return auth === undefined ? (clientKey(request.clientAddress) ?? '') : ownerOf(auth)
 }
 
-/** Returns the properties with a router whose tools have their limits. */
-function withLimits(props: McpEndpointProps): McpEndpointProps {
-  const { router, options } = props
-  if (typeof router !== 'function') return { ...props, router: tableWithLimits(router, options.limits) }
-  if (options.limits === undefined) return props
-  throw invalidOption(
-    'limits',
-    'can be used only with a KitMcpRouter; a router function must limit its own calls',
-  )
-}
-
-/** Returns the properties with a router whose tools are listed with their security schemes, if the options ask for them. */
-function withSecuritySchemes(props: McpEndpointProps, oauth: ResolvedOAuthOptions): McpEndpointProps {
-  const { scopes, anonymous, securitySchemes = anonymous } = oauth
-  if (!securitySchemes) return props
-  if (typeof props.router === 'function') {
-    if (oauth.securitySchemes === undefined) return props
+/**
+ * Returns the properties with a router whose tools have their limits and, if the options ask for them, are listed with their
+ * security schemes.
+ * @throws {KitMcpConfigError} if an option does not fit the router.
+ */
+function withTable({ router, oauth, options, ...others }: McpEndpointProps): McpEndpointProps {
+  if (typeof router !== 'function') {
+    const listed =
+      oauth !== undefined && (oauth.securitySchemes ?? oauth.anonymous)
+        ? tableWithSecuritySchemes(router, oauth.scopes, oauth.anonymous)
+        : router
+    const limited = tableWithLimits(listed, options.limits)
+    if (options.scopes !== undefined)
+      throw invalidOption(
+        'scopes',
+        'can be used only with a router function; received a KitMcpRouter, which names the scopes of each operation itself',
+      )
+    return { ...others, oauth, options, router: limited }
+  }
+  if (oauth?.securitySchemes)
     throw oauthChecks.unusableOption(
       'securitySchemes',
       'must not be set together with a router function',
       'Set _meta.securitySchemes of each tool in the server that the router function returns.',
     )
-  }
-  return { ...props, router: tableWithSecuritySchemes(props.router, scopes, anonymous) }
+  const { limits, listOnlyPermitted, policy, tasks } = options
+  for (const [option, isSet, task] of [
+    ['limits', limits !== undefined, 'limit its own calls'],
+    ['listOnlyPermitted', listOnlyPermitted, 'filter its own lists'],
+    ['authorize', policy !== undefined, 'check each call itself'],
+    ['tasks', tasks !== undefined, 'serve tasks itself'],
+  ] as const)
+    if (isSet)
+      throw invalidOption(option, `can be used only with a KitMcpRouter; a router function must ${task}`)
+  return { ...others, router, oauth, options }
 }
 
 async function makeContext(make: AppContextFactory<unknown>, request: GateRequest): Promise<VerifyContext> {

@@ -76,7 +76,8 @@ function knownCall(table: RouterTable, message: unknown): KnownCall | undefined 
   if (names === 'tool' || names === 'prompt') {
     const { name, arguments: given = {} } = params
     if (typeof name !== 'string' || !isRecord(given)) return undefined
-    if (names === 'prompt' && !Object.values(given).every((value) => typeof value === 'string')) return undefined
+    if (names === 'prompt' && !Object.values(given).every((value) => typeof value === 'string'))
+      return undefined
     const operation = (names === 'tool' ? table.tools : table.prompts).get(name)
     return (
       operation && {

@@ -16,6 +16,7 @@ import type { KitTelemetrySession } from '../../telemetry/session/session.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
 import type { KitContext } from '../router/context.ts'
 import { inputRequired, isInputRequired, stateOf } from '../router/input-required.ts'
+import type { MiddlewareCall } from '../router/middleware.ts'
 import type { RouterTable } from '../router/router-table.ts'
 import { KitToolError } from '../router/tool-error.ts'
 import type { Exchange } from '../wire/exchange.ts'
@@ -188,6 +189,19 @@ export class CallContext extends LazyRequest implements KitContext {
     this.inputRequired = inputRequired
     this.accepted = (name, schema) => acceptedContent(responses, name, schema)
   }
+}
+
+/**
+ * Returns the argument of middleware: the operation with its validated arguments, and the context of the handler. Every member
+ * is an own property.
+ */
+export function middlewareCall(
+  given: KitContext,
+  operation: Pick<MiddlewareCall, 'kind' | 'name' | 'uri'> & { readonly args: unknown },
+): MiddlewareCall {
+  const { auth, context, signal, session } = given
+  const args = operation.args as MiddlewareCall['args']
+  return Object.assign(new LazyRequest(given), { ...operation, args, auth, context, signal, session })
 }
 
 async function reportProgress(

@@ -67,7 +67,7 @@ export class Policy {
   /** Returns undefined if the operation is permitted. Never rejects. */
   async denial(exchange: Exchange, subject: PolicySubject): Promise<Denied | undefined> {
     try {
-      const returned: unknown = this.#authorize(new Query(exchange, subject))
+      const returned: unknown = this.#authorize(queryOf(exchange, subject))
       const decision = isPromiseLike(returned)
         ? await this.#deadlines.within(returned, 'authorize')
         : returned
@@ -88,26 +88,15 @@ function deniedBy(decision: unknown): Denied {
   return { text: deny === '' ? undefined : deny, scopes: asked, failure: undefined }
 }
 
-/** Implements `PolicyQuery`. Every member is an own property. */
-class Query extends LazyRequest implements PolicyQuery {
-  readonly purpose: 'call' | 'list'
-  readonly kind: OperationKind
-  readonly name: string
-  declare readonly uri?: string
-  declare readonly args?: Readonly<Record<string, unknown>>
-  readonly auth: AuthInfo | undefined
-  readonly context: unknown
-
-  constructor({ context, auth }: Exchange, { purpose, kind, name, uri, args }: PolicySubject) {
-    super(context)
-    this.purpose = purpose
-    this.kind = kind
-    this.name = name
-    if (uri !== undefined) this.uri = uri
-    if (args !== undefined) this.args = args
-    this.auth = auth
-    this.context = context.context
-  }
+/** Returns the argument of `authorize`. Every member is an own property. */
+function queryOf({ context: source, auth }: Exchange, { args, ...operation }: PolicySubject): PolicyQuery {
+  const { context } = source
+  return Object.assign(new LazyRequest(source), {
+    ...operation,
+    ...(args !== undefined && { args }),
+    auth,
+    context,
+  })
 }
 
 /** An entry of a list, and the operation that it shows. */

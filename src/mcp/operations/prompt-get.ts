@@ -10,8 +10,7 @@ import {
 import { type InputRequired, isInputRequired } from '../router/input-required.ts'
 import type { PromptEntry, PromptResult } from '../router/prompt.ts'
 import { argumentsOf, permittedCall, validArguments } from './checked-call.ts'
-import { OperationCall } from './middleware-call.ts'
-import { runRound, runSafely, type Serving } from './operation.ts'
+import { middlewareCall, runRound, runSafely, type Serving } from './operation.ts'
 
 /**
  * Serves `prompts/get`.
@@ -29,11 +28,12 @@ export async function getPrompt(
   const permitted = permittedCall(serving, sdk, 'prompt', prompt)
   return await runSafely(serving, request, sdk, 'The prompt', () =>
     runRound(serving, sdk, name, async (context) => {
-      const args = permitted === undefined ? await validArguments('prompt', prompt, given) : argumentsOf(permitted)
+      const args =
+        permitted === undefined ? await validArguments('prompt', prompt, given) : argumentsOf(permitted)
       const run = async (): Promise<GetPromptResult | InputRequired> =>
         promptResult(prompt, await prompt.handler(args, context))
       if (prompt.around === undefined) return await run()
-      const call = new OperationCall(context, { kind: 'prompt', name, args })
+      const call = middlewareCall(context, { kind: 'prompt', name, args })
       const result = await prompt.around(call, run)
       if (isInputRequired(result) || isPromptResult(result)) return result
       throw new TypeError(`Middleware of prompt ${name} must return a result of prompts/get`)

@@ -7,13 +7,12 @@ import {
   type ServerContext,
 } from '@modelcontextprotocol/server'
 import { type InputRequired, isInputRequired } from '../router/input-required.ts'
-import type { Around } from '../router/middleware.ts'
+import type { Around, MiddlewareCall } from '../router/middleware.ts'
 import type { ResourceEntry, ResourceTemplateEntry } from '../router/resource.ts'
 import { findResource } from '../router/router-table.ts'
 import type { Scoped } from '../router/uris/uri-scopes.ts'
-import { OperationCall } from './middleware-call.ts'
-import { type CallContext, runRound, runSafely, type Serving } from './operation.ts'
 import { permittedCall } from './checked-call.ts'
+import { type CallContext, middlewareCall, runRound, runSafely, type Serving } from './operation.ts'
 import { repeatedUri, requestedUri } from './requested-uri.ts'
 
 /**
@@ -48,7 +47,7 @@ export async function readResource(
           ? await read(context)
           : await readAround(
               entry.around,
-              new OperationCall(context, {
+              middlewareCall(context, {
                 kind: 'resource',
                 name: entry.definition.name,
                 uri: canonical,
@@ -68,7 +67,7 @@ export async function readResource(
 /** Reads a resource inside its middleware. */
 async function readAround(
   around: Around,
-  call: OperationCall,
+  call: MiddlewareCall,
   read: () => Promise<ReadResourceResult | InputRequired>,
 ): Promise<ReadResourceResult | InputRequired> {
   const result = await around(call, read)

@@ -6,8 +6,8 @@ import {
 } from '@modelcontextprotocol/server'
 import type { TableDirectory, TableSkill } from '../router/skills.ts'
 import type { Scoped } from '../router/uris/uri-scopes.ts'
-import type { Serving } from './operation.ts'
 import { permittedCall } from './checked-call.ts'
+import type { Serving } from './operation.ts'
 import { repeatedUri, requestedUri } from './requested-uri.ts'
 import { forcedCache } from './resource-read.ts'
 

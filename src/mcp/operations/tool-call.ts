@@ -18,11 +18,11 @@ import type { Failure, TimedCall } from '../wire/request-telemetry.ts'
 import { problemIn } from '../wire/schema-issues.ts'
 import { argumentsOf, checkedCall, validArguments } from './checked-call.ts'
 import { LimitReached } from './limits/limit-reached.ts'
-import { OperationCall } from './middleware-call.ts'
 import {
   type CallContext,
   isProtocolError,
   isStateRefusal,
+  middlewareCall,
   runRound,
   type SdkContext,
   type Serving,
@@ -146,7 +146,7 @@ async function runAround(
   context: CallContext,
 ): Promise<CallToolResult | InputRequired> {
   const { name } = tool.definition
-  const call = new OperationCall(context, { kind: 'tool', name, args })
+  const call = middlewareCall(context, { kind: 'tool', name, args })
   let inner: unknown
   const returned = await around(call, async () => {
     const result = await resultOf(tool, await tool.handler(args, context))

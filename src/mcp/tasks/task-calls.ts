@@ -130,7 +130,8 @@ export class TaskCalls {
       round: 1,
     }
     // Without OAuth, tasks are counted by address.
-    const address = exchange.auth === undefined ? clientKey(requestOf(exchange.context)?.clientAddress) : undefined
+    const address =
+      exchange.auth === undefined ? clientKey(requestOf(exchange.context)?.clientAddress) : undefined
     const countedFor = address === undefined ? key.owner : hashOf(address)
     switch (await this.#runner.stored.add(key, record, countedFor, maxPerOwner)) {
       case 'owner-full':

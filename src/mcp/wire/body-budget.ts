@@ -71,11 +71,7 @@ export class BodyBudget {
   }
 }
 
-const NOT_JSON = jsonRpcError(
-  415,
-  -32_000,
-  'Unsupported Media Type: Content-Type must be application/json',
-)
+const NOT_JSON = jsonRpcError(415, -32_000, 'Unsupported Media Type: Content-Type must be application/json')
 
 /** The owner of all bodies without a valid token. */
 const UNVERIFIED = (): string => ''

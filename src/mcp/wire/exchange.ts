@@ -35,8 +35,8 @@ export interface Exchange {
   readonly telemetry: RequestTelemetry
   /** The event stream of the response, once there is one. */
   outflow?: Outflow | undefined
-  /** The messages for which the SDK's handler needs a server. */
-  messages?: readonly unknown[]
+  /** The methods of the messages that the SDK's handler serves. */
+  methods?: ReadonlySet<unknown>
   /** The decisions about the messages that need one, by the id of the message. */
   verdicts?: ReadonlyMap<unknown, Verdict>
 }

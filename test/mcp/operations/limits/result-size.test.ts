@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { bytesBeyond } from '../../../../src/mcp/operations/limits/result-size.ts'
+import { bytesBeyond } from '../../../../src/mcp/operations/limits/limited-tool.ts'
 import { runs } from '../../../support/runs.ts'
 
 const text = fc.string({
