@@ -105,27 +105,32 @@ function addHandler(
     )
   switch (method) {
     case 'tools/list':
-      return server.setRequestHandler(method, async (_request, sdk) => ({
+      server.setRequestHandler(method, async (_request, sdk) => ({
         tools: await listed(servingOf(sdk), sdk, 'tool', table.tools),
       }))
+      break
     case 'tools/call':
-      return server.setRequestHandler(method, (call, sdk) => {
+      server.setRequestHandler(method, (call, sdk) => {
         const serving = servingOf(sdk)
         const tool = serving.tasks && table.tools.get(call.params.name)
         return serving.tasks === undefined || tool?.task === undefined
           ? callTool(serving, call, sdk, server)
           : serving.tasks.call(serving, call, sdk, server, tool as TaskTool)
       })
+      break
     case 'prompts/list':
-      return server.setRequestHandler(method, async (_request, sdk) => ({
+      server.setRequestHandler(method, async (_request, sdk) => ({
         prompts: await listed(servingOf(sdk), sdk, 'prompt', table.prompts),
       }))
+      break
     case 'prompts/get':
-      return server.setRequestHandler(method, (get, sdk) => getPrompt(servingOf(sdk), get, sdk))
+      server.setRequestHandler(method, (get, sdk) => getPrompt(servingOf(sdk), get, sdk))
+      break
     case 'completion/complete':
-      return server.setRequestHandler(method, (request, sdk) => complete(servingOf(sdk), request, sdk))
+      server.setRequestHandler(method, (request, sdk) => complete(servingOf(sdk), request, sdk))
+      break
     case 'resources/list':
-      return server.setRequestHandler(method, async (request, sdk) => {
+      server.setRequestHandler(method, async (request, sdk) => {
         const serving = servingOf(sdk)
         return {
           resources: [
@@ -134,40 +139,51 @@ function addHandler(
           ],
         }
       })
+      break
     case 'resources/templates/list':
-      return server.setRequestHandler(method, async (_request, sdk) => ({
+      server.setRequestHandler(method, async (_request, sdk) => ({
         resourceTemplates: await listed(servingOf(sdk), sdk, 'resource', new Map(table.templates.entries())),
       }))
+      break
     case 'resources/read':
-      return server.setRequestHandler(method, (read, sdk) => readResource(servingOf(sdk), read, sdk))
+      server.setRequestHandler(method, (read, sdk) => readResource(servingOf(sdk), read, sdk))
+      break
     case 'resources/subscribe':
-      return server.setRequestHandler(method, ({ params: { uri } }, sdk) => {
+      server.setRequestHandler(method, ({ params: { uri } }, sdk) => {
         const canonical = requestedUri(uri)
         if (findResource(table, canonical) === undefined) throw new ResourceNotFoundError(repeatedUri(uri))
         const { subscriptions, exchange } = servingOf(sdk)
         subscriptions.subscribe(ownerOf(exchange.auth), canonical)
         return {}
       })
+      break
     case 'resources/unsubscribe':
-      return server.setRequestHandler(method, ({ params: { uri } }, sdk) => {
+      server.setRequestHandler(method, ({ params: { uri } }, sdk) => {
         const { subscriptions, exchange } = servingOf(sdk)
         subscriptions.unsubscribe(ownerOf(exchange.auth), requestedUri(uri))
         return {}
       })
+      break
     case 'skills/list':
-      return addExtension(async (serving, params, sdk) =>
+      addExtension(async (serving, params, sdk) =>
         listSkills(serving, await listed(serving, sdk, 'resource', table.skills), params, sdk),
       )
+      break
     case 'skills/get':
-      return addExtension(readSkill)
+      addExtension(readSkill)
+      break
     case 'resources/directory/read':
-      return addExtension(readSkillDirectory)
+      addExtension(readSkillDirectory)
+      break
     case 'tasks/get':
-      return addExtension((serving, _params, sdk) => tasksOf(serving).get(serving, sdk))
+      addExtension((serving, _params, sdk) => tasksOf(serving).get(serving, sdk))
+      break
     case 'tasks/update':
-      return addExtension((serving, _params, sdk) => tasksOf(serving).update(serving, sdk, server))
+      addExtension((serving, _params, sdk) => tasksOf(serving).update(serving, sdk, server))
+      break
     case 'tasks/cancel':
-      return addExtension((serving, _params, sdk) => tasksOf(serving).cancel(serving, sdk))
+      addExtension((serving, _params, sdk) => tasksOf(serving).cancel(serving, sdk))
+      break
     default:
       method satisfies never
   }
