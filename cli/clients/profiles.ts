@@ -71,7 +71,7 @@ export interface ClientProfile {
   /** `true` if a 200 without JSON, or a 5xx, ends the search. */
   readonly isStrict: boolean
   /** The host whose `/authorize` the client opens if it finds no metadata of the authorization server. */
-  readonly guesses?: 'server' | 'issuer'
+  readonly guesses?: 'server' | 'issuer' | undefined
   /** `true` if the client searches the host of the MCP server if the resource metadata is missing. */
   readonly acceptsServerAsIssuer: boolean
   /** `true` if `code_challenge_methods_supported` must be present. */
@@ -90,13 +90,23 @@ export interface ClientProfile {
   readonly seen: string
 }
 
-const BOTH_TYPES = 'application/json, text/event-stream'
 const RUN_DATE = '2026-11-22'
-
 const CODEX = 'codex-mcp-client/0.169.0'
+const VS_CODE = 'Visual Studio Code/1.127.0'
 
-/** The behavior that all clients of the official TypeScript SDK share. */
-const SDK = {
+/** Returns the handshake of a client. */
+export function initializeAs(
+  userAgent: string | undefined,
+  accept = 'application/json, text/event-stream',
+): EndpointRequest {
+  return { method: 'POST', message: 'initialize', userAgent, accept }
+}
+
+/** The behavior of most clients, and of all clients of the official TypeScript SDK. */
+const COMMON = {
+  hosted: false,
+  requests: [initializeAs('node')],
+  metadataHeaders: { 'user-agent': 'node', 'mcp-protocol-version': '2025-11-25', accept: '*/*' },
   places: ['challenge', 'path', 'root'],
   searchesOn: false,
   resource: 'parent',
@@ -106,49 +116,37 @@ const SDK = {
   guesses: 'issuer',
   acceptsServerAsIssuer: true,
   requiresListedPkce: false,
+  registration: ['metadata-document', 'dynamic'],
   metadataDocumentNeedsNone: true,
   scopes: ['challenge', 'resource'],
 } as const
 
 const PROFILES: Readonly<Record<ClientId, Omit<ClientProfile, 'id'>>> = {
   claude: {
-    ...SDK,
+    ...COMMON,
     name: 'Claude',
     hosted: true,
-    requests: [{ method: 'POST', message: 'initialize', userAgent: 'python-httpx/0.28.1', accept: '*/*' }],
-    requestAfterSignIn: {
-      method: 'POST',
-      message: 'initialize',
-      userAgent: 'Claude-User',
-      accept: BOTH_TYPES,
-    },
+    requests: [initializeAs('python-httpx/0.28.1', '*/*')],
+    requestAfterSignIn: initializeAs('Claude-User'),
     metadataHeaders: { 'user-agent': 'python-httpx/0.28.1', accept: '*/*' },
     searchesOn: true,
     requiredPlaces: ['path'],
     issuerForms: ['oauth-inserted', 'openid-inserted'],
     isStrict: false,
     guesses: 'server',
-    registration: ['metadata-document', 'dynamic'],
     assumption: 'The order of the requests is taken from logs of servers.',
     source: 'https://github.com/anthropics/claude-ai-mcp/issues/968',
     seen: '2026-09-05',
   },
   'claude-code': {
-    ...SDK,
+    ...COMMON,
     name: 'Claude Code',
-    hosted: false,
     run: { version: '2.1.197', date: RUN_DATE },
     requests: [],
-    requestAfterSignIn: {
-      method: 'POST',
-      message: 'initialize',
-      userAgent: 'claude-code/2.1.197 (sdk-cli)',
-      accept: BOTH_TYPES,
-    },
+    requestAfterSignIn: initializeAs('claude-code/2.1.197 (sdk-cli)'),
     metadataHeaders: { 'user-agent': 'Bun/1.4.0', 'mcp-protocol-version': '2025-11-25', accept: '*/*' },
     issuerAccept: 'application/json',
     places: ['path', 'root'],
-    registration: ['metadata-document', 'dynamic'],
     scopes: ['resource'],
     assumption:
       'Its search after the first well-known URL is assumed to be that of the official SDK. The recorded sign-in begins without a request to the server, so that Claude Code knows no challenge.',
@@ -156,18 +154,15 @@ const PROFILES: Readonly<Record<ClientId, Omit<ClientProfile, 'id'>>> = {
     seen: RUN_DATE,
   },
   chatgpt: {
-    ...SDK,
+    ...COMMON,
     name: 'ChatGPT',
     hosted: true,
-    requests: [
-      { method: 'POST', message: 'server/discover', userAgent: 'openai-mcp/1.0.0', accept: BOTH_TYPES },
-    ],
+    requests: [{ ...initializeAs('openai-mcp/1.0.0'), message: 'server/discover' }],
     metadataHeaders: { 'user-agent': 'openai-mcp/1.0.0', accept: 'application/json' },
     searchesOn: true,
     isStrict: false,
     acceptsServerAsIssuer: false,
     requiresListedPkce: true,
-    registration: ['metadata-document', 'dynamic'],
     metadataDocumentNeedsNone: false,
     assumption:
       'The order of the well-known URLs and the headers of the metadata requests are not documented, and therefore assumed.',
@@ -175,23 +170,17 @@ const PROFILES: Readonly<Record<ClientId, Omit<ClientProfile, 'id'>>> = {
     seen: '2026-11-22',
   },
   codex: {
+    ...COMMON,
     name: 'Codex',
-    hosted: false,
     run: { program: 'Codex CLI', version: '0.169.0', date: RUN_DATE },
     requests: [{ method: 'GET', userAgent: CODEX, accept: '*/*', protocolVersion: '2024-11-05' }],
-    requestAfterSignIn: { method: 'POST', message: 'initialize', userAgent: CODEX, accept: BOTH_TYPES },
+    requestAfterSignIn: initializeAs(CODEX),
     metadataHeaders: { 'user-agent': CODEX, 'mcp-protocol-version': '2024-11-05', accept: '*/*' },
     places: ['challenge', 'path', 'appended', 'root'],
-    searchesOn: false,
-    resource: 'parent',
     issuerForms: ['oauth-inserted', 'openid-inserted', 'openid-appended', 'oauth-root'],
     comparesIssuer: true,
     isStrict: false,
     guesses: 'server',
-    acceptsServerAsIssuer: true,
-    requiresListedPkce: false,
-    registration: ['metadata-document', 'dynamic'],
-    metadataDocumentNeedsNone: true,
     scopes: ['challenge', 'resource', 'issuer'],
     assumption:
       'No request after the sign-in was recorded. Its headers are assumed, and so is the search after the first well-known URL, from the source code.',
@@ -199,15 +188,8 @@ const PROFILES: Readonly<Record<ClientId, Omit<ClientProfile, 'id'>>> = {
     seen: '2026-08-20',
   },
   cursor: {
-    ...SDK,
+    ...COMMON,
     name: 'Cursor',
-    hosted: false,
-    requests: [{ method: 'POST', message: 'initialize', userAgent: 'node', accept: BOTH_TYPES }],
-    metadataHeaders: {
-      'user-agent': 'node',
-      'mcp-protocol-version': '2025-11-25',
-      accept: '*/*',
-    },
     issuerAccept: 'application/json',
     requiredPlaces: ['path', 'root'],
     registration: ['dynamic'],
@@ -217,53 +199,32 @@ const PROFILES: Readonly<Record<ClientId, Omit<ClientProfile, 'id'>>> = {
     seen: '2026-07-21',
   },
   vscode: {
+    ...COMMON,
     name: 'VS Code',
-    hosted: false,
-    requests: [
-      {
-        method: 'POST',
-        message: 'initialize',
-        userAgent: 'Visual Studio Code/1.127.0',
-        accept: 'text/event-stream, application/json',
-      },
-    ],
+    requests: [initializeAs(VS_CODE, 'text/event-stream, application/json')],
     metadataHeaders: {
-      'user-agent': 'Visual Studio Code/1.127.0',
+      'user-agent': VS_CODE,
       'mcp-protocol-version': '2025-11-25',
       accept: 'application/json',
     },
-    places: ['challenge', 'path', 'root'],
-    searchesOn: false,
     resource: 'exact',
-    issuerForms: ['oauth-inserted', 'openid-inserted', 'openid-appended'],
-    comparesIssuer: false,
     isStrict: false,
     guesses: 'server',
-    acceptsServerAsIssuer: true,
-    requiresListedPkce: false,
-    registration: ['metadata-document', 'dynamic'],
     metadataDocumentNeedsNone: false,
-    scopes: ['challenge', 'resource'],
     source: 'https://github.com/microsoft/vscode/blob/main/src/vs/workbench/api/common/extHostMcp.ts',
     seen: '2026-11-22',
   },
   gemini: {
+    ...COMMON,
     name: 'Gemini CLI',
-    hosted: false,
     run: { version: '0.61.0', date: RUN_DATE },
-    requests: [
-      { method: 'POST', message: 'initialize', userAgent: 'node', accept: BOTH_TYPES },
-      { method: 'HEAD', userAgent: 'node', accept: 'application/json' },
-    ],
+    requests: [initializeAs('node'), { method: 'HEAD', userAgent: 'node', accept: 'application/json' }],
     metadataHeaders: { 'user-agent': 'node', accept: '*/*' },
-    places: ['challenge', 'path', 'root'],
     searchesOn: true,
     resource: 'exact',
     issuerForms: ['oauth-inserted', 'openid-inserted', 'openid-appended', 'oauth-root', 'openid-root'],
-    comparesIssuer: false,
     isStrict: false,
-    acceptsServerAsIssuer: true,
-    requiresListedPkce: false,
+    guesses: undefined,
     registration: ['dynamic'],
     metadataDocumentNeedsNone: false,
     scopes: ['issuer'],
@@ -271,18 +232,10 @@ const PROFILES: Readonly<Record<ClientId, Omit<ClientProfile, 'id'>>> = {
     seen: RUN_DATE,
   },
   inspector: {
-    ...SDK,
+    ...COMMON,
     name: 'MCP Inspector',
-    hosted: false,
     run: { version: '2.12.0', date: RUN_DATE },
-    requests: [{ method: 'POST', message: 'initialize', userAgent: 'node', accept: BOTH_TYPES }],
-    metadataHeaders: {
-      'user-agent': 'node',
-      'mcp-protocol-version': '2025-11-25',
-      accept: '*/*',
-    },
     issuerAccept: 'application/json',
-    registration: ['metadata-document', 'dynamic'],
     metadataDocumentNeedsNone: false,
     assumption: 'The web page was run, not the command line.',
     source: 'https://github.com/modelcontextprotocol/inspector/pull/2113',
@@ -295,15 +248,9 @@ export function profileOf(id: ClientId): ClientProfile {
   return { id, ...PROFILES[id] }
 }
 
-/** Returns the names of the clients that have a quirk, separated by commas. */
+/** Returns the names of the clients that have a quirk, in the order of the guide, separated by commas. */
 export function affectedBy({ clients, formerClients = [], others = [] }: Quirk): string {
+  const current = CLIENT_IDS.filter((id) => clients.includes(id)).map((id) => PROFILES[id].name)
   const former = formerClients.map((id) => `older versions of ${PROFILES[id].name}`)
-  return [namesOf(clients), ...former, ...others].filter((name) => name !== '').join(', ')
-}
-
-/** Returns the display names of clients, in the order of the guide. */
-function namesOf(ids: readonly ClientId[]): string {
-  return CLIENT_IDS.filter((id) => ids.includes(id))
-    .map((id) => PROFILES[id].name)
-    .join(', ')
+  return [...current, ...former, ...others].join(', ')
 }

@@ -68,6 +68,21 @@ const OPTIONS = {
 
 type OptionName = keyof typeof OPTIONS
 
+/** The options that need another one. */
+const NEEDED: readonly (readonly [name: OptionName, needed: OptionName, reason?: string])[] = [
+  ['client-id', 'login'],
+  ['client-secret-env', 'login'],
+  ['issuer', 'login'],
+  ['redirect-port', 'login'],
+  ['client-secret-env', 'client-id'],
+  [
+    'client-secret-env',
+    'issuer',
+    '. Only that authorization server receives the secret; one that the server names could collect secrets',
+  ],
+  ['arguments', 'call'],
+]
+
 /** The action that the command line asks for. */
 export type DoctorCommand =
   | { readonly kind: 'help' }
@@ -91,43 +106,36 @@ export function parseDoctorArguments(argv: readonly string[], env: CliContext['e
       'the URL of an MCP server is missing. Example: mcp-gatekit doctor https://example.com/mcp',
     )
   if (others.length > 0) throw new UsageError('expected exactly one URL. Quote arguments that contain spaces')
-  const tokenOptions = [
-    ...(values.token === undefined ? [] : ['--token']),
-    ...(values['token-env'] === undefined ? [] : ['--token-env']),
-    ...(values.login ? ['--login'] : []),
-  ]
-  if (tokenOptions.length > 1) throw new UsageError(`use only one of ${tokenOptions.join(' and ')}`)
-  if (!values.login) {
-    for (const name of ['client-id', 'client-secret-env', 'issuer', 'redirect-port'] as const)
-      if (values[name] !== undefined) throw new UsageError(`--${name} requires --login`)
-  }
-  if (values['client-secret-env'] !== undefined && values['client-id'] === undefined)
-    throw new UsageError('--client-secret-env requires --client-id')
-  if (values['client-secret-env'] !== undefined && values.issuer === undefined)
-    throw new UsageError(
-      '--client-secret-env requires --issuer. Only that authorization server receives the secret; one that the server names could collect secrets',
-    )
-  if (values.arguments !== undefined && values.call === undefined)
-    throw new UsageError('--arguments requires --call')
+  const isGiven = (name: OptionName): boolean => values[name] !== undefined && values[name] !== false
+  const tokenOptions = (['token', 'token-env', 'login'] as const).filter(isGiven)
+  if (tokenOptions.length > 1)
+    throw new UsageError(`use only one of ${tokenOptions.map((name) => `--${name}`).join(' and ')}`)
+  for (const [name, needed, reason = ''] of NEEDED)
+    if (isGiven(name) && !isGiven(needed)) throw new UsageError(`--${name} requires --${needed}${reason}`)
   if (values.html === '') throw new UsageError('--html must be the name of a file, such as report.html')
   if (values.call === '') throw new UsageError('--call must be the name of a tool')
+  const fromEnv = (option: OptionName, name: string | undefined): string | undefined => {
+    if (name === undefined) return undefined
+    const value = env[name]
+    // The name is not printed: it is a token if a user confuses the option with --token.
+    if (value === undefined || value === '')
+      throw new UsageError(`--${option} must be the name of an environment variable that is set`)
+    return value
+  }
+  const readTokenFromEnv = (option: 'token-env' | 'under-scoped-token-env'): string | undefined =>
+    readToken(option, fromEnv(option, values[option]))
   return {
     kind: 'examine',
     json: values.json,
     html: values.html,
     options: {
       url: readUrl(url),
-      token:
-        readToken('token', values.token) ??
-        readToken('token-env', fromEnv('token-env', values['token-env'], env)),
-      underScopedToken: readToken(
-        'under-scoped-token-env',
-        fromEnv('under-scoped-token-env', values['under-scoped-token-env'], env),
-      ),
+      token: readToken('token', values.token) ?? readTokenFromEnv('token-env'),
+      underScopedToken: readTokenFromEnv('under-scoped-token-env'),
       login: values.login
         ? {
             clientId: values['client-id'],
-            clientSecret: fromEnv('client-secret-env', values['client-secret-env'], env),
+            clientSecret: fromEnv('client-secret-env', values['client-secret-env']),
             issuer: readIssuer(values.issuer),
             redirectPort: values['redirect-port'] ?? 0,
           }
@@ -164,15 +172,6 @@ function readIssuer(text: string | undefined): string | undefined {
       '--issuer must be the https URL of an authorization server, without a user name, query, or fragment',
     )
   return text
-}
-
-function fromEnv(option: OptionName, name: string | undefined, env: CliContext['env']): string | undefined {
-  if (name === undefined) return undefined
-  const value = env[name]
-  // The name is not printed: it is a token if a user confuses the option with --token.
-  if (value === undefined || value === '')
-    throw new UsageError(`--${option} must be the name of an environment variable that is set`)
-  return value
 }
 
 function readToken(option: OptionName, value: string | undefined): string | undefined {

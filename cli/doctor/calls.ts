@@ -1,9 +1,10 @@
 import { counted } from '../../src/options/counted.ts'
-import type { Check } from './check.ts'
-import { conversation, memberOf } from './conversation.ts'
+import type { CheckFunctions } from './check.ts'
+import { conversation } from './conversation.ts'
 import { type Observation, observation } from './examination.ts'
 import { type Finding, fail, InconclusiveError, ok, warn } from './finding.ts'
 import type { HttpExchange } from './http-exchange.ts'
+import { memberOf } from './json-object.ts'
 import { isGuarded } from './protection.ts'
 import { quote, quoteAll } from './quote.ts'
 import { describeRefusal } from './stated-reason.ts'
@@ -14,9 +15,8 @@ const TOOL_NAME = /^[A-Za-z0-9_.-]{1,128}$/
 const SEE_LOG = 'check the log of the server'
 
 /** Returns the code of a JSON-RPC error, without its message. */
-function errorOf(response: HttpExchange): string {
-  const code = memberOf(response.message?.error, 'code')
-  return typeof code === 'number' ? `${response.status}, JSON-RPC error ${code}` : response.summary
+function errorOf({ status, errorCode, summary }: HttpExchange): string {
+  return typeof errorCode === 'number' ? `${status}, JSON-RPC error ${errorCode}` : summary
 }
 
 /** The response to `tools/list`. */
@@ -31,92 +31,64 @@ export const callResponse: Observation<HttpExchange> = observation(async (examin
   return await (await conversation(examination)).request('tools/call', { name, arguments: callArguments })
 })
 
-export const CALLS: readonly Check[] = [
-  {
-    id: 'call.round-trip',
-    title: 'A request without side effects succeeds',
-    needs: ['protocol.revisions'],
-    async run(examination) {
-      const talk = await conversation(examination)
-      const method = talk.modern ? 'server/discover' : 'ping'
-      const response = await talk.request(method)
-      return response.message?.result === undefined
-        ? fail(`${method}: ${errorOf(response)}`, SEE_LOG)
-        : ok(`${method} of ${talk.revision}: ${response.durationMs} ms`)
-    },
+export const CALLS: CheckFunctions = {
+  async 'call.round-trip'(examination) {
+    const { modern, revision, request } = await conversation(examination)
+    const method = modern ? 'server/discover' : 'ping'
+    const response = await request(method)
+    return response.message?.result === undefined
+      ? fail(`${method}: ${errorOf(response)}`, SEE_LOG)
+      : ok(`${method} of ${revision}: ${response.durationMs} ms`)
   },
-  {
-    id: 'call.tools-list',
-    title: 'The tools can be listed',
-    needs: ['protocol.revisions'],
-    async run(examination) {
-      const response = await toolsResponse(examination)
-      if (memberOf(response.message?.error, 'code') === -32_601) return ok('the server has no tools')
-      const tools = memberOf(response.message?.result, 'tools')
-      if (!Array.isArray(tools)) return fail(errorOf(response), SEE_LOG)
-      const more = memberOf(response.message?.result, 'nextCursor') === undefined ? '' : ' on the first page'
-      const seen = `${counted(tools.length, 'tool')}${more}, ${response.durationMs} ms`
-      return (
-        checkTools(tools, seen) ??
-        (await checkCacheScope(response, seen, await isGuarded(examination))) ??
-        ok(seen)
+  async 'call.tools-list'(examination) {
+    const response = await toolsResponse(examination)
+    if (response.errorCode === -32_601) return ok('the server has no tools')
+    const tools = response.result('tools')
+    if (!Array.isArray(tools)) return fail(errorOf(response), SEE_LOG)
+    const more = response.result('nextCursor') === undefined ? '' : ' on the first page'
+    const seen = `${counted(tools.length, 'tool')}${more}, ${response.durationMs} ms`
+    const problem = checkTools(tools, seen)
+    if (problem !== undefined) return problem
+    const guarded = await isGuarded(examination)
+    if (!guarded || response.result('cacheScope') !== 'public') return ok(seen)
+    return warn(
+      `${seen}; cacheScope is public, although a token is required`,
+      'set cacheScope to private if the list depends on the token: shared caches can serve it to other users',
+    )
+  },
+  async 'call.tool'(examination) {
+    const response = await callResponse(examination)
+    const name = quote(examination.options.call ?? '')
+    if (response.status === 403)
+      return fail(
+        `${name}: ${describeRefusal(response)}`,
+        'get a token with the scopes that the challenge names',
       )
-    },
+    if (response.message?.result === undefined)
+      return fail(errorOf(response), `check the name and --arguments, or ${SEE_LOG}`)
+    return response.result('isError') === true
+      ? fail(`${name} returned an error`, `check --arguments, or ${SEE_LOG}`)
+      : ok(`${name}: ${response.durationMs} ms`)
   },
-  {
-    id: 'call.tool',
-    title: 'The tool of --call can be called',
-    needs: ['protocol.revisions'],
-    async run(examination) {
-      const response = await callResponse(examination)
-      const name = examination.options.call as string
-      if (response.status === 403)
-        return fail(
-          `${quote(name)}: ${describeRefusal(response)}`,
-          'get a token with the scopes that the challenge names',
-        )
-      const { message } = response
-      if (message?.result === undefined)
-        return fail(errorOf(response), `check the name and --arguments, or ${SEE_LOG}`)
-      return memberOf(message.result, 'isError') === true
-        ? fail(`${quote(name)} returned an error`, `check --arguments, or ${SEE_LOG}`)
-        : ok(`${quote(name)}: ${response.durationMs} ms`)
-    },
-  },
-]
+}
 
 /** Returns the first problem of a list of tools, or `undefined`. */
 export function checkTools(tools: readonly unknown[], seen: string): Finding | undefined {
   const names = tools.map((tool) => memberOf(tool, 'name'))
   const broken = tools.filter((tool) => memberOf(memberOf(tool, 'inputSchema'), 'type') !== 'object')
-  if (!names.every((name) => typeof name === 'string' && name !== '') || broken.length > 0) {
+  if (!names.every((name) => typeof name === 'string' && name !== '') || broken.length > 0)
     return fail(
       `${seen}; without a name or an inputSchema of type object: ${broken.length}`,
       'give every tool a name and an inputSchema of type object: clients ignore the whole list otherwise',
     )
-  }
   const known = new Set<unknown>()
   const twice = names.filter((name) => known.size === known.add(name).size)
   if (twice.length > 0)
     return fail(`${seen}; duplicate names: ${quoteAll(twice)}`, 'give every tool a unique name')
   const odd = (names as string[]).filter((name) => !TOOL_NAME.test(name))
-  return odd.length > 0
-    ? warn(
-        `${seen}; unsupported names: ${quoteAll(odd)}`,
-        'use tool names of 1 to 128 characters from A-Z a-z 0-9 _ . -',
-      )
-    : undefined
-}
-
-/** Warns about a list that requires a token and can be stored in shared caches. */
-async function checkCacheScope(
-  response: HttpExchange,
-  seen: string,
-  guarded: boolean,
-): Promise<Finding | undefined> {
-  if (!guarded || memberOf(response.message?.result, 'cacheScope') !== 'public') return undefined
+  if (odd.length === 0) return undefined
   return warn(
-    `${seen}; cacheScope is public, although a token is required`,
-    'set cacheScope to private if the list depends on the token: shared caches can serve it to other users',
+    `${seen}; unsupported names: ${quoteAll(odd)}`,
+    'use tool names of 1 to 128 characters from A-Z a-z 0-9 _ . -',
   )
 }

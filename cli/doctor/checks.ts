@@ -1,12 +1,12 @@
-import { AUTHORIZATION_SERVERS } from './authorization-servers.ts'
 import { CALLS } from './calls.ts'
-import type { Check } from './check.ts'
+import type { Check, CheckFunction, CheckFunctions } from './check.ts'
 import { CLIENT } from './client-discovery.ts'
 import { CLIENT_REGISTRATION } from './client-registration.ts'
 import { CORS } from './cors.ts'
 import { EDGE } from './edge.ts'
+import { EDGE_PROXY } from './edge-proxy.ts'
 import { ISSUER_CORS } from './issuer-cors.ts'
-import { ISSUER_SUPPORT } from './issuer-support.ts'
+import { ISSUERS } from './issuers.ts'
 import { LIMITS } from './limits.ts'
 import { ORIGINS } from './origins.ts'
 import { PROTECTION } from './protection.ts'
@@ -14,6 +14,7 @@ import { PROTOCOL } from './protocol.ts'
 import { PUBLIC_OPERATIONS } from './public-operations.ts'
 import { REACHABILITY } from './reachability.ts'
 import { RESOURCE_METADATA } from './resource-metadata.ts'
+import { TOKEN_CLAIMS } from './token-claims.ts'
 import { TOKENS } from './tokens.ts'
 import { TOOLS } from './tools.ts'
 import { WELL_KNOWN } from './well-known.ts'
@@ -23,24 +24,126 @@ export interface CheckGroup {
   readonly checks: readonly Check[]
 }
 
-/** All checks in order. The checks that a check needs come before it. */
+const FUNCTIONS: CheckFunctions = {
+  ...REACHABILITY,
+  ...EDGE,
+  ...EDGE_PROXY,
+  ...PROTECTION,
+  ...PUBLIC_OPERATIONS,
+  ...RESOURCE_METADATA,
+  ...WELL_KNOWN,
+  ...ISSUERS,
+  ...CLIENT_REGISTRATION,
+  ...TOKENS,
+  ...TOKEN_CLAIMS,
+  ...PROTOCOL,
+  ...CALLS,
+  ...TOOLS,
+  ...CORS,
+  ...ISSUER_CORS,
+  ...ORIGINS,
+  ...CLIENT,
+  ...LIMITS,
+}
+
+function group(
+  title: string,
+  rows: readonly (readonly [id: string, title: string, ...needs: string[]])[],
+): CheckGroup {
+  const checks = rows.map(([id, title, ...needs]) => ({
+    id,
+    title,
+    needs,
+    run: FUNCTIONS[id] as CheckFunction,
+  }))
+  return { title, checks }
+}
+
+/** All checks in order: the ID, the title, and the checks that must succeed first, which come before it. */
 export const CHECK_GROUPS: readonly CheckGroup[] = [
-  { title: 'Server', checks: REACHABILITY },
-  { title: 'Server', checks: EDGE },
-  { title: 'Protection', checks: PROTECTION },
-  { title: 'Protection', checks: PUBLIC_OPERATIONS },
-  { title: 'Resource metadata', checks: RESOURCE_METADATA },
-  { title: 'Resource metadata', checks: WELL_KNOWN },
-  { title: 'Authorization servers', checks: AUTHORIZATION_SERVERS },
-  { title: 'Authorization servers', checks: ISSUER_SUPPORT },
-  { title: 'Authorization servers', checks: CLIENT_REGISTRATION },
-  { title: 'Tokens', checks: TOKENS },
-  { title: 'Protocol', checks: PROTOCOL },
-  { title: 'Calls', checks: CALLS },
-  { title: 'Calls', checks: TOOLS },
-  { title: 'CORS', checks: CORS },
-  { title: 'CORS', checks: ISSUER_CORS },
-  { title: 'Origin and Host', checks: ORIGINS },
-  { title: 'Client', checks: CLIENT },
-  { title: 'Limits', checks: LIMITS },
+  group('Server', [
+    ['server.reachable', 'The server responds'],
+    ['server.tls', 'The connection is encrypted', 'server.reachable'],
+    ['server.endpoint', 'The URL is an MCP endpoint', 'server.reachable'],
+    ['edge.user-agents', 'No firewall blocks the requests of a client', 'server.endpoint'],
+    ['endpoint.trailing-slash', 'A slash at the end of the URL makes no difference', 'server.endpoint'],
+  ]),
+  group('Protection', [
+    ['auth.required', 'Requests without a token get a 401', 'server.endpoint'],
+    ['auth.methods', 'GET and DELETE are protected', 'auth.required'],
+    ['challenge.present', 'The 401 contains a Bearer challenge', 'auth.required'],
+    ['challenge.syntax', 'The challenge is well-formed', 'challenge.present'],
+    ['challenge.order', 'All clients can read the challenge', 'challenge.syntax'],
+    ['challenge.resource-metadata', 'The challenge contains the URL of the metadata', 'challenge.syntax'],
+    ['challenge.scope', 'The challenge names valid scopes', 'challenge.syntax'],
+    ['public.operations', 'Clients can distinguish public operations from protected ones', 'auth.required'],
+  ]),
+  group('Resource metadata', [
+    ['metadata.found', 'Clients find the metadata document', 'server.endpoint'],
+    ['metadata.resource', 'The resource in the metadata is the URL that clients use', 'metadata.found'],
+    ['metadata.authorization-servers', 'The metadata names an authorization server', 'metadata.found'],
+    ['metadata.members', 'The other members of the metadata are valid', 'metadata.found'],
+    ['wellknown.format', 'Well-known URLs respond with JSON or 404', 'server.endpoint'],
+  ]),
+  group('Authorization servers', [
+    [
+      'issuer.metadata',
+      'Clients find the metadata of each authorization server',
+      'metadata.authorization-servers',
+    ],
+    ['issuer.identity', 'The issuer in the metadata matches the resource metadata', 'issuer.metadata'],
+    ['issuer.endpoints', 'The authorization code flow is available', 'issuer.metadata'],
+    ['issuer.pkce', 'PKCE with S256 is supported', 'issuer.metadata'],
+    ['issuer.registration', 'New clients can register', 'issuer.metadata'],
+    ['issuer.path-forms', 'Every client finds the metadata of an issuer with a path', 'issuer.metadata'],
+    ['issuer.cimd', 'Client ID metadata documents work', 'issuer.metadata'],
+    ['issuer.scopes', 'The authorization server lists the scopes of the resource', 'issuer.metadata'],
+    ['issuer.register', 'Clients of every kind can register', 'issuer.metadata'],
+  ]),
+  group('Tokens', [
+    ['token.wrong', 'A random token is rejected', 'auth.required'],
+    ['token.forged', 'A token that is signed with another key is rejected', 'token.wrong'],
+    ['token.unsigned', 'A token without a signature is rejected', 'token.forged'],
+    ['token.expired', 'An expired forged token is rejected', 'token.forged'],
+    ['token.login', 'Signing in returns a token', 'server.endpoint'],
+    ['edge.proxy', 'The Authorization header reaches the server', 'auth.required'],
+    ['token.accepted', 'The token is accepted', 'auth.required'],
+    ['token.claims', 'The token matches the metadata', 'auth.required'],
+    ['token.scheme-case', 'The Authorization scheme is case-insensitive', 'token.accepted'],
+    ['token.under-scoped', 'A token without a required scope gets a challenge', 'auth.required'],
+  ]),
+  group('Protocol', [
+    ['protocol.revisions', 'A current protocol revision is supported', 'server.endpoint'],
+    ['protocol.version-header', 'An unknown protocol version is rejected', 'protocol.revisions'],
+    ['protocol.header-mismatch', 'Headers that contradict the message are rejected', 'protocol.revisions'],
+    ['protocol.bad-json', 'A body that is not JSON is rejected', 'protocol.revisions'],
+  ]),
+  group('Calls', [
+    ['call.round-trip', 'A request without side effects succeeds', 'protocol.revisions'],
+    ['call.tools-list', 'The tools can be listed', 'protocol.revisions'],
+    ['call.tool', 'The tool of --call can be called', 'protocol.revisions'],
+    ['tools.directory', 'The tools meet the rules of clients and directories', 'call.tools-list'],
+    ['tools.result-size', 'The result of the tool of --call is not too large', 'call.tool'],
+  ]),
+  group('CORS', [
+    ['cors.preflight', 'Preflights work without a token', 'server.endpoint'],
+    ['cors.headers', 'All headers that clients send are allowed', 'cors.preflight'],
+    ['cors.responses', 'Web pages can read every response', 'cors.preflight'],
+    ['cors.exposed', 'Web pages can read the headers that clients need', 'cors.responses'],
+    ['cors.metadata', 'Web pages can read the metadata document', 'cors.preflight', 'metadata.found'],
+    [
+      'cors.issuers',
+      'Web pages can read the metadata of the authorization servers',
+      'cors.preflight',
+      'issuer.metadata',
+    ],
+    ['issuer.cors', 'Web pages can use the authorization servers', 'cors.preflight', 'issuer.metadata'],
+  ]),
+  group('Origin and Host', [
+    ['origin.foreign', 'A web page of an unknown origin is rejected', 'server.endpoint'],
+    ['host.foreign', 'An unknown host name is rejected', 'server.endpoint'],
+    ['host.forwarded', 'Forwarded headers of a client are ignored', 'challenge.resource-metadata'],
+  ]),
+  group('Client', [['client.discovery', 'The client of --as finds out where to sign in', 'server.tls']]),
+  group('Limits', [['limit.rate', 'A rate limit states when to retry', 'server.reachable']]),
 ]

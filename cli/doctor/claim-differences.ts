@@ -1,8 +1,8 @@
-import { memberOf } from './conversation.ts'
+import { grantedScopes } from '../../src/oauth/scope.ts'
+import { counted } from '../../src/options/counted.ts'
+import { type JsonObject, memberOf } from './json-object.ts'
 import { isSameOrigin, nearMiss } from './near-miss.ts'
 import { quote, quoteAll, quoteValue } from './quote.ts'
-
-type JsonObject = Readonly<Record<string, unknown>>
 
 /** The greatest number of seconds that a `Date` can represent. */
 const MAX_SECONDS = 8.64e12
@@ -26,19 +26,21 @@ export interface ExpectedClaims {
 
 /** A difference between a token and the expected values. */
 export interface ClaimDifference {
-  readonly claim: 'typ' | 'alg' | 'iss' | 'aud' | 'exp' | 'nbf' | 'scope' | 'cnf'
+  readonly claim: string
   readonly seen: string
   readonly hint: string
   /** `true` if only some servers reject the token for it. */
   readonly isUncertain?: true
 }
 
+type Differences = readonly ClaimDifference[]
+
 /** Returns all differences between a decoded token and the expected values. */
 export function claimDifferences(
   header: JsonObject,
   claims: JsonObject,
   expected: ExpectedClaims,
-): readonly ClaimDifference[] {
+): Differences {
   return [
     ...typeDifference(header, claims),
     ...algorithmDifference(header),
@@ -51,82 +53,60 @@ export function claimDifferences(
   ]
 }
 
-type Differences = readonly ClaimDifference[]
-
 function typeDifference({ typ }: JsonObject, claims: JsonObject): Differences {
+  const differ = (seen: string, hint: string): ClaimDifference => ({ claim: 'typ', seen, hint })
   const kind = typeof claims.typ === 'string' ? claims.typ.toLowerCase() : undefined
   if (claims.at_hash !== undefined || claims.c_hash !== undefined || kind === 'id') {
     const hint = 'send the access token: an ID token is only for the client'
-    return [{ claim: 'typ', seen: 'the token is an ID token, expected an access token', hint }]
+    return [differ('the token is an ID token, expected an access token', hint)]
   }
   if (kind === 'refresh' || kind === 'offline') {
     const hint = 'send the access token: a refresh token is only for the authorization server'
-    return [{ claim: 'typ', seen: 'the token is a refresh token, expected an access token', hint }]
+    return [differ('the token is a refresh token, expected an access token', hint)]
   }
   const name = typeof typ === 'string' ? typ.toLowerCase().replace('application/', '') : typ
   if (name === 'at+jwt') return []
-  const seen =
-    typ === undefined ? 'typ is missing, expected at+jwt' : `typ is ${quoteValue(typ)}, expected at+jwt`
-  return name === undefined || name === 'jwt'
-    ? [
-        {
-          claim: 'typ',
-          seen: `${seen} if the server is strict`,
-          hint: 'if the server accepts only tokens of RFC 9068, let the authorization server issue them (mcp-gatekit: option strict)',
-          isUncertain: true,
-        },
-      ]
-    : [{ claim: 'typ', seen, hint: 'send an access token (RFC 9068 §2.1)' }]
+  const seen = `typ is ${typ === undefined ? 'missing' : quoteValue(typ)}, expected at+jwt`
+  if (name !== undefined && name !== 'jwt') return [differ(seen, 'send an access token (RFC 9068 §2.1)')]
+  const hint =
+    'if the server accepts only tokens of RFC 9068, let the authorization server issue them (mcp-gatekit: option strict)'
+  return [{ ...differ(`${seen} if the server is strict`, hint), isUncertain: true }]
 }
 
 function algorithmDifference({ alg }: JsonObject): Differences {
-  if (typeof alg === 'string' && alg !== 'none' && !alg.startsWith('HS')) return []
-  return [
-    {
-      claim: 'alg',
-      seen:
-        alg === undefined ? 'alg is missing' : `alg is ${quoteValue(alg)}, expected an asymmetric algorithm`,
-      hint: 'let the authorization server sign access tokens with an asymmetric key, such as RS256 or ES256',
-      ...(typeof alg === 'string' && alg.startsWith('HS') && { isUncertain: true }),
-    },
-  ]
+  const isSymmetric = typeof alg === 'string' && alg.startsWith('HS')
+  if (typeof alg === 'string' && alg !== 'none' && !isSymmetric) return []
+  const seen =
+    alg === undefined ? 'alg is missing' : `alg is ${quoteValue(alg)}, expected an asymmetric algorithm`
+  const hint =
+    'let the authorization server sign access tokens with an asymmetric key, such as RS256 or ES256'
+  return [{ claim: 'alg', seen, hint, ...(isSymmetric && { isUncertain: true }) }]
 }
 
 function issuerDifference({ iss, tid }: JsonObject, { issuers }: ExpectedClaims): Differences {
-  const [first] = issuers
-  if (first === undefined) return []
+  if (issuers.length === 0) return []
   // The metadata of Entra ID contains a template if it does not name a tenant.
   const known = issuers.map((issuer) =>
     typeof tid === 'string' ? issuer.replace('{tenantid}', () => tid) : issuer,
   )
   if (known.some((issuer) => issuer === iss)) return []
-  const wanted = `expected ${issuers.length > 1 ? 'one of ' : ''}${quoteAll(issuers)}`
-  if (typeof iss !== 'string') {
-    const seen = iss === undefined ? `iss is missing, ${wanted}` : `iss is ${quoteValue(iss)}, ${wanted}`
+  const given = iss === undefined ? 'missing' : quoteValue(iss)
+  const seen = `iss is ${given}, expected ${issuers.length > 1 ? 'one of ' : ''}${quoteAll(issuers)}`
+  if (typeof iss !== 'string')
     return [{ claim: 'iss', seen, hint: 'let the authorization server add the claim iss' }]
-  }
-  const near = known.map((issuer) => nearMiss(iss, issuer)).find((words) => words !== undefined)
+  const near = firstOf(known, (issuer) => nearMiss(iss, issuer))
   if (near !== undefined) {
-    return [
-      {
-        claim: 'iss',
-        seen: `iss is ${quote(iss)}, ${wanted}: ${near}`,
-        hint: 'use the exact spelling of iss in authorization_servers and in the issuer of the verifier: every character counts',
-      },
-    ]
+    const hint =
+      'use the exact spelling of iss in authorization_servers and in the issuer of the verifier: every character counts'
+    return [{ claim: 'iss', seen: `${seen}: ${near}`, hint }]
   }
   const isEntraVersion1 =
     iss.startsWith('https://sts.windows.net/') &&
     issuers.some((issuer) => issuer.startsWith('https://login.microsoftonline.com/'))
-  return [
-    {
-      claim: 'iss',
-      seen: `iss is ${quote(iss)}, ${wanted}`,
-      hint: isEntraVersion1
-        ? 'set requestedAccessTokenVersion to 2 in the manifest of the API: this is a token of version 1 of Entra ID'
-        : 'get the token from the authorization server that the metadata names, or correct authorization_servers and the issuer of the verifier',
-    },
-  ]
+  const hint = isEntraVersion1
+    ? 'set requestedAccessTokenVersion to 2 in the manifest of the API: this is a token of version 1 of Entra ID'
+    : 'get the token from the authorization server that the metadata names, or correct authorization_servers and the issuer of the verifier'
+  return [{ claim: 'iss', seen, hint }]
 }
 
 function audienceDifference(
@@ -137,29 +117,27 @@ function audienceDifference(
   const request = `request the token with resource=${quote(resource)} (RFC 8707), or set this audience at the authorization server`
   if (aud === undefined) return [{ claim: 'aud', seen: `aud is missing, ${wanted}`, hint: request }]
   const audiences: readonly unknown[] = Array.isArray(aud) ? aud : [aud]
-  const texts = audiences.filter((one): one is string => typeof one === 'string')
+  const texts = audiences.filter((one) => typeof one === 'string')
   if (texts.some((one) => one === resource || one === url || isSameOrigin(one, resource))) return []
   const seen = `aud is ${audiences.length === 0 ? 'an empty list' : quoteAll(audiences)}, ${wanted}`
-  const near = texts.map((one) => nearMiss(one, resource)).find((words) => words !== undefined)
+  const near = firstOf(texts, (one) => nearMiss(one, resource))
   if (near !== undefined) {
-    return [
-      {
-        claim: 'aud',
-        seen: `${seen}: ${near}`,
-        hint: near.includes('host name')
-          ? 'use one of the names localhost and 127.0.0.1 everywhere: in the URL that clients use, in resource, and in the audience at the authorization server'
-          : 'use one spelling everywhere: in resource, in the audience of the verifier, and at the authorization server',
-      },
-    ]
+    const hint = near.includes('host name')
+      ? 'use one of the names localhost and 127.0.0.1 everywhere: in the URL that clients use, in resource, and in the audience at the authorization server'
+      : 'use one spelling everywhere: in resource, in the audience of the verifier, and at the authorization server'
+    return [{ claim: 'aud', seen: `${seen}: ${near}`, hint }]
   }
   const isClient = texts.length === 1 && (texts[0] === client_id || texts[0] === azp)
-  return [
-    {
-      claim: 'aud',
-      seen: isClient ? `${seen}: it is the ID of the client` : seen,
-      hint: `${request}; if the token is right, set the audience of the verifier to its aud`,
-    },
-  ]
+  const hint = `${request}; if the token is right, set the audience of the verifier to its aud`
+  return [{ claim: 'aud', seen: isClient ? `${seen}: it is the ID of the client` : seen, hint }]
+}
+
+/** Returns the first description of a difference. */
+function firstOf(
+  texts: readonly string[],
+  describe: (text: string) => string | undefined,
+): string | undefined {
+  return texts.map(describe).find((words) => words !== undefined)
 }
 
 function expiryDifference({ exp }: JsonObject, { now }: ExpectedClaims): Differences {
@@ -171,66 +149,54 @@ function expiryDifference({ exp }: JsonObject, { now }: ExpectedClaims): Differe
     ]
   }
   if (exp > now) return []
-  return [
-    {
-      claim: 'exp',
-      seen: `exp is ${timeOf(exp)}: the token expired ${durationOf(now - exp)} ago`,
-      hint: 'get a new token; if it is new, synchronize the clocks of the authorization server and the server',
-    },
-  ]
+  const seen = `exp is ${timeOf(exp)}: the token expired ${durationOf(now - exp)} ago`
+  const hint =
+    'get a new token; if it is new, synchronize the clocks of the authorization server and the server'
+  return [{ claim: 'exp', seen, hint }]
 }
 
 function notBeforeDifference({ nbf }: JsonObject, { now }: ExpectedClaims): Differences {
   if (nbf === undefined || (typeof nbf === 'number' && nbf <= now)) return []
-  return [
-    {
-      claim: 'nbf',
-      seen:
-        typeof nbf === 'number'
-          ? `nbf is ${timeOf(nbf)}: the token is valid in ${durationOf(nbf - now)}`
-          : `nbf is ${quoteValue(nbf)}, expected a number of seconds`,
-      hint: 'synchronize the clocks of the authorization server and the server, or wait until then',
-    },
-  ]
+  const seen =
+    typeof nbf === 'number'
+      ? `nbf is ${timeOf(nbf)}: the token is valid in ${durationOf(nbf - now)}`
+      : `nbf is ${quoteValue(nbf)}, expected a number of seconds`
+  const hint = 'synchronize the clocks of the authorization server and the server, or wait until then'
+  return [{ claim: 'nbf', seen, hint }]
 }
 
-function scopeDifference(claims: JsonObject, { scopes }: ExpectedClaims): Differences {
-  const granted = [claims.scope, claims.scp].flatMap(scopesOf)
+function scopeDifference({ scope, scp }: JsonObject, { scopes }: ExpectedClaims): Differences {
+  const granted = [scope, scp].flatMap(grantedScopes)
   const known = new Set(granted)
-  const missing = scopes.filter((scope) => !known.has(scope))
+  const missing = scopes.filter((one) => !known.has(one))
   if (missing.length === 0) return []
-  const isMissing = claims.scope === undefined && claims.scp === undefined
-  return [
-    {
-      claim: 'scope',
-      seen: `scope is ${isMissing ? 'missing' : quote(granted.join(' ')) || 'empty'}, expected also ${quote(missing.join(' '))}`,
-      hint: `request the scopes ${quote(scopes.join(' '))}, and grant them to this client and user at the authorization server`,
-    },
-  ]
+  const isMissing = scope === undefined && scp === undefined
+  const given = isMissing ? 'missing' : quote(granted.join(' ')) || 'empty'
+  const seen = `scope is ${given}, expected also ${quote(missing.join(' '))}`
+  const hint = `request the scopes ${quote(scopes.join(' '))}, and grant them to this client and user at the authorization server`
+  return [{ claim: 'scope', seen, hint }]
 }
 
-function scopesOf(value: unknown): readonly string[] {
-  if (typeof value === 'string') return value.split(' ').filter((scope) => scope !== '')
-  return Array.isArray(value) ? value.filter((scope) => typeof scope === 'string') : []
-}
+/** The confirmation methods that bind a token to a key, which the requests of doctor do not prove. */
+const BINDINGS: readonly (readonly [method: string, seen: string, hint: string])[] = [
+  [
+    'jkt',
+    'cnf.jkt binds the token to a key for DPoP, expected a token that works without a proof',
+    'get a token without DPoP: doctor, like most MCP clients, sends no proof (RFC 9449)',
+  ],
+  [
+    'x5t#S256',
+    'cnf["x5t#S256"] binds the token to a TLS certificate of the client, expected a token that works without it',
+    'get a token that is not bound to a certificate: doctor, like most MCP clients, has none (RFC 8705)',
+  ],
+]
 
 function keyDifference({ cnf }: JsonObject): Differences {
-  const found: ClaimDifference[] = []
-  if (memberOf(cnf, 'jkt') !== undefined) {
-    found.push({
-      claim: 'cnf',
-      seen: 'cnf.jkt binds the token to a key for DPoP, expected a token that works without a proof',
-      hint: 'get a token without DPoP: doctor, like most MCP clients, sends no proof (RFC 9449)',
-    })
-  }
-  if (memberOf(cnf, 'x5t#S256') !== undefined) {
-    found.push({
-      claim: 'cnf',
-      seen: 'cnf["x5t#S256"] binds the token to a TLS certificate of the client, expected a token that works without it',
-      hint: 'get a token that is not bound to a certificate: doctor, like most MCP clients, has none (RFC 8705)',
-    })
-  }
-  return found
+  return BINDINGS.filter(([method]) => memberOf(cnf, method) !== undefined).map(([, seen, hint]) => ({
+    claim: 'cnf',
+    seen,
+    hint,
+  }))
 }
 
 function timeOf(seconds: number): string {
@@ -239,17 +205,16 @@ function timeOf(seconds: number): string {
     : quoteValue(seconds)
 }
 
+/** The units of durations. Each is used from two on. */
+const UNITS = [
+  { unit: 'day', size: 86_400 },
+  { unit: 'hour', size: 3_600 },
+  { unit: 'minute', size: 60 },
+]
+
 /** Returns a duration in its largest unit, such as `3 hours`. */
 export function durationOf(seconds: number): string {
   if (seconds > MAX_DURATION_SECONDS) return 'more than 100 years'
-  const [unit, size] =
-    seconds < 120
-      ? ['second', 1]
-      : seconds < 7_200
-        ? ['minute', 60]
-        : seconds < 172_800
-          ? ['hour', 3_600]
-          : ['day', 86_400]
-  const count = Math.round(seconds / (size as number))
-  return `${count} ${unit}${count === 1 ? '' : 's'}`
+  const { unit, size } = UNITS.find(({ size }) => seconds >= 2 * size) ?? { unit: 'second', size: 1 }
+  return counted(Math.round(seconds / size), unit)
 }

@@ -1,32 +1,27 @@
 import { type ClientProfile, type MetadataPlace, profileOf } from '../clients/profiles.ts'
 import { type QuirkId, quirkOf } from '../clients/quirks.ts'
-import { isHttpUrl } from './authorization-servers.ts'
-import { bearerChallengeOf, type Challenge } from './challenges.ts'
-import type { Check } from './check.ts'
-import { ClientTrail, objectOf, Stop } from './client-trail.ts'
+import { discoveryUrls, formUrl, isHttpUrl, isSameIssuer } from './authorization-servers.ts'
+import type { Challenge } from './challenges.ts'
+import type { CheckFunctions } from './check.ts'
+import { ClientTrail, Stop } from './client-trail.ts'
 import type { Examination } from './examination.ts'
 import { type Finding, fail, InconclusiveError, ok, warn } from './finding.ts'
 import type { HttpExchange } from './http-exchange.ts'
-import { acceptsMetadataDocuments, acceptsPublicClients, formUrl } from './issuer-support.ts'
-import { metadataUrls, textsOf } from './metadata-documents.ts'
+import { acceptsMetadataDocuments, acceptsPublicClients } from './issuers.ts'
+import { type JsonObject, textsOf, urlOf } from './json-object.ts'
+import { documentOf, metadataUrls } from './metadata-documents.ts'
+import { withoutSlash } from './near-miss.ts'
 import { quote, quoteAll, quoteValue } from './quote.ts'
 import { firstResponse } from './reachability.ts'
 import { isResourceOf } from './resource-metadata.ts'
 
-type Metadata = Readonly<Record<string, unknown>>
-
-export const CLIENT: readonly Check[] = [
-  {
-    id: 'client.discovery',
-    title: 'The client of --as finds out where to sign in',
-    needs: ['server.tls'],
-    async run(examination) {
-      const { as } = examination.options
-      if (as === undefined) throw new InconclusiveError('only with --as')
-      return await new Discovery(examination, profileOf(as)).run()
-    },
+export const CLIENT: CheckFunctions = {
+  async 'client.discovery'(examination) {
+    const { as } = examination.options
+    if (as === undefined) throw new InconclusiveError('only with --as')
+    return await new Discovery(examination, profileOf(as)).run()
   },
-]
+}
 
 /** Repeats the requests of one client, up to the sign-in. */
 class Discovery {
@@ -41,30 +36,24 @@ class Discovery {
   constructor(examination: Examination, client: ClientProfile) {
     this.#examination = examination
     this.#client = client
-    this.#trail = new ClientTrail(examination, client.metadataHeaders)
+    this.#trail = new ClientTrail(examination, client)
   }
 
   async run(): Promise<Finding> {
     const { name, hosted } = this.#client
     if (hosted && this.#examination.isLocal)
       this.#notes.push(`${name} connects from the internet and needs a public URL of this server`)
+    const { requests } = this.#trail
     try {
-      const isProtected = await this.#signIn()
-      const seen = [
-        `${name} ${isProtected ? 'gets to the sign-in' : 'connects without a sign-in'} after ${this.#trail.requests.length} requests: ${this.#trail.requests.join(', ')}`,
-        ...this.#notes,
-      ].join('; ')
+      const result = (await this.#signIn()) ? 'gets to the sign-in' : 'connects without a sign-in'
+      const sent = `${name} ${result} after ${requests.length} requests: ${requests.join(', ')}`
+      const seen = [sent, ...this.#notes].join('; ')
       return this.#hints.length === 0 ? ok(seen) : warn(seen, this.#hints.join('; '))
     } catch (error) {
       if (!(error instanceof Stop)) throw error
-      const before = this.#trail.requests.slice(0, -1)
-      return fail(
-        [
-          `${name} stops at request ${this.#trail.requests.length}, ${this.#trail.requests.at(-1)}: ${error.message}`,
-          ...(before.length > 0 ? [`requests before: ${before.join(', ')}`] : []),
-        ].join('; '),
-        error.hint,
-      )
+      const seen = `${name} stops at request ${requests.length}, ${requests.at(-1)}: ${error.message}`
+      const before = requests.slice(0, -1).join(', ')
+      return fail(before === '' ? seen : `${seen}; requests before: ${before}`, error.hint)
     }
   }
 
@@ -97,7 +86,7 @@ class Discovery {
     let isOpen = false
     for (const request of this.#client.requests) {
       const response = await this.#trail.endpoint(request)
-      if (response.status === 401) challenge ??= challengeOf(response)
+      if (response.status === 401) challenge ??= response.challenge
       else if (request.method === 'POST') isOpen = this.#checkOpen(response)
     }
     if (await this.#isUnprotected()) isOpen = await this.#connect()
@@ -126,7 +115,7 @@ class Discovery {
 
   /** Returns `true` for the response of an open server. @throws {Stop} for any other response */
   #checkOpen(response: HttpExchange): boolean {
-    const { status, summary } = response
+    const { status, summary, redirect } = response
     // A JSON-RPC error is a response of the MCP server: it does not support the message.
     if (response.message !== undefined && status !== 403) return true
     if (status === 403)
@@ -134,11 +123,8 @@ class Discovery {
         '403 instead of 401, as from a firewall',
         'respond with 401 and a challenge, and allow this client in the firewall: see edge.user-agents',
       )
-    if (status >= 300 && status < 400)
-      throw new Stop(
-        `a redirect to ${quote(response.header('location') ?? 'no location')}`,
-        'respond at the URL that users enter, or give them the target URL',
-      )
+    if (redirect !== undefined)
+      throw new Stop(redirect, 'respond at the URL that users enter, or give them the target URL')
     throw new Stop(
       `${summary} instead of a 401 or a JSON-RPC response`,
       'use the URL of the MCP endpoint; see server.endpoint',
@@ -146,10 +132,9 @@ class Discovery {
   }
 
   /** Returns the resource metadata, or `undefined` if the client continues without it. @throws {Stop} */
-  async #resource(challenge: Challenge | undefined): Promise<Metadata | undefined> {
+  async #resource(challenge: Challenge | undefined): Promise<JsonObject | undefined> {
     const { name, places, searchesOn, requiredPlaces, acceptsServerAsIssuer } = this.#client
-    const named = challenge?.parameters.get('resource_metadata')
-    const url = named !== undefined && URL.canParse(named) ? new URL(named) : undefined
+    const url = urlOf(challenge?.parameters.get('resource_metadata'))
     const isDecided = url !== undefined && places.includes('challenge') && !searchesOn
     const tried = isDecided ? (['challenge'] as const) : places
     for (const place of tried) {
@@ -173,19 +158,20 @@ class Discovery {
       : `; ${name} does not read resource_metadata of the challenge`
   }
 
-  #placeUrl(place: MetadataPlace, challenged: URL | undefined): URL | undefined {
-    const { path, root } = metadataUrls(this.#examination.url)
+  #placeUrl(place: MetadataPlace, challenged?: URL): URL | undefined {
+    const { url } = this.#examination
+    const { path, root } = metadataUrls(url)
     if (place === 'challenge') return challenged
     if (place === 'path') return path
     if (place === 'root') return path.href === root.href ? undefined : root
-    const { origin, pathname } = this.#examination.url
-    if (pathname === '/') return undefined
-    return new URL(`${pathname.replace(/\/$/, '')}${root.pathname}`, origin)
+    return url.pathname === '/'
+      ? undefined
+      : new URL(`${withoutSlash(url.pathname)}${root.pathname}`, url.origin)
   }
 
   /** @throws {Stop} if none of these well-known places has the document */
   async #require(required: readonly MetadataPlace[], challenged?: URL): Promise<void> {
-    const urls = required.flatMap((place) => this.#placeUrl(place, undefined) ?? [])
+    const urls = required.flatMap((place) => this.#placeUrl(place) ?? [])
     if (urls.some(({ href }) => href === challenged?.href)) return
     for (const url of urls) if ((await this.#trail.documentAt(url)) !== undefined) return
     throw new Stop(
@@ -197,10 +183,12 @@ class Discovery {
   #checkResource(resource: unknown): void {
     const { url } = this.#examination
     const { name, resource: rule, source } = this.#client
+    const given = urlOf(resource)
     const isRight =
-      typeof resource === 'string' &&
-      URL.canParse(resource) &&
-      (rule === 'parent' ? isResourceOf(resource, url) : isSameUrl(new URL(resource), url))
+      rule === 'parent'
+        ? isResourceOf(resource, url)
+        : // Clients ignore the query of the URL of the server.
+          given?.origin === url.origin && given.pathname === url.pathname
     if (isRight) return
     throw new Stop(
       `resource is ${quoteValue(resource)}, and ${name} accepts only ${rule === 'exact' ? 'the URL of the server' : 'the URL of the server or a parent of it'}`,
@@ -209,10 +197,9 @@ class Discovery {
   }
 
   /** Returns the metadata of the authorization server. @throws {Stop} if the client does not find it */
-  async #issuer(resource: Metadata | undefined): Promise<Metadata> {
+  async #issuer(resource: JsonObject | undefined): Promise<JsonObject> {
     const { origin } = this.#examination.url
-    const issuer =
-      resource === undefined ? origin : (textsOf(resource, 'authorization_servers')?.[0] ?? origin)
+    const issuer = textsOf(resource, 'authorization_servers')?.[0] ?? origin
     if (!isHttpUrl(issuer)) throw new Stop(`the issuer is ${quote(issuer)}`, 'use an https URL')
     const found = await this.#searchIssuer(issuer)
     if (found !== undefined) return found
@@ -224,14 +211,12 @@ class Discovery {
     throw this.#withoutIssuer(issuer, resource)
   }
 
-  async #searchIssuer(issuer: string): Promise<Metadata | undefined> {
+  async #searchIssuer(issuer: string): Promise<JsonObject | undefined> {
     const { issuerForms, issuerAccept, comparesIssuer, isStrict, name } = this.#client
-    const urls = issuerForms.map((form) => formUrl(issuer, form))
-    const isFirst = (url: URL, index: number) => urls.findIndex(({ href }) => href === url.href) === index
-    for (const url of urls.filter(isFirst)) {
+    for (const url of discoveryUrls(issuer, issuerForms)) {
       const response = await this.#trail.get(url, issuerAccept)
       if (response === undefined) continue
-      const document = objectOf(response)
+      const document = documentOf(response)
       if (isStrict && (response.status >= 500 || (response.succeeded && document === undefined)))
         throw new Stop(
           `${response.summary} instead of JSON or 404, with which ${name} does not try the next URL`,
@@ -248,7 +233,7 @@ class Discovery {
     return undefined
   }
 
-  #withoutIssuer(issuer: string, resource: Metadata | undefined): Stop {
+  #withoutIssuer(issuer: string, resource: JsonObject | undefined): Stop {
     const { name, guesses } = this.#client
     const base = guesses === 'server' ? this.#examination.url.origin : new URL(issuer).origin
     const reason =
@@ -265,7 +250,7 @@ class Discovery {
     )
   }
 
-  #checkFlow(metadata: Metadata): void {
+  #checkFlow(metadata: JsonObject): void {
     const { name, requiresListedPkce } = this.#client
     if (typeof metadata.token_endpoint !== 'string')
       throw new Stop('the metadata has no token_endpoint', 'see issuer.endpoints')
@@ -278,7 +263,7 @@ class Discovery {
     )
   }
 
-  #noteRegistration(metadata: Metadata): void {
+  #noteRegistration(metadata: JsonObject): void {
     const { name, registration, metadataDocumentNeedsNone } = this.#client
     const canUseDocument =
       registration.includes('metadata-document') &&
@@ -294,10 +279,14 @@ class Discovery {
     }
   }
 
-  #noteScopes(challenge: Challenge | undefined, resource: Metadata | undefined, metadata: Metadata): void {
+  #noteScopes(
+    challenge: Challenge | undefined,
+    resource: JsonObject | undefined,
+    metadata: JsonObject,
+  ): void {
     const lists = {
       challenge: challenge?.parameters.get('scope')?.split(' ') ?? [],
-      resource: textsOf(resource ?? {}, 'scopes_supported') ?? [],
+      resource: textsOf(resource, 'scopes_supported') ?? [],
       issuer: textsOf(metadata, 'scopes_supported') ?? [],
     }
     const { name: client, scopes } = this.#client
@@ -332,17 +321,3 @@ const SCOPE_SOURCES = {
   resource: 'resource metadata',
   issuer: 'authorization server',
 } as const
-
-/** Returns the `Bearer` challenge, or `undefined` if it cannot be parsed. */
-function challengeOf(response: HttpExchange): Challenge | undefined {
-  return bearerChallengeOf(response.header('www-authenticate'))
-}
-
-/** Compares the origins and paths. Clients ignore the query of the URL of the server. */
-function isSameUrl(one: URL, other: URL): boolean {
-  return one.origin === other.origin && one.pathname === other.pathname
-}
-
-function isSameIssuer(said: unknown, issuer: string): boolean {
-  return typeof said === 'string' && said.replace(/\/$/, '') === issuer.replace(/\/$/, '')
-}

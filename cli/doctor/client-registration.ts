@@ -1,15 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import type { QuirkId } from '../clients/quirks.ts'
-import { authorizationServers } from './authorization-servers.ts'
-import type { Check } from './check.ts'
+import type { KnownServer } from './authorization-servers.ts'
+import type { CheckFunctions } from './check.ts'
 import { clientProblem } from './client-problem.ts'
 import type { Examination } from './examination.ts'
-import { type Finding, fail, InconclusiveError, ok, worst } from './finding.ts'
+import { type Finding, fail, InconclusiveError, ok } from './finding.ts'
 import type { HttpExchange } from './http-exchange.ts'
-import { scopesOfResource } from './issuer-support.ts'
+import { ofEach, scopesOfResource } from './issuers.ts'
+import type { JsonObject } from './json-object.ts'
 import { quote, quoteAll } from './quote.ts'
-
-type Metadata = Readonly<Record<string, unknown>>
 
 /** A registration as a client sends it. */
 interface Attempt {
@@ -49,44 +48,30 @@ const MAX_SCOPES = 50
 /** The members that the official SDK parses as URLs. */
 const URL_MEMBERS = ['client_uri', 'logo_uri', 'tos_uri', 'policy_uri', 'jwks_uri']
 
-export const CLIENT_REGISTRATION: readonly Check[] = [
-  {
-    id: 'issuer.register',
-    title: 'Clients of every kind can register',
-    needs: ['issuer.metadata'],
-    async run(examination) {
-      if (examination.options.register !== true)
-        throw new InconclusiveError('only with --register, because it registers clients')
-      const findings: Finding[] = []
-      for (const { issuer, found } of await authorizationServers(examination)) {
-        if (found !== undefined) findings.push(...(await checkServer(examination, issuer, found.document)))
-      }
-      return worst(findings)
-    },
+export const CLIENT_REGISTRATION: CheckFunctions = {
+  async 'issuer.register'(examination) {
+    if (examination.options.register !== true)
+      throw new InconclusiveError('only with --register, because it registers clients')
+    return await registerClients(examination)
   },
-]
+}
 
-async function checkServer(examination: Examination, issuer: string, metadata: Metadata): Promise<Finding[]> {
-  const unknown = await checkUnknownClient(examination, issuer, metadata)
-  const endpoint = endpointOf(examination, metadata.registration_endpoint)
-  if (endpoint === undefined) return [unknown ?? ok(`${quote(issuer)} does not support dynamic registration`)]
+const registerClients = ofEach(async (server, examination) => {
+  const unknown = await checkUnknownClient(examination, server)
+  const endpoint = examination.safeUrl(server.document.registration_endpoint)
+  if (endpoint === undefined)
+    return unknown ?? ok(`${quote(server.issuer)} does not support dynamic registration`)
   const findings: Finding[] = []
   for (const attempt of ATTEMPTS) findings.push(await tryRegistration(examination, endpoint, attempt))
   return [...findings, ...(unknown === undefined ? [] : [unknown])]
-}
-
-function endpointOf(examination: Examination, value: unknown): URL | undefined {
-  if (typeof value !== 'string' || !URL.canParse(value)) return undefined
-  const url = new URL(value)
-  return examination.mayFetch(url) ? url : undefined
-}
+})
 
 async function tryRegistration(
   examination: Examination,
   endpoint: URL,
   { name, redirectUris, hasScope, quirk }: Attempt,
 ): Promise<Finding> {
-  const scopes = hasScope === true ? await scopesToRegister(examination) : []
+  const scopes = hasScope === true ? (await scopesOfResource(examination)).slice(0, MAX_SCOPES) : []
   const response = await examination.fetch('POST', endpoint, {
     headers: { accept: 'application/json', 'content-type': 'application/json' },
     body: JSON.stringify({
@@ -96,53 +81,42 @@ async function tryRegistration(
       response_types: ['code'],
       token_endpoint_auth_method: 'none',
       application_type: 'native',
-      ...(scopes.length > 0 && { scope: scopes.join(' ') }),
+      ...(hasScope === true && { scope: [...scopes, 'offline_access'].join(' ') }),
     }),
   })
-  const client = objectOf(response)
-  for (const member of ['client_secret', 'registration_access_token'])
-    if (typeof client?.[member] === 'string') examination.secrets.add(client[member])
+  const client = response.object ?? {}
+  for (const secret of [client.client_secret, client.registration_access_token])
+    if (typeof secret === 'string') examination.secrets.add(secret)
   if (response.status !== 201 && response.status !== 200)
-    return clientProblem(examination, quirk, `registration with ${name}: ${errorOf(response, client)}`)
-  if (typeof client?.client_id !== 'string' || client.client_id === '') {
+    return clientProblem(examination, quirk, `registration with ${name}: ${errorOf(response)}`)
+  if (typeof client.client_id !== 'string' || client.client_id === '')
     return fail(
       `registration with ${name}: ${response.summary} without a client_id`,
       'respond with a JSON object that contains client_id (RFC 7591 §3.2.1)',
     )
-  }
   deleteLater(examination, endpoint, client)
   return checkMembers(examination, name, client)
 }
 
-async function scopesToRegister(examination: Examination): Promise<readonly string[]> {
-  return [...(await scopesOfResource(examination)).slice(0, MAX_SCOPES), 'offline_access']
-}
-
 /** Checks the members that the official SDK validates. */
-function checkMembers(examination: Examination, name: string, client: Metadata): Finding {
+function checkMembers(examination: Examination, name: string, client: JsonObject): Finding {
   const empty = Object.keys(client).filter((member) => client[member] === null)
   const blank = URL_MEMBERS.filter((member) => client[member] === '')
   const problems = [
     ...(empty.length > 0 ? [`null in ${quoteAll(empty)}`] : []),
     ...(blank.length > 0 ? [`an empty string in ${quoteAll(blank)}`] : []),
   ]
-  return problems.length === 0
-    ? ok('loopback, cursor://, no scope, and offline_access')
-    : clientProblem(
-        examination,
-        'registration-null-members',
-        `the response to the registration with ${name} contains ${problems.join(' and ')}`,
-        'leave out members without a value',
-      )
+  if (problems.length === 0) return ok('loopback, cursor://, no scope, and offline_access')
+  const seen = `the response to the registration with ${name} contains ${problems.join(' and ')}`
+  return clientProblem(examination, 'registration-null-members', seen, 'leave out members without a value')
 }
 
 /** Sends a code of a client that does not exist, so that a client with a stale ID would register again. */
 async function checkUnknownClient(
   examination: Examination,
-  issuer: string,
-  metadata: Metadata,
+  { issuer, document }: KnownServer,
 ): Promise<Finding | undefined> {
-  const endpoint = endpointOf(examination, metadata.token_endpoint)
+  const endpoint = examination.safeUrl(document.token_endpoint)
   if (endpoint === undefined) return undefined
   const body = new URLSearchParams({
     grant_type: 'authorization_code',
@@ -150,43 +124,27 @@ async function checkUnknownClient(
     redirect_uri: 'http://localhost:3118/callback',
     client_id: `mcp-gatekit-doctor-${randomUUID()}`,
     code_verifier: 'mcp-gatekit-doctor-'.padEnd(43, '0'),
-  })
-  const response = await examination.fetch('POST', endpoint, {
-    headers: { accept: 'application/json', 'content-type': 'application/x-www-form-urlencoded' },
-    body: body.toString(),
-  })
-  const answer = objectOf(response)
-  if (response.succeeded) {
-    return fail(
-      `${quote(issuer)} responds with ${response.status} to an unknown client_id`,
-      'respond with 401 and invalid_client (RFC 6749 §5.2)',
-    )
-  }
-  return response.status === 401 && answer?.error === 'invalid_client'
-    ? undefined
-    : clientProblem(
-        examination,
-        'stale-client',
-        `token request with an unknown client_id: ${errorOf(response, answer)}`,
-        'respond with 401 and invalid_client (RFC 6749 §5.2): clients register again only then',
-      )
+  }).toString()
+  const headers = { accept: 'application/json', 'content-type': 'application/x-www-form-urlencoded' }
+  const response = await examination.fetch('POST', endpoint, { headers, body })
+  const hint = 'respond with 401 and invalid_client (RFC 6749 §5.2)'
+  if (response.succeeded)
+    return fail(`${quote(issuer)} responds with ${response.status} to an unknown client_id`, hint)
+  if (response.status === 401 && response.object?.error === 'invalid_client') return undefined
+  const seen = `token request with an unknown client_id: ${errorOf(response)}`
+  return clientProblem(examination, 'stale-client', seen, `${hint}: clients register again only then`)
 }
 
 /** Returns the status and the error code, without the description, which can contain a secret. */
-function errorOf(response: HttpExchange, body: Metadata | undefined): string {
-  return typeof body?.error === 'string' ? `${response.status}, ${quote(body.error)}` : response.summary
-}
-
-function objectOf({ json }: HttpExchange): Metadata | undefined {
-  return typeof json === 'object' && json !== null && !Array.isArray(json) ? (json as Metadata) : undefined
+function errorOf({ status, summary, object }: HttpExchange): string {
+  return typeof object?.error === 'string' ? `${status}, ${quote(object.error)}` : summary
 }
 
 /** Deletes the registration after the last check, if the authorization server supports that (RFC 7592 §2.3). */
-function deleteLater(examination: Examination, endpoint: URL, client: Metadata): void {
-  const url = endpointOf(examination, client.registration_client_uri)
+function deleteLater(examination: Examination, endpoint: URL, client: JsonObject): void {
+  const url = examination.safeUrl(client.registration_client_uri)
   const token = client.registration_access_token
-  if (url === undefined || url.origin !== endpoint.origin || typeof token !== 'string') return
-  examination.closing.push(() =>
-    examination.fetch('DELETE', url, { headers: { authorization: `Bearer ${token}` } }),
-  )
+  if (url?.origin !== endpoint.origin || typeof token !== 'string') return
+  const headers = { authorization: `Bearer ${token}` }
+  examination.closing.push(() => examination.fetch('DELETE', url, { headers }))
 }

@@ -3,23 +3,22 @@ import { InconclusiveError } from './finding.ts'
 import type { HttpExchange } from './http-exchange.ts'
 import {
   initialize,
+  initialized,
   LEGACY_REVISIONS,
   legacyMessage,
   type McpMessage,
   MODERN_REVISION,
   modernMessage,
+  NEWEST_LEGACY,
 } from './messages.ts'
 import { callUnknownTool, hasPublicOperations, isGuarded } from './protection.ts'
 
 /** The response to a handshake with the token. @throws {InconclusiveError} without a token */
 export const handshake: Observation<HttpExchange> = observation(async (examination) => {
-  const { token, options } = examination
-  if (token !== undefined) {
-    return await examination.post(initialize(LEGACY_REVISIONS.at(-1) as string), { token })
-  }
-  if (!examination.mayCarryToken && (options.token ?? options.login) !== undefined)
-    throw new InconclusiveError('tokens are not sent over plain http: see server.tls')
-  if (examination.withheld !== undefined)
+  const { token, options, withheld } = examination
+  if (token !== undefined) return await examination.post(initialize(NEWEST_LEGACY), { token })
+  if ((options.token ?? options.login) !== undefined) examination.requireSafeWay()
+  if (withheld !== undefined)
     throw new InconclusiveError('the token of the sign-in is for another resource: see token.claims')
   throw new InconclusiveError(
     options.login === undefined
@@ -49,10 +48,9 @@ export async function goodToken(examination: Examination): Promise<string | unde
   if (!(await isGuarded(examination))) return undefined
   if (examination.token === undefined && (await hasPublicOperations(examination))) return undefined
   const response = await tokenResponse(examination)
-  if (isRefused(response) || response.status === 503)
-    throw new InconclusiveError(
-      `the server ${response.status === 503 ? 'cannot verify' : 'rejects'} the token: see token.accepted`,
-    )
+  if (response.status === 503)
+    throw new InconclusiveError('the server cannot verify the token: see token.accepted')
+  if (isRefused(response)) throw new InconclusiveError('the server rejects the token: see token.accepted')
   return examination.token
 }
 
@@ -72,7 +70,7 @@ export const revisions: Observation<RevisionsSeen> = observation(async (examinat
   let sessionId: string | undefined
   for (const revision of LEGACY_REVISIONS) {
     const response = await examination.post(initialize(revision), { token })
-    const offered = memberOf(response.message?.result, 'protocolVersion')
+    const offered = response.result('protocolVersion')
     if (offered === revision) {
       served.push(revision)
       sessionId = response.header('mcp-session-id')
@@ -92,7 +90,6 @@ export const revisions: Observation<RevisionsSeen> = observation(async (examinat
 export interface Conversation {
   readonly revision: string
   readonly modern: boolean
-  readonly sessionId: string | undefined
   /** Returns a request in this revision. */
   message(method: string, params?: Readonly<Record<string, unknown>>): McpMessage
   request(method: string, params?: Readonly<Record<string, unknown>>): Promise<HttpExchange>
@@ -106,26 +103,13 @@ export const conversation: Observation<Conversation> = observation(async (examin
   if (revision === undefined)
     throw new InconclusiveError('no protocol revision is supported: see protocol.revisions')
   const modern = revision === MODERN_REVISION
-  const message = (method: string, params: Readonly<Record<string, unknown>> = {}): McpMessage =>
-    modern ? modernMessage(method, params) : legacyMessage(revision, method, params, { sessionId })
-  if (!modern) {
-    const options = { sessionId, notify: true }
-    await examination.post(legacyMessage(revision, 'notifications/initialized', undefined, options), {
-      token,
-    })
-  }
+  if (!modern) await examination.post(initialized(revision, sessionId), { token })
+  const message: Conversation['message'] = (method, params = {}) =>
+    modern ? modernMessage(method, params) : legacyMessage(revision, method, params, sessionId)
   return {
     revision,
     modern,
-    sessionId,
     message,
     request: (method, params) => examination.post(message(method, params), { token }),
   }
 })
-
-/** Returns a member of a value that may be an object. */
-export function memberOf(value: unknown, name: string): unknown {
-  return typeof value === 'object' && value !== null && Object.hasOwn(value, name)
-    ? (value as Record<string, unknown>)[name]
-    : undefined
-}

@@ -1,4 +1,4 @@
-import type { Check } from './check.ts'
+import type { CheckFunctions } from './check.ts'
 import { conversation, goodToken, revisions } from './conversation.ts'
 import { type Examination, type Observation, observation } from './examination.ts'
 import { type Finding, fail, InconclusiveError, ok, warn, worst } from './finding.ts'
@@ -12,12 +12,17 @@ import { underScopedResponse } from './tokens.ts'
 const PREFLIGHT_HINT =
   'respond to OPTIONS without a token, with 204 and Access-Control-Allow-Origin (mcp-gatekit: mcpCors before mcpAuth)'
 
-async function preflight(examination: Examination, headers: readonly string[]): Promise<HttpExchange> {
-  return await examination.send('OPTIONS', {
-    origin: examination.pageOrigin,
-    'access-control-request-method': 'POST',
+/** Returns the headers of a preflight for a request with these headers. */
+export function preflightOf(
+  { pageOrigin }: Examination,
+  method: string,
+  headers: readonly string[],
+): Readonly<Record<string, string>> {
+  return {
+    origin: pageOrigin,
+    'access-control-request-method': method,
     'access-control-request-headers': headers.join(','),
-  })
+  }
 }
 
 /** Returns `true` if a web page at the examined origin can read the response. */
@@ -46,23 +51,27 @@ const headersWanted: Observation<HeadersWanted> = observation(async (examination
   const seen = await revisions(examination).catch(() => undefined)
   const modern = ['mcp-method', 'mcp-name']
   const session = ['mcp-session-id']
-  const speaksModern = seen?.served.includes(MODERN_REVISION) === true
-  return {
-    needed: [
-      ...((await isGuarded(examination)) ? ['authorization'] : []),
-      'content-type',
-      'mcp-protocol-version',
-      ...(speaksModern ? modern : []),
-      ...(seen?.sessionId !== undefined ? session : []),
-    ],
-    useful: [
-      ...(speaksModern ? [] : modern),
-      ...(seen?.sessionId !== undefined ? [] : session),
-      'last-event-id',
-      ...(speaksModern ? ['mcp-param-doctor'] : []),
-    ],
-  }
+  const isModern = seen?.served.includes(MODERN_REVISION) === true
+  const hasSession = seen?.sessionId !== undefined
+  const needed = [
+    ...((await isGuarded(examination)) ? ['authorization'] : []),
+    'content-type',
+    'mcp-protocol-version',
+    ...(isModern ? modern : []),
+    ...(hasSession ? session : []),
+  ]
+  const useful = [
+    ...(isModern ? [] : modern),
+    ...(hasSession ? [] : session),
+    'last-event-id',
+    ...(isModern ? ['mcp-param-doctor'] : []),
+  ]
+  return { needed, useful }
 })
+
+function preflight(examination: Examination, names: readonly string[]): Promise<HttpExchange> {
+  return examination.send('OPTIONS', { headers: preflightOf(examination, 'POST', names) })
+}
 
 const firstPreflight: Observation<HttpExchange> = observation(async (examination) => {
   const { needed, useful } = await headersWanted(examination)
@@ -90,137 +99,100 @@ export async function onlyForPages(examination: Examination): Promise<void> {
 
 /** The responses that a web page can get: 401, success, and insufficient scope, as far as possible. */
 const pageResponses: Observation<readonly HttpExchange[]> = observation(async (examination) => {
-  const origin = { origin: examination.pageOrigin }
+  const headers = { origin: examination.pageOrigin }
   const responses = [await pageResponse(examination)]
   const attempts = [
     async () => {
-      const talk = await conversation(examination)
-      const token = await goodToken(examination)
-      return await examination.post(talk.message('tools/list'), {
-        ...(token !== undefined && { token }),
-        headers: origin,
-      })
+      const message = (await conversation(examination)).message('tools/list')
+      return await examination.post(message, { token: await goodToken(examination), headers })
     },
-    () => underScopedResponse(examination, origin),
+    () => underScopedResponse(examination, headers),
   ]
   for (const attempt of attempts) {
-    const response = await attempt().catch((error: unknown) => {
-      if (error instanceof InconclusiveError) return undefined
-      throw error
-    })
-    if (response !== undefined) responses.push(response)
+    try {
+      responses.push(await attempt())
+    } catch (error) {
+      if (!(error instanceof InconclusiveError)) throw error
+    }
   }
-  return [...responses, ...examination.exchanges.filter(isLimitedPage)]
+  const isLimited = ({ status, outgoing }: HttpExchange): boolean =>
+    status === 429 && outgoing.headers.origin !== undefined
+  return [...responses, ...examination.exchanges.filter(isLimited)]
 })
 
-function isLimitedPage({ status, outgoing }: HttpExchange): boolean {
-  return status === 429 && outgoing.headers.origin !== undefined
+/** Returns a check of each response that a web page can get. */
+function ofEachPage(check: (response: HttpExchange, examination: Examination) => Finding) {
+  return async (examination: Examination): Promise<Finding> => {
+    await onlyForPages(examination)
+    return worst((await pageResponses(examination)).map((response) => check(response, examination)))
+  }
 }
 
-export const CORS: readonly Check[] = [
-  {
-    id: 'cors.preflight',
-    title: 'Preflights work without a token',
-    needs: ['server.endpoint'],
-    async run(examination) {
-      const response = await firstPreflight(examination)
-      if (response.succeeded && readable(response, examination))
-        return ok(`${response.status} for ${examination.pageOrigin}`)
-      const allowed = response.header('access-control-allow-origin')
-      const seen = `${response.status} for ${examination.pageOrigin}, ${allowed === undefined ? 'without Access-Control-Allow-Origin' : `for ${quote(allowed)}`}`
-      if (!(await isForPages(examination)))
-        return warn(`${seen}: clients that run in a browser cannot connect`, PREFLIGHT_HINT)
-      return fail(seen, PREFLIGHT_HINT)
-    },
+export const CORS: CheckFunctions = {
+  async 'cors.preflight'(examination) {
+    const { pageOrigin } = examination
+    const response = await firstPreflight(examination)
+    if (response.succeeded && readable(response, examination))
+      return ok(`${response.status} for ${pageOrigin}`)
+    const allowed = response.header('access-control-allow-origin')
+    const problem = allowed === undefined ? 'without Access-Control-Allow-Origin' : `for ${quote(allowed)}`
+    const seen = `${response.status} for ${pageOrigin}, ${problem}`
+    return (await isForPages(examination))
+      ? fail(seen, PREFLIGHT_HINT)
+      : warn(`${seen}: clients that run in a browser cannot connect`, PREFLIGHT_HINT)
   },
-  {
-    id: 'cors.headers',
-    title: 'All headers that clients send are allowed',
-    needs: ['cors.preflight'],
-    async run(examination) {
-      await onlyForPages(examination)
-      const { needed, useful } = await headersWanted(examination)
-      const all = await firstPreflight(examination)
-      const missing: string[] = []
-      for (const header of [...needed, ...useful]) {
-        if (allows(all, header)) continue
-        // Some servers allow all headers or none. They may allow the header if it is requested separately.
-        const alone = await preflight(examination, [header])
-        if (!readable(alone, examination) || !allows(alone, header)) missing.push(header)
-      }
-      if (missing.length === 0) return ok([...needed, ...useful].join(', '))
-      const hint = `list them in Access-Control-Allow-Headers individually: * does not include Authorization${missing.includes('mcp-param-doctor') ? '; allow every requested Mcp-Param-* header' : ''}`
-      const seen = `not allowed: ${missing.join(', ')}`
-      return missing.some((header) => needed.includes(header)) ? fail(seen, hint) : warn(seen, hint)
-    },
+  async 'cors.headers'(examination) {
+    await onlyForPages(examination)
+    const { needed, useful } = await headersWanted(examination)
+    const all = await firstPreflight(examination)
+    const missing: string[] = []
+    for (const header of [...needed, ...useful]) {
+      if (allows(all, header)) continue
+      // Some servers allow all headers or none. They may allow the header if it is requested separately.
+      const alone = await preflight(examination, [header])
+      if (!readable(alone, examination) || !allows(alone, header)) missing.push(header)
+    }
+    if (missing.length === 0) return ok([...needed, ...useful].join(', '))
+    const hint = `list them in Access-Control-Allow-Headers individually: * does not include Authorization${missing.includes('mcp-param-doctor') ? '; allow every requested Mcp-Param-* header' : ''}`
+    const isNeeded = missing.some((header) => needed.includes(header))
+    return (isNeeded ? fail : warn)(`not allowed: ${missing.join(', ')}`, hint)
   },
-  {
-    id: 'cors.responses',
-    title: 'Web pages can read every response',
-    needs: ['cors.preflight'],
-    async run(examination) {
-      await onlyForPages(examination)
-      return worst(
-        (await pageResponses(examination)).map((response) => {
-          if (!readable(response, examination)) {
-            return fail(
-              `${response.status} without Access-Control-Allow-Origin for ${examination.pageOrigin}`,
-              'send it with every response, including errors: otherwise a web page cannot read the 401 and start a sign-in',
-            )
-          }
-          const credentials = response.header('access-control-allow-credentials')?.trim() === 'true'
-          return credentials &&
-            response.header('access-control-allow-origin')?.trim() !== examination.options.origin
-            ? warn(
-                `${response.status} with Access-Control-Allow-Credentials for any origin`,
-                'remove the header: tokens are sent in Authorization, and no other origin should be able to use cookies',
-              )
-            : ok(String(response.status))
-        }),
+  'cors.responses': ofEachPage((response, examination) => {
+    if (!readable(response, examination))
+      return fail(
+        `${response.status} without Access-Control-Allow-Origin for ${examination.pageOrigin}`,
+        'send it with every response, including errors: otherwise a web page cannot read the 401 and start a sign-in',
       )
-    },
+    const isExact = response.header('access-control-allow-origin')?.trim() === examination.options.origin
+    if (response.header('access-control-allow-credentials')?.trim() !== 'true' || isExact)
+      return ok(String(response.status))
+    return warn(
+      `${response.status} with Access-Control-Allow-Credentials for any origin`,
+      'remove the header: tokens are sent in Authorization, and no other origin should be able to use cookies',
+    )
+  }),
+  'cors.exposed': ofEachPage((response) => {
+    const exposed = namesIn(response.header('access-control-expose-headers'))
+    const hidden = ['www-authenticate', 'mcp-session-id', 'retry-after', 'dpop-nonce'].filter(
+      (name) => response.header(name) !== undefined && !exposed.includes(name) && !exposed.includes('*'),
+    )
+    if (hidden.length === 0) return ok(`of ${response.status}`)
+    const isMinor = hidden.every((name) => name === 'retry-after')
+    return (isMinor ? warn : fail)(
+      `${response.status} hides ${hidden.join(', ')}`,
+      'send Access-Control-Expose-Headers: WWW-Authenticate, Mcp-Session-Id, Retry-After with every response',
+    )
+  }),
+  async 'cors.metadata'(examination) {
+    await onlyForPages(examination)
+    const { response, url } = await resourceMetadata(examination)
+    const hint =
+      'send Access-Control-Allow-Origin: * with the metadata document, and respond to its preflight (mcp-gatekit: protectedResourceRouter)'
+    if (!readable(response, examination)) return fail('without Access-Control-Allow-Origin', hint)
+    const headers = preflightOf(examination, 'GET', ['mcp-protocol-version'])
+    const asked = await examination.fetch('OPTIONS', url, { headers })
+    return asked.succeeded && readable(asked, examination) && allows(asked, 'mcp-protocol-version')
+      ? ok('the document and its preflight')
+      : warn(`its preflight gets ${asked.status}`, hint)
   },
-  {
-    id: 'cors.exposed',
-    title: 'Web pages can read the headers that clients need',
-    needs: ['cors.responses'],
-    async run(examination) {
-      await onlyForPages(examination)
-      return worst((await pageResponses(examination)).map(checkExposed))
-    },
-  },
-  {
-    id: 'cors.metadata',
-    title: 'Web pages can read the metadata document',
-    needs: ['cors.preflight', 'metadata.found'],
-    async run(examination) {
-      await onlyForPages(examination)
-      const { response, url } = await resourceMetadata(examination)
-      const hint =
-        'send Access-Control-Allow-Origin: * with the metadata document, and respond to its preflight (mcp-gatekit: protectedResourceRouter)'
-      if (!readable(response, examination)) return fail('without Access-Control-Allow-Origin', hint)
-      const asked = await examination.fetch('OPTIONS', url, {
-        headers: {
-          origin: examination.pageOrigin,
-          'access-control-request-method': 'GET',
-          'access-control-request-headers': 'mcp-protocol-version',
-        },
-      })
-      return asked.succeeded && readable(asked, examination) && allows(asked, 'mcp-protocol-version')
-        ? ok('the document and its preflight')
-        : warn(`its preflight gets ${asked.status}`, hint)
-    },
-  },
-]
-
-function checkExposed(response: HttpExchange): Finding {
-  const exposed = namesIn(response.header('access-control-expose-headers'))
-  const hidden = ['www-authenticate', 'mcp-session-id', 'retry-after', 'dpop-nonce'].filter(
-    (name) => response.header(name) !== undefined && !exposed.includes(name) && !exposed.includes('*'),
-  )
-  const hint =
-    'send Access-Control-Expose-Headers: WWW-Authenticate, Mcp-Session-Id, Retry-After with every response'
-  if (hidden.length === 0) return ok(`of ${response.status}`)
-  const seen = `${response.status} hides ${hidden.join(', ')}`
-  return hidden.every((name) => name === 'retry-after') ? warn(seen, hint) : fail(seen, hint)
 }

@@ -1,44 +1,37 @@
-import { memberOf } from './conversation.ts'
-
-type JsonObject = Readonly<Record<string, unknown>>
+import { isRecord } from '../../src/options/value-kinds.ts'
+import type { JsonObject } from './json-object.ts'
 
 /** The content of an access token. The signature is not verified. */
 export type DecodedToken =
   | { readonly kind: 'jwt'; readonly header: JsonObject; readonly claims: JsonObject }
-  /** Only the authorization server can read it, or the resource server. */
-  | { readonly kind: 'opaque' }
-  | { readonly kind: 'encrypted' }
-  /** The token looks like a JWT but cannot be decoded. `problem` contains no part of it. */
-  | { readonly kind: 'garbage'; readonly problem: string }
+  /**
+   * Only the authorization server or the resource server can read an `opaque` or `encrypted` token. `garbage` looks like a JWT
+   * but cannot be decoded. `problem` contains no part of the token.
+   */
+  | { readonly kind: 'opaque' | 'encrypted' | 'garbage'; readonly problem: string }
 
 /** Decodes an access token that may be a JWT (RFC 7519 §3). */
 export function decodeToken(token: string): DecodedToken {
-  const [first, second, ...others] = token.split('.', 6)
-  const parts = token.split('.', 6).length
-  const header = objectIn(first)
+  const garbage = (problem: string): DecodedToken => ({ kind: 'garbage', problem })
+  const parts = token.split('.', 6)
+  const header = objectIn(parts[0])
   // The header of a JWT begins with `{"`, which is `ey` in base64url.
-  if (header === undefined && !token.startsWith('ey')) return { kind: 'opaque' }
-  if (header === undefined)
-    return { kind: 'garbage', problem: 'begins like a JWT, but its header is not JSON in base64url' }
-  if (parts === 5 && memberOf(header, 'enc') !== undefined) return { kind: 'encrypted' }
-  if (parts !== 3)
-    return {
-      kind: 'garbage',
-      problem: `begins like a JWT, but has ${parts === 6 ? 'more than 5' : parts} of 3 parts`,
-    }
-  const claims = objectIn(second)
+  if (header === undefined && !token.startsWith('ey'))
+    return { kind: 'opaque', problem: 'is opaque (not a JWT)' }
+  if (header === undefined) return garbage('begins like a JWT, but its header is not JSON in base64url')
+  if (parts.length === 5 && header.enc !== undefined)
+    return { kind: 'encrypted', problem: 'is encrypted (JWE)' }
+  if (parts.length !== 3)
+    return garbage(
+      `begins like a JWT, but has ${parts.length === 6 ? 'more than 5' : parts.length} of 3 parts`,
+    )
+  const claims = objectIn(parts[1])
   if (claims === undefined)
-    return {
-      kind: 'garbage',
-      problem: 'begins like a JWT, but its payload is not a JSON object in base64url',
-    }
-  const bytes = Buffer.from(others[0] ?? '', 'base64url').length
-  if (!isSignatureLength(bytes, header.alg))
-    return {
-      kind: 'garbage',
-      problem: `is a JWT, but its signature has ${bytes} bytes, which is too short or too long`,
-    }
-  return { kind: 'jwt', header, claims }
+    return garbage('begins like a JWT, but its payload is not a JSON object in base64url')
+  const bytes = Buffer.from(parts[2] ?? '', 'base64url').length
+  return isSignatureLength(bytes, header.alg)
+    ? { kind: 'jwt', header, claims }
+    : garbage(`is a JWT, but its signature has ${bytes} bytes, which is too short or too long`)
 }
 
 /** Returns `false` if no signature of the algorithm has this length (RFC 7518 §3, RFC 8037 §3.1). */
@@ -55,9 +48,7 @@ function objectIn(part: string | undefined): JsonObject | undefined {
   try {
     const bytes = Buffer.from(part ?? '', 'base64url')
     const value: unknown = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
-    return typeof value === 'object' && value !== null && !Array.isArray(value)
-      ? (value as JsonObject)
-      : undefined
+    return isRecord(value) ? value : undefined
   } catch {
     return undefined
   }

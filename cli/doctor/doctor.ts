@@ -104,7 +104,7 @@ async function findingOf(
   examination: Examination,
   statuses: ReadonlyMap<string, Status>,
 ): Promise<Finding> {
-  const missing = check.needs?.find((id) => ['fail', 'skip'].includes(statuses.get(id) ?? 'skip'))
+  const missing = check.needs.find((id) => ['fail', 'skip'].includes(statuses.get(id) ?? 'skip'))
   if (missing !== undefined) return skip(`see ${missing}`)
   try {
     return await check.run(examination)

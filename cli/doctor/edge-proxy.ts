@@ -1,4 +1,5 @@
-import type { Check } from './check.ts'
+import { isDeepStrictEqual } from 'node:util'
+import type { CheckFunctions } from './check.ts'
 import { isRefused, tokenResponse } from './conversation.ts'
 import { type Examination, type Observation, observation } from './examination.ts'
 import { fail, InconclusiveError, ok, warn } from './finding.ts'
@@ -11,7 +12,7 @@ import { describeRefusal, statedReason } from './stated-reason.ts'
 /** Repeats the request that was rejected without a token, with another token. */
 export async function tryToken(examination: Examination, token: string): Promise<HttpExchange> {
   const { method, headers, body } = (await refusal(examination)).outgoing
-  return await examination.send(method, headers, { ...(body !== undefined && { body }), token })
+  return await examination.send(method, { headers, body, token })
 }
 
 /** The response to a random string as the token. */
@@ -38,10 +39,7 @@ function saysMissing(description: string | undefined): boolean {
 }
 
 function hasSameReason(one: HttpExchange, other: HttpExchange): boolean {
-  const [first, second] = [statedReason(one), statedReason(other)]
-  return (
-    one.status === other.status && first.error === second.error && first.description === second.description
-  )
+  return one.status === other.status && isDeepStrictEqual(statedReason(one), statedReason(other))
 }
 
 /** The fixes by the name that a proxy sends in `Server` or `Via`. */
@@ -54,18 +52,13 @@ const FIXES: Readonly<Record<string, string>> = {
     'in other proxies, gateways, and middleware: forward Authorization unchanged, and do not use it for their own sign-in',
 }
 
-/** Returns the fixes, with that of the proxy in the response first. */
-function fixesFor(response: HttpExchange): string {
-  const names = proxyNames(response).toLowerCase()
+/** Returns the fixes, with that of the proxy first. @param proxy the values of `Server` and `Via` */
+function fixesFor(proxy: string): string {
+  const names = proxy.toLowerCase()
   const fixes = Object.entries(FIXES).sort(
     ([one], [other]) => Number(names.includes(other)) - Number(names.includes(one)),
   )
   return `let every proxy in front of the server forward the Authorization header. ${fixes.map(([, fix]) => fix).join('; ')}`
-}
-
-/** Returns the values of `Server` and `Via`. */
-function proxyNames(response: HttpExchange): string {
-  return ['server', 'via'].flatMap((name) => response.header(name) ?? []).join(', ')
 }
 
 /** The response to a token that is the same as without one, and whether it says that the token is missing. */
@@ -80,9 +73,9 @@ const ignoredToken: Observation<IgnoredToken | undefined> = observation(async (e
   const own = examination.token === undefined ? undefined : await tokenResponse(examination)
   if (own !== undefined && !isRefused(own)) return undefined
   const random = await randomTokenResponse(examination)
-  const responses = [random, ...(own === undefined ? [] : [own])]
-  if (!responses.every((response) => hasSameReason(response, without))) return undefined
-  return { response: own ?? random, saysMissing: saysMissing(statedReason(without).description) }
+  const response = own ?? random
+  if (!hasSameReason(random, without) || !hasSameReason(response, without)) return undefined
+  return { response, saysMissing: saysMissing(statedReason(without).description) }
 })
 
 /** Returns `true` if a token does not reach the server. */
@@ -90,25 +83,22 @@ export async function losesToken(examination: Examination): Promise<boolean> {
   return (await ignoredToken(examination))?.saysMissing === true
 }
 
-export const EDGE_PROXY: Check = {
-  id: 'edge.proxy',
-  title: 'The Authorization header reaches the server',
-  needs: ['auth.required'],
-  async run(examination) {
+export const EDGE_PROXY: CheckFunctions = {
+  async 'edge.proxy'(examination) {
     const ignored = await ignoredToken(examination)
     if (ignored === undefined) return ok('the server distinguishes requests with a token')
     const { response } = ignored
-    const proxy = proxyNames(response)
+    const proxy = ['server', 'via'].flatMap((name) => response.header(name) ?? []).join(', ')
     const seen = `a request with a token gets ${describeRefusal(response)}, like a request without one${proxy === '' ? '' : ` (from ${quote(proxy)})`}`
     if (ignored.saysMissing)
-      return fail(`${seen}: something between doctor and the server removes the header`, fixesFor(response))
+      return fail(`${seen}: something between doctor and the server removes the header`, fixesFor(proxy))
     if (examination.token === undefined)
       throw new InconclusiveError(
         'the server gives the same response with and without a token: use --token-env or --login',
       )
     return warn(
       `${seen}: either something removes the header, or the server gives no reason`,
-      `respond to an invalid token with error="invalid_token" and an error_description. If the log of the server shows no token, ${fixesFor(response)}`,
+      `respond to an invalid token with error="invalid_token" and an error_description. If the log of the server shows no token, ${fixesFor(proxy)}`,
     )
   },
 }

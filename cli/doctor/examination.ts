@@ -1,7 +1,8 @@
 import { isLoopbackHostname } from '../../src/options/option-checks.ts'
 import type { ClientId } from '../clients/client-id.ts'
 import { InconclusiveError } from './finding.ts'
-import { type HttpExchange, sendRequest } from './http-exchange.ts'
+import { type HttpExchange, type Outgoing, sendRequest } from './http-exchange.ts'
+import { urlOf } from './json-object.ts'
 import type { McpMessage } from './messages.ts'
 import { Secrets } from './secrets.ts'
 
@@ -44,10 +45,12 @@ export interface ExaminationOptions {
   readonly print: (text: string) => void
 }
 
-/** Additions to a message. */
-export interface SendOptions {
+/** A request to any server. */
+export type FetchOptions = Pick<Outgoing, 'headers' | 'body' | 'readsFirstEvent'>
+
+/** Additions to a request to the MCP endpoint. */
+export interface SendOptions extends Partial<FetchOptions> {
   readonly token?: string | undefined
-  readonly headers?: Readonly<Record<string, string>>
 }
 
 /** A token for another resource. */
@@ -70,14 +73,14 @@ export class Examination {
   requests = 0
   /** The slow responses of the current check. */
   readonly slow: HttpExchange[] = []
+  /** The token of the sign-in, if it is not sent because it is for another resource. */
+  withheld: WithheldToken | undefined
   #token: string | undefined
-  #withheld: WithheldToken | undefined
 
   constructor(options: ExaminationOptions) {
     this.options = options
     this.url = options.url
-    for (const secret of [options.token, options.underScopedToken, options.login?.clientSecret])
-      this.secrets.add(secret)
+    for (const secret of [options.underScopedToken, options.login?.clientSecret]) this.secrets.add(secret)
     for (const value of options.url.searchParams.values()) if (value.length >= 8) this.secrets.add(value)
     this.token = options.token
   }
@@ -92,20 +95,15 @@ export class Examination {
     this.#token = this.mayCarryToken ? token : undefined
   }
 
-  /** Keeps a token that the sign-in returned for another resource from the examined server. */
-  withhold(token: string, audiences: readonly string[], resource: string): void {
-    this.secrets.add(token)
-    this.#withheld = { audiences, resource }
-  }
-
-  /** The audiences of a token that is not sent, and the resource that it was requested for. */
-  get withheld(): WithheldToken | undefined {
-    return this.#withheld
-  }
-
   /** `true` if tokens are safe on the way: https, or this machine. */
   get mayCarryToken(): boolean {
     return this.url.protocol === 'https:' || this.isLocal
+  }
+
+  /** @throws {InconclusiveError} if tokens are not safe on the way */
+  requireSafeWay(): void {
+    if (!this.mayCarryToken)
+      throw new InconclusiveError('tokens are not sent over plain http: see server.tls')
   }
 
   get isLocal(): boolean {
@@ -119,68 +117,47 @@ export class Examination {
   }
 
   /** Sends a request to the MCP endpoint. @throws {NoResponseError} or, after a 429, {InconclusiveError} */
-  async send(
-    method: string,
-    headers: Readonly<Record<string, string>>,
-    {
-      body,
+  async send(method: string, { token, headers, ...request }: SendOptions = {}): Promise<HttpExchange> {
+    const authorization = token !== undefined && { authorization: `Bearer ${token}` }
+    return this.keep(
+      await this.fetch(method, this.url, { headers: { ...headers, ...authorization }, ...request }),
       token,
-      readsFirstEvent,
-    }: {
-      readonly body?: string
-      readonly token?: string | undefined
-      readonly readsFirstEvent?: boolean
-    } = {},
-  ): Promise<HttpExchange> {
-    const response = await this.fetch(method, this.url, {
-      headers: { ...headers, ...(token !== undefined && { authorization: `Bearer ${token}` }) },
-      body,
-      readsFirstEvent,
-    })
+    )
+  }
+
+  post({ headers, body }: McpMessage, options: SendOptions = {}): Promise<HttpExchange> {
+    return this.send('POST', { body, ...options, headers: { ...headers, ...options.headers } })
+  }
+
+  /**
+   * Keeps a response of the MCP endpoint. Ends the session that it opens after the last check.
+   * @throws {InconclusiveError} after a 429
+   */
+  keep(response: HttpExchange, token?: string): HttpExchange {
     this.exchanges.push(response)
-    this.#endLater(response, token)
+    const sessionId = response.header('mcp-session-id')
+    if (sessionId !== undefined && response.outgoing.headers['mcp-session-id'] === undefined)
+      this.closing.push(() => this.send('DELETE', { headers: { 'mcp-session-id': sessionId }, token }))
     // A check that gets a 429 cannot reach a conclusion. server.endpoint handles the first response.
     if (response.status === 429 && this.exchanges.length > 1)
       throw new InconclusiveError('the server responded with 429: see limit.rate, and run doctor again later')
     return response
   }
 
-  post(message: McpMessage, { token, headers }: SendOptions = {}): Promise<HttpExchange> {
-    return this.send('POST', { ...message.headers, ...headers }, { body: message.body, token })
-  }
-
-  /** Ends the session that a handshake opened, after the last check. */
-  #endLater(response: HttpExchange, token: string | undefined): void {
-    const sessionId = response.header('mcp-session-id')
-    if (sessionId === undefined || response.outgoing.headers['mcp-session-id'] !== undefined) return
-    this.closing.push(() => this.send('DELETE', { 'mcp-session-id': sessionId }, { token }))
-  }
-
-  /** Sends a request to any server, without a token. */
-  async fetch(
-    method: string,
-    url: URL,
-    {
-      headers,
-      body,
-      readsFirstEvent,
-    }: {
-      readonly headers: Readonly<Record<string, string>>
-      readonly body?: string | undefined
-      readonly readsFirstEvent?: boolean | undefined
-    },
-  ): Promise<HttpExchange> {
-    this.requests++
-    const response = await sendRequest({
-      method,
-      url,
+  /** Sends a request to any server, without a token. @throws {NoResponseError} */
+  async fetch(method: string, url: URL, { headers, ...request }: FetchOptions): Promise<HttpExchange> {
+    const response = await this.fetchPlain(method, url, {
       headers: { 'user-agent': 'mcp-gatekit-doctor', ...headers },
-      body,
-      timeoutMs: this.options.timeoutMs,
-      readsFirstEvent,
+      ...request,
     })
     if (response.durationMs > (this.options.slowMs ?? SLOW_MS)) this.slow.push(response)
     return response
+  }
+
+  /** Sends a request with exactly the given headers, so that `User-Agent` can be missing. @throws {NoResponseError} */
+  fetchPlain(method: string, url: URL, request: FetchOptions): Promise<HttpExchange> {
+    this.requests++
+    return sendRequest({ method, url, ...request, timeoutMs: this.options.timeoutMs })
   }
 
   /** Returns `true` if it is safe to fetch a document at a URL that a server has named. */
@@ -188,6 +165,12 @@ export class Examination {
     if (url.username !== '' || url.password !== '') return false
     if (url.protocol === 'https:' || url.origin === this.url.origin) return true
     return url.protocol === 'http:' && this.isLocal && isLoopbackHostname(url.hostname)
+  }
+
+  /** Returns a URL in a document of a server, or `undefined` if it is not a URL that is safe to fetch. */
+  safeUrl(value: unknown): URL | undefined {
+    const url = urlOf(value)
+    return url !== undefined && this.mayFetch(url) ? url : undefined
   }
 }
 

@@ -3,7 +3,11 @@ import { request as httpsRequest } from 'node:https'
 import { isIP } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import { responseOf } from '../../src/http/response-of.ts'
+import { isRecord } from '../../src/options/value-kinds.ts'
+import { bearerChallengeOf, type Challenge } from './challenges.ts'
 import { EventReader } from './event-stream.ts'
+import { type JsonObject, memberOf } from './json-object.ts'
+import { quote } from './quote.ts'
 import { ReceivedBody } from './received-body.ts'
 
 /** The maximum size of a response body. The rest of a longer body is not read. */
@@ -92,22 +96,42 @@ export class HttpExchange {
 
   /** The body parsed as JSON, or `undefined` if it is not valid JSON. */
   get json(): unknown {
-    try {
-      return JSON.parse(this.body)
-    } catch {
-      return undefined
-    }
+    return parseJson(this.body)
+  }
+
+  /** The JSON object in the body, or `undefined`. */
+  get object(): JsonObject | undefined {
+    const { json } = this
+    return isRecord(json) ? json : undefined
   }
 
   /** The JSON-RPC response in a JSON body or an event stream, or `undefined`. */
   get message(): RpcResponse | undefined {
-    this.#message ??= { found: this.#read() }
+    this.#message ??= {
+      found: this.mediaType === 'text/event-stream' ? responseIn(this.body) : rpcResponseOf(this.body),
+    }
     return this.#message.found
   }
 
-  #read(): RpcResponse | undefined {
-    const found = this.mediaType === 'text/event-stream' ? responseIn(this.body) : this.json
-    return isResponse(found) ? found : undefined
+  /** Returns a member of the result of the JSON-RPC response. */
+  result(name: string): unknown {
+    return memberOf(this.message?.result, name)
+  }
+
+  /** The code of the JSON-RPC error. */
+  get errorCode(): unknown {
+    return memberOf(this.message?.error, 'code')
+  }
+
+  /** The `Bearer` challenge, or `undefined` if there is none or the header cannot be parsed. */
+  get challenge(): Challenge | undefined {
+    return bearerChallengeOf(this.header('www-authenticate'))
+  }
+
+  /** `a redirect to …`, or `undefined` if the status is not 3xx. */
+  get redirect(): string | undefined {
+    if (this.status < 300 || this.status > 399) return undefined
+    return `a redirect to ${quote(this.header('location') ?? 'no location')}`
   }
 
   /** `200 application/json`. */
@@ -122,25 +146,21 @@ export interface RpcResponse {
   readonly error?: unknown
 }
 
-function isResponse(value: unknown): value is RpcResponse {
-  return (
-    typeof value === 'object' &&
-    value !== null &&
-    (value as { jsonrpc?: unknown }).jsonrpc === '2.0' &&
-    ('result' in value || 'error' in value)
-  )
-}
-
-/** Returns the JSON-RPC response in the data of an event, or `undefined`. */
-function rpcResponseOf(data: string): RpcResponse | undefined {
-  if (data === '') return undefined
+/** Parses a body or the data of an event, or returns `undefined` if it is not valid JSON, such as a body that was cut off. */
+function parseJson(text: string): unknown {
   try {
-    const message: unknown = JSON.parse(data)
-    return isResponse(message) ? message : undefined
+    return JSON.parse(text)
   } catch {
-    // The event contains something else, or was cut off.
     return undefined
   }
+}
+
+/** Returns the JSON-RPC response in a body or in the data of an event, or `undefined`. */
+function rpcResponseOf(text: string): RpcResponse | undefined {
+  const value = parseJson(text)
+  return isRecord(value) && value.jsonrpc === '2.0' && ('result' in value || 'error' in value)
+    ? value
+    : undefined
 }
 
 /** Returns the first JSON-RPC response among the events of a stream, or `undefined`. */
@@ -232,18 +252,28 @@ function bare(hostname: string): string {
   return hostname.replace(/^\[|\]$/g, '')
 }
 
+/** The kinds of errors by the error codes of Node.js. */
+const KINDS: readonly (readonly [codes: RegExp, kind: NoResponseKind])[] = [
+  [/^(?:ENOTFOUND|EAI_)/, 'name'],
+  [/^ECONNREFUSED$/, 'refused'],
+  [/^(?:ECONNRESET|ECONNABORTED|EPIPE|UND_ERR_SOCKET)$/, 'closed'],
+  [/^ETIMEDOUT$/, 'timeout'],
+  [/CERT|^UNABLE_TO_|^ERR_TLS_CERT|^HOSTNAME_MISMATCH|^INVALID_CA|^CRL_/, 'certificate'],
+  [/^(?:EPROTO|ERR_SSL_|ERR_TLS_)/, 'tls'],
+  [/^HPE_/, 'not-http'],
+]
+
 function noResponseError(error: Error & { code?: unknown }): NoResponseError {
   const code = typeof error.code === 'string' ? error.code : error.name
-  if (/^(?:ENOTFOUND|EAI_)/.test(code)) return new NoResponseError('name', code)
-  if (code === 'ECONNREFUSED') return new NoResponseError('refused', code)
-  if (/^(?:ECONNRESET|ECONNABORTED|EPIPE|UND_ERR_SOCKET)$/.test(code))
-    return new NoResponseError('closed', code)
-  if (code === 'ETIMEDOUT') return new NoResponseError('timeout', code)
-  if (/CERT|^UNABLE_TO_|^ERR_TLS_CERT|^HOSTNAME_MISMATCH|^INVALID_CA|^CRL_/.test(code))
-    return new NoResponseError('certificate', code)
-  if (/^(?:EPROTO|ERR_SSL_|ERR_TLS_)/.test(code)) return new NoResponseError('tls', code)
-  if (/^HPE_/.test(code)) return new NoResponseError('not-http', code)
-  return new NoResponseError('network', code)
+  return new NoResponseError(KINDS.find(([codes]) => codes.test(code))?.[1] ?? 'network', code)
+}
+
+/** Returns the response, or the error of a missing one. */
+export function answerOf(response: Promise<HttpExchange>): Promise<HttpExchange | NoResponseError> {
+  return response.catch((error: unknown) => {
+    if (error instanceof NoResponseError) return error
+    throw error
+  })
 }
 
 function joined(rawHeaders: readonly string[]): Map<string, string> {

@@ -7,7 +7,7 @@ const NAME = 'the HTTP+SSE transport of revision 2024-11-05'
 /** Returns `true` if a GET opens the event stream of that transport, whose first event is named `endpoint`. */
 async function opensLegacyStream(examination: Examination, token: string | undefined): Promise<boolean> {
   const response = await examination
-    .send('GET', { accept: 'text/event-stream' }, { token, readsFirstEvent: true })
+    .send('GET', { headers: { accept: 'text/event-stream' }, token, readsFirstEvent: true })
     .catch(() => undefined)
   if (response?.mediaType !== 'text/event-stream') return false
   return response.body

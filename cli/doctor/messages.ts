@@ -17,52 +17,48 @@ export interface McpMessage {
   readonly body: string
 }
 
-const COMMON = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' }
+function messageOf(headers: McpMessage['headers'], message: object): McpMessage {
+  const common = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' }
+  return { headers: { ...common, ...headers }, body: JSON.stringify({ jsonrpc: '2.0', ...message }) }
+}
 
 /** Returns the handshake, which needs no version header. */
 export function initialize(revision: string): McpMessage {
   const params = { protocolVersion: revision, capabilities: {}, clientInfo: CLIENT }
-  return { headers: COMMON, body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params }) }
+  return messageOf({}, { id: 1, method: 'initialize', params })
 }
 
-/** Returns a request after the handshake, or with `notify` a notification. */
+/** Returns a request after the handshake. */
 export function legacyMessage(
   revision: string,
   method: string,
-  params?: unknown,
-  { sessionId, notify = false }: { readonly sessionId?: string | undefined; readonly notify?: boolean } = {},
+  params: object,
+  sessionId?: string,
 ): McpMessage {
-  return {
-    headers: {
-      ...COMMON,
-      'mcp-protocol-version': revision,
-      ...(sessionId !== undefined && { 'mcp-session-id': sessionId }),
-    },
-    body: JSON.stringify({
-      jsonrpc: '2.0',
-      ...(!notify && { id: 1 }),
-      method,
-      ...(params !== undefined && { params }),
-    }),
-  }
+  return messageOf(legacyHeaders(revision, sessionId), { id: 1, method, params })
+}
+
+/** Returns the notification that ends the handshake. */
+export function initialized(revision: string, sessionId: string | undefined): McpMessage {
+  return messageOf(legacyHeaders(revision, sessionId), { method: 'notifications/initialized' })
+}
+
+function legacyHeaders(revision: string, sessionId: string | undefined): McpMessage['headers'] {
+  return { 'mcp-protocol-version': revision, ...(sessionId !== undefined && { 'mcp-session-id': sessionId }) }
 }
 
 /** Returns a request of 2026-07-28, with its metadata and the headers that repeat it. */
 export function modernMessage(method: string, params: Readonly<Record<string, unknown>> = {}): McpMessage {
+  const name = typeof params.name === 'string' && { 'mcp-name': headerText(params.name) }
   const envelope = {
     'io.modelcontextprotocol/protocolVersion': MODERN_REVISION,
     'io.modelcontextprotocol/clientCapabilities': {},
     'io.modelcontextprotocol/clientInfo': CLIENT,
   }
-  return {
-    headers: {
-      ...COMMON,
-      'mcp-protocol-version': MODERN_REVISION,
-      'mcp-method': method,
-      ...(typeof params.name === 'string' && { 'mcp-name': headerText(params.name) }),
-    },
-    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: { ...params, _meta: envelope } }),
-  }
+  return messageOf(
+    { 'mcp-protocol-version': MODERN_REVISION, 'mcp-method': method, ...name },
+    { id: 1, method, params: { ...params, _meta: envelope } },
+  )
 }
 
 /** Encodes a header value that is not plain ASCII as `=?base64?…?=`. */

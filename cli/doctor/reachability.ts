@@ -1,10 +1,9 @@
-import type { Check } from './check.ts'
+import type { CheckFunctions } from './check.ts'
 import { type Observation, observation } from './examination.ts'
 import { type Finding, fail, ok, warn } from './finding.ts'
-import { type HttpExchange, NoResponseError, type NoResponseKind } from './http-exchange.ts'
+import { answerOf, type HttpExchange, NoResponseError, type NoResponseKind } from './http-exchange.ts'
 import { legacySse } from './legacy-sse.ts'
 import { initialize, NEWEST_LEGACY } from './messages.ts'
-import { quote } from './quote.ts'
 
 /** A certificate that expires earlier gets a warning. */
 const MIN_CERTIFICATE_DAYS = 14
@@ -32,82 +31,56 @@ export function noResponse({ kind, detail }: NoResponseError): Finding {
   return fail(`no response (${detail})`, NO_RESPONSE_HINTS[kind])
 }
 
-export const REACHABILITY: readonly Check[] = [
-  {
-    id: 'server.reachable',
-    title: 'The server responds',
-    async run(examination) {
-      try {
-        const { summary, durationMs } = await firstResponse(examination)
-        return ok(`${summary} within ${durationMs} ms`)
-      } catch (error) {
-        // The next check covers the certificate.
-        if (error instanceof NoResponseError && error.kind === 'certificate')
-          return ok('it responds over TLS')
-        throw error
-      }
-    },
+export const REACHABILITY: CheckFunctions = {
+  async 'server.reachable'(examination) {
+    const response = await answerOf(firstResponse(examination))
+    if (!(response instanceof NoResponseError))
+      return ok(`${response.summary} within ${response.durationMs} ms`)
+    // The next check covers the certificate.
+    return response.kind === 'certificate' ? ok('it responds over TLS') : noResponse(response)
   },
-  {
-    id: 'server.tls',
-    title: 'The connection is encrypted',
-    needs: ['server.reachable'],
-    async run(examination) {
-      if (examination.url.protocol === 'http:') {
-        if (examination.isLocal) return ok('http, which is safe on this machine')
-        return fail(
-          'http: tokens are sent unencrypted',
-          'serve it over https, and redirect every http request',
-        )
-      }
-      try {
-        const { tls } = await firstResponse(examination)
-        const end = tls?.validTo
-        const seen = `${tls?.protocol}${end === undefined ? '' : `, certificate valid until ${end.toISOString().slice(0, 10)}`}`
-        const days = end === undefined ? Number.POSITIVE_INFINITY : (end.getTime() - Date.now()) / 86_400_000
-        return days < MIN_CERTIFICATE_DAYS
-          ? warn(seen, 'renew the certificate, and automate the renewal')
-          : ok(seen)
-      } catch (error) {
-        if (!(error instanceof NoResponseError) || error.kind !== 'certificate') throw error
-        return fail(
-          `the certificate is not trusted (${error.detail})`,
-          'use a certificate of a known authority and send the intermediate certificates; for a private authority, set NODE_EXTRA_CA_CERTS',
-        )
-      }
-    },
-  },
-  {
-    id: 'server.endpoint',
-    title: 'The URL is an MCP endpoint',
-    needs: ['server.reachable'],
-    async run(examination) {
-      const response = await firstResponse(examination)
-      const { status, summary } = response
-      if (status === 401 || status === 403) return ok(`${status}: it is protected`)
-      if (response.message !== undefined) return ok(`${summary}, a JSON-RPC response`)
-      if (status >= 300 && status < 400) {
-        return fail(
-          `${status}, a redirect to ${quote(response.header('location') ?? 'no location')}`,
-          'give clients the target URL: many clients do not follow a redirect of a POST, or drop the token',
-        )
-      }
-      const legacy = await legacySse(examination, status)
-      if (legacy !== undefined) return legacy
-      if (status === 404 || status === 405) {
-        return fail(
-          `${status} for a POST`,
-          'use the URL of the MCP endpoint with its path (such as /mcp), and make it accept POST (Streamable HTTP)',
-        )
-      }
-      if (status === 429) {
-        return fail('429: too many requests from this address', 'wait, and run doctor again')
-      }
-      if (status >= 500) return fail(summary, 'check the logs of the server and of the proxy in front of it')
+  async 'server.tls'(examination) {
+    if (examination.url.protocol === 'http:')
+      return examination.isLocal
+        ? ok('http, which is safe on this machine')
+        : fail('http: tokens are sent unencrypted', 'serve it over https, and redirect every http request')
+    const response = await answerOf(firstResponse(examination))
+    if (response instanceof NoResponseError)
+      // The first check reports any other reason.
       return fail(
-        `${summary}, which is not a JSON-RPC response`,
-        'use the URL of the MCP endpoint; it must respond to a POST with application/json or text/event-stream',
+        `the certificate is not trusted (${response.detail})`,
+        'use a certificate of a known authority and send the intermediate certificates; for a private authority, set NODE_EXTRA_CA_CERTS',
       )
-    },
+    const { protocol, validTo } = response.tls ?? {}
+    if (validTo === undefined) return ok(`${protocol}`)
+    const seen = `${protocol}, certificate valid until ${validTo.toISOString().slice(0, 10)}`
+    const days = (validTo.getTime() - Date.now()) / 86_400_000
+    return days < MIN_CERTIFICATE_DAYS
+      ? warn(seen, 'renew the certificate, and automate the renewal')
+      : ok(seen)
   },
-]
+  async 'server.endpoint'(examination) {
+    const response = await firstResponse(examination)
+    const { status, summary, redirect } = response
+    if (status === 401 || status === 403) return ok(`${status}: it is protected`)
+    if (response.message !== undefined) return ok(`${summary}, a JSON-RPC response`)
+    if (redirect !== undefined)
+      return fail(
+        `${status}, ${redirect}`,
+        'give clients the target URL: many clients do not follow a redirect of a POST, or drop the token',
+      )
+    const legacy = await legacySse(examination, status)
+    if (legacy !== undefined) return legacy
+    if (status === 404 || status === 405)
+      return fail(
+        `${status} for a POST`,
+        'use the URL of the MCP endpoint with its path (such as /mcp), and make it accept POST (Streamable HTTP)',
+      )
+    if (status === 429) return fail('429: too many requests from this address', 'wait, and run doctor again')
+    if (status >= 500) return fail(summary, 'check the logs of the server and of the proxy in front of it')
+    return fail(
+      `${summary}, which is not a JSON-RPC response`,
+      'use the URL of the MCP endpoint; it must respond to a POST with application/json or text/event-stream',
+    )
+  },
+}

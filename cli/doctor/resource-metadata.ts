@@ -1,36 +1,12 @@
 import { isScopeToken } from '../../src/options/scope-token.ts'
-import type { Challenge } from './challenges.ts'
-import type { Check } from './check.ts'
+import type { CheckFunctions } from './check.ts'
 import { type Examination, type Observation, observation } from './examination.ts'
 import { type Finding, fail, InconclusiveError, ok, warn, worst } from './finding.ts'
-import { metadataUrls, type PlacedDocument, placedDocuments, textsOf } from './metadata-documents.ts'
+import { type JsonObject, textsOf, urlOf } from './json-object.ts'
+import { type FoundDocument, fetchDocument, metadataUrls, wellKnownDocuments } from './metadata-documents.ts'
 import { nearMiss } from './near-miss.ts'
 import { bearerChallenge, isGuarded } from './protection.ts'
 import { quote, quoteAll } from './quote.ts'
-
-/** The metadata documents of this resource, in the order in which clients read them. */
-const documents: Observation<readonly PlacedDocument[]> = observation(async (examination) => {
-  const challenge = (await isGuarded(examination)) ? await challengeOf(examination) : undefined
-  return await placedDocuments(examination, challenge?.parameters.get('resource_metadata'))
-})
-
-/** Returns the challenge of the 401, or `undefined` if the server sends challenges only in results. */
-async function challengeOf(examination: Examination): Promise<Challenge | undefined> {
-  return await bearerChallenge(examination).catch((error: unknown) => {
-    if (error instanceof InconclusiveError) return undefined
-    throw error
-  })
-}
-
-/** Returns the document that clients use. @throws {InconclusiveError} if there is none */
-export async function resourceMetadata(
-  examination: Examination,
-): Promise<PlacedDocument & { readonly document: Readonly<Record<string, unknown>> }> {
-  const found = (await documents(examination)).find(({ document }) => document !== undefined)
-  if (found?.document === undefined)
-    throw new InconclusiveError('the metadata document is missing: see metadata.found')
-  return { ...found, document: found.document }
-}
 
 const PLACES = {
   challenge: 'at the URL of the challenge',
@@ -38,95 +14,111 @@ const PLACES = {
   root: 'at the well-known URL of the host',
 }
 
-export const RESOURCE_METADATA: readonly Check[] = [
-  {
-    id: 'metadata.found',
-    title: 'Clients find the metadata document',
-    needs: ['server.endpoint'],
-    async run(examination) {
-      const all = await documents(examination)
-      const found = all.filter(({ document }) => document !== undefined)
-      const seen = all.map(({ place, response, document }) =>
+interface PlacedDocument extends FoundDocument {
+  /** The source of the URL of the document. */
+  readonly place: keyof typeof PLACES
+}
+
+/** The metadata documents of this resource, in the order in which clients read them. */
+const documents: Observation<readonly PlacedDocument[]> = observation(async (examination) => {
+  const named = (await isGuarded(examination)) ? await namedUrl(examination) : undefined
+  const wellKnown = await wellKnownDocuments(examination)
+  const { path } = metadataUrls(examination.url)
+  const placed = wellKnown.map(
+    (found): PlacedDocument => ({ ...found, place: found.url.href === path.href ? 'path' : 'root' }),
+  )
+  if (named === undefined) return placed
+  const same = wellKnown.find(({ url }) => url.href === named.href)
+  const challenged = same ?? (await fetchDocument(examination, named))
+  return [{ ...challenged, place: 'challenge' }, ...placed.filter(({ url }) => url.href !== named.href)]
+})
+
+/** Returns the URL in the challenge of the 401, or `undefined`, also if the server sends challenges only in results. */
+async function namedUrl(examination: Examination): Promise<URL | undefined> {
+  const challenge = await bearerChallenge(examination).catch((error: unknown) => {
+    if (error instanceof InconclusiveError) return undefined
+    throw error
+  })
+  return urlOf(challenge?.parameters.get('resource_metadata'))
+}
+
+/** Returns the document that clients use. @throws {InconclusiveError} if there is none */
+export async function resourceMetadata(
+  examination: Examination,
+): Promise<FoundDocument & { readonly document: JsonObject }> {
+  for (const { document, ...found } of await documents(examination))
+    if (document !== undefined) return { ...found, document }
+  throw new InconclusiveError('the metadata document is missing: see metadata.found')
+}
+
+export const RESOURCE_METADATA: CheckFunctions = {
+  async 'metadata.found'(examination) {
+    const all = await documents(examination)
+    const found = all.filter(({ document }) => document !== undefined)
+    const seen = all
+      .map(({ place, response, document }) =>
         document === undefined
           ? `not ${PLACES[place]} (${response?.summary ?? 'no response'})`
           : PLACES[place],
       )
-      if (found.length === 0 && !(await isGuarded(examination)))
+      .join(', ')
+    if (found.length === 0) {
+      if (!(await isGuarded(examination)))
         throw new InconclusiveError('the server publishes none and requires no token')
-      const hint = `respond to GET ${metadataUrls(examination.url).path.href} with 200 and a JSON object, without requiring a token (RFC 9728; mcp-gatekit: mount protectedResourceRouter at the root of the application)`
-      const [first] = all
-      if (found.length === 0) return fail(`not found: ${seen.join(', ')}`, hint)
-      if (first?.place === 'challenge' && first.document === undefined) {
-        return fail(
-          `${seen.join(', ')}; many clients use only the URL of the challenge`,
-          `serve the document at ${quote(first.url.href)}, or correct the URL in the challenge`,
-        )
-      }
-      const plain = found.filter(({ response }) => response?.mediaType !== 'application/json')
-      return plain.length > 0
-        ? warn(
-            `Content-Type is ${quote(plain[0]?.response?.mediaType || 'missing')}`,
-            'send it as application/json (RFC 9728 §3.2)',
-          )
-        : ok(seen.join(', '))
-    },
-  },
-  {
-    id: 'metadata.resource',
-    title: 'The resource in the metadata is the URL that clients use',
-    needs: ['metadata.found'],
-    async run(examination) {
-      const first = await resourceMetadata(examination)
-      const others = (await documents(examination)).filter(
-        ({ place, document }) => place === 'path' && document !== undefined && document !== first.document,
+      return fail(
+        `not found: ${seen}`,
+        `respond to GET ${metadataUrls(examination.url).path.href} with 200 and a JSON object, without requiring a token (RFC 9728; mcp-gatekit: mount protectedResourceRouter at the root of the application)`,
       )
-      return worst(
-        [first, ...others].map(({ document }) => checkResource(document?.resource, examination.url)),
+    }
+    const [first] = all
+    if (first?.place === 'challenge' && first.document === undefined)
+      return fail(
+        `${seen}; many clients use only the URL of the challenge`,
+        `serve the document at ${quote(first.url.href)}, or correct the URL in the challenge`,
       )
-    },
+    const plain = found.find(({ response }) => response?.mediaType !== 'application/json')
+    if (plain === undefined) return ok(seen)
+    return warn(
+      `Content-Type is ${quote(plain.response?.mediaType || 'missing')}`,
+      'send it as application/json (RFC 9728 §3.2)',
+    )
   },
-  {
-    id: 'metadata.authorization-servers',
-    title: 'The metadata names an authorization server',
-    needs: ['metadata.found'],
-    async run(examination) {
-      const { document } = await resourceMetadata(examination)
-      const hint =
-        'list the issuer of every authorization server in authorization_servers, as https URLs (RFC 9728 §2)'
-      const given = document.authorization_servers
-      if (!Array.isArray(given) || given.length === 0)
-        return fail(
-          `authorization_servers is ${given === undefined ? 'missing' : 'not an array with at least one entry'}`,
-          hint,
-        )
-      const wrong = given.filter((entry) => !isIssuer(entry, examination))
-      return wrong.length > 0
-        ? fail(`not an https URL, or with a query or fragment: ${quoteAll(wrong)}`, hint)
-        : ok(quoteAll(given))
-    },
+  async 'metadata.resource'(examination) {
+    const { document: first } = await resourceMetadata(examination)
+    const others = (await documents(examination)).filter(
+      ({ place, document }) => place === 'path' && document !== undefined && document !== first,
+    )
+    const resources = [first, ...others.map(({ document }) => document)].map((one) => one?.resource)
+    return worst(resources.map((resource) => checkResource(resource, examination.url)))
   },
-  {
-    id: 'metadata.members',
-    title: 'The other members of the metadata are valid',
-    needs: ['metadata.found'],
-    async run(examination) {
-      const { document } = await resourceMetadata(examination)
-      const findings: Finding[] = []
-      if (document.scopes_supported !== undefined) findings.push(checkScopes(document))
-      if (document.bearer_methods_supported !== undefined) {
-        findings.push(
-          textsOf(document, 'bearer_methods_supported')?.includes('header') === true
-            ? ok('bearer_methods_supported contains "header"')
-            : fail(
-                'bearer_methods_supported does not contain "header"',
-                'add it, or remove the member: MCP clients send tokens only in the Authorization header',
-              ),
-        )
-      }
-      return findings.length === 0 ? ok('no other members') : worst(findings)
-    },
+  async 'metadata.authorization-servers'(examination) {
+    const { authorization_servers: given } = (await resourceMetadata(examination)).document
+    const hint =
+      'list the issuer of every authorization server in authorization_servers, as https URLs (RFC 9728 §2)'
+    if (given === undefined) return fail('authorization_servers is missing', hint)
+    if (!Array.isArray(given) || given.length === 0)
+      return fail('authorization_servers is not an array with at least one entry', hint)
+    const wrong = given.filter((entry) => examination.safeUrl(entry) === undefined || /[?#]/.test(entry))
+    return wrong.length > 0
+      ? fail(`not an https URL, or with a query or fragment: ${quoteAll(wrong)}`, hint)
+      : ok(quoteAll(given))
   },
-]
+  async 'metadata.members'(examination) {
+    const { document } = await resourceMetadata(examination)
+    const findings: Finding[] = []
+    if (document.scopes_supported !== undefined) findings.push(checkScopes(document))
+    if (document.bearer_methods_supported !== undefined)
+      findings.push(
+        textsOf(document, 'bearer_methods_supported')?.includes('header') === true
+          ? ok('bearer_methods_supported contains "header"')
+          : fail(
+              'bearer_methods_supported does not contain "header"',
+              'add it, or remove the member: MCP clients send tokens only in the Authorization header',
+            ),
+      )
+    return findings.length === 0 ? ok('no other members') : worst(findings)
+  },
+}
 
 /**
  * Applies the rule of the official clients: the same origin, and the path of `resource` is the path of the URL or a
@@ -135,53 +127,38 @@ export const RESOURCE_METADATA: readonly Check[] = [
 function checkResource(resource: unknown, url: URL): Finding {
   const used = `${url.origin}${url.pathname === '/' ? '' : url.pathname}${url.search}`
   const hint = `set resource to exactly ${used}: scheme, host, and trailing slash must match (mcp-gatekit: option resource)`
-  if (typeof resource !== 'string' || !URL.canParse(resource))
-    return fail(`resource is ${resource === undefined ? 'missing' : 'not a URL'}`, hint)
+  if (resource === undefined) return fail('resource is missing', hint)
+  if (typeof resource !== 'string' || !URL.canParse(resource)) return fail('resource is not a URL', hint)
   if (resource === used || resource === url.href) return ok(quote(resource))
+  const seen = `resource is ${quote(resource)}`
+  if (isResourceOf(resource, url))
+    return warn(`${seen}: official clients accept it, clients that follow RFC 9728 §3.3 reject it`, hint)
   const near = nearMiss(resource, used)
-  return isResourceOf(resource, url)
-    ? warn(
-        `resource is ${quote(resource)}: official clients accept it, clients that follow RFC 9728 §3.3 reject it`,
-        hint,
-      )
-    : fail(
-        `resource is ${quote(resource)}, which clients of ${used} reject${near === undefined ? '' : `: ${near}`}`,
-        hint,
-      )
+  return fail(`${seen}, which clients of ${used} reject${near === undefined ? '' : `: ${near}`}`, hint)
 }
 
 /** Returns `true` if `resource` has the origin of `url`, and its path or a parent of it. */
-export function isResourceOf(resource: string, url: URL): boolean {
-  if (!URL.canParse(resource)) return false
-  const named = new URL(resource)
+export function isResourceOf(resource: unknown, url: URL): boolean {
+  const named = urlOf(resource)
   const folder = (path: string): string => (path.endsWith('/') ? path : `${path}/`)
   return (
+    named !== undefined &&
     named.origin === url.origin &&
     url.pathname.length >= named.pathname.length &&
     folder(url.pathname).startsWith(folder(named.pathname))
   )
 }
 
-function isIssuer(value: unknown, examination: Examination): boolean {
-  if (typeof value !== 'string' || !URL.canParse(value)) return false
-  const url = new URL(value)
-  return examination.mayFetch(url) && !/[?#]/.test(value)
-}
-
-function checkScopes(document: Readonly<Record<string, unknown>>): Finding {
+function checkScopes(document: JsonObject): Finding {
+  const hint = 'use valid scopes (RFC 6749 §3.3), or remove the member'
   const scopes = textsOf(document, 'scopes_supported')
-  if (scopes === undefined || scopes.length === 0 || !scopes.every(isScopeToken)) {
-    return fail(
-      scopes === undefined || scopes.length === 0
-        ? `scopes_supported is ${scopes === undefined ? 'not an array of strings' : 'empty'}`
-        : `scopes_supported contains invalid scopes: ${quoteAll(scopes)}`,
-      'use valid scopes (RFC 6749 §3.3), or remove the member',
-    )
-  }
-  return scopes.includes('offline_access')
-    ? warn(
-        'scopes_supported contains offline_access',
-        'remove it: clients request it from the authorization server, not for a resource',
-      )
-    : ok(`scopes ${quoteAll(scopes)}`)
+  if (scopes === undefined) return fail('scopes_supported is not an array of strings', hint)
+  if (scopes.length === 0) return fail('scopes_supported is empty', hint)
+  if (!scopes.every(isScopeToken))
+    return fail(`scopes_supported contains invalid scopes: ${quoteAll(scopes)}`, hint)
+  if (!scopes.includes('offline_access')) return ok(`scopes ${quoteAll(scopes)}`)
+  return warn(
+    'scopes_supported contains offline_access',
+    'remove it: clients request it from the authorization server, not for a resource',
+  )
 }

@@ -3,11 +3,12 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import * as oauth from 'oauth4webapi'
 import { boundedFetch } from '../../src/http/bounded-fetch.ts'
-import { authorizationServers } from './authorization-servers.ts'
+import { grantedScopes } from '../../src/oauth/scope.ts'
+import { authorizationServers, isSameIssuer } from './authorization-servers.ts'
 import { decodeToken } from './decoded-token.ts'
 import type { Examination, LoginOptions } from './examination.ts'
 import { type Finding, fail, InconclusiveError, ok } from './finding.ts'
-import { textsOf } from './metadata-documents.ts'
+import { type JsonObject, textsOf } from './json-object.ts'
 import { bearerChallenge } from './protection.ts'
 import { quote } from './quote.ts'
 import { isResourceOf, resourceMetadata } from './resource-metadata.ts'
@@ -39,15 +40,14 @@ export async function signIn(examination: Examination, login: LoginOptions): Pro
     return await authorize(examination, login, server, redirectUri)
   } catch (error) {
     if (error instanceof InconclusiveError) throw error
-    const hint = 'check the log of the authorization server'
     if (error instanceof SignInError) return fail(error.message, error.hint)
     // A description can contain an authorization code. The error code is usually one of a fixed set.
-    if (error instanceof oauth.ResponseBodyError || error instanceof oauth.AuthorizationResponseError)
-      return fail(`the authorization server returned the error ${quote(error.error)}`, hint)
-    return fail(
-      `the sign-in failed: ${quote((error as { code?: string }).code ?? (error as Error).name)}`,
-      hint,
-    )
+    const isNamed =
+      error instanceof oauth.ResponseBodyError || error instanceof oauth.AuthorizationResponseError
+    const seen = isNamed
+      ? `the authorization server returned the error ${quote(error.error)}`
+      : `the sign-in failed: ${quote((error as { code?: string }).code ?? (error as Error).name)}`
+    return fail(seen, 'check the log of the authorization server')
   } finally {
     server.close()
     server.closeAllConnections()
@@ -69,11 +69,10 @@ async function authorize(
       'the metadata names a resource on another server, so doctor requests no token for it',
       'see metadata.resource',
     )
-  const { timeoutMs } = examination.options
   const request = {
     [oauth.allowInsecureRequests]: as.token_endpoint?.startsWith('http:') === true,
     [oauth.customFetch]: boundedFetch,
-    signal: () => AbortSignal.timeout(timeoutMs),
+    signal: () => AbortSignal.timeout(examination.options.timeoutMs),
   }
   const { client, authentication } = await clientOf(examination, as, login, redirectUri, request)
   const verifier = oauth.generateRandomCodeVerifier()
@@ -105,32 +104,37 @@ async function authorize(
 
   const callback = oauth.validateAuthResponse(as, client, await redirected, state)
   examination.secrets.add(callback.get('code') ?? undefined)
-  const response = await oauth.authorizationCodeGrantRequest(
+  const options = { ...request, additionalParameters: { resource } }
+  const tokens = await oauth.processAuthorizationCodeResponse(
     as,
     client,
-    authentication,
-    callback,
-    redirectUri,
-    verifier,
-    { ...request, additionalParameters: { resource } },
+    await oauth.authorizationCodeGrantRequest(
+      as,
+      client,
+      authentication,
+      callback,
+      redirectUri,
+      verifier,
+      options,
+    ),
   )
-  const tokens = await oauth.processAuthorizationCodeResponse(as, client, response)
-  for (const secret of [tokens.refresh_token, tokens.id_token]) examination.secrets.add(secret)
-  const audiences = foreignAudiences(tokens.access_token, examination.url, as.issuer)
-  if (audiences === undefined) examination.token = tokens.access_token
-  else examination.withhold(tokens.access_token, audiences, resource)
-  if (tokens.token_type !== 'bearer')
+  const { access_token: token, token_type: type, scope: granted = scope } = tokens
+  for (const secret of [token, tokens.refresh_token, tokens.id_token]) examination.secrets.add(secret)
+  const audiences = foreignAudiences(token, examination.url, as.issuer)
+  if (audiences === undefined) examination.token = token
+  else examination.withheld = { audiences, resource }
+  if (type !== 'bearer')
     return fail(
-      `the token has the type ${quote(tokens.token_type)}`,
+      `the token has the type ${quote(type)}`,
       'issue Bearer tokens to clients that do not send a DPoP proof',
     )
-  const seen = `a token with ${(tokens.scope ?? scope) === '' ? 'the default scopes' : `the scopes ${quote(tokens.scope ?? scope)}`}`
+  const seen = `a token with the ${granted === '' ? 'default scopes' : `scopes ${quote(granted)}`}`
   return ok(audiences === undefined ? seen : `${seen}, which doctor does not send: see token.claims`)
 }
 
 /** Names all scopes, because the examined server may have chosen them. */
 function scopesIn(scope: string): string {
-  const scopes = scope.split(' ').filter((one) => one !== '')
+  const scopes = grantedScopes(scope)
   return scopes.length === 0 ? 'the default scopes' : `the scopes ${scopes.map(quote).join(', ')}`
 }
 
@@ -170,27 +174,15 @@ async function serverToAsk(
       'the metadata does not contain the authorization server of --issuer, so doctor sends nothing',
       'add it to authorization_servers, or pass an issuer from that list if you trust it',
     )
-  for (const { issuer, found } of allowed) {
-    const as = found?.document as oauth.AuthorizationServer | undefined
+  for (const { issuer, document } of allowed) {
+    const as = document as oauth.AuthorizationServer | undefined
     const endpoints = [as?.authorization_endpoint, as?.token_endpoint]
-    const usable = endpoints.every(
-      (endpoint) =>
-        typeof endpoint === 'string' && URL.canParse(endpoint) && examination.mayFetch(new URL(endpoint)),
-    )
+    const usable = endpoints.every((endpoint) => examination.safeUrl(endpoint) !== undefined)
     const identified =
       typeof as?.issuer === 'string' && (wanted === undefined || isSameIssuer(as.issuer, issuer))
     if (as !== undefined && identified && usable) return as
   }
   throw new InconclusiveError('no authorization server is usable: see issuer.metadata and issuer.endpoints')
-}
-
-/** Compares two issuers, ignoring a slash at the end. */
-function isSameIssuer(one: string, other: string): boolean {
-  return withoutSlash(one) === withoutSlash(other)
-}
-
-function withoutSlash(issuer: string): string {
-  return issuer.endsWith('/') ? issuer.slice(0, -1) : issuer
 }
 
 interface RegisteredClient {
@@ -206,12 +198,11 @@ async function clientOf(
   request: oauth.DynamicClientRegistrationRequestOptions,
 ): Promise<RegisteredClient> {
   if (clientId !== undefined) return withAuthentication({ client_id: clientId }, clientSecret)
-  if (as.registration_endpoint === undefined) {
+  if (as.registration_endpoint === undefined)
     throw new SignInError(
       'the authorization server does not support dynamic client registration',
       'use --client-id with a registered client whose redirect URI is on 127.0.0.1 (with --redirect-port if the port must match)',
     )
-  }
   if (!examination.mayFetch(new URL(as.registration_endpoint)))
     throw new SignInError('registration_endpoint is not https', 'serve it over https')
   const metadata = {
@@ -237,14 +228,9 @@ function withAuthentication(client: oauth.Client, secret: string | undefined): R
 }
 
 /** Returns the scopes of the challenge, or else all supported scopes. */
-async function scopeToAskFor(
-  examination: Examination,
-  document: Readonly<Record<string, unknown>>,
-): Promise<string> {
-  const challenged = await bearerChallenge(examination).catch(() => undefined)
-  const scope = challenged?.parameters.get('scope')
-  if (scope !== undefined) return scope
-  return (textsOf(document, 'scopes_supported') ?? []).join(' ')
+async function scopeToAskFor(examination: Examination, document: JsonObject): Promise<string> {
+  const challenge = await bearerChallenge(examination).catch(() => undefined)
+  return challenge?.parameters.get('scope') ?? (textsOf(document, 'scopes_supported') ?? []).join(' ')
 }
 
 async function listenForRedirect(
@@ -268,13 +254,11 @@ function nextRedirect(server: Server, redirectUri: string, state: string): Promi
       SIGN_IN_TIMEOUT_MS,
     )
     server.on('request', (req, res) => {
-      const url = URL.canParse(req.url ?? '', redirectUri) ? new URL(req.url ?? '', redirectUri) : undefined
+      const path = req.url ?? ''
+      const url = URL.canParse(path, redirectUri) ? new URL(path, redirectUri) : undefined
       const ours = url?.pathname === '/callback' && url.searchParams.get('state') === state
       res.writeHead(ours ? 200 : 404, { 'content-type': 'text/plain; charset=utf-8', connection: 'close' })
-      if (!ours || url === undefined) {
-        res.end('This URL is not part of the sign-in.\n')
-        return
-      }
+      if (!ours) return void res.end('This URL is not part of the sign-in.\n')
       // The server is closed after this response has been sent.
       res.end('Sign-in complete. Return to the terminal.\n', () => {
         clearTimeout(timer)

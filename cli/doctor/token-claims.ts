@@ -1,12 +1,7 @@
+import { grantedScopes } from '../../src/oauth/scope.ts'
 import { authorizationServers } from './authorization-servers.ts'
-import { bearerChallengeOf } from './challenges.ts'
-import type { Check } from './check.ts'
-import {
-  type ClaimDifference,
-  claimDifferences,
-  durationOf,
-  type ExpectedClaims,
-} from './claim-differences.ts'
+import type { CheckFunctions } from './check.ts'
+import { claimDifferences, durationOf, type ExpectedClaims } from './claim-differences.ts'
 import { isRefused, tokenResponse } from './conversation.ts'
 import { type DecodedToken, decodeToken } from './decoded-token.ts'
 import { type Examination, type Observation, observation } from './examination.ts'
@@ -33,46 +28,27 @@ export const comparedToken: Observation<Finding> = observation(async (examinatio
       'check the scopes in the challenge and in scopes_supported; let the authorization server set the audience by the parameter resource (RFC 8707)',
     )
   const response = await tokenResponse(examination)
-  const decoded = decodeToken(examination.token ?? '')
   const isAccepted = !isRefused(response) && response.status < 500
-  if (decoded.kind !== 'jwt') return withoutClaims(decoded, isAccepted)
-  const expected = await expectedClaims(examination, response, isAccepted)
-  const differences = claimDifferences(decoded.header, decoded.claims, expected)
-  const clock = clockRemark(expected.now)
-  if (isAccepted) return whenAccepted(differences, decoded.claims, expected)
-  const certain = differences.filter(({ isUncertain }) => isUncertain !== true)
-  const relevant = certain.length > 0 ? certain : differences
-  if (relevant.length === 0) return ok(`${comparedClaims(decoded.claims, expected)}${clock}`)
-  const seen = `${relevant.map((one) => one.seen).join('; ')}${clock}`
-  const hint = hintsOf(relevant)
-  return certain.length > 0 ? fail(seen, hint) : warn(seen, hint)
+  const token = decodeToken(examination.token ?? '')
+  return token.kind === 'jwt'
+    ? compare(token, await expectedClaims(examination, response, isAccepted), isAccepted)
+    : withoutClaims(token, isAccepted)
 })
 
-export const TOKEN_CLAIMS: Check = {
-  id: 'token.claims',
-  title: 'The token matches the metadata',
-  needs: ['auth.required'],
-  run: comparedToken,
-}
+export const TOKEN_CLAIMS: CheckFunctions = { 'token.claims': comparedToken }
 
-function withoutClaims(decoded: Exclude<DecodedToken, { kind: 'jwt' }>, isAccepted: boolean): Finding {
-  if (decoded.kind === 'garbage') {
-    const seen = `the token ${decoded.problem}`
-    return isAccepted
-      ? ok(`${seen}, so its claims cannot be compared`)
-      : fail(seen, 'copy the whole token: it was probably cut or changed, or it is not an access token')
+function withoutClaims(token: Exclude<DecodedToken, { kind: 'jwt' }>, isAccepted: boolean): Finding {
+  const { kind, problem } = token
+  const hints = {
+    garbage: 'copy the whole token: it was probably cut or changed, or it is not an access token',
+    opaque:
+      'check at the authorization server: the introspection endpoint must report this token as active, with the audience of this server and an expiry in the future; if the server expects a JWT, request the token for this resource (RFC 8707), or verify opaque tokens (mcp-gatekit: introspectionVerifier)',
+    encrypted:
+      'check that the server has the key to decrypt it, or let the authorization server issue signed tokens without encryption',
   }
-  const seen =
-    decoded.kind === 'opaque'
-      ? 'the token is opaque (not a JWT), so its claims cannot be compared'
-      : 'the token is encrypted (JWE), so its claims cannot be compared'
-  if (isAccepted) return ok(seen)
-  return warn(
-    seen,
-    decoded.kind === 'opaque'
-      ? 'check at the authorization server: the introspection endpoint must report this token as active, with the audience of this server and an expiry in the future; if the server expects a JWT, request the token for this resource (RFC 8707), or verify opaque tokens (mcp-gatekit: introspectionVerifier)'
-      : 'check that the server has the key to decrypt it, or let the authorization server issue signed tokens without encryption',
-  )
+  if (kind === 'garbage' && !isAccepted) return fail(`the token ${problem}`, hints.garbage)
+  const seen = `the token ${problem}, so its claims cannot be compared`
+  return isAccepted ? ok(seen) : warn(seen, hints[kind])
 }
 
 /** Collects the values that the server and its authorization servers require. */
@@ -86,60 +62,56 @@ async function expectedClaims(
     () => undefined,
   )
   const servers = await authorizationServers(examination).catch(() => [])
-  const issuers = servers.flatMap(({ issuer, found }) => [issuer, found?.document.issuer])
-  const challenged =
-    bearerChallengeOf(response.header('www-authenticate')) ??
-    (await bearerChallenge(examination).catch(() => undefined))
+  const issuers = servers.flatMap(({ issuer, document }) => [issuer, document?.issuer])
+  const challenge = response.challenge ?? (await bearerChallenge(examination).catch(() => undefined))
   const time = Date.parse(response.header('date') ?? '')
   return {
     resource: typeof document?.resource === 'string' ? document.resource : examination.url.href,
     // If only the metadata names another resource, metadata.resource reports it.
     ...(isAccepted && { url: examination.url.href }),
     issuers: [...new Set(issuers.filter((issuer) => typeof issuer === 'string'))],
-    scopes: isRefused(response)
-      ? (challenged?.parameters.get('scope') ?? '').split(' ').filter((scope) => scope !== '')
-      : [],
+    scopes: isRefused(response) ? grantedScopes(challenge?.parameters.get('scope')) : [],
     now: Math.floor((Number.isNaN(time) ? Date.now() : time) / 1000),
   }
 }
 
-/** Reports the differences of a token that the server accepts: it may accept tokens for other servers as well. */
-function whenAccepted(
-  differences: readonly ClaimDifference[],
-  claims: Readonly<Record<string, unknown>>,
+/** Reports the differences of a token. A server that accepts it may accept tokens for other servers as well. */
+function compare(
+  { header, claims }: Extract<DecodedToken, { kind: 'jwt' }>,
   expected: ExpectedClaims,
+  isAccepted: boolean,
 ): Finding {
-  const relevant = differences.filter(({ isUncertain }) => isUncertain !== true)
-  if (relevant.length === 0) return ok(comparedClaims(claims, expected))
-  const seen = `the server accepts the token, although ${relevant.map((one) => one.seen).join('; ')}`
-  if (typeof claims.exp === 'number' && claims.exp < expected.now - MAX_EXPIRED_SECONDS)
-    return fail(seen, 'verify exp, and reject expired tokens (mcp-gatekit: jwtVerifier)')
-  return warn(
-    seen,
-    'check that the server verifies these claims: otherwise it accepts stolen tokens and tokens for other servers. If the metadata and the tokens differ on purpose, ignore this check',
-  )
-}
-
-function comparedClaims(
-  claims: Readonly<Record<string, unknown>>,
-  { scopes, resource, issuers }: ExpectedClaims,
-): string {
-  const names = [
-    ...(issuers.length > 0 ? ['iss'] : []),
-    'aud',
-    'exp',
-    ...(claims.nbf === undefined ? [] : ['nbf']),
-    ...(scopes.length > 0 ? ['scope'] : []),
-  ]
-  return `${names.join(', ')} match the metadata of ${quoteAll([resource])}`
+  const differences = claimDifferences(header, claims, expected)
+  const certain = differences.filter(({ isUncertain }) => isUncertain !== true)
+  const relevant = certain.length > 0 || isAccepted ? certain : differences
+  const clock = isAccepted ? '' : clockRemark(expected.now)
+  if (relevant.length === 0) {
+    const { scopes, resource, issuers } = expected
+    const names = [
+      ...(issuers.length > 0 ? ['iss'] : []),
+      'aud',
+      'exp',
+      ...(claims.nbf === undefined ? [] : ['nbf']),
+      ...(scopes.length > 0 ? ['scope'] : []),
+    ]
+    return ok(`${names.join(', ')} match the metadata of ${quoteAll([resource])}${clock}`)
+  }
+  const problems = relevant.map(({ seen }) => seen).join('; ')
+  if (isAccepted) {
+    const seen = `the server accepts the token, although ${problems}`
+    if (typeof claims.exp === 'number' && claims.exp < expected.now - MAX_EXPIRED_SECONDS)
+      return fail(seen, 'verify exp, and reject expired tokens (mcp-gatekit: jwtVerifier)')
+    return warn(
+      seen,
+      'check that the server verifies these claims: otherwise it accepts stolen tokens and tokens for other servers. If the metadata and the tokens differ on purpose, ignore this check',
+    )
+  }
+  const hint = [...new Set(relevant.map((one) => one.hint))].join('; ')
+  return (certain.length > 0 ? fail : warn)(`${problems}${clock}`, hint)
 }
 
 function clockRemark(now: number): string {
   const ahead = now - Date.now() / 1000
   if (Math.abs(ahead) < MAX_CLOCK_SKEW_SECONDS) return ''
   return `; the clock of the server is ${durationOf(Math.abs(ahead))} ${ahead > 0 ? 'ahead of' : 'behind'} that of this machine`
-}
-
-function hintsOf(differences: readonly ClaimDifference[]): string {
-  return [...new Set(differences.map(({ hint }) => hint))].join('; ')
 }

@@ -1,11 +1,11 @@
 import { counted } from '../../src/options/counted.ts'
 import { callResponse, toolsResponse } from './calls.ts'
-import type { Check } from './check.ts'
+import type { CheckFunctions } from './check.ts'
 import { clientProblem } from './client-problem.ts'
-import { memberOf } from './conversation.ts'
 import type { Examination } from './examination.ts'
 import { type Finding, ok, warn, worst } from './finding.ts'
 import type { HttpExchange } from './http-exchange.ts'
+import { memberOf } from './json-object.ts'
 import { quoteAll } from './quote.ts'
 
 /** The names that every model API accepts. */
@@ -19,73 +19,59 @@ const MAX_TOKENS = 25_000
 /** The number of characters from which Claude rejects a result. */
 const MAX_CHARACTERS = 150_000
 
-export const TOOLS: readonly Check[] = [
-  {
-    id: 'tools.directory',
-    title: 'The tools meet the rules of clients and directories',
-    needs: ['call.tools-list'],
-    async run(examination) {
-      const tools = await listedTools(examination)
-      if (tools.length === 0) return ok('the server has no tools')
-      return worst([
-        checkNames(examination, tools),
-        checkAnnotations(tools),
-        ok(`${counted(tools.length, 'tool')}`),
-      ])
-    },
+export const TOOLS: CheckFunctions = {
+  async 'tools.directory'(examination) {
+    const tools = await listedTools(examination)
+    if (tools.length === 0) return ok('the server has no tools')
+    return worst([
+      ok(counted(tools.length, 'tool')),
+      ...checkNames(examination, tools),
+      ...checkAnnotations(tools),
+    ])
   },
-  {
-    id: 'tools.result-size',
-    title: 'The result of the tool of --call is not too large',
-    needs: ['call.tool'],
-    async run(examination) {
-      const { call } = examination.options
-      const response = await callResponse(examination)
-      const tool = (await listedTools(examination)).find((one) => memberOf(one, 'name') === call)
-      return checkSize(examination, sizeOf(response), memberOf(tool, '_meta'))
-    },
+  async 'tools.result-size'(examination) {
+    const { call } = examination.options
+    const response = await callResponse(examination)
+    const tool = (await listedTools(examination)).find((one) => memberOf(one, 'name') === call)
+    return checkSize(examination, sizeOf(response), memberOf(tool, '_meta'))
   },
-]
+}
 
 async function listedTools(examination: Examination): Promise<readonly unknown[]> {
-  const tools = memberOf((await toolsResponse(examination)).message?.result, 'tools')
+  const tools = (await toolsResponse(examination)).result('tools')
   return Array.isArray(tools) ? tools : []
 }
 
-function checkNames(examination: Examination, tools: readonly unknown[]): Finding {
+function checkNames(examination: Examination, tools: readonly unknown[]): readonly Finding[] {
   const names = tools.map((tool) => memberOf(tool, 'name'))
   const wrong = names.filter((name) => typeof name !== 'string' || !TOOL_NAME.test(name))
-  return wrong.length === 0
-    ? ok(`${counted(tools.length, 'tool')}`)
-    : clientProblem(
-        examination,
-        'tool-names',
-        `names with other characters than A-Z a-z 0-9 _ -, or with more than 64: ${quoteAll(wrong)}`,
-      )
+  if (wrong.length === 0) return []
+  const seen = `names with other characters than A-Z a-z 0-9 _ -, or with more than 64: ${quoteAll(wrong)}`
+  return [clientProblem(examination, 'tool-names', seen)]
 }
 
 /** Only a warning for every client: a tool without annotations works, but cannot be listed in a directory. */
-function checkAnnotations(tools: readonly unknown[]): Finding {
-  const without = (isComplete: (tool: unknown) => boolean): readonly unknown[] =>
-    tools.filter((tool) => !isComplete(tool)).map((tool) => memberOf(tool, 'name'))
-  const untitled = without((tool) => isText(memberOf(tool, 'title')) || isText(annotation(tool, 'title')))
-  const unhinted = without((tool) =>
-    ['readOnlyHint', 'destructiveHint'].some((hint) => typeof annotation(tool, hint) === 'boolean'),
+function checkAnnotations(tools: readonly unknown[]): readonly Finding[] {
+  const without = (isComplete: (tool: unknown, annotations: unknown) => boolean): readonly unknown[] =>
+    tools
+      .filter((tool) => !isComplete(tool, memberOf(tool, 'annotations')))
+      .map((tool) => memberOf(tool, 'name'))
+  const isTitled = (value: unknown): boolean => isText(memberOf(value, 'title'))
+  const untitled = without((tool, annotations) => isTitled(tool) || isTitled(annotations))
+  const unhinted = without((_tool, annotations) =>
+    ['readOnlyHint', 'destructiveHint'].some((hint) => typeof memberOf(annotations, hint) === 'boolean'),
   )
   const problems = [
     ...(untitled.length > 0 ? [`without a title: ${quoteAll(untitled)}`] : []),
     ...(unhinted.length > 0 ? [`without readOnlyHint or destructiveHint: ${quoteAll(unhinted)}`] : []),
   ]
-  return problems.length === 0
-    ? ok(`${counted(tools.length, 'tool')}`)
-    : warn(
-        `${problems.join('; ')}; the directories of Claude and ChatGPT reject such servers`,
-        'set title, annotations.readOnlyHint or annotations.destructiveHint, and for ChatGPT annotations.openWorldHint of every tool (https://claude.com/docs/connectors/faq)',
-      )
-}
-
-function annotation(tool: unknown, name: string): unknown {
-  return memberOf(memberOf(tool, 'annotations'), name)
+  if (problems.length === 0) return []
+  return [
+    warn(
+      `${problems.join('; ')}; the directories of Claude and ChatGPT reject such servers`,
+      'set title, annotations.readOnlyHint or annotations.destructiveHint, and for ChatGPT annotations.openWorldHint of every tool (https://claude.com/docs/connectors/faq)',
+    ),
+  ]
 }
 
 function isText(value: unknown): boolean {
@@ -93,10 +79,10 @@ function isText(value: unknown): boolean {
 }
 
 /** Returns the number of characters of the texts of a result, or of the response if the result has other content. */
-function sizeOf({ message, body }: HttpExchange): number {
-  const content = memberOf(message?.result, 'content')
-  if (!Array.isArray(content) || memberOf(message?.result, 'structuredContent') !== undefined)
-    return body.length
+function sizeOf(response: HttpExchange): number {
+  const content = response.result('content')
+  if (!Array.isArray(content) || response.result('structuredContent') !== undefined)
+    return response.body.length
   return content.reduce<number>((sum, item) => sum + textLengthOf(item), 0)
 }
 
@@ -110,24 +96,17 @@ function checkSize(examination: Examination, characters: number, meta: unknown):
   const seen = `${characters} characters, about ${tokens} tokens`
   const raised = memberOf(meta, 'anthropic/maxResultSizeChars')
   const isRaised = typeof raised === 'number' && characters <= raised
-  const findings = [
-    ...(characters > MAX_CHARACTERS ? [clientProblem(examination, 'result-characters', seen)] : []),
-    ...(tokens > MAX_TOKENS && !isRaised
-      ? [
-          clientProblem(
-            examination,
-            'result-tokens',
-            `${seen}: the rest after ${MAX_TOKENS} tokens is cut off`,
-            'return pages, or set _meta["anthropic/maxResultSizeChars"] of the tool',
-          ),
-        ]
-      : []),
-  ]
+  const findings: Finding[] = []
+  if (characters > MAX_CHARACTERS) findings.push(clientProblem(examination, 'result-characters', seen))
+  if (tokens > MAX_TOKENS && !isRaised) {
+    const cut = `${seen}: the rest after ${MAX_TOKENS} tokens is cut off`
+    const hint = 'return pages, or set _meta["anthropic/maxResultSizeChars"] of the tool'
+    findings.push(clientProblem(examination, 'result-tokens', cut, hint))
+  }
   if (findings.length > 0) return worst(findings)
-  return tokens > LARGE_TOKENS && !isRaised
-    ? warn(
-        `${seen}; Claude Code warns above ${LARGE_TOKENS} tokens`,
-        'return pages, or less detail, so that the model keeps room for the conversation',
-      )
-    : ok(seen)
+  if (tokens <= LARGE_TOKENS || isRaised) return ok(seen)
+  return warn(
+    `${seen}; Claude Code warns above ${LARGE_TOKENS} tokens`,
+    'return pages, or less detail, so that the model keeps room for the conversation',
+  )
 }
