@@ -13,15 +13,6 @@ export interface EndpointRequest {
   readonly protocolVersion?: string
 }
 
-/** A version of a client that was run against the example server, and signed in. */
-export interface ClientRun {
-  /** The name of the program, if it is not that of the profile. */
-  readonly program?: string
-  readonly version: string
-  /** The date as YYYY-MM-DD. */
-  readonly date: string
-}
-
 /**
  * A place where clients look for the resource metadata: the URL of the challenge, the well-known URL with the path of the
  * server, the path of the server followed by the well-known part, or the well-known URL of the host.
@@ -36,18 +27,14 @@ export type IssuerForm =
   | 'oauth-root'
   | 'openid-root'
 
-export type Registration = 'metadata-document' | 'dynamic'
-
-export type ScopeSource = 'challenge' | 'resource' | 'issuer'
-
 /** The discovery of one client, as `doctor --as` replays it. */
 export interface ClientProfile {
   readonly id: ClientId
   readonly name: string
   /** `true` if the client connects from the internet, so that it cannot reach a private network. */
   readonly hosted: boolean
-  /** The version that was run. If it is missing, no version was. */
-  readonly run?: ClientRun
+  /** The version that was run against the example server, and signed in. `program` is its name if it differs. */
+  readonly run?: { readonly program?: string; readonly version: string; readonly date: string }
   /** The requests to the MCP endpoint that begin the discovery. */
   readonly requests: readonly EndpointRequest[]
   /** The first request after the sign-in, if it differs from those before. Required if `requests` contains no POST. */
@@ -77,11 +64,11 @@ export interface ClientProfile {
   /** `true` if `code_challenge_methods_supported` must be present. */
   readonly requiresListedPkce: boolean
   /** The ways to register, in order of preference. */
-  readonly registration: readonly Registration[]
+  readonly registration: readonly ('metadata-document' | 'dynamic')[]
   /** `true` if the client ID metadata document requires `none` among the authentication methods. */
   readonly metadataDocumentNeedsNone: boolean
   /** The sources of the requested scopes, in order. */
-  readonly scopes: readonly ScopeSource[]
+  readonly scopes: readonly ('challenge' | 'resource' | 'issuer')[]
   /** The parts of the profile that are assumed, as a sentence in Markdown. */
   readonly assumption?: string
   /** The URL of the source code or documentation that the profile is based on. */

@@ -6,13 +6,14 @@ import type { CliContext } from '../cli-context.ts'
 import { CLIENT_IDS, type ClientId } from '../clients/client-id.ts'
 import { type OptionDefinitions, readArguments } from '../read-arguments.ts'
 import { UsageError } from '../usage-error.ts'
-import { CHECK_GROUPS } from './checks.ts'
+import { CHECKS } from './checks.ts'
 import type { ExaminationOptions } from './examination.ts'
+import { urlOf } from './json-object.ts'
 
 const DEFAULT_TIMEOUT_SECONDS = 10
 const MAX_TIMEOUT_SECONDS = 600
 
-export const DOCTOR_HELP: string = `Usage: mcp-gatekit doctor <url> [options]
+const HELP = `Usage: mcp-gatekit doctor <url> [options]
 
 Checks a running MCP server from the outside, as a client would. Reports what is wrong and how to fix it.
 No tool is called unless you name one with --call.
@@ -85,10 +86,9 @@ const NEEDED: readonly (readonly [name: OptionName, needed: OptionName, reason?:
 
 /** The action that the command line asks for. */
 export type DoctorCommand =
-  | { readonly kind: 'help' }
-  | { readonly kind: 'list' }
+  /** Prints a text, such as the help. */
+  | { readonly text: string }
   | {
-      readonly kind: 'examine'
       readonly json: boolean
       /** The file for the report as an HTML page. */
       readonly html: string | undefined
@@ -98,8 +98,8 @@ export type DoctorCommand =
 /** Reads the arguments after `doctor`. @throws {UsageError} without values, because any of them can be a token */
 export function parseDoctorArguments(argv: readonly string[], env: CliContext['env']): DoctorCommand {
   const { help, values, positionals } = readArguments(argv, OPTIONS)
-  if (help) return { kind: 'help' }
-  if (values.list) return { kind: 'list' }
+  if (help) return { text: HELP }
+  if (values.list) return { text: CHECKS.map(({ id, title }) => `${id.padEnd(32)}${title}\n`).join('') }
   const [url, ...others] = positionals
   if (url === undefined)
     throw new UsageError(
@@ -125,7 +125,6 @@ export function parseDoctorArguments(argv: readonly string[], env: CliContext['e
   const readTokenFromEnv = (option: 'token-env' | 'under-scoped-token-env'): string | undefined =>
     readToken(option, fromEnv(option, values[option]))
   return {
-    kind: 'examine',
     json: values.json,
     html: values.html,
     options: {
@@ -152,9 +151,9 @@ export function parseDoctorArguments(argv: readonly string[], env: CliContext['e
 }
 
 function readUrl(text: string): URL {
-  if (!URL.canParse(text))
+  const url = urlOf(text)
+  if (url === undefined)
     throw new UsageError('the URL must be an absolute URL, such as https://example.com/mcp')
-  const url = new URL(text)
   if (url.protocol !== 'https:' && url.protocol !== 'http:')
     throw new UsageError('the URL must begin with https:// or http://')
   if (url.username !== '' || url.password !== '')
@@ -165,7 +164,7 @@ function readUrl(text: string): URL {
 
 function readIssuer(text: string | undefined): string | undefined {
   if (text === undefined) return undefined
-  const url = URL.canParse(text) ? new URL(text) : undefined
+  const url = urlOf(text)
   const isSafe = url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopbackHostname(url.hostname))
   if (url === undefined || !isSafe || url.username !== '' || url.password !== '' || /[?#]/.test(text))
     throw new UsageError(
@@ -195,7 +194,7 @@ function readObject(value: string | undefined): Readonly<Record<string, unknown>
 
 function readOrigin(value: string | undefined): string | undefined {
   if (value === undefined) return undefined
-  const url = URL.canParse(value) ? new URL(value) : undefined
+  const url = urlOf(value)
   if (url === undefined || !/^https?:$/.test(url.protocol) || url.origin !== value)
     throw new UsageError(
       '--origin must be the scheme, host, and port of a web page, such as https://app.example.com',
@@ -212,7 +211,7 @@ function readTimeout(value: string | undefined): number {
 }
 
 function readCheck(id: string): string {
-  const ids = CHECK_GROUPS.flatMap(({ checks }) => checks.map((check) => check.id))
+  const ids = CHECKS.map((check) => check.id)
   if (ids.includes(id)) return id
   const nearest = nearestName(id, ids)
   throw new UsageError(

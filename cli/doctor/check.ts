@@ -11,6 +11,8 @@ export type CheckFunctions = Readonly<Record<string, CheckFunction>>
 export interface Check {
   /** `group.name`. Never changes once published, because CI configurations use it. */
   readonly id: string
+  /** The heading in the report. */
+  readonly group: string
   /** A statement that is true if the check succeeds. */
   readonly title: string
   /** IDs of checks that must succeed first. Otherwise this check would only repeat their problem. */

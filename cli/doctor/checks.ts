@@ -19,11 +19,6 @@ import { TOKENS } from './tokens.ts'
 import { TOOLS } from './tools.ts'
 import { WELL_KNOWN } from './well-known.ts'
 
-export interface CheckGroup {
-  readonly title: string
-  readonly checks: readonly Check[]
-}
-
 const FUNCTIONS: CheckFunctions = {
   ...REACHABILITY,
   ...EDGE,
@@ -46,29 +41,28 @@ const FUNCTIONS: CheckFunctions = {
   ...LIMITS,
 }
 
-function group(
-  title: string,
-  rows: readonly (readonly [id: string, title: string, ...needs: string[]])[],
-): CheckGroup {
-  const checks = rows.map(([id, title, ...needs]) => ({
+type Row = readonly [id: string, title: string, ...needs: string[]]
+
+function groupOf(group: string, rows: readonly Row[]): readonly Check[] {
+  return rows.map(([id, title, ...needs]) => ({
     id,
+    group,
     title,
     needs,
     run: FUNCTIONS[id] as CheckFunction,
   }))
-  return { title, checks }
 }
 
 /** All checks in order: the ID, the title, and the checks that must succeed first, which come before it. */
-export const CHECK_GROUPS: readonly CheckGroup[] = [
-  group('Server', [
+export const CHECKS: readonly Check[] = [
+  ...groupOf('Server', [
     ['server.reachable', 'The server responds'],
     ['server.tls', 'The connection is encrypted', 'server.reachable'],
     ['server.endpoint', 'The URL is an MCP endpoint', 'server.reachable'],
     ['edge.user-agents', 'No firewall blocks the requests of a client', 'server.endpoint'],
     ['endpoint.trailing-slash', 'A slash at the end of the URL makes no difference', 'server.endpoint'],
   ]),
-  group('Protection', [
+  ...groupOf('Protection', [
     ['auth.required', 'Requests without a token get a 401', 'server.endpoint'],
     ['auth.methods', 'GET and DELETE are protected', 'auth.required'],
     ['challenge.present', 'The 401 contains a Bearer challenge', 'auth.required'],
@@ -78,14 +72,14 @@ export const CHECK_GROUPS: readonly CheckGroup[] = [
     ['challenge.scope', 'The challenge names valid scopes', 'challenge.syntax'],
     ['public.operations', 'Clients can distinguish public operations from protected ones', 'auth.required'],
   ]),
-  group('Resource metadata', [
+  ...groupOf('Resource metadata', [
     ['metadata.found', 'Clients find the metadata document', 'server.endpoint'],
     ['metadata.resource', 'The resource in the metadata is the URL that clients use', 'metadata.found'],
     ['metadata.authorization-servers', 'The metadata names an authorization server', 'metadata.found'],
     ['metadata.members', 'The other members of the metadata are valid', 'metadata.found'],
     ['wellknown.format', 'Well-known URLs respond with JSON or 404', 'server.endpoint'],
   ]),
-  group('Authorization servers', [
+  ...groupOf('Authorization servers', [
     [
       'issuer.metadata',
       'Clients find the metadata of each authorization server',
@@ -100,7 +94,7 @@ export const CHECK_GROUPS: readonly CheckGroup[] = [
     ['issuer.scopes', 'The authorization server lists the scopes of the resource', 'issuer.metadata'],
     ['issuer.register', 'Clients of every kind can register', 'issuer.metadata'],
   ]),
-  group('Tokens', [
+  ...groupOf('Tokens', [
     ['token.wrong', 'A random token is rejected', 'auth.required'],
     ['token.forged', 'A token that is signed with another key is rejected', 'token.wrong'],
     ['token.unsigned', 'A token without a signature is rejected', 'token.forged'],
@@ -112,20 +106,20 @@ export const CHECK_GROUPS: readonly CheckGroup[] = [
     ['token.scheme-case', 'The Authorization scheme is case-insensitive', 'token.accepted'],
     ['token.under-scoped', 'A token without a required scope gets a challenge', 'auth.required'],
   ]),
-  group('Protocol', [
+  ...groupOf('Protocol', [
     ['protocol.revisions', 'A current protocol revision is supported', 'server.endpoint'],
     ['protocol.version-header', 'An unknown protocol version is rejected', 'protocol.revisions'],
     ['protocol.header-mismatch', 'Headers that contradict the message are rejected', 'protocol.revisions'],
     ['protocol.bad-json', 'A body that is not JSON is rejected', 'protocol.revisions'],
   ]),
-  group('Calls', [
+  ...groupOf('Calls', [
     ['call.round-trip', 'A request without side effects succeeds', 'protocol.revisions'],
     ['call.tools-list', 'The tools can be listed', 'protocol.revisions'],
     ['call.tool', 'The tool of --call can be called', 'protocol.revisions'],
     ['tools.directory', 'The tools meet the rules of clients and directories', 'call.tools-list'],
     ['tools.result-size', 'The result of the tool of --call is not too large', 'call.tool'],
   ]),
-  group('CORS', [
+  ...groupOf('CORS', [
     ['cors.preflight', 'Preflights work without a token', 'server.endpoint'],
     ['cors.headers', 'All headers that clients send are allowed', 'cors.preflight'],
     ['cors.responses', 'Web pages can read every response', 'cors.preflight'],
@@ -139,11 +133,11 @@ export const CHECK_GROUPS: readonly CheckGroup[] = [
     ],
     ['issuer.cors', 'Web pages can use the authorization servers', 'cors.preflight', 'issuer.metadata'],
   ]),
-  group('Origin and Host', [
+  ...groupOf('Origin and Host', [
     ['origin.foreign', 'A web page of an unknown origin is rejected', 'server.endpoint'],
     ['host.foreign', 'An unknown host name is rejected', 'server.endpoint'],
     ['host.forwarded', 'Forwarded headers of a client are ignored', 'challenge.resource-metadata'],
   ]),
-  group('Client', [['client.discovery', 'The client of --as finds out where to sign in', 'server.tls']]),
-  group('Limits', [['limit.rate', 'A rate limit states when to retry', 'server.reachable']]),
+  ...groupOf('Client', [['client.discovery', 'The client of --as finds out where to sign in', 'server.tls']]),
+  ...groupOf('Limits', [['limit.rate', 'A rate limit states when to retry', 'server.reachable']]),
 ]

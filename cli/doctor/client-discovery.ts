@@ -84,12 +84,18 @@ class Discovery {
   async #begin(): Promise<{ readonly isOpen: boolean; readonly challenge: Challenge | undefined }> {
     let challenge: Challenge | undefined
     let isOpen = false
-    for (const request of this.#client.requests) {
+    const { requests, requestAfterSignIn: later } = this.#client
+    for (const request of requests) {
       const response = await this.#trail.endpoint(request)
       if (response.status === 401) challenge ??= response.challenge
       else if (request.method === 'POST') isOpen = this.#checkOpen(response)
     }
-    if (await this.#isUnprotected()) isOpen = await this.#connect()
+    // Without a POST, the client connects before it searches for a sign-in, unless the server requires one.
+    const connects = !requests.some(({ method }) => method === 'POST')
+    if (later !== undefined && connects && (await firstResponse(this.#examination)).status !== 401) {
+      const response = await this.#trail.endpoint(later)
+      isOpen = response.status !== 401 && this.#checkOpen(response)
+    }
     if (this.#has('error-in-challenge') && challenge?.parameters.has('error') === true) {
       this.#notes.push('the challenge contains error, with which Codex Desktop starts no sign-in')
       this.#hints.push(
@@ -97,20 +103,6 @@ class Discovery {
       )
     }
     return { isOpen, challenge }
-  }
-
-  /** Returns `true` if the client connects before it searches for a sign-in, because nothing required one. */
-  async #isUnprotected(): Promise<boolean> {
-    if (this.#client.requests.some(({ method }) => method === 'POST')) return false
-    return (await firstResponse(this.#examination)).status !== 401
-  }
-
-  /** Sends the first request of a connection. @throws {Stop} unless the server responds with 401, or without a gate */
-  async #connect(): Promise<boolean> {
-    const { requestAfterSignIn: request } = this.#client
-    if (request === undefined) return false
-    const response = await this.#trail.endpoint(request)
-    return response.status !== 401 && this.#checkOpen(response)
   }
 
   /** Returns `true` for the response of an open server. @throws {Stop} for any other response */
@@ -133,7 +125,7 @@ class Discovery {
 
   /** Returns the resource metadata, or `undefined` if the client continues without it. @throws {Stop} */
   async #resource(challenge: Challenge | undefined): Promise<JsonObject | undefined> {
-    const { name, places, searchesOn, requiredPlaces, acceptsServerAsIssuer } = this.#client
+    const { places, searchesOn, requiredPlaces, acceptsServerAsIssuer } = this.#client
     const url = urlOf(challenge?.parameters.get('resource_metadata'))
     const isDecided = url !== undefined && places.includes('challenge') && !searchesOn
     const tried = isDecided ? (['challenge'] as const) : places
@@ -148,14 +140,14 @@ class Discovery {
     if (acceptsServerAsIssuer) return undefined
     throw new Stop(
       'the resource metadata is missing',
-      `serve it at ${metadataUrls(this.#examination.url).path.href} (RFC 9728)${this.#challengeHint(name, url)}`,
+      `serve it at ${metadataUrls(this.#examination.url).path.href} (RFC 9728)${this.#challengeHint(url)}`,
     )
   }
 
-  #challengeHint(name: string, url: URL | undefined): string {
-    return url === undefined || this.#client.places.includes('challenge')
-      ? ''
-      : `; ${name} does not read resource_metadata of the challenge`
+  #challengeHint(url: URL | undefined): string {
+    const { name, places } = this.#client
+    if (url === undefined || places.includes('challenge')) return ''
+    return `; ${name} does not read resource_metadata of the challenge`
   }
 
   #placeUrl(place: MetadataPlace, challenged?: URL): URL | undefined {
@@ -235,18 +227,18 @@ class Discovery {
 
   #withoutIssuer(issuer: string, resource: JsonObject | undefined): Stop {
     const { name, guesses } = this.#client
-    const base = guesses === 'server' ? this.#examination.url.origin : new URL(issuer).origin
-    const reason =
-      resource === undefined
-        ? 'there is neither resource metadata nor metadata of an authorization server on this host'
-        : `${quote(issuer)} has no metadata`
+    const { url } = this.#examination
+    const base = guesses === 'server' ? url.origin : new URL(issuer).origin
+    const guess = `, so that ${name} opens ${quote(`${base}/authorize`)}, which it guesses`
+    const end = guesses === undefined ? '' : guess
+    if (resource === undefined)
+      return new Stop(
+        `there is neither resource metadata nor metadata of an authorization server on this host${end}`,
+        `serve the resource metadata at ${metadataUrls(url).path.href} (RFC 9728)${this.#challengeHint(new URL(issuer))}`,
+      )
     return new Stop(
-      guesses === undefined
-        ? reason
-        : `${reason}, so that ${name} opens ${quote(`${base}/authorize`)}, which it guesses`,
-      resource === undefined
-        ? `serve the resource metadata at ${metadataUrls(this.#examination.url).path.href} (RFC 9728)${this.#challengeHint(name, new URL(issuer))}`
-        : `serve the metadata at ${quote(formUrl(issuer, 'oauth-inserted').href)}, or a copy of it on the host of the MCP server (mcp-gatekit: authorizationServerMetadata)${this.#sourceOf('guesses-endpoints', 'cursor-guesses')}`,
+      `${quote(issuer)} has no metadata${end}`,
+      `serve the metadata at ${quote(formUrl(issuer, 'oauth-inserted').href)}, or a copy of it on the host of the MCP server (mcp-gatekit: authorizationServerMetadata)${this.#sourceOf('guesses-endpoints', 'cursor-guesses')}`,
     )
   }
 

@@ -2,8 +2,7 @@ import { type FileHandle, open } from 'node:fs/promises'
 import { type CliContext, showsColors } from '../cli-context.ts'
 import { Spinner } from '../spinner.ts'
 import { UsageError } from '../usage-error.ts'
-import { DOCTOR_HELP, parseDoctorArguments } from './arguments.ts'
-import { CHECK_GROUPS } from './checks.ts'
+import { parseDoctorArguments } from './arguments.ts'
 import { examine } from './doctor.ts'
 import { htmlReport } from './html-report.ts'
 import { textReport } from './text-report.ts'
@@ -14,13 +13,8 @@ export async function doctorCommand(
   { stdout, stderr, env }: CliContext,
 ): Promise<number> {
   const command = parseDoctorArguments(argv, env)
-  if (command.kind === 'help') {
-    stdout.write(DOCTOR_HELP)
-    return 0
-  }
-  if (command.kind === 'list') {
-    const checks = CHECK_GROUPS.flatMap((group) => group.checks)
-    stdout.write(checks.map(({ id, title }) => `${id.padEnd(32)}${title}\n`).join(''))
+  if ('text' in command) {
+    stdout.write(command.text)
     return 0
   }
   const file = command.html === undefined ? undefined : await openFile(command.html)
@@ -30,7 +24,7 @@ export async function doctorCommand(
     stderr.write(`${text}\n`)
   }
   try {
-    const report = await examine({ ...command.options, print }, { begins: (title) => spinner.show(title) })
+    const report = await examine({ ...command.options, print }, (title) => spinner.show(title))
     spinner.clear()
     stdout.write(
       command.json ? `${JSON.stringify(report, null, 2)}\n` : textReport(report, showsColors(stdout, env)),

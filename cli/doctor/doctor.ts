@@ -1,6 +1,7 @@
+import { counted } from '../../src/options/counted.ts'
 import { VERSION } from '../../src/version.ts'
 import type { Check } from './check.ts'
-import { CHECK_GROUPS } from './checks.ts'
+import { CHECKS } from './checks.ts'
 import { Examination, type ExaminationOptions } from './examination.ts'
 import { type Finding, fail, InconclusiveError, type Status, skip } from './finding.ts'
 import { NoResponseError } from './http-exchange.ts'
@@ -34,13 +35,19 @@ export interface DoctorReport {
   readonly checks: readonly CheckReport[]
 }
 
-/** Receives the progress of an examination. */
-export interface Watcher {
-  readonly begins: (title: string) => void
+/** Returns the numbers of a summary with their nouns. */
+export function countsOf({ ok, warn, fail, skip }: DoctorReport['summary']): readonly string[] {
+  return [`${ok} passed`, counted(warn, 'warning'), counted(fail, 'failure'), `${skip} skipped`]
 }
 
-/** Runs every check on a server, one after the other. Nothing that the server does makes this throw. */
-export async function examine(options: ExaminationOptions, watcher: Watcher): Promise<DoctorReport> {
+/**
+ * Runs every check on a server, one after the other. Nothing that the server does makes this throw.
+ * @param begins receives the title of each check before it runs
+ */
+export async function examine(
+  options: ExaminationOptions,
+  begins: (title: string) => void,
+): Promise<DoctorReport> {
   const startedAt = new Date()
   const started = performance.now()
   const examination = new Examination(options)
@@ -48,25 +55,24 @@ export async function examine(options: ExaminationOptions, watcher: Watcher): Pr
   const statuses = new Map<string, Status>()
   // A finding can contain unquoted text of the server, such as a media type.
   const printed = (text: string): string => examination.secrets.erase(printableLine(text))
-  for (const group of CHECK_GROUPS) {
-    for (const check of group.checks) {
-      watcher.begins(check.title)
-      const began = performance.now()
-      examination.slow.length = 0
-      const found = await findingOf(check, examination, statuses)
-      statuses.set(check.id, found.status)
-      const observed = { ...found, seen: `${found.seen}${slowRemark(examination)}` }
-      const finding = options.ignore.includes(check.id) ? skip('ignored') : observed
-      checks.push({
-        id: check.id,
-        group: group.title,
-        title: check.title,
-        status: finding.status,
-        seen: printed(finding.seen),
-        ...(finding.hint !== undefined && { hint: printed(finding.hint) }),
-        durationMs: Math.round(performance.now() - began),
-      })
-    }
+  for (const check of CHECKS) {
+    const { id, group, title } = check
+    begins(title)
+    const began = performance.now()
+    examination.slow.length = 0
+    const found = await findingOf(check, examination, statuses)
+    statuses.set(id, found.status)
+    const observed = { ...found, seen: `${found.seen}${slowRemark(examination)}` }
+    const { status, seen, hint } = options.ignore.includes(id) ? skip('ignored') : observed
+    checks.push({
+      id,
+      group,
+      title,
+      status,
+      seen: printed(seen),
+      ...(hint !== undefined && { hint: printed(hint) }),
+      durationMs: Math.round(performance.now() - began),
+    })
   }
   // Sessions are closed on a best-effort basis, all at once, because a server may not respond to any of these requests.
   await Promise.all(examination.closing.map((close) => close().catch(() => undefined)))

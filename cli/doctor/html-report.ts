@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { escapeHtml } from '../escape-html.ts'
-import type { CheckReport, DoctorReport } from './doctor.ts'
+import { type CheckReport, countsOf, type DoctorReport } from './doctor.ts'
 import type { Status } from './finding.ts'
 
 const LABELS: Readonly<Record<Status, string>> = {
@@ -57,11 +57,15 @@ code { font: .87em ui-monospace, 'SF Mono', Menlo, Consolas, monospace; color: v
 export function htmlReport(report: DoctorReport): string {
   const { url, summary, checks, verdict, version, startedAt, requests, durationMs } = report
   const style = createHash('sha256').update(STYLE).digest('base64')
-  const problems = [
-    ...checks.filter(({ status }) => status === 'fail'),
-    ...checks.filter(({ status }) => status === 'warn'),
-  ]
+  const problems = ['fail', 'warn'].flatMap((wanted) => checks.filter(({ status }) => status === wanted))
+  const counts = countsOf(summary).map((text) => `<span>${text}</span>`)
   const groups = [...new Set(checks.map(({ group }) => group))]
+  const sections = groups.map((title) =>
+    section(
+      title,
+      checks.filter(({ group }) => group === title),
+    ),
+  )
   return `<!doctype html>
 <html lang="en">
 <head>
@@ -77,19 +81,12 @@ export function htmlReport(report: DoctorReport): string {
 <body>
 <header>
 <h1>Report on ${escapeHtml(url)}</h1>
-<p class="summary"><strong class="${verdict}">${VERDICTS[verdict]}</strong>${counts(summary)}</p>
+<p class="summary"><strong class="${verdict}">${VERDICTS[verdict]}</strong>${counts.join(' ')}</p>
 <p class="about">mcp-gatekit doctor ${escapeHtml(version)}, <time datetime="${escapeHtml(startedAt)}">${escapeHtml(startedAt.slice(0, 19).replace('T', ' '))} UTC</time>, ${requests} requests in ${(durationMs / 1000).toFixed(1)} s</p>
 </header>
 <main>
 ${problems.length === 0 ? '' : section('Problems', problems)}
-${groups
-  .map((group) =>
-    section(
-      group,
-      checks.filter((check) => check.group === group),
-    ),
-  )
-  .join('\n')}
+${sections.join('\n')}
 </main>
 </body>
 </html>
@@ -100,17 +97,6 @@ const VERDICTS: Readonly<Record<DoctorReport['verdict'], string>> = {
   ok: 'No problems found',
   warn: 'The server works, with warnings',
   fail: 'The server has failures',
-}
-
-function counts({ ok, warn, fail, skip }: DoctorReport['summary']): string {
-  return [
-    `${ok} passed`,
-    `${warn} ${warn === 1 ? 'warning' : 'warnings'}`,
-    `${fail} ${fail === 1 ? 'failure' : 'failures'}`,
-    `${skip} skipped`,
-  ]
-    .map((text) => `<span>${text}</span>`)
-    .join(' ')
 }
 
 function section(title: string, checks: readonly CheckReport[]): string {

@@ -1,3 +1,4 @@
+import { grantedScopes } from '../../src/oauth/scope.ts'
 import {
   authorizationServers,
   discoveryUrls,
@@ -12,7 +13,7 @@ import type { Examination } from './examination.ts'
 import { type Finding, fail, ok, warn, worst } from './finding.ts'
 import { type JsonObject, textsOf, urlOf } from './json-object.ts'
 import { fetchDocument } from './metadata-documents.ts'
-import { bearerChallenge } from './protection.ts'
+import { challengedScope } from './protection.ts'
 import { quote, quoteAll, quoteValue } from './quote.ts'
 import { noResponse } from './reachability.ts'
 import { resourceMetadata } from './resource-metadata.ts'
@@ -33,8 +34,7 @@ export function acceptsPublicClients(metadata: JsonObject): boolean {
 /** Returns the scopes of the challenge and of the resource metadata. */
 export async function scopesOfResource(examination: Examination): Promise<readonly string[]> {
   const { document } = await resourceMetadata(examination)
-  const challenge = await bearerChallenge(examination).catch(() => undefined)
-  const challenged = challenge?.parameters.get('scope')?.split(' ') ?? []
+  const challenged = grantedScopes(await challengedScope(examination))
   const supported = textsOf(document, 'scopes_supported') ?? []
   return [...new Set([...challenged, ...supported])].filter((scope) => scope !== '')
 }

@@ -96,8 +96,16 @@ export async function bearerChallenge(examination: Examination): Promise<Challen
   return (await refusal(examination)).challenge
 }
 
+/** Returns the scopes in the challenge of the 401, or `undefined` if it has none or the server sends no 401. */
+export async function challengedScope(examination: Examination): Promise<string | undefined> {
+  return await challengeParameter(examination, 'scope').catch(() => undefined)
+}
+
 /** Returns a parameter of the `Bearer` challenge of the 401. */
-async function challengeParameter(examination: Examination, name: string): Promise<string | undefined> {
+export async function challengeParameter(
+  examination: Examination,
+  name: string,
+): Promise<string | undefined> {
   return (await bearerChallenge(examination))?.parameters.get(name)
 }
 

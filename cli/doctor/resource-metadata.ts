@@ -5,7 +5,7 @@ import { type Finding, fail, InconclusiveError, ok, warn, worst } from './findin
 import { type JsonObject, textsOf, urlOf } from './json-object.ts'
 import { type FoundDocument, fetchDocument, metadataUrls, wellKnownDocuments } from './metadata-documents.ts'
 import { nearMiss } from './near-miss.ts'
-import { bearerChallenge, isGuarded } from './protection.ts'
+import { challengeParameter, isGuarded } from './protection.ts'
 import { quote, quoteAll } from './quote.ts'
 
 const PLACES = {
@@ -35,11 +35,11 @@ const documents: Observation<readonly PlacedDocument[]> = observation(async (exa
 
 /** Returns the URL in the challenge of the 401, or `undefined`, also if the server sends challenges only in results. */
 async function namedUrl(examination: Examination): Promise<URL | undefined> {
-  const challenge = await bearerChallenge(examination).catch((error: unknown) => {
+  const named = await challengeParameter(examination, 'resource_metadata').catch((error: unknown) => {
     if (error instanceof InconclusiveError) return undefined
     throw error
   })
-  return urlOf(challenge?.parameters.get('resource_metadata'))
+  return urlOf(named)
 }
 
 /** Returns the document that clients use. @throws {InconclusiveError} if there is none */
@@ -49,6 +49,11 @@ export async function resourceMetadata(
   for (const { document, ...found } of await documents(examination))
     if (document !== undefined) return { ...found, document }
   throw new InconclusiveError('the metadata document is missing: see metadata.found')
+}
+
+/** Returns the document that clients use, or `undefined` if there is none. */
+export async function resourceDocument(examination: Examination): Promise<JsonObject | undefined> {
+  return (await resourceMetadata(examination).catch(() => undefined))?.document
 }
 
 export const RESOURCE_METADATA: CheckFunctions = {

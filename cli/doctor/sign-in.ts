@@ -9,7 +9,7 @@ import { decodeToken } from './decoded-token.ts'
 import type { Examination, LoginOptions } from './examination.ts'
 import { type Finding, fail, InconclusiveError, ok } from './finding.ts'
 import { type JsonObject, textsOf } from './json-object.ts'
-import { bearerChallenge } from './protection.ts'
+import { challengedScope } from './protection.ts'
 import { quote } from './quote.ts'
 import { isResourceOf, resourceMetadata } from './resource-metadata.ts'
 
@@ -74,7 +74,7 @@ async function authorize(
     [oauth.customFetch]: boundedFetch,
     signal: () => AbortSignal.timeout(examination.options.timeoutMs),
   }
-  const { client, authentication } = await clientOf(examination, as, login, redirectUri, request)
+  const client = await clientOf(examination, as, login, redirectUri, request)
   const verifier = oauth.generateRandomCodeVerifier()
   const state = oauth.generateRandomState()
   examination.secrets.add(verifier)
@@ -111,7 +111,7 @@ async function authorize(
     await oauth.authorizationCodeGrantRequest(
       as,
       client,
-      authentication,
+      authenticationOf(client),
       callback,
       redirectUri,
       verifier,
@@ -185,19 +185,15 @@ async function serverToAsk(
   throw new InconclusiveError('no authorization server is usable: see issuer.metadata and issuer.endpoints')
 }
 
-interface RegisteredClient {
-  readonly client: oauth.Client
-  readonly authentication: oauth.ClientAuth
-}
-
 async function clientOf(
   examination: Examination,
   as: oauth.AuthorizationServer,
   { clientId, clientSecret }: LoginOptions,
   redirectUri: string,
   request: oauth.DynamicClientRegistrationRequestOptions,
-): Promise<RegisteredClient> {
-  if (clientId !== undefined) return withAuthentication({ client_id: clientId }, clientSecret)
+): Promise<oauth.Client> {
+  if (clientId !== undefined)
+    return { client_id: clientId, ...(clientSecret !== undefined && { client_secret: clientSecret }) }
   if (as.registration_endpoint === undefined)
     throw new SignInError(
       'the authorization server does not support dynamic client registration',
@@ -216,21 +212,19 @@ async function clientOf(
   const registered = await oauth.processDynamicClientRegistrationResponse(
     await oauth.dynamicClientRegistrationRequest(as, metadata, request),
   )
-  const secret = registered.token_endpoint_auth_method === 'none' ? undefined : registered.client_secret
-  examination.secrets.add(typeof registered.client_secret === 'string' ? registered.client_secret : undefined)
-  return withAuthentication(registered, typeof secret === 'string' ? secret : undefined)
+  if (typeof registered.client_secret === 'string') examination.secrets.add(registered.client_secret)
+  return registered
 }
 
-function withAuthentication(client: oauth.Client, secret: string | undefined): RegisteredClient {
-  if (secret === undefined) return { client, authentication: oauth.None() }
-  const post = client.token_endpoint_auth_method === 'client_secret_post'
-  return { client, authentication: post ? oauth.ClientSecretPost(secret) : oauth.ClientSecretBasic(secret) }
+function authenticationOf(client: oauth.Client): oauth.ClientAuth {
+  const { client_secret: secret, token_endpoint_auth_method: method } = client
+  if (typeof secret !== 'string' || method === 'none') return oauth.None()
+  return method === 'client_secret_post' ? oauth.ClientSecretPost(secret) : oauth.ClientSecretBasic(secret)
 }
 
 /** Returns the scopes of the challenge, or else all supported scopes. */
 async function scopeToAskFor(examination: Examination, document: JsonObject): Promise<string> {
-  const challenge = await bearerChallenge(examination).catch(() => undefined)
-  return challenge?.parameters.get('scope') ?? (textsOf(document, 'scopes_supported') ?? []).join(' ')
+  return (await challengedScope(examination)) ?? (textsOf(document, 'scopes_supported') ?? []).join(' ')
 }
 
 async function listenForRedirect(

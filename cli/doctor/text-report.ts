@@ -1,5 +1,5 @@
 import { counted } from '../../src/options/counted.ts'
-import type { CheckReport, DoctorReport } from './doctor.ts'
+import { type CheckReport, countsOf, type DoctorReport } from './doctor.ts'
 import type { Status } from './finding.ts'
 
 const MARKS: Readonly<Record<Status, string>> = { ok: '✓', warn: '!', fail: '✗', skip: '-' }
@@ -20,7 +20,7 @@ export function textReport(report: DoctorReport, colors: boolean): string {
   const { summary, requests, durationMs } = report
   lines.push(
     '',
-    paint(COLORS[report.verdict], counts(summary)),
+    paint(COLORS[report.verdict], countsOf(summary).join(', ')),
     paint(DIM, `${counted(requests, 'request')} in ${(durationMs / 1000).toFixed(1)} s`),
   )
   if (report.verdict !== 'ok')
@@ -35,8 +35,4 @@ function checkLines(check: CheckReport, paint: (code: number, text: string) => s
   const lines = [`  ${mark} ${title} ${paint(DIM, `(${id})`)}`, `      ${seen}`]
   if (hint !== undefined) lines.push(`      hint: ${hint}`)
   return lines
-}
-
-function counts({ ok, warn, fail, skip }: DoctorReport['summary']): string {
-  return `${ok} passed, ${counted(warn, 'warning')}, ${counted(fail, 'failure')}, ${skip} skipped`
 }

@@ -9,7 +9,7 @@ import { type Finding, fail, InconclusiveError, ok, warn } from './finding.ts'
 import type { HttpExchange } from './http-exchange.ts'
 import { bearerChallenge, isGuarded } from './protection.ts'
 import { quote, quoteAll } from './quote.ts'
-import { resourceMetadata } from './resource-metadata.ts'
+import { resourceDocument } from './resource-metadata.ts'
 
 /** A smaller difference between two clocks is not mentioned. */
 const MAX_CLOCK_SKEW_SECONDS = 60
@@ -57,10 +57,7 @@ async function expectedClaims(
   response: HttpExchange,
   isAccepted: boolean,
 ): Promise<ExpectedClaims> {
-  const document = await resourceMetadata(examination).then(
-    (found) => found.document,
-    () => undefined,
-  )
+  const document = await resourceDocument(examination)
   const servers = await authorizationServers(examination).catch(() => [])
   const issuers = servers.flatMap(({ issuer, document }) => [issuer, document?.issuer])
   const challenge = response.challenge ?? (await bearerChallenge(examination).catch(() => undefined))

@@ -8,9 +8,9 @@ import { type ForgedClaims, forgedToken, unsignedToken } from './forged-tokens.t
 import type { HttpExchange } from './http-exchange.ts'
 import { textsOf } from './json-object.ts'
 import { initialize, legacyMessage, type McpMessage, modernMessage, NEWEST_LEGACY } from './messages.ts'
-import { bearerChallenge, refusal } from './protection.ts'
+import { challengeParameter, refusal } from './protection.ts'
 import { quote } from './quote.ts'
-import { resourceMetadata } from './resource-metadata.ts'
+import { resourceDocument } from './resource-metadata.ts'
 import { signIn } from './sign-in.ts'
 import { describeRefusal } from './stated-reason.ts'
 import { comparedToken } from './token-claims.ts'
@@ -52,11 +52,8 @@ async function unavailable(examination: Examination, response: HttpExchange): Pr
 
 /** Returns claims that a server accepts if it does not verify the signature. */
 async function temptingClaims(examination: Examination, expiresIn: number): Promise<ForgedClaims> {
-  const challenged = (await bearerChallenge(examination))?.parameters.get('scope')
-  const document = await resourceMetadata(examination).then(
-    (found) => found.document,
-    () => undefined,
-  )
+  const challenged = await challengeParameter(examination, 'scope')
+  const document = await resourceDocument(examination)
   return {
     issuer: textsOf(document, 'authorization_servers')?.[0] ?? examination.url.origin,
     audience: typeof document?.resource === 'string' ? document.resource : examination.url.href,

@@ -3,11 +3,11 @@ import { expect } from 'chai'
 import { CLIENT_IDS } from '../../cli/clients/client-id.ts'
 import { profileOf } from '../../cli/clients/profiles.ts'
 import { QUIRKS, type Quirk } from '../../cli/clients/quirks.ts'
-import { CHECK_GROUPS } from '../../cli/doctor/checks.ts'
+import { CHECKS } from '../../cli/doctor/checks.ts'
 
 const script = new URL('../../../scripts/clients-guide.mjs', import.meta.url)
 const page = readFileSync(new URL('../../../docs/guides/clients.md', import.meta.url), 'utf8')
-const checks = CHECK_GROUPS.flatMap((group) => group.checks.map(({ id }) => id))
+const checks = CHECKS.map(({ id }) => id)
 
 describe('docs/guides/clients.md', () => {
   it('the page is the one that npm run clients generates', async () => {

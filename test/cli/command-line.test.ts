@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
 import { z } from 'zod'
-import { CHECK_GROUPS } from '../../cli/doctor/checks.ts'
+import { CHECKS } from '../../cli/doctor/checks.ts'
 import { run } from '../../cli/run.ts'
 import { expectNoLeak } from '../../src/testing/expect-no-leak.ts'
 import { VERSION } from '../../src/version.ts'
@@ -17,7 +17,7 @@ import { startTarget } from '../support/cli/doctor-target.ts'
 import { listen } from '../support/listen.ts'
 import { selfSigned } from '../support/self-signed.ts'
 
-const IDS = CHECK_GROUPS.flatMap(({ checks }) => checks.map(({ id }) => id))
+const IDS = CHECKS.map(({ id }) => id)
 
 /** Runs the command in this process. */
 async function command(argv: readonly string[], { env = {}, isTTY = false } = {}) {
@@ -188,8 +188,9 @@ describe('the command mcp-gatekit', () => {
 
   it('every check of doctor needs only checks that come before it', () => {
     const before = new Set<string>()
-    for (const { id, needs = [] } of CHECK_GROUPS.flatMap(({ checks }) => checks)) {
+    for (const { id, needs, run } of CHECKS) {
       expect([...before]).to.include.members([...needs], id)
+      expect(run, id).to.be.a('function')
       before.add(id)
     }
   })

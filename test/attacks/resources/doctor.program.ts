@@ -4,5 +4,5 @@ import { reportReady } from '../../support/attacks/resource-report.ts'
 
 const url = new URL(process.argv[2] as string)
 const options = { url, callArguments: {}, timeoutMs: 30_000, ignore: [], print: () => undefined }
-await examine(options, { begins: () => undefined })
+await examine(options, () => undefined)
 reportReady(0)

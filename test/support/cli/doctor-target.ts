@@ -180,7 +180,7 @@ export async function examineTarget(
 /** Examines any server. */
 export async function look(url: URL, changes: Partial<ExaminationOptions> = {}): Promise<DoctorReport> {
   const options = { url, callArguments: {}, timeoutMs: 5000, ignore: [], print: () => undefined, ...changes }
-  return await examine(options, { begins: () => undefined })
+  return await examine(options, () => undefined)
 }
 
 /** Returns the report of one check. */
