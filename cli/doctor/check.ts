@@ -1,7 +1,7 @@
 import type { Examination } from './examination.ts'
 import type { Finding } from './finding.ts'
 
-/** @throws {InconclusiveError} if the check is not possible, {NoResponseError} if the server does not respond */
+/** Runs a check. @throws {InconclusiveError} if it is not possible, {NoResponseError} if the server does not respond */
 export type CheckFunction = (examination: Examination) => Promise<Finding>
 
 /** The functions of checks by ID. */
