@@ -1,6 +1,7 @@
 // Writes `dist`, which is published, from the compiler's output in `build/package`: one file for each entry of package.json,
 // and the chunks that they share. The code is not minified, so that stack traces name functions.
 import { readFileSync, rmSync } from 'node:fs'
+import { basename } from 'node:path'
 import { rolldown } from 'rolldown'
 import { dts } from 'rolldown-plugin-dts'
 
@@ -8,14 +9,16 @@ const COMPILED = 'build/package/'
 /** Packages stay imports. `fastest-levenshtein` is bundled, because loading it takes longer than running it (see LICENSE). */
 const isPackage = /^(?!fastest-levenshtein$)[^./]/
 
-const { exports, bin } = JSON.parse(readFileSync('package.json', 'utf8'))
+const { exports, imports, bin } = JSON.parse(readFileSync('package.json', 'utf8'))
 const libraries = Object.values(exports).flatMap((target) => target.default ?? [])
 const programs = Object.values(bin)
+/** The forms of `src/mcp/load-serving.ts`, which Node.js and bundlers choose from, and the file that one of them loads. */
+const conditional = [...new Set(Object.values(imports).flatMap(Object.values)), './dist/mcp/serving.js']
 
 rmSync('dist', { recursive: true, force: true })
 await bundle(
-  { ...inputOf(libraries, 'src/', '.js'), ...inputOf(programs, '', '.js') },
-  [forEachFile(withSourcePaths)],
+  { ...inputOf([...libraries, ...conditional], 'src/', '.js'), ...inputOf(programs, '', '.js') },
+  [conditionalImports(), forEachFile(withSourcePaths)],
   { chunkFileNames: 'shared/[name].js' },
 )
 // The script of the console page, which `dev` serves.
@@ -43,6 +46,17 @@ async function bundle(input, plugins, output) {
   const bundle = await rolldown({ input, plugins, external: isPackage, platform: 'node', resolve })
   await bundle.write({ dir: 'dist', ...output })
   await bundle.close()
+}
+
+/** Turns each import of a file that has several forms into the import `#…` of package.json, which chooses between them. */
+function conditionalImports() {
+  return {
+    name: 'conditional-imports',
+    resolveId(source) {
+      const name = `#${basename(source, '.js')}`
+      return source.startsWith('.') && name in imports ? { id: name, external: true } : null
+    },
+  }
 }
 
 function forEachFile(change) {

@@ -1,21 +1,10 @@
-export { mcpAuth } from './express/mcp-auth.ts'
-export type { AllowedOriginsOptions, McpAuthOptions } from './express/mcp-auth-options.ts'
-export { type CorsOrigin, type McpCorsOptions, mcpCors } from './express/mcp-cors.ts'
 export { mcpHandler } from './express/mcp-handler.ts'
 export { type McpServerOptions, mcpServer } from './express/mcp-server.ts'
-export {
-  type ProtectedResourceRouterOptions,
-  protectedResourceRouter,
-} from './express/protected-resource-router.ts'
-export type { GateTarget } from './express/target.ts'
-export type { NodeMiddleware, NodeRequest } from './http/node-middleware.ts'
+export * from './gate.ts'
 export {
   type CreateMcpAdapterOptions,
   createMcpAdapter,
-  type FetchHandler,
   KitMcpServer,
-  type McpAdapter,
-  type McpNotifier,
   type RouterOption,
 } from './mcp/adapter.ts'
 export type { Authorize, PolicyDecision, PolicyDenial, PolicyQuery } from './mcp/operations/policy.ts'
@@ -60,38 +49,7 @@ export { type ServeStdioOptions, type StdioServer, serveStdio } from './mcp/stdi
 export { type MemoryTaskStoreOptions, memoryTaskStore } from './mcp/tasks/memory-task-store.ts'
 export type { McpTaskOptions } from './mcp/tasks/task-options.ts'
 export type { StoredTask, TaskKey, TaskLimits, TaskStore } from './mcp/tasks/task-store.ts'
-export type { McpTasks } from './mcp/tasks/tasks.ts'
-export { AuthInfo } from './oauth/auth-info.ts'
-export type { DpopMode, DpopOptions } from './oauth/dpop/options.ts'
-export type { DpopReplayStore } from './oauth/dpop/replay-store.ts'
-export { VerifierUnavailableError } from './oauth/errors.ts'
-export type {
-  OAuthOptions,
-  OnVerifiedInput,
-  UserOf,
-  VerifiedToken,
-  VerifyContext,
-  VerifyToken,
-  VerifyTokenInput,
-} from './oauth/options.ts'
-export type { RateLimiterLike } from './oauth/rate-limiter.ts'
-export type { RefusalLimit } from './oauth/refusal-limit.ts'
-export { type CachedVerifier, type CachedVerifierOptions, cachedVerifier } from './oauth/verifiers/cached.ts'
-export { firstMatch } from './oauth/verifiers/first-match.ts'
-export { introspectionVerifier } from './oauth/verifiers/introspection.ts'
-export type {
-  IntrospectionAuthentication,
-  IntrospectionUser,
-  IntrospectionVerifierOptions,
-} from './oauth/verifiers/introspection-options.ts'
-export { jwtVerifier } from './oauth/verifiers/jwt.ts'
-export type { JwtUser, JwtVerifierOptions } from './oauth/verifiers/jwt-options.ts'
-export type { PublicKeyInput } from './oauth/verifiers/public-keys.ts'
-export { KitMcpConfigError, type KitMcpConfigErrorCode } from './options/config-error.ts'
-export type { RedisBroadcastOptions, RedisClients, RedisSubscription } from './redis/broadcast.ts'
 export { type RedisEventBus, redisEventBus } from './redis/event-bus.ts'
-export { redisReplayStore } from './redis/replay-store.ts'
-export { shareInvalidations } from './redis/share-invalidations.ts'
 export {
   type RedisTaskStore,
   type RedisTaskStoreOptions,

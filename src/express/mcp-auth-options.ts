@@ -1,11 +1,11 @@
-import type { CreateMcpAdapterOptions } from '../mcp/adapter.ts'
-import { checkTelemetry } from '../mcp/adapter.ts'
+import { checkTelemetry } from '../mcp/telemetry-option.ts'
 import {
   checkAllowedHosts,
   checkAllowedOrigins,
   type OriginPolicyOptions,
 } from '../mcp/wire/origin-policy.ts'
 import { isOptionsObject, type OptionChecks, optionChecksOf } from '../options/option-checks.ts'
+import type { KitTelemetryManager } from '../telemetry/manager.ts'
 
 /** The origins and hosts that may send requests. */
 export interface AllowedOriginsOptions {
@@ -27,11 +27,11 @@ export interface McpAuthOptions extends AllowedOriginsOptions {
    * The telemetry manager that receives the decisions about requests, and their durations. Only for OAuth options: an adapter
    * has its own. No events are emitted by default.
    */
-  readonly telemetry?: CreateMcpAdapterOptions['telemetry']
+  readonly telemetry?: KitTelemetryManager<any, any, any> | undefined
 }
 
 export interface ResolvedMcpAuthOptions {
-  readonly telemetry: CreateMcpAdapterOptions['telemetry']
+  readonly telemetry: KitTelemetryManager<any, any, any> | undefined
   readonly originPolicy: OriginPolicyOptions | undefined
 }
 

@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import type { NodeMiddleware, NodeRequest } from '../http/node-middleware.ts'
-import { endpointOf, type McpAdapter } from '../mcp/adapter.ts'
+import { endpointOf } from '../mcp/endpoint-of.ts'
+import type { McpAdapter } from '../mcp/mcp-adapter.ts'
 import { FAILED_RESPONSE } from '../oauth/refusal-responses.ts'
 import { optionChecksOf } from '../options/option-checks.ts'
 import { ConnectionTurns } from './connection-turns.ts'

@@ -1,5 +1,6 @@
 import type { NodeMiddleware } from '../http/node-middleware.ts'
-import { endpointOf, type McpAdapter } from '../mcp/adapter.ts'
+import { endpointOf } from '../mcp/endpoint-of.ts'
+import type { McpAdapter } from '../mcp/mcp-adapter.ts'
 import { notFound } from '../oauth/protected-resource.ts'
 import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
 import { mcpHandler } from './mcp-handler.ts'

@@ -5,7 +5,10 @@ import { notFound } from '../oauth/protected-resource.ts'
 import { FAILED_RESPONSE } from '../oauth/refusal-responses.ts'
 import { isOptionsObject, type OptionChecks, optionChecksOf } from '../options/option-checks.ts'
 import type { KitTelemetryManager } from '../telemetry/manager.ts'
-import { McpEndpoint, type McpEndpointProps } from './endpoint.ts'
+import type { McpEndpoint, McpEndpointProps } from './endpoint.ts'
+import { keepEndpoint } from './endpoint-of.ts'
+import { loadServing } from './load-serving.ts'
+import type { McpAdapter } from './mcp-adapter.ts'
 import {
   ADAPTER_OPTIONS,
   checkServerInfo,
@@ -16,58 +19,13 @@ import {
 } from './options.ts'
 import { KitMcpRouter, tableOf } from './router/router.ts'
 import type { ServerFactory } from './sdk/sdk-servers.ts'
-import type { McpTasks } from './tasks/tasks.ts'
+import { checkTelemetry } from './telemetry-option.ts'
 import { WebMcpRequest } from './wire/mcp-request.ts'
+
+export type { FetchHandler, McpAdapter, McpAuthHandlers, McpNotifier } from './mcp-adapter.ts'
 
 const checks = optionChecksOf('createMcpAdapter')
 const { checkKnownOptions, invalidKind, missingOption } = checks
-
-/** A web-standard request handler. */
-export type FetchHandler = (request: Request) => Promise<Response>
-
-/** Handlers for requests outside the MCP route: CORS preflights, and the protected resource metadata document. */
-export interface McpAuthHandlers {
-  /** Responds to OPTIONS requests to the MCP route and to the metadata route. */
-  readonly cors: (request: Request) => Response | Promise<Response>
-  /** Serves the protected resource metadata document (RFC 9728). Responds with 404 if OAuth is disabled. */
-  readonly resource: (request: Request) => Response | Promise<Response>
-}
-
-/**
- * An MCP server over HTTP, as {@link createMcpAdapter} and `KitMcpServer…build()` return it. `handler` and `server` are
- * the same function. `createMcpAdapter()` returns an object that lists `{ server, auth }`, and `build()` one that lists
- * `{ handler, auth }`; the other members are not enumerable.
- */
-export interface McpAdapter {
-  /**
-   * Serves MCP: checks `Origin` and `Host`, authenticates the request, responds to OPTIONS requests, and adds the CORS
-   * headers.
-   */
-  readonly handler: FetchHandler
-  /** The same function as `handler`. */
-  readonly server: FetchHandler
-  /** Handlers for requests outside the MCP route: CORS preflights, and the protected resource metadata document. */
-  readonly auth: McpAuthHandlers
-  /** Notifies clients of changes. */
-  readonly notify: McpNotifier
-  /** The tasks that run in this process. Pass it to `gracefulShutdown` to let them end. */
-  readonly tasks: McpTasks
-}
-
-/**
- * Notifies clients of changes: clients of 2026-07-28 that listen, and clients of 2025 revisions that have an event stream
- * open. With an `eventBus` it notifies the clients of all nodes, otherwise those of this process.
- */
-export interface McpNotifier {
-  /** Notifies clients that the list of tools has changed. */
-  toolsChanged(): void
-  /** Notifies clients that the list of prompts has changed. */
-  promptsChanged(): void
-  /** Notifies clients that the list of resources, or of resource templates, has changed. */
-  resourcesChanged(): void
-  /** Notifies the clients that have subscribed to `uri` that this resource has changed. */
-  resourceUpdated(uri: string): void
-}
 
 /** A typed router, or a function that returns a server of the official SDK for each request. */
 export type RouterOption = KitMcpRouter<any> | ServerFactory
@@ -91,14 +49,6 @@ export interface CreateMcpAdapterOptions<Router extends RouterOption = RouterOpt
   readonly instructions?: string | undefined
   /** The telemetry manager that receives the events of the gate and the adapter. No events are emitted by default. */
   readonly telemetry?: KitTelemetryManager<any, any, any> | undefined
-}
-
-/** The endpoints of the adapters. */
-const endpoints = new WeakMap<object, McpEndpoint>()
-
-/** Returns the endpoint of an adapter, or undefined for any other value. */
-export function endpointOf(adapter: unknown): McpEndpoint | undefined {
-  return typeof adapter === 'object' && adapter !== null ? endpoints.get(adapter) : undefined
 }
 
 /**
@@ -130,15 +80,15 @@ export function createMcpAdapter<
     throw invalidKind('createMcpAdapter', 'must be called with an object with at least { router }', options)
   checkKnownOptions('createMcpAdapter', options, CREATE_OPTIONS)
   const { router, oauth, serverInfo, instructions, telemetry, ...rest } = options
-  const endpoint = new McpEndpoint({
+  const props = {
     router: checkRouter(router),
     oauth: oauth === undefined ? undefined : resolveOAuthOptions(oauth),
     serverInfo: serverInfo === undefined ? DEFAULT_SERVER_INFO : checkServerInfo(serverInfo),
     instructions: instructions === undefined ? undefined : checkInstructions(instructions),
     telemetry: telemetry === undefined ? undefined : checkTelemetry(telemetry, checks),
     options: resolveAdapterOptions(rest),
-  })
-  return adapterOf(endpoint, 'server')
+  }
+  return adapterOf(props, 'server')
 }
 
 const CREATE_OPTIONS = ['router', 'oauth', 'serverInfo', 'instructions', 'telemetry', ...ADAPTER_OPTIONS]
@@ -253,20 +203,23 @@ export class KitMcpServer<App = unknown, User = any> {
   build(): McpAdapter {
     const { router, oauth, serverInfo, instructions, telemetry, options } = this.#props
     if (router === undefined) throw noRouter()
-    const endpoint = new McpEndpoint({
+    const props = {
       router,
       oauth,
       serverInfo: serverInfo ?? DEFAULT_SERVER_INFO,
       instructions,
       telemetry,
       options,
-    })
-    return adapterOf(endpoint, 'handler')
+    }
+    return adapterOf(props, 'handler')
   }
 }
 
 /** @param listed the name of the handler that is enumerable, next to `auth` */
-function adapterOf(endpoint: McpEndpoint, listed: 'handler' | 'server'): McpAdapter {
+function adapterOf(props: McpEndpointProps, listed: 'handler' | 'server'): McpAdapter {
+  const caller = listed === 'server' ? 'createMcpAdapter' : 'KitMcpServer'
+  const { McpEndpoint } = loadServing(caller, checks)
+  const endpoint = new McpEndpoint(props)
   const { handler, auth } = webHandlersOf(endpoint)
   const adapter = Object.defineProperties(
     { [listed]: handler, auth },
@@ -276,7 +229,7 @@ function adapterOf(endpoint: McpEndpoint, listed: 'handler' | 'server'): McpAdap
       tasks: { value: endpoint.sdkHandler.tasks },
     },
   ) as unknown as McpAdapter
-  endpoints.set(adapter, endpoint)
+  keepEndpoint(adapter, endpoint)
   return Object.freeze(adapter)
 }
 
@@ -302,17 +255,6 @@ function noRouter(): Error {
 export function checkInstructions(text: unknown, of: OptionChecks = checks): string {
   if (typeof text !== 'string') throw of.invalidOption('instructions', 'must be a string', text)
   return text
-}
-
-/** @throws {KitMcpConfigError} if `manager` is not a telemetry manager. */
-export function checkTelemetry(
-  manager: KitTelemetryManager<any, any, any>,
-  { invalidKind }: OptionChecks,
-): KitTelemetryManager<any, any, any> {
-  if (typeof (manager as { session?: unknown } | null)?.session !== 'function') {
-    throw invalidKind('telemetry', 'must be the manager that KitTelemetry…build() returned', manager)
-  }
-  return manager
 }
 
 function webHandlersOf(endpoint: McpEndpoint): Pick<McpAdapter, 'handler' | 'auth'> {

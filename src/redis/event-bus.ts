@@ -1,4 +1,4 @@
-import { InMemoryServerEventBus, type ServerEvent, type ServerEventBus } from '@modelcontextprotocol/server'
+import type { ServerEvent, ServerEventBus } from '@modelcontextprotocol/server'
 import {
   RedisBroadcast,
   type RedisBroadcastOptions,
@@ -39,24 +39,37 @@ const LIST_CHANGES: readonly ServerEvent[] = [
  * @see docs/guides/many-nodes.md
  */
 export function redisEventBus(redis: RedisClients, options: RedisBroadcastOptions = {}): RedisEventBus {
-  const local = new InMemoryServerEventBus((error) => broadcast.report('a listener failed', error))
+  const listeners = new Set<{ readonly call: (event: ServerEvent) => void }>()
+  const publish = (event: ServerEvent): void => {
+    for (const { call } of listeners) {
+      try {
+        call(event)
+      } catch (error) {
+        broadcast.report('a listener failed', error instanceof Error ? error : new Error(String(error)))
+      }
+    }
+  }
   const resolved = readBroadcastOptions('redisEventBus', options, 'mcp-gatekit:events')
   const broadcast: RedisBroadcast = new RedisBroadcast('redisEventBus', redis, resolved, {
     onMessage(message) {
       const event = readEvent(message)
       if (event === undefined) broadcast.report('a message could not be read', undefined)
-      else local.publish(event)
+      else publish(event)
     },
     onGap() {
-      for (const event of LIST_CHANGES) local.publish(event)
+      for (const event of LIST_CHANGES) publish(event)
     },
   })
   return {
     publish(event) {
-      local.publish(event)
+      publish(event)
       broadcast.send(JSON.stringify(event))
     },
-    subscribe: (listener) => local.subscribe(listener),
+    subscribe(call) {
+      const listener = { call }
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
     get connected() {
       return broadcast.connected
     },

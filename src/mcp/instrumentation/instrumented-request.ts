@@ -1,10 +1,5 @@
 import { performance } from 'node:perf_hooks'
-import {
-  type JSONRPCMessage,
-  type McpServer,
-  ProtocolErrorCode,
-  type Server,
-} from '@modelcontextprotocol/server'
+import type { JSONRPCMessage, McpServer, Server } from '@modelcontextprotocol/server'
 import type { ErrorTexts } from '../../describe-error.ts'
 import type { PlainResponse } from '../../http/plain-response.ts'
 import type { AuthInfo } from '../../oauth/auth-info.ts'
@@ -63,14 +58,14 @@ const MAX_USER_ID = 1024
 
 /** The codes of errors with which a request is refused, or ends canceled. Other codes mean that serving it has failed. */
 const REFUSAL_CODES: ReadonlySet<number> = new Set([
-  ProtocolErrorCode.ParseError,
-  ProtocolErrorCode.InvalidRequest,
-  ProtocolErrorCode.MethodNotFound,
-  ProtocolErrorCode.InvalidParams,
-  ProtocolErrorCode.ResourceNotFound,
-  ProtocolErrorCode.MissingRequiredClientCapability,
-  ProtocolErrorCode.UnsupportedProtocolVersion,
-  ProtocolErrorCode.UrlElicitationRequired,
+  -32_700, // parse error
+  -32_600, // invalid request
+  -32_601, // method not found
+  -32_602, // invalid params
+  -32_002, // resource not found
+  -32_021, // missing client capability
+  -32_022, // unsupported protocol version
+  -32_042, // URL elicitation required
   CANCELED.code,
 ])
 

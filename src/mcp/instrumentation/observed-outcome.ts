@@ -1,7 +1,7 @@
-import { isJsonContentType } from '@modelcontextprotocol/server'
 import type { PlainResponse } from '../../http/plain-response.ts'
 import type { Decision, Refusal } from '../../oauth/decision.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
+import { isJsonContentType } from '../wire/json-content-type.ts'
 import type { Failure } from '../wire/request-telemetry.ts'
 import type { RpcError } from './observed-operation.ts'
 

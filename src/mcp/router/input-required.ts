@@ -1,8 +1,5 @@
-import {
-  type InputRequest,
-  type InputRequiredResult,
-  isInputRequiredResult,
-} from '@modelcontextprotocol/server'
+import type { InputRequest, InputRequiredResult } from '@modelcontextprotocol/server'
+import { isRecord } from '../../options/value-kinds.ts'
 
 /** The property in which a result keeps its state until it is encrypted. It is never serialized. */
 const STATE: unique symbol = Symbol('state')
@@ -35,7 +32,7 @@ export function inputRequired(
 
 /** Returns `true` if a handler asks the client for input, also with a result of the SDK's own `inputRequired()`. */
 export function isInputRequired(value: unknown): value is InputRequired {
-  return isInputRequiredResult(value)
+  return isRecord(value) && value.resultType === 'input_required'
 }
 
 /** Returns the state of a result, which must be encrypted. */

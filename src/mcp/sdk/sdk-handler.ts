@@ -10,6 +10,7 @@ import { clientKey } from '../../http/client-address.ts'
 import type { PlainResponse } from '../../http/plain-response.ts'
 import type { AuthInfo } from '../../oauth/auth-info.ts'
 import { ownerOf } from '../../oauth/owner.ts'
+import type { McpTasks } from '../mcp-adapter.ts'
 import { methodNamed } from '../methods.ts'
 import { MAX_SUBSCRIBED_LENGTH } from '../operations/subscriptions.ts'
 import { MODERN_REVISION } from '../revisions.ts'
@@ -22,7 +23,7 @@ import {
 import type { RouterTable } from '../router/router-table.ts'
 import { scopesOfUri } from '../router/uris/uri-scopes.ts'
 import { declaresTasks, missingTasks } from '../tasks/task-capabilities.ts'
-import type { McpTasks, Tasks } from '../tasks/tasks.ts'
+import type { Tasks } from '../tasks/tasks.ts'
 import { isEventStream } from '../wire/event-stream.ts'
 import { type Exchange, isAnonymous, permitsScopes } from '../wire/exchange.ts'
 import { jsonRpcError, type ReceivedMessages, retryLater } from '../wire/json-rpc.ts'
@@ -137,7 +138,7 @@ export class SdkHandler {
       this.#sessions !== undefined &&
       (fast === undefined ? isLegacy(request, body) : fast.classification.era === 'legacy')
     ) {
-      return this.#serveSession(this.#sessions, request, exchange, { body, messages, quick: fast?.message })
+      return this.#serveSession(this.#sessions, request, exchange, { body, messages, fast: fast?.message })
     }
     const { tasks } = this.#servers
     if (tasks !== undefined && isTaskRequest(body)) return this.#serveTask(tasks, request, exchange, body)

@@ -2,15 +2,18 @@ import { constants } from 'node:os'
 import { finished, type Writable } from 'node:stream'
 import { isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
 import type { KitTelemetryManager } from '../../telemetry/manager.ts'
-import { checkInstructions, checkTelemetry, DEFAULT_SERVER_INFO, type McpNotifier } from '../adapter.ts'
+import { checkInstructions, DEFAULT_SERVER_INFO } from '../adapter.ts'
 import { Instrumentation } from '../instrumentation/instrumentation.ts'
+import { loadServing } from '../load-serving.ts'
+import type { McpNotifier } from '../mcp-adapter.ts'
 import { tableWithLimits } from '../operations/limits/limited-table.ts'
 import { checkServerInfo, type ServerInfo } from '../options.ts'
 import { KitMcpRouter, tableOf } from '../router/router.ts'
 import type { RouterTable } from '../router/router-table.ts'
+import { checkTelemetry } from '../telemetry-option.ts'
 import { claimStdout } from './claimed-stdout.ts'
 import { scopedOperations, withoutScopes } from './local-table.ts'
-import { StdioConnection, type StdioConnectionProps } from './stdio-connection.ts'
+import type { StdioConnection, StdioConnectionProps } from './stdio-connection.ts'
 
 const checks = optionChecksOf('serveStdio')
 const { checkBoolean, checkKnownOptions, checkWholeNumber, invalidKind, missingOption, unusableOption } =
@@ -107,6 +110,7 @@ export function serveStdio(router: KitMcpRouter<any>, options: ServeStdioOptions
       'can be called only once at a time',
       'Serve one router for each process.',
     )
+  const { StdioConnection } = loadServing('serveStdio', checks)
   isServing = true
   let connection: StdioConnection | undefined
   const { output, release } = claimStdout()

@@ -6,6 +6,7 @@ import {
 } from '@modelcontextprotocol/server'
 import { ownerOf } from '../../oauth/owner.ts'
 import { isRecord } from '../../options/value-kinds.ts'
+import type { McpTasks } from '../mcp-adapter.ts'
 import { argumentsOf, DENIED_CODE, DENIED_TEXTS, validArguments } from '../operations/checked-call.ts'
 import type { Serving } from '../operations/operation.ts'
 import type { Denied, Policy } from '../operations/policy.ts'
@@ -26,17 +27,6 @@ const MAX_ANSWERS = 1_048_576
 const MAX_ID = 256
 /** The maximum number of tasks that one stream watches. */
 const MAX_WATCHED = 128
-
-/** The tasks that run in this process. */
-export interface McpTasks {
-  /** The number of tasks that run in this process. */
-  readonly running: number
-  /**
-   * Accepts no further tasks, waits for the running ones, and marks those as failed that have not ended in time. Never rejects.
-   * @param options `timeoutMs` is the time to wait. Defaults to 0 ms.
-   */
-  close(options?: { readonly timeoutMs?: number | undefined }): Promise<void>
-}
 
 interface FoundTask {
   readonly key: TaskKey

@@ -1,4 +1,3 @@
-import { PROTOCOL_VERSION_META_KEY } from '@modelcontextprotocol/server'
 import type { PlainResponse } from '../../http/plain-response.ts'
 import { isRecord } from '../../options/value-kinds.ts'
 import { jsonRpcError, type ReceivedMessages } from './json-rpc.ts'
@@ -9,6 +8,9 @@ const MAX_LENGTH = 1_024
 
 /** The headers that errors repeat. `Mcp-Name` may be a URI, for which another limit applies. */
 const HEADERS = ['mcp-protocol-version', 'mcp-method', 'mcp-name'] as const
+
+/** The member of `_meta` with the revision of a request. Also in the SDK, which is loaded later. */
+const PROTOCOL_VERSION_META_KEY = 'io.modelcontextprotocol/protocolVersion'
 
 /** An error about a value of a client. It does not contain the value. */
 export interface LongValue {

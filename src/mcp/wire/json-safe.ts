@@ -1,9 +1,5 @@
 import { types } from 'node:util'
-import {
-  type JSONRPCErrorResponse,
-  type JSONRPCMessage,
-  ProtocolErrorCode,
-} from '@modelcontextprotocol/server'
+import type { JSONRPCErrorResponse, JSONRPCMessage } from '@modelcontextprotocol/server'
 import { cutText } from '../../cut-text.ts'
 import { problemIn } from './schema-issues.ts'
 
@@ -93,7 +89,7 @@ export function responseText(response: JSONRPCMessage): string {
 /** Returns the error that replaces a response that cannot be sent. */
 export function internalError(id: JSONRPCErrorResponse['id']): JSONRPCErrorResponse {
   const error = {
-    code: ProtocolErrorCode.InternalError,
+    code: -32_603,
     message: 'The response cannot be serialized as JSON',
   }
   return { jsonrpc: '2.0', ...(id !== undefined && { id }), error }

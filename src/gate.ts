@@ -1,0 +1,40 @@
+export { mcpAuth } from './express/mcp-auth.ts'
+export type { AllowedOriginsOptions, McpAuthOptions } from './express/mcp-auth-options.ts'
+export { type CorsOrigin, type McpCorsOptions, mcpCors } from './express/mcp-cors.ts'
+export {
+  type ProtectedResourceRouterOptions,
+  protectedResourceRouter,
+} from './express/protected-resource-router.ts'
+export type { GateTarget } from './express/target.ts'
+export type { NodeMiddleware, NodeRequest } from './http/node-middleware.ts'
+export type { FetchHandler, McpAdapter, McpNotifier, McpTasks } from './mcp/mcp-adapter.ts'
+export { AuthInfo } from './oauth/auth-info.ts'
+export type { DpopMode, DpopOptions } from './oauth/dpop/options.ts'
+export type { DpopReplayStore } from './oauth/dpop/replay-store.ts'
+export { VerifierUnavailableError } from './oauth/errors.ts'
+export type {
+  OAuthOptions,
+  OnVerifiedInput,
+  UserOf,
+  VerifiedToken,
+  VerifyContext,
+  VerifyToken,
+  VerifyTokenInput,
+} from './oauth/options.ts'
+export type { RateLimiterLike } from './oauth/rate-limiter.ts'
+export type { RefusalLimit } from './oauth/refusal-limit.ts'
+export { type CachedVerifier, type CachedVerifierOptions, cachedVerifier } from './oauth/verifiers/cached.ts'
+export { firstMatch } from './oauth/verifiers/first-match.ts'
+export { introspectionVerifier } from './oauth/verifiers/introspection.ts'
+export type {
+  IntrospectionAuthentication,
+  IntrospectionUser,
+  IntrospectionVerifierOptions,
+} from './oauth/verifiers/introspection-options.ts'
+export { jwtVerifier } from './oauth/verifiers/jwt.ts'
+export type { JwtUser, JwtVerifierOptions } from './oauth/verifiers/jwt-options.ts'
+export type { PublicKeyInput } from './oauth/verifiers/public-keys.ts'
+export { KitMcpConfigError, type KitMcpConfigErrorCode } from './options/config-error.ts'
+export type { RedisBroadcastOptions, RedisClients, RedisSubscription } from './redis/broadcast.ts'
+export { redisReplayStore } from './redis/replay-store.ts'
+export { shareInvalidations } from './redis/share-invalidations.ts'

@@ -1,0 +1,57 @@
+/** A web-standard request handler. */
+export type FetchHandler = (request: Request) => Promise<Response>
+
+/** Handlers for requests outside the MCP route: CORS preflights, and the protected resource metadata document. */
+export interface McpAuthHandlers {
+  /** Responds to OPTIONS requests to the MCP route and to the metadata route. */
+  readonly cors: (request: Request) => Response | Promise<Response>
+  /** Serves the protected resource metadata document (RFC 9728). Responds with 404 if OAuth is disabled. */
+  readonly resource: (request: Request) => Response | Promise<Response>
+}
+
+/**
+ * An MCP server over HTTP, as {@link createMcpAdapter} and `KitMcpServer…build()` return it. `handler` and `server` are
+ * the same function. `createMcpAdapter()` returns an object that lists `{ server, auth }`, and `build()` one that lists
+ * `{ handler, auth }`; the other members are not enumerable.
+ */
+export interface McpAdapter {
+  /**
+   * Serves MCP: checks `Origin` and `Host`, authenticates the request, responds to OPTIONS requests, and adds the CORS
+   * headers.
+   */
+  readonly handler: FetchHandler
+  /** The same function as `handler`. */
+  readonly server: FetchHandler
+  /** Handlers for requests outside the MCP route: CORS preflights, and the protected resource metadata document. */
+  readonly auth: McpAuthHandlers
+  /** Notifies clients of changes. */
+  readonly notify: McpNotifier
+  /** The tasks that run in this process. Pass it to `gracefulShutdown` to let them end. */
+  readonly tasks: McpTasks
+}
+
+/**
+ * Notifies clients of changes: clients of 2026-07-28 that listen, and clients of 2025 revisions that have an event stream
+ * open. With an `eventBus` it notifies the clients of all nodes, otherwise those of this process.
+ */
+export interface McpNotifier {
+  /** Notifies clients that the list of tools has changed. */
+  toolsChanged(): void
+  /** Notifies clients that the list of prompts has changed. */
+  promptsChanged(): void
+  /** Notifies clients that the list of resources, or of resource templates, has changed. */
+  resourcesChanged(): void
+  /** Notifies the clients that have subscribed to `uri` that this resource has changed. */
+  resourceUpdated(uri: string): void
+}
+
+/** The tasks that run in this process. */
+export interface McpTasks {
+  /** The number of tasks that run in this process. */
+  readonly running: number
+  /**
+   * Accepts no further tasks, waits for the running ones, and marks those as failed that have not ended in time. Never rejects.
+   * @param options `timeoutMs` is the time to wait. Defaults to 0 ms.
+   */
+  close(options?: { readonly timeoutMs?: number | undefined }): Promise<void>
+}
