@@ -1,13 +1,13 @@
 // Writes `dist`, which is published, from the compiler's output in `build/package`: one file for each entry of package.json,
 // and the chunks that they share. The code is not minified, so that stack traces name functions.
 import { readFileSync, rmSync } from 'node:fs'
-import { basename } from 'node:path'
+import { basename, resolve } from 'node:path'
 import { rolldown } from 'rolldown'
 import { dts } from 'rolldown-plugin-dts'
 
 const COMPILED = 'build/package/'
-/** Packages stay imports. `fastest-levenshtein` is bundled, because loading it takes longer than running it (see LICENSE). */
-const isPackage = /^(?!fastest-levenshtein$)[^./]/
+/** Packages stay imports. These two are bundled, because loading them takes longer than running them (see LICENSE). */
+const isPackage = /^(?!(?:fastest-levenshtein|fresh)$)[^./]/
 
 const { exports, imports, bin } = JSON.parse(readFileSync('package.json', 'utf8'))
 const libraries = Object.values(exports).flatMap((target) => target.default ?? [])
@@ -15,11 +15,14 @@ const programs = Object.values(bin)
 /** The forms of `src/mcp/load-serving.ts`, which Node.js and bundlers choose from, and the file that one of them loads. */
 const conditional = [...new Set(Object.values(imports).flatMap(Object.values)), './dist/mcp/serving.js']
 
+/** The dependencies of each module, by its id. */
+const dependencies = new Map()
+
 rmSync('dist', { recursive: true, force: true })
 await bundle(
   { ...inputOf([...libraries, ...conditional], 'src/', '.js'), ...inputOf(programs, '', '.js') },
   [conditionalImports(), forEachFile(withSourcePaths)],
-  { chunkFileNames: 'shared/[name].js' },
+  { chunkFileNames: 'shared/[name].js', codeSplitting: { groups: [{ name: sharedChunk, debugName: 'shared' }] } },
 )
 // The script of the console page, which `dev` serves.
 await bundle({ 'cli/page/main': `${COMPILED}cli/dev/page/main.js` }, [], {})
@@ -34,16 +37,40 @@ await bundle(
   },
 )
 
+/**
+ * Returns the chunk of a module that several entries may share, or null for the chunk that the bundler chooses. Each file takes
+ * time to load, and most of the modules that are shared are small.
+ */
+function sharedChunk(id, graph) {
+  const isIn = (entry) => dependenciesOf(`src/${entry}.js`, graph).has(id)
+  if (id.includes('/src/telemetry/')) return isIn('telemetry/index') ? 'telemetry' : null
+  if (isIn('telemetry/index')) return 'basics'
+  const isPlain = [...dependenciesOf(id, graph)].every((name) => name.startsWith('/') || name.startsWith('node:'))
+  return isPlain && isIn('gate') ? 'gate-parts' : null
+}
+
 /** Maps each file of `dist`, such as `./dist/telemetry/index.js`, to the compiled file of the same name. */
 function inputOf(files, folder, extension) {
   const names = files.map((file) => file.replace(/^\.\/dist\/|\.js$/g, ''))
   return Object.fromEntries(names.map((name) => [name, COMPILED + folder + name + extension]))
 }
 
+/** Returns the ids of a module and of everything that it imports, directly or indirectly. `id` may be a path in `build/package`. */
+function dependenciesOf(id, graph) {
+  const first = id.startsWith('/') ? id : resolve(COMPILED, id)
+  let found = dependencies.get(first)
+  if (found === undefined) {
+    found = new Set([first])
+    dependencies.set(first, found)
+    for (const each of found) for (const next of graph.getModuleInfo(each)?.importedIds ?? []) found.add(next)
+  }
+  return found
+}
+
 async function bundle(input, plugins, output) {
   // The ESM form of a bundled package. The helpers for CommonJS would import `node:module`, which browsers do not have.
-  const resolve = { mainFields: ['module', 'main'] }
-  const bundle = await rolldown({ input, plugins, external: isPackage, platform: 'node', resolve })
+  const mainFields = ['module', 'main']
+  const bundle = await rolldown({ input, plugins, external: isPackage, platform: 'node', resolve: { mainFields } })
   await bundle.write({ dir: 'dist', ...output })
   await bundle.close()
 }

@@ -15,8 +15,8 @@ const run = promisify(execFile)
 const root = fileURLToPath(new URL('../../', import.meta.url))
 const bin = (name: string): string => join(root, 'node_modules', '.bin', name)
 
-/** The limits of an installation without optional peers, in addition to the required peer and its dependencies. */
-const MAX_INSTALLED = { packages: 12, bytes: 10 * 1024 * 1024 }
+/** The limits of an installation without optional peers. The packages are those besides this one. */
+const MAX_INSTALLED = { packages: 9, bytes: 10 * 1024 * 1024 }
 
 /** The limit of the tarball in bytes. */
 const MAX_TARBALL = 1_000_000
@@ -66,6 +66,8 @@ describe('the package', function () {
   /** The folder of an application that has installed the package, and the package in it. */
   let application: string
   let unpacked: string
+  /** The folder of an application without the SDK. */
+  let withoutSdk: string
 
   before(async () => {
     folder = mkdtempSync(join(tmpdir(), 'mcp-gatekit-'))
@@ -74,6 +76,9 @@ describe('the package', function () {
     application = join(folder, 'application')
     unpacked = await unpack(tarball, application)
     await link([...Object.keys(manifest().dependencies), '@modelcontextprotocol/server'], application)
+    withoutSdk = join(folder, 'without-sdk')
+    await unpack(tarball, withoutSdk)
+    await link(Object.keys(manifest().dependencies), withoutSdk)
   })
   after(() => rmSync(folder, { recursive: true, force: true }))
 
@@ -111,17 +116,56 @@ describe('the package', function () {
     expect(packed.size).to.be.below(MAX_TARBALL)
   })
 
-  it('an installation without optional peers adds at most 12 packages and 10 MB to the SDK', () => {
+  it('an installation without optional peers adds at most 9 packages and 10 MB, without the SDK and zod', () => {
     const sizes = installed(Object.keys(manifest().dependencies))
-    expect(sizes.size + 1).to.be.within(2, MAX_INSTALLED.packages)
+    expect(sizes.size).to.be.within(1, MAX_INSTALLED.packages)
+    expect([...sizes.keys()].filter((path) => /@modelcontextprotocol|zod/.test(path))).to.deep.equal([])
     const bytes = [...sizes.values()].reduce((sum, size) => sum + size, packed.unpackedSize)
     expect(bytes).to.be.within(MAX_INSTALLED.bytes / 4, MAX_INSTALLED.bytes)
   })
 
-  it('every peer but the SDK is optional', () => {
+  it('every peer is optional', () => {
     const { peerDependencies, peerDependenciesMeta } = manifest()
     const required = Object.keys(peerDependencies).filter((name) => !peerDependenciesMeta[name]?.optional)
-    expect(required).to.deep.equal(['@modelcontextprotocol/server'])
+    expect(required).to.deep.equal([])
+  })
+
+  for (const [how, args, prologue] of [
+    ['import', ['--input-type=module'], "import * as kit from 'mcp-gatekit'; import * as gate from 'mcp-gatekit/gate'"],
+    ['require', [], "const kit = require('mcp-gatekit'), gate = require('mcp-gatekit/gate')"],
+  ] as const) {
+    it(`${how} loads the main entry and ./gate without the SDK, and functions that need it name the command`, async () => {
+      const script = `${prologue}
+        const router = kit.KitMcpRouter.create().tool('ping', { description: 'Pings' }, () => 'pong')
+        const oauth = { issuer: 'https://a.example', resource: 'https://m.example/mcp', verifyToken: () => undefined }
+        console.log(typeof gate.mcpAuth(oauth), Object.keys(gate).every((name) => gate[name] === kit[name]))
+        for (const call of [
+          () => kit.createMcpAdapter({ router }),
+          () => kit.KitMcpServer.create().router(router).build(),
+          () => kit.serveStdio(router),
+        ])
+          try {
+            call()
+          } catch (error) {
+            console.log(error instanceof gate.KitMcpConfigError, error.message.split('. ').slice(0, 2).join('. '))
+          }`
+      const { stdout, stderr } = await run(process.execPath, [...args, '-e', script], { cwd: withoutSdk })
+      const command = 'Run npm install @modelcontextprotocol/server'
+      const missing = 'needs the package @modelcontextprotocol/server, which is not installed'
+      expect(stdout.trim().split('\n')).to.deep.equal([
+        'function true',
+        `true createMcpAdapter ${missing}. ${command}`,
+        `true KitMcpServer ${missing}. ${command}`,
+        `true serveStdio ${missing}. ${command}`,
+      ])
+      expect(stderr).to.equal('')
+    })
+  }
+
+  it('an application in a bundle gets the SDK that the bundler has found', async () => {
+    const output = await bundled("export { createMcpAdapter } from 'mcp-gatekit'")
+    const code = output.map((file) => ('code' in file ? file.code : '')).join()
+    expect(code).to.contain('@modelcontextprotocol/server').but.not.contain('serving.js')
   })
 
   it('every relative link of a shipped page leads to a file of the tarball', () => {
@@ -188,7 +232,8 @@ describe('the package', function () {
   })
 
   it('the bundles are not minified', () => {
-    const code = readFileSync(join(root, 'dist', 'index.js'), 'utf8')
+    const shared = join(root, 'dist', 'shared')
+    const code = readdirSync(shared).map((file) => readFileSync(join(shared, file), 'utf8')).join('\n')
     expect(code).to.include('return function mcpAuth(req, res, next')
     expect(code).to.match(/^function readStream\(|^async function makeContext\(/m)
   })
@@ -199,7 +244,7 @@ describe('the package', function () {
     const bundle = await rolldown({
       input: entry,
       platform: 'node',
-      external: /^(?!mcp-gatekit)[^./]/,
+      external: /^(?!mcp-gatekit)[^./#]/,
       plugins: [
         {
           name: 'entry',
@@ -248,7 +293,7 @@ describe('the package', function () {
     const bundle = await rolldown({
       input: entry,
       platform: 'node',
-      external: /^(?!mcp-gatekit)[^./]/,
+      external: /^(?!mcp-gatekit)[^./#]/,
       plugins: [
         {
           name: 'entry',
@@ -287,6 +332,7 @@ describe('the package', function () {
     expect(Object.keys(analysis.entrypoints)).to.include.members([
       '.',
       './authorization',
+      './gate',
       './openapi',
       './policy',
       './skills',
@@ -312,6 +358,7 @@ describe('the package', function () {
       [
         'mcp-gatekit',
         'mcp-gatekit/authorization',
+        'mcp-gatekit/gate',
         'mcp-gatekit/openapi',
         'mcp-gatekit/policy',
         'mcp-gatekit/skills',
@@ -329,6 +376,21 @@ describe('the package', function () {
       (error) => error,
     )
     expect(stdout.split('\n').filter((line: string) => line.includes('mcp-gatekit/dist'))).to.deep.equal([])
+  })
+
+  it('the declarations of ./gate need neither the SDK nor zod', async () => {
+    const consumer = join(folder, 'consumer-of-gate')
+    await unpack(tarball, consumer)
+    await link(['@standard-schema', 'jose', 'oauth4webapi', '@types/node', 'undici-types'], consumer)
+    await writeFile(
+      join(consumer, 'use.ts'),
+      `import { jwtVerifier, mcpAuth } from 'mcp-gatekit/gate'
+      mcpAuth({ issuer: 'https://a.example', resource: 'https://m.example/mcp', verifyToken: jwtVerifier() }).name.length`,
+    )
+    await writeFile(join(consumer, 'package.json'), '{"type":"module"}')
+    const options = ['--strict', '--module', 'nodenext', '--target', 'es2022', '--noEmit', '--types', 'node']
+    const { stdout } = await run(bin('tsc'), [...options, 'use.ts'], { cwd: consumer }).catch((error) => error)
+    expect(stdout).to.equal('')
   })
 
   describe('the files that an import loads', () => {
@@ -416,11 +478,20 @@ describe('the package', function () {
       ).to.deep.equal([])
     })
 
-    it('importing the main entry loads neither OpenTelemetry, nor jose, nor Express', async () => {
+    it('importing ./gate loads neither the SDK, nor telemetry, nor routers', async () => {
+      const loaded = await loadedBy('mcp-gatekit/gate')
+      expect(loaded).to.include('dist/gate.js')
+      expect(loaded.filter((name) => /^(?:express|jose|zod)$|^@/.test(name))).to.deep.equal([])
+      expect(oursAmong(loaded))
+        .to.contain('oauth-protected-resource')
+        .but.not.match(/TELEMETRY_SERVICE_REQUIRED|class KitMcpRouter|class McpEndpoint/)
+    })
+
+    it('importing the main entry loads neither the SDK, nor OpenTelemetry, nor jose, nor Express', async () => {
       const loaded = await loadedBy('mcp-gatekit')
-      expect(loaded).to.include.members(['dist/index.js', '@modelcontextprotocol/server'])
+      expect(loaded).to.include('dist/index.js')
       const unwanted =
-        /^(?:express|jose|oauth4webapi|express-oauth2-jwt-bearer)$|^@opentelemetry|^@modelcontextprotocol\/sdk/
+        /^(?:express|jose|oauth4webapi|express-oauth2-jwt-bearer|zod)$|^@opentelemetry|^@modelcontextprotocol/
       expect(loaded.filter((name) => unwanted.test(name))).to.deep.equal([])
       expect(loaded.filter((name) => name.startsWith('dist/cli/'))).to.deep.equal([])
       expect(oursAmong(loaded)).to.contain('oauth-protected-resource').but.not.contain('toolsFromOpenApi')
@@ -484,7 +555,7 @@ describe('the package', function () {
       cwd: root,
     }).catch((error) => error)
     expect(stderr).to.match(
-      /KitMcpConfigError: .*isuer.*\n(?: +at .*\n)* +at mcpAuth \(.*dist\/index\.js:\d+/,
+      /KitMcpConfigError: .*isuer.*\n(?: +at .*\n)* +at mcpAuth \(.*dist\/shared\/\w+\.js:\d+/,
     )
     expect(Math.max(...stderr.split('\n').map((line: string) => line.length))).to.be.below(1_500)
   })

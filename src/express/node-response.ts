@@ -1,5 +1,4 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { constants } from 'node:http2'
 import type { PlainResponse } from '../http/plain-response.ts'
 import { http2StreamOf, isClosed, onceClosed } from '../http/response-close.ts'
 import { ConnectionTurns } from './connection-turns.ts'
@@ -7,6 +6,10 @@ import { hasWholeBody } from './node-request.ts'
 
 /** A longer body waits for its client as a buffer, because the characters of a string are on the heap of V8. */
 const MAX_STRING_LENGTH = 65_536
+
+/** Codes with which a stream of HTTP/2 is closed (RFC 9113 section 7). `node:http2` has them too, but takes long to load. */
+const NO_ERROR = 0
+const CANCEL = 8
 
 /** The time after which a connection is closed if its client takes nothing of a response that waits. */
 const UNREAD_MS = 60_000
@@ -44,7 +47,7 @@ export function writePlainResponse(
   else endWithBody(req, res, body)
   if (!isExpected(req)) return
   // After the complete response, the client need not send the rest of its body (RFC 9113 §8.1).
-  if (stream !== undefined) stream.close(constants.NGHTTP2_NO_ERROR)
+  if (stream !== undefined) stream.close(NO_ERROR)
   else discardBody(req)
 }
 
@@ -72,7 +75,7 @@ function closeUnlessRead(req: IncomingMessage, res: ServerResponse): () => void 
   const stream = http2StreamOf(req, res)
   if (stream !== undefined) {
     // With the code of `destroy()`, the client could take the response for a complete one.
-    const cut = (): void => stream.close(constants.NGHTTP2_CANCEL)
+    const cut = (): void => stream.close(CANCEL)
     res.setTimeout(UNREAD_MS, cut)
     return () => void res.setTimeout(0, cut)
   }

@@ -1,6 +1,8 @@
-import * as serving from './serving.ts'
+import { McpEndpoint, StdioConnection } from './serving.ts'
+
+const SERVING = { McpEndpoint, StdioConnection }
 
 /** Returns the classes that serve MCP, for bundlers, which cannot follow `require`, and for runtimes other than Node.js. */
-export function loadServing(): typeof serving {
-  return serving
+export function loadServing(): typeof SERVING {
+  return SERVING
 }

@@ -29,7 +29,7 @@ export function problemIn(issues: readonly StandardSchemaV1.Issue[]): string {
 const SEPARATOR = '; '
 
 /** The longest possible count of further issues. */
-const MAX_COUNT = `${SEPARATOR}and ${Number.MAX_SAFE_INTEGER.toLocaleString('en-US')} more`
+const MAX_COUNT = `${SEPARATOR}and 9,007,199,254,740,991 more`
 
 function issueText({ message, path = [] }: StandardSchemaV1.Issue): string {
   let at = ''
