@@ -13,6 +13,7 @@ const SPECIFIERS: Readonly<Record<string, string>> = {
   'mcp-gatekit/telemetry': 'mcp-gatekit/telemetry',
   winston: 'winston',
   '@modelcontextprotocol/server': '@modelcontextprotocol/server',
+  'mcp-gatekit/gate': 'mcp-gatekit/gate',
   'mcp-gatekit': 'mcp-gatekit',
 }
 

@@ -12,6 +12,7 @@ import { benchOpenApi } from './openapi.ts'
 import { benchOtlp } from './otlp.ts'
 import { takeRatios } from './report.ts'
 import { benchSessions } from './sessions.ts'
+import { benchStartup } from './startup.ts'
 import { benchToolsCall } from './tools-call.ts'
 import { benchVerifiers } from './verifiers.ts'
 
@@ -27,6 +28,7 @@ const SECTIONS: Readonly<Record<string, () => Promise<void>>> = {
   openapi: benchOpenApi,
   otlp: benchOtlp,
   imports: benchImports,
+  startup: benchStartup,
   cluster: benchCluster,
 }
 
