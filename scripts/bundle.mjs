@@ -1,5 +1,6 @@
 // Writes `dist`, which is published, from the compiler's output in `build/package`: one file for each entry of package.json,
-// and the chunks that they share. The code is not minified, so that stack traces name functions.
+// and the chunks that they share. The code is not minified, so that stack traces name functions. Docstrings are in the
+// declarations only.
 import { readFileSync, rmSync } from 'node:fs'
 import { basename, resolve } from 'node:path'
 import { rolldown } from 'rolldown'
@@ -18,16 +19,26 @@ const conditional = [...new Set(Object.values(imports).flatMap(Object.values)), 
 /** The dependencies of each module, by its id. */
 const dependencies = new Map()
 
+/** The chunks that several entries share. Each may import those before it. */
+const SHARED = ['basics', 'verify-audit', 'telemetry', 'gate-parts']
+
+const WITHOUT_DOCSTRINGS = { comments: { jsdoc: false } }
+
 rmSync('dist', { recursive: true, force: true })
 await bundle(
   { ...inputOf([...libraries, ...conditional], 'src/', '.js'), ...inputOf(programs, '', '.js') },
   [conditionalImports(), forEachFile(withSourcePaths)],
-  { chunkFileNames: 'shared/[name].js', codeSplitting: { groups: [{ name: sharedChunk, debugName: 'shared' }] } },
+  {
+    ...WITHOUT_DOCSTRINGS,
+    polyfillRequire: false,
+    chunkFileNames: 'shared/[name].js',
+    codeSplitting: { groups: SHARED.map(groupOf) },
+  },
 )
 // The script of the console page, which `dev` serves.
-await bundle({ 'cli/page/main': `${COMPILED}cli/dev/page/main.js` }, [], {})
+await bundle({ 'cli/page/main': `${COMPILED}cli/dev/page/main.js` }, [], WITHOUT_DOCSTRINGS)
 // The observer of requests, which `dev` loads into the server.
-await bundle({ 'cli/observer/main': `${COMPILED}cli/dev/observer/main.js` }, [], {})
+await bundle({ 'cli/observer/main': `${COMPILED}cli/dev/observer/main.js` }, [], WITHOUT_DOCSTRINGS)
 await bundle(
   inputOf(libraries, 'src/', '.d.ts'),
   [dts({ dtsInput: true, tsconfig: false }), forEachFile(withoutPaths)],
@@ -37,12 +48,20 @@ await bundle(
   },
 )
 
+/** Returns the group of modules that become a chunk. A group takes the dependencies of its modules, unless an earlier group has them. */
+function groupOf(chunk, index) {
+  const name = (id, graph) => (sharedChunk(id, graph) === chunk ? chunk : null)
+  return { name, priority: SHARED.length - index, debugName: chunk }
+}
+
 /**
  * Returns the chunk of a module that several entries may share, or null for the chunk that the bundler chooses. Each file takes
  * time to load, and most of the modules that are shared are small.
  */
 function sharedChunk(id, graph) {
   const isIn = (entry) => dependenciesOf(`src/${entry}.js`, graph).has(id)
+  // The command line needs no other part of telemetry.
+  if (isIn('telemetry/audit/verify-audit') && id.includes('/src/telemetry/')) return 'verify-audit'
   if (id.includes('/src/telemetry/')) return isIn('telemetry/index') ? 'telemetry' : null
   if (isIn('telemetry/index')) return 'basics'
   const isPlain = [...dependenciesOf(id, graph)].every((name) => name.startsWith('/') || name.startsWith('node:'))
