@@ -30,7 +30,6 @@ await bundle(
   [conditionalImports(), forEachFile(withSourcePaths)],
   {
     ...WITHOUT_DOCSTRINGS,
-    polyfillRequire: false,
     chunkFileNames: 'shared/[name].js',
     codeSplitting: { groups: SHARED.map(groupOf) },
   },

@@ -12,7 +12,7 @@ import { pack } from '../support/packed.ts'
 
 const run = promisify(execFile)
 const consumers = fileURLToPath(new URL('../../../test/consumers/', import.meta.url))
-const NAMES = ['commonjs', 'jsdoc', 'typescript', 'typescript-5.8', 'typescript-commonjs']
+const NAMES = ['commonjs', 'jsdoc', 'sdk-1', 'typescript', 'typescript-5.8', 'typescript-commonjs']
 const HEADERS = { 'Content-Type': 'application/json', Accept: 'application/json, text/event-stream' }
 
 describe('projects that install the package', () => {
