@@ -17,6 +17,13 @@ const OWN_OAUTH = {
     bearerToken === undefined ? undefined : OWN_TOKEN,
 }
 
+async function sdkGate(): Promise<RequestHandler> {
+  const { requireBearerAuth } = await import('@modelcontextprotocol/express')
+  const verified = { clientId: 'c', scopes: ['mcp:read'], expiresAt: EXPIRES_AT }
+  const verifyAccessToken = async (token: string) => ({ token, ...verified })
+  return requireBearerAuth({ verifier: { verifyAccessToken }, requiredScopes: ['mcp:read'] })
+}
+
 /** The servers by name. Each imports only what it needs. */
 const SERVERS: Readonly<Record<string, () => Promise<readonly RequestHandler[]>>> = {
   async SDK() {
@@ -32,19 +39,16 @@ const SERVERS: Readonly<Record<string, () => Promise<readonly RequestHandler[]>>
       return server
     })
     const node = toNodeHandler(handler)
-    return [...(await SERVERS['SDK requireBearerAuth']!()), (req, res) => void node(req, res)]
+    return [await sdkGate(), (req, res) => void node(req, res)]
   },
-  async 'SDK requireBearerAuth'() {
-    const { requireBearerAuth } = await import('@modelcontextprotocol/express')
-    const verified = { clientId: 'c', scopes: ['mcp:read'], expiresAt: EXPIRES_AT }
-    const verifyAccessToken = async (token: string) => ({ token, ...verified })
-    return [requireBearerAuth({ verifier: { verifyAccessToken }, requiredScopes: ['mcp:read'] })]
-  },
+  'SDK requireBearerAuth': async () => [await sdkGate()],
   async 'mcp-gatekit'() {
     const { createMcpAdapter, KitMcpRouter, mcpHandler } = await import('mcp-gatekit')
     const { z } = await import('zod')
     const input = z.object({ a: z.number(), b: z.number() })
-    const router = KitMcpRouter.create().tool('add', { description: 'Adds', input }, ({ a, b }) => String(a + b))
+    const router = KitMcpRouter.create().tool('add', { description: 'Adds', input }, ({ a, b }) =>
+      String(a + b),
+    )
     return [mcpHandler(createMcpAdapter({ router, oauth: OWN_OAUTH }))]
   },
   async 'mcp-gatekit/gate'() {

@@ -63,7 +63,9 @@ function sharedChunk(id, graph) {
   if (isIn('telemetry/audit/verify-audit') && id.includes('/src/telemetry/')) return 'verify-audit'
   if (id.includes('/src/telemetry/')) return isIn('telemetry/index') ? 'telemetry' : null
   if (isIn('telemetry/index')) return 'basics'
-  const isPlain = [...dependenciesOf(id, graph)].every((name) => name.startsWith('/') || name.startsWith('node:'))
+  const isPlain = [...dependenciesOf(id, graph)].every(
+    (name) => name.startsWith('/') || name.startsWith('node:'),
+  )
   return isPlain && isIn('gate') ? 'gate-parts' : null
 }
 
@@ -88,7 +90,13 @@ function dependenciesOf(id, graph) {
 async function bundle(input, plugins, output) {
   // The ESM form of a bundled package. The helpers for CommonJS would import `node:module`, which browsers do not have.
   const mainFields = ['module', 'main']
-  const bundle = await rolldown({ input, plugins, external: isPackage, platform: 'node', resolve: { mainFields } })
+  const bundle = await rolldown({
+    input,
+    plugins,
+    external: isPackage,
+    platform: 'node',
+    resolve: { mainFields },
+  })
   await bundle.write({ dir: 'dist', ...output })
   await bundle.close()
 }

@@ -131,7 +131,11 @@ describe('the package', function () {
   })
 
   for (const [how, args, prologue] of [
-    ['import', ['--input-type=module'], "import * as kit from 'mcp-gatekit'; import * as gate from 'mcp-gatekit/gate'"],
+    [
+      'import',
+      ['--input-type=module'],
+      "import * as kit from 'mcp-gatekit'; import * as gate from 'mcp-gatekit/gate'",
+    ],
     ['require', [], "const kit = require('mcp-gatekit'), gate = require('mcp-gatekit/gate')"],
   ] as const) {
     it(`${how} loads the main entry and ./gate without the SDK, and functions that need it name the command`, async () => {
@@ -233,7 +237,9 @@ describe('the package', function () {
 
   it('the bundles are not minified', () => {
     const shared = join(root, 'dist', 'shared')
-    const code = readdirSync(shared).map((file) => readFileSync(join(shared, file), 'utf8')).join('\n')
+    const code = readdirSync(shared)
+      .map((file) => readFileSync(join(shared, file), 'utf8'))
+      .join('\n')
     expect(code).to.include('return function mcpAuth(req, res, next')
     expect(code).to.match(/^function readStream\(|^async function makeContext\(/m)
   })
@@ -389,7 +395,9 @@ describe('the package', function () {
     )
     await writeFile(join(consumer, 'package.json'), '{"type":"module"}')
     const options = ['--strict', '--module', 'nodenext', '--target', 'es2022', '--noEmit', '--types', 'node']
-    const { stdout } = await run(bin('tsc'), [...options, 'use.ts'], { cwd: consumer }).catch((error) => error)
+    const { stdout } = await run(bin('tsc'), [...options, 'use.ts'], { cwd: consumer }).catch(
+      (error) => error,
+    )
     expect(stdout).to.equal('')
   })
 

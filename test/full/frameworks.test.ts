@@ -50,7 +50,7 @@ export default function Layout({ children }: { children: ReactNode }) {
     include: ['next-env.d.ts', '**/*.ts', '**/*.tsx', '.next/types/**/*.ts', '.next/dev/types/**/*.ts'],
     exclude: ['node_modules'],
   }
-  const PACKAGES = ['next@16', 'react@19', 'react-dom@19', 'zod@4']
+  const PACKAGES = ['@modelcontextprotocol/server@2', 'next@16', 'react@19', 'react-dom@19', 'zod@4']
   const TYPES = ['typescript@5', '@types/node@20', '@types/react@19']
 
   let folder: string | undefined

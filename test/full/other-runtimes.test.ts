@@ -68,7 +68,7 @@ describe('the programs for Bun and Deno', function () {
     }
     const install = (...packages: string[]) =>
       run('npm', ['install', '--no-audit', '--no-fund', ...packages], { cwd: folder })
-    await install(tarball, 'express@5', 'zod@4')
+    await install(tarball, '@modelcontextprotocol/server@2', 'express@5', 'zod@4')
     for (const [runtime, version] of [
       ['bun', 'bun@1'],
       ['deno', 'deno@2'],

@@ -26,7 +26,21 @@ describe('mcp/wire: isJsonContentType', () => {
   }
 
   it('isJsonContentType reads any header as the SDK does', () => {
-    const parts = fc.constantFrom('application/json', 'APPLICATION/json', 'text/plain', ';', ',', ' ', '=', '"', '\\', 'a', '\t', '\n', 'é')
+    const parts = fc.constantFrom(
+      'application/json',
+      'APPLICATION/json',
+      'text/plain',
+      ';',
+      ',',
+      ' ',
+      '=',
+      '"',
+      '\\',
+      'a',
+      '\t',
+      '\n',
+      'é',
+    )
     const header = fc.array(parts, { maxLength: 12 }).map((some) => some.join(''))
     const json = header.map((rest) => `application/json${rest}`)
     fc.assert(
