@@ -5,7 +5,7 @@ import { AsyncContext } from '../../runtime.ts'
 import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 import type { KitTelemetryError } from '../errors.ts'
 import { LEVEL_PRIORITY } from '../levels.ts'
-import { type Deadline, settlingOf } from './deadline.ts'
+import type { Deadline } from './deadline.ts'
 import { FlushCalls } from './flush-calls.ts'
 import { type Generation, PendingWork } from './pending-work.ts'
 import type { Reporter } from './reporter.ts'
@@ -212,8 +212,11 @@ export class TransportChannel {
   async close(deadline: Deadline): Promise<void> {
     await deadline.wait((done) => this.#flushAll(done))
     if (this.#state === 'ready') {
-      const signal = deadline.signal()
-      await deadline.wait(settlingOf(this.#call('shutdown', signal)))
+      const shutdown = this.#call('shutdown', deadline.signal())
+      await deadline.wait((done) => {
+        void shutdown.then(done)
+        return () => {}
+      })
     } else if (this.#state === 'starting') {
       this.#state = 'closed'
     }

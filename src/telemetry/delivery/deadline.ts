@@ -51,33 +51,6 @@ export class Deadline {
   }
 }
 
-/**
- * A promise that keeps the process alive only while it is awaited. An application that ends with
- * `await telemetry.shutdown()` continues after it, and an application that does not await it can exit.
- */
-class AwaitedWithin extends Promise<undefined> {
-  #deadline: Deadline | undefined
-
-  static override get [Symbol.species](): PromiseConstructor {
-    return Promise
-  }
-
-  static of(settled: Promise<undefined>, deadline: Deadline): AwaitedWithin {
-    const promise = new AwaitedWithin((resolve, reject) => settled.then(resolve, reject))
-    promise.#deadline = deadline
-    return promise
-  }
-
-  // biome-ignore lint/suspicious/noThenProperty: `await` on a subclass calls this method
-  override then<A = undefined, B = never>(
-    onFulfilled?: ((value: undefined) => A | PromiseLike<A>) | null,
-    onRejected?: ((reason: unknown) => B | PromiseLike<B>) | null,
-  ): Promise<A | B> {
-    this.#deadline?.hold()
-    return super.then(onFulfilled, onRejected)
-  }
-}
-
 /** Resolves when the operation ends, but after `ms` milliseconds at the latest. Never rejects. */
 export function settledWithin(ms: number, begin: Beginning): Promise<void> {
   const deadline = new Deadline(ms)
@@ -90,19 +63,18 @@ export function workWithin(ms: number, work: (deadline: Deadline) => Promise<unk
   return heldBy(deadline, work(deadline))
 }
 
+/**
+ * Clears the deadline at the end of `work`. The promise keeps the process alive only while it is awaited. An application that
+ * ends with `await telemetry.shutdown()` continues after it, and an application that does not await it can exit.
+ */
 function heldBy(deadline: Deadline, work: Promise<unknown>): Promise<void> {
-  const clear = () => deadline.clear() as undefined
-  return AwaitedWithin.of(work.then(clear, clear), deadline)
-}
-
-/** Waits for a promise to settle. Once canceled, it no longer refers to `done`. */
-export function settlingOf(work: PromiseLike<unknown>): Beginning {
-  return (done) => {
-    let waiting: (() => void) | undefined = done
-    const settle = () => waiting?.()
-    work.then(settle, settle)
-    return () => {
-      waiting = undefined
-    }
+  const clear = () => deadline.clear()
+  const promise = work.then(clear, clear)
+  const then = (...handlers: Parameters<typeof promise.then>) => {
+    deadline.hold()
+    return Promise.prototype.then.apply(promise, handlers)
   }
+  // `await` calls `then` only if the constructor of the promise is not `Promise`.
+  // biome-ignore lint/suspicious/noThenProperty: the promise needs it
+  return Object.defineProperties(promise, { constructor: { value: undefined }, then: { value: then } })
 }

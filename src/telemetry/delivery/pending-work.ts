@@ -1,82 +1,25 @@
-/** A waiting caller, as a node of a ring. */
-interface Waiter {
-  resolve: () => void
-  previous: Waiter
-  next: Waiter
-}
-
-/** The callers that wait for one generation. Adding, removing, and joining take constant time. */
-class Waiters {
-  readonly #ring: Waiter = newRing()
-
-  /** @returns a function that removes the caller. */
-  add(resolve: () => void): () => void {
-    const last = this.#ring.previous
-    const waiter: Waiter = { resolve, previous: last, next: this.#ring }
-    last.next = waiter
-    this.#ring.previous = waiter
-    return () => {
-      waiter.previous.next = waiter.next
-      waiter.next.previous = waiter.previous
-      waiter.previous = waiter
-      waiter.next = waiter
-    }
-  }
-
-  /** Moves every caller of `others` to the end of this list. */
-  join(others: Waiters): void {
-    const { next: first, previous: last } = others.#ring
-    if (first === others.#ring) return
-    const end = this.#ring.previous
-    end.next = first
-    first.previous = end
-    last.next = this.#ring
-    this.#ring.previous = last
-    others.#ring.next = others.#ring
-    others.#ring.previous = others.#ring
-  }
-
-  resolveAll(): void {
-    for (let first = this.#ring.next; first !== this.#ring; first = this.#ring.next) {
-      this.#ring.next = first.next
-      first.next.previous = this.#ring
-      first.next = first
-      first.previous = first
-      first.resolve()
-    }
-  }
-}
-
-function newRing(): Waiter {
-  const ring = { resolve: () => {} } as Waiter
-  ring.previous = ring
-  ring.next = ring
-  return ring
-}
-
 /** The pieces of work that were added between two calls of `whenSettled`. */
 export interface Generation {
+  readonly number: number
   /** The number of pieces that have not settled. */
   count: number
 }
 
-interface LinkedGeneration extends Generation {
-  readonly waiters: Waiters
-  previous: LinkedGeneration | undefined
-  next: LinkedGeneration | undefined
-}
-
 /**
  * Counts pieces of work, and calls back when all pieces that were added before a given moment have settled. Pieces may
- * settle in any order. Each call takes constant time. The memory is linear in the number of unsettled pieces and waiting
- * callers.
+ * settle in any order. Each call takes constant time on average. The memory is linear in the number of unsettled pieces and
+ * waiting callers.
  */
 export class PendingWork {
   #count = 0
   /** The generation of new pieces. */
-  #open: LinkedGeneration = newGeneration()
-  /** The latest of the earlier generations. Each of them has unsettled pieces. */
-  #newest: LinkedGeneration | undefined
+  #open: Generation = { number: 0, count: 0 }
+  /** The numbers of the earlier generations that have unsettled pieces. */
+  readonly #unsettled = new Set<number>()
+  /** The lowest of these numbers, or that of the open generation. */
+  #lowest = 0
+  /** The waiting callers, by the number of the latest generation that they wait for. */
+  readonly #callers = new Map<number, Set<() => void>>()
 
   /** The number of pieces that have not settled. */
   get count(): number {
@@ -94,14 +37,11 @@ export class PendingWork {
   settle(generation: Generation): void {
     this.#count--
     if (--generation.count > 0 || generation === this.#open) return
-    const { previous, next, waiters } = generation as LinkedGeneration
-    if (next === undefined) this.#newest = previous
-    else next.previous = previous
-    if (previous === undefined) {
-      waiters.resolveAll()
-    } else {
-      previous.next = next
-      previous.waiters.join(waiters)
+    this.#unsettled.delete(generation.number)
+    while (this.#lowest < this.#open.number && !this.#unsettled.has(this.#lowest)) {
+      const callers = this.#callers.get(this.#lowest)
+      this.#callers.delete(this.#lowest++)
+      for (const call of callers ?? []) call()
     }
   }
 
@@ -110,23 +50,21 @@ export class PendingWork {
    * @returns a function that cancels the call.
    */
   whenSettled(resolve: () => void): () => void {
-    if (this.#open.count > 0) this.#close()
-    if (this.#newest === undefined) {
+    if (this.#open.count > 0) {
+      this.#unsettled.add(this.#open.number)
+      this.#open = { number: this.#open.number + 1, count: 0 }
+    }
+    if (this.#unsettled.size === 0) {
       resolve()
       return () => {}
     }
-    return this.#newest.waiters.add(resolve)
+    const latest = this.#open.number - 1
+    const callers = this.#callers.get(latest) ?? new Set()
+    this.#callers.set(latest, callers)
+    const call = () => resolve()
+    callers.add(call)
+    return () => {
+      if (callers.delete(call) && callers.size === 0) this.#callers.delete(latest)
+    }
   }
-
-  #close(): void {
-    const closed = this.#open
-    closed.previous = this.#newest
-    if (this.#newest !== undefined) this.#newest.next = closed
-    this.#newest = closed
-    this.#open = newGeneration()
-  }
-}
-
-function newGeneration(): LinkedGeneration {
-  return { count: 0, waiters: new Waiters(), previous: undefined, next: undefined }
 }
