@@ -12,7 +12,7 @@ import {
 } from '../../delivery/transport.ts'
 import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
 import { KitTelemetryError } from '../../errors.ts'
-import { PromisedOutcome } from '../queue/promised-outcome.ts'
+import { promisedOutcome } from '../queue/promised-outcome.ts'
 import { OtlpDelivery } from './otlp-delivery.ts'
 import type { ExporterHooks } from './otlp-export-slot.ts'
 import { type OtlpSettings, type OtlpTransportOptions, readOtlpOptions } from './otlp-options.ts'
@@ -120,14 +120,8 @@ export class OtlpTransportAdapter implements TelemetryTransport {
    */
   handle(envelope: TelemetryEnvelope, emittedAtMs?: number): Promise<void> | void {
     if (this.#logger !== undefined) return this.#handOver(this.#logger, envelope, emittedAtMs)
-    const outcome = new PromisedOutcome()
-    try {
-      // Only the envelopes of a manager are known to be frozen.
-      this.#take(envelope, emittedAtMs, outcome, false)
-    } catch (error) {
-      outcome.failed(error)
-    }
-    return outcome.promise
+    // Only the envelopes of a manager are known to be frozen.
+    return promisedOutcome((outcome) => this.#take(envelope, emittedAtMs, outcome, false))
   }
 
   /** Returns a function that sends an event as `handle` does, unless `handle` was replaced. @internal */

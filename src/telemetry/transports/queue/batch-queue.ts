@@ -12,7 +12,7 @@ import {
 import { type Clock, REAL_CLOCK } from './clock.ts'
 import { FreshItems } from './fresh-items.ts'
 import { ItemOutcomes } from './item-outcomes.ts'
-import { PromisedOutcome } from './promised-outcome.ts'
+import { promisedOutcome } from './promised-outcome.ts'
 import { RetrySchedule } from './retry-schedule.ts'
 import { TargetPause } from './target-pause.ts'
 
@@ -21,6 +21,9 @@ import { TargetPause } from './target-pause.ts'
  * context of one of them. This one is created when the module is loaded, usually outside of a request.
  */
 const context = /* @__PURE__ */ new AsyncContext('KitTelemetryBatchQueue')
+
+/** The time of a step that runs as soon as the current code of the application has returned, because encoding takes time. */
+const SOON = Number.NEGATIVE_INFINITY
 
 /**
  * Collects items into batches, and sends each batch until it is delivered or has failed. All transports that send over a
@@ -62,22 +65,19 @@ export class BatchQueue<Item> {
   readonly #retries: RetrySchedule<Item>
   readonly #pause: TargetPause
   readonly #underWay = new Set<Batch<Item>>()
+  /** The latest batch was a retry. */
   #retriedLast = false
   /** The latest attempt was too large. Batches are sent one at a time until the right size is known. */
   #sizing = false
+  /** Batches are being sent. */
+  #stepping = false
 
-  /** `hurry` is sending. */
-  #hurrying = false
   /** The number of callers that wait in `flush`. */
   #flushes = 0
   #closedReason: string | undefined
   readonly #released = new AbortController()
 
-  /** Nothing can be sent before the timer fires or an attempt ends. */
-  #blocked = false
-  #stepScheduled = false
-  #stepping = false
-  #stepAgain = false
+  /** When the queue looks again for batches that are due. */
   #wakeMs = Number.POSITIVE_INFINITY
   #cancelWake: () => void = () => {}
 
@@ -99,9 +99,7 @@ export class BatchQueue<Item> {
    * @returns a promise that resolves when the item is delivered, and rejects with `TELEMETRY_TRANSPORT_FAILED` if it fails.
    */
   add(item: Item, weight = 1): Promise<void> {
-    const outcome = new PromisedOutcome()
-    this.addFor(outcome, item, weight)
-    return outcome.promise
+    return promisedOutcome((outcome) => this.addFor(outcome, item, weight))
   }
 
   /**
@@ -118,8 +116,7 @@ export class BatchQueue<Item> {
     const addedMs = this.#clock.now()
     const generation = this.#work.add()
     this.#fresh.add({ item, weight, addedMs, generation, outcome })
-    if (this.#blocked && !wasEmpty) return
-    if (this.#fresh.isFull || (wasEmpty && this.#delayMs === 0)) this.#stepSoon()
+    if (this.#fresh.isFull || (wasEmpty && this.#delayMs === 0)) this.#wakeAt(SOON)
     else if (wasEmpty) this.#wakeAt(addedMs + this.#delayMs)
   }
 
@@ -130,7 +127,6 @@ export class BatchQueue<Item> {
   flush(deadline?: AbortSignal): Promise<void> {
     if (this.#work.count === 0 || !this.#mayBegin) return Promise.resolve()
     this.#fresh.hurry()
-    this.#retries.hurry()
     return new Promise((resolve) => {
       this.#flushes++
       let isWaiting = true
@@ -159,12 +155,7 @@ export class BatchQueue<Item> {
    */
   hurry(): void {
     this.#fresh.hurry()
-    this.#hurrying = true
-    try {
-      this.#inContext(() => this.#step())
-    } finally {
-      this.#hurrying = false
-    }
+    this.#inContext(() => this.#step(true))
   }
 
   /**
@@ -187,10 +178,6 @@ export class BatchQueue<Item> {
     return this.#flushes > 0
   }
 
-  get #hasExtraLane(): boolean {
-    return this.#hurrying && this.#options.hasExtraLane?.() === true
-  }
-
   get #pauseEndMs(): number {
     return this.#pause.endMs(this.#isFlushing, this.#underWay.size > 0)
   }
@@ -199,76 +186,63 @@ export class BatchQueue<Item> {
     return !this.#released.signal.aborted || this.#options.sendsAfterDeadline === true
   }
 
-  /** Sends after the current code of the application has returned, because encoding a batch takes time. */
-  #stepSoon(): void {
-    if (this.#stepScheduled) return
-    this.#stepScheduled = true
-    this.#inContext(() =>
-      this.#clock.soon(() => {
-        this.#stepScheduled = false
-        this.#step()
-      }),
-    )
-  }
-
   #inContext<Result>(run: () => Result): Result {
     return context.runInAsyncScope(run)
   }
 
-  /** Sends the batches that are due, and sets the timer for the next ones. `send` may call this method again. */
-  #step(): void {
-    this.#stepAgain = true
-    if (this.#stepping) return
+  /**
+   * Sends the batches that are due, and sets the timer for the next ones. `send` may call this method again.
+   * @param hurrying sends batches that wait for a back-off too, and uses extra lanes.
+   */
+  #step(hurrying = false): void {
+    if (this.#stepping || !this.#mayBegin) return
     this.#stepping = true
     try {
-      while (this.#stepAgain) {
-        this.#stepAgain = false
-        this.#sendWhatIsDue()
+      const nowMs = this.#clock.now()
+      this.#fresh.restoreWeight(nowMs)
+      this.#failIfPauseIsTooLong(nowMs)
+      const isAskedToWait = this.#pause.isAskedFor(nowMs)
+      if (isAskedToWait) this.#failExpired(nowMs)
+      while (this.#hasLane(hurrying) && this.#pauseEndMs <= nowMs) {
+        const batch = this.#next(nowMs, hurrying)
+        if (batch === undefined) break
+        void this.#send(batch)
       }
+      if (this.#hasLane(false)) {
+        const dueMs = this.#retries.dueMs(this.#isFlushing)
+        const readyMs = this.#retries.holdsBack ? dueMs : Math.min(this.#fresh.readyMs, dueMs)
+        this.#wakeAt(Math.max(nowMs, readyMs, this.#pauseEndMs))
+      }
+      if (isAskedToWait) this.#wakeAt(Math.max(nowMs, this.#retries.firstDeadlineMs()))
     } finally {
       this.#stepping = false
     }
   }
 
-  #sendWhatIsDue(): void {
-    if (!this.#mayBegin) return
-    const nowMs = this.#clock.now()
-    this.#fresh.restoreWeight(nowMs)
-    this.#failIfPauseIsTooLong(nowMs)
-    const isAskedToWait = this.#pause.isAskedFor(nowMs)
-    if (isAskedToWait) this.#failExpired(nowMs)
-    const lanes = this.#sizing ? 1 : this.#lanes
-    while ((this.#underWay.size < lanes || this.#hasExtraLane) && this.#pauseEndMs <= nowMs) {
-      const batch = this.#next(nowMs)
-      if (batch === undefined) break
-      void this.#send(batch)
-    }
-    const pauseEndMs = this.#pauseEndMs
-    this.#blocked = this.#underWay.size >= lanes || pauseEndMs > nowMs
-    if (this.#underWay.size < lanes) {
-      const readyMs = Math.min(this.#fresh.readyMs, this.#retries.dueMs(this.#isFlushing))
-      this.#wakeAt(pauseEndMs > nowMs && readyMs < Number.POSITIVE_INFINITY ? pauseEndMs : readyMs)
-    }
-    if (isAskedToWait) this.#wakeAt(this.#retries.firstDeadlineMs())
+  #hasLane(hurrying: boolean): boolean {
+    if (this.#underWay.size < (this.#sizing ? 1 : this.#lanes)) return true
+    return hurrying && this.#options.hasExtraLane?.() === true
   }
 
+  /** Looks for batches that are due at a time, or as soon as the current code of the application has returned. */
   #wakeAt(atMs: number): void {
     if (atMs >= this.#wakeMs) return
     this.#cancelWake()
     this.#wakeMs = atMs
-    const waitMs = Math.max(1, Math.ceil(atMs - this.#clock.now()))
-    this.#cancelWake = this.#inContext(() =>
-      this.#clock.after(() => {
-        this.#wakeMs = Number.POSITIVE_INFINITY
-        this.#step()
-      }, waitMs),
-    )
+    const step = () => {
+      this.#wakeMs = Number.POSITIVE_INFINITY
+      this.#step()
+    }
+    this.#inContext(() => {
+      if (atMs === SOON) this.#clock.soon(step)
+      else this.#cancelWake = this.#clock.after(step, Math.max(1, Math.ceil(atMs - this.#clock.now())))
+    })
   }
 
   /** Returns the batch to send now. If retries and fresh items are both due, they take turns, so that neither starves. */
-  #next(nowMs: number): Batch<Item> | undefined {
+  #next(nowMs: number, hurrying: boolean): Batch<Item> | undefined {
     const dueMs = this.#retries.dueMs(this.#isFlushing)
-    const retryIsDue = this.#hurrying ? dueMs < Number.POSITIVE_INFINITY : dueMs <= nowMs
+    const retryIsDue = hurrying ? dueMs < Number.POSITIVE_INFINITY : dueMs <= nowMs
     const freshIsReady = this.#fresh.readyMs <= nowMs
     if (this.#retries.holdsBack) return retryIsDue ? this.#takeRetry() : undefined
     // A batch whose budget is spent fails with its next attempt. A caller that flushes during an outage therefore gets the
@@ -280,10 +254,10 @@ export class BatchQueue<Item> {
 
   #takeRetry(): Batch<Item> | undefined {
     this.#retriedLast = true
-    const batch = this.#retries.take()
+    const batch = this.#retries.take(this.#isFlushing)
     if (batch === undefined || this.#fresh.fits(batch)) return batch
     // It was made when larger batches were allowed.
-    this.#putBack(batch)
+    this.#fresh.putBack(batch)
     return this.#takeFresh(this.#clock.now())
   }
 
@@ -292,16 +266,12 @@ export class BatchQueue<Item> {
     return this.#fresh.take(nowMs, (queued, failure) => this.#outcomes.fail([queued], failure, 1))
   }
 
-  #putBack(batch: Batch<Item>): void {
-    this.#retries.remove(batch)
-    this.#fresh.putBack(batch)
-  }
-
   /** Never rejects. */
   async #send(batch: Batch<Item>): Promise<void> {
     this.#underWay.add(batch)
     const startedMs = this.#clock.now()
-    this.#retries.begin(batch, startedMs + (this.#options.retryBudgetMs ?? Number.POSITIVE_INFINITY))
+    if (batch.attempts++ === 0)
+      batch.deadlineMs = startedMs + (this.#options.retryBudgetMs ?? Number.POSITIVE_INFINITY)
     const wasDown = this.#pause.attemptBegins(startedMs)
     const outcome = await this.#attempt(batch)
     // `closing` may have failed the batch in the meantime.
@@ -328,7 +298,6 @@ export class BatchQueue<Item> {
 
   #settle(batch: Batch<Item>, outcome: Outcome, nowMs: number): void {
     this.#sizing = outcome.result === 'too-large'
-    if (outcome.result !== 'retry') this.#retries.remove(batch)
     switch (outcome.result) {
       case 'delivered':
         if (outcome.rejected === undefined) this.#fresh.delivered(batch.queued)
@@ -373,7 +342,7 @@ export class BatchQueue<Item> {
       const soonestMs = nowMs + Math.min(waitMs, MAX_FLUSHING_BACKOFF_MS)
       batch.dueMs = Math.max(soonestMs, Math.min(nowMs + waitMs, batch.deadlineMs))
       batch.flushingDueMs = soonestMs
-      this.#retries.add(batch, this.#isFlushing)
+      this.#retries.add(batch)
     }
     // The target has just shown that none of them would have been delivered.
     if (outcome.targetDown === true) this.#failExpired(nowMs)
@@ -385,7 +354,7 @@ export class BatchQueue<Item> {
       this.#failBatch(batch, failure)
     } else {
       this.#fresh.shrink(batch.weight, nowMs)
-      this.#putBack(batch)
+      this.#fresh.putBack(batch)
     }
   }
 
@@ -403,8 +372,8 @@ export class BatchQueue<Item> {
 
   /** Fails waiting batches whose budget is spent. */
   #failExpired(nowMs: number): void {
-    for (const batch of this.#retries.expired(nowMs))
-      if (batch.failure !== undefined) this.#failBatch(batch, batch.failure, true)
+    for (const batch of this.#retries.takeExpired(nowMs))
+      this.#failBatch(batch, batch.failure as Failure, true)
   }
 
   /** Fails all items, including those under way. */
@@ -422,7 +391,6 @@ export class BatchQueue<Item> {
   }
 
   #failBatch(batch: Batch<Item>, failure: Failure, budgetIsSpent = false): void {
-    this.#retries.remove(batch)
     this.#outcomes.fail(batch.queued, failure, batch.attempts, budgetIsSpent)
   }
 
@@ -433,6 +401,6 @@ export class BatchQueue<Item> {
     this.#cancelWake()
     this.#wakeMs = Number.POSITIVE_INFINITY
     this.#fresh.takeAll()
-    this.#retries.clear()
+    this.#retries.takeAll()
   }
 }

@@ -8,8 +8,7 @@ import type { Failure } from './batch-queue-options.ts'
 export interface Queued<Item> {
   readonly item: Item
   readonly weight: number
-  /** When it was added. `-Infinity` if it no longer waits for others. */
-  addedMs: number
+  readonly addedMs: number
   readonly generation: Generation
   readonly outcome: EventOutcome
 }
@@ -23,7 +22,6 @@ export interface Batch<Item> {
   limitedAttempts: number
   /** The end of its retry budget. */
   deadlineMs: number
-  state: 'waiting' | 'under way' | 'done'
   /** When its next attempt is due. */
   dueMs: number
   /** When its next attempt is due while a caller flushes. */
@@ -38,7 +36,6 @@ export function newBatch<Item>(queued: readonly Queued<Item>[], dueMs: number): 
     attempts: 0,
     limitedAttempts: 0,
     deadlineMs: Number.POSITIVE_INFINITY,
-    state: 'waiting',
     dueMs,
     flushingDueMs: dueMs,
     failure: undefined,

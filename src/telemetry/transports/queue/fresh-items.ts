@@ -22,13 +22,10 @@ export class FreshItems<Item> {
   readonly #weightLimit: number
   readonly #delayMs: number
 
-  /** The items, from `#from` on. */
   #items: Queued<Item>[] = []
-  #from = 0
   #weight = 0
-  /** The number of items that have been taken, and the number up to which callers have flushed. */
-  #taken = 0
-  #flushedTo = 0
+  /** The number of the first items that are due at once. */
+  #hurried = 0
 
   #maxWeight: number
   /** Until then, `#maxWeight` is less than the option, because the target rejected a batch as too large. */
@@ -51,7 +48,7 @@ export class FreshItems<Item> {
   }
 
   get count(): number {
-    return this.#items.length - this.#from
+    return this.#items.length
   }
 
   /** `true` if the items fill a batch. */
@@ -61,9 +58,9 @@ export class FreshItems<Item> {
 
   /** When the next batch is due. `Infinity` if there is not an item. */
   get readyMs(): number {
-    const first = this.#items[this.#from]
+    const [first] = this.#items
     if (first === undefined) return Number.POSITIVE_INFINITY
-    if (this.#taken < this.#flushedTo || this.isFull) return Number.NEGATIVE_INFINITY
+    if (this.#hurried > 0 || this.isFull) return Number.NEGATIVE_INFINITY
     return first.addedMs + this.#delayMs
   }
 
@@ -74,7 +71,7 @@ export class FreshItems<Item> {
 
   /** Makes all current items due at once. */
   hurry(): void {
-    this.#flushedTo = this.#taken + this.count
+    this.#hurried = this.count
   }
 
   /** Returns `true` if a batch may be sent as it is. */
@@ -91,46 +88,39 @@ export class FreshItems<Item> {
     const rejected = this.#rejectedOnTheirOwn(nowMs)
     const tooLarge = rejected !== undefined && rejected.count >= MIN_TOO_LARGE ? rejected : undefined
     const queued: Queued<Item>[] = []
+    let taken = 0
     let weight = 0
-    for (let first = this.#items[this.#from]; first !== undefined; first = this.#items[this.#from]) {
-      const isTooLarge = tooLarge !== undefined && first.weight >= tooLarge.weight
+    for (const one of this.#items) {
+      const isTooLarge = tooLarge !== undefined && one.weight >= tooLarge.weight
       if (!isTooLarge && queued.length > 0) {
-        if (queued.length >= maxItems || weight + first.weight > this.#maxWeight) break
+        if (queued.length >= maxItems || weight + one.weight > this.#maxWeight) break
       }
-      this.#from++
-      this.#taken++
-      this.#weight -= first.weight
+      taken++
+      this.#weight -= one.weight
       if (isTooLarge) {
-        reject(first, tooLarge.failure)
+        reject(one, tooLarge.failure)
       } else {
-        queued.push(first)
-        weight += first.weight
+        queued.push(one)
+        weight += one.weight
       }
     }
-    if (this.#from * 2 > this.#items.length) {
-      this.#items = this.#items.slice(this.#from)
-      this.#from = 0
-    }
+    this.#items.splice(0, taken)
+    this.#hurried = Math.max(0, this.#hurried - taken)
     return queued.length === 0 ? undefined : newBatch(queued, nowMs)
   }
 
-  /** Puts the items of a batch before all others. */
+  /** Puts the items of a batch before all others, due at once. */
   putBack({ queued, weight }: Batch<Item>): void {
-    for (const one of queued) one.addedMs = Number.NEGATIVE_INFINITY
-    this.#items = [...queued, ...this.#items.slice(this.#from)]
-    this.#from = 0
+    this.#items = [...queued, ...this.#items]
     this.#weight += weight
-    this.#taken -= queued.length
+    this.#hurried += queued.length
   }
 
   /** Removes and returns all items. */
   takeAll(): readonly Queued<Item>[] {
-    const all = this.#items.slice(this.#from)
-    this.#items = []
-    this.#from = 0
     this.#weight = 0
-    this.#taken += all.length
-    return all
+    this.#hurried = 0
+    return this.#items.splice(0)
   }
 
   /** Makes batches smaller, because the target rejected one of this weight. */

@@ -18,16 +18,9 @@ export class ItemOutcomes {
 
   /** @param rejected the items of the batch that have failed, by their index. */
   deliver({ queued, attempts }: Batch<unknown>, rejected: ReadonlyMap<number, Failure> | undefined): void {
-    if (rejected === undefined) {
-      for (const { generation, outcome } of queued) {
-        this.#work.settle(generation)
-        outcome.delivered()
-      }
-      return
-    }
     const failed = new Map<Failure, Queued<unknown>[]>()
     for (const [index, one] of queued.entries()) {
-      const failure = rejected.get(index)
+      const failure = rejected?.get(index)
       if (failure === undefined) {
         this.#work.settle(one.generation)
         one.outcome.delivered()

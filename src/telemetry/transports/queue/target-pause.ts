@@ -6,43 +6,42 @@ interface TargetPauseOptions {
   readonly backOff: BackOff
 }
 
+/** A time, and the time instead of it while a caller flushes. */
+interface Moment {
+  readonly ms: number
+  readonly flushingMs: number
+}
+
+const PAST: Moment = { ms: Number.NEGATIVE_INFINITY, flushingMs: Number.NEGATIVE_INFINITY }
+
 /**
  * The time before which no batch is sent: because of the pace, because the target asks for a pause, or because it is down.
  * While the target is down, single batches are tried, a back-off apart.
  */
 export class TargetPause {
-  readonly #paceMs: number
-  readonly #maxFlushingWaitMs: number
-  readonly #backOff: BackOff
+  readonly #options: TargetPauseOptions
   readonly #random: () => number
-
-  /** The end of the pause, and its end while a caller flushes. */
-  #untilMs = Number.NEGATIVE_INFINITY
-  #flushingUntilMs = Number.NEGATIVE_INFINITY
+  #end = PAST
   /** The end of the pause that the target asks for. */
   #askedUntilMs = Number.NEGATIVE_INFINITY
-  #isDown = false
-  /** The earliest time of an attempt next to one that is under way while the target is down; the same while a caller flushes. */
-  #probeMs = Number.NEGATIVE_INFINITY
-  #flushingProbeMs = Number.NEGATIVE_INFINITY
+  /** The earliest time of an attempt next to one that is under way while the target is down. */
+  #probe = PAST
+  /** The number of failures since the target went down. */
   #downsInARow = 0
 
   constructor(options: TargetPauseOptions, random: () => number) {
-    this.#paceMs = options.paceMs ?? 0
-    this.#maxFlushingWaitMs = options.maxFlushingWaitMs ?? Number.POSITIVE_INFINITY
-    this.#backOff = options.backOff
+    this.#options = options
     this.#random = random
   }
 
   get isDown(): boolean {
-    return this.#isDown
+    return this.#downsInARow > 0
   }
 
   /** Returns when the next attempt may begin. @param busy whether an attempt is under way. */
   endMs(flushing: boolean, busy: boolean): number {
-    const untilMs = flushing ? this.#flushingUntilMs : this.#untilMs
-    if (!this.#isDown || !busy) return untilMs
-    return Math.max(untilMs, flushing ? this.#flushingProbeMs : this.#probeMs)
+    const { ms, flushingMs } = this.isDown && busy ? later(this.#end, this.#probe) : this.#end
+    return flushing ? flushingMs : ms
   }
 
   /** Returns `true` during a pause that the target asked for. */
@@ -52,12 +51,9 @@ export class TargetPause {
 
   /** Reports that an attempt begins. @returns whether the target is down. */
   attemptBegins(nowMs: number): boolean {
-    if (!this.#isDown) return false
     // An attempt may take long to fail. Others do not wait for its end.
-    const waitMs = this.#backOffMs()
-    this.#probeMs = nowMs + waitMs
-    this.#flushingProbeMs = nowMs + Math.min(waitMs, MAX_FLUSHING_BACKOFF_MS)
-    return true
+    if (this.isDown) this.#probe = after(nowMs, this.#backOffMs(), MAX_FLUSHING_BACKOFF_MS)
+    return this.isDown
   }
 
   /**
@@ -66,32 +62,33 @@ export class TargetPause {
    * @param firstDeadlineMs the first end of a retry budget: that batch gets its last attempt before it.
    */
   attemptEnds(outcome: Outcome, wasDown: boolean, nowMs: number, firstDeadlineMs: () => number): void {
-    this.#extend(nowMs + this.#paceMs, nowMs + this.#paceMs)
+    const { paceMs = 0, maxFlushingWaitMs = Number.POSITIVE_INFINITY } = this.#options
+    this.#end = later(this.#end, after(nowMs, paceMs))
     const waitMs = 'waitMs' in outcome ? (outcome.waitMs ?? 0) : 0
     if (waitMs > 0) {
       this.#askedUntilMs = Math.max(this.#askedUntilMs, nowMs + waitMs)
-      this.#extend(nowMs + waitMs, nowMs + Math.min(waitMs, this.#maxFlushingWaitMs))
+      this.#end = later(this.#end, after(nowMs, waitMs, maxFlushingWaitMs))
     }
     if (outcome.result !== 'retry' || outcome.targetDown !== true) {
-      this.#isDown = false
       this.#downsInARow = 0
-    } else if (!this.#isDown || wasDown) {
+    } else if (!this.isDown || wasDown) {
       // Of several attempts that were under way together, only the first counts.
-      this.#isDown = true
       this.#downsInARow++
-      const pauseMs = this.#backOffMs()
-      const soonestMs = Math.min(pauseMs, MAX_FLUSHING_BACKOFF_MS)
-      const untilDeadlineMs = firstDeadlineMs() - nowMs
-      this.#extend(nowMs + Math.max(soonestMs, Math.min(pauseMs, untilDeadlineMs)), nowMs + soonestMs)
+      const { ms, flushingMs } = after(nowMs, this.#backOffMs(), MAX_FLUSHING_BACKOFF_MS)
+      this.#end = later(this.#end, { ms: Math.max(flushingMs, Math.min(ms, firstDeadlineMs())), flushingMs })
     }
   }
 
   #backOffMs(): number {
-    return backOffMs(this.#backOff, this.#downsInARow, this.#random())
+    return backOffMs(this.#options.backOff, this.#downsInARow, this.#random())
   }
+}
 
-  #extend(untilMs: number, flushingUntilMs: number): void {
-    this.#untilMs = Math.max(this.#untilMs, untilMs)
-    this.#flushingUntilMs = Math.max(this.#flushingUntilMs, flushingUntilMs)
-  }
+/** Returns the end of a wait. @param maxFlushingMs its maximum while a caller flushes. */
+function after(nowMs: number, waitMs: number, maxFlushingMs = waitMs): Moment {
+  return { ms: nowMs + waitMs, flushingMs: nowMs + Math.min(waitMs, maxFlushingMs) }
+}
+
+function later(one: Moment, other: Moment): Moment {
+  return { ms: Math.max(one.ms, other.ms), flushingMs: Math.max(one.flushingMs, other.flushingMs) }
 }

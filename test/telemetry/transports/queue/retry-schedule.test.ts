@@ -1,6 +1,5 @@
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 import { expect } from 'chai'
+import fc from 'fast-check'
 import { type Batch, newBatch, type Queued } from '../../../../src/telemetry/transports/queue/batch.ts'
 import { RetrySchedule } from '../../../../src/telemetry/transports/queue/retry-schedule.ts'
 
@@ -12,117 +11,81 @@ const queued = (item: number): Queued<number> => ({
   outcome: { delivered: () => {}, failed: () => {} },
 })
 
-/** A batch of one item that has been tried once and waits for its retry. */
+/** A batch of one item that waits for its retry. */
 function waiting(
   schedule: RetrySchedule<number>,
   item: number,
-  dueMs: number,
-  deadlineMs: number,
+  times: Partial<Batch<number>>,
 ): Batch<number> {
   const batch = newBatch([queued(item)], 0)
-  schedule.begin(batch, deadlineMs)
-  Object.assign(batch, { dueMs, flushingDueMs: dueMs })
-  schedule.add(batch, false)
+  Object.assign(batch, { flushingDueMs: times.dueMs ?? 0, ...times })
+  schedule.add(batch)
   return batch
 }
 
-const itemsOf = (batches: readonly Batch<number>[]) => batches.map(({ queued: [first] }) => first?.item)
+const itemsOf = (batches: readonly (Batch<number> | undefined)[]) =>
+  batches.map((batch) => batch?.queued.map(({ item }) => item))
 
 describe('RetrySchedule', () => {
   for (const ordered of [false, true]) {
     const kind = ordered ? 'an ordered schedule' : 'a schedule'
 
-    it(`${kind} counts the budget of a batch from its first attempt`, () => {
+    it(`${kind} returns the waiting batches whose budget has ended once, at the millisecond of its end`, () => {
       const schedule = new RetrySchedule<number>(ordered)
-      const batch = waiting(schedule, 1, 10, 100)
-      schedule.begin(batch, 200)
-      expect(batch).to.include({ attempts: 2, deadlineMs: 100, state: 'under way' })
+      for (const [item, deadlineMs] of [300, 200, 100].entries()) waiting(schedule, item, { deadlineMs })
+      expect(itemsOf(schedule.takeExpired(99))).to.deep.equal([])
       expect(schedule.firstDeadlineMs()).to.equal(100)
-    })
-
-    it(`${kind} finds the waiting batches whose budget has ended, at the millisecond of its end`, () => {
-      const schedule = new RetrySchedule<number>(ordered)
-      for (const [item, deadlineMs] of [100, 200, 300].entries()) waiting(schedule, item, 10, deadlineMs)
-      expect(itemsOf(schedule.expired(99))).to.deep.equal([])
-      expect(itemsOf(schedule.expired(100))).to.deep.equal([0])
-      expect(itemsOf(schedule.expired(250))).to.deep.equal([0, 1])
-    })
-
-    it(`${kind} leaves batches that are under way or have settled out of the expired ones`, () => {
-      const schedule = new RetrySchedule<number>(ordered)
-      const batches = [100, 100, 100].map((deadlineMs, item) => waiting(schedule, item, 10, deadlineMs))
-      schedule.begin(batches[0] as Batch<number>, 0)
-      schedule.remove(batches[1] as Batch<number>)
-      expect(itemsOf(schedule.expired(100))).to.deep.equal([2])
-      expect(schedule.firstDeadlineMs()).to.equal(100)
+      expect(itemsOf(schedule.takeExpired(100))).to.deep.equal([[2]])
+      expect(itemsOf(schedule.takeExpired(250))).to.deep.equal([[1]])
+      expect(schedule.firstDeadlineMs()).to.equal(300)
     })
 
     it(`${kind} divides a batch into halves that are due at once`, () => {
       const schedule = new RetrySchedule<number>(ordered)
       schedule.addHalves(newBatch([1, 2, 3].map(queued), 0), 50)
       expect(schedule.dueMs(false)).to.equal(50)
-      const halves = [schedule.take(), schedule.take()].map((half) => half?.queued.map(({ item }) => item))
-      expect(halves).to.have.deep.members([[1], [2, 3]])
-      expect(schedule.take()).to.equal(undefined)
+      const halves = [schedule.take(false), schedule.take(false), schedule.take(false)]
+      expect(itemsOf(halves)).to.have.deep.members([[1], [2, 3], undefined])
     })
 
-    it(`${kind} is empty after clear()`, () => {
+    it(`${kind} is empty after takeAll()`, () => {
       const schedule = new RetrySchedule<number>(ordered)
-      waiting(schedule, 1, 10, 100)
-      schedule.clear()
+      const batch = waiting(schedule, 1, { deadlineMs: 100 })
+      expect(schedule.takeAll()).to.deep.equal([batch])
       expect([schedule.dueMs(false), schedule.firstDeadlineMs()]).to.deep.equal([
         Number.POSITIVE_INFINITY,
         Number.POSITIVE_INFINITY,
       ])
-      expect(schedule.takeAll()).to.deep.equal([])
-      expect(schedule.holdsBack).to.equal(false)
-    })
-
-    it(`${kind} does not keep batches that have settled in memory`, async () => {
-      setFlagsFromString('--expose-gc')
-      const gc = runInNewContext('gc') as () => void
-      const schedule = new RetrySchedule<number>(ordered)
-      const settled = Array.from({ length: 5 }, (_, item) => {
-        const batch = waiting(schedule, item, 10, 100)
-        schedule.remove(schedule.take() as Batch<number>)
-        return new WeakRef(batch)
-      })
-      // References of the current task end with it.
-      await new Promise((resolve) => setImmediate(resolve))
-      gc()
-      expect(settled.map((reference) => reference.deref())).to.deep.equal(Array(5).fill(undefined))
-      expect(schedule.firstDeadlineMs()).to.equal(Number.POSITIVE_INFINITY)
+      expect([schedule.take(false), schedule.holdsBack]).to.deep.equal([undefined, false])
     })
   }
 
-  it('an ordered schedule holds everything back while a batch waits', () => {
+  it('an ordered schedule holds everything back while a batch waits, and returns the latest one first', () => {
     const schedule = new RetrySchedule<number>(true)
-    const batch = waiting(schedule, 1, 10, 100)
-    expect(schedule.holdsBack).to.equal(true)
-    schedule.remove(batch)
+    for (const [item, dueMs] of [10, 30].entries()) waiting(schedule, item, { dueMs })
+    expect([schedule.holdsBack, schedule.dueMs(false)]).to.deep.equal([true, 30])
+    expect(itemsOf([schedule.take(false), schedule.take(false)])).to.deep.equal([[1], [0]])
     expect(schedule.holdsBack).to.equal(false)
-    expect(schedule.take()).to.equal(undefined)
   })
 
-  it('hurry() shortens a back-off once, and does not lengthen one', () => {
-    const schedule = new RetrySchedule<number>(false)
-    const [long, short] = [waiting(schedule, 1, 5_000, 9_000), waiting(schedule, 2, 20, 9_000)]
-    Object.assign(long, { flushingDueMs: 1_000 })
-    Object.assign(short, { flushingDueMs: 30 })
-    schedule.hurry()
-    expect([long.dueMs, short.dueMs, schedule.dueMs(true)]).to.deep.equal([1_000, 20, 20])
-    Object.assign(long, { flushingDueMs: 500 })
-    schedule.hurry()
-    expect(long.dueMs).to.equal(1_000)
-    expect([schedule.take(), schedule.take(), schedule.take()]).to.deep.equal([short, long, undefined])
+  it('a schedule returns the batches in the order of their times, added in any order', () => {
+    fc.assert(
+      fc.property(fc.array(fc.nat(50), { maxLength: 60 }), (times) => {
+        const schedule = new RetrySchedule<number>(false)
+        for (const [item, dueMs] of times.entries()) waiting(schedule, item, { dueMs })
+        const taken: unknown[] = []
+        for (let batch = schedule.take(false); batch !== undefined; batch = schedule.take(false))
+          taken.push(batch.dueMs)
+        expect(taken).to.deep.equal(times.toSorted((one, other) => one - other))
+      }),
+    )
   })
 
-  it('a batch that is added while a caller flushes has the short back-off', () => {
+  it('a back-off is short while a caller flushes, and only then', () => {
     const schedule = new RetrySchedule<number>(false)
-    const batch = newBatch([queued(1)], 0)
-    schedule.begin(batch, 9_000)
-    Object.assign(batch, { dueMs: 5_000, flushingDueMs: 1_000 })
-    schedule.add(batch, true)
-    expect(schedule.dueMs(true)).to.equal(1_000)
+    waiting(schedule, 1, { dueMs: 5_000, flushingDueMs: 1_000 })
+    waiting(schedule, 2, { dueMs: 2_000 })
+    expect([schedule.dueMs(true), schedule.dueMs(false)]).to.deep.equal([1_000, 2_000])
+    expect(itemsOf([schedule.take(true), schedule.take(false)])).to.deep.equal([[1], [2]])
   })
 })
