@@ -107,7 +107,7 @@ export class OtlpTransportAdapter implements TelemetryTransport {
       proxy: this.#settings.proxy,
       maxWeight: MAX_REQUEST_BYTES - REQUEST_BYTES - bytesOf(resource),
     })
-    this.#sender = { records, weight: new OtlpWeight(this.#settings.encoding), delivery }
+    this.#sender = { records, weight: new OtlpWeight(), delivery }
   }
 
   /**
