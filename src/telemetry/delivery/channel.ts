@@ -5,12 +5,12 @@ import { AsyncContext } from '../../runtime.ts'
 import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 import type { KitTelemetryError } from '../errors.ts'
 import { LEVEL_PRIORITY } from '../levels.ts'
-import type { Deadline } from './deadline.ts'
+import { CountedEvent } from './counted-event.ts'
+import { allOf, type Deadline } from './deadline.ts'
 import { FlushCalls } from './flush-calls.ts'
-import { type Generation, PendingWork } from './pending-work.ts'
+import { PendingWork } from './pending-work.ts'
 import type { Reporter } from './reporter.ts'
 import {
-  type EventOutcome,
   type EventTaker,
   eventTaker,
   setStatsSource,
@@ -33,45 +33,9 @@ const DROP_WARNING_MS = 10_000
 /** An event that waits for `init`, and the async context in which it was emitted, which contains the active span. */
 interface Waiting {
   readonly envelope: TelemetryEnvelope
-  readonly counted: Counted
+  readonly counted: CountedEvent
   readonly context: AsyncContext
   readonly emittedAtMs: number
-}
-
-/** An event that has not settled. */
-class Counted implements EventOutcome {
-  readonly #channel: TransportChannel
-  readonly #work: PendingWork
-  readonly #generation: Generation
-  /** The pending events of its session. */
-  readonly #session: PendingWork | undefined
-  readonly #sessionGeneration: Generation | undefined
-  /** Its size in memory. */
-  readonly bytes: number
-
-  constructor(channel: TransportChannel, work: PendingWork, session: PendingWork | undefined, bytes: number) {
-    this.bytes = bytes
-    this.#channel = channel
-    this.#work = work
-    this.#generation = work.add()
-    this.#session = session
-    this.#sessionGeneration = session?.add()
-  }
-
-  /** Ends its counting as pending. */
-  release(): void {
-    this.#work.settle(this.#generation)
-    if (this.#sessionGeneration !== undefined) this.#session?.settle(this.#sessionGeneration)
-  }
-
-  delivered(): void {
-    this.#channel.settle(this)
-  }
-
-  /** The failure is reported later, because loggers may emit events, and a transport may be in the middle of its work. */
-  failed(cause: unknown): void {
-    queueMicrotask(() => this.#channel.settle(this, { cause }))
-  }
 }
 
 /** Passes events to one transport, limits the number and the bytes of pending events, and keeps the delivery statistics. */
@@ -187,25 +151,13 @@ export class TransportChannel {
    * @returns a function that cancels the call of `done`.
    */
   flush(done: () => void): () => void {
-    if (this.#isCallingTransport) {
-      done()
-      return () => {}
-    }
-    return this.#flushAll(done)
+    if (!this.#isCallingTransport) return this.#flushAll(done)
+    done()
+    return () => {}
   }
 
   #flushAll(done: () => void): () => void {
-    let left = 2
-    const one = () => {
-      left--
-      if (left === 0) done()
-    }
-    const cancelFlush = this.#flushTransport(one)
-    const cancelWork = this.#work.whenSettled(one)
-    return () => {
-      cancelFlush()
-      cancelWork()
-    }
+    return allOf([(one) => this.#flushTransport(one), (one) => this.#work.whenSettled(one)])(done)
   }
 
   /** Flushes and shuts down the transport, and waits until `deadline` at most. Never rejects. */
@@ -257,79 +209,62 @@ export class TransportChannel {
     return JSON.stringify(this.#type)
   }
 
-  /** Counts an event that has settled. @param failure why it failed, if it did. */
-  settle(event: Counted, failure?: { readonly cause: unknown }): void {
+  /**
+   * Counts an event that has settled.
+   * @param event the event, if it was pending.
+   * @param failure why it failed, if it did.
+   */
+  settle(event: CountedEvent | undefined, failure?: { readonly cause: unknown }): void {
     if (failure === undefined) this.#delivered++
     else this.#fail(failure.cause)
-    this.#release(event)
+    if (event !== undefined) this.#release(event)
   }
 
+  /**
+   * Passes an event to the transport. It is counted as pending unless its outcome is known at once.
+   * @param waited the event if it is already counted.
+   */
   #deliver(
     envelope: TelemetryEnvelope,
     bytes: number,
     session: PendingWork | undefined,
     emittedAtMs: number | undefined,
+    waited?: CountedEvent,
   ): void {
-    if (this.#take !== undefined && this.#transport.handle === this.#handle) {
-      this.#handOver(this.#take, envelope, emittedAtMs, this.#count(session, bytes))
-      return
-    }
-    let handled: unknown
+    let counted = waited
     try {
-      handled =
+      if (this.#take !== undefined && this.#transport.handle === this.#handle) {
+        counted ??= this.#count(session, bytes)
+        this.#take(envelope, emittedAtMs, counted, bytes)
+        return
+      }
+      const handled: unknown =
         emittedAtMs === undefined
           ? this.#transport.handle(envelope)
           : this.#transport.handle(envelope, emittedAtMs)
-      if (!isPromiseLike(handled)) {
-        this.#delivered++
+      if (isPromiseLike(handled)) {
+        counted ??= this.#count(session, bytes)
+        this.#await(handled, counted)
         return
       }
     } catch (cause) {
-      this.#fail(cause)
+      this.settle(counted, { cause })
       return
     }
-    this.#await(handled, this.#count(session, bytes))
+    this.settle(counted)
   }
 
-  /** Delivers an event that is already counted. */
-  #deliverCounted(envelope: TelemetryEnvelope, emittedAtMs: number, counted: Counted): void {
-    if (this.#take !== undefined && this.#transport.handle === this.#handle) {
-      this.#handOver(this.#take, envelope, emittedAtMs, counted)
-      return
-    }
-    try {
-      const handled: unknown = this.#transport.handle(envelope, emittedAtMs)
-      if (isPromiseLike(handled)) this.#await(handled, counted)
-      else this.settle(counted)
-    } catch (cause) {
-      this.settle(counted, { cause })
-    }
-  }
-
-  #handOver(
-    take: TakeEvent,
-    envelope: TelemetryEnvelope,
-    emittedAtMs: number | undefined,
-    counted: Counted,
-  ): void {
-    try {
-      take(envelope, emittedAtMs, counted, counted.bytes)
-    } catch (cause) {
-      this.settle(counted, { cause })
-    }
-  }
-
-  #count(session: PendingWork | undefined, bytes: number): Counted {
+  #count(session: PendingWork | undefined, bytes: number): CountedEvent {
     this.#pendingBytes += bytes
-    return new Counted(this, this.#work, session, bytes)
+    return new CountedEvent(this, this.#work, session, bytes)
   }
 
-  #release(event: Counted): void {
+  #release(event: CountedEvent): void {
     this.#pendingBytes -= event.bytes
     event.release()
   }
 
-  #await(handled: PromiseLike<unknown>, counted: Counted): void {
+  #await(handled: PromiseLike<unknown>, counted: CountedEvent): void {
     asPromise(handled).then(
       () => this.settle(counted),
       (cause) => this.settle(counted, { cause }),
@@ -360,7 +295,7 @@ export class TransportChannel {
       this.#waiting = []
       this.#state = 'ready'
       for (const { envelope, counted, context, emittedAtMs } of waiting) {
-        context.runInAsyncScope(() => this.#deliverCounted(envelope, emittedAtMs, counted))
+        context.runInAsyncScope(() => this.#deliver(envelope, counted.bytes, undefined, emittedAtMs, counted))
       }
     })
   }

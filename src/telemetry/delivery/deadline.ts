@@ -3,6 +3,23 @@ import { type LongTimer, setLongTimeout } from '../../timers.ts'
 /** Starts an operation that calls `done` once when it ends. @returns a function that cancels the call. */
 export type Beginning = (done: () => void) => () => void
 
+/** Begins operations, and ends when all of them have ended. */
+export function allOf(operations: readonly Beginning[]): Beginning {
+  return (done) => {
+    let left = operations.length
+    if (left === 0) done()
+    const cancels = operations.map((begin) =>
+      begin(() => {
+        left--
+        if (left === 0) done()
+      }),
+    )
+    return () => {
+      for (const cancel of cancels) cancel()
+    }
+  }
+}
+
 /** A moment after which waiting ends. Its timer does not keep the process alive unless `hold` is called. */
 export class Deadline {
   readonly #timer: LongTimer

@@ -4,7 +4,7 @@ import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 import type { KitTelemetryError } from '../errors.ts'
 import { errorWithHelp } from '../options.ts'
 import { TransportChannel } from './channel.ts'
-import { type Deadline, settledWithin, workWithin } from './deadline.ts'
+import { allOf, type Deadline, settledWithin, workWithin } from './deadline.ts'
 import type { PendingWork } from './pending-work.ts'
 import type { Reporter } from './reporter.ts'
 import type {
@@ -134,19 +134,7 @@ export class Delivery {
 
   /** Resolves when all accepted events are delivered or have failed, but after `timeoutMs` at the latest. */
   flush(timeoutMs: number): Promise<void> {
-    return settledWithin(timeoutMs, (done) => {
-      let left = this.#all.length
-      if (left === 0) done()
-      const cancels = this.#all.map((channel) =>
-        channel.flush(() => {
-          left--
-          if (left === 0) done()
-        }),
-      )
-      return () => {
-        for (const cancel of cancels) cancel()
-      }
-    })
+    return settledWithin(timeoutMs, allOf(this.#all.map((channel) => (done) => channel.flush(done))))
   }
 
   /**
