@@ -1,3 +1,4 @@
+import { optional, type RulesFor } from '../../options/option-rules.ts'
 import { environmentVariable, processId } from '../../runtime.ts'
 import {
   setStatsSource,
@@ -9,9 +10,10 @@ import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 import { telemetryOptions } from '../options.ts'
 import { HttpTarget, jsonHeaders } from './http/http-target.ts'
 import type { PostResult } from './http/post.ts'
-import { checkUrl, readTargetOptions } from './http/target-options.ts'
+import { checkUrl } from './http/target-options.ts'
 import { BatchQueue } from './queue/batch-queue.ts'
 import type { Outcome } from './queue/batch-queue-options.ts'
+import { readTransportOptions } from './transport-options.ts'
 
 /** The options of `DevConsoleTransportAdapter.create()`. */
 export interface DevConsoleTransportOptions {
@@ -21,6 +23,8 @@ export interface DevConsoleTransportOptions {
    */
   readonly url?: string | undefined
 }
+
+const RULES = { url: optional(checkConsoleUrl) } satisfies RulesFor<DevConsoleTransportOptions>
 
 const VARIABLE = 'MCP_GATEKIT_DEV_URL'
 /** The place of the function that `mcp-gatekit dev` provides. It returns the current HTTP request. */
@@ -82,7 +86,7 @@ export class DevConsoleTransportAdapter implements TelemetryTransport {
    * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if the URL is not that of a loopback host.
    */
   static create(options: DevConsoleTransportOptions = {}): DevConsoleTransportAdapter {
-    const { url } = readTargetOptions('DevConsoleTransportAdapter', options, [], { url: checkConsoleUrl })
+    const { url } = readTransportOptions('DevConsoleTransportAdapter.create', options, RULES, [])
     if (url !== undefined) return new DevConsoleTransportAdapter(url)
     const fromEnv = environmentVariable(VARIABLE) || undefined
     if (fromEnv !== undefined) checkConsoleUrl(`the environment variable ${VARIABLE}`, fromEnv)
@@ -187,13 +191,14 @@ export class DevConsoleTransportAdapter implements TelemetryTransport {
 }
 
 /** Allows only loopback hosts, because events may contain personal data. */
-function checkConsoleUrl(option: string, value: unknown): void {
-  checkUrl(option, value)
-  const { protocol, hostname } = new URL(value as string)
+function checkConsoleUrl(option: string, value: unknown): string {
+  const url = checkUrl(option, value)
+  const { protocol, hostname } = new URL(url)
   if (protocol !== 'http:' || !/^(?:localhost|\[::1\]|127(?:\.\d{1,3}){3})$/.test(hostname))
     throw telemetryOptions.invalidKind(
       option,
       'must be an http URL of a loopback host, such as http://127.0.0.1:4983',
       value,
     )
+  return url
 }

@@ -1,11 +1,13 @@
+import { type OptionRule, optional, type RulesFor, unchecked } from '../../options/option-rules.ts'
 import { setLongTimeout } from '../../timers.ts'
 import { auditObstacle, type TelemetryTransport } from '../delivery/transport.ts'
 import type { TelemetryEnvelope, TelemetryErrorInfo } from '../envelope/envelope.ts'
 import { KitTelemetryError } from '../errors.ts'
 import type { TelemetryLevel } from '../levels.ts'
 import { telemetryOptions } from '../options.ts'
+import { readTransportOptions, timeoutMs } from './transport-options.ts'
 
-const { checkMs, copyOptions, invalidKind } = telemetryOptions
+const { invalidKind } = telemetryOptions
 
 /** The severity levels of Sentry. */
 export type ErrorTrackerLevel = 'debug' | 'info' | 'warning' | 'error' | 'fatal'
@@ -52,6 +54,19 @@ export interface ErrorTrackerTransportOptions {
 
 const METHOD = 'ErrorTrackerTransportAdapter.create'
 
+type Fingerprint = NonNullable<ErrorTrackerTransportOptions['fingerprint']>
+
+const checkFingerprint: OptionRule<Fingerprint> = (option, value) => {
+  if (typeof value === 'function') return value as Fingerprint
+  throw invalidKind(option, 'must be a function', value)
+}
+
+const RULES = {
+  sdk: unchecked<ErrorTrackerSdk | undefined>(),
+  flushTimeout: optional(timeoutMs, 10_000),
+  fingerprint: optional<Fingerprint, Fingerprint>(checkFingerprint, ({ name }) => [name]),
+} satisfies RulesFor<ErrorTrackerTransportOptions>
+
 /** The maximum length of a tag in Sentry. */
 const MAX_TAG_LENGTH = 200
 
@@ -86,13 +101,9 @@ export class ErrorTrackerTransportAdapter implements TelemetryTransport {
   readonly [auditObstacle]: string = 'Use a transport that writes events as JSON'
   readonly #sdk: ErrorTrackerSdk
   readonly #flushTimeout: number
-  readonly #fingerprint: (envelope: TelemetryEnvelope) => readonly string[]
+  readonly #fingerprint: Fingerprint
 
-  private constructor(
-    sdk: ErrorTrackerSdk,
-    flushTimeout: number,
-    fingerprint: (envelope: TelemetryEnvelope) => readonly string[],
-  ) {
+  private constructor(sdk: ErrorTrackerSdk, flushTimeout: number, fingerprint: Fingerprint) {
     this.#sdk = sdk
     this.#flushTimeout = flushTimeout
     this.#fingerprint = fingerprint
@@ -104,17 +115,7 @@ export class ErrorTrackerTransportAdapter implements TelemetryTransport {
    * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if an option is invalid.
    */
   static create(options: ErrorTrackerTransportOptions): ErrorTrackerTransportAdapter {
-    const {
-      sdk,
-      flushTimeout = 10_000,
-      fingerprint = byName,
-    } = copyOptions<ErrorTrackerTransportOptions>(METHOD, options, {
-      sdk: () => {},
-      flushTimeout: (option, value) => checkMs(option, value, 'more than 0'),
-      fingerprint: (option, value) => {
-        if (typeof value !== 'function') throw invalidKind(option, 'must be a function', value)
-      },
-    })
+    const { sdk, flushTimeout, fingerprint } = readTransportOptions(METHOD, options, RULES)
     if (typeof sdk?.captureException !== 'function') {
       throw invalidKind(
         `${METHOD}({ sdk })`,
@@ -180,10 +181,6 @@ export class ErrorTrackerTransportAdapter implements TelemetryTransport {
     })
     return result
   }
-}
-
-function byName({ name }: TelemetryEnvelope): readonly string[] {
-  return [name]
 }
 
 function fill(

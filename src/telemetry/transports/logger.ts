@@ -1,13 +1,14 @@
+import { optional, type RulesFor } from '../../options/option-rules.ts'
 import { auditObstacle, type TelemetryTransport } from '../delivery/transport.ts'
 import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 import { LEVEL_PRIORITY, type TelemetryLevel } from '../levels.ts'
 import { telemetryOptions } from '../options.ts'
-import { checkMinLevel, readTargetOptions } from './http/target-options.ts'
 import { escapeUnsafe, JsonLineWriter } from './json-line.ts'
-import { fieldsOf, type ObjectLogger, type ObjectLoggerTransportOptions } from './object-logger.ts'
+import { fieldsOf, type ObjectLoggerTransportOptions } from './object-logger.ts'
 import { pinoLineWriter } from './pino-line.ts'
+import { minLevel, readTransportOptions } from './transport-options.ts'
 
-const { checkBoolean, checkOneOf, invalidKind } = telemetryOptions
+const { checkBoolean, invalidKind, oneOf } = telemetryOptions
 
 /** A logger with one method per level, such as `console`, pino, or winston. */
 export interface LineLogger {
@@ -36,11 +37,6 @@ export interface LoggerTransportOptions {
   readonly includeTimestamp?: boolean | undefined
 }
 
-type AnyOptions = Omit<LoggerTransportOptions, 'format' | 'logger'> & {
-  readonly logger: LineLogger | ObjectLogger
-  readonly format?: LoggerTransportOptions['format'] | 'object'
-}
-
 /** Returns the line of an event, or the object that is passed to the logger before the name. */
 type ArgumentsOf = (envelope: TelemetryEnvelope) => string | object
 
@@ -50,6 +46,15 @@ type LogMethod = (given: string | object, name?: string) => unknown
 type CallableLogger = Readonly<Record<Exclude<TelemetryLevel, 'fatal'>, LogMethod>> & {
   readonly fatal: LogMethod
 }
+
+type Format = NonNullable<(LoggerTransportOptions | ObjectLoggerTransportOptions)['format']>
+
+const RULES = {
+  logger: checkLogger,
+  format: optional(oneOf<Format>(['json', 'object', 'pino', 'pretty']), 'pretty'),
+  minLevel: optional(minLevel, 'debug'),
+  includeTimestamp: optional<boolean>(checkBoolean),
+} satisfies RulesFor<LoggerTransportOptions | ObjectLoggerTransportOptions>
 
 /**
  * Writes one line for each event to a logger. Control characters are escaped, so that an event cannot forge a line.
@@ -96,22 +101,13 @@ export class LoggerTransportAdapter implements TelemetryTransport {
    */
   static create(options: ObjectLoggerTransportOptions): LoggerTransportAdapter
   static create(options: LoggerTransportOptions | ObjectLoggerTransportOptions): LoggerTransportAdapter {
-    const {
-      logger,
-      format = 'pretty',
-      minLevel = 'debug',
-      includeTimestamp = format !== 'object',
-    } = readTargetOptions<AnyOptions>('LoggerTransportAdapter', options, ['logger'], {
-      logger: checkLogger,
-      format: (option, value) => checkOneOf(option, value, ['json', 'object', 'pino', 'pretty']),
-      minLevel: checkMinLevel,
-      includeTimestamp: checkBoolean,
-    })
+    const read = readTransportOptions('LoggerTransportAdapter.create', options, RULES, ['logger'])
+    const { logger, format, includeTimestamp = format !== 'object' } = read
     return new LoggerTransportAdapter(
-      logger as CallableLogger,
-      LEVEL_PRIORITY[minLevel],
+      logger,
+      LEVEL_PRIORITY[read.minLevel],
       argumentsWriter(format, includeTimestamp),
-      format === 'json' && minLevel === 'debug' && includeTimestamp,
+      format === 'json' && read.minLevel === 'debug' && includeTimestamp,
     )
   }
 
@@ -132,7 +128,7 @@ export class LoggerTransportAdapter implements TelemetryTransport {
   }
 }
 
-function argumentsWriter(format: NonNullable<AnyOptions['format']>, includeTimestamp: boolean): ArgumentsOf {
+function argumentsWriter(format: Format, includeTimestamp: boolean): ArgumentsOf {
   if (format === 'pretty') return (envelope) => prettyLine(envelope, includeTimestamp)
   if (format === 'pino') return pinoLineWriter(includeTimestamp)
   if (format === 'object') return (envelope) => fieldsOf(envelope, includeTimestamp)
@@ -170,11 +166,11 @@ function text(value: string): string {
   return escapeUnsafe(value === '' || NEEDS_QUOTES.test(value) ? JSON.stringify(value) : value)
 }
 
-function checkLogger(option: string, value: unknown): void {
+function checkLogger(option: string, value: unknown): CallableLogger {
   const logger = value as Partial<LineLogger> | null | undefined
   const complete = (['debug', 'info', 'warn', 'error'] as const).every(
     (method) => typeof logger?.[method] === 'function',
   )
-  if (!complete)
-    throw invalidKind(option, 'must be an object with the methods debug, info, warn, and error', value)
+  if (complete) return value as CallableLogger
+  throw invalidKind(option, 'must be an object with the methods debug, info, warn, and error', value)
 }

@@ -1,13 +1,9 @@
+import { optional, type RulesFor } from '../../../options/option-rules.ts'
 import type { TelemetryLevel } from '../../levels.ts'
 import { telemetryOptions } from '../../options.ts'
 import { readObject, secondsToMs } from '../http/http-target.ts'
-import {
-  CONNECTION_CHECKS,
-  checkMinLevel,
-  checkUrl,
-  readTargetOptions,
-  type TargetConnectionOptions,
-} from '../http/target-options.ts'
+import { CONNECTION_RULES, checkUrl, type TargetConnectionOptions } from '../http/target-options.ts'
+import { minLevel, readTransportOptions } from '../transport-options.ts'
 import { type ChatResponse, ChatTransport } from './chat.ts'
 import type { Digest } from './digest.ts'
 
@@ -22,6 +18,14 @@ export interface CommunityChatTransportOptions extends TargetConnectionOptions {
   /** The URL of the sender's picture, `http:` or `https:`. Defaults to the picture of the webhook. */
   readonly avatarUrl?: string | undefined
 }
+
+const RULES = {
+  webhookUrl: checkUrl,
+  minLevel: optional(minLevel, 'warn'),
+  username: optional(checkUsername, 'Kit Telemetry'),
+  avatarUrl: optional(checkUrl),
+  ...CONNECTION_RULES,
+} satisfies RulesFor<CommunityChatTransportOptions>
 
 /** Discord accepts 30 messages per minute in a channel. */
 const PACE_MS = 2000
@@ -57,19 +61,12 @@ export class CommunityChatTransportAdapter extends ChatTransport {
    * the URL of the webhook.
    */
   static create(options: CommunityChatTransportOptions): CommunityChatTransportAdapter {
-    const {
-      webhookUrl,
-      minLevel = 'warn',
-      username = 'Kit Telemetry',
-      avatarUrl,
-      ...connection
-    } = readTargetOptions('CommunityChatTransportAdapter', options, ['webhookUrl'], {
-      webhookUrl: checkUrl,
-      minLevel: checkMinLevel,
-      username: checkUsername,
-      avatarUrl: checkUrl,
-      ...CONNECTION_CHECKS,
-    })
+    const { webhookUrl, minLevel, username, avatarUrl, ...connection } = readTransportOptions(
+      'CommunityChatTransportAdapter.create',
+      options,
+      RULES,
+      ['webhookUrl'],
+    )
     const url = new URL(webhookUrl)
     // Without it, Discord responds before it has stored the message, and does not report failures.
     url.searchParams.set('wait', 'true')
@@ -91,7 +88,7 @@ export class CommunityChatTransportAdapter extends ChatTransport {
   }
 }
 
-function checkUsername(option: string, value: unknown): void {
+function checkUsername(option: string, value: unknown): string {
   const name = typeof value === 'string' ? value.trim() : ''
   if (name === '' || name.length > 80 || /discord|clyde|^(?:everyone|here)$/i.test(name)) {
     throw telemetryOptions.invalidOption(
@@ -100,6 +97,7 @@ function checkUsername(option: string, value: unknown): void {
       value,
     )
   }
+  return value as string
 }
 
 /** The message is within Discord's limits: 256 for a title, 4096 for a description, 2048 for a footer, 6000 in total. */

@@ -1,17 +1,13 @@
+import { optional, type RulesFor } from '../../../options/option-rules.ts'
 import type { TelemetryLevel } from '../../levels.ts'
 import { telemetryOptions } from '../../options.ts'
 import { readObject, secondsToMs } from '../http/http-target.ts'
-import {
-  CONNECTION_CHECKS,
-  checkMinLevel,
-  checkUrl,
-  readTargetOptions,
-  type TargetConnectionOptions,
-} from '../http/target-options.ts'
+import { CONNECTION_RULES, checkUrl, type TargetConnectionOptions } from '../http/target-options.ts'
+import { minLevel, readTransportOptions } from '../transport-options.ts'
 import { ChatTransport } from './chat.ts'
 import type { Digest } from './digest.ts'
 
-const { checkSecret, invalidKind, unusableOption } = telemetryOptions
+const { invalidKind, secret, unusableOption } = telemetryOptions
 
 /** The options of `MessengerTransportAdapter.create()`. */
 export interface MessengerTransportOptions extends TargetConnectionOptions {
@@ -24,6 +20,14 @@ export interface MessengerTransportOptions extends TargetConnectionOptions {
   /** The URL of the Bot API server. Defaults to `https://api.telegram.org`. */
   readonly apiRoot?: string | undefined
 }
+
+const RULES = {
+  botToken: checkToken,
+  chatId: secret,
+  minLevel: optional(minLevel, 'error'),
+  apiRoot: optional(checkApiRoot, 'https://api.telegram.org'),
+  ...CONNECTION_RULES,
+} satisfies RulesFor<MessengerTransportOptions>
 
 /** Telegram accepts one message per second in a private chat, and 20 per minute in a group or channel. */
 const PRIVATE_PACE_MS = 1000
@@ -53,19 +57,12 @@ export class MessengerTransportAdapter extends ChatTransport {
    * the token nor the chat.
    */
   static create(options: MessengerTransportOptions): MessengerTransportAdapter {
-    const {
-      botToken,
-      chatId,
-      minLevel = 'error',
-      apiRoot = 'https://api.telegram.org',
-      ...connection
-    } = readTargetOptions('MessengerTransportAdapter', options, ['botToken', 'chatId'], {
-      botToken: checkToken,
-      chatId: checkSecret,
-      minLevel: checkMinLevel,
-      apiRoot: checkApiRoot,
-      ...CONNECTION_CHECKS,
-    })
+    const { botToken, chatId, minLevel, apiRoot, ...connection } = readTransportOptions(
+      'MessengerTransportAdapter.create',
+      options,
+      RULES,
+      ['botToken', 'chatId'],
+    )
     const url = `${new URL(apiRoot).href.replace(/(?<!\/)\/+$/, '')}/bot${botToken}/sendMessage`
     let chat = chatId
     return new MessengerTransportAdapter({
@@ -92,23 +89,25 @@ export class MessengerTransportAdapter extends ChatTransport {
   }
 }
 
-function checkToken(option: string, value: unknown): void {
-  checkSecret(option, value)
-  if (/[\s/?#\\%]/.test(value as string)) {
+function checkToken(option: string, value: unknown, given: Readonly<Record<string, unknown>>): string {
+  const token = secret(option, value, given)
+  if (/[\s/?#\\%]/.test(token)) {
     throw invalidKind(
       option,
       "must be a bot's token from BotFather: digits, a colon, then letters, digits, _, and -",
       value,
     )
   }
+  return token
 }
 
-function checkApiRoot(option: string, value: unknown): void {
-  checkUrl(option, value)
-  const { search, hash } = new URL(value as string)
+function checkApiRoot(option: string, value: unknown): string {
+  const root = checkUrl(option, value)
+  const { search, hash } = new URL(root)
   if (search !== '' || hash !== '') {
     throw unusableOption(option, "must not have a query or a fragment, as in 'https://api.telegram.org'")
   }
+  return root
 }
 
 function parametersOf(body: string): Readonly<Record<string, unknown>> {

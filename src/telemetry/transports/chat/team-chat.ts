@@ -1,16 +1,12 @@
+import { optional, type RulesFor } from '../../../options/option-rules.ts'
 import type { TelemetryLevel } from '../../levels.ts'
 import { telemetryOptions } from '../../options.ts'
-import {
-  CONNECTION_CHECKS,
-  checkMinLevel,
-  checkUrl,
-  readTargetOptions,
-  type TargetConnectionOptions,
-} from '../http/target-options.ts'
+import { CONNECTION_RULES, checkUrl, type TargetConnectionOptions } from '../http/target-options.ts'
+import { minLevel, readTransportOptions } from '../transport-options.ts'
 import { ChatTransport } from './chat.ts'
 import type { Digest } from './digest.ts'
 
-const { checkText, invalidOption } = telemetryOptions
+const { invalidOption, text } = telemetryOptions
 
 /** The options of `TeamChatTransportAdapter.create()`. */
 export interface TeamChatTransportOptions extends TargetConnectionOptions {
@@ -23,6 +19,14 @@ export interface TeamChatTransportOptions extends TargetConnectionOptions {
   /** The icon of the sender, as an emoji name between colons. Only legacy webhooks support it. Defaults to `:bar_chart:`. */
   readonly iconEmoji?: string | undefined
 }
+
+const RULES = {
+  webhookUrl: checkUrl,
+  minLevel: optional(minLevel, 'warn'),
+  username: optional(text, 'Kit Telemetry'),
+  iconEmoji: optional(checkEmoji, ':bar_chart:'),
+  ...CONNECTION_RULES,
+} satisfies RulesFor<TeamChatTransportOptions>
 
 /** Slack accepts about one message per second. */
 const PACE_MS = 1000
@@ -50,19 +54,12 @@ export class TeamChatTransportAdapter extends ChatTransport {
    * the URL of the webhook.
    */
   static create(options: TeamChatTransportOptions): TeamChatTransportAdapter {
-    const {
-      webhookUrl,
-      minLevel = 'warn',
-      username = 'Kit Telemetry',
-      iconEmoji = ':bar_chart:',
-      ...connection
-    } = readTargetOptions('TeamChatTransportAdapter', options, ['webhookUrl'], {
-      webhookUrl: checkUrl,
-      minLevel: checkMinLevel,
-      username: checkText,
-      iconEmoji: checkEmoji,
-      ...CONNECTION_CHECKS,
-    })
+    const { webhookUrl, minLevel, username, iconEmoji, ...connection } = readTransportOptions(
+      'TeamChatTransportAdapter.create',
+      options,
+      RULES,
+      ['webhookUrl'],
+    )
     return new TeamChatTransportAdapter({
       adapter: 'TeamChatTransportAdapter',
       connection,
@@ -80,10 +77,9 @@ export class TeamChatTransportAdapter extends ChatTransport {
   }
 }
 
-function checkEmoji(option: string, value: unknown): void {
-  if (typeof value !== 'string' || !/^:[^:\s]+:(?::skin-tone-[2-6]:)?$/.test(value)) {
-    throw invalidOption(option, "must be an emoji's name between colons, such as ':bar_chart:'", value)
-  }
+function checkEmoji(option: string, value: unknown): string {
+  if (typeof value === 'string' && /^:[^:\s]+:(?::skin-tone-[2-6]:)?$/.test(value)) return value
+  throw invalidOption(option, "must be an emoji's name between colons, such as ':bar_chart:'", value)
 }
 
 /** Slack allows 3000 characters for each text, and rejects messages of more than about 13 000 in total. */

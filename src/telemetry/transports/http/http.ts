@@ -1,10 +1,12 @@
 import { isOptionsObject } from '../../../options/option-kit.ts'
+import { optional, type RulesFor } from '../../../options/option-rules.ts'
 import { utf8Length } from '../../../runtime.ts'
 import type { TelemetryTransport } from '../../delivery/transport.ts'
 import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
 import { telemetryOptions } from '../../options.ts'
 import { BatchQueue } from '../queue/batch-queue.ts'
 import type { Outcome } from '../queue/batch-queue-options.ts'
+import { countFrom, readTransportOptions, timeoutMs } from '../transport-options.ts'
 import { HttpTarget, jsonHeaders } from './http-target.ts'
 import {
   hasKeepaliveLeft,
@@ -16,11 +18,11 @@ import {
 } from './page.ts'
 import type { PostResult } from './post.ts'
 import {
-  CONNECTION_CHECKS,
+  CONNECTION_RULES,
   checkConnection,
   checkHeaders,
   checkUrl,
-  readTargetOptions,
+  type HeaderValues,
   type TargetConnectionOptions,
 } from './target-options.ts'
 
@@ -46,6 +48,15 @@ export interface HttpTransportOptions extends TargetConnectionOptions {
       }
     | undefined
 }
+
+const RULES = {
+  url: checkUrl,
+  headers: optional<HeaderValues, HeaderValues>(checkHeaders, {}),
+  timeout: optional(timeoutMs, 5000),
+  retries: optional(countFrom(0), 0),
+  batch: optional(checkBatch),
+  ...CONNECTION_RULES,
+} satisfies RulesFor<HttpTransportOptions>
 
 /** Full jitter, so that several processes do not send at the same time. */
 const BACK_OFF = { firstMs: 250, maxMs: 30_000 }
@@ -95,24 +106,17 @@ export class HttpTransportAdapter implements TelemetryTransport {
   static create(options: HttpTransportOptions): HttpTransportAdapter {
     const {
       url,
-      headers: own = {},
-      timeout = 5000,
-      retries = 0,
+      headers: own,
+      timeout,
+      retries,
       batch,
       ...connection
-    } = readTargetOptions('HttpTransportAdapter', options, ['url'], {
-      url: checkUrl,
-      headers: checkHeaders,
-      timeout: (option, value) => checkMs(option, value, 'more than 0'),
-      retries: (option, value) => checkWholeNumber(option, value, 0, Number.MAX_SAFE_INTEGER),
-      batch: checkBatch,
-      ...CONNECTION_CHECKS,
-    })
+    } = readTransportOptions('HttpTransportAdapter.create', options, RULES, ['url'])
     checkConnection('HttpTransportAdapter', connection, url)
     const target = new HttpTarget(url, connection)
     const headers = jsonHeaders()
-    const hasOwnHeaders = Object.keys(own).length > 0
-    for (const [name, value] of Object.entries(own)) if (value !== undefined) headers.set(name, value)
+    const hasHeaders = Object.keys(own).length > 0
+    for (const [name, value] of Object.entries(own)) headers.set(name, value)
     const queue = new BatchQueue<TelemetryEnvelope>({
       type: 'http',
       ordered: true,
@@ -124,7 +128,7 @@ export class HttpTransportAdapter implements TelemetryTransport {
       ...(isPage() && { maxWeight: MAX_PAGE_BATCH_BYTES, hasExtraLane: hasKeepaliveLeft }),
       send: async (envelopes, { signal }) => {
         const body = JSON.stringify(batch === undefined ? envelopes[0] : envelopes)
-        if (!hasOwnHeaders && sendBeacon(url, body)) return { result: 'delivered' }
+        if (!hasHeaders && sendBeacon(url, body)) return { result: 'delivered' }
         return outcomeOf(await target.post(headers, body, timeout, signal))
       },
     })
@@ -167,12 +171,14 @@ export class HttpTransportAdapter implements TelemetryTransport {
   }
 }
 
-function checkBatch(option: string, value: unknown): void {
+function checkBatch(option: string, value: unknown): NonNullable<HttpTransportOptions['batch']> {
   if (!isOptionsObject(value)) throw invalidKind(option, 'must be an object, { maxSize, maxDelayMs }', value)
   checkKnownOptions(option, value, ['maxSize', 'maxDelayMs'])
   const { maxSize, maxDelayMs } = value as Record<string, unknown>
-  checkWholeNumber(`maxSize of ${option}`, maxSize, 1, Number.MAX_SAFE_INTEGER)
-  checkMs(`maxDelayMs of ${option}`, maxDelayMs, 0)
+  return {
+    maxSize: checkWholeNumber(`maxSize of ${option}`, maxSize, 1, Number.MAX_SAFE_INTEGER),
+    maxDelayMs: checkMs(`maxDelayMs of ${option}`, maxDelayMs, 0),
+  }
 }
 
 /** Returns the bytes of an event in a batch. */

@@ -1,11 +1,11 @@
 import type { Agent } from 'node:http'
 import { quotedName } from '../../../options/describe-value.ts'
-import { isOptionsObject, type OptionCheck } from '../../../options/option-kit.ts'
+import { isOptionsObject } from '../../../options/option-kit.ts'
+import { type OptionRule, optional, type RulesFor } from '../../../options/option-rules.ts'
 import { builtinModule, isNode } from '../../../runtime.ts'
-import { LEVEL_PRIORITY } from '../../levels.ts'
 import { telemetryOptions } from '../../options.ts'
 
-const { checkOneOf, copyOptions, invalidKind, unusableOption } = telemetryOptions
+const { invalidKind, unusableOption } = telemetryOptions
 
 /** A dispatcher of undici, of a major version that the `fetch` of Node supports. */
 export interface FetchDispatcher {
@@ -26,6 +26,9 @@ export interface TargetConnectionOptions {
   readonly dispatcher?: FetchDispatcher | undefined
 }
 
+/** Header values by name. */
+export type HeaderValues = Readonly<Record<string, string>>
+
 const HEADER_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
 
@@ -39,37 +42,8 @@ const CONNECTION_HEADERS = [
   'upgrade',
 ]
 
-/**
- * Copies the options of a transport, and checks each. Their values may be secrets, so the messages of the checks below
- * do not repeat them.
- * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if an option is invalid.
- */
-export function readTargetOptions<T extends object>(
-  adapter: string,
-  options: T,
-  required: readonly (string & keyof T)[],
-  checks: { readonly [Member in keyof T]-?: OptionCheck },
-  aliases?: Readonly<Record<string, string>>,
-): T {
-  if (!isOptionsObject(options)) {
-    throw invalidKind(
-      `the argument of ${adapter}.create()`,
-      `must be an object, such as { ${required.join(', ')} }`,
-      options,
-    )
-  }
-  const copy = copyOptions(`${adapter}.create`, options, checks, aliases)
-  for (const member of required) {
-    if (copy[member] === undefined) checks[member](`${adapter}.create({ ${member} })`, undefined)
-  }
-  return copy
-}
-
-export const checkMinLevel: OptionCheck = (option, value) =>
-  checkOneOf(option, value, Object.keys(LEVEL_PRIORITY))
-
-/** Checks an address to send to. */
-export function checkUrl(option: string, value: unknown): void {
+/** The rule of an address to send to. */
+export function checkUrl(option: string, value: unknown): string {
   const url = typeof value === 'string' && URL.canParse(value) ? new URL(value) : undefined
   if (url?.protocol !== 'http:' && url?.protocol !== 'https:') {
     throw invalidKind(option, 'must be an absolute URL that starts with http:// or https://', value)
@@ -81,15 +55,17 @@ export function checkUrl(option: string, value: unknown): void {
       'Send them as a header, if the transport has the option headers.',
     )
   }
+  return value as string
 }
 
-/** The checks of `TargetConnectionOptions`. */
-export const CONNECTION_CHECKS: { readonly [Member in keyof TargetConnectionOptions]-?: OptionCheck } = {
-  agent: (option, value) => {
+/** The rules of `TargetConnectionOptions`. */
+export const CONNECTION_RULES = {
+  agent: optional<Agent>((option, value) => {
     checkRuntime(option, builtinModule('node:http') !== undefined)
     if (!isAgent(value)) throw invalidKind(option, 'must be an http.Agent or https.Agent', value)
-  },
-  dispatcher: (option, value) => {
+    return value
+  }),
+  dispatcher: optional<FetchDispatcher>((option, value) => {
     checkRuntime(option, isNode())
     if (typeof (value as Partial<FetchDispatcher> | null)?.dispatch !== 'function')
       throw invalidKind(
@@ -97,8 +73,9 @@ export const CONNECTION_CHECKS: { readonly [Member in keyof TargetConnectionOpti
         'must be a dispatcher of undici, which is an object with the method dispatch',
         value,
       )
-  },
-}
+    return value as FetchDispatcher
+  }),
+} satisfies RulesFor<TargetConnectionOptions>
 
 /** Checks an option that not every runtime has. */
 export function checkRuntime(option: string, isAvailable: boolean): void {
@@ -141,18 +118,18 @@ export function protocolOf(agent: Agent): string | undefined {
   return typeof protocol === 'string' ? protocol : undefined
 }
 
-/** Checks header values by name. A value of `undefined` is skipped later. */
-export function checkHeaders(option: string, value: unknown): void {
-  checkHeaderValues(option, value)
+/** The rule of header values by name. Those that are `undefined` are left out. */
+export const checkHeaders: OptionRule<HeaderValues> = (option, value) => {
+  const headers = checkHeaderValues(option, value)
   const reserved = Object.keys(value as object).find((name) =>
     CONNECTION_HEADERS.includes(name.toLowerCase()),
   )
-  if (reserved === undefined) return
+  if (reserved === undefined) return headers
   throw unusableOption(option, `must not contain ${quotedName(reserved)}, which belongs to the connection`)
 }
 
 /** Like `checkHeaders`, but allows the headers that belong to the connection. */
-export function checkHeaderValues(option: string, value: unknown): void {
+export function checkHeaderValues(option: string, value: unknown): HeaderValues {
   if (!isOptionsObject(value))
     throw invalidKind(option, "must be an object of strings, such as { 'x-api-key': '…' }", value)
   for (const [name, text] of Object.entries(value)) {
@@ -167,4 +144,5 @@ export function checkHeaderValues(option: string, value: unknown): void {
     if (text !== undefined && (typeof text !== 'string' || !HEADER_VALUE.test(text)))
       throw invalidKind(option, `must contain a single-line Latin-1 string for ${quotedName(name)}`, text)
   }
+  return Object.fromEntries(Object.entries(value).filter(([, text]) => text !== undefined))
 }

@@ -1,5 +1,5 @@
 import type { Agent } from 'node:http'
-import { isOptionsObject } from '../../../options/option-kit.ts'
+import { optional, type ReadBy, type RulesFor } from '../../../options/option-rules.ts'
 import { builtinModule, isNode } from '../../../runtime.ts'
 import { DEFAULT_MAX_PENDING_BYTES } from '../../delivery/transport.ts'
 import { telemetryOptions } from '../../options.ts'
@@ -9,13 +9,14 @@ import {
   checkHeaderValues,
   checkRuntime,
   checkUrl,
+  type HeaderValues,
   isAgent,
-  readTargetOptions,
 } from '../http/target-options.ts'
+import { countFrom, readTransportOptions, timeoutMs } from '../transport-options.ts'
 import type { OtlpAgent } from './otlp-connection.ts'
 import type { OtlpRecord } from './otlp-record.ts'
 
-const { checkMs, checkOneOf, checkWholeNumber, invalidKind, invalidOption } = telemetryOptions
+const { invalidKind, invalidOption, oneOf } = telemetryOptions
 
 /** The method of an OpenTelemetry logger provider that is used. Both SDK versions implement it. */
 export interface OtlpLoggerProvider {
@@ -77,93 +78,56 @@ export type OtlpTransportOptions = OtlpDeliveryOptions &
       }
   )
 
-type AnyOtlpOptions = OtlpDeliveryOptions & {
-  readonly [Member in 'url' | 'loggerProvider']?: OtlpSettings[Member] | undefined
-}
-
-/** Checked options with all defaults. */
-export interface OtlpSettings {
-  /** The URL that receives batches, including the path. Empty if there is only a `loggerProvider`. */
-  readonly url: string
-  readonly headers: Readonly<Record<string, string>>
-  readonly timeout: number
-  readonly encoding: 'json' | 'protobuf'
-  readonly compression: 'none' | 'gzip'
-  readonly maxPending: number
-  readonly maxPendingBytes: number
-  readonly retryBudgetMs: number
-  readonly agent: OtlpAgent | undefined
-  /** The proxy of the environment, unless the application sets an agent. */
-  readonly proxy: HttpProxy | undefined
-  readonly loggerProvider: OtlpLoggerProvider | undefined
-}
-
 const ADAPTER = 'OtlpTransportAdapter'
 
 /** The URL of a transport that only uses a `loggerProvider`. */
 const NO_URL = ''
+
+const RULES = {
+  url: (option: string, value: unknown, { loggerProvider }: Readonly<Record<string, unknown>>) =>
+    value === undefined && loggerProvider !== undefined ? NO_URL : logsUrl(checkUrl(option, value)),
+  headers: optional<HeaderValues, HeaderValues>(checkHeaderValues, {}),
+  timeout: optional(timeoutMs, 10_000),
+  encoding: optional(oneOf(['json', 'protobuf']), 'json'),
+  compression: optional(oneOf(['none', 'gzip']), 'none'),
+  maxPending: optional(countFrom(1), 131_072),
+  maxPendingBytes: optional(countFrom(1), DEFAULT_MAX_PENDING_BYTES),
+  retryBudgetMs: optional(checkBudget, 120_000),
+  agent: optional(checkAgent),
+  loggerProvider: optional(checkLoggerProvider),
+} satisfies RulesFor<OtlpTransportOptions>
+
+/** Checked options with all defaults. The URL is empty if there is only a `loggerProvider`. */
+export type OtlpSettings = ReadBy<typeof RULES> & {
+  /** The proxy of the environment, unless the application sets an agent. */
+  readonly proxy: HttpProxy | undefined
+}
 
 /**
  * Checks the options of the transport. No message repeats the URL or a header's value.
  * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if an option is invalid.
  */
 export function readOtlpOptions(options: OtlpTransportOptions): OtlpSettings {
-  const required = isOptionsObject(options) && options.loggerProvider !== undefined ? [] : (['url'] as const)
-  const {
-    url: target,
-    headers = {},
-    timeout = 10_000,
-    encoding = 'json',
-    compression = 'none',
-    maxPending = 131_072,
-    maxPendingBytes = DEFAULT_MAX_PENDING_BYTES,
-    retryBudgetMs = 120_000,
-    agent,
-    loggerProvider,
-  } = readTargetOptions<AnyOtlpOptions>(
-    ADAPTER,
-    options,
-    required,
-    {
-      url: checkUrl,
-      headers: checkHeaderValues,
-      timeout: (option, value) => checkMs(option, value, 'more than 0'),
-      encoding: (option, value) => checkOneOf(option, value, ['json', 'protobuf']),
-      compression: (option, value) => checkOneOf(option, value, ['none', 'gzip']),
-      maxPending: (option, value) => checkWholeNumber(option, value, 1, Number.MAX_SAFE_INTEGER),
-      maxPendingBytes: (option, value) => checkWholeNumber(option, value, 1, Number.MAX_SAFE_INTEGER),
-      retryBudgetMs: checkBudget,
-      agent: (option, value) => {
-        checkRuntime(option, builtinModule('node:http') !== undefined)
-        if (typeof value !== 'function' && !isAgent(value))
-          throw invalidKind(
-            option,
-            'must be an http.Agent or https.Agent, or a function that returns one',
-            value,
-          )
-      },
-      loggerProvider: (option, value) => {
-        if (typeof (value as Partial<OtlpLoggerProvider> | null)?.getLogger !== 'function')
-          throw invalidKind(option, 'must be an object with a getLogger function', value)
-      },
-    },
-    { endpoint: 'url', Endpoint: 'url' },
-  )
-  const url = target === undefined ? NO_URL : logsUrl(target)
+  const read = readTransportOptions(`${ADAPTER}.create`, options, RULES, ['url'], {
+    endpoint: 'url',
+    Endpoint: 'url',
+  })
+  const { url, agent } = read
   if (url !== NO_URL && typeof agent === 'object') checkConnection(ADAPTER, { agent }, url)
-  return {
-    url,
-    headers: Object.fromEntries(Object.entries(headers).filter(([, value]) => value !== undefined)),
-    timeout,
-    encoding,
-    compression,
-    maxPending,
-    maxPendingBytes,
-    retryBudgetMs,
-    agent,
-    proxy: url === NO_URL || agent !== undefined || !isNode() ? undefined : readEnvProxy(new URL(url)),
-    loggerProvider,
-  }
+  const hasProxy = url !== NO_URL && agent === undefined && isNode()
+  return { ...read, proxy: hasProxy ? readEnvProxy(new URL(url)) : undefined }
+}
+
+function checkAgent(option: string, value: unknown): OtlpAgent {
+  checkRuntime(option, builtinModule('node:http') !== undefined)
+  if (typeof value === 'function' || isAgent(value)) return value as OtlpAgent
+  throw invalidKind(option, 'must be an http.Agent or https.Agent, or a function that returns one', value)
+}
+
+function checkLoggerProvider(option: string, value: unknown): OtlpLoggerProvider {
+  const provider = value as OtlpLoggerProvider | null
+  if (typeof provider?.getLogger === 'function') return provider
+  throw invalidKind(option, 'must be an object with a getLogger function', value)
 }
 
 /** Adds the path of the OTLP specification to the address of a collector without a path. */
@@ -175,7 +139,7 @@ function logsUrl(target: string): string {
 }
 
 /** A budget may be longer than a timer, because it bounds the sum of several waits. */
-function checkBudget(option: string, value: unknown): void {
-  if (typeof value !== 'number' || !(value >= 0 && value <= Number.MAX_VALUE))
-    throw invalidOption(option, 'must be a number of milliseconds of at least 0', value)
+function checkBudget(option: string, value: unknown): number {
+  if (typeof value === 'number' && value >= 0 && value <= Number.MAX_VALUE) return value
+  throw invalidOption(option, 'must be a number of milliseconds of at least 0', value)
 }

@@ -1,7 +1,9 @@
+import { optional, type RulesFor, unchecked } from '../../../options/option-rules.ts'
 import { eventTaker, type TakeEvent, type TelemetryTransport } from '../../delivery/transport.ts'
 import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
 import { telemetryOptions } from '../../options.ts'
 import { BatchQueue } from '../queue/batch-queue.ts'
+import { countFrom, readTransportOptions } from '../transport-options.ts'
 import { type StreamStore, streamClient } from './store-stream-client.ts'
 import { StreamWriter } from './store-stream-writer.ts'
 
@@ -20,9 +22,13 @@ export interface StoreStreamTransportOptions {
   readonly maxLen?: number | undefined
 }
 
-const { checkText, checkWholeNumber, copyOptions, invalidKind } = telemetryOptions
-
 const METHOD = 'StoreStreamTransportAdapter.create'
+
+const RULES = {
+  store: unchecked<StreamStore>(),
+  stream: optional(telemetryOptions.text, 'telemetry:events'),
+  maxLen: optional(countFrom(1), 10_000),
+} satisfies RulesFor<StoreStreamTransportOptions>
 
 /** The maximum size of a transaction with more than one event, in bytes. */
 const MAX_BATCH_BYTES = 1_000_000
@@ -70,18 +76,10 @@ export class StoreStreamTransportAdapter implements TelemetryTransport {
    * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if an option is invalid.
    */
   static create(options: StoreStreamTransportOptions): StoreStreamTransportAdapter {
-    const {
-      store,
-      stream = 'telemetry:events',
-      maxLen = 10_000,
-    } = copyOptions<StoreStreamTransportOptions>(METHOD, options, {
-      store: () => {},
-      stream: checkText,
-      maxLen: (option, value) => checkWholeNumber(option, value, 1, Number.MAX_SAFE_INTEGER),
-    })
+    const { store, stream, maxLen } = readTransportOptions(METHOD, options, RULES)
     const client = streamClient(store, stream, maxLen)
     if (client === undefined)
-      throw invalidKind(
+      throw telemetryOptions.invalidKind(
         `${METHOD}({ store })`,
         'must be a Redis client, which is an object with the method xadd or xAdd',
         store,

@@ -1,9 +1,10 @@
+import { optional, type RulesFor } from '../../../options/option-rules.ts'
 import { DEFAULT_MAX_PENDING_BYTES, type TelemetryTransport } from '../../delivery/transport.ts'
 import { telemetryOptions } from '../../options.ts'
+import { countFrom, readTransportOptions, timeoutMs } from '../transport-options.ts'
 import { WorkerTransport } from './worker-transport.ts'
 
-const { checkMs, checkText, checkWholeNumber, copyOptions, invalidKind, invalidOption, unusableOption } =
-  telemetryOptions
+const { invalidKind, invalidOption, text, unusableOption } = telemetryOptions
 
 /** The options of `workerTransport()`. */
 export interface WorkerTransportOptions {
@@ -25,6 +26,15 @@ export interface WorkerTransportOptions {
   /** The maximum time in which the worker must load the module and make the transport. Defaults to 10 000 ms. */
   readonly startTimeout?: number | undefined
 }
+
+const RULES = {
+  type: optional(text, 'worker'),
+  data: copyData,
+  maxPending: optional(countFrom(1), 10_000),
+  maxPendingBytes: optional(countFrom(1), DEFAULT_MAX_PENDING_BYTES),
+  retries: optional(countFrom(0), 0),
+  startTimeout: optional(timeoutMs, 10_000),
+} satisfies RulesFor<WorkerTransportOptions>
 
 /**
  * Runs a transport in a worker thread, so that its work does not delay the application. The worker gets a copy of each event,
@@ -54,35 +64,13 @@ export function workerTransport(
   moduleUrl: URL | string,
   options: WorkerTransportOptions = {},
 ): TelemetryTransport {
-  const {
-    type = 'worker',
-    data,
-    maxPending = 10_000,
-    maxPendingBytes = DEFAULT_MAX_PENDING_BYTES,
-    retries = 0,
-    startTimeout = 10_000,
-  } = copyOptions<WorkerTransportOptions>('workerTransport', options, {
-    type: checkText,
-    data: checkCloneable,
-    maxPending: (option, value) => checkWholeNumber(option, value, 1, Number.MAX_SAFE_INTEGER),
-    maxPendingBytes: (option, value) => checkWholeNumber(option, value, 1, Number.MAX_SAFE_INTEGER),
-    retries: (option, value) => checkWholeNumber(option, value, 0, Number.MAX_SAFE_INTEGER),
-    startTimeout: (option, value) => checkMs(option, value, 'more than 0'),
-  })
-  return new WorkerTransport({
-    moduleUrl: readModuleUrl(moduleUrl),
-    type,
-    data: structuredClone(data),
-    maxPending,
-    maxPendingBytes,
-    retries,
-    startTimeout,
-  })
+  const read = readTransportOptions('workerTransport', options, RULES)
+  return new WorkerTransport({ moduleUrl: readModuleUrl(moduleUrl), ...read })
 }
 
-function checkCloneable(option: string, value: unknown): void {
+function copyData(option: string, value: unknown): unknown {
   try {
-    structuredClone(value)
+    return structuredClone(value)
   } catch {
     throw unusableOption(
       option,
