@@ -41,18 +41,19 @@ export class Reporter {
 
   /** Like `error`, but reports at most once a second for the same `subject`. */
   repeatedError(subject: unknown, error: KitTelemetryError): void {
-    const now = performance.now()
-    if (now - (this.#lastReports.get(subject) ?? Number.NEGATIVE_INFINITY) < REPEAT_MS) return
-    this.#lastReports.set(subject, now)
-    this.error(error, subject)
+    if (this.#isDue(subject)) this.error(error, subject)
   }
 
   /** Like `warning`, but reports at most once a second for the same `kind`. */
   repeatedWarning(kind: string, message: string): void {
+    if (this.#isDue(kind)) this.warning(message, undefined, kind)
+  }
+
+  #isDue(problem: unknown): boolean {
     const now = performance.now()
-    if (now - (this.#lastReports.get(kind) ?? Number.NEGATIVE_INFINITY) < REPEAT_MS) return
-    this.#lastReports.set(kind, now)
-    this.warning(message, undefined, kind)
+    if (now - (this.#lastReports.get(problem) ?? Number.NEGATIVE_INFINITY) < REPEAT_MS) return false
+    this.#lastReports.set(problem, now)
+    return true
   }
 
   /** @param kind the kind of problem. Defaults to the code of the error, or else to the message. */

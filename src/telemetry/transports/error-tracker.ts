@@ -204,36 +204,25 @@ function contextOf(envelope: TelemetryEnvelope, fingerprint: readonly string[]):
     attributes: envelope.attributes,
     source: envelope.source,
   })
-  const user = { ...actor?.tags, ...(actor?.id === undefined ? {} : { id: actor.id }) }
+  const user = { ...actor?.tags, ...defined({ id: actor?.id }) }
   return {
     level: LEVELS[level],
-    ...(Object.keys(user).length === 0 ? {} : { user }),
+    ...(Object.keys(user).length > 0 && { user }),
     tags: tagsOf(envelope),
-    contexts: {
-      telemetry: {
-        ...{ name, time, level, service, environment, sessionId },
-        ...(version === undefined ? {} : { version }),
-        ...(source === undefined ? {} : { source }),
-      },
-      ...(attributes === undefined ? {} : { attributes }),
-      ...(actor === undefined ? {} : { actor: { ...actor } }),
-      ...(scope === undefined ? {} : { scope: { ...scope } }),
-    },
+    contexts: defined({
+      telemetry: defined({ name, time, level, service, environment, sessionId, version, source }),
+      attributes,
+      actor: actor && { ...actor },
+      scope: scope && { ...scope },
+    }),
     fingerprint,
   }
 }
 
 /** Returns the tags, without `release` and `environment`, which the SDK sets itself. */
-function tagsOf({
-  name,
-  service,
-  version,
-  sessionId,
-  actor,
-  scope,
-  error,
-}: TelemetryEnvelope): Record<string, string> {
-  const tags: Record<string, string | undefined> = {
+function tagsOf(envelope: TelemetryEnvelope): Record<string, string> {
+  const { name, service, version, sessionId, actor, scope, error } = envelope
+  const tags = defined({
     event: name,
     service,
     'service.version': version,
@@ -242,9 +231,14 @@ function tagsOf({
     'scope.type': scope?.type,
     'scope.id': scope?.id,
     'error.code': error?.code,
-  }
+  })
+  return Object.fromEntries(Object.entries(tags).map(([key, value]) => [key, tagValue(value)]))
+}
+
+/** Returns the members that are not `undefined`. */
+function defined<Value>(members: Readonly<Record<string, Value | undefined>>): Record<string, Value> {
   return Object.fromEntries(
-    Object.entries(tags).flatMap(([key, value]) => (value === undefined ? [] : [[key, tagValue(value)]])),
+    Object.entries(members).filter((entry): entry is [string, Value] => entry[1] !== undefined),
   )
 }
 
@@ -256,14 +250,13 @@ function tagValue(value: string): string {
 }
 
 function breadcrumbOf({ name, time, level, sessionId, actor, scope, attributes }: TelemetryEnvelope): object {
-  const about: Record<string, unknown> = {
+  const about = defined({
     'session.id': sessionId,
     'actor.type': actor?.type,
     'actor.id': actor?.id,
     'scope.type': scope?.type,
     'scope.id': scope?.id,
-  }
-  for (const key of Object.keys(about)) if (about[key] === undefined) delete about[key]
+  })
   return {
     category: name,
     message: name,

@@ -1,8 +1,10 @@
 import type { EventOutcome } from '../../delivery/transport.ts'
+import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
 import { BatchQueue } from '../queue/batch-queue.ts'
 import { OtlpConnection, type OtlpConnectionOptions } from './otlp-connection.ts'
 import { OtlpExportSlot, type OtlpExportSlotOptions } from './otlp-export-slot.ts'
 import type { OtlpEvent, OtlpRecords } from './otlp-records.ts'
+import { OtlpWeight } from './otlp-weight.ts'
 
 export interface OtlpDeliveryOptions extends OtlpExportSlotOptions, OtlpConnectionOptions {
   readonly records: OtlpRecords
@@ -25,9 +27,12 @@ export class OtlpDelivery {
   readonly #queue: BatchQueue<OtlpEvent>
   readonly #connection: OtlpConnection
   readonly #lanes: readonly OtlpExportSlot[]
+  readonly #records: OtlpRecords
+  readonly #weight = new OtlpWeight()
 
   constructor(options: OtlpDeliveryOptions) {
     const { records, maxWeight, retryBudgetMs, timeoutMs } = options
+    this.#records = records
     this.#connection = new OtlpConnection(options)
     this.#lanes = Array.from({ length: LANES }, () => new OtlpExportSlot(options, this.#connection))
     const idle = [...this.#lanes]
@@ -58,10 +63,22 @@ export class OtlpDelivery {
   /**
    * Adds an event.
    * @param outcome is called when the event is delivered or lost.
-   * @param weight its bytes in a request.
+   * @param isFrozen `true` if the envelope cannot change.
    */
-  add(outcome: EventOutcome, event: OtlpEvent, weight: number): void {
-    this.#queue.addFor(outcome, event, weight)
+  add(
+    outcome: EventOutcome,
+    envelope: TelemetryEnvelope,
+    emittedAtMs: number | undefined,
+    isFrozen: boolean,
+  ): void {
+    const bytes = this.#weight.weigh(envelope)
+    const event = {
+      envelope,
+      emittedAtMs: emittedAtMs ?? Date.now(),
+      span: this.#records.activeSpan(),
+      isPlain: isFrozen && this.#weight.isPlain,
+    }
+    this.#queue.addFor(outcome, event, bytes)
   }
 
   /** Sends all events. Resolves when they are delivered or have failed, or at the deadline. */

@@ -17,8 +17,7 @@ import { OtlpDelivery } from './otlp-delivery.ts'
 import type { ExporterHooks } from './otlp-export-slot.ts'
 import { type OtlpSettings, type OtlpTransportOptions, readOtlpOptions } from './otlp-options.ts'
 import { type OtlpRecord, toOtlpRecord, writeOtlpAttributes } from './otlp-record.ts'
-import { type OtlpEvent, OtlpRecords, SCOPE_NAME } from './otlp-records.ts'
-import { OtlpWeight } from './otlp-weight.ts'
+import { OtlpRecords, SCOPE_NAME } from './otlp-records.ts'
 
 export type { OtlpLoggerProvider, OtlpTransportOptions } from './otlp-options.ts'
 export type { OtlpAttributes, OtlpRecord, OtlpValue } from './otlp-record.ts'
@@ -31,13 +30,6 @@ const REQUEST_BYTES = 1_024
 
 interface RecordLogger {
   emit(record: OtlpRecord): void
-}
-
-/** The parts of a transport that sends to a collector. */
-interface OtlpSender {
-  readonly records: OtlpRecords
-  readonly weight: OtlpWeight
-  readonly delivery: OtlpDelivery
 }
 
 /**
@@ -64,7 +56,7 @@ export class OtlpTransportAdapter implements TelemetryTransport {
   readonly #settings: OtlpSettings
   /** The logger of the application. */
   readonly #logger: RecordLogger | undefined
-  #sender: OtlpSender | undefined
+  #delivery: OtlpDelivery | undefined
   #closed = false
 
   private constructor(settings: OtlpSettings) {
@@ -90,14 +82,13 @@ export class OtlpTransportAdapter implements TelemetryTransport {
    * @throws {KitTelemetryError} `TELEMETRY_TRANSPORT_INIT_FAILED` if a package is missing. The message names it.
    */
   async init(meta: TelemetryTransportMeta): Promise<void> {
-    if (this.#logger !== undefined || this.#sender !== undefined) return
+    if (this.#logger !== undefined || this.#delivery !== undefined) return
     const { api, sdk, resources, exporter } = await loadOpenTelemetry(this.#settings.encoding)
     const resource = resources
       .defaultResource()
       .merge(describeService(meta, resources.resourceFromAttributes))
-    const records = new OtlpRecords(api, sdk, resource)
-    const delivery = new OtlpDelivery({
-      records,
+    this.#delivery = new OtlpDelivery({
+      records: new OtlpRecords(api, sdk, resource),
       makeExporter: exporterMaker(exporter.OTLPLogExporter, this.#settings),
       headers: this.#settings.headers,
       untraced: untracedBy(api),
@@ -107,7 +98,6 @@ export class OtlpTransportAdapter implements TelemetryTransport {
       proxy: this.#settings.proxy,
       maxWeight: MAX_REQUEST_BYTES - REQUEST_BYTES - bytesOf(resource),
     })
-    this.#sender = { records, weight: new OtlpWeight(), delivery }
   }
 
   /**
@@ -137,7 +127,7 @@ export class OtlpTransportAdapter implements TelemetryTransport {
    * @param deadline when it aborts, the promise resolves.
    */
   async flush(deadline?: AbortSignal): Promise<void> {
-    await this.#sender?.delivery.flush(deadline)
+    await this.#delivery?.flush(deadline)
   }
 
   /**
@@ -146,7 +136,7 @@ export class OtlpTransportAdapter implements TelemetryTransport {
    */
   async shutdown(deadline?: AbortSignal): Promise<void> {
     this.#closed = true
-    await this.#sender?.delivery.close(deadline)
+    await this.#delivery?.close(deadline)
   }
 
   #handOver(logger: RecordLogger, envelope: TelemetryEnvelope, emittedAtMs: number | undefined): void {
@@ -166,20 +156,14 @@ export class OtlpTransportAdapter implements TelemetryTransport {
     outcome: EventOutcome,
     isFrozen: boolean,
   ): void {
-    if (this.#sender === undefined || this.#closed) {
+    if (this.#delivery === undefined || this.#closed) {
       throw notTaken(this.#closed ? 'the transport is shut down' : 'the transport is not initialized')
     }
-    const { records, weight, delivery } = this.#sender
-    let bytes: number
-    let span: OtlpEvent['span']
     try {
-      bytes = weight.weigh(envelope)
-      span = records.activeSpan()
+      this.#delivery.add(outcome, envelope, emittedAtMs, isFrozen)
     } catch (cause) {
       throw notTaken('the event cannot be read', cause)
     }
-    const isPlain = isFrozen && weight.isPlain
-    delivery.add(outcome, { envelope, emittedAtMs: emittedAtMs ?? Date.now(), span, isPlain }, bytes)
   }
 }
 

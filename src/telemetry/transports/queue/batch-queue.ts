@@ -42,17 +42,6 @@ const SOON = Number.NEGATIVE_INFINITY
  *
  * The time and memory for any number of calls is linear in the number of unsettled items and waiting callers. `send` may
  * call every method. The timers do not keep the process alive.
- *
- * @example
- * const queue = new BatchQueue<TelemetryEnvelope>({
- *   type: 'http',
- *   ordered: true,
- *   maxItems: 100,
- *   delayMs: 1_000,
- *   maxAttempts: 3,
- *   backOff: { firstMs: 250, maxMs: 30_000 },
- *   send: async (envelopes, { signal }) => outcomeOf(await post(url, headers, JSON.stringify(envelopes), signal)),
- * })
  */
 export class BatchQueue<Item> {
   readonly #options: BatchQueueOptions<Item>

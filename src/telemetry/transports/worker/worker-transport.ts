@@ -40,14 +40,13 @@ export class WorkerTransport implements TelemetryTransport {
 
   /** The call of `init`, until the first worker is ready. */
   #initializing: WaitingCall | undefined
-  readonly #flushes = new Map<number, WaitingCall>()
-  #lastFlush = 0
-  /** The latest call of `flush` that the current worker has received. */
-  #lastSentFlush = 0
-  /** The call of `shutdown`, until the worker has shut down. */
-  #closing: WaitingCall | undefined
-  #hasSentShutdown = false
-  #isClosed = false
+  /** The calls of `flush` and `shutdown`, until the worker has responded. */
+  readonly #calls = new Map<number, WaitingCall>()
+  #lastCall = 0
+  /** The latest call that the current worker has received. */
+  #lastSentCall = 0
+  /** The number of the call of `shutdown`. */
+  #closing: number | undefined
 
   constructor(settings: WorkerSettings) {
     this.type = settings.type
@@ -66,38 +65,38 @@ export class WorkerTransport implements TelemetryTransport {
   }
 
   handle(envelope: TelemetryEnvelope, emittedAtMs?: number): Promise<void> {
-    if (this.#isClosed || this.#meta === undefined)
+    if (this.#closing !== undefined || this.#meta === undefined)
       return Promise.reject(
-        workerFailure(this.type, this.#isClosed ? 'it is shut down' : 'it is not initialized'),
+        workerFailure(this.type, this.#closing !== undefined ? 'it is shut down' : 'it is not initialized'),
       )
     const handled = this.#events.add(envelope, emittedAtMs)
     this.#sendSoon()
     return handled
   }
 
-  flush(deadline?: AbortSignal): Promise<void> {
-    if (this.#isClosed || this.#isIdle || deadline?.aborted === true) return Promise.resolve()
-    return new Promise((resolve, reject) => {
-      const call = ++this.#lastFlush
-      this.#flushes.set(call, { resolve, reject })
-      deadline?.addEventListener('abort', () => this.#abandonFlush(call), { once: true })
-      this.#send()
-    })
+  async flush(deadline?: AbortSignal): Promise<void> {
+    if (this.#closing === undefined) await this.#call(deadline)
   }
 
   async shutdown(deadline?: AbortSignal): Promise<void> {
-    if (this.#isClosed) return
-    this.#isClosed = true
+    if (this.#closing !== undefined) return
+    this.#closing = this.#lastCall + 1
     try {
-      if (deadline?.aborted === true || this.#isIdle) return
-      await new Promise<void>((resolve, reject) => {
-        this.#closing = { resolve, reject }
-        deadline?.addEventListener('abort', () => resolve(), { once: true })
-        this.#send()
-      })
+      await this.#call(deadline)
     } finally {
       this.#end()
     }
+  }
+
+  /** Calls the transport in the worker when it has received all events. Resolves at the deadline. */
+  #call(deadline: AbortSignal | undefined): Promise<void> | undefined {
+    if (this.#isIdle || deadline?.aborted === true) return undefined
+    return new Promise((resolve, reject) => {
+      const call = ++this.#lastCall
+      this.#calls.set(call, { resolve, reject })
+      deadline?.addEventListener('abort', () => this.#abandon(call), { once: true })
+      this.#send()
+    })
   }
 
   /** `true` if no worker runs, and no event waits for one. */
@@ -127,33 +126,42 @@ export class WorkerTransport implements TelemetryTransport {
       () => workerFailure(this.type, 'the event cannot be copied to the worker'),
     )
     if (!this.#events.areSent) return
-    for (; this.#lastSentFlush < this.#lastFlush; this.#lastSentFlush++) {
-      const call = this.#lastSentFlush + 1
-      if (this.#flushes.has(call)) run.post({ type: 'flush', call })
+    for (; this.#lastSentCall < this.#lastCall; this.#lastSentCall++) {
+      const call = this.#lastSentCall + 1
+      if (this.#calls.has(call))
+        run.post(call === this.#closing ? { type: 'shutdown' } : { type: 'flush', call })
     }
-    if (this.#closing === undefined || this.#hasSentShutdown) return
-    this.#hasSentShutdown = true
-    run.post({ type: 'shutdown' })
   }
 
-  #abandonFlush(call: number): void {
-    this.#flushes.get(call)?.resolve()
-    if (this.#flushes.delete(call) && this.#lastSentFlush >= call) this.#run?.post({ type: 'abandon', call })
+  #abandon(call: number): void {
+    this.#calls.get(call)?.resolve()
+    if (this.#calls.delete(call) && this.#lastSentCall >= call) this.#run?.post({ type: 'abandon', call })
+  }
+
+  /** Settles a call. @param error the error that the worker has sent, if there is one. */
+  #settle(call: unknown, error: unknown): void {
+    const waiting = this.#calls.get(call as number)
+    this.#calls.delete(call as number)
+    if (error === undefined) waiting?.resolve()
+    else waiting?.reject(readError(error))
+  }
+
+  #resolveCalls(): void {
+    for (const call of this.#calls.values()) call.resolve()
+    this.#calls.clear()
   }
 
   /** Starts a worker when the pause after the previous one is over. A caller that flushes waits for a second at most. */
   #startWhenDue(): void {
     if (this.#run !== undefined || this.#meta === undefined) return
-    const isFlushing = this.#flushes.size > 0 || this.#closing !== undefined
-    const pauseMs = isFlushing ? Math.min(this.#pauseMs, MAX_FLUSHING_BACKOFF_MS) : this.#pauseMs
+    const pauseMs = this.#calls.size > 0 ? Math.min(this.#pauseMs, MAX_FLUSHING_BACKOFF_MS) : this.#pauseMs
     this.#restart?.clear()
     this.#restart = setLongTimeout(() => this.#start(), this.#stoppedMs + pauseMs - performance.now())
   }
 
   #start(): void {
     this.#restart = undefined
-    this.#lastSentFlush = 0
-    this.#hasSentShutdown = false
+    this.#lastSentCall = 0
     try {
       this.#run = new WorkerRun(this.#settings, this.#meta as TelemetryTransportMeta, {
         ready: () => this.#ready(),
@@ -178,11 +186,9 @@ export class WorkerTransport implements TelemetryTransport {
       this.#events.settle(message)
       if (wasAlone && !this.#events.isAlone) this.#sendSoon()
     } else if (type === 'flushed') {
-      const waiting = this.#flushes.get(call as number)
-      this.#flushes.delete(call as number)
-      settle(waiting, error)
+      this.#settle(call, error)
     } else if (type === 'closed') {
-      settle(this.#closing, error)
+      this.#settle(this.#closing, error)
     }
   }
 
@@ -203,28 +209,18 @@ export class WorkerTransport implements TelemetryTransport {
       this.#startWhenDue()
       return
     }
-    // The events that these calls wait for have settled.
-    for (const flush of this.#flushes.values()) flush.resolve()
-    this.#flushes.clear()
-    this.#closing?.resolve()
+    // The events that the calls wait for have settled.
+    this.#resolveCalls()
   }
 
   /** Stops everything. Events without an outcome stay pending. */
   #end(): void {
     this.#restart?.clear()
     this.#meta = undefined
-    this.#closing = undefined
     this.#run?.end()
     this.#run = undefined
-    for (const flush of this.#flushes.values()) flush.resolve()
-    this.#flushes.clear()
+    this.#resolveCalls()
     this.#initializing?.resolve()
     this.#initializing = undefined
   }
-}
-
-/** Settles a call. @param error the error that the worker has sent, if there is one. */
-function settle(call: WaitingCall | undefined, error: unknown): void {
-  if (error === undefined) call?.resolve()
-  else call?.reject(readError(error))
 }
