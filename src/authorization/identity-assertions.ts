@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import type * as Jose from 'jose'
-import type { JSONWebKeySet, JWTPayload } from 'jose'
+import type { JWK, JWTPayload } from 'jose'
 import { RemoteKeys } from '../oauth/verifiers/jwks.ts'
 import { OutagePace } from '../oauth/verifiers/outage-pace.ts'
 import { isRecord } from '../options/value-kinds.ts'
@@ -139,7 +139,7 @@ export class IdentityAssertions {
     return this.#checked(claims, clientId, known.tenant)
   }
 
-  async #fetchedKeys(keys: RemoteKeys, kid: string | undefined): Promise<JSONWebKeySet> {
+  async #fetchedKeys(keys: RemoteKeys, kid: string | undefined): Promise<readonly JWK[]> {
     try {
       return await keys.keysFor(kid)
     } catch {
@@ -199,7 +199,7 @@ function isIdJag(typ: unknown): boolean {
 async function verified(
   jose: typeof Jose,
   assertion: string,
-  keys: JSONWebKeySet,
+  keys: readonly JWK[],
   issuer: string,
 ): Promise<JWTPayload> {
   const options = {
@@ -211,7 +211,7 @@ async function verified(
   }
   const { JWSSignatureVerificationFailed, JWKSMultipleMatchingKeys } = jose.errors
   try {
-    return (await jose.jwtVerify(assertion, jose.createLocalJWKSet(keys), options)).payload
+    return (await jose.jwtVerify(assertion, jose.createLocalJWKSet({ keys: [...keys] }), options)).payload
   } catch (error) {
     if (!(error instanceof JWKSMultipleMatchingKeys)) throw refusalOf(jose, error)
     let tried = 0

@@ -1,8 +1,8 @@
-import { Deadlines } from '../oauth/deadlines.ts'
 import { isLoopbackHostname, isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
 import { also, optional, orEmpty, type RulesFor } from '../options/option-rules.ts'
 import { isPromiseLike } from '../options/value-kinds.ts'
 import type { KitTelemetryManager } from '../telemetry/manager.ts'
+import { within } from '../within.ts'
 import { type AuthorizationClientsOptions, clientsRule } from './client-options.ts'
 import { type IdentityAssertionsOptions, identityAssertionsRule } from './identity-assertion-options.ts'
 import { type AuthorizationKeys, createKeys, keysRule } from './keys.ts'
@@ -270,9 +270,9 @@ function inTime<Input, Result>(
   decide: (input: Input) => Result | Promise<Result>,
   timeoutMs: number,
 ): (input: Input) => Promise<Result> {
-  const deadlines = new Deadlines(timeoutMs, (message) => new Error(message))
+  const late = () => new Error(`${name} did not settle within ${timeoutMs} ms`)
   return async (input) => {
     const decided = decide(input)
-    return isPromiseLike(decided) ? ((await deadlines.within(decided, name)) as Result) : (decided as Result)
+    return isPromiseLike(decided) ? await within(decided, timeoutMs, late) : decided
   }
 }

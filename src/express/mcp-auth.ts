@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http'
 import type { NodeMiddleware, NodeRequest } from '../http/node-middleware.ts'
 import type { PlainResponse } from '../http/plain-response.ts'
 import { onceClosed } from '../http/response-close.ts'
-import type { AuthenticationResult, Authenticator } from '../mcp/authenticator.ts'
+import type { Authenticator } from '../mcp/authenticator.ts'
 import { endpointOf } from '../mcp/endpoint-of.ts'
 import { Instrumentation } from '../mcp/instrumentation/instrumentation.ts'
 import type { Exchange } from '../mcp/wire/exchange.ts'
@@ -55,23 +55,18 @@ export function mcpAuth(target: GateTarget, options: McpAuthOptions = {}): NodeM
   const { gate, authenticator, isAdapter } = resolveTarget(target, instrumentation)
   const { trustProxy } = gate.options
 
-  function proceed(
-    result: AuthenticationResult,
+  async function authenticate(
     request: NodeMcpRequest,
     req: NodeRequest,
     res: ServerResponse,
     next: () => void,
-  ): void {
+    known: (() => readonly unknown[]) | undefined,
+  ): Promise<void> {
     try {
-      const refused = 'response' in result ? result.response : refusal(authenticator, result, request, req)
-      if (refused instanceof Promise) {
-        refused.then((response) => writePlainResponse(req, res, response)).catch(() => fail(req, res))
-        return
-      }
-      if (refused !== undefined) {
-        writePlainResponse(req, res, refused)
-        return
-      }
+      const result = await authenticator.authenticate(request, known)
+      const refused =
+        'response' in result ? result.response : await refusal(authenticator, result, request, req)
+      if (refused !== undefined) return writePlainResponse(req, res, refused)
       const exchange = result as Exchange
       setAuthenticated(req, exchange, isAdapter)
       if (exchange.telemetry.isOpen) completeWithResponse(exchange, request, req, res, isAdapter)
@@ -92,11 +87,7 @@ export function mcpAuth(target: GateTarget, options: McpAuthOptions = {}): NodeM
     // `mcpHandler` reads the body and decides again.
     if (known !== undefined && authenticator.mayAdmit(request) && authenticator.arePublic(known()))
       return next()
-    try {
-      authenticator.decide(request, known, (result) => proceed(result, request, req, res, next))
-    } catch {
-      fail(req, res)
-    }
+    void authenticate(request, req, res, next, known)
   }
 }
 

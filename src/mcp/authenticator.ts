@@ -52,35 +52,26 @@ export class Authenticator {
    * Verifies the token of a request. If OAuth is disabled, only creates its context. Does not check scopes.
    * @param known the messages of the request as far as they are known, for the challenge if the token is missing
    */
-  authenticate(request: McpRequest, known?: () => readonly unknown[]): Promise<AuthenticationResult> {
-    return new Promise((resolve) => this.decide(request, known, resolve))
-  }
-
-  /**
-   * Like `authenticate`, but calls `use` with the result: at once, unless something has to be awaited.
-   * @param use must not throw
-   */
-  decide(
-    request: McpRequest,
-    known: (() => readonly unknown[]) | undefined,
-    use: (result: AuthenticationResult) => void,
-  ): void {
+  async authenticate(request: McpRequest, known?: () => readonly unknown[]): Promise<AuthenticationResult> {
     const { gate } = this
     const { instrumentation } = this.#props
-    if (instrumentation?.loading !== undefined) {
-      void instrumentation.loading.then(() => this.decide(request, known, use))
-      return
-    }
+    if (instrumentation?.loading !== undefined) await instrumentation.loading
     const telemetry = instrumentation?.begin(request) ?? NO_TELEMETRY
-    if (gate === undefined) void this.#withoutGate(request, telemetry).then(use)
-    else if (telemetry === NO_TELEMETRY)
-      gate.decide(request, (decision) => this.#conclude(decision, request, telemetry, known, use))
+    if (gate === undefined) return await this.#withoutGate(request, telemetry)
     // Only the verifier runs inside the session of the telemetry, not what follows.
-    else
-      void telemetry
-        .run(() => gate.authenticate(request))
-        .catch((cause: unknown): Decision => ({ outcome: 'failed', cause }))
-        .then((decision) => this.#conclude(decision, request, telemetry, known, use))
+    const decision = await telemetry.run(() => gate.authenticate(request))
+    if (decision.outcome === 'accepted') {
+      const { auth, context } = decision
+      telemetry.identify(auth)
+      return { gate, auth, context, telemetry }
+    }
+    telemetry.decided(decision)
+    try {
+      const named = known === undefined ? decision : this.#withScopesOf(known(), gate, decision)
+      return { response: await this.#refusal(gate, named, request) }
+    } catch {
+      return { response: FAILED_RESPONSE }
+    }
   }
 
   async #withoutGate(request: McpRequest, telemetry: RequestTelemetry): Promise<AuthenticationResult> {
@@ -89,37 +80,6 @@ export class Authenticator {
       return { gate: undefined, auth: undefined, context, telemetry }
     } catch (cause) {
       telemetry.decided({ outcome: 'failed', cause })
-      return { response: FAILED_RESPONSE }
-    }
-  }
-
-  #conclude(
-    decision: Decision,
-    request: McpRequest,
-    telemetry: RequestTelemetry,
-    known: (() => readonly unknown[]) | undefined,
-    use: (result: AuthenticationResult) => void,
-  ): void {
-    if (decision.outcome === 'accepted') {
-      const { auth, context } = decision
-      telemetry.identify(auth)
-      use({ gate: this.gate, auth, context, telemetry })
-      return
-    }
-    telemetry.decided(decision)
-    void this.#refuse(decision, request, known).then(use)
-  }
-
-  async #refuse(
-    decision: NotAccepted,
-    request: McpRequest,
-    known: (() => readonly unknown[]) | undefined,
-  ): Promise<AuthenticationResult> {
-    const gate = this.gate as Gate
-    try {
-      const named = known === undefined ? decision : this.#withScopesOf(known(), gate, decision)
-      return { response: await this.#refusal(gate, named, request) }
-    } catch {
       return { response: FAILED_RESPONSE }
     }
   }

@@ -2,6 +2,7 @@ import type { X509Certificate } from 'node:crypto'
 import { clientKey } from '../http/client-address.ts'
 import type { PlainResponse } from '../http/plain-response.ts'
 import { isPromiseLike } from '../options/value-kinds.ts'
+import { within } from '../within.ts'
 import { AuthInfo } from './auth-info.ts'
 import {
   type BearerCredentials,
@@ -9,13 +10,12 @@ import {
   readAccessToken,
   readBearerToken,
 } from './authorization-header.ts'
-import { Deadlines } from './deadlines.ts'
 import type { Decision, ProofFault, Refusal } from './decision.ts'
 import type { ResolvedDpopOptions } from './dpop/options.ts'
 import { type CheckedProof, checkProof } from './dpop/proof.ts'
 import { VerifierUnavailableError } from './errors.ts'
-import { OnVerifiedInput, type RequestSource, refusalNote, sharedContext, VerifyInput } from './inputs.ts'
-import type { ResolvedOAuthOptions, VerifyContext } from './options.ts'
+import { type RequestSource, type Verification, VerifyInput } from './inputs.ts'
+import type { OnVerifiedInput, ResolvedOAuthOptions, VerifyContext } from './options.ts'
 import { ProtectedResource } from './protected-resource.ts'
 import {
   type ChallengeResult,
@@ -49,9 +49,6 @@ export interface GateRequest {
 
 type PresentedCredentials = DpopCredentials | Extract<BearerCredentials, { kind: 'token' }>
 
-/** Gets the decision about a request. */
-export type DecisionUser = (decision: Decision) => void
-
 const NO_SCOPES: readonly string[] = []
 
 /** The form in which the metadata document is served. Gates of the same target share this object. */
@@ -79,7 +76,6 @@ export class Gate {
   readonly #knownScopes: readonly string[]
   readonly #makeContext: ContextFactory
   readonly #announced: MetadataAnnouncement
-  readonly #deadlines: Deadlines
   readonly #replayGuard: StoreGuard
   /** Identifies the issuer of a token whose verifier does not name it. */
   readonly #ownIssuer: string
@@ -96,7 +92,6 @@ export class Gate {
     this.#hierarchy = new ScopeHierarchy(options.scopeImplies)
     this.#makeContext = makeContext
     this.#announced = announced
-    this.#deadlines = new Deadlines(options.verifyTimeoutMs)
     this.#replayGuard = new StoreGuard(options.verifyTimeoutMs)
     this.#ownIssuer = `gate:${options.authorizationServers.join(' ')}`
   }
@@ -106,170 +101,82 @@ export class Gate {
     this.#announced.suffixed = true
   }
 
-  /** Verifies the token of a request. Scopes are checked separately, by `permits`. */
-  authenticate(request: GateRequest): Promise<Decision> {
-    return new Promise((resolve) => this.decide(request, resolve))
-  }
-
-  /**
-   * Like `authenticate`, but calls `use` with the decision: at once, unless a function of the application returns a promise.
-   * A promise for each request would delay most responses for nothing.
-   * @param use must not throw
-   */
-  decide(request: GateRequest, use: DecisionUser): void {
-    const { limiter } = this.options
-    if (limiter === undefined) {
-      this.#decide(request, use)
-      return
-    }
-    this.#decide(request, (decision) => {
-      if (decision.outcome !== 'refused') use(decision)
-      else settle(this.limited(decision, request), use)
-    })
-  }
-
-  #decide(request: GateRequest, use: DecisionUser): void {
-    let resource: string | undefined
+  /** Verifies the token of a request. Scopes are checked separately, by `permits`. Never rejects. */
+  async authenticate(request: GateRequest): Promise<Decision> {
     try {
-      resource = this.resource.uriFor(request)
-    } catch (cause) {
-      use({ outcome: 'failed', cause })
-      return
-    }
-    const { dpop } = this.options
-    const credentials =
-      dpop === undefined ? readBearerToken(request.authorization) : readAccessToken(request.authorization)
-    if (credentials.kind === 'missing' || credentials.kind === 'malformed') {
-      this.#askWithoutToken(request, resource)
-      use(refusedFor(credentials))
-      return
-    }
-    if (dpop !== undefined) {
-      settle(this.#decideWithProof(credentials, request, resource, dpop), use)
-      return
-    }
-    let context: VerifyContext | Promise<VerifyContext>
-    try {
-      context = this.#contextOf(request)
-    } catch (cause) {
-      use({ outcome: 'failed', cause })
-      return
-    }
-    const { token } = credentials
-    if (!(context instanceof Promise)) {
-      this.#verify(this.#inputOf(request, token, context, resource), undefined, request, use)
-      return
-    }
-    context.then(
-      (made) => this.#verify(this.#inputOf(request, token, made, resource), undefined, request, use),
-      (cause) => use({ outcome: 'failed', cause }),
-    )
-  }
-
-  async #decideWithProof(
-    credentials: PresentedCredentials,
-    request: GateRequest,
-    resource: string | undefined,
-    dpop: ResolvedDpopOptions,
-  ): Promise<Decision> {
-    const proof = await this.#proofOf(credentials, request, dpop)
-    if (typeof proof === 'string') {
-      this.#askWithoutToken(request, resource)
-      return { outcome: 'refused', reason: 'invalid', fault: proof, invalidCause: 'key_bound' }
-    }
-    let context: VerifyContext
-    try {
-      context = await this.#contextOf(request)
+      const decision = await this.#decide(request)
+      return this.options.limiter === undefined ? decision : await this.limited(decision, request)
     } catch (cause) {
       return { outcome: 'failed', cause }
     }
-    const input = this.#inputOf(request, credentials.token, context, resource, proof)
-    return await new Promise((resolve) => this.#verify(input, proof, request, resolve))
   }
 
-  #inputOf(
-    request: GateRequest,
-    token: string,
-    context: VerifyContext,
-    resource: string | undefined,
-    proof?: CheckedProof,
-  ): VerifyInput {
-    return new VerifyInput(request, token, context, resource, proof?.keyThumbprint, this.options.gateValues)
-  }
+  /**
+   * The checks in their order. Values are awaited only if they are promises, because most are not.
+   * @throws if `resource` or `.context()` fails.
+   */
+  async #decide(request: GateRequest): Promise<Decision> {
+    const { dpop, gateValues } = this.options
 
-  #verify(
-    input: VerifyInput,
-    proof: CheckedProof | undefined,
-    request: GateRequest,
-    use: DecisionUser,
-  ): void {
-    let returned: unknown
-    let isPending: boolean
+    // 1. The resource that the request is for.
+    const resource = this.resource.uriFor(request)
+
+    // 2. The form of the credentials.
+    const { authorization } = request
+    const credentials = dpop === undefined ? readBearerToken(authorization) : readAccessToken(authorization)
+    if (credentials.kind === 'missing' || credentials.kind === 'malformed') {
+      this.#askWithoutToken(request, resource)
+      return { outcome: 'refused', reason: credentials.kind }
+    }
+
+    // 3. The DPoP proof.
+    const proof = dpop && (await this.#proofOf(credentials, request, dpop))
+    if (typeof proof === 'string') {
+      this.#askWithoutToken(request, resource)
+      return refusedProof(proof)
+    }
+
+    // 4. The token, by the verifier, and the meaning of its result.
+    const context = await this.#contextOf(request)
+    const { token } = credentials
+    const proofKey = proof?.keyThumbprint
+    const verification: Verification = { request, token, context, resource, proofKey, gate: gateValues }
+    let auth: AuthInfo | Refusal
     try {
-      returned = this.options.verifyToken(input)
-      isPending = isPromiseLike(returned)
+      const returned: unknown = this.options.verifyToken(new VerifyInput(verification))
+      const result = isPromiseLike(returned) ? await this.#inTime(returned, 'verifyToken') : returned
+      // A getter of the result may throw.
+      auth = readVerification(result, verification, this.#ownIssuer) ?? notedRefusal(verification)
     } catch (cause) {
-      use(verifierFailed(cause))
-      return
+      return verifierFailed(cause)
     }
-    if (!isPending) {
-      this.#conclude(returned, input, proof, request, use)
-      return
-    }
-    this.#deadlines.watch(
-      returned as PromiseLike<unknown>,
-      'verifyToken',
-      (result) => this.#conclude(result, input, proof, request, use),
-      (error) => use(verifierFailed(error)),
-    )
-  }
+    if (!(auth instanceof AuthInfo)) return auth
 
-  #conclude(
-    result: unknown,
-    input: VerifyInput,
-    proof: CheckedProof | undefined,
-    request: GateRequest,
-    use: DecisionUser,
-  ): void {
-    let verified: AuthInfo | Refusal
-    try {
-      verified = readVerification(result, input, this.#ownIssuer) ?? notedRefusal(input)
-    } catch (cause) {
-      // A getter of the result has thrown.
-      use(verifierFailed(cause))
-      return
-    }
-    if (!(verified instanceof AuthInfo)) {
-      use(verified)
-      return
-    }
-    const context = sharedContext(input)
-    if (proof === undefined && this.options.onVerified === undefined) {
-      use({ outcome: 'accepted', auth: verified, context })
-      return
-    }
-    settle(this.#accept(verified, context, proof, request), use)
-  }
-
-  /** Records the proof and calls `onVerified`. */
-  async #accept(
-    auth: AuthInfo,
-    context: VerifyContext,
-    proof: CheckedProof | undefined,
-    request: GateRequest,
-  ): Promise<Decision> {
-    const replayed = proof === undefined ? undefined : await this.#takeProof(proof)
+    // 5. The proof must be new. Only proofs of accepted tokens are stored.
+    const replayed = proof && (await this.#takeProof(proof))
     if (replayed !== undefined) return replayed
+
+    // 6. `onVerified`.
     const { onVerified } = this.options
     if (onVerified !== undefined) {
       try {
-        const returned: unknown = onVerified(new OnVerifiedInput(request, context, auth))
-        if (isPromiseLike(returned)) await this.#deadlines.within(returned, 'onVerified')
+        const returned: unknown = onVerified(verifiedInput(request, context, auth))
+        if (isPromiseLike(returned)) await this.#inTime(returned, 'onVerified')
       } catch (cause) {
         return { outcome: 'failed', cause, auth }
       }
     }
     return { outcome: 'accepted', auth, context }
+  }
+
+  #contextOf(request: GateRequest): VerifyContext | Promise<VerifyContext> {
+    const made = this.#makeContext(request)
+    return made instanceof Promise ? this.#inTime(made, '.context()') : made
+  }
+
+  #inTime<T>(promise: PromiseLike<T>, name: string): Promise<T> {
+    const { verifyTimeoutMs: ms } = this.options
+    return within(promise, ms, () => new VerifierUnavailableError(`${name} did not settle within ${ms} ms`))
   }
 
   /**
@@ -379,9 +286,7 @@ export class Gate {
       const isNew: unknown = await this.#replayGuard.ask(() =>
         this.options.dpop?.replayStore.use(replayKey, expiresAtSeconds, keyThumbprint),
       )
-      return isNew === true
-        ? undefined
-        : { outcome: 'refused', reason: 'invalid', fault: 'invalid_dpop_proof', invalidCause: 'key_bound' }
+      return isNew === true ? undefined : refusedProof('invalid_dpop_proof')
     } catch (cause) {
       return { outcome: 'unavailable', retryAfterSeconds: 5, cause }
     }
@@ -404,18 +309,11 @@ export class Gate {
     return named ?? clientKey(request.clientAddress) ?? 'unknown'
   }
 
-  #contextOf(request: GateRequest): VerifyContext | Promise<VerifyContext> {
-    const made = this.#makeContext(request)
-    if (!(made instanceof Promise)) return made
-    return this.#deadlines.within(made, '.context()') as Promise<VerifyContext>
-  }
-
   /** Calls the verifier for a request without a token, as the contract requires, and ignores its result. */
   #askWithoutToken(request: GateRequest, resource: string | undefined): void {
+    const { gateValues: gate, verifyToken } = this.options
     const ask = (context: VerifyContext): unknown =>
-      this.options.verifyToken(
-        new VerifyInput(request, undefined, context, resource, undefined, this.options.gateValues),
-      )
+      verifyToken(new VerifyInput({ request, token: undefined, context, resource, gate }))
     try {
       const made = this.#makeContext(request)
       const returned = made instanceof Promise ? made.then(ask) : ask(made)
@@ -426,13 +324,25 @@ export class Gate {
   }
 }
 
-/** Passes on the decision of a promise. */
-function settle(decision: Promise<Decision>, use: DecisionUser): void {
-  decision.then(use, (cause) => use({ outcome: 'failed', cause }))
+/** The `request` is created only if it is read. */
+function verifiedInput(
+  source: GateRequest,
+  context: VerifyContext,
+  { user, scopes }: AuthInfo,
+): OnVerifiedInput {
+  return {
+    context,
+    user,
+    // A copy, so that the hook cannot change the granted scopes.
+    scopes: [...scopes],
+    get request() {
+      return source.request
+    },
+  }
 }
 
-function refusedFor(credentials: Exclude<BearerCredentials, { kind: 'token' }>): Refusal {
-  return { outcome: 'refused', reason: credentials.kind }
+function refusedProof(fault: ProofFault): Refusal {
+  return { outcome: 'refused', reason: 'invalid', fault, invalidCause: 'key_bound' }
 }
 
 function verifierFailed(cause: unknown): Decision {
@@ -441,8 +351,7 @@ function verifierFailed(cause: unknown): Decision {
   return { outcome: 'refused', reason: 'invalid', cause, invalidCause: 'verifier' }
 }
 
-function notedRefusal(input: VerifyInput): Refusal {
-  const note = refusalNote(input) ?? 'verifier'
+function notedRefusal({ refusal: note = 'verifier' }: Verification): Refusal {
   if (note === 'expired' || note === 'wrong_resource') return { outcome: 'refused', reason: note }
   return { outcome: 'refused', reason: 'invalid', invalidCause: note }
 }

@@ -1,6 +1,6 @@
 import { isPromiseLike } from '../options/value-kinds.ts'
 import { tryOrUndefined } from '../try-or-undefined.ts'
-import { Deadlines } from './deadlines.ts'
+import { within } from '../within.ts'
 
 /** The minimum time between two commands to a store that does not answer. */
 const MIN_PAUSE_MS = 1_000
@@ -19,7 +19,7 @@ const COMMAND_BYTES = 8_192
  * An answer that comes late ends the outage, too. An error that comes in time is an answer, unless it is a timeout of the client.
  */
 export class StoreGuard {
-  readonly #deadlines: Deadlines
+  readonly #timeoutMs: number
   /** The size of the commands that are not settled, including those that took too long. */
   #waitingBytes = 0
   /** Undefined while the store answers. */
@@ -29,7 +29,7 @@ export class StoreGuard {
 
   /** @param timeoutMs the maximum time for one command */
   constructor(timeoutMs: number) {
-    this.#deadlines = new Deadlines(timeoutMs, unavailable)
+    this.#timeoutMs = timeoutMs
   }
 
   /**
@@ -37,40 +37,28 @@ export class StoreGuard {
    * @param bytes the size of the value that the command stores
    * @throws the error of the command, or a `TimeoutError` if the store is away, takes too long, or has too much to do.
    */
-  ask<T>(command: () => T | PromiseLike<T>, bytes: number = 0): Promise<T> {
-    return new Promise((resolve, reject) => {
-      const size = COMMAND_BYTES + bytes
-      if (!this.#mayAsk(size)) {
-        reject(unavailable())
-        return
-      }
-      // An error that `command` throws rejects the promise.
-      const answer = command()
-      if (!isPromiseLike(answer)) {
-        resolve(answer)
-        return
-      }
-      this.#waitingBytes += size
-      const sent = Promise.resolve(answer)
-      this.#deadlines.watch(
-        sent,
-        'The store',
-        (value) => resolve(value as T),
-        (error) => {
-          if (isTimeout(error)) this.#leave()
-          else this.#awaySinceMs = undefined
-          reject(error)
-        },
-      )
-      const settled = (): void => {
-        this.#waitingBytes -= size
-      }
-      // A late answer ends the outage, and a late error does not.
-      sent.then(() => {
-        settled()
-        this.#awaySinceMs = undefined
-      }, settled)
-    })
+  async ask<T>(command: () => T | PromiseLike<T>, bytes: number = 0): Promise<T> {
+    const size = COMMAND_BYTES + bytes
+    if (!this.#mayAsk(size)) throw unavailable()
+    const answer = command()
+    if (!isPromiseLike(answer)) return answer
+    this.#waitingBytes += size
+    const sent = Promise.resolve(answer)
+    const settled = (): void => {
+      this.#waitingBytes -= size
+    }
+    // A late answer ends the outage, and a late error does not.
+    sent.then(() => {
+      settled()
+      this.#awaySinceMs = undefined
+    }, settled)
+    try {
+      return await within(sent, this.#timeoutMs, unavailable)
+    } catch (error) {
+      if (isTimeout(error)) this.#leave()
+      else this.#awaySinceMs = undefined
+      throw error
+    }
   }
 
   #mayAsk(size: number): boolean {

@@ -2,41 +2,33 @@ import { memberOf } from '../options/describe-value.ts'
 import { AuthInfo } from './auth-info.ts'
 import { bindingOf, certificateBindingOf } from './confirmation.ts'
 import type { Refusal } from './decision.ts'
-import {
-  certificateNote,
-  configuredResource,
-  issuerNote,
-  presentedProofKey,
-  presentedToken,
-  type VerifyInput,
-} from './inputs.ts'
+import type { Verification } from './inputs.ts'
 import type { VerifiedToken } from './options.ts'
 import { grantedScopes } from './scope.ts'
 
 /**
  * Reads the result of a verifier. Returns `undefined` if it does not accept the token.
- * @param input what the verifier was called with, and has noted
  * @param ownIssuer identifies the issuer of a token whose verifier does not name it
  */
 export function readVerification(
   result: unknown,
-  input: VerifyInput,
+  verification: Verification,
   ownIssuer: string,
 ): AuthInfo | Refusal | undefined {
   if (typeof result !== 'object' || result === null) return undefined
   const verified = result as VerifiedToken
   if (verified.valid !== true) return undefined
-  const proofKey = presentedProofKey(input)
+  const { proofKey } = verification
   const expiresAt = verified.expiresAt ?? undefined
   if (expiresAt !== undefined && !Number.isFinite(expiresAt))
     return { outcome: 'refused', reason: 'invalid', invalidCause: 'verifier' }
   if (expiresAt !== undefined && expiresAt <= Date.now() / 1000)
     return { outcome: 'refused', reason: 'expired' }
   const resource = verified.resource ?? undefined
-  const expected = resource === undefined ? undefined : configuredResource(input)
+  const expected = resource === undefined ? undefined : verification.resource
   if (expected !== undefined && String(resource) !== expected)
     return { outcome: 'refused', reason: 'wrong_resource' }
-  if (!isBoundTo(verified.cnf, proofKey, certificateNote(input))) {
+  if (!isBoundTo(verified.cnf, proofKey, verification.certificate)) {
     const fault = proofKey === undefined ? {} : { fault: 'not_bound' as const }
     return { outcome: 'refused', reason: 'invalid', ...fault, invalidCause: 'key_bound' }
   }
@@ -45,7 +37,7 @@ export function readVerification(
   const given = verified.extra ?? undefined
   const extra: Record<string, unknown> = typeof given === 'object' ? given : {}
   return AuthInfo.of(
-    presentedToken(input) as string,
+    verification.token as string,
     {
       clientId: clientId === undefined ? '' : String(clientId),
       scopes: grantedScopes(verified.scopes),
@@ -54,7 +46,7 @@ export function readVerification(
       user,
       extra,
     },
-    issuerOf(user, extra, issuerNote(input)) ?? ownIssuer,
+    issuerOf(user, extra, verification.issuer) ?? ownIssuer,
   )
 }
 

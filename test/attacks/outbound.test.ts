@@ -7,7 +7,6 @@ import { createSafeFetch } from '../../src/authorization/safe-fetch.ts'
 import { ProviderClient } from '../../src/authorization/sign-in.ts'
 import { boundedFetch } from '../../src/http/bounded-fetch.ts'
 import { AuthInfo } from '../../src/oauth/auth-info.ts'
-import { VerifyInput } from '../../src/oauth/inputs.ts'
 import { introspectionVerifier } from '../../src/oauth/verifiers/introspection.ts'
 import { IssuerDiscovery } from '../../src/oauth/verifiers/issuer-discovery.ts'
 import { RemoteKeys } from '../../src/oauth/verifiers/jwks.ts'
@@ -27,6 +26,7 @@ import {
 import { runs } from '../support/runs.ts'
 import { selfSigned } from '../support/self-signed.ts'
 import { until } from '../support/until.ts'
+import { verifyInput } from '../support/verify-input.ts'
 
 const LIMIT_MS = 300
 /** The tolerance for a busy machine. */
@@ -124,9 +124,7 @@ const CALLERS: Readonly<Record<string, Caller>> = {
     start(origin) {
       const credentials = { clientId: 'c', clientSecret: 's', audience: origin, timeoutMs: LIMIT_MS }
       const verify = introspectionVerifier({ endpoint: origin, ...credentials })
-      const source = { request: new Request(origin) }
-      return async () =>
-        (await verify(new VerifyInput(source, 'token', { context: {}, ...source }, origin))) === undefined
+      return async () => (await verify(verifyInput('token', origin))) === undefined
     },
   },
   upstreamToken: {

@@ -1,14 +1,13 @@
 import { mock } from 'node:test'
 import { expect } from 'chai'
-import { VerifyInput } from '../../src/oauth/inputs.ts'
 import type { VerifyContext } from '../../src/oauth/options.ts'
 import { issuerOf, readVerification } from '../../src/oauth/verification.ts'
 
 describe('readVerification()', () => {
   const request = { request: new Request('https://mcp.example.com/mcp') }
-  const input = new VerifyInput(request, 'token', {} as VerifyContext, undefined)
+  const verification = { request, token: 'token', context: {} as VerifyContext, resource: undefined }
   const read = (members: object) =>
-    readVerification({ valid: true, ...members }, input, 'gate:https://auth.example.com')
+    readVerification({ valid: true, ...members }, verification, 'gate:https://auth.example.com')
 
   afterEach(() => mock.timers.reset())
 

@@ -1,8 +1,8 @@
 import type { AuthInfo } from '../../oauth/auth-info.ts'
-import { Deadlines } from '../../oauth/deadlines.ts'
 import { LazyRequest } from '../../oauth/inputs.ts'
 import { isScopeToken } from '../../options/scope-token.ts'
 import { isPromiseLike, isRecord } from '../../options/value-kinds.ts'
+import { within } from '../../within.ts'
 import type { OperationKind } from '../router/middleware.ts'
 import type { Exchange } from '../wire/exchange.ts'
 import type { Failure } from '../wire/request-telemetry.ts'
@@ -57,11 +57,11 @@ export type PolicySubject = Pick<PolicyQuery, 'purpose' | 'kind' | 'name' | 'uri
 /** The option `authorize`, with its timeout. */
 export class Policy {
   readonly #authorize: Authorize<any>
-  readonly #deadlines: Deadlines
+  readonly #timeoutMs: number
 
   constructor(authorize: Authorize<any>, timeoutMs: number) {
     this.#authorize = authorize
-    this.#deadlines = new Deadlines(timeoutMs, (message) => new DOMException(message, 'TimeoutError'))
+    this.#timeoutMs = timeoutMs
   }
 
   /** Returns undefined if the operation is permitted. Never rejects. */
@@ -69,13 +69,17 @@ export class Policy {
     try {
       const returned: unknown = this.#authorize(queryOf(exchange, subject))
       const decision = isPromiseLike(returned)
-        ? await this.#deadlines.within(returned, 'authorize')
+        ? await within(returned, this.#timeoutMs, () => timedOut(this.#timeoutMs))
         : returned
       return decision === true ? undefined : deniedBy(decision)
     } catch (thrown) {
       return { text: undefined, scopes: [], failure: { thrown } }
     }
   }
+}
+
+function timedOut(ms: number): DOMException {
+  return new DOMException(`authorize did not settle within ${ms} ms`, 'TimeoutError')
 }
 
 function deniedBy(decision: unknown): Denied {

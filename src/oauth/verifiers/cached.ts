@@ -4,15 +4,7 @@ import { optionChecksOf } from '../../options/option-checks.ts'
 import { optional, type RulesFor } from '../../options/option-rules.ts'
 import { certificateBindingOf } from '../confirmation.ts'
 import { joinGate, onJoin } from '../gate-values.ts'
-import {
-  configuredResource,
-  gateValuesIn,
-  issuerNote,
-  noteCertificate,
-  noteIssuer,
-  noteRefusal,
-  refusalNote,
-} from '../inputs.ts'
+import { rejected, verificationOf } from '../inputs.ts'
 import type { VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
 import { type CertificateReader, certificateReaderOf, withCertificateReader } from './client-certificate.ts'
 import { frozenCopy } from './frozen-copy.ts'
@@ -95,8 +87,8 @@ interface Outcome<User> {
   readonly result: VerifiedToken<User> | undefined
   /** `true` if several requests may get the result, because none of them can change it. */
   readonly shared: boolean
-  /** The result to cache, if it is an acceptance that may be shared. */
-  readonly acceptance?: { readonly result: VerifiedToken<User>; readonly size: number }
+  /** The size of an acceptance that may be shared, which is then cached. */
+  readonly size?: number
 }
 
 /**
@@ -155,8 +147,7 @@ export function cachedVerifier<App = unknown, User = unknown>(
     const found = entries.get(key)
     if (found !== undefined && isFor(found, input) && mayUse(found, input)) {
       if (isCurrent(found.result)) {
-        noteIssuer(input, found.issuer)
-        noteBinding(input, found.result)
+        note(input, found.issuer, found.result)
         return found.result
       }
       entries.delete(key)
@@ -176,9 +167,9 @@ export function cachedVerifier<App = unknown, User = unknown>(
       // The token was removed in the meantime, and another call may have been started.
       if (inFlight.peek(key) !== call) return
       inFlight.delete(key)
-      const acceptance = outcome?.acceptance
-      if (acceptance !== undefined && isCurrent(acceptance.result))
-        entries.set(key, { ...variant, ...acceptance, issuer: issuerNote(input) })
+      const { result: accepted, size } = outcome ?? {}
+      if (accepted !== undefined && size !== undefined && isCurrent(accepted))
+        entries.set(key, { ...variant, result: accepted, size, issuer: verificationOf(input).issuer })
     }
     result.then(settle, () => settle())
     return result.then((outcome) => outcome.result)
@@ -196,10 +187,9 @@ export function cachedVerifier<App = unknown, User = unknown>(
   ): Promise<VerifiedToken<User> | undefined> {
     const { result, shared } = await call.result
     if (!shared) return await verifier(input)
-    const note = refusalNote(call.input)
-    if (note !== undefined) noteRefusal(input, note)
-    noteIssuer(input, issuerNote(call.input))
-    noteBinding(input, result)
+    const { refusal, issuer } = verificationOf(call.input)
+    if (refusal !== undefined) rejected(input, refusal)
+    note(input, issuer, result)
     return result
   }
 
@@ -225,25 +215,28 @@ function keyOf(token: string): string {
 }
 
 function variantOf(input: VerifyTokenInput, readCertificate: CertificateReader | undefined): RequestVariant {
+  const { gate, resource } = verificationOf(input)
   return {
-    gateIssuer: gateValuesIn(input)?.issuer,
-    resource: configuredResource(input),
+    gateIssuer: gate?.issuer,
+    resource,
     proofKey: input.proofKey,
     certificate: readCertificate?.(input),
   }
 }
 
-/** Notes the certificate of a result that was accepted with the certificate of this request. */
-function noteBinding(input: VerifyTokenInput, result: VerifiedToken | undefined): void {
-  const thumbprint = certificateBindingOf(result?.cnf)
-  if (thumbprint !== undefined) noteCertificate(input, thumbprint)
+/** Notes for the gate the issuer of a token, and the certificate of this request, with which its result was accepted. */
+function note(input: VerifyTokenInput, issuer: string | undefined, result: VerifiedToken | undefined): void {
+  const verification = verificationOf(input)
+  verification.issuer = issuer
+  verification.certificate = certificateBindingOf(result?.cnf) ?? verification.certificate
 }
 
 /** Returns `true` if the outcome may be used for this request. Gates for other resources and other proofs get their own. */
 function isFor(variant: RequestVariant, input: VerifyTokenInput): boolean {
+  const { gate, resource } = verificationOf(input)
   return (
-    variant.resource === configuredResource(input) &&
-    variant.gateIssuer === gateValuesIn(input)?.issuer &&
+    variant.resource === resource &&
+    variant.gateIssuer === gate?.issuer &&
     variant.proofKey === input.proofKey
   )
 }
@@ -268,8 +261,7 @@ function sharable<User>(result: VerifiedToken<User> | undefined, readsCertificat
   if (!readsCertificates && certificateBindingOf(result.cnf) !== undefined) return { result, shared: false }
   const frozen = frozenCopy(() => membersOf(result))
   if (frozen === undefined) return { result, shared: false }
-  const { copy: accepted, size } = frozen
-  return { result: accepted, shared: true, acceptance: { result: accepted, size } }
+  return { result: frozen.copy, shared: true, size: frozen.size }
 }
 
 function membersOf<User>(result: VerifiedToken<User>): VerifiedToken<User> {

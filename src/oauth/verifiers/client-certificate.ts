@@ -1,6 +1,6 @@
 import { hash, X509Certificate } from 'node:crypto'
 import type { OptionChecks } from '../../options/option-checks.ts'
-import { peerCertificateOf } from '../inputs.ts'
+import { verificationOf } from '../inputs.ts'
 import type { VerifyTokenInput } from '../options.ts'
 
 /** Returns the thumbprint of the client's certificate (RFC 8705 §3.1); `undefined` if there is none. Never throws. */
@@ -12,7 +12,7 @@ export function certificateReader(
   source: unknown,
 ): CertificateReader | undefined {
   if (source === undefined) return undefined
-  if (source === 'tls') return (input) => thumbprintOf(() => peerCertificateOf(input))
+  if (source === 'tls') return (input) => thumbprintOf(() => verificationOf(input).request?.peerCertificate)
   if (typeof source !== 'function') {
     throw invalidKind(
       'clientCertificate',

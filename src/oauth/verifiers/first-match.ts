@@ -2,7 +2,7 @@ import { KitMcpConfigError } from '../../options/config-error.ts'
 import { optionChecksOf } from '../../options/option-checks.ts'
 import { VerifierUnavailableError } from '../errors.ts'
 import { joinGate, onJoin } from '../gate-values.ts'
-import { issuerNote, noteIssuer, noteRefusal, type RefusalNote, refusalNote } from '../inputs.ts'
+import { type RefusalNote, rejected, verificationOf } from '../inputs.ts'
 import type { UserOf, VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
 import { certificateReaderOfAll, withCertificateReader } from './client-certificate.ts'
 
@@ -67,12 +67,13 @@ export function firstMatch<Verifiers extends readonly VerifyToken<any, any>[]>(
   ): Promise<VerifiedToken<UserOf<Verifiers[number]>> | undefined> {
     const outages: VerifierUnavailableError[] = []
     const notes = new Set<RefusalNote | undefined>()
+    const verification = verificationOf(input)
     for (const [index, verifier] of verifiers.entries()) {
-      noteIssuer(input, undefined)
+      verification.issuer = undefined
       try {
         const verified = await verifier(input)
         if (verified?.valid === true) {
-          noteIssuer(input, issuerAmong(index, issuerNote(input)))
+          verification.issuer = issuerAmong(index, verification.issuer)
           return verified
         }
       } catch (error) {
@@ -80,12 +81,11 @@ export function firstMatch<Verifiers extends readonly VerifyToken<any, any>[]>(
         if (VerifierUnavailableError.is(error)) outages.push(error)
         else notes.add('verifier')
       }
-      notes.add(refusalNote(input))
+      notes.add(verification.refusal)
     }
     if (outages.length > 0) throw togetherUnavailable(outages)
     const reason = MOST_HELPFUL.find((note) => notes.has(note))
-    if (reason !== undefined) noteRefusal(input, reason)
-    return undefined
+    return reason === undefined ? undefined : rejected(input, reason)
   }
   withCertificateReader(verifyByFirstMatch, certificateReaderOfAll(verifiers))
   return onJoin(verifyByFirstMatch, (gate) => {

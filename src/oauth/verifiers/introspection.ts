@@ -3,7 +3,7 @@ import type { IntrospectionResponse } from 'oauth4webapi'
 import { boundedFetch } from '../../http/bounded-fetch.ts'
 import { retryAfterOption } from '../../http/retry-after.ts'
 import { VerifierUnavailableError } from '../errors.ts'
-import { configuredResource, noteIssuer, noteRefusal, type RefusalNote } from '../inputs.ts'
+import { rejected, verificationOf } from '../inputs.ts'
 import type { VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
 import { isFor, resourceIn } from './audience.ts'
 import { withCertificateReader } from './client-certificate.ts'
@@ -101,12 +101,14 @@ async function accept<User>(
   if (!isAccessToken(response)) return rejected(input, 'type')
   if (!mayBePresented(response, input, rules.readCertificate)) return rejected(input, 'key_bound')
   if (!hasClaims(response, rules.requiredClaims)) return rejected(input, 'type')
-  const resource = resourceIn(aud, rules.resources, configuredResource(input), rules.audienceSlash)
+  const verification = verificationOf(input)
+  const resource = resourceIn(aud, rules.resources, verification.resource, rules.audienceSlash)
   const user =
     rules.mapUser === undefined
       ? ({ id: sub ?? username ?? clientId, claims: response } as User)
       : await rules.mapUser(response)
-  noteIssuer(input, typeof response.iss === 'string' ? `iss:${response.iss}` : `endpoint:${rules.endpoint}`)
+  verification.issuer =
+    typeof response.iss === 'string' ? `iss:${response.iss}` : `endpoint:${rules.endpoint}`
   return {
     valid: true,
     user,
@@ -117,12 +119,6 @@ async function accept<User>(
     ...confirmationOf(response),
     extra: Object.fromEntries(Object.entries(response).filter(([member]) => !REGISTERED.has(member))),
   }
-}
-
-/** Notes why a token is rejected. Returns the result of the verifier. */
-function rejected(input: VerifyTokenInput, note: RefusalNote): undefined {
-  noteRefusal(input, note)
-  return undefined
 }
 
 /** Returns `true` for an access token: refresh tokens can be active, too. */

@@ -1,5 +1,6 @@
-import type { JSONWebKeySet, createRemoteJWKSet as RemoteJWKSet } from 'jose'
+import type { JSONWebKeySet, JWK, createRemoteJWKSet as RemoteJWKSet } from 'jose'
 import { boundedFetch } from '../../http/bounded-fetch.ts'
+import { within } from '../../within.ts'
 import { VerifierUnavailableError } from '../errors.ts'
 import { JwksDiscovery } from './jwks-discovery.ts'
 import type { OutagePace } from './outage-pace.ts'
@@ -7,12 +8,12 @@ import type { OutagePace } from './outage-pace.ts'
 /** A source of public keys. */
 export interface KeySource {
   /** Returns the keys for a token whose header names `kid`; `undefined` if they may have to be fetched. */
-  held(kid: string | undefined): JSONWebKeySet | undefined
+  held(kid: string | undefined): readonly JWK[] | undefined
   /**
    * Returns the keys for a token whose header names `kid`, and fetches them if needed.
    * @throws {VerifierUnavailableError} if they cannot be fetched.
    */
-  keysFor(kid: string | undefined): Promise<JSONWebKeySet>
+  keysFor(kid: string | undefined): Promise<readonly JWK[]>
 }
 
 export interface RemoteKeysOptions {
@@ -57,12 +58,18 @@ export class RemoteKeys implements KeySource {
     this.#discovery = new JwksDiscovery(options.issuer, options.allowInsecureHttp, FETCH_TIMEOUT_MS)
   }
 
-  held(kid: string | undefined): JSONWebKeySet | undefined {
+  held(kid: string | undefined): readonly JWK[] | undefined {
     const keys = this.#keys
-    return keys !== undefined && this.#remote?.fresh === true && holds(keys, kid) ? keys : undefined
+    return keys !== undefined && this.#remote?.fresh === true && holds(keys, kid)
+      ? named(keys, kid)
+      : undefined
   }
 
-  async keysFor(kid: string | undefined): Promise<JSONWebKeySet> {
+  async keysFor(kid: string | undefined): Promise<readonly JWK[]> {
+    return named(await this.#setFor(kid), kid)
+  }
+
+  async #setFor(kid: string | undefined): Promise<JSONWebKeySet> {
     const known = this.#keys
     const held = known !== undefined && holds(known, kid)
     const fresh = this.#remote?.fresh === true
@@ -74,29 +81,23 @@ export class RemoteKeys implements KeySource {
       throw this.#unavailable()
     }
     if (held) return this.#isSlow ? known : await this.#newer(known)
-    const keys = await (this.#failure === undefined ? this.#load() : this.#soon(this.#load()))
+    // During an outage, the time is limited, so that requests do not accumulate.
+    const keys = await (this.#failure === undefined
+      ? this.#load()
+      : within(this.#load(), MAX_WAIT_MS, () => this.#unavailable()))
     if (known !== undefined) this.#fetchedForKidAt = Date.now()
     return keys
   }
 
   /** Returns the newest keys, or `known` if they cannot be fetched in the time that a token waits. */
-  async #newer(known: JSONWebKeySet): Promise<JSONWebKeySet> {
-    const fetched = this.#load()
-      .catch(() => known)
-      .finally(() => {
-        this.#isSlow = false
-      })
-    return await inTime(fetched, () => {
+  #newer(known: JSONWebKeySet): Promise<JSONWebKeySet> {
+    const fetched = this.#load().finally(() => {
+      this.#isSlow = false
+    })
+    return within(fetched, MAX_WAIT_MS, () => {
       this.#isSlow = true
-      return known
-    })
-  }
-
-  /** Waits for keys during an outage, for a limited time, so that requests do not accumulate. */
-  async #soon(keys: Promise<JSONWebKeySet>): Promise<JSONWebKeySet> {
-    return await inTime(keys, () => {
-      throw this.#unavailable()
-    })
+      return this.#unavailable()
+    }).catch(() => known)
   }
 
   /** Fetches the keys. Concurrent calls share one fetch. */
@@ -155,23 +156,9 @@ export class RemoteKeys implements KeySource {
   }
 }
 
-/** Returns the outcome of `promise`, or of `late` if it does not settle in the time that a token waits. */
-async function inTime<T>(promise: Promise<T>, late: () => T): Promise<T> {
-  let timer: NodeJS.Timeout | undefined
-  const patience = new Promise<T>((resolve, reject) => {
-    timer = setTimeout(() => {
-      try {
-        resolve(late())
-      } catch (error) {
-        reject(error)
-      }
-    }, MAX_WAIT_MS)
-  })
-  try {
-    return await Promise.race([promise, patience])
-  } finally {
-    clearTimeout(timer)
-  }
+/** Returns the keys that a header with this `kid` names. */
+function named({ keys }: JSONWebKeySet, kid: string | undefined): readonly JWK[] {
+  return kid === undefined ? keys : keys.filter((key) => key.kid === kid)
 }
 
 function holds({ keys }: JSONWebKeySet, kid: string | undefined): boolean {

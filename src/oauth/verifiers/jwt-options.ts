@@ -14,7 +14,7 @@ import {
 import { type CertificateReader, certificateReader } from './client-certificate.ts'
 import { type KeySource, RemoteKeys } from './jwks.ts'
 import { OutagePace } from './outage-pace.ts'
-import { localKeys, type PublicKeyInput } from './public-keys.ts'
+import { localKeys, type PublicKeyInput, secretKey } from './public-keys.ts'
 import type { MapScopes } from './scope-mapping.ts'
 
 const checks = optionChecksOf('jwtVerifier')
@@ -127,7 +127,7 @@ const RULES = {
   audienceSlash: optional(oneOf(['exact', 'optional']), 'exact'),
   jwksUri: optional(url),
   publicKey: optional((_option, value) => localKeys(value as PublicKeyInput)),
-  secret: optional(secret),
+  secret: optional((option, value, given) => secretKey(secret(option, value, given))),
   algorithms: checkAlgorithms,
   clockToleranceSeconds: optional(seconds(0), 0),
   requiredClaims: optional(checkTexts, []),
@@ -155,7 +155,6 @@ export interface JwtRules<User> {
   readonly clockTolerance: number
   readonly requiredClaims: readonly string[]
   readonly strict: boolean
-  readonly secret: string
   readonly mapUser: ((claims: JWTPayload) => User | Promise<User>) | undefined
   readonly mapScopes: MapScopes<JWTPayload> | undefined
   readonly readCertificate: CertificateReader | undefined
@@ -171,8 +170,8 @@ export interface ResolvedJwtOptions<User> {
   /** `undefined` if the resource of the gate is used. */
   readonly audiences: readonly string[] | undefined
   readonly rules: OwnJwtRules<User>
-  /** Returns where the keys of an issuer come from; `undefined` with a shared secret. */
-  readonly keysOf: (issuer: string) => KeySource | undefined
+  /** Returns the source of the keys of an issuer. */
+  readonly keysOf: (issuer: string) => KeySource
   readonly allowInsecureHttp: boolean
 }
 
@@ -226,7 +225,6 @@ export function resolveJwtOptions<User>(options: JwtVerifierOptions<User>): Reso
       clockTolerance: read.clockToleranceSeconds,
       requiredClaims: read.requiredClaims,
       strict: read.strict,
-      secret: read.secret ?? '',
       mapUser: read.mapUser,
       mapScopes: read.mapScopes,
       readCertificate: read.clientCertificate,
@@ -236,7 +234,7 @@ export function resolveJwtOptions<User>(options: JwtVerifierOptions<User>): Reso
   }
 }
 
-function keySources(read: ReadBy<typeof RULES>): (issuer: string) => KeySource | undefined {
+function keySources(read: ReadBy<typeof RULES>): (issuer: string) => KeySource {
   const [first, second] = (['jwksUri', 'publicKey', 'secret'] as const).filter(
     (option) => read[option] !== undefined,
   )
@@ -251,8 +249,8 @@ function keySources(read: ReadBy<typeof RULES>): (issuer: string) => KeySource |
   }
   const sources = new Map<string, KeySource>()
   return (issuer) => {
-    if (read.secret !== undefined) return undefined
-    const source = read.publicKey ?? sources.get(issuer) ?? new RemoteKeys({ issuer, ...remote })
+    const source =
+      read.publicKey ?? read.secret ?? sources.get(issuer) ?? new RemoteKeys({ issuer, ...remote })
     sources.set(issuer, source)
     return source
   }

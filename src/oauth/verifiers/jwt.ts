@@ -1,13 +1,12 @@
 import { isUtf8 } from 'node:buffer'
 import type * as Jose from 'jose'
-import type { JSONWebKeySet, JWTPayload } from 'jose'
+import type { JWTPayload } from 'jose'
+import { tryOrUndefined } from '../../try-or-undefined.ts'
 import { type GateValues, onJoin } from '../gate-values.ts'
-import { configuredResource, gateValuesIn, noteIssuer, noteRefusal, type RefusalNote } from '../inputs.ts'
+import { type RefusalNote, rejected, verificationOf } from '../inputs.ts'
 import type { VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
-import { resourceIn } from './audience.ts'
+import { isFor, resourceIn } from './audience.ts'
 import { withCertificateReader } from './client-certificate.ts'
-import type { KeySource } from './jwks.ts'
-import { type JwtCheck, makeCheck, type StatedKey } from './jwt-check.ts'
 import {
   audiencesOf,
   issuersOf,
@@ -19,6 +18,7 @@ import {
   rulesFor,
   usedByTwoGates,
 } from './jwt-options.ts'
+import { signedClaims } from './jwt-signature.ts'
 import { confirmationOf, mayBePresented } from './key-binding.ts'
 import { hasClaims } from './required-claims.ts'
 import { scopesOf } from './scope-mapping.ts'
@@ -95,7 +95,7 @@ function verifierInGate<User>(resolved: ResolvedJwtOptions<User>): VerifyJwt<Use
     return verify
   }
 
-  const verifyJwt = async (input: VerifyTokenInput) => await verifierFor(gateValuesIn(input))(input)
+  const verifyJwt = async (input: VerifyTokenInput) => await verifierFor(verificationOf(input).gate)(input)
   return onJoin(verifyJwt, verifierFor)
 }
 
@@ -105,71 +105,27 @@ function makeVerifier<User>(
   audiences: readonly string[],
 ): VerifyJwt<User> {
   const rules = rulesFor(ownRules, audiences)
-  const verifiers = new Map(
-    issuers.map((issuer) => [issuer, new IssuerVerifier(issuer, keysOf(issuer), rules)] as const),
-  )
-  const only = verifiers.size === 1 ? [...verifiers.values()][0] : undefined
-  let lastHeader: StatedHeader | undefined
+  const sources = new Map(issuers.map((issuer) => [issuer, keysOf(issuer)] as const))
+  const only = sources.size === 1 ? issuers[0] : undefined
   return async function verifyJwt(input) {
     const { bearerToken: token } = input
     if (!token) return undefined
     if (!hasCanonicalSignature(token)) return rejected(input, isCompact(token) ? 'signature' : 'type')
     jose ??= await import('jose')
-    // The tokens of one key have one header.
-    const header = lastHeader?.isOf(token) === true ? lastHeader : readHeader(jose, token)
-    lastHeader = header ?? lastHeader
+    const header = readHeader(jose, token)
     if (header === undefined) return rejected(input, 'type')
-    if (!rules.algorithms.includes(header.alg)) return rejected(input, 'algorithm')
-    // Keys are fetched only for a token of a known issuer. With cached keys, the check itself compares the issuer.
-    const verifier =
-      only?.isReady(header) === true ? only : verifiers.get(statedIssuer(jose, token) as string)
-    return verifier === undefined ? rejected(input, 'issuer') : await verifier.verify(token, header, input)
+    const { alg, kid } = header
+    if (!rules.algorithms.includes(alg)) return rejected(input, 'algorithm')
+    // Keys are fetched only for a token of a known issuer. With keys at hand, the issuer is checked with the other claims.
+    const held = only === undefined ? undefined : sources.get(only)?.held(kid)
+    const issuer = held === undefined ? statedClaims(jose, token).iss : only
+    const source = sources.get(issuer as string)
+    if (source === undefined) return rejected(input, 'issuer')
+    const claims = await signedClaims(token, alg, held ?? source.held(kid) ?? (await source.keysFor(kid)))
+    if (claims === undefined) return rejected(input, unsignedNote(statedClaims(jose, token)))
+    const note = refusalOf(claims, issuer, header.typ, rules) ?? (hasUtf8Payload(token) ? undefined : 'type')
+    return note === undefined ? await accept(claims, rules, input) : rejected(input, note)
   }
-}
-
-class IssuerVerifier<User> {
-  readonly #issuer: string
-  readonly #keys: KeySource | undefined
-  readonly #rules: JwtRules<User>
-  /** The check for the current key set. A new set needs a new check. */
-  #check: { readonly keys: JSONWebKeySet | undefined; readonly run: JwtCheck } | undefined
-
-  constructor(issuer: string, keys: KeySource | undefined, rules: JwtRules<User>) {
-    this.#issuer = issuer
-    this.#keys = keys
-    this.#rules = rules
-  }
-
-  /** Returns `true` if the keys for such a token need not be fetched. */
-  isReady({ kid }: StatedHeader): boolean {
-    return this.#keys === undefined || this.#keys.held(kid) !== undefined
-  }
-
-  async verify(
-    token: string,
-    header: StatedHeader,
-    input: VerifyTokenInput,
-  ): Promise<VerifiedToken<User> | undefined> {
-    const { kid } = header
-    const keys = this.#keys?.held(kid) ?? (await this.#keys?.keysFor(kid))
-    let check = this.#check
-    if (check === undefined || check.keys !== keys) {
-      check = { keys, run: await makeCheck(this.#issuer, keys, this.#rules) }
-      this.#check = check
-    }
-    const checked = await check.run(token, header)
-    if (typeof checked === 'object')
-      return hasUtf8Payload(token)
-        ? await accept(checked.claims, this.#rules, input)
-        : rejected(input, 'type')
-    return rejected(input, checked)
-  }
-}
-
-/** Notes why a token is rejected. Returns the result of the verifier. */
-function rejected(input: VerifyTokenInput, note: RefusalNote): undefined {
-  noteRefusal(input, note)
-  return undefined
 }
 
 /** Returns `true` if a token has the three parts of a JWT. */
@@ -177,47 +133,59 @@ function isCompact(token: string): boolean {
   return token.split('.', 4).length === 3
 }
 
+/**
+ * Returns the reason why no key has verified a token. Dates that are not numbers (RFC 7519 §4.1) have the same effect as a
+ * wrong signature, so the claims are untrusted.
+ */
+function unsignedNote({ nbf, exp }: JWTPayload): RefusalNote {
+  if (nbf !== undefined && typeof nbf !== 'number') return 'not_active'
+  return exp === undefined || typeof exp === 'number' ? 'signature' : 'type'
+}
+
+/** Checks the claims of a token with a valid signature (RFC 9068 §4). Its dates are numbers. */
+function refusalOf(
+  { exp, nbf = 0, iss, aud, iat = 0, sub, client_id: clientId, jti }: JWTPayload,
+  issuer: unknown,
+  typ: unknown,
+  { clockTolerance, strict, audiences }: JwtRules<unknown>,
+): RefusalNote | undefined {
+  const now = Math.floor(Date.now() / 1000)
+  if (nbf > now + clockTolerance) return 'not_active'
+  if (exp !== undefined && exp <= now - clockTolerance) return 'expired'
+  if (strict && !(typeof typ === 'string' && /^(?:application\/)?at\+jwt$/i.test(typ))) return 'type'
+  if (iss !== issuer) return 'issuer'
+  if (!isFor(aud, audiences)) return 'wrong_resource'
+  // JSON may contain infinite numbers.
+  if (!Number.isFinite(exp) || ![sub, clientId, jti].every(isStringOrAbsent)) return 'type'
+  return iat <= Date.now() / 1000 + Math.max(clockTolerance, FUTURE_IAT_SECONDS) ? undefined : 'not_active'
+}
+
 async function accept<User>(
   claims: JWTPayload,
   rules: JwtRules<User>,
   input: VerifyTokenInput,
 ): Promise<VerifiedToken<User> | undefined> {
-  const now = Date.now() / 1000
-  if (!isWellFormed(claims)) return rejected(input, 'type')
-  const { iat = 0 } = claims
-  if (!(iat <= now + Math.max(rules.clockTolerance, FUTURE_IAT_SECONDS))) return rejected(input, 'not_active')
   if (!mayBePresented(claims, input, rules.readCertificate)) return rejected(input, 'key_bound')
   if (!hasClaims(claims, rules.requiredClaims)) return rejected(input, 'type')
   const exp = claims.exp as number
-  const clientId =
-    stringOrUndefined(claims.client_id) ?? stringOrUndefined(claims.azp) ?? stringOrUndefined(claims.cid)
-  const resource = resourceIn(claims.aud, rules.resources, configuredResource(input), rules.audienceSlash)
+  const clientId = [claims.client_id, claims.azp, claims.cid].find((id) => typeof id === 'string')
+  const verification = verificationOf(input)
+  const resource = resourceIn(claims.aud, rules.resources, verification.resource, rules.audienceSlash)
   const user = rules.mapUser === undefined ? (userOf(claims) as User) : await rules.mapUser(claims)
-  noteIssuer(input, `iss:${claims.iss}`)
+  verification.issuer = `iss:${claims.iss}`
   return {
     valid: true,
     user,
     scopes: scopesOf(claims, claims.scope ?? claims.scp ?? claims.permissions, rules.mapScopes),
     ...(clientId !== undefined && { clientId }),
-    expiresAt: exp > now ? exp : exp + rules.clockTolerance,
+    expiresAt: exp > Date.now() / 1000 ? exp : exp + rules.clockTolerance,
     ...(resource !== undefined && { resource }),
     ...confirmationOf(claims),
   }
 }
 
-/** Checks the types of the claims by RFC 7519 §4.1. JSON may contain any value, also infinite numbers. */
-function isWellFormed({ exp, iat, sub, client_id: clientId, jti }: JWTPayload): boolean {
-  if (!Number.isFinite(exp)) return false
-  if (iat !== undefined && typeof iat !== 'number') return false
-  return isStringOrAbsent(sub) && isStringOrAbsent(clientId) && isStringOrAbsent(jti)
-}
-
 function isStringOrAbsent(value: unknown): boolean {
   return value === undefined || typeof value === 'string'
-}
-
-function stringOrUndefined(value: unknown): string | undefined {
-  return typeof value === 'string' ? value : undefined
 }
 
 function userOf(claims: JWTPayload): JwtUser {
@@ -245,52 +213,29 @@ function hasCanonicalSignature(token: string): boolean {
 /** Loaded with the first token, so that importing the package stays cheap. */
 let jose: typeof Jose | undefined
 
-/** The members of a token's header that select the key. They are untrusted. */
-class StatedHeader implements StatedKey {
-  readonly #text: string
+interface StatedHeader {
   readonly alg: string
   readonly kid: string | undefined
-
-  constructor(text: string, alg: string, kid: string | undefined) {
-    this.#text = text
-    this.alg = alg
-    this.kid = kid
-  }
-
-  isOf(token: string): boolean {
-    return token.startsWith(this.#text)
-  }
+  readonly typ: unknown
 }
 
-/** Returns `undefined` if the token is not a JWT. */
+/** Reads the header of a token, which is untrusted. Returns `undefined` if the token is not a JWT. */
 function readHeader({ decodeProtectedHeader }: typeof Jose, token: string): StatedHeader | undefined {
-  try {
-    const { alg, kid }: { readonly alg?: unknown; readonly kid?: unknown } = decodeProtectedHeader(token)
-    if (typeof alg !== 'string' || (kid !== undefined && typeof kid !== 'string')) return undefined
-    return new StatedHeader(token.slice(0, token.indexOf('.') + 1), alg, kid)
-  } catch {
-    return undefined
-  }
+  const header = tryOrUndefined(() => decodeProtectedHeader(token))
+  const { alg, kid, typ }: { alg?: unknown; kid?: unknown; typ?: unknown } = header ?? {}
+  if (typeof alg !== 'string' || (kid !== undefined && typeof kid !== 'string')) return undefined
+  return { alg, kid, typ }
 }
 
-/** Returns the `iss` of a token, which is untrusted. */
-function statedIssuer({ decodeJwt }: typeof Jose, token: string): unknown {
-  try {
-    return decodeJwt(token).iss
-  } catch {
-    return undefined
-  }
+/** Returns the claims of a token, which are untrusted. */
+function statedClaims({ decodeJwt }: typeof Jose, token: string): JWTPayload {
+  return tryOrUndefined(() => decodeJwt(token)) ?? {}
 }
-
-/** A reusable buffer for decoded payloads. It fits every token that the gate accepts. */
-const decoded = Buffer.alloc(16_384)
 
 /**
  * Returns `true` for a payload in UTF-8 (RFC 7519 §7.2, step 10). Decoders replace invalid bytes, so that two values of
  * `sub` become equal.
  */
 function hasUtf8Payload(token: string): boolean {
-  const payload = token.slice(token.indexOf('.') + 1, token.lastIndexOf('.'))
-  if (payload.length > decoded.length) return isUtf8(Buffer.from(payload, 'base64url'))
-  return isUtf8(decoded.subarray(0, decoded.write(payload, 'base64url')))
+  return isUtf8(Buffer.from(token.slice(token.indexOf('.') + 1, token.lastIndexOf('.')), 'base64url'))
 }

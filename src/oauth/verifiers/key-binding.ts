@@ -1,6 +1,6 @@
 import { isRecord } from '../../options/value-kinds.ts'
 import { bindingOf, certificateBindingOf } from '../confirmation.ts'
-import { noteCertificate } from '../inputs.ts'
+import { verificationOf } from '../inputs.ts'
 import type { VerifyTokenInput } from '../options.ts'
 import type { CertificateReader } from './client-certificate.ts'
 
@@ -30,7 +30,7 @@ function presentsCertificate(
 ): boolean {
   const thumbprint = readCertificate?.(input)
   if (thumbprint === undefined || thumbprint !== certificateBindingOf(cnf)) return false
-  noteCertificate(input, thumbprint)
+  verificationOf(input).certificate = thumbprint
   return true
 }
 

@@ -8,7 +8,7 @@ const { invalidKind } = optionChecksOf('jwtVerifier')
 /** A public key: a PEM string, JWK, JWK Set, `KeyObject`, or `CryptoKey`. */
 export type PublicKeyInput = string | JWK | JSONWebKeySet | KeyObject | webcrypto.CryptoKey
 
-/** Returns configured public keys as one JWK Set without private members. */
+/** Returns configured public keys without their private members. */
 export function localKeys(value: PublicKeyInput): KeySource {
   let keys: JWK[]
   try {
@@ -17,16 +17,18 @@ export function localKeys(value: PublicKeyInput): KeySource {
   } catch {
     throw invalidKind('publicKey', 'must be a public key: PEM, JWK, JWK Set, KeyObject or CryptoKey', value)
   }
-  const nameless = keys.some((key) => key.kid === undefined)
-  const set: JSONWebKeySet = { keys }
-  let named: { readonly kid: string; readonly set: JSONWebKeySet } | undefined
-  const held = (kid: string | undefined): JSONWebKeySet => {
-    if (!nameless || kid === undefined) return set
-    // A key without `kid` is used for every `kid`. The library searches for a matching `kid` only.
-    if (named?.kid !== kid)
-      named = { kid, set: { keys: keys.map((key) => ({ ...key, kid: key.kid ?? kid })) } }
-    return named.set
-  }
+  return keySource(keys)
+}
+
+/** Returns a shared secret as a key. */
+export function secretKey(secret: string): KeySource {
+  return keySource([{ kty: 'oct', k: Buffer.from(secret).toString('base64url') }])
+}
+
+/** A key without `kid` is used for every `kid`. */
+function keySource(keys: readonly JWK[]): KeySource {
+  const held = (kid: string | undefined): readonly JWK[] =>
+    kid === undefined ? keys : keys.filter((key) => (key.kid ?? kid) === kid)
   return { held, keysFor: async (kid) => held(kid) }
 }
 

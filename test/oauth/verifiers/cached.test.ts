@@ -2,17 +2,13 @@ import { createHash } from 'node:crypto'
 import { expect } from 'chai'
 import { expectTypeOf } from 'expect-type'
 import { VerifierUnavailableError } from '../../../src/oauth/errors.ts'
-import { noteRefusal, refusalNote, VerifyInput } from '../../../src/oauth/inputs.ts'
+import { rejected, verificationOf } from '../../../src/oauth/inputs.ts'
 import type { VerifiedToken, VerifyToken, VerifyTokenInput } from '../../../src/oauth/options.ts'
 import { cachedVerifier } from '../../../src/oauth/verifiers/cached.ts'
 import { jwtVerifier } from '../../../src/oauth/verifiers/jwt.ts'
 import { expectConfigError } from '../../support/config-error.ts'
 import { AUDIENCE, createSigningKey, ISSUER, nowSeconds, signToken } from '../../support/tokens.ts'
-
-function inputOf(bearerToken: string | undefined, resource = AUDIENCE): VerifyInput {
-  const source = { request: new Request(AUDIENCE) }
-  return new VerifyInput(source, bearerToken, { context: {}, request: source.request }, resource)
-}
+import { verifyInput } from '../../support/verify-input.ts'
 
 /** A verifier that settles on demand and counts its calls. */
 function slowVerifier() {
@@ -69,9 +65,9 @@ describe('cachedVerifier()', () => {
     }
     const { verify, asked } = counting(() => result)
     const verifier = cachedVerifier(verify)
-    for (let round = 0; round < 3; round++) expect(await verifier(inputOf('t'))).to.deep.equal(result)
+    for (let round = 0; round < 3; round++) expect(await verifier(verifyInput('t'))).to.deep.equal(result)
     expect(asked).to.deep.equal(['t'])
-    await verifier(inputOf('u'))
+    await verifier(verifyInput('u'))
     expect(asked).to.deep.equal(['t', 'u'])
   })
 
@@ -112,7 +108,7 @@ describe('cachedVerifier()', () => {
       const { verify, asked } = counting(() => result)
       const verifier = cachedVerifier(verify)
       for (let round = 0; round < 2; round++) {
-        const given = await verifier(inputOf('t'))
+        const given = await verifier(verifyInput('t'))
         if (typeof result !== 'object' || result === null) expect(given).to.equal(result)
         else expect(given?.valid).to.equal((result as { valid: unknown }).valid)
       }
@@ -137,7 +133,7 @@ describe('cachedVerifier()', () => {
     const names: string[] = []
     for (let round = 0; round < 5; round++) {
       try {
-        names.push(String((await verifier(inputOf('t')))?.valid))
+        names.push(String((await verifier(verifyInput('t')))?.valid))
       } catch (error) {
         names.push((error as Error).name)
       }
@@ -149,14 +145,14 @@ describe('cachedVerifier()', () => {
   it('cachedVerifier() calls the verifier for every request without a token', async () => {
     const { verify, asked } = counting()
     const verifier = cachedVerifier(verify)
-    for (const none of [undefined, '', undefined, '']) await verifier(inputOf(none))
+    for (const none of [undefined, '', undefined, '']) await verifier(verifyInput(none))
     expect(asked).to.deep.equal([undefined, '', undefined, ''])
   })
 
   it('cachedVerifier() makes one call for concurrent requests with the same token', async () => {
     const { verify, open } = slowVerifier()
     const verifier = cachedVerifier(verify)
-    const answers = ['t', 'u', 't', 't', 'u'].map((token) => verifier(inputOf(token)))
+    const answers = ['t', 'u', 't', 't', 'u'].map((token) => verifier(verifyInput(token)))
     expect(open.map(({ token }) => token)).to.deep.equal(['t', 'u'])
     for (const call of open) call.settle({ valid: true, user: call.token })
     const users = (await Promise.all(answers)).map((answer) => answer?.user)
@@ -166,10 +162,10 @@ describe('cachedVerifier()', () => {
   it('cachedVerifier() rejects all waiting requests in an outage, and calls the verifier again afterwards', async () => {
     const { verify, open } = slowVerifier()
     const verifier = cachedVerifier(verify)
-    const waiting = [verifier(inputOf('t')), verifier(inputOf('t'))]
+    const waiting = [verifier(verifyInput('t')), verifier(verifyInput('t'))]
     open[0]?.fail(new VerifierUnavailableError('down'))
     for (const outcome of await Promise.allSettled(waiting)) expect(outcome.status).to.equal('rejected')
-    void verifier(inputOf('t'))
+    void verifier(verifyInput('t'))
     expect(open).to.have.length(2)
   })
 
@@ -179,31 +175,34 @@ describe('cachedVerifier()', () => {
       await new Promise<void>((resolve) => {
         refuse = resolve
       })
-      noteRefusal(input, 'expired')
-      return undefined
+      return rejected(input, 'expired')
     })
-    const inputs = [inputOf('t'), inputOf('t'), inputOf('t')]
+    const inputs = [verifyInput('t'), verifyInput('t'), verifyInput('t')]
     const answers = inputs.map((input) => verifier(input))
     refuse()
     expect(await Promise.all(answers)).to.deep.equal([undefined, undefined, undefined])
-    expect(inputs.map(refusalNote)).to.deep.equal(['expired', 'expired', 'expired'])
+    expect(inputs.map((input) => verificationOf(input).refusal)).to.deep.equal([
+      'expired',
+      'expired',
+      'expired',
+    ])
   })
 
   it('cachedVerifier() starts another call if one has not settled for ten seconds', async () => {
     const { verify, open } = slowVerifier()
     const verifier = cachedVerifier(verify)
-    void verifier(inputOf('t'))
+    void verifier(verifyInput('t'))
     letPass(9)
-    void verifier(inputOf('t'))
+    void verifier(verifyInput('t'))
     expect(open).to.have.length(1)
     letPass(11)
-    const answer = verifier(inputOf('t'))
+    const answer = verifier(verifyInput('t'))
     expect(open).to.have.length(2)
     open[1]?.settle({ valid: true, user: 'second' })
     expect((await answer)?.user).to.equal('second')
     open[0]?.settle({ valid: true, user: 'first' })
     await nextTick()
-    expect((await verifier(inputOf('t')))?.user).to.equal('second')
+    expect((await verifier(verifyInput('t')))?.user).to.equal('second')
   })
 
   describe('lifetime', () => {
@@ -237,10 +236,10 @@ describe('cachedVerifier()', () => {
         const expiresAt = expiresIn === undefined ? undefined : now() / 1000 + expiresIn
         const { verify, asked } = counting(() => ({ valid: true, expiresAt }))
         const verifier = cachedVerifier(verify, options)
-        await verifier(inputOf('t'))
+        await verifier(verifyInput('t'))
         await nextTick()
         pass()
-        await verifier(inputOf('t'))
+        await verifier(verifyInput('t'))
         expect(asked).to.have.length(calls)
       })
     }
@@ -249,7 +248,7 @@ describe('cachedVerifier()', () => {
   it('cachedVerifier() removes the least recently used token beyond maxEntries', async () => {
     const { verify, asked } = counting()
     const verifier = cachedVerifier(verify, { maxEntries: 2 })
-    for (const token of ['a', 'b', 'a', 'c', 'a', 'b']) await verifier(inputOf(token))
+    for (const token of ['a', 'b', 'a', 'c', 'a', 'b']) await verifier(verifyInput(token))
     expect(asked).to.deep.equal(['a', 'b', 'c', 'b'])
   })
 
@@ -263,8 +262,8 @@ describe('cachedVerifier()', () => {
       { maxEntries: 100 },
     )
     const tokens = [...'abcdefghijklmnopqrstuvwxyz']
-    for (const token of tokens) await verifier(inputOf(token))
-    for (const token of [...tokens].reverse()) await verifier(inputOf(token))
+    for (const token of tokens) await verifier(verifyInput(token))
+    for (const token of [...tokens].reverse()) await verifier(verifyInput(token))
     // The cache keeps 1,048,576 members and characters, which is less than 17 results.
     expect(asked.slice(26)).to.deep.equal([...'ihgfedcba'])
   })
@@ -283,25 +282,25 @@ describe('cachedVerifier()', () => {
       it(`${what} removes a cached result at once`, async () => {
         const { verify, asked } = counting()
         const verifier = cachedVerifier(verify)
-        await verifier(inputOf('t'))
-        await verifier(inputOf('u'))
+        await verifier(verifyInput('t'))
+        await verifier(verifyInput('u'))
         forget(verifier)
-        await verifier(inputOf('t'))
+        await verifier(verifyInput('t'))
         expect(asked).to.deep.equal(['t', 'u', 't'])
       })
 
       it(`${what} during a call keeps waiting requests, and later ones call the verifier again`, async () => {
         const { verify, open } = slowVerifier()
         const verifier = cachedVerifier(verify)
-        const waiting = [verifier(inputOf('t')), verifier(inputOf('t'))]
+        const waiting = [verifier(verifyInput('t')), verifier(verifyInput('t'))]
         forget(verifier)
-        const later = verifier(inputOf('t'))
+        const later = verifier(verifyInput('t'))
         expect(open).to.have.length(2)
         open[0]?.settle({ valid: true, user: 'before' })
         expect((await Promise.all(waiting)).map((answer) => answer?.user)).to.deep.equal(['before', 'before'])
         open[1]?.settle(undefined)
         expect(await later).to.equal(undefined)
-        void verifier(inputOf('t'))
+        void verifier(verifyInput('t'))
         expect(open, 'the outcome of neither was kept').to.have.length(3)
       })
     }
@@ -309,10 +308,10 @@ describe('cachedVerifier()', () => {
     it('invalidate of an unknown token removes nothing else', async () => {
       const { verify, asked } = counting()
       const verifier = cachedVerifier(verify)
-      await verifier(inputOf('t'))
+      await verifier(verifyInput('t'))
       verifier.invalidate('never seen')
       verifier.invalidateKey('no key at all')
-      await verifier(inputOf('t'))
+      await verifier(verifyInput('t'))
       expect(asked).to.have.length(1)
     })
   })
@@ -322,7 +321,7 @@ describe('cachedVerifier()', () => {
       const user = { id: 'ada', roles: ['reader'], address: { city: 'London' } }
       const result = { valid: true, user, scopes: ['a'], extra: { list: [1] } }
       const verifier = cachedVerifier(async () => result)
-      const first = (await verifier(inputOf('t'))) as VerifiedToken<typeof user>
+      const first = (await verifier(verifyInput('t'))) as VerifiedToken<typeof user>
       user.roles.push('admin')
       result.scopes.push('b')
       for (const change of [
@@ -334,7 +333,7 @@ describe('cachedVerifier()', () => {
       ]) {
         expect(change).to.throw(TypeError)
       }
-      expect(await verifier(inputOf('t'))).to.deep.equal({
+      expect(await verifier(verifyInput('t'))).to.deep.equal({
         valid: true,
         user: { id: 'ada', roles: ['reader'], address: { city: 'London' } },
         scopes: ['a'],
@@ -348,7 +347,7 @@ describe('cachedVerifier()', () => {
         user: { call, text: 'x'.repeat(65_536) },
       }))
       const verifier = cachedVerifier(verify)
-      const answers = await Promise.all([verifier(inputOf('t')), verifier(inputOf('t'))])
+      const answers = await Promise.all([verifier(verifyInput('t')), verifier(verifyInput('t'))])
       expect(answers.map((answer) => answer?.user.call)).to.deep.equal([1, 2])
       expect(asked).to.have.length(2)
     })
@@ -372,7 +371,7 @@ describe('cachedVerifier()', () => {
       const result = new Result()
       const verifier = cachedVerifier(async () => result)
       for (let round = 0; round < 2; round++) {
-        const given = await verifier(inputOf('t'))
+        const given = await verifier(verifyInput('t'))
         expect(given?.user).to.equal(result.user)
         expect(given?.user?.id).to.equal(7)
         expect(given?.scopes).to.deep.equal(['a'])
@@ -383,8 +382,8 @@ describe('cachedVerifier()', () => {
     it('a member called __proto__ of a cached result does not change a prototype', async () => {
       const user = JSON.parse('{"__proto__":{"admin":true},"id":"ada"}')
       const verifier = cachedVerifier(async () => ({ valid: true, user }))
-      await verifier(inputOf('t'))
-      const given = (await verifier(inputOf('t')))?.user
+      await verifier(verifyInput('t'))
+      const given = (await verifier(verifyInput('t')))?.user
       expect(given.admin).to.equal(undefined)
       expect(Object.keys(given)).to.deep.equal(['__proto__', 'id'])
     })
@@ -397,7 +396,7 @@ describe('cachedVerifier()', () => {
       )
       const token = await signToken(key, { aud: [AUDIENCE, other] })
       for (const resource of [AUDIENCE, other, AUDIENCE])
-        expect(await verifier(inputOf(token, resource))).to.include({ valid: true, resource })
+        expect(await verifier(verifyInput(token, resource))).to.include({ valid: true, resource })
     })
 
     it('a cached result of a DPoP proof is not used for another key', async () => {
@@ -405,25 +404,22 @@ describe('cachedVerifier()', () => {
         input.proofKey !== undefined ? { valid: true, cnf: { jkt: input.proofKey } } : undefined,
       )
       const verifier = cachedVerifier(verify)
-      const proven = (proofKey: string): VerifyTokenInput => {
-        const source = { request: new Request('https://mcp.example.com/mcp') }
-        return new VerifyInput(source, 't', { context: {}, request: source.request }, undefined, proofKey)
-      }
+      const proven = (proofKey: string): VerifyTokenInput => verifyInput('t', undefined, proofKey)
       expect(await verifier(proven('k1'))).to.deep.equal({ valid: true, cnf: { jkt: 'k1' } })
       expect(await verifier(proven('k1'))).to.deep.equal({ valid: true, cnf: { jkt: 'k1' } })
       expect(asked).to.have.length(1)
       expect(await verifier(proven('k2'))).to.deep.equal({ valid: true, cnf: { jkt: 'k2' } })
-      expect(await verifier(inputOf('t'))).to.equal(undefined)
+      expect(await verifier(verifyInput('t'))).to.equal(undefined)
     })
   })
 
   it('cachedVerifier() accepts a ttlSeconds below 1', async () => {
     let calls = 0
     const verifier = cachedVerifier(async () => ({ valid: true, user: ++calls }), { ttlSeconds: 0.5005 })
-    expect(await verifier(inputOf('t'))).to.include({ user: 1 })
-    expect(await verifier(inputOf('t'))).to.include({ user: 1 })
+    expect(await verifier(verifyInput('t'))).to.include({ user: 1 })
+    expect(await verifier(verifyInput('t'))).to.include({ user: 1 })
     await new Promise((resolve) => setTimeout(resolve, 510))
-    expect(await verifier(inputOf('t'))).to.include({ user: 2 })
+    expect(await verifier(verifyInput('t'))).to.include({ user: 2 })
   })
 
   it('cachedVerifier() keeps the user of the verifier in its type', () => {

@@ -1,18 +1,13 @@
 import { expect } from 'chai'
 import { expectTypeOf } from 'expect-type'
 import { VerifierUnavailableError } from '../../../src/oauth/errors.ts'
-import { noteRefusal, type RefusalNote, refusalNote, VerifyInput } from '../../../src/oauth/inputs.ts'
+import { type RefusalNote, rejected, verificationOf } from '../../../src/oauth/inputs.ts'
 import type { VerifyToken } from '../../../src/oauth/options.ts'
 import { firstMatch } from '../../../src/oauth/verifiers/first-match.ts'
 import { jwtVerifier } from '../../../src/oauth/verifiers/jwt.ts'
 import { expectConfigError } from '../../support/config-error.ts'
 import { AUDIENCE, createSigningKey, nowSeconds, signToken } from '../../support/tokens.ts'
-
-/** The input of the gate for a token. */
-function inputOf(bearerToken: string | undefined): VerifyInput {
-  const source = { request: new Request(AUDIENCE) }
-  return new VerifyInput(source, bearerToken, { context: {}, request: source.request }, AUDIENCE)
-}
+import { verifyInput } from '../../support/verify-input.ts'
 
 const accepts =
   (name: string): VerifyToken =>
@@ -26,10 +21,8 @@ const rejects: VerifyToken = async () => {
 }
 const notes =
   (note: RefusalNote): VerifyToken =>
-  async (input) => {
-    noteRefusal(input, note)
-    return undefined
-  }
+  async (input) =>
+    rejected(input, note)
 const unavailable =
   (retryAfterSeconds: number): VerifyToken =>
   async () => {
@@ -48,7 +41,7 @@ describe('firstMatch()', () => {
   ]
   for (const [what, verifiers] of taken) {
     it(`firstMatch() returns the result of ${what}`, async () => {
-      expect(await firstMatch(...verifiers)(inputOf('t'))).to.deep.equal({ valid: true, user: 'a' })
+      expect(await firstMatch(...verifiers)(verifyInput('t'))).to.deep.equal({ valid: true, user: 'a' })
     })
   }
 
@@ -63,14 +56,14 @@ describe('firstMatch()', () => {
         return valid ? { valid, user: bearerToken } : undefined
       }
     const verifier = firstMatch(asking('a', false), asking('b', true), asking('c', true))
-    expect(await verifier(inputOf('t'))).to.deep.equal({ valid: true, user: 't' })
+    expect(await verifier(verifyInput('t'))).to.deep.equal({ valid: true, user: 't' })
     expect(asked).to.deep.equal(['a begins', 'a ends', 'b begins', 'b ends'])
   })
 
   it('firstMatch() calls the verifiers for requests without a token', async () => {
     const asked: unknown[] = []
     const verifier = firstMatch(({ bearerToken }) => void asked.push(bearerToken) as never, refuses)
-    expect(await verifier(inputOf(undefined))).to.equal(undefined)
+    expect(await verifier(verifyInput(undefined))).to.equal(undefined)
     expect(asked).to.deep.equal([undefined])
   })
 
@@ -92,15 +85,15 @@ describe('firstMatch()', () => {
   ]
   for (const [what, verifiers, note] of refusals) {
     it(`firstMatch() rejects when ${what}: ${note ?? 'no reason'}`, async () => {
-      const input = inputOf('t')
+      const input = verifyInput('t')
       expect(await firstMatch(...verifiers)(input)).to.equal(undefined)
-      expect(refusalNote(input)).to.equal(note)
+      expect(verificationOf(input).refusal).to.equal(note)
     })
   }
 
   async function outageOf(...verifiers: readonly VerifyToken[]): Promise<VerifierUnavailableError> {
     try {
-      await firstMatch(...verifiers)(inputOf('t'))
+      await firstMatch(...verifiers)(verifyInput('t'))
     } catch (error) {
       expect(error).to.be.instanceOf(VerifierUnavailableError)
       return error as VerifierUnavailableError
@@ -133,12 +126,12 @@ describe('firstMatch()', () => {
       jwtVerifier({ issuer: a, audience: AUDIENCE, publicKey: one.jwk }),
       jwtVerifier({ issuer: b, audience: AUDIENCE, publicKey: other.jwk, mapUser: ({ sub }) => Number(sub) }),
     )
-    expect((await verifier(inputOf(await signToken(one, { iss: a }))))?.user).to.include({ id: 'ada' })
-    expect((await verifier(inputOf(await signToken(other, { iss: b, sub: '7' }))))?.user).to.equal(7)
-    expect(await verifier(inputOf(await signToken(one, { iss: b })))).to.equal(undefined)
-    const expired = inputOf(await signToken(one, { iss: a, exp: nowSeconds() - 5 }))
+    expect((await verifier(verifyInput(await signToken(one, { iss: a }))))?.user).to.include({ id: 'ada' })
+    expect((await verifier(verifyInput(await signToken(other, { iss: b, sub: '7' }))))?.user).to.equal(7)
+    expect(await verifier(verifyInput(await signToken(one, { iss: b })))).to.equal(undefined)
+    const expired = verifyInput(await signToken(one, { iss: a, exp: nowSeconds() - 5 }))
     expect(await verifier(expired)).to.equal(undefined)
-    expect(refusalNote(expired)).to.equal('expired')
+    expect(verificationOf(expired).refusal).to.equal('expired')
   })
 
   it('firstMatch() has the users of all verifiers in its type', () => {

@@ -6,7 +6,7 @@ import { inspect } from 'node:util'
 import { expect } from 'chai'
 import { expectTypeOf } from 'expect-type'
 import { VerifierUnavailableError } from '../../../src/oauth/errors.ts'
-import { refusalNote, VerifyInput } from '../../../src/oauth/inputs.ts'
+import { verificationOf } from '../../../src/oauth/inputs.ts'
 import type { VerifyToken } from '../../../src/oauth/options.ts'
 import { introspectionVerifier } from '../../../src/oauth/verifiers/introspection.ts'
 import type {
@@ -16,6 +16,7 @@ import type {
 import { expectConfigError } from '../../support/config-error.ts'
 import { listen, stopListening } from '../../support/listen.ts'
 import { AUDIENCE, ISSUER, nowSeconds } from '../../support/tokens.ts'
+import { verifyInput } from '../../support/verify-input.ts'
 
 const SECRET = 'not a real: secret/+&'
 const TOKEN = 'an-opaque-token'
@@ -59,16 +60,11 @@ const optionsFor = (endpoint: string): IntrospectionVerifierOptions => ({
   audience: AUDIENCE,
 })
 
-function inputOf(bearerToken: string | undefined, resource = AUDIENCE): VerifyInput {
-  const source = { request: new Request(AUDIENCE) }
-  return new VerifyInput(source, bearerToken, { context: {}, request: source.request }, resource)
-}
-
 /** Returns the result of the verifier with `options` for a response. */
 async function verify(
   answer: unknown,
   options: Partial<IntrospectionVerifierOptions<any>> = {},
-  input = inputOf(TOKEN),
+  input = verifyInput(TOKEN),
 ) {
   const { endpoint } = await endpointWith(answer)
   const given = { ...optionsFor(endpoint), ...options }
@@ -79,7 +75,7 @@ async function verify(
 async function outageOf(verifier: VerifyToken<unknown, any>): Promise<VerifierUnavailableError> {
   let given: unknown
   try {
-    given = await verifier(inputOf(TOKEN))
+    given = await verifier(verifyInput(TOKEN))
   } catch (error) {
     expect(error, inspect(error)).to.be.instanceOf(VerifierUnavailableError)
     for (const secret of [SECRET, TOKEN, `'ada'`, '"ada"']) {
@@ -95,10 +91,10 @@ describe('introspectionVerifier()', () => {
     it('introspectionVerifier() sends a form by POST with its credentials, and only if there is a token', async () => {
       const { endpoint, asked } = await endpointWith(active())
       const verifier = introspectionVerifier(optionsFor(endpoint))
-      expect(await verifier(inputOf(undefined))).to.equal(undefined)
-      expect(await verifier(inputOf(''))).to.equal(undefined)
+      expect(await verifier(verifyInput(undefined))).to.equal(undefined)
+      expect(await verifier(verifyInput(''))).to.equal(undefined)
       expect(asked).to.deep.equal([])
-      expect(await verifier(inputOf('a+token/with=='))).to.include({ valid: true })
+      expect(await verifier(verifyInput('a+token/with=='))).to.include({ valid: true })
       const [{ method, headers, body }] = asked as [Question]
       expect(method).to.equal('POST')
       expect(headers['content-type']).to.match(/^application\/x-www-form-urlencoded/)
@@ -119,7 +115,7 @@ describe('introspectionVerifier()', () => {
     it('introspectionVerifier() sends its credentials in the body with client_secret_post', async () => {
       const { endpoint, asked } = await endpointWith(active())
       const clientAuthentication = 'client_secret_post'
-      await introspectionVerifier({ ...optionsFor(endpoint), clientAuthentication })(inputOf(TOKEN))
+      await introspectionVerifier({ ...optionsFor(endpoint), clientAuthentication })(verifyInput(TOKEN))
       const [{ headers, body }] = asked as [Question]
       expect(headers.authorization).to.equal(undefined)
       expect(body.get('client_id')).to.equal('mcp server')
@@ -129,8 +125,8 @@ describe('introspectionVerifier()', () => {
     it('introspectionVerifier() sends a request for every token', async () => {
       const { endpoint, asked } = await endpointWith(active())
       const verifier = introspectionVerifier(optionsFor(endpoint))
-      await verifier(inputOf(TOKEN))
-      await verifier(inputOf(TOKEN))
+      await verifier(verifyInput(TOKEN))
+      await verifier(verifyInput(TOKEN))
       expect(asked).to.have.length(2)
     })
   })
@@ -180,7 +176,7 @@ describe('introspectionVerifier()', () => {
       const audience = [AUDIENCE, other, 'client-id']
       const answer = active({ aud: [other, 'client-id', AUDIENCE] })
       expect(await verify(answer, { audience })).to.include({ resource: AUDIENCE })
-      expect(await verify(answer, { audience }, inputOf(TOKEN, 'https://third.example.com'))).to.include({
+      expect(await verify(answer, { audience }, verifyInput(TOKEN, 'https://third.example.com'))).to.include({
         resource: other,
       })
       expect(await verify(active({ aud: 'client-id' }), { audience }))
@@ -247,9 +243,9 @@ describe('introspectionVerifier()', () => {
   ]
   for (const [what, answer, note, options] of refused) {
     it(`introspectionVerifier() rejects ${what}: ${note}`, async () => {
-      const input = inputOf(TOKEN)
+      const input = verifyInput(TOKEN)
       expect(await verify(answer, options, input)).to.equal(undefined)
-      expect(refusalNote(input)).to.equal(note)
+      expect(verificationOf(input).refusal).to.equal(note)
     })
   }
 

@@ -1,0 +1,18 @@
+import { VerifyInput } from '../../src/oauth/inputs.ts'
+import { AUDIENCE } from './tokens.ts'
+
+/** The input of a verifier in a gate for `resource`. */
+export function verifyInput(
+  token: string | undefined,
+  resource: string | undefined = AUDIENCE,
+  proofKey?: string,
+): VerifyInput {
+  const request = new Request(AUDIENCE)
+  return new VerifyInput({
+    request: { request },
+    token,
+    context: { context: {}, request },
+    resource,
+    proofKey,
+  })
+}
