@@ -64,9 +64,8 @@ export function mcpAuth(target: GateTarget, options: McpAuthOptions = {}): NodeM
   ): Promise<void> {
     try {
       const result = await authenticator.authenticate(request, known)
-      const refused =
-        'response' in result ? result.response : await refusal(authenticator, result, request, req)
-      if (refused !== undefined) return writePlainResponse(req, res, refused)
+      const refused = 'response' in result ? result.response : refusal(authenticator, result, request, req)
+      if (refused !== undefined) return writePlainResponse(req, res, await refused)
       const exchange = result as Exchange
       setAuthenticated(req, exchange, isAdapter)
       if (exchange.telemetry.isOpen) completeWithResponse(exchange, request, req, res, isAdapter)
@@ -92,9 +91,13 @@ export function mcpAuth(target: GateTarget, options: McpAuthOptions = {}): NodeM
 }
 
 function fail(req: NodeRequest, res: ServerResponse): void {
+  try {
+    if (!res.headersSent) return writePlainResponse(req, res, FAILED_RESPONSE)
+  } catch {
+    // Other middleware has replaced the methods of the response.
+  }
   // A response that has begun cannot be replaced. If it stayed open, the client would wait forever.
-  if (res.headersSent) res.destroy()
-  else writePlainResponse(req, res, FAILED_RESPONSE)
+  res.destroy()
 }
 
 /**

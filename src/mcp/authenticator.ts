@@ -58,8 +58,13 @@ export class Authenticator {
     if (instrumentation?.loading !== undefined) await instrumentation.loading
     const telemetry = instrumentation?.begin(request) ?? NO_TELEMETRY
     if (gate === undefined) return await this.#withoutGate(request, telemetry)
-    // Only the verifier runs inside the session of the telemetry, not what follows.
-    const decision = await telemetry.run(() => gate.authenticate(request))
+    let decision: Decision
+    try {
+      // Only the verifier runs inside the session of the telemetry, not what follows.
+      decision = await telemetry.run(() => gate.authenticate(request))
+    } catch (cause) {
+      decision = { outcome: 'failed', cause }
+    }
     if (decision.outcome === 'accepted') {
       const { auth, context } = decision
       telemetry.identify(auth)

@@ -102,71 +102,71 @@ export class Gate {
   }
 
   /** Verifies the token of a request. Scopes are checked separately, by `permits`. Never rejects. */
-  async authenticate(request: GateRequest): Promise<Decision> {
-    try {
-      const decision = await this.#decide(request)
-      return this.options.limiter === undefined ? decision : await this.limited(decision, request)
-    } catch (cause) {
-      return { outcome: 'failed', cause }
-    }
+  authenticate(request: GateRequest): Promise<Decision> {
+    const decision = this.#decide(request)
+    return this.options.limiter === undefined
+      ? decision
+      : decision.then((decided) => this.limited(decided, request)).catch(failed)
   }
 
-  /**
-   * The checks in their order. Values are awaited only if they are promises, because most are not.
-   * @throws if `resource` or `.context()` fails.
-   */
+  /** The checks in their order. Values are awaited only if they are promises, because most are not. Never rejects. */
   async #decide(request: GateRequest): Promise<Decision> {
     const { dpop, gateValues } = this.options
-
-    // 1. The resource that the request is for.
-    const resource = this.resource.uriFor(request)
-
-    // 2. The form of the credentials.
-    const { authorization } = request
-    const credentials = dpop === undefined ? readBearerToken(authorization) : readAccessToken(authorization)
-    if (credentials.kind === 'missing' || credentials.kind === 'malformed') {
-      this.#askWithoutToken(request, resource)
-      return { outcome: 'refused', reason: credentials.kind }
-    }
-
-    // 3. The DPoP proof.
-    const proof = dpop && (await this.#proofOf(credentials, request, dpop))
-    if (typeof proof === 'string') {
-      this.#askWithoutToken(request, resource)
-      return refusedProof(proof)
-    }
-
-    // 4. The token, by the verifier, and the meaning of its result.
-    const context = await this.#contextOf(request)
-    const { token } = credentials
-    const proofKey = proof?.keyThumbprint
-    const verification: Verification = { request, token, context, resource, proofKey, gate: gateValues }
-    let auth: AuthInfo | Refusal
     try {
-      const returned: unknown = this.options.verifyToken(new VerifyInput(verification))
-      const result = isPromiseLike(returned) ? await this.#inTime(returned, 'verifyToken') : returned
-      // A getter of the result may throw.
-      auth = readVerification(result, verification, this.#ownIssuer) ?? notedRefusal(verification)
-    } catch (cause) {
-      return verifierFailed(cause)
-    }
-    if (!(auth instanceof AuthInfo)) return auth
+      // 1. The resource that the request is for.
+      const resource = this.resource.uriFor(request)
 
-    // 5. The proof must be new. Only proofs of accepted tokens are stored.
-    const replayed = proof && (await this.#takeProof(proof))
-    if (replayed !== undefined) return replayed
-
-    // 6. `onVerified`.
-    const { onVerified } = this.options
-    if (onVerified !== undefined) {
-      try {
-        const returned: unknown = onVerified(verifiedInput(request, context, auth))
-        if (isPromiseLike(returned)) await this.#inTime(returned, 'onVerified')
-      } catch (cause) {
-        return { outcome: 'failed', cause, auth }
+      // 2. The form of the credentials.
+      const { authorization } = request
+      const credentials = dpop === undefined ? readBearerToken(authorization) : readAccessToken(authorization)
+      if (credentials.kind === 'missing' || credentials.kind === 'malformed') {
+        this.#askWithoutToken(request, resource)
+        return { outcome: 'refused', reason: credentials.kind }
       }
+
+      // 3. The DPoP proof.
+      const proof = dpop && (await this.#proofOf(credentials, request, dpop))
+      if (typeof proof === 'string') {
+        this.#askWithoutToken(request, resource)
+        return refusedProof(proof)
+      }
+
+      // 4. The token, by the verifier, and the meaning of its result.
+      const made = this.#contextOf(request)
+      const context = made instanceof Promise ? await made : made
+      const { token } = credentials
+      const proofKey = proof?.keyThumbprint
+      const verification: Verification = { request, token, context, resource, proofKey, gate: gateValues }
+      let auth: AuthInfo | Refusal
+      try {
+        const returned: unknown = this.options.verifyToken(new VerifyInput(verification))
+        const result = isPromiseLike(returned) ? await this.#inTime(returned, 'verifyToken') : returned
+        // A getter of the result may throw.
+        auth = readVerification(result, verification, this.#ownIssuer) ?? notedRefusal(verification)
+      } catch (cause) {
+        return verifierFailed(cause)
+      }
+      if (!(auth instanceof AuthInfo)) return auth
+
+      // 5. The proof must be new. Only proofs of accepted tokens are stored.
+      const replayed = proof && (await this.#takeProof(proof))
+      if (replayed !== undefined) return replayed
+
+      // 6. `onVerified`.
+      const { onVerified } = this.options
+      if (onVerified !== undefined) {
+        try {
+          const returned: unknown = onVerified(verifiedInput(request, context, auth))
+          if (isPromiseLike(returned)) await this.#inTime(returned, 'onVerified')
+        } catch (cause) {
+          return { outcome: 'failed', cause, auth }
+        }
+      }
+      return { outcome: 'accepted', auth, context }
+    } catch (cause) {
+      // `resource` or `.context()` has failed.
+      return failed(cause)
     }
-    return { outcome: 'accepted', auth, context }
   }
 
   #contextOf(request: GateRequest): VerifyContext | Promise<VerifyContext> {
@@ -343,6 +343,10 @@ function verifiedInput(
 
 function refusedProof(fault: ProofFault): Refusal {
   return { outcome: 'refused', reason: 'invalid', fault, invalidCause: 'key_bound' }
+}
+
+function failed(cause: unknown): Decision {
+  return { outcome: 'failed', cause }
 }
 
 function verifierFailed(cause: unknown): Decision {

@@ -88,7 +88,8 @@ async function libraryCheck(key: JWK, alg: string): Promise<SignatureCheck> {
     strict: false,
     dpop: { enabled: false },
     validators: {
-      alg: false,
+      // The library reads the header by itself.
+      alg: (stated) => stated === alg,
       typ: false,
       iss: false,
       aud: false,

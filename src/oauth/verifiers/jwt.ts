@@ -168,6 +168,7 @@ async function accept<User>(
   if (!mayBePresented(claims, input, rules.readCertificate)) return rejected(input, 'key_bound')
   if (!hasClaims(claims, rules.requiredClaims)) return rejected(input, 'type')
   const exp = claims.exp as number
+  const expiresAt = exp > Date.now() / 1000 ? exp : exp + rules.clockTolerance
   const clientId = [claims.client_id, claims.azp, claims.cid].find((id) => typeof id === 'string')
   const verification = verificationOf(input)
   const resource = resourceIn(claims.aud, rules.resources, verification.resource, rules.audienceSlash)
@@ -178,7 +179,7 @@ async function accept<User>(
     user,
     scopes: scopesOf(claims, claims.scope ?? claims.scp ?? claims.permissions, rules.mapScopes),
     ...(clientId !== undefined && { clientId }),
-    expiresAt: exp > Date.now() / 1000 ? exp : exp + rules.clockTolerance,
+    expiresAt,
     ...(resource !== undefined && { resource }),
     ...confirmationOf(claims),
   }
