@@ -92,12 +92,13 @@ export function mcpAuth(target: GateTarget, options: McpAuthOptions = {}): NodeM
 
 function fail(req: NodeRequest, res: ServerResponse): void {
   try {
-    if (!res.headersSent) return writePlainResponse(req, res, FAILED_RESPONSE)
+    // A response that has begun cannot be replaced. If it stayed open, the client would wait forever.
+    if (res.headersSent) res.destroy()
+    else writePlainResponse(req, res, FAILED_RESPONSE)
   } catch {
     // Other middleware has replaced the methods of the response.
+    res.destroy()
   }
-  // A response that has begun cannot be replaced. If it stayed open, the client would wait forever.
-  res.destroy()
 }
 
 /**
