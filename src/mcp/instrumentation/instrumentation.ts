@@ -1,7 +1,8 @@
 import { tryOrUndefined } from '../../try-or-undefined.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
 import { NO_TELEMETRY, type RequestTelemetry } from '../wire/request-telemetry.ts'
-import { type AnyManager, InstrumentedRequest, type SharedInstrumentation } from './instrumented-request.ts'
+import { InstrumentedRequest, type SharedInstrumentation } from './instrumented-request.ts'
+import type { AnyManager } from './request-events.ts'
 import { Tracing } from './tracing.ts'
 
 /** The telemetry of an adapter: events if it has a manager, and spans if a provider is registered. */
@@ -28,12 +29,11 @@ export class Instrumentation implements SharedInstrumentation {
    * @param revision one of the revisions that the SDK supports, so that the attribute has few values
    */
   sessionEnded(transport: 'pipe' | 'tcp', durationMs: number, revision: string | undefined): void {
-    const attributes = {
+    this.tracing.recordSession(durationMs, {
       'network.transport': transport,
       ...(transport === 'tcp' && { 'network.protocol.name': 'http' }),
       ...(revision !== undefined && { 'mcp.protocol.version': revision }),
-    }
-    tryOrUndefined(() => this.tracing.recordSession({ durationMs, attributes }))
+    })
   }
 
   /** Begins the telemetry of a request. Returns {@link NO_TELEMETRY} if there is neither a manager nor a provider of spans. */

@@ -1,5 +1,6 @@
 import type * as Api from '@opentelemetry/api'
 import type { RefusalReason } from '../../oauth/decision.ts'
+import { tryOrUndefined } from '../../try-or-undefined.ts'
 import { VERSION } from '../../version.ts'
 import type { ReachedLimit } from '../wire/request-telemetry.ts'
 
@@ -9,20 +10,8 @@ const REGISTRATIONS = Symbol.for('opentelemetry.js.api.1')
 /** The name of the instrumentation scope. Its version is the version of the package. */
 const SCOPE_NAME = 'mcp-gatekit'
 
-const DURATION = 'mcp.server.operation.duration'
-const DURATION_DESCRIPTION =
-  'MCP request or notification duration as observed on the receiver from the time it was received until the result or ack is sent.'
 /** The bucket boundaries in seconds that the OpenTelemetry conventions for MCP recommend. */
 const DURATION_BUCKETS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300]
-
-const SESSION_DURATION = 'mcp.server.session.duration'
-const SESSION_DESCRIPTION = 'The duration of the MCP session as observed on the MCP server.'
-
-const REFUSED = 'kit.mcp.auth.refused'
-const REFUSED_DESCRIPTION = 'The number of requests that the gate has refused, by reason.'
-
-const LIMITED = 'kit.mcp.limit.reached'
-const LIMITED_DESCRIPTION = 'The number of tool calls that have reached a limit, by limit and tool.'
 
 /** The maximum length of a string in `params._meta` that is read, as in W3C Baggage. */
 const MAX_CARRIED = 8192
@@ -70,19 +59,8 @@ export interface TaskSpan {
   end(errorType: string | undefined): void
 }
 
-/** A session that has ended. Its attributes have few values. */
-export interface EndedSession {
-  readonly durationMs: number
-  readonly attributes: SpanAttributes
-}
-
 /** The instruments of one provider of meters. */
-interface Instruments {
-  readonly durations: Api.Histogram
-  readonly sessionDurations: Api.Histogram
-  readonly refusals: Api.Counter
-  readonly limits: Api.Counter
-}
+type Instruments = ReturnType<typeof instrumentsOf>
 
 /**
  * Records SERVER spans, histograms of the durations of operations and sessions, and counters of refusals and reached limits
@@ -169,26 +147,26 @@ export class Tracing {
 
   /** Counts a request that the gate has refused. */
   countRefusal(reason: RefusalReason): void {
-    const api = this.#api
-    if (api !== undefined)
-      this.#registeredInstruments(api)?.refusals.add(1, { 'kit.mcp.auth.refused.reason': reason })
+    this.#measure(({ refusals }) => refusals.add(1, { 'kit.mcp.auth.refused.reason': reason }))
   }
 
   /** Counts a tool call that has reached a limit. @param tool the name of a tool that exists */
   countLimit(limit: ReachedLimit['limit'], tool: string | undefined): void {
-    const api = this.#api
-    if (api !== undefined)
-      this.#registeredInstruments(api)?.limits.add(1, {
-        limit,
-        ...(tool !== undefined && { 'gen_ai.tool.name': tool }),
-      })
+    const attributes = { limit, ...(tool !== undefined && { 'gen_ai.tool.name': tool }) }
+    this.#measure(({ limits }) => limits.add(1, attributes))
   }
 
-  /** Records the duration of a session. */
-  recordSession({ durationMs, attributes }: EndedSession): void {
-    const api = this.#api
-    if (api !== undefined)
-      this.#registeredInstruments(api)?.sessionDurations.record(durationMs / 1000, attributes)
+  /** Records the duration of a session. Its attributes have few values. */
+  recordSession(durationMs: number, attributes: SpanAttributes): void {
+    this.#measure(({ sessionDurations }) => sessionDurations.record(durationMs / 1000, attributes))
+  }
+
+  /** Calls `measure` if a provider of meters is registered. Never throws. */
+  #measure(measure: (instruments: Instruments) => void): void {
+    tryOrUndefined(() => {
+      const instruments = this.#api && this.#registeredInstruments(this.#api)
+      if (instruments !== undefined) measure(instruments)
+    })
   }
 
   #registeredInstruments(api: typeof Api): Instruments | undefined {
@@ -202,16 +180,27 @@ export class Tracing {
   }
 }
 
-function instrumentsOf(meter: Api.Meter): Instruments {
+/** The descriptions of the histograms are those of the OpenTelemetry conventions for MCP. */
+function instrumentsOf(meter: Api.Meter) {
   const seconds = { unit: 's', advice: { explicitBucketBoundaries: DURATION_BUCKETS } }
   return {
-    durations: meter.createHistogram(DURATION, { description: DURATION_DESCRIPTION, ...seconds }),
-    sessionDurations: meter.createHistogram(SESSION_DURATION, {
-      description: SESSION_DESCRIPTION,
+    durations: meter.createHistogram('mcp.server.operation.duration', {
+      description:
+        'MCP request or notification duration as observed on the receiver from the time it was received until the result or ack is sent.',
       ...seconds,
     }),
-    refusals: meter.createCounter(REFUSED, { description: REFUSED_DESCRIPTION, unit: '{request}' }),
-    limits: meter.createCounter(LIMITED, { description: LIMITED_DESCRIPTION, unit: '{call}' }),
+    sessionDurations: meter.createHistogram('mcp.server.session.duration', {
+      description: 'The duration of the MCP session as observed on the MCP server.',
+      ...seconds,
+    }),
+    refusals: meter.createCounter('kit.mcp.auth.refused', {
+      description: 'The number of requests that the gate has refused, by reason.',
+      unit: '{request}',
+    }),
+    limits: meter.createCounter('kit.mcp.limit.reached', {
+      description: 'The number of tool calls that have reached a limit, by limit and tool.',
+      unit: '{call}',
+    }),
   }
 }
 

@@ -61,7 +61,11 @@ async function verdictOf(
     args: args as Readonly<Record<string, unknown>>,
   })
   if (denied === undefined) return { operation, args, scopes: [] }
-  exchange.telemetry.policyDenied({ method, params, id }, 'call', denied.failure)
+  exchange.telemetry.record(
+    'policy.denied',
+    { method, params, id },
+    { purpose: 'call', failure: denied.failure },
+  )
   return { operation, denied: denied.text ?? DENIED_TEXTS[kind], scopes: denied.scopes }
 }
 

@@ -130,7 +130,7 @@ export async function runSafely<Result>(
   run: () => Promise<Result>,
 ): Promise<Result> {
   const { telemetry } = exchange
-  const startedAt = telemetry.now()
+  const startedAt = performance.now()
   try {
     const result = await run()
     checkJson(result)
@@ -139,7 +139,8 @@ export async function runSafely<Result>(
     if (isProtocolError(error)) throw error
     const text = textForClient(error)
     const reference = text === undefined ? randomUUID() : undefined
-    telemetry.operationFailed({ ...request, id: sdk.mcpReq.id, startedAt }, error, reference)
+    const call = { ...request, id: sdk.mcpReq.id, startedAt }
+    telemetry.record('request.failed', call, { failure: { thrown: error }, reference })
     throw new ProtocolError(
       ProtocolErrorCode.InternalError,
       text ?? `${what} failed. Reference: ${reference}`,

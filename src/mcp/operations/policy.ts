@@ -124,6 +124,7 @@ export async function permittedEntries<Entry>(
     ),
   )
   const failure = denials.find((denied) => denied?.failure !== undefined)?.failure
-  if (failure !== undefined) exchange.telemetry.policyDenied({ method, id }, 'list', failure)
+  if (failure !== undefined)
+    exchange.telemetry.record('policy.denied', { method, id }, { purpose: 'list', failure })
   return entries.filter((_entry, index) => denials[index] === undefined).map(({ entry }) => entry)
 }

@@ -52,7 +52,7 @@ export async function callTool(
     method: request.method,
     params: request.params,
     id: sdk.mcpReq.id,
-    startedAt: telemetry.now(),
+    startedAt: performance.now(),
   }
   let result: CallToolResult | InputRequiredResult
   let isError: boolean
@@ -78,17 +78,18 @@ export async function callTool(
     if (isStateRefusal(thrown)) throw thrown
     isError = true
     if (serving.keepsProtocolErrors && isProtocolError(thrown)) {
-      telemetry.toolFailed(call, { thrown }, undefined)
+      telemetry.record('tool.failed', call, { failure: { thrown } })
       throw thrown
     }
     failed = failedCall(tool, thrown)
     result = failed.result
     const { limit } = failed
-    if (limit !== undefined) telemetry.limitReached(call, limit.reached)
+    if (limit !== undefined) telemetry.record('limit.reached', call, { reached: limit.reached })
     if (limit?.hasRun === false) return server.projectCallToolResult(result, tool.outputJsonSchema)
   }
-  if (isError) telemetry.toolFailed(call, failed?.failure, failed?.reference)
-  else telemetry.toolCompleted(call, result)
+  if (isError)
+    telemetry.record('tool.failed', call, { failure: failed?.failure, reference: failed?.reference })
+  else telemetry.record('tool.completed', call, { result })
   return isInputRequiredResult(result) ? result : server.projectCallToolResult(result, tool.outputJsonSchema)
 }
 

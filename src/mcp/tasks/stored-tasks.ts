@@ -118,7 +118,7 @@ export class StoredTasks {
         key,
         (current) =>
           current.status === 'working' && current.node === node ? failedTask(current, LOST) : undefined,
-        (failed) => telemetry.taskEnded('failed', endOf(key, failed, 'node_lost')),
+        (failed) => telemetry.recordTask('task.failed', endOf(key, failed, 'node_lost')),
       )
     } catch {
       // The store is unavailable. The node may not be able to report: the next request starts again.

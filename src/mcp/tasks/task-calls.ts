@@ -58,7 +58,7 @@ export class TaskCalls {
       method: request.method,
       params: request.params,
       id: sdk.mcpReq.id,
-      startedAt: telemetry.now(),
+      startedAt: performance.now(),
     }
     let end: (() => void) | undefined
     let isRunning = false
@@ -79,13 +79,13 @@ export class TaskCalls {
       }
       const created = await this.#create(serving, request, sdk, server, tool, { ...answers, end })
       isRunning = created.isError !== true
-      if (!isRunning) telemetry.toolFailed(timed, undefined, undefined)
+      if (!isRunning) telemetry.record('tool.failed', timed, {})
       return created
     } catch (thrown) {
       if (isStateRefusal(thrown)) throw thrown
       const { result, failure, reference, limit } = failedCall(tool, thrown)
-      if (limit !== undefined) telemetry.limitReached(timed, limit.reached)
-      if (limit?.hasRun !== false) telemetry.toolFailed(timed, failure, reference)
+      if (limit !== undefined) telemetry.record('limit.reached', timed, { reached: limit.reached })
+      if (limit?.hasRun !== false) telemetry.record('tool.failed', timed, { failure, reference })
       return result
     } finally {
       if (!isRunning) end?.()
@@ -141,7 +141,7 @@ export class TaskCalls {
       case 'store-full':
         return errorResult('The server has no room for another task. Try again later.')
     }
-    exchange.telemetry.taskCreated({ tool: record.tool, reference: referenceOf(key) })
+    exchange.telemetry.recordTask('task.created', { tool: record.tool, reference: referenceOf(key) })
     this.#runner.run({ serving, sdk, server, key, record, ...round })
     // The type of the SDK does not know that the result of a call may be a task.
     return { resultType: 'task', ...taskOf(key.id, record) } as unknown as CallToolResult

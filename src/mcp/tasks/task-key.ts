@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto'
-import type { TaskEnd } from '../wire/request-telemetry.ts'
+import type { ObservedTask } from '../wire/request-telemetry.ts'
 import type { TaskRecord } from './task-record.ts'
 import type { TaskKey } from './task-store.ts'
 
 /** Returns the end of a task, for telemetry. */
-export function endOf(key: TaskKey, { tool, createdAt }: TaskRecord, errorType?: string): TaskEnd {
+export function endOf(key: TaskKey, { tool, createdAt }: TaskRecord, errorType?: string): ObservedTask {
   return { tool, reference: referenceOf(key), durationMs: Math.max(0, Date.now() - createdAt), errorType }
 }
 

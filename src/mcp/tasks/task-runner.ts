@@ -111,7 +111,7 @@ export class TaskRunner {
       key,
       round,
       controller,
-      telemetry: telemetry.request,
+      telemetry,
       message: undefined,
       storing: undefined,
       isGivenUp: false,
@@ -129,13 +129,13 @@ export class TaskRunner {
   async #finish(
     running: Running,
     run: TaskRun,
-    telemetry: ReturnType<RequestTelemetry['beginTask']>,
+    telemetry: RequestTelemetry,
     expiry: LongTimer,
   ): Promise<void> {
     let errorType: string | undefined
     try {
       await telemetry.run(async () => {
-        const outcome = await this.#outcomeOf(running, run, telemetry.request)
+        const outcome = await this.#outcomeOf(running, run, telemetry)
         errorType = await this.#keep(running, outcome)
       })
     } catch {
@@ -146,7 +146,7 @@ export class TaskRunner {
       clearTimeout(running.storing)
       if (this.#running.get(nameOf(running.key)) === running) this.#running.delete(nameOf(running.key))
       this.#schedule()
-      telemetry.end(errorType)
+      telemetry.abandon(errorType)
     }
   }
 
@@ -211,8 +211,8 @@ export class TaskRunner {
           (record) => (isRun(record, running, this.stored.node) ? withOutcome(record, outcome) : undefined),
           (kept) => {
             if (isTerminal(kept) && !running.isGivenUp)
-              running.telemetry.taskEnded(
-                kept.status === 'failed' ? 'failed' : 'completed',
+              running.telemetry.recordTask(
+                kept.status === 'failed' ? 'task.failed' : 'task.completed',
                 endOf(running.key, kept, errorType),
               )
           },
@@ -229,7 +229,7 @@ export class TaskRunner {
   #expire(running: Running, record: TaskRecord): void {
     running.isGivenUp = true
     running.controller.abort(new DOMException('The task has expired', 'TimeoutError'))
-    running.telemetry.taskEnded('failed', endOf(running.key, record, 'timeout'))
+    running.telemetry.recordTask('task.failed', endOf(running.key, record, 'timeout'))
   }
 
   /** Keeps the last report of progress as the status message. It is stored at most every 250 ms. */
@@ -285,7 +285,7 @@ export class TaskRunner {
             running.key,
             (record) =>
               isRun(record, running, this.stored.node) ? failedTask(record, SHUT_DOWN) : undefined,
-            (failed) => running.telemetry.taskEnded('failed', endOf(running.key, failed, 'shutdown')),
+            (failed) => running.telemetry.recordTask('task.failed', endOf(running.key, failed, 'shutdown')),
           )
           .catch(() => undefined)
         running.isGivenUp = true

@@ -142,7 +142,7 @@ export class Tasks implements McpTasks {
         (record) => (isTerminal(record) ? undefined : changed(record, { status: 'cancelled' })),
         (canceled) => {
           this.#runner.abort(key)
-          serving.exchange.telemetry.taskEnded('cancelled', endOf(key, canceled))
+          serving.exchange.telemetry.recordTask('task.cancelled', endOf(key, canceled))
         },
       ),
     )
@@ -227,8 +227,10 @@ async function denialOf(
     // The schema has changed since the call.
     denied = { text: undefined, scopes: [], failure: { thrown } }
   }
-  if (denied !== undefined)
-    exchange.telemetry.policyDenied({ ...request, params: { name: record.tool } }, 'call', denied.failure)
+  if (denied !== undefined) {
+    const call = { ...request, params: { name: record.tool } }
+    exchange.telemetry.record('policy.denied', call, { purpose: 'call', failure: denied.failure })
+  }
   return denied
 }
 

@@ -10,13 +10,13 @@ export interface Failure {
   readonly thrown: unknown
 }
 
-/** A JSON-RPC request that ran code of the application, and its duration. */
+/** A JSON-RPC request that runs code of the application. */
 export interface TimedCall {
   readonly method: string
   readonly params?: object | undefined
   readonly id: string | number
-  /** The result of `RequestTelemetry.now()` before the call. */
-  readonly startedAt: number
+  /** The result of `performance.now()` before the call. Not needed for an event without a duration. */
+  readonly startedAt?: number
 }
 
 /** A limit that a tool call has reached. */
@@ -34,24 +34,34 @@ export interface ObservedTask {
   readonly tool: string
   /** A hash of the id. */
   readonly reference: string
-}
-
-/** The end of a task. */
-export interface TaskEnd extends ObservedTask {
-  /** Milliseconds since the task was created. */
-  readonly durationMs: number
-  /** The kind of the error, if there is one. */
+  /** Milliseconds from the creation of the task to its end. */
+  readonly durationMs?: number
+  /** The kind of the error with which the task has ended, if there is one. */
   readonly errorType?: string | undefined
 }
 
-/** The telemetry of one run of a task, which goes on after the request that began it. */
-export interface TaskTelemetry {
-  /** The telemetry of the calls in this run. */
-  readonly request: RequestTelemetry
-  /** Runs `fn` with the session as the ambient session, and the span of the run as the active span. */
-  run<T>(fn: () => Promise<T>): Promise<T>
-  /** Ends the span and the session. */
-  end(errorType?: string): void
+/** The events of a call. `request.failed` is about a prompt, a resource, or a completion. */
+export type CallEvent =
+  | 'tool.completed'
+  | 'tool.failed'
+  | 'request.failed'
+  | 'policy.denied'
+  | 'limit.reached'
+  | 'limit.unavailable'
+
+export type TaskEvent = 'task.created' | 'task.completed' | 'task.failed' | 'task.cancelled'
+
+/** The details of an event of a call, as far as it has them. */
+export interface EventDetails {
+  /** The result of the tool. */
+  readonly result?: unknown
+  /** The value that the code of the application has thrown. Absent for a result with `isError: true`. */
+  readonly failure?: Failure | undefined
+  /** The reference id that the client received instead of the cause. */
+  readonly reference?: string | undefined
+  /** The policy has denied a call or, if the policy has failed, entries of a list. */
+  readonly purpose?: 'call' | 'list'
+  readonly reached?: ReachedLimit
 }
 
 /**
@@ -61,10 +71,8 @@ export interface TaskTelemetry {
 export interface RequestTelemetry {
   /** The telemetry session of the request, if events are emitted. */
   readonly session: KitTelemetrySession<any, any, any> | undefined
-  /** Returns `true` if no method has ended the telemetry, and `servedElsewhere()` was not called. */
+  /** `true` if no method has ended the telemetry, and `servedHere(true)` was not called. */
   readonly isOpen: boolean
-  /** Returns the time for `TimedCall.startedAt`, or 0 if nothing is measured. */
-  now(): number
   /**
    * Runs `fn` with the session as the ambient session and, if there is one message, its span as the active span. So the events
    * of handlers belong to both.
@@ -97,33 +105,12 @@ export interface RequestTelemetry {
    * @param emitsToolEvents as for `watch`
    */
   messageSent(message: JSONRPCMessage, emitsToolEvents: boolean): void
-  toolCompleted(call: TimedCall, result: unknown): void
-  /**
-   * @param failure the value that the tool threw. Absent for a result with `isError: true`.
-   * @param reference the reference id that the client received instead of the cause
-   */
-  toolFailed(call: TimedCall, failure: Failure | undefined, reference: string | undefined): void
-  /** Records that the application's code for a prompt, a resource, or a completion threw `error`. */
-  operationFailed(call: TimedCall, error: unknown, reference: string | undefined): void
-  /**
-   * Records that the policy has denied a call or, if the policy has failed, entries of a list.
-   * @param failure the reason why the policy has failed. Absent if it has decided.
-   */
-  policyDenied(
-    call: Omit<TimedCall, 'startedAt'>,
-    purpose: 'call' | 'list',
-    failure: Failure | undefined,
-  ): void
-  /** Records that a tool call has reached a limit. */
-  limitReached(call: Omit<TimedCall, 'startedAt'>, reached: ReachedLimit): void
-  /** Records that a call was not counted, because the store of a limit has failed. */
-  limitUnavailable(call: Omit<TimedCall, 'startedAt'>, failure: Failure): void
-  /** Begins a run of a task. Its span is linked to the span of the request. */
-  beginTask(task: ObservedTask): TaskTelemetry
-  /** Records that a task was created. */
-  taskCreated(task: ObservedTask): void
-  /** Records that a task has ended. */
-  taskEnded(status: 'completed' | 'failed' | 'cancelled', end: TaskEnd): void
+  /** Emits an event of a call. */
+  record(event: CallEvent, call: TimedCall, details: EventDetails): void
+  /** Emits an event of a task. */
+  recordTask(event: TaskEvent, task: ObservedTask): void
+  /** Begins the telemetry of one run of a task, which goes on after the request. Its span is linked to the span of the request. */
+  beginTask(task: ObservedTask): RequestTelemetry
   /** Records the response. Ends the telemetry when the response is complete. @returns the response to send */
   responded(
     response: PlainResponse | Response,
@@ -133,24 +120,14 @@ export interface RequestTelemetry {
   completed(status: number): void
   /** Sets whether `mcpHandler` serves the request, and therefore ends the telemetry. */
   servedHere(isServed: boolean): void
-  /** Ends the telemetry without an event. */
-  abandon(): void
-}
-
-/** The telemetry of a task without telemetry. */
-export const NO_TASK_TELEMETRY: TaskTelemetry = {
-  get request(): RequestTelemetry {
-    return NO_TELEMETRY
-  },
-  run: (fn) => fn(),
-  end: () => undefined,
+  /** Ends the telemetry without an event. @param errorType the kind of the error with which the run of a task has ended */
+  abandon(errorType?: string): void
 }
 
 /** The telemetry of a request to an adapter without telemetry. It does nothing. */
 export const NO_TELEMETRY: RequestTelemetry = Object.freeze({
   session: undefined,
   isOpen: false,
-  now: () => 0,
   run: <T>(fn: () => T) => fn(),
   identify: () => undefined,
   accepted: () => undefined,
@@ -159,15 +136,9 @@ export const NO_TELEMETRY: RequestTelemetry = Object.freeze({
   received: () => undefined,
   watch: () => undefined,
   messageSent: () => undefined,
-  toolCompleted: () => undefined,
-  toolFailed: () => undefined,
-  operationFailed: () => undefined,
-  policyDenied: () => undefined,
-  limitReached: () => undefined,
-  limitUnavailable: () => undefined,
-  beginTask: () => NO_TASK_TELEMETRY,
-  taskCreated: () => undefined,
-  taskEnded: () => undefined,
+  record: () => undefined,
+  recordTask: () => undefined,
+  beginTask: () => NO_TELEMETRY,
   responded: (response: PlainResponse | Response) => response,
   completed: () => undefined,
   servedHere: () => undefined,

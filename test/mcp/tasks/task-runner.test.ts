@@ -37,7 +37,7 @@ describe('TaskRunner with a task of a node that does not report', () => {
     ended = []
     telemetry = {
       ...NO_TELEMETRY,
-      taskEnded: (status, { errorType }) => void ended.push(`${status} ${errorType}`),
+      recordTask: (event, { errorType }) => void ended.push(`${event} ${errorType}`),
     }
     const memory = memoryTaskStore()
     const store: TaskStore = {
@@ -87,7 +87,7 @@ describe('TaskRunner with a task of a node that does not report', () => {
       status: 'failed',
       error: { code: -32_603, message: 'The server that ran the task has stopped.' },
     })
-    expect(ended).to.deep.equal(['failed node_lost'])
+    expect(ended).to.deep.equal(['task.failed node_lost'])
   })
 
   it('a task whose node reports again in the grace period, as after an outage of the store, is still working', async () => {

@@ -21,7 +21,7 @@ export class LimitStoreState {
     const nowMs = performance.now()
     if (nowMs - this.#reportedAtMs < REPORT_INTERVAL_MS) return
     this.#reportedAtMs = nowMs
-    exchange.telemetry.limitUnavailable(timed, { thrown })
+    exchange.telemetry.record('limit.unavailable', timed, { failure: { thrown } })
   }
 }
 

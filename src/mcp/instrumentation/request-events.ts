@@ -1,0 +1,181 @@
+import type { ErrorTexts } from '../../describe-error.ts'
+import type { AuthInfo } from '../../oauth/auth-info.ts'
+import { memberOf } from '../../options/describe-value.ts'
+import type { KitTelemetryManager } from '../../telemetry/manager.ts'
+import type { RequestAttributes } from '../../telemetry/session/request-attributes.ts'
+import type { KitTelemetrySession } from '../../telemetry/session/session.ts'
+import { tryOrUndefined } from '../../try-or-undefined.ts'
+import { MODERN_REVISION } from '../revisions.ts'
+import type { McpRequest } from '../wire/mcp-request.ts'
+import type { EventDetails, Failure, ObservedTask } from '../wire/request-telemetry.ts'
+import { clientText, messageAttributes, type ObservedMessage, observedMessage } from './observed-message.ts'
+import { kindOf } from './observed-outcome.ts'
+import { type Payloads, payloads } from './observed-payloads.ts'
+import { TokenRedactor } from './token-redactor.ts'
+
+export type AnyManager = KitTelemetryManager<any, any, any>
+type Attributes = Record<string, unknown>
+
+/** The maximum length of a user's id, in UTF-16 units. */
+const MAX_USER_ID = 1024
+
+interface EventRule {
+  readonly level: 'debug' | 'info' | 'warn' | 'error'
+  /** `true` for an event of a call that has the time since its beginning. */
+  readonly isTimed?: true
+  /** `true` for an event of a call that has its arguments and its result, if they are recorded. */
+  readonly hasPayloads?: true
+  readonly errorType?: (failure: Failure | undefined) => string | undefined
+}
+
+/** The type of a failure that has any cause. */
+const causeOf: EventRule['errorType'] = (failure) => failure && (kindOf(failure.thrown) ?? '_OTHER')
+
+/** The events of requests, which are emitted as `kit.mcp.<name>`. */
+const EVENTS = {
+  'auth.accepted': { level: 'debug' },
+  'auth.anonymous': { level: 'debug' },
+  'auth.refused': { level: 'warn' },
+  'auth.unavailable': { level: 'error' },
+  'request.completed': { level: 'info' },
+  'request.failed': { level: 'error', isTimed: true },
+  'tool.completed': { level: 'info', isTimed: true, hasPayloads: true },
+  'tool.failed': { level: 'error', isTimed: true, hasPayloads: true, errorType: () => 'tool_error' },
+  'policy.denied': { level: 'warn', errorType: causeOf },
+  'limit.reached': { level: 'warn' },
+  'limit.unavailable': { level: 'warn', errorType: causeOf },
+  'task.created': { level: 'info' },
+  'task.completed': { level: 'info' },
+  'task.failed': { level: 'error' },
+  'task.cancelled': { level: 'info' },
+} satisfies Record<string, EventRule>
+
+export type EventName = keyof typeof EVENTS
+
+/** The events of one request. They belong to one session, whose actor is the verified user, and do not contain its token. */
+export class RequestEvents {
+  readonly session: KitTelemetrySession<any, any, any> | undefined
+  /** The attributes that the application adds to the last event. */
+  readonly added: RequestAttributes | undefined
+  protocolVersion: string | undefined
+  readonly #manager: AnyManager | undefined
+  readonly #recordsPayloads: boolean
+  readonly #request: McpRequest
+  #redactor: TokenRedactor | undefined
+  #hasEnded = false
+
+  constructor(manager: AnyManager | undefined, recordsPayloads: boolean, request: McpRequest) {
+    this.#manager = manager
+    this.#recordsPayloads = recordsPayloads
+    this.#request = request
+    this.session = tryOrUndefined(() => manager?.session())
+    // A session of another version of this package does not have the method.
+    this.added = tryOrUndefined(() => this.session?.beginRequest())
+  }
+
+  /** Made of the verified token, or of the `Authorization` header if no token was verified. */
+  get redactor(): TokenRedactor {
+    this.#redactor ??= new TokenRedactor(tryOrUndefined(() => this.#request.authorization))
+    return this.#redactor
+  }
+
+  /** The attributes that all messages of the request have. */
+  get sharedAttributes(): Record<string, string> {
+    const version = this.protocolVersion
+    if (version === undefined) return {}
+    const isModern = version >= MODERN_REVISION
+    const sessionId = isModern ? undefined : this.text(this.#request.header('mcp-session-id'))
+    return {
+      'mcp.protocol.version': version,
+      ...(sessionId !== undefined && { 'mcp.session.id': sessionId }),
+    }
+  }
+
+  /** Returns a string that the client has sent, redacted and shortened. Returns undefined for other values. */
+  text(value: unknown): string | undefined {
+    return clientText(value, this.#redact)
+  }
+
+  /** Returns the parts of a JSON-RPC message that are recorded. */
+  observed(message: unknown): ObservedMessage {
+    return observedMessage(message, this.#redact)
+  }
+
+  identify(auth: AuthInfo): void {
+    this.#redactor = new TokenRedactor(auth.token)
+    const user = auth.user as object
+    const id = [memberOf(user, 'id'), memberOf(user, 'sub'), auth.clientId].find((one) => isId(one))
+    // A session of another implementation may return a promise, which may reject.
+    if (id !== undefined)
+      tryOrUndefined(() => this.session?.actor('user', this.#redact(String(id), MAX_USER_ID)))
+  }
+
+  /** Returns the arguments and the result of a tool as attributes, if they are recorded. */
+  payloads(args: unknown, result: unknown): Payloads {
+    return this.#recordsPayloads ? payloads(this.redactor, args, result) : {}
+  }
+
+  /** Emits an event of a call. */
+  emitOfCall(event: EventName, call: ObservedMessage, durationMs: number, details: EventDetails): void {
+    const { isTimed, hasPayloads, errorType }: EventRule = EVENTS[event]
+    const { failure, reference, purpose, reached } = details
+    const type = errorType?.(failure)
+    const attributes = {
+      ...messageAttributes(call),
+      ...this.sharedAttributes,
+      ...(hasPayloads && this.payloads(call.args, details.result)),
+      ...(purpose !== undefined && { 'kit.mcp.policy.purpose': purpose }),
+      ...(reached !== undefined && {
+        limit: reached.limit,
+        'limit.max': reached.max,
+        'limit.actual': reached.actual,
+      }),
+      ...(type !== undefined && { 'error.type': type }),
+      ...(reference !== undefined && { 'kit.error.reference': reference }),
+      ...(isTimed && { duration_ms: durationMs }),
+    }
+    this.emit(event, attributes, failure)
+  }
+
+  /** Emits an event of a task. */
+  emitOfTask(event: EventName, { tool, reference, errorType, durationMs }: ObservedTask): void {
+    this.emit(event, {
+      'gen_ai.tool.name': tool,
+      'kit.mcp.task.reference': reference,
+      ...this.sharedAttributes,
+      ...(errorType !== undefined && { 'error.type': errorType }),
+      ...(durationMs !== undefined && { duration_ms: durationMs }),
+    })
+  }
+
+  /** Emits an event. Never throws. @param failure the thrown value, if any */
+  emit(event: EventName, attributes: Attributes, failure?: Failure): void {
+    tryOrUndefined(() => {
+      const { level } = EVENTS[event]
+      const input = { level, attributes, ...(failure !== undefined && { error: this.#textsOf(failure) }) }
+      if (!this.#hasEnded) return this.session?.emit(`kit.mcp.${event}`, input)
+      // A tool may still run after its client has disconnected.
+      const { sessionId, actor } = this.session?.getState() ?? {}
+      return this.#manager?.emit(`kit.mcp.${event}`, { ...input, sessionId, actor })
+    })
+  }
+
+  end(): void {
+    this.#hasEnded = true
+    // The promise is not awaited. It does not reject.
+    void tryOrUndefined(() => this.session?.end())
+  }
+
+  readonly #redact = (text: string, max: number): string => this.redactor.cut(text, max)
+
+  /** Describes a thrown value. The description of an object without a message is its JSON, redacted by the manager. */
+  #textsOf({ thrown }: Failure): ErrorTexts {
+    return this.redactor.thrown(thrown, (object) =>
+      tryOrUndefined(() => JSON.stringify(this.#manager?.redact({ thrown: object }).thrown)),
+    )
+  }
+}
+
+function isId(value: unknown): value is string | number | bigint {
+  return (typeof value === 'string' && value !== '') || typeof value === 'number' || typeof value === 'bigint'
+}
