@@ -11,62 +11,26 @@ export interface TimedStream {
   expire?(): void
 }
 
-/** The time between two slots. A stream is served at most this long after it is due. */
-const SLOT_MS = 100
+/** The minimum time from one look at the streams to the next. A stream is served at most this long after it is due. */
+const INTERVAL_MS = 100
 
-/** One slot for each time at which a stream can be due, which is at most one interval ahead. */
-const SLOTS = KEEP_ALIVE_MS / SLOT_MS + 2
-
-/** An entry of a circular list, in which adding and removing take no memory. A slot is an entry, too. */
-class Entry {
-  previous: Entry = this
-  next: Entry = this
-
-  get isAlone(): boolean {
-    return this.next === this
-  }
-
-  insertBefore(other: Entry): void {
-    this.previous = other.previous
-    this.next = other
-    other.previous.next = this
-    other.previous = this
-  }
-
-  remove(): void {
-    this.previous.next = this.next
-    this.next.previous = this.previous
-    this.previous = this
-    this.next = this
-  }
-}
-
-class Watched extends Entry {
+interface Watched {
   readonly stream: TimedStream
   /** The expiry of the token, in milliseconds since 1970. `Infinity` if it does not expire. */
   readonly expiresAtMs: number
+  /** The time of the next comment, as `performance.now()` counts. */
   keepAliveAtMs: number
-
-  constructor(stream: TimedStream, expiresAtMs: number, keepAliveAtMs: number) {
-    super()
-    this.stream = stream
-    this.expiresAtMs = expiresAtMs
-    this.keepAliveAtMs = keepAliveAtMs
-  }
 }
 
 /**
  * Sends the comments that keep event streams open, and ends streams whose token expires. One timer serves all streams of an
- * adapter. No stream waits longer than 15 s, so a wheel of slots keeps them in order, and a token that expires later is checked
- * again with each comment.
+ * adapter. It looks at each stream, which takes a few milliseconds per second for 10,000 streams.
  */
 export class StreamClock {
-  readonly #slots: readonly Entry[] = Array.from({ length: SLOTS }, () => new Entry())
-  /** The slots up to this one have been served. Slots are counted from the start of the process. */
-  #served = 0
+  readonly #watched = new Set<Watched>()
   #timer: NodeJS.Timeout | undefined
-  /** The slot for which the timer is set. */
-  #timerSlot = 0
+  /** The time for which the timer is set. */
+  #timerAtMs = 0
   /** The timer must not keep the context of the request that sets it. */
   readonly #context = new AsyncContext('McpStreams')
 
@@ -77,78 +41,55 @@ export class StreamClock {
    */
   watch(stream: TimedStream, expiresAt?: number): () => void {
     if (isWorkerd()) return watchAlone(stream, expiresAt)
-    const nowMs = performance.now()
-    if (this.#timer === undefined) this.#served = Math.floor(nowMs / SLOT_MS)
     const expiresAtMs = expiresAt === undefined ? Number.POSITIVE_INFINITY : expiresAt * 1000
-    const watched = new Watched(stream, expiresAtMs, nowMs + KEEP_ALIVE_MS)
-    this.#setTimer(this.#add(watched, nowMs))
-    return () => watched.remove()
+    const watched: Watched = { stream, expiresAtMs, keepAliveAtMs: performance.now() + KEEP_ALIVE_MS }
+    this.#watched.add(watched)
+    this.#setTimer(dueMs(watched, clockOffsetMs()))
+    return () => this.#watched.delete(watched)
   }
 
-  /** Adds a stream to the slot for which it is due, and returns the slot. */
-  #add(watched: Watched, nowMs: number): number {
-    const expiryMs = nowMs + watched.expiresAtMs - Date.now()
-    const dueMs = Math.min(watched.keepAliveAtMs, expiryMs)
-    const slot = Math.max(Math.ceil(dueMs / SLOT_MS), this.#served + 1)
-    watched.insertBefore(this.#slot(slot))
-    return slot
-  }
-
-  #slot(slot: number): Entry {
-    return this.#slots[slot % SLOTS] as Entry
-  }
-
-  #setTimer(slot: number): void {
+  #setTimer(atMs: number): void {
     if (this.#timer !== undefined) {
-      if (slot >= this.#timerSlot) return
+      if (atMs >= this.#timerAtMs) return
       clearTimeout(this.#timer)
     }
-    this.#timerSlot = slot
+    this.#timerAtMs = atMs
     this.#context.runInAsyncScope(() => {
-      this.#timer = setTimeout(() => this.#serve(), Math.max(slot * SLOT_MS - performance.now(), 1)).unref()
+      this.#timer = setTimeout(() => this.#serve(), Math.max(atMs - performance.now(), 1)).unref()
     })
   }
 
   #serve(): void {
     this.#timer = undefined
-    const first = this.#served + 1
-    // The timer may fire up to a millisecond early, or late if the process was busy.
-    const last = Math.max(Math.floor(performance.now() / SLOT_MS), this.#timerSlot)
-    this.#served = last
-    for (let slot = first; slot <= last && slot < first + SLOTS; slot++) this.#serveSlot(this.#slot(slot))
-    for (let slot = last + 1; slot <= last + SLOTS; slot++) {
-      if (this.#slot(slot).isAlone) continue
-      this.#setTimer(slot)
-      break
+    // The timer may fire up to a millisecond early.
+    const nowMs = Math.max(performance.now(), this.#timerAtMs)
+    const dateMs = Date.now()
+    const offsetMs = clockOffsetMs()
+    let nextMs = Number.POSITIVE_INFINITY
+    for (const watched of this.#watched) {
+      if (dateMs >= watched.expiresAtMs) {
+        this.#watched.delete(watched)
+        watched.stream.expire?.()
+        continue
+      }
+      const isDue = watched.keepAliveAtMs <= nowMs
+      if (isDue) watched.keepAliveAtMs = nowMs + KEEP_ALIVE_MS
+      nextMs = Math.min(nextMs, dueMs(watched, offsetMs))
+      // Comes last, because it may end the stream.
+      if (isDue) watched.stream.keepAlive()
     }
+    if (this.#watched.size > 0) this.#setTimer(Math.max(nextMs, nowMs + INTERVAL_MS))
   }
+}
 
-  #serveSlot(slot: Entry): void {
-    if (slot.isAlone) return
-    // A stream that is served may come back to the same slot.
-    const due = new Entry()
-    due.insertBefore(slot)
-    slot.remove()
-    while (!due.isAlone) {
-      const watched = due.next as Watched
-      watched.remove()
-      this.#serveStream(watched)
-    }
-  }
+/** Returns the time at which a stream must be served, as `performance.now()` counts. */
+function dueMs({ expiresAtMs, keepAliveAtMs }: Watched, offsetMs: number): number {
+  return Math.min(keepAliveAtMs, expiresAtMs + offsetMs)
+}
 
-  #serveStream(watched: Watched): void {
-    const { stream } = watched
-    if (stream.expire !== undefined && Date.now() >= watched.expiresAtMs) {
-      stream.expire()
-      return
-    }
-    const nowMs = Math.max(performance.now(), this.#served * SLOT_MS)
-    const isDue = watched.keepAliveAtMs <= nowMs
-    if (isDue) watched.keepAliveAtMs = nowMs + KEEP_ALIVE_MS
-    this.#add(watched, nowMs)
-    // Comes last, because it may end the stream.
-    if (isDue) stream.keepAlive()
-  }
+/** Returns the difference between `performance.now()` and `Date.now()`. */
+function clockOffsetMs(): number {
+  return performance.now() - Date.now()
 }
 
 /** Like `StreamClock.watch`, with timers of the request that opens the stream. */
