@@ -1,4 +1,5 @@
 import { constants } from 'node:os'
+import { endOnSignals } from '../end-on-signals.ts'
 import type { NodeMiddleware } from '../http/node-middleware.ts'
 import { optionChecksOf } from '../options/option-checks.ts'
 import { optional, type RulesFor } from '../options/option-rules.ts'
@@ -134,7 +135,6 @@ export function gracefulShutdown<Stats = unknown>(
   const connections = new OpenConnections(server)
   const ending = new AbortController()
   let closing: Promise<ShutdownReport<Stats>> | undefined
-
   const close = (): Promise<ShutdownReport<Stats>> => {
     closing ??= shutDown()
     return closing
@@ -157,23 +157,20 @@ export function gracefulShutdown<Stats = unknown>(
     clearInterval(later)
     const left = { openConnections: connections.count, pendingRequests: connections.pending }
     connections.destroy()
-    if (telemetry === undefined) return await finish(left)
-    // Requests that were cut are reported to telemetry when their socket closes.
-    await delay(0)
-    const timeLeft = Math.max(0, deadline - Date.now())
-    await within(
-      timeLeft,
-      settled(() => telemetry.shutdown({ timeoutMs: timeLeft })),
-    )
-    return await finish({ ...left, telemetry: telemetry.stats() })
-  }
-
-  const finish = async (report: ShutdownReport<Stats>): Promise<ShutdownReport<Stats>> => {
+    let report: ShutdownReport<Stats> = left
+    if (telemetry !== undefined) {
+      // Requests that were cut are reported to telemetry when their socket closes.
+      await delay(0)
+      const timeLeft = Math.max(0, deadline - Date.now())
+      const flushed = settled(() => telemetry.shutdown({ timeoutMs: timeLeft }))
+      await within(timeLeft, flushed)
+      report = { ...left, telemetry: telemetry.stats() }
+    }
     await settled(() => onClosed?.(report))
     return report
   }
 
-  endOnSignals(signals, close)
+  endOnSignals(signals, close, LINGER_MS)
   return {
     get ready() {
       return closing === undefined
@@ -228,24 +225,6 @@ function canBeHandled(signal: unknown): boolean {
     Object.hasOwn(constants.signals, signal) &&
     !['SIGKILL', 'SIGSTOP'].includes(signal)
   )
-}
-
-/**
- * The first signal starts the shutdown and then ends the process. The second one ends it at once, with the usual exit
- * code.
- */
-function endOnSignals(signals: readonly NodeJS.Signals[], close: () => Promise<unknown>): void {
-  let asked = false
-  const onSignal = (signal: NodeJS.Signals): void => {
-    if (asked) process.exit(128 + constants.signals[signal])
-    asked = true
-    void close().then(() => {
-      process.exitCode ??= 0
-      // Other open handles of the application do not keep the process alive.
-      setTimeout(() => process.exit(), LINGER_MS).unref()
-    })
-  }
-  for (const signal of signals) process.on(signal, onSignal)
 }
 
 function delay(ms: number): Promise<void> {

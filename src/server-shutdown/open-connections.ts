@@ -20,8 +20,6 @@ export class OpenConnections {
   /** The sockets of the operating system. With TLS, requests arrive on a second socket on top of each. */
   readonly #sockets = new Set<Socket>()
   readonly #pendingResponses = new Map<Socket | ServerHttp2Session, ServerResponse[]>()
-  /** The HTTP/2 connections. Each is closed as a whole after its running requests have finished. */
-  readonly #sessions = new Set<ServerHttp2Session>()
   /** The responses that may be endless event streams. */
   readonly #mayBeEndless = new WeakSet<ServerResponse>()
   /** The connections that use another protocol now, such as WebSocket. It is not known whether they are idle. */
@@ -69,14 +67,13 @@ export class OpenConnections {
     const empty = new Promise<void>((resolve) => {
       this.#onEmpty = resolve
     })
-    // A graceful close names the requests that are still processed (RFC 9113 §6.8).
-    for (const session of this.#sessions) session.close()
-    for (const [socket, responses] of this.#pendingResponses) {
-      if (!('bytesRead' in socket)) continue
-      if (this.#upgraded.has(socket)) continue
-      if (responses.length > 0) this.#announce(responses)
-      else if (socket.bytesRead === 0 && idleGraceMs === 0) socket.destroy()
-      else this.#closeUnlessUsed(socket)
+    for (const [connection, responses] of this.#pendingResponses) {
+      // A graceful close of HTTP/2 names the requests that are still processed (RFC 9113 §6.8).
+      if (!('bytesRead' in connection)) connection.close()
+      else if (this.#upgraded.has(connection)) continue
+      else if (responses.length > 0) this.#announce(responses)
+      else if (connection.bytesRead === 0 && idleGraceMs === 0) connection.destroy()
+      else this.#closeUnlessUsed(connection)
     }
     this.#checkEmpty()
     return Promise.all([listening, empty]).then(() => undefined)
@@ -138,12 +135,8 @@ export class OpenConnections {
   }
 
   readonly #onSession = (session: ServerHttp2Session): void => {
-    this.#sessions.add(session)
     this.#pendingResponses.set(session, [])
-    session.once('close', () => {
-      this.#sessions.delete(session)
-      this.#pendingResponses.delete(session)
-    })
+    session.once('close', () => this.#pendingResponses.delete(session))
     if (this.#closing) session.close()
   }
 

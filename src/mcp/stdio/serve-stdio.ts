@@ -1,9 +1,11 @@
-import { constants } from 'node:os'
 import { finished, type Writable } from 'node:stream'
-import { isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
+import { endOnSignals } from '../../end-on-signals.ts'
+import { optionChecksOf } from '../../options/option-checks.ts'
+import { optional, type RulesFor } from '../../options/option-rules.ts'
 import type { KitTelemetryManager } from '../../telemetry/manager.ts'
 import { checkInstructions, DEFAULT_SERVER_INFO } from '../adapter.ts'
 import { Instrumentation } from '../instrumentation/instrumentation.ts'
+import type { AnyManager } from '../instrumentation/request-events.ts'
 import { loadServing } from '../load-serving.ts'
 import type { McpNotifier } from '../mcp-adapter.ts'
 import { tableWithLimits } from '../operations/limits/limited-table.ts'
@@ -16,8 +18,7 @@ import { scopedOperations, withoutScopes } from './local-table.ts'
 import type { StdioConnection, StdioConnectionProps } from './stdio-connection.ts'
 
 const checks = optionChecksOf('serveStdio')
-const { checkBoolean, checkKnownOptions, checkWholeNumber, invalidKind, missingOption, unusableOption } =
-  checks
+const { checkBoolean, invalidKind, missingOption, readOptions, unusableOption } = checks
 
 /** Options of {@link serveStdio}. */
 export interface ServeStdioOptions {
@@ -57,15 +58,6 @@ export interface StdioServer {
   close(): Promise<void>
 }
 
-const OPTIONS = [
-  'telemetry',
-  'trustLocal',
-  'serverInfo',
-  'instructions',
-  'maxMessageBytes',
-  'recordPayloads',
-] as const
-
 const MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 
 /** `maxMessageBytes` at most. Strings of V8 have at most about 512 Mi characters. */
@@ -76,8 +68,6 @@ const FLUSH_MS = 1_000
 
 /** The time after a signal in which the process may end by itself. */
 const LINGER_MS = 100
-
-const SIGNALS = ['SIGTERM', 'SIGINT'] as const
 
 let isServing = false
 
@@ -137,7 +127,7 @@ export function serveStdio(router: KitMcpRouter<any>, options: ServeStdioOptions
     connection?.close()
     return closed
   }
-  const ignoreSignals = endOnSignals(end)
+  const ignoreSignals = endOnSignals(['SIGTERM', 'SIGINT'], end, LINGER_MS)
   let closing: Promise<void> | undefined
   return Object.freeze<StdioServer>({
     notify,
@@ -149,37 +139,34 @@ export function serveStdio(router: KitMcpRouter<any>, options: ServeStdioOptions
   })
 }
 
+const RULES = {
+  telemetry: optional((_option, value) => checkTelemetry(value as AnyManager, checks)),
+  trustLocal: optional(checkBoolean, false),
+  serverInfo: optional((_option, value) => checkServerInfo(value, checks), DEFAULT_SERVER_INFO),
+  instructions: optional((_option, value) => checkInstructions(value, checks)),
+  maxMessageBytes: optional(checkLimit, MAX_MESSAGE_BYTES),
+  recordPayloads: optional(checkBoolean, false),
+} satisfies RulesFor<ServeStdioOptions>
+
 function resolve(
   router: unknown,
   options: unknown,
-): Omit<StdioConnectionProps, 'input' | 'output' | 'onEnd'> & {
-  readonly telemetry: KitTelemetryManager<any, any, any> | undefined
-} {
+): Omit<StdioConnectionProps, 'input' | 'output' | 'onEnd'> & { readonly telemetry: AnyManager | undefined } {
   if (!(router instanceof KitMcpRouter))
     throw invalidKind('router', 'must be a KitMcpRouter', router, 'pass the router as the first argument')
-  if (!isOptionsObject(options))
-    throw invalidKind('serveStdio', 'must be called with options such as { telemetry }', options)
-  checkKnownOptions('serveStdio', options, OPTIONS)
-  const given = options as ServeStdioOptions
-  const { telemetry, trustLocal, serverInfo, instructions, maxMessageBytes, recordPayloads } = given
-  const manager = telemetry === undefined ? undefined : checkTelemetry(telemetry, checks)
-  const trusts = trustLocal === undefined ? false : checkBoolean('trustLocal', trustLocal)
-  const records = recordPayloads === undefined ? false : checkBoolean('recordPayloads', recordPayloads)
+  const expected = 'must be called with options such as { telemetry }'
+  const { trustLocal, recordPayloads, ...given } = readOptions('serveStdio', expected, options, RULES)
   return {
-    telemetry: manager,
+    ...given,
     // The local user is one caller without an address.
-    table: tableWithLimits(localTable(tableOf(router), trusts), undefined),
-    serverInfo: serverInfo === undefined ? DEFAULT_SERVER_INFO : checkServerInfo(serverInfo, checks),
-    instructions: instructions === undefined ? undefined : checkInstructions(instructions, checks),
-    instrumentation: new Instrumentation(manager, records),
-    maxMessageBytes: maxMessageBytes === undefined ? MAX_MESSAGE_BYTES : checkLimit(maxMessageBytes),
+    table: tableWithLimits(localTable(tableOf(router), trustLocal), undefined),
+    instrumentation: new Instrumentation(given.telemetry, recordPayloads),
   }
 }
 
-function checkLimit(maxMessageBytes: unknown): number {
-  const limit = checkWholeNumber('maxMessageBytes', maxMessageBytes, 1)
-  if (limit > MAX_LIMIT)
-    throw checks.invalidOption('maxMessageBytes', `must be at most ${MAX_LIMIT} bytes`, limit)
+function checkLimit(option: string, value: unknown): number {
+  const limit = checks.checkWholeNumber(option, value, 1)
+  if (limit > MAX_LIMIT) throw checks.invalidOption(option, `must be at most ${MAX_LIMIT} bytes`, limit)
   return limit
 }
 
@@ -211,22 +198,4 @@ function ended(output: Writable): Promise<void> {
     })
     output.end()
   })
-}
-
-/** Ends the process at SIGTERM and SIGINT. @returns a function that stops that */
-function endOnSignals(end: () => Promise<void>): () => void {
-  let asked = false
-  const onSignal = (signal: (typeof SIGNALS)[number]): void => {
-    if (asked) process.exit(128 + constants.signals[signal])
-    asked = true
-    void end().finally(() => {
-      process.exitCode ??= 0
-      // Other open handles of the application do not keep the process alive.
-      setTimeout(() => process.exit(), LINGER_MS).unref()
-    })
-  }
-  for (const signal of SIGNALS) process.on(signal, onSignal)
-  return () => {
-    for (const signal of SIGNALS) process.off(signal, onSignal)
-  }
 }
