@@ -2,22 +2,22 @@ import type { JSONRPCNotification, MessageExtraInfo, RequestId } from '@modelcon
 import { BatchTurns } from '../streams/batch-turns.ts'
 import { EventOutlet } from '../streams/event-outlet.ts'
 import type { QuickCall } from './quick-call.ts'
+import type { SessionCall } from './session-call.ts'
 import type { SessionLink } from './session-link.ts'
-import type { SessionRequest } from './session-request.ts'
 
 /** The requests of one POST. They share an event stream, so their ids are in use until all of them have ended. */
 export class RequestGroup {
   readonly requests: Map<RequestId, PendingRequest> = new Map()
   /** The number of requests that are neither completed nor canceled. */
   open: number
-  readonly received: SessionRequest
+  readonly received: SessionCall
   /** The order of the requests. Undefined for a single request. */
   readonly turns: BatchTurns | undefined
   /** The name of the stream in the event store, once it is known. */
   streamId: string | undefined = undefined
   #outlet: EventOutlet | undefined
 
-  constructor(received: SessionRequest, open: number) {
+  constructor(received: SessionCall, open: number) {
     this.received = received
     this.open = open
     this.turns = open > 1 ? new BatchTurns(this.outlet) : undefined
@@ -75,7 +75,7 @@ export class PendingRequests {
   }
 
   /** Reserves the ids of the requests of one POST. */
-  reserve(ids: readonly RequestId[], received: SessionRequest): RequestGroup {
+  reserve(ids: readonly RequestId[], received: SessionCall): RequestGroup {
     const group = new RequestGroup(received, ids.length)
     for (const id of ids) {
       const request: PendingRequest = { group, isDone: false }

@@ -6,7 +6,7 @@ import type {
   RequestId,
 } from '@modelcontextprotocol/server'
 import type { SessionLink } from './session-link.ts'
-import type { ClientState } from './session-servers.ts'
+import type { ClientState } from './session-transport.ts'
 
 interface ServerRequest {
   readonly link: SessionLink

@@ -5,7 +5,6 @@ import { type Exchange, isAnonymous } from '../../wire/exchange.ts'
 import type { McpRequest } from '../../wire/mcp-request.ts'
 import { requestHandle, type ServedRequest, servedRequest } from '../served-request.ts'
 import type { EventOutlet } from '../streams/event-outlet.ts'
-import type { OwnedRequest } from './sessions.ts'
 
 /** The body of a POST to a session. */
 export interface SessionBody {
@@ -30,9 +29,10 @@ export interface SessionCallHost {
 }
 
 /** A request to a session. The web-standard `Request` is created only if the transport of the SDK needs it. */
-export class SessionCall implements OwnedRequest {
+export class SessionCall {
   readonly body: unknown
   readonly quick: JSONRPCRequest | undefined
+  /** The scopes that the operations of `body` need. */
   readonly scopes: readonly string[]
   readonly #received: McpRequest
   readonly #exchange: Exchange
@@ -48,14 +48,17 @@ export class SessionCall implements OwnedRequest {
     this.#host = host
   }
 
+  /** The owner that the session and its streams count for, or undefined if it is not known. */
   get countedFor(): string | undefined {
     return this.#host.countedFor(this.#received, this.auth)
   }
 
+  /** Returns `true` if the token may read a resource. */
   permitsResource(uri: string): boolean {
     return this.#host.permitsResource(this.#exchange, uri)
   }
 
+  /** Takes a slot for an event stream. @returns a function that frees the slot, or the refusal if none is free */
   takeStream(): (() => void) | PlainResponse {
     return this.#host.takeStream(this.#received, this.#exchange)
   }
@@ -68,37 +71,45 @@ export class SessionCall implements OwnedRequest {
     return this.#exchange.auth
   }
 
+  /** `true` if a gate serves the request without a token. */
   get isAnonymous(): boolean {
     return isAnonymous(this.#exchange)
   }
 
+  /** The request for the transport of the SDK. */
   get request(): Request {
     this.#request ??= servedRequest(this.#received, this.#exchange)
     return this.#request
   }
 
+  /** A cheaper object, from which a server of the SDK gets the data of the request. */
   get handle(): Request {
     return requestHandle(this.#exchange)
   }
 
+  /** Returns the value of a request header by its lower-case name. */
   header(name: string): string | undefined {
     return this.#received.header(name)
   }
 
+  /** Returns the response to a token that lacks some of these scopes, or undefined if it has them all. */
   refusalFor(scopes: readonly string[]): PlainResponse | undefined {
     const { gate, auth } = this.#exchange
     if (gate === undefined || auth === undefined || gate.permits(auth.scopes, scopes)) return undefined
     return gate.responseTo(gate.insufficientScope(scopes), this.#received)
   }
 
+  /** Calls `listener` when the client disconnects. The host may leave the stream open then. */
   onDisconnect(listener: () => void): void {
     this.#received.onDisconnect(listener)
   }
 
+  /** Receives the responses to the requests in `body`. */
   onResponse(response: JSONRPCMessage): void {
     this.#exchange.telemetry.messageSent(response, this.#host.emitsToolEvents)
   }
 
+  /** Receives the stream of the response, so that handlers can wait until its client has read. */
   onStream(outlet: EventOutlet): void {
     this.#exchange.outflow = outlet
   }

@@ -46,7 +46,8 @@ export class SessionEvents implements EventStore {
   readonly #events = new Map<string, StoredEvent>()
   /** The ids of the responses among them. */
   readonly #responses = new Set<string>()
-  readonly #scopesOf: (message: JSONRPCMessage) => readonly string[] | undefined
+  /** The scopes that a token needs to receive a message again, if any. */
+  readonly #scopesOf = new WeakMap<JSONRPCMessage, readonly string[]>()
   readonly #onChange: (bytes: number) => void
   /** The beginning of the ids of this session, so that the ids of another session are unknown. */
   readonly #prefix = randomUUID().slice(0, 8)
@@ -55,16 +56,10 @@ export class SessionEvents implements EventStore {
 
   /**
    * @param maxBytes the limit for all events together
-   * @param scopesOf returns the scopes that a message needs, if any
    * @param onChange receives the bytes that the events take in addition, or no longer
    */
-  constructor(
-    maxBytes: number,
-    scopesOf: (message: JSONRPCMessage) => readonly string[] | undefined = () => undefined,
-    onChange: (bytes: number) => void = () => undefined,
-  ) {
+  constructor(maxBytes: number, onChange: (bytes: number) => void = () => undefined) {
     this.#maxBytes = maxBytes
-    this.#scopesOf = scopesOf
     this.#onChange = onChange
   }
 
@@ -73,12 +68,17 @@ export class SessionEvents implements EventStore {
     return this.#bytes
   }
 
+  /** Sets the scopes that a token needs to receive a message again. Must be called before the message is stored. */
+  needScopes(message: JSONRPCMessage, scopes: readonly string[]): void {
+    if (scopes.length > 0) this.#scopesOf.set(message, scopes)
+  }
+
   async storeEvent(streamId: string, message: JSONRPCMessage): Promise<string> {
     const id = this.#nextId()
     // An event without a message only marks the beginning of its stream.
     const isBeginning = Object.keys(message).length === 0
     const json = isBeginning ? undefined : this.#keptJson(message, JSON.stringify(message))
-    this.#store(id, { streamId, json, scopes: this.#scopesOf(message) ?? NO_SCOPES })
+    this.#store(id, { streamId, json, scopes: this.#scopesOf.get(message) ?? NO_SCOPES })
     return id
   }
 

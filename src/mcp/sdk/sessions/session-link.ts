@@ -8,10 +8,12 @@ import type {
   Transport,
   TransportSendOptions,
 } from '@modelcontextprotocol/server'
+import type { Subscriptions } from '../../operations/subscriptions.ts'
 
 /** The side of a session that its links use. */
 export interface SessionSide {
   readonly id: string
+  readonly subscriptions: Subscriptions
   /** Sends a message of the server to the client. */
   sendFrom(link: SessionLink, message: JSONRPCMessage, options?: TransportSendOptions): Promise<void>
   /** Called when a server has closed its connection. */

@@ -6,22 +6,15 @@ import {
   type Server,
 } from '@modelcontextprotocol/server'
 import type { AuthInfo } from '../../../oauth/auth-info.ts'
+import type { Subscriptions } from '../../operations/subscriptions.ts'
+import type { SessionCall } from './session-call.ts'
 import { SessionLink, type SessionSide } from './session-link.ts'
-
-/** The part of the client's messages that a session keeps while it has no server. */
-export interface ClientState {
-  /** The parameters of the client's `initialize`, as JSON. */
-  initialize: string | undefined
-  isInitialized: boolean
-  /** The log level that the client has set. */
-  logLevel: string | undefined
-  /** The id of the next request to the client. */
-  nextRequestId: number
-}
+import { type ClientState, SessionEnded } from './session-transport.ts'
 
 /** Makes the servers of a session. */
 export interface SessionHost {
-  makeServer(request: Request): Server | McpServer | Promise<Server | McpServer>
+  /** @param subscriptions the session */
+  makeServer(subscriptions: Subscriptions, request: Request): Server | McpServer | Promise<Server | McpServer>
   /** Returns a key of what a token permits. Two tokens with the same key may share a server. */
   authorityOf(auth: AuthInfo | undefined): string
   /** `true` if a server can be closed and made again without a difference for the client. */
@@ -30,9 +23,6 @@ export interface SessionHost {
 
 /** The maximum length of a log level that is kept, in characters. */
 const MAX_LEVEL_LENGTH = 16
-
-/** Thrown if a session has ended while a request was on its way to a server. */
-export class SessionEnded extends Error {}
 
 /**
  * The servers of one session, each behind a link. If a token permits other things than the token for which the current
@@ -60,27 +50,29 @@ export class SessionServers {
     return this.#current
   }
 
+  /** Returns the link that a request with this token has leased. @param auth the token, as the SDK passes it on */
+  of(auth: object | undefined): SessionLink | undefined {
+    const authority = this.#host.authorityOf(auth as AuthInfo | undefined)
+    const current = this.#current
+    if (current?.authority === authority) return current
+    return [...this.#links].find((link) => link.authority === authority) ?? current
+  }
+
   /** `true` if a server that is made again is like the one before. A server that the application made may have a state. */
   get canBeMadeAgain(): boolean {
     return this.#host.canMakeAgain
   }
 
   /** Returns the link to a server for the authority of a token. The caller must give it back. */
-  async lease(client: {
-    readonly request: Request
-    readonly auth: AuthInfo | undefined
-  }): Promise<SessionLink> {
-    const authority = this.#host.authorityOf(client.auth)
+  async lease(received: SessionCall): Promise<SessionLink> {
+    const authority = this.#host.authorityOf(received.auth)
     if (this.#making === undefined && this.#current?.authority === authority) {
       this.#current.uses++
       return this.#current
     }
     const turn = (this.#making ?? Promise.resolve()).then(async () => {
       const current = this.#current
-      const link =
-        current?.authority === authority
-          ? current
-          : await this.#replace(authority, client.request, client.auth)
+      const link = current?.authority === authority ? current : await this.#replace(authority, received)
       link.uses++
       return link
     })
@@ -125,8 +117,8 @@ export class SessionServers {
     for (const link of [...this.#links]) void link.close()
   }
 
-  async #replace(authority: string, request: Request, auth: AuthInfo | undefined): Promise<SessionLink> {
-    const server = await this.#host.makeServer(request)
+  async #replace(authority: string, { request, auth }: SessionCall): Promise<SessionLink> {
+    const server = await this.#host.makeServer(this.#session.subscriptions, request)
     this.#throwIfEnded()
     const previous = this.#current
     this.#current = undefined

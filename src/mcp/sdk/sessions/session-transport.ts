@@ -5,15 +5,28 @@ import {
   type TransportSendOptions,
   WebStandardStreamableHTTPServerTransport,
 } from '@modelcontextprotocol/server'
+import type { PlainResponse } from '../../../http/plain-response.ts'
+import { isEventStream } from '../../wire/event-stream.ts'
+import { jsonRpcError } from '../../wire/json-rpc.ts'
+import type { SessionCall } from './session-call.ts'
 import type { SessionEvents } from './session-events.ts'
-import type { SessionRequest } from './session-request.ts'
-import type { ClientState } from './session-servers.ts'
 
 /** The time after which a client opens a stream again that has ended, in milliseconds. */
 export const RETRY_MS = 1_000
 
 /** The name of the standalone stream in the event store. */
 export const STANDALONE_STREAM = '_GET_stream'
+
+/** The part of the client's messages that a session keeps while it has no server. */
+export interface ClientState {
+  /** The parameters of the client's `initialize`, as JSON. */
+  initialize: string | undefined
+  isInitialized: boolean
+  /** The log level that the client has set. */
+  logLevel: string | undefined
+  /** The id of the next request to the client. */
+  nextRequestId: number
+}
 
 /** The session of a transport. */
 export interface TransportSession {
@@ -34,6 +47,14 @@ export interface TransportSide {
   challengeFor(context: { request: JSONRPCRequest; authInfo?: object }): unknown
 }
 
+/** Thrown if a session has ended while a request was on its way to a server. */
+export class SessionEnded extends Error {}
+
+/** Returns the response to a request with the id of a session that does not exist, has ended, or belongs to another user. */
+export function sessionNotFound(): PlainResponse {
+  return jsonRpcError(404, -32_001, 'Session not found')
+}
+
 /**
  * The transport of the SDK for one session. It is created when a request needs it. If the client has sent `initialize`
  * before, the transport receives it again, because it rejects all requests before.
@@ -46,20 +67,27 @@ export class SessionTransport {
   #restored: Promise<void> | undefined
   #isRestoring = false
   #versions: string[] | undefined
+  #isClosed = false
 
   constructor(session: TransportSession, side: TransportSide) {
     this.#session = session
     this.#side = side
   }
 
-  async handle(received: SessionRequest): Promise<Response> {
+  /** @throws {SessionEnded} if the transport is closed */
+  async handle(received: SessionCall): Promise<Response> {
+    if (this.#isClosed) throw new SessionEnded()
     const transport = this.#transport ?? this.#create(received)
     if (this.#restored !== undefined) await this.#restored
     const { request, body, auth } = received
-    return await transport.handleRequest(request, {
+    const response = await transport.handleRequest(request, {
       ...(body !== undefined && { parsedBody: body }),
       ...(auth !== undefined && { authInfo: auth }),
     })
+    if (!this.#isClosed || !isEventStream(response)) return response
+    // The transport does not end a stream that it begins after it was closed.
+    response.body?.cancel().catch(() => undefined)
+    throw new SessionEnded()
   }
 
   /** Sends a message on the stream of the request that it belongs to, or on the standalone stream. */
@@ -77,10 +105,11 @@ export class SessionTransport {
   }
 
   close(): void {
+    this.#isClosed = true
     this.#transport?.close().catch(() => undefined)
   }
 
-  #create(received: SessionRequest): WebStandardStreamableHTTPServerTransport {
+  #create(received: SessionCall): WebStandardStreamableHTTPServerTransport {
     const { id, events, client } = this.#session
     const side = this.#side
     const transport = new WebStandardStreamableHTTPServerTransport({
@@ -111,7 +140,7 @@ export class SessionTransport {
 
   async #restore(
     transport: WebStandardStreamableHTTPServerTransport,
-    { request: { url } }: SessionRequest,
+    { request: { url } }: SessionCall,
     initialize: string,
   ): Promise<void> {
     this.#isRestoring = true

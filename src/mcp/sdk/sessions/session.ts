@@ -4,17 +4,17 @@ import type { PlainResponse } from '../../../http/plain-response.ts'
 import { elapsedMs } from '../../../timers.ts'
 import { SubscribedUris, type Subscriptions } from '../../operations/subscriptions.ts'
 import type { StreamClock } from '../streams/stream-clock.ts'
-import { ActiveSession, scopesNeededBy } from './active-session.ts'
+import { ActiveSession } from './active-session.ts'
+import type { Notification } from './server-messages.ts'
+import type { SessionCall } from './session-call.ts'
 import { SessionEvents } from './session-events.ts'
-import type { SessionRequest } from './session-request.ts'
-import type { ClientState, SessionHost } from './session-servers.ts'
-import { STANDALONE_STREAM } from './session-transport.ts'
+import type { SessionHost } from './session-servers.ts'
+import { type ClientState, STANDALONE_STREAM } from './session-transport.ts'
 
 /** The adapter of a session. */
-export interface SessionOwner extends Pick<SessionHost, 'authorityOf' | 'canMakeAgain'> {
+export interface SessionOwner extends SessionHost {
   readonly maxBufferedBytes: number
   readonly clock: StreamClock
-  makeServer(subscriptions: Subscriptions, request: Request): ReturnType<SessionHost['makeServer']>
   /** Called for every request. */
   onUse(session: Session): void
   /** Called when the session keeps events of `bytes` bytes in addition, or has dropped them. */
@@ -22,8 +22,6 @@ export interface SessionOwner extends Pick<SessionHost, 'authorityOf' | 'canMake
   /** Called once, when the session has ended. */
   onEnd(session: Session): void
 }
-
-type Notification = Parameters<ActiveSession['notify']>[0]
 
 /**
  * One session of a client of a 2025 revision. It keeps what the client has sent and may ask for again. The servers and the
@@ -78,7 +76,7 @@ export class Session implements Subscriptions {
 
   /** The events that the client may ask for again. */
   get events(): SessionEvents {
-    this.#events ??= new SessionEvents(this.#adapter.maxBufferedBytes, scopesNeededBy, (bytes) =>
+    this.#events ??= new SessionEvents(this.#adapter.maxBufferedBytes, (bytes) =>
       this.#adapter.onKept(this, bytes),
     )
     return this.#events
@@ -95,13 +93,9 @@ export class Session implements Subscriptions {
   }
 
   /** Serves an HTTP request. @param release is called when the request and its stream have ended */
-  async serve(received: SessionRequest, release?: () => void): Promise<Response | PlainResponse> {
+  async serve(received: SessionCall, release?: () => void): Promise<Response | PlainResponse> {
     this.#adapter.onUse(this)
-    this.#active ??= new ActiveSession(this, {
-      makeServer: (request) => this.#adapter.makeServer(this, request),
-      authorityOf: (auth) => this.#adapter.authorityOf(auth),
-      canMakeAgain: this.#adapter.canMakeAgain,
-    })
+    this.#active ??= new ActiveSession(this, this.#adapter)
     return await this.#active.serve(received, release)
   }
 

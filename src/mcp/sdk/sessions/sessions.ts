@@ -11,8 +11,8 @@ import { jsonRpcError, retryLater } from '../../wire/json-rpc.ts'
 import { notificationOf } from '../streams/event-stream.ts'
 import { OwnedSessions } from './owned-sessions.ts'
 import { Session, type SessionOwner } from './session.ts'
-import { sessionNotFound } from './session-not-found.ts'
-import type { SessionRequest } from './session-request.ts'
+import type { SessionCall } from './session-call.ts'
+import { sessionNotFound } from './session-transport.ts'
 
 /** Sessions of clients of the 2025 revisions. */
 export interface McpSessionOptions {
@@ -45,14 +45,6 @@ export interface ResolvedSessionOptions {
   readonly max: number
   readonly maxPerOwner: number
   readonly maxBufferedBytes: number
-}
-
-/** A request to a session, and the owner that its session and stream count for. */
-export interface OwnedRequest extends SessionRequest {
-  /** The owner, or undefined if it is not known. */
-  readonly countedFor: string | undefined
-  /** Takes a slot for an event stream. @returns a function that frees the slot, or the refusal if none is free */
-  takeStream(): (() => void) | PlainResponse
 }
 
 /** The adapter of sessions. */
@@ -95,11 +87,8 @@ export class McpSessions {
     this.#host = host
     this.#owned = new OwnedSessions(options.maxBufferedBytes * FULL_SESSIONS_PER_OWNER)
     this.#adapter = {
+      ...host,
       maxBufferedBytes: options.maxBufferedBytes,
-      canMakeAgain: host.canMakeAgain,
-      clock: host.clock,
-      makeServer: (subscriptions, request) => host.makeServer(subscriptions, request),
-      authorityOf: (auth) => host.authorityOf(auth),
       onUse: (session) => this.#use(session),
       onKept: (session, bytes) => this.#owned.kept(session, bytes),
       onEnd: (session) => this.#ended(session),
@@ -107,7 +96,7 @@ export class McpSessions {
   }
 
   /** Serves a request of a 2025 revision. */
-  async serve(received: OwnedRequest): Promise<Response | PlainResponse> {
+  async serve(received: SessionCall): Promise<Response | PlainResponse> {
     const id = received.header('mcp-session-id') ?? ''
     if (id === '') {
       return isInitializeRequest(received.body)
@@ -126,7 +115,7 @@ export class McpSessions {
    * Serves a request with a token in a session without an owner. The session belongs to this owner from now on, unless the
    * request turns out to lack a scope. Others do not find the session in the meantime.
    */
-  async #claim(session: Session, owner: string, received: OwnedRequest): Promise<Response | PlainResponse> {
+  async #claim(session: Session, owner: string, received: SessionCall): Promise<Response | PlainResponse> {
     if (session.owner !== '' && session.owner !== owner) return sessionNotFound()
     session.owner = owner
     this.#unowned.set(session, (this.#unowned.get(session) ?? 0) + 1)
@@ -153,7 +142,7 @@ export class McpSessions {
     this.#enter(session, countedFor)
   }
 
-  async #begin(received: OwnedRequest): Promise<Response | PlainResponse> {
+  async #begin(received: SessionCall): Promise<Response | PlainResponse> {
     const { countedFor, isAnonymous } = received
     if (isAnonymous && !this.#hasRoomForUnowned(countedFor))
       return retryLater(503, 'Too many sessions are open')
@@ -253,7 +242,7 @@ export class McpSessions {
   }
 }
 
-async function serveIn(session: Session, received: OwnedRequest): Promise<Response | PlainResponse> {
+async function serveIn(session: Session, received: SessionCall): Promise<Response | PlainResponse> {
   if (received.method !== 'GET') return await session.serve(received)
   const release = received.takeStream()
   return typeof release === 'function' ? await session.serve(received, release) : release

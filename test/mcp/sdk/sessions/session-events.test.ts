@@ -64,13 +64,9 @@ describe('mcp: SessionEvents', () => {
 
   it('SessionEvents reports each change of its size, and drops the oldest event on request', async () => {
     let bytes = 0
-    const events = new SessionEvents(
-      3 * OVERHEAD,
-      () => undefined,
-      (change) => {
-        bytes += change
-      },
-    )
+    const events = new SessionEvents(3 * OVERHEAD, (change) => {
+      bytes += change
+    })
     expect(events.dropOldest()).to.equal(false)
     for (const text of ['one', 'two', 'é', 'x'.repeat(3 * OVERHEAD), 'four']) {
       await events.storeEvent('one', notification(text))
@@ -101,7 +97,8 @@ describe('mcp: SessionEvents', () => {
 
   it('SessionEvents returns the scopes that its streams need', async () => {
     const secret = notification('secret')
-    const events = new SessionEvents(10_000, (message) => (message === secret ? ['mcp:write'] : undefined))
+    const events = new SessionEvents(10_000)
+    events.needScopes(secret, ['mcp:write'])
     const begin = await events.storeEvent('one', {} as JSONRPCMessage)
     expect(events.scopesAfter(await events.storeEvent('one', secret))).to.deep.equal(['mcp:write'])
     expect(events.scopesAfter(begin)).to.deep.equal([])

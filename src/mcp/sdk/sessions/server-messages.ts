@@ -1,0 +1,241 @@
+import type {
+  JSONRPCMessage,
+  JSONRPCNotification,
+  JSONRPCRequest,
+  RequestId,
+  TransportSendOptions,
+} from '@modelcontextprotocol/server'
+import type { PlainResponse } from '../../../http/plain-response.ts'
+import { EVENT_STREAM_HEADERS, isEventStream } from '../../wire/event-stream.ts'
+import { EventOutlet } from '../streams/event-outlet.ts'
+import type { StreamClock } from '../streams/stream-clock.ts'
+import { sendWithoutKeeping } from '../watch-messages.ts'
+import type { PendingRequest, PendingRequests, RequestGroup } from './pending-requests.ts'
+import type { QuickCall } from './quick-call.ts'
+import type { ServerRequests } from './server-requests.ts'
+import type { SessionCall } from './session-call.ts'
+import type { SessionLink } from './session-link.ts'
+import {
+  RETRY_MS,
+  type SessionTransport,
+  STANDALONE_STREAM,
+  type TransportSession,
+} from './session-transport.ts'
+
+/** The session whose servers send. */
+export interface SendingSession extends TransportSession {
+  readonly clock: StreamClock
+}
+
+export interface ServerMessagesProps {
+  readonly session: SendingSession
+  readonly transport: SessionTransport
+  readonly pending: PendingRequests
+  readonly serverRequests: ServerRequests
+}
+
+export type Notification = Pick<JSONRPCNotification, 'method'> & {
+  readonly params?: { readonly uri: string }
+}
+
+/** The first revision whose clients accept events without data. Such an event begins a stream. */
+const FIRST_WITH_EMPTY_EVENTS = '2025-11-25'
+
+const RESOURCE_UPDATED = 'notifications/resources/updated'
+
+/** The messages that the servers of a session send to the client, and the streams that carry them. */
+export class ServerMessages {
+  readonly #session: SendingSession
+  readonly #transport: SessionTransport
+  readonly #pending: PendingRequests
+  readonly #serverRequests: ServerRequests
+  /** The request that opened the standalone stream, or is opening it. */
+  #reader: SessionCall | undefined
+  /** The streams that clients have resumed, by name. */
+  readonly #resumed = new Map<string, EventOutlet>()
+  /** The notifications that wait to be sent. */
+  readonly #notifications = new Map<string, Notification>()
+
+  constructor({ session, transport, pending, serverRequests }: ServerMessagesProps) {
+    this.#session = session
+    this.#transport = transport
+    this.#pending = pending
+    this.#serverRequests = serverRequests
+  }
+
+  /** `true` if notifications wait to be sent. */
+  get hasWaiting(): boolean {
+    return this.#notifications.size > 0
+  }
+
+  /** Opens the standalone stream, or resumes a stream after `Last-Event-ID`. Must be called for one request at a time. */
+  async open(received: SessionCall): Promise<Response | PlainResponse> {
+    const { events, clock } = this.#session
+    const lastEventId = received.header('last-event-id') ?? ''
+    const streamId = lastEventId === '' ? STANDALONE_STREAM : events.streamOf(lastEventId)
+    const refused = lastEventId === '' ? undefined : received.refusalFor(events.scopesAfter(lastEventId))
+    if (refused !== undefined) return refused
+    const previous = this.#reader
+    if (streamId === STANDALONE_STREAM) this.#reader = received
+    const response = await this.#transport.handle(received)
+    if (!isEventStream(response)) {
+      this.#reader = previous
+      return response
+    }
+    const outlet = new EventOutlet({
+      endsWhenFull: true,
+      expiresAt: received.auth?.expiresAt,
+      onEnd: () => {
+        if (streamId === STANDALONE_STREAM && this.#reader === received) this.#reader = undefined
+        if (streamId !== undefined && this.#resumed.get(streamId) === outlet) this.#resumed.delete(streamId)
+      },
+    })
+    if (streamId !== undefined) this.#resumed.set(streamId, outlet)
+    return new Response(outlet.relay(response.body as ReadableStream<Uint8Array>, clock), response)
+  }
+
+  /** Passes a POST on to the transport, and relays its event stream. */
+  async openFor(group: RequestGroup): Promise<Response> {
+    const { received, outlet } = group
+    const response = await this.#transport.handle(received)
+    if (!isEventStream(response)) {
+      this.#pending.free(group)
+      return response
+    }
+    const body = response.body as ReadableStream<Uint8Array>
+    const stream = outlet.relay(body, this.#session.clock, (chunk) => this.#learnStream(group, chunk))
+    received.onStream(outlet)
+    // A web-standard host may neither read nor cancel the body. The requests of a batch would wait forever.
+    if (group.turns !== undefined) received.onDisconnect(() => outlet.end())
+    return new Response(stream, response)
+  }
+
+  /** Learns the name that a stream has in the event store from its first chunk. */
+  #learnStream(group: RequestGroup, chunk: Uint8Array): void {
+    const [, eventId] =
+      /^(?:event: message\n)?id: (\S+)\n/.exec(Buffer.from(chunk).toString('latin1', 0, 128)) ?? []
+    if (eventId === undefined) return
+    group.streamId = this.#session.events.streamOf(eventId)
+    const { scopes } = group.received
+    if (scopes.length > 0) this.#session.events.restrict(eventId, scopes)
+  }
+
+  /** Sends a notification on the standalone stream. A notification that still waits is not sent twice. */
+  notify(notification: Notification): void {
+    const isSending = this.hasWaiting
+    this.#notifications.set(`${notification.method} ${notification.params?.uri ?? ''}`, notification)
+    if (!isSending) void this.#sendNotifications()
+  }
+
+  async #sendNotifications(): Promise<void> {
+    for (const [key, notification] of this.#notifications) {
+      await Promise.resolve()
+      // A change from now on is sent again.
+      this.#notifications.delete(key)
+      await this.#sendStandalone({ jsonrpc: '2.0', ...notification }).catch(() => undefined)
+    }
+  }
+
+  /** Sends a message of a server. */
+  async send(link: SessionLink, message: JSONRPCMessage, options?: TransportSendOptions): Promise<void> {
+    if (!('method' in message)) return await this.#sendResponse(link, message)
+    const related = options?.relatedRequestId
+    const pending = related === undefined ? undefined : this.#pending.get(related)
+    const isForRequest = related !== undefined
+    const isInProgress = pending?.link === link && !pending.isDone
+    if ('id' in message) {
+      if (isForRequest && !isInProgress)
+        throw new Error('The request that this server request belongs to has ended')
+      return await this.#sendServerRequest(link, pending, message, options)
+    }
+    const notification = this.#serverRequests.toClient(link, message)
+    if (!isForRequest) return await this.#sendStandalone(notification)
+    if (pending === undefined || !isInProgress) return
+    const { group } = pending
+    await this.#outletOf(group).notify(notification, (one) => this.sendFor(pending, one, options))
+  }
+
+  async #sendResponse(
+    link: SessionLink,
+    message: Exclude<JSONRPCMessage, { method: string }>,
+  ): Promise<void> {
+    const pending = this.#pending.get(message.id as RequestId)
+    if (pending === undefined || pending.link !== link || pending.isDone) return
+    const { group, quick } = pending
+    if (quick?.isQuick === true) {
+      group.received.onResponse(message)
+      this.respondQuickly(pending, quick, message)
+    } else {
+      const settled = this.#outletOf(group).settle()
+      if (settled !== undefined) await settled
+      if (pending.isDone) return
+      group.received.onResponse(message)
+      if (group.turns?.hasWaiting === true)
+        await sendWithoutKeeping(message, (one) => this.sendFor(pending, one))
+      else await this.sendFor(pending, message)
+    }
+    this.#pending.finish(pending)
+  }
+
+  /** Responds to a call whose stream is not open. The client can ask for the events of the response again, as for a stream. */
+  respondQuickly({ group }: PendingRequest, quick: QuickCall, message: JSONRPCMessage): void {
+    const { received } = group
+    const json = JSON.stringify(message)
+    const ids = this.#session.events.storeResponse(message, json, received.scopes)
+    const revision = received.header('mcp-protocol-version') ?? ''
+    const beginning =
+      revision < FIRST_WITH_EMPTY_EVENTS ? '' : `id: ${ids.beginning}\nretry: ${RETRY_MS}\ndata: \n\n`
+    quick.respond({
+      status: 200,
+      headers: { ...EVENT_STREAM_HEADERS, 'mcp-session-id': this.#session.id },
+      body: `${beginning}event: message\nid: ${ids.message}\ndata: ${json}\n\n`,
+    })
+  }
+
+  /** Sends a message on the stream of a request, once the stream is open. */
+  async sendFor(
+    { group, quick }: PendingRequest,
+    message: JSONRPCMessage,
+    options?: TransportSendOptions,
+  ): Promise<void> {
+    this.#session.events.needScopes(message, group.received.scopes)
+    if (quick !== undefined) await quick.open()
+    await this.#transport.send(message, options)
+  }
+
+  /** Sends a notification on the standalone stream. */
+  async #sendStandalone(message: JSONRPCNotification): Promise<void> {
+    // If no stream is open, the message is stored. The token that asks for it later is checked then.
+    if (this.#reader !== undefined && !this.mayBeRead(message)) return
+    await this.#transport.send(message)
+  }
+
+  /** Returns `true` if the token of the standalone stream may read the message. */
+  mayBeRead(message: JSONRPCMessage): boolean {
+    if (!('method' in message) || message.method !== RESOURCE_UPDATED) return true
+    const uri = message.params?.uri
+    return typeof uri !== 'string' || this.#reader?.permitsResource(uri) !== false
+  }
+
+  /** @param pending the request that the server request belongs to, if any */
+  async #sendServerRequest(
+    link: SessionLink,
+    pending: PendingRequest | undefined,
+    message: JSONRPCRequest,
+    options?: TransportSendOptions,
+  ): Promise<void> {
+    const request = this.#serverRequests.register(link, message)
+    try {
+      if (pending === undefined) await this.#transport.send(request)
+      else await this.sendFor(pending, request, options)
+    } catch (error) {
+      this.#serverRequests.forget(request.id)
+      throw error
+    }
+  }
+
+  #outletOf(group: RequestGroup): EventOutlet {
+    const { streamId } = group
+    return (streamId === undefined ? undefined : this.#resumed.get(streamId)) ?? group.outlet
+  }
+}
