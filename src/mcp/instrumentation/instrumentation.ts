@@ -6,21 +6,21 @@ import type { AnyManager } from './request-events.ts'
 import { Tracing } from './tracing.ts'
 
 /** The telemetry of an adapter: events if it has a manager, and spans if a provider is registered. */
-export class Instrumentation implements SharedInstrumentation {
-  readonly manager: AnyManager | undefined
-  readonly tracing: Tracing = new Tracing()
-  readonly recordsPayloads: boolean
-  readonly recordsClientAddress: boolean
+export class Instrumentation {
+  readonly #shared: SharedInstrumentation
 
   constructor(manager: AnyManager | undefined, recordsPayloads: boolean, recordsClientAddress = false) {
-    this.manager = manager
-    this.recordsClientAddress = recordsClientAddress
-    this.recordsPayloads = recordsPayloads && manager !== undefined
+    this.#shared = {
+      manager,
+      tracing: new Tracing(),
+      recordsPayloads: recordsPayloads && manager !== undefined,
+      recordsClientAddress,
+    }
   }
 
   /** Resolves when `begin` may be called. Undefined if it may be called at once. Never rejects. */
   get loading(): Promise<void> | undefined {
-    return this.tracing.loading
+    return this.#shared.tracing.loading
   }
 
   /**
@@ -29,7 +29,7 @@ export class Instrumentation implements SharedInstrumentation {
    * @param revision one of the revisions that the SDK supports, so that the attribute has few values
    */
   sessionEnded(transport: 'pipe' | 'tcp', durationMs: number, revision: string | undefined): void {
-    this.tracing.recordSession(durationMs, {
+    this.#shared.tracing.recordSession(durationMs, {
       'network.transport': transport,
       ...(transport === 'tcp' && { 'network.protocol.name': 'http' }),
       ...(revision !== undefined && { 'mcp.protocol.version': revision }),
@@ -38,8 +38,9 @@ export class Instrumentation implements SharedInstrumentation {
 
   /** Begins the telemetry of a request. Returns {@link NO_TELEMETRY} if there is neither a manager nor a provider of spans. */
   begin(request: McpRequest): RequestTelemetry {
-    return this.manager !== undefined || tryOrUndefined(() => this.tracing.hasProvider)
-      ? new InstrumentedRequest(this, request)
+    const { manager, tracing } = this.#shared
+    return manager !== undefined || tryOrUndefined(() => tracing.hasProvider)
+      ? new InstrumentedRequest(this.#shared, request)
       : NO_TELEMETRY
   }
 }

@@ -100,7 +100,7 @@ export class Tracing {
     const tracer = registeredTracer(api)
     const durations = this.#registeredInstruments(api)?.durations
     if (tracer === undefined) {
-      return durations && new ApiServerSpan(api, undefined, api.context.active(), durations, 0)
+      return durations && serverSpan(api, undefined, api.context.active(), durations, 0)
     }
     const { name, attributes, meta, admits, startedAtMs } = describe()
     const ambient = api.context.active()
@@ -117,7 +117,7 @@ export class Tracing {
       ...(isLinked && { links: [{ context: ambientSpan }] }),
     }
     const span = tracer.startSpan(name, options, parent)
-    return new ApiServerSpan(api, span, api.trace.setSpan(parent, span), durations, startedAtMs)
+    return serverSpan(api, span, api.trace.setSpan(parent, span), durations, startedAtMs)
   }
 
   /**
@@ -204,52 +204,31 @@ function instrumentsOf(meter: Api.Meter) {
   }
 }
 
-/** Not exported, so that the type declarations do not need a package that may be missing. */
-class ApiServerSpan implements ServerSpan {
-  readonly #api: typeof Api
-  readonly #span: Api.Span | undefined
-  readonly #context: Api.Context
-  readonly #durations: Api.Histogram | undefined
-  readonly #startedAtMs: number
-
-  constructor(
-    api: typeof Api,
-    span: Api.Span | undefined,
-    context: Api.Context,
-    durations: Api.Histogram | undefined,
-    startedAtMs: number,
-  ) {
-    this.#api = api
-    this.#span = span
-    this.#context = context
-    this.#durations = durations
-    this.#startedAtMs = startedAtMs
-  }
-
-  run<T>(fn: () => T): T {
-    return this.#span === undefined ? fn() : this.#api.context.with(this.#context, fn)
-  }
-
-  end(describe: (isRecorded: boolean) => SpanEnd): void {
-    const span = this.#span
-    const isRecorded = span?.isRecording() ?? false
-    if (!isRecorded && this.#durations === undefined) {
-      span?.end()
-      return
-    }
-    const { name, attributes, measured, durationMs, failed, description } = describe(isRecorded)
-    if (isRecorded) {
-      span?.updateName(name)
-      span?.setAttributes(attributes)
-      if (failed) {
-        span?.setStatus({
-          code: this.#api.SpanStatusCode.ERROR,
-          ...(description !== undefined && { message: description }),
-        })
+function serverSpan(
+  api: typeof Api,
+  span: Api.Span | undefined,
+  context: Api.Context,
+  durations: Api.Histogram | undefined,
+  startedAtMs: number,
+): ServerSpan {
+  return {
+    run: (fn) => (span === undefined ? fn() : api.context.with(context, fn)),
+    end(describe) {
+      const isRecorded = span?.isRecording() ?? false
+      if (!isRecorded && durations === undefined) {
+        span?.end()
+        return
       }
-    }
-    span?.end(this.#startedAtMs + durationMs)
-    if (measured !== undefined) this.#durations?.record(durationMs / 1000, measured, this.#context)
+      const { name, attributes, measured, durationMs, failed, description } = describe(isRecorded)
+      if (isRecorded) {
+        span?.updateName(name)
+        span?.setAttributes(attributes)
+        const message = description !== undefined && { message: description }
+        if (failed) span?.setStatus({ code: api.SpanStatusCode.ERROR, ...message })
+      }
+      span?.end(startedAtMs + durationMs)
+      if (measured !== undefined) durations?.record(durationMs / 1000, measured, context)
+    },
   }
 }
 

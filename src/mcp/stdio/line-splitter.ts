@@ -1,5 +1,6 @@
 import { Transform, type TransformCallback, type Writable } from 'node:stream'
 import { checkDepth } from '../wire/json-rpc.ts'
+import { roomIn } from './stdio-outflow.ts'
 
 const LINE_FEED = 10
 
@@ -55,16 +56,8 @@ export class LineSplitter extends Transform {
 
   /** Resolves when quick responses to the lines before are written, and the client can take more. */
   async #room(): Promise<void> {
-    const { output } = this.#props
     await new Promise(setImmediate)
-    if (output.writableLength < MAX_UNSENT_BYTES || output.destroyed) return
-    await new Promise<void>((resolve) => {
-      const onRoom = (): void => {
-        output.off('drain', onRoom).off('close', onRoom)
-        resolve()
-      }
-      output.on('drain', onRoom).on('close', onRoom)
-    })
+    await roomIn(this.#props.output, MAX_UNSENT_BYTES)
   }
 
   #append(part: Buffer): void {

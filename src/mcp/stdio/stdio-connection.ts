@@ -12,7 +12,6 @@ import {
 } from '@modelcontextprotocol/server'
 import { StdioServerTransport, serveStdio as serveWithSdk } from '@modelcontextprotocol/server/stdio'
 import { LazyRequest, RequestContext } from '../../oauth/inputs.ts'
-import type { VerifyContext } from '../../oauth/options.ts'
 import { isPromiseLike } from '../../options/value-kinds.ts'
 import { elapsedMs } from '../../timers.ts'
 import type { Instrumentation } from '../instrumentation/instrumentation.ts'
@@ -210,27 +209,21 @@ export class StdioConnection {
     telemetry.received(this.#revisionOf(message), [message], table.tools)
     const call: Call = { method, exchange: undefined }
     this.#calls.set(id, call)
-    const begin = (context: VerifyContext): void => {
-      // The client may have canceled the request, or disconnected.
-      if (this.#calls.get(id) === call) {
-        call.exchange = { gate: undefined, auth: undefined, context, telemetry, outflow: this.#outflow }
-        deliver()
-      } else if (this.#hasEnded) telemetry.completed(CLIENT_GONE.status)
-      else endCanceled(telemetry, id)
-    }
-    const fail = (cause: unknown): void => {
-      telemetry.decided({ outcome: 'failed', cause })
-      if (this.#calls.get(id) !== call) return
-      this.#calls.delete(id)
-      this.#refuse(id, ProtocolErrorCode.InternalError, 'Internal server error')
-    }
     void telemetry.run(async () => {
       try {
         const made = table.makeContext === undefined ? {} : table.makeContext(new LazyRequest(request))
-        const app = isPromiseLike(made) ? await made : made
-        begin(new RequestContext(request, app))
+        const context = new RequestContext(request, isPromiseLike(made) ? await made : made)
+        // The client may have canceled the request, or disconnected.
+        if (this.#calls.get(id) === call) {
+          call.exchange = { gate: undefined, auth: undefined, context, telemetry, outflow: this.#outflow }
+          deliver()
+        } else if (this.#hasEnded) telemetry.completed(CLIENT_GONE.status)
+        else endCanceled(telemetry, id)
       } catch (cause) {
-        fail(cause)
+        telemetry.decided({ outcome: 'failed', cause })
+        if (this.#calls.get(id) !== call) return
+        this.#calls.delete(id)
+        this.#refuse(id, ProtocolErrorCode.InternalError, 'Internal server error')
       }
     })
   }

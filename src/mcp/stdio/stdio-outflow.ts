@@ -10,6 +10,18 @@ const MAX_UNSENT_BYTES = 1024 * 1024
 
 const DROPPABLE: ReadonlySet<string> = new Set(['notifications/progress', 'notifications/message'])
 
+/** Resolves when fewer than `maxBytes` wait in `output`, when everything is written, or when it is closed. */
+export async function roomIn(output: Writable, maxBytes: number): Promise<void> {
+  if (output.writableLength < maxBytes || output.destroyed) return
+  await new Promise<void>((resolve) => {
+    const onRoom = (): void => {
+      output.off('drain', onRoom).off('close', onRoom)
+      resolve()
+    }
+    output.on('drain', onRoom).on('close', onRoom)
+  })
+}
+
 /** The output of a connection, for senders that wait until its client has read. */
 export class StdioOutflow implements Outflow {
   readonly #output: Writable
@@ -25,15 +37,9 @@ export class StdioOutflow implements Outflow {
   }
 
   room(): Promise<void> {
-    const output = this.#output
-    if (output.writableLength < ROOM_BYTES || output.destroyed) return Promise.resolve()
-    this.#room ??= new Promise((resolve) => {
-      const onRoom = (): void => {
-        output.off('drain', onRoom).off('close', onRoom)
-        this.#room = undefined
-        resolve()
-      }
-      output.on('drain', onRoom).on('close', onRoom)
+    if (this.#output.writableLength < ROOM_BYTES) return Promise.resolve()
+    this.#room ??= roomIn(this.#output, ROOM_BYTES).then(() => {
+      this.#room = undefined
     })
     return this.#room
   }

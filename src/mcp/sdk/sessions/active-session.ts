@@ -11,22 +11,27 @@ import type { PlainResponse } from '../../../http/plain-response.ts'
 import type { Subscriptions } from '../../operations/subscriptions.ts'
 import { isEventStream, withBodyEnd } from '../../wire/event-stream.ts'
 import { CANCELED, jsonRpcError, retryLater } from '../../wire/json-rpc.ts'
+import { FastResponse } from './fast-response.ts'
 import {
   type Cancellation,
   type PendingRequest,
   PendingRequests,
   type RequestGroup,
 } from './pending-requests.ts'
-import { QuickCall } from './quick-call.ts'
-import { type Notification, type SendingSession, ServerMessages } from './server-messages.ts'
+import { type Notification, ServerMessages } from './server-messages.ts'
 import { ServerRequests } from './server-requests.ts'
 import type { SessionCall } from './session-call.ts'
 import type { SessionLink, SessionSide } from './session-link.ts'
 import { type SessionHost, SessionServers } from './session-servers.ts'
-import { SessionEnded, SessionTransport, sessionNotFound } from './session-transport.ts'
+import {
+  SessionEnded,
+  SessionTransport,
+  sessionNotFound,
+  type TransportSession,
+} from './session-transport.ts'
 
 /** The session of an `ActiveSession`. */
-export interface WholeSession extends SendingSession, Subscriptions {
+export interface WholeSession extends TransportSession, Subscriptions {
   idleSince: number
   /** Ends the session, and closes its `ActiveSession`. */
   end(): void
@@ -70,12 +75,7 @@ export class ActiveSession implements SessionSide {
       mayBeRead: (message) => this.#sent.mayBeRead(message),
       challengeFor: (context) => this.#servers.of(context.authInfo)?.resolveChallenge?.(context),
     })
-    this.#sent = new ServerMessages({
-      session,
-      transport: this.#transport,
-      pending: this.#pending,
-      serverRequests: this.#serverRequests,
-    })
+    this.#sent = new ServerMessages(session, this.#transport, this.#pending, this.#serverRequests)
   }
 
   get id(): string {
@@ -132,7 +132,7 @@ export class ActiveSession implements SessionSide {
     this.#hasEnded = true
     for (const endUse of [...this.#uses]) endUse()
     this.#servers.end()
-    for (const { quick } of this.#pending.all()) quick?.respond(sessionNotFound())
+    for (const { fast } of this.#pending.values()) fast?.respond(sessionNotFound())
     this.#pending.clear()
     this.#serverRequests.clear()
     this.#transport.close()
@@ -150,7 +150,7 @@ export class ActiveSession implements SessionSide {
   }
 
   async #post(received: SessionCall): Promise<Response | PlainResponse> {
-    const { quick } = received
+    const { fast } = received
     const messages = messagesOf(received.body)
     const ids = requestIds(messages)
     const refused = this.#refusal(received, messages, ids)
@@ -159,9 +159,9 @@ export class ActiveSession implements SessionSide {
     let link: SessionLink | undefined
     try {
       link = messages.some(needsServer) ? await this.#servers.lease(received) : undefined
-      return await (quick === undefined || link === undefined
+      return await (fast === undefined || link === undefined
         ? this.#sent.openFor(group)
-        : this.#postQuick(group, link, quick))
+        : this.#postFast(group, link, fast))
     } catch (error) {
       this.#pending.free(group)
       throw error
@@ -170,8 +170,8 @@ export class ActiveSession implements SessionSide {
     }
   }
 
-  /** Passes a request on to a server without the transport of the SDK. See `QuickCall`. */
-  async #postQuick(
+  /** Passes a request on to a server without the transport of the SDK. See `FastResponse`. */
+  async #postFast(
     group: RequestGroup,
     link: SessionLink,
     message: JSONRPCRequest,
@@ -179,11 +179,11 @@ export class ActiveSession implements SessionSide {
     if (this.#hasEnded) throw new SessionEnded()
     const { received } = group
     const pending = this.#pending.get(message.id) as PendingRequest
-    const quick = new QuickCall(() => {
+    const fast = new FastResponse(() => {
       received.onStream(group.outlet)
       return this.#sent.openFor(group)
     })
-    pending.quick = quick
+    pending.fast = fast
     pending.link = link
     link.uses++
     try {
@@ -191,12 +191,12 @@ export class ActiveSession implements SessionSide {
       link.onmessage?.(message, {
         request: handle,
         ...(auth !== undefined && { authInfo: auth }),
-        closeSSEStream: () => quick.closeStream(),
+        closeSSEStream: () => fast.closeStream(),
       })
       if (pending.cancellation !== undefined) this.#cancel(pending, pending.cancellation)
-      return await quick.response
+      return await fast.response
     } finally {
-      quick.stop()
+      fast.stop()
     }
   }
 
@@ -265,9 +265,9 @@ export class ActiveSession implements SessionSide {
 
   #receiveRequest(message: JSONRPCRequest, extra: MessageExtraInfo | undefined): void {
     const pending = this.#pending.get(message.id)
-    if (pending?.quick !== undefined) {
+    if (pending?.fast !== undefined) {
       // The server has received it already.
-      pending.quick.begun(extra?.closeSSEStream)
+      pending.fast.begun(extra?.closeSSEStream)
       return
     }
     const link = this.#servers.of(extra?.authInfo)
@@ -302,7 +302,7 @@ export class ActiveSession implements SessionSide {
       if (pending.isDone) return
       const response = { jsonrpc: '2.0', id, error: CANCELED } as const
       pending.group.received.onResponse(response)
-      if (pending.quick?.isQuick === true) this.#sent.respondQuickly(pending, pending.quick, response)
+      if (pending.fast?.isFast === true) this.#sent.respondFast(pending, pending.fast, response)
       else void this.#sent.sendFor(pending, response).catch(() => undefined)
       this.#pending.finish(pending)
     })

@@ -1,7 +1,7 @@
 import type { JSONRPCNotification, MessageExtraInfo, RequestId } from '@modelcontextprotocol/server'
 import { BatchTurns } from '../streams/batch-turns.ts'
 import { EventOutlet } from '../streams/event-outlet.ts'
-import type { QuickCall } from './quick-call.ts'
+import type { FastResponse } from './fast-response.ts'
 import type { SessionCall } from './session-call.ts'
 import type { SessionLink } from './session-link.ts'
 
@@ -42,36 +42,20 @@ export interface PendingRequest {
   /** The link to the server that the request was delivered to. */
   link?: SessionLink
   /** Set for a request that was delivered without the transport of the SDK. */
-  quick?: QuickCall
+  fast?: FastResponse
   isDone: boolean
   /** The cancellation, if it came before the request was delivered. */
   cancellation?: Cancellation
 }
 
 /** The requests of one session that are in progress, by id. */
-export class PendingRequests {
-  readonly #byId = new Map<RequestId, PendingRequest>()
+export class PendingRequests extends Map<RequestId, PendingRequest> {
   readonly #giveBack: (link: SessionLink) => void
 
   /** @param giveBack is called for the link of each request that has ended */
   constructor(giveBack: (link: SessionLink) => void) {
+    super()
     this.#giveBack = giveBack
-  }
-
-  get size(): number {
-    return this.#byId.size
-  }
-
-  all(): Iterable<PendingRequest> {
-    return this.#byId.values()
-  }
-
-  has(id: RequestId): boolean {
-    return this.#byId.has(id)
-  }
-
-  get(id: RequestId): PendingRequest | undefined {
-    return this.#byId.get(id)
   }
 
   /** Reserves the ids of the requests of one POST. */
@@ -80,7 +64,7 @@ export class PendingRequests {
     for (const id of ids) {
       const request: PendingRequest = { group, isDone: false }
       group.requests.set(id, request)
-      this.#byId.set(id, request)
+      this.set(id, request)
     }
     return group
   }
@@ -89,7 +73,7 @@ export class PendingRequests {
   free(group: RequestGroup): void {
     group.turns?.clear()
     for (const [id, request] of group.requests) {
-      if (this.#byId.get(id) === request) this.#byId.delete(id)
+      if (this.get(id) === request) this.delete(id)
       if (!request.isDone && request.link !== undefined) this.#giveBack(request.link)
       request.isDone = true
     }
@@ -103,9 +87,5 @@ export class PendingRequests {
     group.turns?.end(request)
     if (--group.open === 0) this.free(group)
     if (link !== undefined) this.#giveBack(link)
-  }
-
-  clear(): void {
-    this.#byId.clear()
   }
 }

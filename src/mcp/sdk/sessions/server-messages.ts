@@ -8,10 +8,9 @@ import type {
 import type { PlainResponse } from '../../../http/plain-response.ts'
 import { EVENT_STREAM_HEADERS, isEventStream } from '../../wire/event-stream.ts'
 import { EventOutlet } from '../streams/event-outlet.ts'
-import type { StreamClock } from '../streams/stream-clock.ts'
 import { sendWithoutKeeping } from '../watch-messages.ts'
+import type { FastResponse } from './fast-response.ts'
 import type { PendingRequest, PendingRequests, RequestGroup } from './pending-requests.ts'
-import type { QuickCall } from './quick-call.ts'
 import type { ServerRequests } from './server-requests.ts'
 import type { SessionCall } from './session-call.ts'
 import type { SessionLink } from './session-link.ts'
@@ -21,18 +20,6 @@ import {
   STANDALONE_STREAM,
   type TransportSession,
 } from './session-transport.ts'
-
-/** The session whose servers send. */
-export interface SendingSession extends TransportSession {
-  readonly clock: StreamClock
-}
-
-export interface ServerMessagesProps {
-  readonly session: SendingSession
-  readonly transport: SessionTransport
-  readonly pending: PendingRequests
-  readonly serverRequests: ServerRequests
-}
 
 export type Notification = Pick<JSONRPCNotification, 'method'> & {
   readonly params?: { readonly uri: string }
@@ -45,7 +32,7 @@ const RESOURCE_UPDATED = 'notifications/resources/updated'
 
 /** The messages that the servers of a session send to the client, and the streams that carry them. */
 export class ServerMessages {
-  readonly #session: SendingSession
+  readonly #session: TransportSession
   readonly #transport: SessionTransport
   readonly #pending: PendingRequests
   readonly #serverRequests: ServerRequests
@@ -56,7 +43,12 @@ export class ServerMessages {
   /** The notifications that wait to be sent. */
   readonly #notifications = new Map<string, Notification>()
 
-  constructor({ session, transport, pending, serverRequests }: ServerMessagesProps) {
+  constructor(
+    session: TransportSession,
+    transport: SessionTransport,
+    pending: PendingRequests,
+    serverRequests: ServerRequests,
+  ) {
     this.#session = session
     this.#transport = transport
     this.#pending = pending
@@ -161,10 +153,10 @@ export class ServerMessages {
   ): Promise<void> {
     const pending = this.#pending.get(message.id as RequestId)
     if (pending === undefined || pending.link !== link || pending.isDone) return
-    const { group, quick } = pending
-    if (quick?.isQuick === true) {
+    const { group, fast } = pending
+    if (fast?.isFast === true) {
       group.received.onResponse(message)
-      this.respondQuickly(pending, quick, message)
+      this.respondFast(pending, fast, message)
     } else {
       const settled = this.#outletOf(group).settle()
       if (settled !== undefined) await settled
@@ -178,14 +170,14 @@ export class ServerMessages {
   }
 
   /** Responds to a call whose stream is not open. The client can ask for the events of the response again, as for a stream. */
-  respondQuickly({ group }: PendingRequest, quick: QuickCall, message: JSONRPCMessage): void {
+  respondFast({ group }: PendingRequest, fast: FastResponse, message: JSONRPCMessage): void {
     const { received } = group
     const json = JSON.stringify(message)
     const ids = this.#session.events.storeResponse(message, json, received.scopes)
     const revision = received.header('mcp-protocol-version') ?? ''
     const beginning =
       revision < FIRST_WITH_EMPTY_EVENTS ? '' : `id: ${ids.beginning}\nretry: ${RETRY_MS}\ndata: \n\n`
-    quick.respond({
+    fast.respond({
       status: 200,
       headers: { ...EVENT_STREAM_HEADERS, 'mcp-session-id': this.#session.id },
       body: `${beginning}event: message\nid: ${ids.message}\ndata: ${json}\n\n`,
@@ -194,12 +186,12 @@ export class ServerMessages {
 
   /** Sends a message on the stream of a request, once the stream is open. */
   async sendFor(
-    { group, quick }: PendingRequest,
+    { group, fast }: PendingRequest,
     message: JSONRPCMessage,
     options?: TransportSendOptions,
   ): Promise<void> {
     this.#session.events.needScopes(message, group.received.scopes)
-    if (quick !== undefined) await quick.open()
+    if (fast !== undefined) await fast.open()
     await this.#transport.send(message, options)
   }
 

@@ -13,7 +13,7 @@ export interface SessionBody {
   /** The messages in `body`. */
   readonly messages: readonly unknown[]
   /** The only message of the body, if it is a well-formed request that the fast path can serve. */
-  readonly quick?: JSONRPCRequest | undefined
+  readonly fast?: JSONRPCRequest | undefined
 }
 
 /** The adapter of sessions, as their requests see it. */
@@ -31,7 +31,7 @@ export interface SessionCallHost {
 /** A request to a session. The web-standard `Request` is created only if the transport of the SDK needs it. */
 export class SessionCall {
   readonly body: unknown
-  readonly quick: JSONRPCRequest | undefined
+  readonly fast: JSONRPCRequest | undefined
   /** The scopes that the operations of `body` need. */
   readonly scopes: readonly string[]
   readonly #received: McpRequest
@@ -41,7 +41,7 @@ export class SessionCall {
 
   constructor(received: McpRequest, exchange: Exchange, posted: SessionBody, host: SessionCallHost) {
     this.body = posted.body
-    this.quick = posted.quick
+    this.fast = posted.fast
     this.scopes = host.scopesOf(posted.messages)
     this.#received = received
     this.#exchange = exchange

@@ -51,10 +51,6 @@ export class SessionLink implements Transport {
     this.authority = authority
   }
 
-  get isClosed(): boolean {
-    return this.#isClosed
-  }
-
   async start(): Promise<void> {
     // There is nothing to start.
   }

@@ -8,6 +8,7 @@ import {
 import type { PlainResponse } from '../../../http/plain-response.ts'
 import { isEventStream } from '../../wire/event-stream.ts'
 import { jsonRpcError } from '../../wire/json-rpc.ts'
+import type { StreamClock } from '../streams/stream-clock.ts'
 import type { SessionCall } from './session-call.ts'
 import type { SessionEvents } from './session-events.ts'
 
@@ -33,6 +34,7 @@ export interface TransportSession {
   readonly id: string
   readonly client: ClientState
   readonly events: SessionEvents
+  readonly clock: StreamClock
 }
 
 /** The receiver of what a transport receives. */

@@ -137,7 +137,7 @@ const idsOf = (text: string): string[] => [...text.matchAll(/^id: (\S+)$/gm)].ma
 /** Returns a stream with numbers in place of ids. */
 const withoutIds = (text: string): string => text.replace(/^id: \S+$/gm, 'id: …')
 
-describe('mcp: quick calls in a session', () => {
+describe('mcp: the fast path of a session', () => {
   let target: Target
   beforeEach(async () => {
     gate = signalled()
@@ -186,7 +186,7 @@ describe('mcp: quick calls in a session', () => {
     })
   }
 
-  it('the response to a quick call is sent again after Last-Event-ID of its first event, and only then', async () => {
+  it('the response to a fast call is sent again after Last-Event-ID of its first event, and only then', async () => {
     const { text } = await target.send(call('quick'))
     const [first = '', second = ''] = idsOf(text)
     const again = await target.send(undefined, { method: 'GET', 'last-event-id': first })
@@ -199,7 +199,7 @@ describe('mcp: quick calls in a session', () => {
     expect([nothing.status, nothing.text]).to.deep.equal([200, ''])
   })
 
-  it('the response to a quick call is not sent again to a token that lacks the scope of the call', async () => {
+  it('the response to a fast call is not sent again to a token that lacks the scope of the call', async () => {
     const { text } = await target.send(call('write'))
     for (const id of idsOf(text)) {
       const again = await target.send(undefined, { method: 'GET', 'last-event-id': id, token: 'reader' })

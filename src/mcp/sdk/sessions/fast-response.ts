@@ -1,14 +1,14 @@
 import type { PlainResponse } from '../../../http/plain-response.ts'
 
 /** The time after which a call gets an event stream of its own, in milliseconds. */
-const QUICK_MS = 50
+const FAST_MS = 50
 
 /**
- * The HTTP response to a call in a session that ends soon and without a notification. Such a call does not pass through the
- * transport of the SDK, whose event stream costs more than the call. A call that takes longer, or that sends something
- * before its result, is opened: the transport begins its stream, and the client can resume it.
+ * The HTTP response to a call on the fast path of a session, which does not pass through the transport of the SDK: its event
+ * stream costs more than the call. A call that takes longer, or that sends something before its result, is opened: the
+ * transport begins its stream, and the client can resume it.
  */
-export class QuickCall {
+export class FastResponse {
   /** The HTTP response. */
   readonly response: Promise<Response | PlainResponse>
   readonly #open: () => Promise<Response | PlainResponse>
@@ -23,11 +23,11 @@ export class QuickCall {
     this.response = new Promise((resolve) => {
       this.#resolve = resolve
     })
-    this.#timer = setTimeout(() => this.open().catch(() => undefined), QUICK_MS).unref()
+    this.#timer = setTimeout(() => this.open().catch(() => undefined), FAST_MS).unref()
   }
 
   /** `true` until the event stream is begun. */
-  get isQuick(): boolean {
+  get isFast(): boolean {
     return this.#opened === undefined
   }
 
