@@ -102,35 +102,23 @@ export function serveStdio(router: KitMcpRouter<any>, options: ServeStdioOptions
     )
   const { StdioConnection } = loadServing('serveStdio', checks)
   isServing = true
-  let connection: StdioConnection | undefined
   const { output, release } = claimStdout()
-  const closed = new Promise<void>((resolved) => {
-    const onEnd = async (): Promise<void> => {
-      await Promise.resolve(telemetry?.shutdown({ timeoutMs: FLUSH_MS })).catch(() => undefined)
-      // The last messages are written before the process ends.
-      await ended(output)
-      release()
-      isServing = false
-      resolved()
-    }
-    connection = new StdioConnection({
-      ...props,
-      input: process.stdin,
-      output,
-      onEnd: () => {
-        void onEnd()
-      },
-    })
+  const connection = new StdioConnection({ ...props, input: process.stdin, output })
+  const closed = connection.ended.then(async () => {
+    await Promise.resolve(telemetry?.shutdown({ timeoutMs: FLUSH_MS })).catch(() => undefined)
+    // The last messages are written before the process ends.
+    await ended(output)
+    release()
+    isServing = false
   })
-  const { notify } = connection as unknown as StdioConnection
   const end = (): Promise<void> => {
-    connection?.close()
+    connection.close()
     return closed
   }
   const ignoreSignals = endOnSignals(['SIGTERM', 'SIGINT'], end, LINGER_MS)
   let closing: Promise<void> | undefined
   return Object.freeze<StdioServer>({
-    notify,
+    notify: connection.notify,
     closed,
     close() {
       closing ??= end().then(ignoreSignals)
@@ -151,7 +139,7 @@ const RULES = {
 function resolve(
   router: unknown,
   options: unknown,
-): Omit<StdioConnectionProps, 'input' | 'output' | 'onEnd'> & { readonly telemetry: AnyManager | undefined } {
+): Omit<StdioConnectionProps, 'input' | 'output'> & { readonly telemetry: AnyManager | undefined } {
   if (!(router instanceof KitMcpRouter))
     throw invalidKind('router', 'must be a KitMcpRouter', router, 'pass the router as the first argument')
   const expected = 'must be called with options such as { telemetry }'

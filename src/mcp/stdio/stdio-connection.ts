@@ -47,8 +47,6 @@ export interface StdioConnectionProps {
   readonly maxMessageBytes: number
   readonly input: Readable
   readonly output: Writable
-  /** Called once, when the connection has ended. */
-  readonly onEnd: () => void
 }
 
 /** A request without a response. */
@@ -61,6 +59,9 @@ interface Call {
 /** One connection over stdio: the SDK serves it, and each request has its own telemetry and its own context. */
 export class StdioConnection {
   readonly notify: McpNotifier
+  /** Resolves when the connection has ended. */
+  readonly ended: Promise<void>
+  #onEnd: (() => void) | undefined
   readonly #props: StdioConnectionProps
   readonly #splitter: LineSplitter
   readonly #transport: StdioServerTransport
@@ -82,6 +83,9 @@ export class StdioConnection {
   constructor(props: StdioConnectionProps) {
     const { input, output, maxMessageBytes: maxBytes } = props
     this.#props = props
+    this.ended = new Promise((resolve) => {
+      this.#onEnd = resolve
+    })
     this.#outflow = new StdioOutflow(output)
     // The transport adds listeners for each message that waits for the client.
     output.setMaxListeners(0)
@@ -99,7 +103,7 @@ export class StdioConnection {
     input.pipe(this.#splitter)
   }
 
-  /** Begins to end the connection, and aborts its requests. `onEnd` is called soon, even if the client does not read. */
+  /** Begins to end the connection, and aborts its requests. `ended` resolves soon, even if the client does not read. */
   close(): void {
     const late = setTimeout(() => {
       this.#server?.close().catch(() => undefined)
@@ -135,7 +139,7 @@ export class StdioConnection {
 
   #ended(): void {
     this.#hasEnded = true
-    const { input, instrumentation, onEnd } = this.#props
+    const { input, instrumentation } = this.#props
     input.unpipe(this.#splitter)
     input.pause()
     if (this.#startedAt !== undefined) {
@@ -144,7 +148,7 @@ export class StdioConnection {
     }
     for (const { exchange } of this.#calls.values()) exchange?.telemetry.completed(CLIENT_GONE.status)
     this.#calls.clear()
-    onEnd()
+    this.#onEnd?.()
   }
 
   async #newServer(isModern: boolean): Promise<Server> {

@@ -439,17 +439,14 @@ describe('mcp/router: apps', () => {
       input.write(`${JSON.stringify(message)}\n`)
       return JSON.parse((await lines.next()).value).result
     }
-    const ended = new Promise<void>((resolve) => {
-      new StdioConnection({
-        table: tableOf(router),
-        serverInfo: { name: 'test', version: '1.0.0' },
-        instructions: undefined,
-        instrumentation: new Instrumentation(undefined, false),
-        maxMessageBytes: 1_000_000,
-        input,
-        output,
-        onEnd: resolve,
-      })
+    const { ended } = new StdioConnection({
+      table: tableOf(router),
+      serverInfo: { name: 'test', version: '1.0.0' },
+      instructions: undefined,
+      instrumentation: new Instrumentation(undefined, false),
+      maxMessageBytes: 1_000_000,
+      input,
+      output,
     })
     const clientInfo = { name: 'c', version: '1' }
     const { capabilities } = await ask(

@@ -44,8 +44,6 @@ class Connection {
 
   constructor() {
     this.#lines = createInterface({ input: this.output })[Symbol.asyncIterator]()
-    const { promise, resolve } = signalled()
-    this.ended = promise
     this.#connection = new StdioConnection({
       table: tableOf(router),
       serverInfo: { name: 'test', version: '1.0.0' },
@@ -54,8 +52,8 @@ class Connection {
       maxMessageBytes: 1_000_000,
       input: this.input,
       output: this.output,
-      onEnd: resolve,
     })
+    this.ended = this.#connection.ended
   }
 
   close(): void {

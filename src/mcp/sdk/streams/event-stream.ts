@@ -4,16 +4,12 @@ import { EVENT_STREAM_HEADERS, KEEP_ALIVE, messageEvent } from '../../wire/event
 import type { McpRequest } from '../../wire/mcp-request.ts'
 import type { StreamClock } from './stream-clock.ts'
 
+const encoder = new TextEncoder()
+
 const METHODS: Readonly<Record<Exclude<ServerEvent['kind'], 'resource_updated'>, string>> = {
   tools_list_changed: 'notifications/tools/list_changed',
   prompts_list_changed: 'notifications/prompts/list_changed',
   resources_list_changed: 'notifications/resources/list_changed',
-}
-
-interface EventStream {
-  readonly owner: string
-  readonly subscriptions: SubscribedUris
-  readonly permitsResource: (uri: string) => boolean
 }
 
 /** The options of an event stream. */
@@ -37,7 +33,8 @@ export interface StreamOptions {
 export class EventStreams implements Subscriptions {
   readonly #bus: ServerEventBus
   readonly #clock: StreamClock
-  readonly #open = new Set<EventStream>()
+  /** The open streams, each with the resources that it has subscribed to. */
+  readonly #open = new Map<StreamOptions, SubscribedUris>()
 
   constructor(bus: ServerEventBus, clock: StreamClock) {
     this.#bus = bus
@@ -45,25 +42,23 @@ export class EventStreams implements Subscriptions {
   }
 
   open(options: StreamOptions): Response {
-    const { owner, permitsResource } = options
-    const stream: EventStream = { owner, subscriptions: new SubscribedUris(), permitsResource }
-    this.#open.add(stream)
-    return new Response(this.#bodyOf(stream, options), { headers: EVENT_STREAM_HEADERS })
+    const subscribed = new SubscribedUris()
+    this.#open.set(options, subscribed)
+    return new Response(this.#bodyOf(options, subscribed), { headers: EVENT_STREAM_HEADERS })
   }
 
   /** Subscribes the open streams of `owner` whose token may read `uri`. */
   subscribe(owner: string, uri: string): void {
-    for (const stream of this.#open) {
-      if (stream.owner === owner && stream.permitsResource(uri)) stream.subscriptions.add(uri)
-    }
+    for (const [stream, subscribed] of this.#open)
+      if (stream.owner === owner && stream.permitsResource(uri)) subscribed.add(uri)
   }
 
   unsubscribe(owner: string, uri: string): void {
-    for (const stream of this.#open) if (stream.owner === owner) stream.subscriptions.delete(uri)
+    for (const [stream, subscribed] of this.#open) if (stream.owner === owner) subscribed.delete(uri)
   }
 
-  #bodyOf(stream: EventStream, { expiresAt, client, onEnd }: StreamOptions): ReadableStream<Uint8Array> {
-    const encoder = new TextEncoder()
+  #bodyOf(stream: StreamOptions, subscribed: SubscribedUris): ReadableStream<Uint8Array> {
+    const { expiresAt, client, onEnd } = stream
     /** The events that a client that does not read has missed. Each is kept once. */
     const missed = new Set<string>()
     let stopWatching: (() => void) | undefined
@@ -88,7 +83,7 @@ export class EventStreams implements Subscriptions {
         }
         stopWatching = this.#clock.watch({ keepAlive, expire: close }, expiresAt)
         unsubscribe = this.#bus.subscribe((event) => {
-          const text = eventOf(event, stream)
+          const text = eventOf(event, subscribed)
           if (text === undefined) return
           if ((controller.desiredSize ?? 0) > 0) controller.enqueue(encoder.encode(text))
           else missed.add(text)
@@ -105,8 +100,8 @@ export class EventStreams implements Subscriptions {
   }
 }
 
-function eventOf(event: ServerEvent, { subscriptions }: EventStream): string | undefined {
-  if (event.kind === 'resource_updated' && !subscriptions.has(event.uri)) return undefined
+function eventOf(event: ServerEvent, subscribed: SubscribedUris): string | undefined {
+  if (event.kind === 'resource_updated' && !subscribed.has(event.uri)) return undefined
   const notification = notificationOf(event)
   if (notification === undefined) return undefined
   return messageEvent(JSON.stringify({ jsonrpc: '2.0', ...notification }))
