@@ -105,7 +105,8 @@ export function serveStdio(router: KitMcpRouter<any>, options: ServeStdioOptions
   const { output, release } = claimStdout()
   const connection = new StdioConnection({ ...props, input: process.stdin, output })
   const closed = connection.ended.then(async () => {
-    await Promise.resolve(telemetry?.shutdown({ timeoutMs: FLUSH_MS })).catch(() => undefined)
+    const flushed = async (): Promise<unknown> => telemetry?.shutdown({ timeoutMs: FLUSH_MS })
+    await flushed().catch(() => undefined)
     // The last messages are written before the process ends.
     await ended(output)
     release()

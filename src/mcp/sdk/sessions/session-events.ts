@@ -35,6 +35,9 @@ const EVENT_BYTES = 600
 
 const NO_SCOPES: readonly string[] = []
 
+/** The scopes that a token needs to receive a message again. All sessions share the map, because an empty one takes memory. */
+const neededScopes = new WeakMap<JSONRPCMessage, readonly string[]>()
+
 /**
  * The latest events of one session, in memory. A client whose stream has broken off receives the events that it missed
  * (`Last-Event-ID`). The oldest events are dropped first. If an event is larger than the limit for all events, only its
@@ -46,8 +49,6 @@ export class SessionEvents implements EventStore {
   readonly #events = new Map<string, StoredEvent>()
   /** The ids of the responses among them. */
   readonly #responses = new Set<string>()
-  /** The scopes that a token needs to receive a message again, if any. */
-  readonly #scopesOf = new WeakMap<JSONRPCMessage, readonly string[]>()
   readonly #onChange: (bytes: number) => void
   /** The beginning of the ids of this session, so that the ids of another session are unknown. */
   readonly #prefix = randomUUID().slice(0, 8)
@@ -70,7 +71,7 @@ export class SessionEvents implements EventStore {
 
   /** Sets the scopes that a token needs to receive a message again. Must be called before the message is stored. */
   needScopes(message: JSONRPCMessage, scopes: readonly string[]): void {
-    if (scopes.length > 0) this.#scopesOf.set(message, scopes)
+    if (scopes.length > 0) neededScopes.set(message, scopes)
   }
 
   async storeEvent(streamId: string, message: JSONRPCMessage): Promise<string> {
@@ -78,7 +79,7 @@ export class SessionEvents implements EventStore {
     // An event without a message only marks the beginning of its stream.
     const isBeginning = Object.keys(message).length === 0
     const json = isBeginning ? undefined : this.#keptJson(message, JSON.stringify(message))
-    this.#store(id, { streamId, json, scopes: this.#scopesOf.get(message) ?? NO_SCOPES })
+    this.#store(id, { streamId, json, scopes: neededScopes.get(message) ?? NO_SCOPES })
     return id
   }
 

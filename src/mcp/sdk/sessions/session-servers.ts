@@ -76,10 +76,7 @@ export class SessionServers {
       link.uses++
       return link
     })
-    const settled = turn.then(
-      () => undefined,
-      () => undefined,
-    )
+    const settled = turn.catch(() => undefined)
     this.#making = settled
     try {
       return await turn
