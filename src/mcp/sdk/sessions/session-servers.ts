@@ -55,7 +55,7 @@ export class SessionServers {
     const authority = this.#host.authorityOf(auth as AuthInfo | undefined)
     const current = this.#current
     if (current?.authority === authority) return current
-    return [...this.#links].find((link) => link.authority === authority) ?? current
+    return [...this.#links].find((link) => link.authority === authority)
   }
 
   /** `true` if a server that is made again is like the one before. A server that the application made may have a state. */

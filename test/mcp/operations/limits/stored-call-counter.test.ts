@@ -153,7 +153,7 @@ describe('mcp: counts of calls in a store', () => {
     try {
       const store = new LimitStoreState()
       let reports = 0
-      const exchange = { telemetry: { limitUnavailable: () => reports++ } }
+      const exchange = { telemetry: { record: () => reports++ } }
       const reportsAt = (ms: number) => {
         nowMs = ms
         store.report({ exchange } as never, new Error('x'))
