@@ -15,7 +15,7 @@ import type { RouterTable } from '../router/router-table.ts'
 import { checkTelemetry } from '../telemetry-option.ts'
 import { claimStdout } from './claimed-stdout.ts'
 import { scopedOperations, withoutScopes } from './local-table.ts'
-import type { StdioConnection, StdioConnectionProps } from './stdio-connection.ts'
+import type { StdioConnectionProps } from './stdio-connection.ts'
 
 const checks = optionChecksOf('serveStdio')
 const { checkBoolean, invalidKind, missingOption, readOptions, unusableOption } = checks
