@@ -32,7 +32,7 @@ interface EventRule {
 const causeOf: EventRule['errorType'] = (failure) => failure && (kindOf(failure.thrown) ?? '_OTHER')
 
 /** The events of requests, which are emitted as `kit.mcp.<name>`. */
-const EVENTS = {
+export const EVENTS = {
   'auth.accepted': { level: 'debug' },
   'auth.anonymous': { level: 'debug' },
   'auth.refused': { level: 'warn' },
