@@ -1,5 +1,5 @@
-import { isJsonContentType } from '@modelcontextprotocol/server'
 import type { BodyLimits, BodyMemory } from '../../http/body-reader.ts'
+import { isJsonContentType } from './json-content-type.ts'
 import { jsonRpcError, type ParsedMessages, parseMessages } from './json-rpc.ts'
 import type { McpRequest } from './mcp-request.ts'
 
