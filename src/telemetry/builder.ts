@@ -1,4 +1,5 @@
 import { describeValue, quotedName } from '../options/describe-value.ts'
+import { addedTransport, type TelemetryTransportOptions } from './added-transport.ts'
 import {
   type AuditConfig,
   checkOwnTransport,
@@ -7,11 +8,7 @@ import {
 } from './audit/audit-options.ts'
 import type { TelemetryConfig } from './config.ts'
 import type { TelemetryLogger } from './delivery/reporter.ts'
-import {
-  DEFAULT_MAX_PENDING_BYTES,
-  type TelemetryTransport,
-  type TelemetryTransportEntry,
-} from './delivery/transport.ts'
+import type { TelemetryTransport, TelemetryTransportEntry } from './delivery/transport.ts'
 import {
   copyRedactionPolicy,
   resolveRedactionPolicy,
@@ -34,23 +31,7 @@ import {
   type TelemetrySamplingPolicy,
 } from './session/sampling.ts'
 
-const { checkText, checkWholeNumber, copyOptions, invalidKind } = telemetryOptions
-
-const DEFAULT_LIMITS = { maxPending: 10_000, maxPendingBytes: DEFAULT_MAX_PENDING_BYTES }
-
-/** The options of `KitTelemetry.addTransport()`. */
-export interface TelemetryTransportOptions {
-  /**
-   * The maximum number of pending events of the transport, at least 1. Further events are dropped. Defaults to the
-   * `maxPending` of the adapter, or to 10 000.
-   */
-  readonly maxPending?: number | undefined
-  /**
-   * The maximum size of the pending events of the transport in memory, in bytes, at least 1. Further events are dropped.
-   * Defaults to the `maxPendingBytes` of the adapter, or to 64 MiB.
-   */
-  readonly maxPendingBytes?: number | undefined
-}
+const { checkText, invalidKind } = telemetryOptions
 
 interface BuilderProps {
   readonly service: string
@@ -252,21 +233,7 @@ export class KitTelemetry<
     adapter: TelemetryTransport,
     options: TelemetryTransportOptions = {},
   ): KitTelemetry<Actors, Scopes, Events> {
-    checkTransport(adapter)
-    const copy = copyOptions<TelemetryTransportOptions>('addTransport', options, {
-      maxPending: checkLimit,
-      maxPendingBytes: checkLimit,
-    })
-    const limits = { ...DEFAULT_LIMITS }
-    for (const limit of ['maxPending', 'maxPendingBytes'] as const) {
-      if (adapter[limit] !== undefined)
-        checkLimit(`addTransport(), ${limit} of transport ${quotedName(adapter.type)},`, adapter[limit])
-      limits[limit] = copy[limit] ?? adapter[limit] ?? limits[limit]
-    }
-    const transports = [
-      ...this.#props.transports,
-      Object.freeze({ type: adapter.type, transport: adapter, ...limits }),
-    ]
+    const transports = [...this.#props.transports, addedTransport(adapter, options)]
     checkOwnTransport(this.#props.audit, transports)
     return this.#with({ transports })
   }
@@ -420,26 +387,4 @@ function checkDescriptor(descriptor: AnyDescriptor): TelemetryEventsDescriptor {
     )
   }
   return descriptor
-}
-
-function checkTransport(adapter: TelemetryTransport): void {
-  const given: Partial<TelemetryTransport> | null | undefined = adapter
-  if (typeof given?.type !== 'string' || given.type === '' || typeof given.handle !== 'function') {
-    throw errorWithHelp(
-      'TELEMETRY_INVALID_TRANSPORT',
-      `the adapter of addTransport() must have a string type and a function handle; received ${describeValue(adapter)}`,
-    )
-  }
-  for (const method of ['init', 'flush', 'shutdown'] as const) {
-    if (given[method] !== undefined && typeof given[method] !== 'function') {
-      throw errorWithHelp(
-        'TELEMETRY_INVALID_TRANSPORT',
-        `${method} of transport ${quotedName(given.type)} must be a function if it is set; received ${describeValue(given[method])}`,
-      )
-    }
-  }
-}
-
-function checkLimit(option: string, value: unknown): void {
-  checkWholeNumber(option, value, 1, Number.MAX_SAFE_INTEGER)
 }

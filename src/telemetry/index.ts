@@ -1,6 +1,7 @@
+export type { TelemetryTransportOptions } from './added-transport.ts'
 export type { TelemetryAuditOptions } from './audit/audit-options.ts'
 export { type TelemetryAuditVerification, verifyAudit } from './audit/verify-audit.ts'
-export { KitTelemetry, type TelemetryTransportOptions } from './builder.ts'
+export { KitTelemetry } from './builder.ts'
 export type { TelemetryConfig } from './config.ts'
 export type { TelemetryLogger } from './delivery/reporter.ts'
 export type {

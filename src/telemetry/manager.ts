@@ -1,5 +1,3 @@
-import { describeName, quotedName } from '../options/describe-value.ts'
-import { didYouMean } from '../options/nearest-name.ts'
 import { AuditTrail } from './audit/audit-trail.ts'
 import type { TelemetryConfig } from './config.ts'
 import { settledWithin } from './delivery/deadline.ts'
@@ -7,6 +5,7 @@ import { Delivery, type Route } from './delivery/delivery.ts'
 import { PendingWork } from './delivery/pending-work.ts'
 import { Reporter } from './delivery/reporter.ts'
 import type { TelemetryStats } from './delivery/transport.ts'
+import { droppedAfterShutdown, emitFailed, problemOf, SAMPLING_HINT, unknownLevel } from './emit-errors.ts'
 import {
   buildEnvelope,
   checkAttributes,
@@ -21,13 +20,10 @@ import { Redactor } from './envelope/redactor.ts'
 import { createSessionId } from './envelope/session-id.ts'
 import { isoTime } from './envelope/time.ts'
 import { KitTelemetryError } from './errors.ts'
-import { TypeRule } from './events/actor-types.ts'
-import { checkEventName, isBuiltInEvent } from './events/event-name.ts'
+import { type EventRule, EventRules } from './event-rules.ts'
 import type { TelemetryEventMap } from './events/schema.ts'
-import { attributesError, isValidationOn } from './events/validation.ts'
-import { LEVEL_PRIORITY, type TelemetryLevel } from './levels.ts'
-import { errorWithHelp } from './options.ts'
-import { type RegisteredEvent, registeredEvents } from './registered-events.ts'
+import { attributesError } from './events/validation.ts'
+import type { TelemetryLevel } from './levels.ts'
 import {
   activeRun,
   ambientRequest,
@@ -57,9 +53,6 @@ import {
 /** The default timeout of `flush` and `shutdown`, in milliseconds. */
 const DEFAULT_TIMEOUT_MS = 30_000
 
-/** The maximum number of event names, in addition to the registered ones, whose `ResolvedEvent` is kept. */
-const MAX_NAMES = 4096
-
 /** The input of an event without input. */
 const NO_INPUT: TelemetryEmitInput = Object.freeze({})
 
@@ -70,18 +63,6 @@ export interface TelemetryDeadlineOptions {
    * Defaults to 30 000 ms.
    */
   readonly timeoutMs?: number | undefined
-}
-
-/** The registration and sampling of an event name. */
-interface ResolvedEvent {
-  /** An event of this package, which is not validated. */
-  readonly builtIn: boolean
-  /** The schema of the attributes, if they are validated. */
-  readonly schema: RegisteredEvent
-  readonly fixedRate: 0 | 1 | undefined
-  /** `true` if the event makes its session meet the condition `names`. */
-  readonly keepsSession: boolean
-  readonly isAudited: boolean
 }
 
 /**
@@ -120,10 +101,7 @@ export class KitTelemetryManager<
   readonly #reporter: Reporter
   readonly #delivery: Delivery
   readonly #audit: AuditTrail | undefined
-  readonly #registered: ReadonlyMap<string, RegisteredEvent> | undefined
-  readonly #actors: TypeRule | undefined
-  readonly #scopes: TypeRule | undefined
-  readonly #resolved = new Map<string, ResolvedEvent>()
+  readonly #rules: EventRules
   readonly #warn: (error: KitTelemetryError) => void
   #emitted = 0
   #sampledOut = 0
@@ -145,14 +123,13 @@ export class KitTelemetryManager<
     this.#redactor = new Redactor(new KeyRules(config.redaction))
     this.#reporter = new Reporter(config.logger)
     this.#warn = (error) => this.#reporter.warning('', error)
-    this.#registered = registeredEvents(config)
-    const checks = isValidationOn(config.validation.mode)
-    this.#actors =
-      checks && Object.keys(config.actors).length > 0 ? new TypeRule('actor', config.actors) : undefined
-    this.#scopes =
-      checks && Object.keys(config.scopes).length > 0 ? new TypeRule('scope', config.scopes) : undefined
     const meta = version === undefined ? { service, environment } : { service, environment, version }
     this.#audit = config.audit && new AuditTrail(config.audit, this.#origin, this.#reporter)
+    this.#rules = new EventRules(config, (name) => ({
+      fixedRate: this.#sampler.fixedRate(name),
+      keepsSession: this.#tails?.hasName(name) ?? false,
+      isAudited: this.#audit?.hasName(name) ?? false,
+    }))
     this.#delivery = new Delivery(
       config.transports,
       Object.freeze(meta),
@@ -277,7 +254,7 @@ export class KitTelemetryManager<
     input: TelemetryEmitInput | undefined,
     contextOfEvent: () => SessionContext | undefined,
   ): void {
-    const event = this.#resolved.get(name) ?? this.#resolveEvent(name)
+    const event = this.#rules.of(name)
     if (this.#isShutDown) {
       this.#dropAfterShutdown(name)
       return
@@ -287,7 +264,7 @@ export class KitTelemetryManager<
       error = this.#process(name, event, input ?? NO_INPUT, contextOfEvent)
     } catch (cause) {
       if (event.isAudited) this.#audit?.lose()
-      this.#reporter.error(emitFailed(name, cause), undefined, kindOf(cause))
+      this.#reporter.error(emitFailed(name, cause), undefined, problemOf(cause))
       return
     }
     if (error !== undefined) throw error
@@ -296,7 +273,7 @@ export class KitTelemetryManager<
   /** @returns the error of an event that must not be emitted. */
   #process(
     name: string,
-    event: ResolvedEvent,
+    event: EventRule,
     input: TelemetryEmitInput,
     contextOfEvent: () => SessionContext | undefined,
   ): KitTelemetryError | undefined {
@@ -304,19 +281,13 @@ export class KitTelemetryManager<
       throw new KitTelemetryError('TELEMETRY_EMIT_FAILED', 'the input must be an object')
     const level: TelemetryLevel = input.level ?? 'info'
     const levelRate = this.#sampler.levelRate(level)
-    if (levelRate === undefined) {
-      throw new KitTelemetryError(
-        'TELEMETRY_EMIT_FAILED',
-        `level must be debug, info, warn, error, or fatal; received ${describeName(level)}.${typeof level === 'string' ? didYouMean(level, Object.keys(LEVEL_PRIORITY)) : ''}`,
-        { details: { member: 'level' } },
-      )
-    }
+    if (levelRate === undefined) throw unknownLevel(level)
 
     let attributes: object | undefined
     let attributesRead = false
     if (!event.builtIn) {
-      if (this.#actors !== undefined || this.#scopes !== undefined) {
-        const error = this.#typeError(name, input, contextOfEvent())
+      if (this.#rules.checksTypes) {
+        const error = this.#rules.typeError(name, input, contextOfEvent())
         if (error !== undefined) return error
       }
       if (event.schema !== undefined) {
@@ -391,11 +362,7 @@ export class KitTelemetryManager<
 
   #sampleOut(): void {
     if (this.#sampledOut++ === 0 && this.#hasDefaultSampling)
-      this.#reporter.warning(
-        'sampling has dropped an event. By default, 10 % of the info events and 1 % of the debug events are kept. Call withSampling({ infoRate: 1, debugRate: 1 }) to keep all of them, or withSampling({}) to keep the default without this warning',
-        undefined,
-        'sampling',
-      )
+      this.#reporter.warning(SAMPLING_HINT, undefined, 'sampling')
   }
 
   /** Returns the tail of the session with the id of an event: the given session, or one in whose run the event is emitted. */
@@ -419,65 +386,10 @@ export class KitTelemetryManager<
     })
   }
 
-  #typeError(
-    name: string,
-    input: TelemetryEmitInput,
-    context: SessionContext | undefined,
-  ): KitTelemetryError | undefined {
-    return (
-      this.#actors?.check(name, input.actor ?? context?.actor) ??
-      this.#scopes?.check(name, input.scope ?? context?.scope)
-    )
-  }
-
-  /**
-   * Looks up a name that is used for the first time.
-   * @throws {KitTelemetryError} `TELEMETRY_INVALID_EVENT_NAME` or `TELEMETRY_UNKNOWN_EVENT`.
-   */
-  #resolveEvent(name: string): ResolvedEvent {
-    checkEventName(name)
-    const builtIn = isBuiltInEvent(name)
-    if (!builtIn && this.#registered !== undefined && !this.#registered.has(name)) {
-      throw errorWithHelp(
-        'TELEMETRY_UNKNOWN_EVENT',
-        `the event ${quotedName(name)} is not registered.${didYouMean(name, this.#registered.keys())}`,
-      )
-    }
-    const event = {
-      builtIn,
-      schema: this.#registered?.get(name),
-      fixedRate: this.#sampler.fixedRate(name),
-      keepsSession: this.#tails?.hasName(name) ?? false,
-      isAudited: this.#audit?.hasName(name) ?? false,
-    }
-    if (this.#resolved.size >= MAX_NAMES + (this.#registered?.size ?? 0)) this.#resolved.clear()
-    this.#resolved.set(name, event)
-    return event
-  }
-
   #dropAfterShutdown(name: string): void {
     this.#droppedAfterShutdown++
-    this.#reporter.repeatedError(
-      this,
-      errorWithHelp(
-        'TELEMETRY_RUNTIME_NOT_INITIALIZED',
-        `event ${quotedName(name)} was dropped because the manager has been shut down; ${this.#droppedAfterShutdown} so far`,
-      ),
-    )
+    this.#reporter.repeatedError(this, droppedAfterShutdown(name, this.#droppedAfterShutdown))
   }
-}
-
-function emitFailed(name: string, cause: unknown): KitTelemetryError {
-  const why = KitTelemetryError.is(cause) ? `: ${cause.message}` : ': reading its input failed'
-  return errorWithHelp('TELEMETRY_EMIT_FAILED', `event ${quotedName(name)} was dropped${why}`, {
-    cause,
-  })
-}
-
-/** Returns the kind of problem, so that the console reports each invalid member of the input once. */
-function kindOf(cause: unknown): string {
-  const member = KitTelemetryError.is(cause) ? cause.details?.member : undefined
-  return `TELEMETRY_EMIT_FAILED ${typeof member === 'string' ? member : ''}`
 }
 
 /** Returns the timeout. Invalid timeouts fall back to the default. */
