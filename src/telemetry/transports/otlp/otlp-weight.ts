@@ -1,3 +1,4 @@
+import { utf8Length } from '../../../runtime.ts'
 import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
 import { eventTimeMs, sendableNumber } from './otlp-record.ts'
 
@@ -99,11 +100,11 @@ export class OtlpWeight {
     }
   }
 
-  /** Returns the maximum bytes of a string. JSON needs six bytes for a control character. */
+  /** Returns the maximum bytes of a string. Protobuf needs no more than JSON. */
   #text(text = ''): number {
     if (isOneBytePerUnit(text)) return text.length
     this.#isPlain = false
-    return 6 * text.length
+    return utf8Length(JSON.stringify(text))
   }
 }
 
