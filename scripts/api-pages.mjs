@@ -71,7 +71,7 @@ function indexPage(pages, writer) {
 function entryPage({ page, specifier, groups }, writer) {
   const also =
     page === 'gate'
-      ? ' This entry also exports everything that [`mcp-gatekit/telemetry`](telemetry.md) exports.'
+      ? ' This entry also exports everything that [`mcp-gatekit/telemetry`](telemetry.md) exports. `mcp-gatekit/gate` exports the gate and the verifiers alone: see [Protect an existing server](../../guides/existing-servers.md).'
       : ''
   return [
     `# ${specifier}\n\nThe exports of \`${specifier}\`. [All entries](index.md).${also}\n`,
