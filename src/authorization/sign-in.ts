@@ -11,7 +11,7 @@ const TIMEOUT_SECONDS = 10
 /** The maximum size of the claims of a user, as JSON. */
 const MAX_CLAIMS_LENGTH = 32_768
 
-/** How long the metadata of the provider is used. */
+/** The time for which the metadata of the provider is used. */
 const METADATA_MS = 3_600_000
 
 /** The wishes of a client for the time at which the user signs in. The ID token states the time, so that the client can check it. */

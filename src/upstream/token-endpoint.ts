@@ -18,7 +18,7 @@ export interface UpstreamAccessToken {
   readonly expiresAt: number | undefined
 }
 
-/** How long the metadata of an issuer is used. */
+/** The time for which the metadata of an issuer is used. */
 const METADATA_MS = 3_600_000
 
 /** The maximum length of a token, in characters. */

@@ -19,7 +19,7 @@ export interface CachedVerifierOptions {
    */
   readonly maxEntries?: number | undefined
   /**
-   * How long a successful verification is cached, in seconds. A revoked token may keep working for this long. Defaults
+   * The time for which a successful verification is cached, in seconds. A revoked token may keep working for this long. Defaults
    * to 60 s.
    */
   readonly ttlSeconds?: number | undefined

@@ -25,7 +25,7 @@ import {
 } from './context.ts'
 import { type ReportIgnored, RequestAttributes } from './request-attributes.ts'
 
-/** How long `end()` waits for pending events. */
+/** The time that `end()` waits for pending events. */
 const END_TIMEOUT_MS = 30_000
 
 /** The state of a session. It is a copy, so changes to it have no effect. */

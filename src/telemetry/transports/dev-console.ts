@@ -31,7 +31,7 @@ const VARIABLE = 'MCP_GATEKIT_DEV_URL'
 const CURRENT_REQUEST: unique symbol = Symbol.for('mcp-gatekit.dev.request')
 /** The maximum number of events in a request. */
 const BATCH = 500
-/** How long an event waits for others. */
+/** The time that an event waits for others. */
 const WINDOW_MS = 20
 const TIMEOUT_MS = 2000
 /** The pause after the console did not respond. */

@@ -33,7 +33,7 @@ export interface ChatOptions {
   readonly advice: { readonly refused: string; readonly gone: string }
 }
 
-/** How long an event waits for others. */
+/** The time that an event waits for others. */
 const WINDOW_MS = 50
 const TIMEOUT_MS = 10_000
 /** The maximum number of attempts for a message that the service delays. */

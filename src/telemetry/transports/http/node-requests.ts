@@ -8,7 +8,7 @@ import { type Post, type PostResult, readText, resultOf } from './post.ts'
 import { tunnelThrough } from './proxy-tunnel.ts'
 import { protocolOf } from './target-options.ts'
 
-/** How long an idle connection is kept. Servers keep it longer, so that a request never uses a connection that closes. */
+/** The time for which an idle connection is kept. Servers keep it longer, so that a request never uses a connection that closes. */
 const IDLE_MS = 4_000
 
 /**

@@ -44,7 +44,7 @@ interface OtlpDeliveryOptions {
   /** The maximum size of the pending events in memory, in bytes, at least 1. Further events are dropped. Defaults to 67 108 864. */
   readonly maxPendingBytes?: number | undefined
   /**
-   * How long a batch is retried, in milliseconds since its first attempt, at least 0. A pending attempt is not aborted.
+   * The time for all attempts of a batch, in milliseconds since the first one, at least 0. A pending attempt is not aborted.
    * Defaults to 120 000 ms.
    */
   readonly retryBudgetMs?: number | undefined

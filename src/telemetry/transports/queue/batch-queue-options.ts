@@ -65,20 +65,20 @@ export interface BatchQueueOptions<Item> {
   readonly maxItems?: number | (() => number) | undefined
   /** The maximum weight of a batch with more than one item. Defaults to no limit. */
   readonly maxWeight?: number | undefined
-  /** How long an item waits for others, in milliseconds. Defaults to 0: items of the same tick are sent together. */
+  /** The time that an item waits for others, in milliseconds. Defaults to 0: items of the same tick are sent together. */
   readonly delayMs?: number | undefined
   /** The pause after each attempt, in milliseconds. Defaults to 0. */
   readonly paceMs?: number | undefined
   readonly backOff: BackOff
   /** The maximum number of attempts of a batch. Defaults to no limit. */
   readonly maxAttempts?: number | undefined
-  /** How long a batch is retried, in milliseconds since its first attempt. Defaults to no limit. */
+  /** The time for all attempts of a batch, in milliseconds since the first one. Defaults to no limit. */
   readonly retryBudgetMs?: number | undefined
   /** The longest pause that a target may ask for, in milliseconds. If it asks for more, waiting items fail. Defaults to no limit. */
   readonly maxWaitMs?: number | undefined
   /** The longest pause for the target while a caller flushes, in milliseconds. Defaults to no limit. */
   readonly maxFlushingWaitMs?: number | undefined
-  /** How long `close` waits, in milliseconds, before the remaining items fail with `reason`. Defaults to no limit. */
+  /** The time that `close` waits, in milliseconds, before the remaining items fail with `reason`. Defaults to no limit. */
   readonly closing?: { readonly timeoutMs: number; readonly reason: string } | undefined
   /** Allows attempts after the deadline of a shutdown. They must not keep the process alive. Defaults to `false`. */
   readonly sendsAfterDeadline?: boolean | undefined

@@ -1,13 +1,13 @@
 import { type Batch, newBatch, type Queued } from './batch.ts'
 import type { Failure } from './batch-queue-options.ts'
 
-/** How long an item is rejected that is at least as large as those that the target rejected as too large. */
+/** The time for which an item is rejected that is at least as large as those that the target rejected as too large. */
 const TOO_LARGE_MS = 60_000
 
 /** The number of items that the target must reject on their own before others are rejected without a request. */
 const MIN_TOO_LARGE = 8
 
-/** How long batches stay smaller after the target rejected one as too large. */
+/** The time for which batches stay smaller after the target rejected one as too large. */
 const SMALLER_BATCHES_MS = 600_000
 
 interface FreshItemsOptions {

@@ -15,7 +15,7 @@ const LOOK_BACK = 1_000
 /** The number of entries that are read at a time, because each of them may be large. */
 const PAGE = 20
 
-/** How long a client that is connected may take for a reply, and how often that is checked, in milliseconds. */
+/** The time that a connected client may take for a reply, and the time between two checks, in milliseconds. */
 const MAX_REPLY_MS = 10_000
 const CHECK_MS = 500
 

@@ -35,7 +35,7 @@ const MAX_BATCH_BYTES = 1_000_000
 
 const BACK_OFF = { firstMs: 50, maxMs: 1_000, minShare: 0.5 }
 
-/** How long events wait for Redis after the transport was shut down. */
+/** The time that events wait for Redis after the transport was shut down. */
 const CLOSING = { timeoutMs: 30_000, reason: 'Redis stayed unavailable after the transport was shut down' }
 
 /**

@@ -2,7 +2,7 @@ import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
 import { readError } from './worker-errors.ts'
 import { EventState, type EventStates, type NumberedEvent, type ToWorker } from './worker-program.ts'
 
-/** How many workers more than `retries` may stop one after the other without beginning an event. */
+/** The number of workers, beyond `retries`, that may stop one after the other without beginning an event. */
 const MAX_IDLE_STOPS = 2
 
 /** The number of states that are shared with a worker at a time. A batch of more events has its own. */

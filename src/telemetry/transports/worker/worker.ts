@@ -20,7 +20,7 @@ export interface WorkerTransportOptions {
   /** The maximum size of the pending events in memory, in bytes, at least 1. Further events are dropped. Defaults to 67 108 864. */
   readonly maxPendingBytes?: number | undefined
   /**
-   * How often an event that has stopped a worker is sent to a further one before it fails. Defaults to 0.
+   * The number of further workers that get an event that has stopped a worker, before it fails. Defaults to 0.
    */
   readonly retries?: number | undefined
   /** The maximum time in which the worker must load the module and make the transport. Defaults to 10 000 ms. */
