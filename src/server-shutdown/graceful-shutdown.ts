@@ -3,6 +3,7 @@ import { endOnSignals } from '../end-on-signals.ts'
 import type { NodeMiddleware } from '../http/node-middleware.ts'
 import { optionChecksOf } from '../options/option-checks.ts'
 import { optional, type RulesFor } from '../options/option-rules.ts'
+import { within } from '../within.ts'
 import { type HttpServer, isHttp2Server, OpenConnections } from './open-connections.ts'
 
 const { callable, invalidKind, invalidOption, readOptions, wholeNumber } = optionChecksOf('gracefulShutdown')
@@ -153,7 +154,7 @@ export function gracefulShutdown<Stats = unknown>(
     // The last tenth is kept for marking the tasks that have not ended.
     const timeForTasks = Math.floor(timeForRequests * (1 - TASK_SHARE))
     const tasksEnded = tasks && settled(() => tasks.close({ timeoutMs: timeForTasks }))
-    await within(timeForRequests, Promise.all([drained, tasksEnded]))
+    await settled(() => within(Promise.all([drained, tasksEnded]), timeForRequests, late))
     clearInterval(later)
     const left = { openConnections: connections.count, pendingRequests: connections.pending }
     connections.destroy()
@@ -163,7 +164,7 @@ export function gracefulShutdown<Stats = unknown>(
       await delay(0)
       const timeLeft = Math.max(0, deadline - Date.now())
       const flushed = settled(() => telemetry.shutdown({ timeoutMs: timeLeft }))
-      await within(timeLeft, flushed)
+      await settled(() => within(flushed, timeLeft, late))
       report = { ...left, telemetry: telemetry.stats() }
     }
     await settled(() => onClosed?.(report))
@@ -231,17 +232,9 @@ function delay(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms))
 }
 
-/** Waits for `work`, but no longer than `ms`. */
-async function within(ms: number, work: Promise<unknown>): Promise<void> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, ms)
-  })
-  await Promise.race([work, late])
-  clearTimeout(timer)
-}
+const late = () => new Error('the time is over')
 
-/** Calls a function of the application and ignores its errors. */
+/** Calls a function and ignores its errors. */
 async function settled(run: () => unknown): Promise<void> {
   try {
     await run()
