@@ -62,7 +62,13 @@ function endWithBody(req: IncomingMessage, res: ServerResponse, text: string): v
   }
   const sent = ConnectionTurns.count(req, res, length)
   if (sent !== undefined) onceClosed(req, res, sent)
-  if (body !== text) res.prependOnceListener('finish', closeUnlessRead(req, res))
+  if (typeof body !== 'string') {
+    if (http2StreamOf(req, res) !== undefined) {
+      void pump(ReadableStream.from([body]), req, res)
+      return
+    }
+    res.prependOnceListener('finish', closeUnlessRead(req, res))
+  }
   // A string is sent in one write together with the head.
   res.end(body)
 }
@@ -74,10 +80,10 @@ function endWithBody(req: IncomingMessage, res: ServerResponse, text: string): v
 function closeUnlessRead(req: IncomingMessage, res: ServerResponse): () => void {
   const stream = http2StreamOf(req, res)
   if (stream !== undefined) {
-    // With the code of `destroy()`, the client could take the response for a complete one.
-    const cut = (): void => stream.close(CANCEL)
-    res.setTimeout(UNREAD_MS, cut)
-    return () => void res.setTimeout(0, cut)
+    // With the code of `destroy()`, the client could take the response for a complete one. The timeouts of Node.js start again
+    // when any stream of the connection proceeds.
+    const timer = setTimeout(() => stream.close(CANCEL), UNREAD_MS).unref()
+    return () => clearTimeout(timer)
   }
   const { socket } = req
   const cut = (): void => void socket.destroy()
@@ -161,15 +167,17 @@ async function pump(
   onceClosed(req, res, onClose)
   try {
     for (let read = await reader.read(); !read.done && !isClosed(req, res); read = await reader.read()) {
-      if (res.write(read.value)) continue
-      const sent = ConnectionTurns.count(req, res, read.value.length)
-      const taken = closeUnlessRead(req, res)
-      await new Promise<void>((resolve) => {
-        wake = resolve
-        if (isClosed(req, res)) resolve()
-      })
-      sent?.()
-      taken()
+      for (const part of partsOf(read.value, req, res)) {
+        if (isClosed(req, res) || res.write(part)) continue
+        const sent = ConnectionTurns.count(req, res, part.length)
+        const taken = closeUnlessRead(req, res)
+        await new Promise<void>((resolve) => {
+          wake = resolve
+          if (isClosed(req, res)) resolve()
+        })
+        sent?.()
+        taken()
+      }
     }
     res.end()
   } catch {
@@ -178,4 +186,10 @@ async function pump(
   } finally {
     res.off('drain', onDrain)
   }
+}
+
+/** Divides a chunk for HTTP/2, which shows what a client takes only at the end of each write. */
+function* partsOf(chunk: Uint8Array, req: IncomingMessage, res: ServerResponse): Generator<Uint8Array> {
+  const length = http2StreamOf(req, res) === undefined ? chunk.length : MAX_STRING_LENGTH
+  for (let from = 0; from < chunk.length; from += length) yield chunk.subarray(from, from + length)
 }

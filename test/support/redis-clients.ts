@@ -12,7 +12,8 @@ export const REDIS_CLIENTS: readonly RedisClientKind[] = [
   {
     name: 'ioredis',
     async connect(port) {
-      const client = new Redis(port, '127.0.0.1', { retryStrategy: () => 50 })
+      // ioredis ignores the promise with which it subscribes again, so the process would fail if it rejects.
+      const client = new Redis(port, '127.0.0.1', { retryStrategy: () => 50, autoResubscribe: false })
       client.on('error', () => undefined)
       return Object.assign(client, { end: () => client.disconnect() })
     },
