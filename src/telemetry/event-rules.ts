@@ -28,7 +28,7 @@ export interface EventRule {
   readonly isAudited: boolean
 }
 
-/** What the parts of a manager say about an event name. */
+/** The statements of the parts of a manager about an event name. */
 type RulesOfName = (name: string) => Pick<EventRule, 'fixedRate' | 'keepsSession' | 'isAudited'>
 
 /** The rules for events by their name, and for the types of actors and scopes. */
