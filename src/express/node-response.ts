@@ -64,7 +64,7 @@ function endWithBody(req: IncomingMessage, res: ServerResponse, text: string): v
   if (sent !== undefined) onceClosed(req, res, sent)
   if (typeof body !== 'string') {
     if (http2StreamOf(req, res) !== undefined) {
-      void pump(ReadableStream.from([body]), req, res)
+      void pump(new Response(body).body as ReadableStream<Uint8Array>, req, res)
       return
     }
     res.prependOnceListener('finish', closeUnlessRead(req, res))
