@@ -10,13 +10,18 @@ export interface Following {
 /** The end of a pattern or of a group that looks ahead. */
 export const END: Following = { set: ALL, isSure: true }
 
-/** Returns the characters that a part may start with, and whether it may match no characters. */
+/**
+ * Returns the characters that a part may start with, and whether it may match no characters. A look-ahead with an unbounded
+ * quantifier counts with the characters that it reads first, whatever the part matches after it, because it is tried there.
+ */
 export function startOf(part: Part): { readonly set: Characters; readonly isEmpty: boolean } {
   switch (part.kind) {
     case 'characters':
       return { set: part.set, isEmpty: false }
-    case 'position':
-      return { set: NONE, isEmpty: true }
+    case 'position': {
+      const { body } = part
+      return { set: body !== undefined && isUnbounded(body) ? startOf(body).set : NONE, isEmpty: true }
+    }
     case 'sequence': {
       let set = NONE
       for (const one of part.parts) {
@@ -37,6 +42,21 @@ export function startOf(part: Part): { readonly set: Characters; readonly isEmpt
       const { set, isEmpty } = startOf(part.body)
       return { set, isEmpty: isEmpty || part.min === 0 }
     }
+  }
+}
+
+function isUnbounded(part: Part): boolean {
+  switch (part.kind) {
+    case 'characters':
+      return false
+    case 'position':
+      return part.body !== undefined && isUnbounded(part.body)
+    case 'sequence':
+      return part.parts.some(isUnbounded)
+    case 'choice':
+      return part.options.some(isUnbounded)
+    case 'repeat':
+      return part.max === Number.POSITIVE_INFINITY || isUnbounded(part.body)
   }
 }
 

@@ -29,8 +29,7 @@ function partsOf(node: AST.Element, flags: string): string[] {
 }
 
 function alternativesOf(node: AST.Element): readonly AST.Alternative[] {
-  const isAbsent = 'negate' in node && node.negate
-  return 'alternatives' in node && !isAbsent ? (node.alternatives as AST.Alternative[]) : []
+  return 'alternatives' in node ? (node.alternatives as AST.Alternative[]) : []
 }
 
 function examplesOf(node: AST.Element, flags: string): string[] {
@@ -45,6 +44,7 @@ function examplesOf(node: AST.Element, flags: string): string[] {
     case 'Quantifier':
       return examplesOf(node.element, flags).map((text) => text.repeat(Math.max(1, node.min)))
     default:
+      if ('negate' in node && node.negate) return []
       return alternativesOf(node).flatMap(({ elements }) => {
         const each = elements.map((element) => examplesOf(element, flags)).filter(({ length }) => length > 0)
         const first = each.map(([text]) => text as string)

@@ -110,6 +110,7 @@ describe('problemOfPattern()', () => {
     ],
     ...[/v\d{1,3}(?:\.\d+)?/, /(?:key|token)=[^&;]*/, /id\d+(?= EUR)/, /id\d+$/, /x[\d,]+:[a-w]*;/i],
     ...[/-\d{1,64}[^-\d;]*;/, /-\d?\d{1,31}[^-\d;]*;/, /-(?:,[^-,;]*){1,64};/, /-(?=[^-;]*;)x/],
+    ...[/x[a-w]+(?!z);/, /(?=a\d*;)a[b-z]*;/, /(?!a\d*;)a[b-z]*;/, /x\d{1,64}(?!\d*;)y/],
     ...[
       /(?:a{1,64}b){1,64}/,
       /(?:a{1,64}){1,64}/,
@@ -140,6 +141,10 @@ describe('problemOfPattern()', () => {
       ...[/x(?:a|b)+?y/, /[a-z]*x/, /(?=a+)/, /x(?=a+)/, /x\d+\d/, /x\d+\b/, /x\d*[\dy]?z/, /(?:x\d+){1,2}/],
       ...[/x[^y]*y/, /x?[^x;]*;/, /X[a-z]+;/i, /(?:x|é)[^x;]*;/, /x.{0,64}[^x;]*;/, /x(?:.[^x;]*){65};/],
       ...[/-(?:,[^-,;]*){1,65};/, /^[\s\S]*end/, new RegExp(BETWEEN)],
+      // A look-ahead is tried wherever its own first character is, whatever the rest of the pattern begins with.
+      ...[/(?=;{2,}\d)b/, /(?=(?=;{2,}\d)(?:b;))/, /(?!;{2,}\d)b/, /(?:c|(?=;{2,}\d)b)/, /c?\b(?=;{2,}\d)b/],
+      ...[/x\d+(?!\d*y);/, /x\d+(?=(?!\d*y);)/, /x\d+(?:;|(?!\d*y)z)/, /(?:x\d+(?!\d*y);)?z/],
+      ...[/x\d{1,65}(?!\d*y);/, /(?:(?!\d*y)\w){1,65}/],
     ].map((pattern) => [pattern, /^must have bounded quantifiers/] as const),
     ...[/a{4097}/, /xa{4097,}/, /(?:a{1,64}b){1,65}/, /(?:x(?=a{64})){65}/].map(
       (pattern) => [pattern, /product of at most 4096/] as const,
@@ -180,8 +185,10 @@ describe('problemOfPattern()', () => {
             tie('pattern').map((inner) => `(?:${inner})`),
             fc.tuple(tie('pattern'), tie('pattern')).map(([left, right]) => `(?:${left}|${right})`),
             tie('pattern').map((inner) => `(?=${inner})`),
+            tie('pattern').map((inner) => `(?!${inner})`),
           ),
           quantifier,
+          fc.constantFrom('', '', '', '', '', '', '\\b', '\\B', '$', '^'),
         )
         .map((texts) => texts.join('')),
       pattern: fc.array(tie('part'), { minLength: 1, maxLength: 4 }).map((parts) => parts.join('')),
