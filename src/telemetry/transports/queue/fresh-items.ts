@@ -22,7 +22,9 @@ export class FreshItems<Item> {
   readonly #weightLimit: number
   readonly #delayMs: number
 
-  #items: Queued<Item>[] = []
+  /** The first items in reverse order, and all others in order, so that an item costs constant time at both ends. */
+  #front: Queued<Item>[] = []
+  #back: Queued<Item>[] = []
   #weight = 0
   /** The number of the first items that are due at once. */
   #hurried = 0
@@ -48,7 +50,7 @@ export class FreshItems<Item> {
   }
 
   get count(): number {
-    return this.#items.length
+    return this.#front.length + this.#back.length
   }
 
   /** `true` if the items fill a batch. */
@@ -58,14 +60,14 @@ export class FreshItems<Item> {
 
   /** When the next batch is due. `Infinity` if there is not an item. */
   get readyMs(): number {
-    const [first] = this.#items
+    const first = this.#first
     if (first === undefined) return Number.POSITIVE_INFINITY
     if (this.#hurried > 0 || this.isFull) return Number.NEGATIVE_INFINITY
     return first.addedMs + this.#delayMs
   }
 
   add(queued: Queued<Item>): void {
-    this.#items.push(queued)
+    this.#back.push(queued)
     this.#weight += queued.weight
   }
 
@@ -88,15 +90,13 @@ export class FreshItems<Item> {
     const rejected = this.#rejectedOnTheirOwn(nowMs)
     const tooLarge = rejected !== undefined && rejected.count >= MIN_TOO_LARGE ? rejected : undefined
     const queued: Queued<Item>[] = []
-    let taken = 0
     let weight = 0
-    for (const one of this.#items) {
+    for (let one = this.#first; one !== undefined; one = this.#first) {
       const isTooLarge = tooLarge !== undefined && one.weight >= tooLarge.weight
       if (!isTooLarge && queued.length > 0) {
         if (queued.length >= maxItems || weight + one.weight > this.#maxWeight) break
       }
-      taken++
-      this.#weight -= one.weight
+      this.#removeFirst()
       if (isTooLarge) {
         reject(one, tooLarge.failure)
       } else {
@@ -104,23 +104,37 @@ export class FreshItems<Item> {
         weight += one.weight
       }
     }
-    this.#items.splice(0, taken)
-    this.#hurried = Math.max(0, this.#hurried - taken)
     return queued.length === 0 ? undefined : newBatch(queued, nowMs)
+  }
+
+  get #first(): Queued<Item> | undefined {
+    return this.#front.at(-1) ?? this.#back[0]
+  }
+
+  #removeFirst(): void {
+    if (this.#front.length === 0) {
+      this.#front = this.#back.reverse()
+      this.#back = []
+    }
+    this.#weight -= this.#front.pop()?.weight ?? 0
+    this.#hurried = Math.max(0, this.#hurried - 1)
   }
 
   /** Puts the items of a batch before all others, due at once. */
   putBack({ queued, weight }: Batch<Item>): void {
-    this.#items = [...queued, ...this.#items]
+    for (const one of queued.toReversed()) this.#front.push(one)
     this.#weight += weight
     this.#hurried += queued.length
   }
 
   /** Removes and returns all items. */
   takeAll(): readonly Queued<Item>[] {
+    const all = [...this.#front.reverse(), ...this.#back]
+    this.#front = []
+    this.#back = []
     this.#weight = 0
     this.#hurried = 0
-    return this.#items.splice(0)
+    return all
   }
 
   /** Makes batches smaller, because the target rejected one of this weight. */

@@ -6,7 +6,7 @@ const TIMES = ['dueMs', 'flushingDueMs'] as const
 /** The batches that wait for their next attempt. */
 export class RetrySchedule<Item> {
   readonly #ordered: boolean
-  #waiting: Readonly<Record<(typeof TIMES)[number], Batch<Item>[]>> = { dueMs: [], flushingDueMs: [] }
+  #waiting: Record<(typeof TIMES)[number], Batch<Item>[]> = { dueMs: [], flushingDueMs: [] }
 
   /** @param ordered keeps the order of the items, so that only the first batch may be sent. */
   constructor(ordered: boolean) {
@@ -54,7 +54,9 @@ export class RetrySchedule<Item> {
   /** Removes and returns the batches whose retry budget has ended. */
   takeExpired(nowMs: number): readonly Batch<Item>[] {
     const expired = this.#waiting.dueMs.filter(({ deadlineMs }) => deadlineMs <= nowMs)
-    for (const batch of expired) this.#remove(batch)
+    if (expired.length === 0) return expired
+    for (const time of TIMES)
+      this.#waiting[time] = this.#waiting[time].filter(({ deadlineMs }) => deadlineMs > nowMs)
     return expired
   }
 
