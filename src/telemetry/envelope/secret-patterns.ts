@@ -41,9 +41,8 @@ const IBAN = /[A-Z]{2}\d{2}(?:[ -]?[A-Z0-9]){11,30}/i
 /** Matches all that begins like a JSON Web Token, so that no character is read twice. */
 const JWT = /eyJ[\w-]*(?:\.[\w-]*){0,4}/
 
-/** The characters `+`, `/`, `=`, and `~` of a token may be escaped as in URLs and JSON. */
-const CREDENTIALS =
-  /(?:bearer|dpop|basic)(?:[ \t+]|%20){1,8}(?:[\w.~+/=-]|\\{1,4}\/|(?:%|\\{1,4}u00)(?:2B|2F|3D|7E))+/i
+/** Matches a scheme. `endOfCredentials` reads the token behind it. */
+const CREDENTIALS = /(?:bearer|dpop|basic)(?:[ \t+]|%20)/i
 
 /** A key without its end is a secret too, so everything up to the end of the string is matched. */
 const PRIVATE_KEY =
