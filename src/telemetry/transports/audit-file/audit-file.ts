@@ -90,6 +90,7 @@ class AuditFile implements TelemetryTransport {
     if (this.#isClosed)
       return Promise.reject(new KitTelemetryError('TELEMETRY_TRANSPORT_FAILED', 'the file is closed'))
     const appended = this.#last.then(() => this.#file.append(this.#writer.write(envelope)))
+    // The caller gets the error. The next event is appended anyway.
     this.#last = appended.catch(() => {})
     return appended
   }

@@ -123,7 +123,7 @@ export class LineFile {
     }
   }
 
-  /** Makes a new file survive a power loss. Some systems cannot do this for a folder. */
+  /** Makes a new file survive a power loss. Some systems cannot open or sync a folder. The file is usable nevertheless. */
   async #syncFolder(): Promise<void> {
     const path = requiredModule('node:path').dirname(this.#path)
     const folder = await this.#fs.open(path).catch(() => undefined)

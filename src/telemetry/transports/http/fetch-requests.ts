@@ -51,6 +51,7 @@ async function* chunksOf(body: Pick<ReadableStream<Uint8Array>, 'getReader'>): A
       yield value
     }
   } finally {
+    // The status of the response is known. It does not matter whether the rest of the stream can be cancelled.
     reader.cancel().catch(() => {})
   }
 }

@@ -103,6 +103,7 @@ export class OtlpExportSlot {
 
   /** Ends the exporter. */
   close(): void {
+    // All records have settled, so an error of the exporter says nothing about them.
     this.#exporter.shutdown().catch(() => {})
     this.#request?.destroy()
   }
