@@ -123,6 +123,7 @@ export class BatchQueue<Item> {
         if (!isWaiting) return
         isWaiting = false
         this.#flushes--
+        deadline?.removeEventListener('abort', end)
         cancel()
         resolve()
       }

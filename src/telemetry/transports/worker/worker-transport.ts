@@ -91,12 +91,14 @@ export class WorkerTransport implements TelemetryTransport {
   /** Calls the transport in the worker when it has received all events. Resolves at the deadline. */
   #call(deadline: AbortSignal | undefined): Promise<void> | undefined {
     if (this.#isIdle || deadline?.aborted === true) return undefined
-    return new Promise((resolve, reject) => {
-      const call = ++this.#lastCall
+    const call = ++this.#lastCall
+    const abandon = () => this.#abandon(call)
+    deadline?.addEventListener('abort', abandon, { once: true })
+    const called = new Promise<void>((resolve, reject) => {
       this.#calls.set(call, { resolve, reject })
-      deadline?.addEventListener('abort', () => this.#abandon(call), { once: true })
       this.#send()
     })
+    return called.finally(() => deadline?.removeEventListener('abort', abandon))
   }
 
   /** `true` if no worker runs, and no event waits for one. */

@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
+import { getEventListeners } from 'node:events'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import type { KitTelemetryError } from '../../../../src/telemetry/errors.ts'
@@ -299,6 +300,16 @@ describe('BatchQueue', () => {
       await queue.flush(AbortSignal.abort())
       await clock.settle()
       expect(sent).to.have.length(1)
+    })
+
+    it('flush of BatchQueue does not listen to its deadline after it has ended', async () => {
+      const { queue, add } = start(() => ({ result: 'delivered' }))
+      const { signal } = new AbortController()
+      for (let item = 0; item < 3; item++) {
+        add(item)
+        await queue.flush(signal)
+      }
+      expect(getEventListeners(signal, 'abort')).to.have.length(0)
     })
 
     it('close of BatchQueue shortens no pause after its deadline', async () => {

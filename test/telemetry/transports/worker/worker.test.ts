@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process'
+import { getEventListeners } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -96,6 +97,15 @@ describe('workerTransport', function () {
       folder = mkdtempSync(join(tmpdir(), 'worker-'))
     })
     after(() => rmSync(folder, { recursive: true }))
+
+    it('flush and shutdown of a worker do not listen to their deadline after they have ended', async () => {
+      const transport = workerTransport(moduleOf(ACTING), { data: { counters: counters() } })
+      const { signal } = new AbortController()
+      await transport.init?.({ service: 'shop', environment: 'test' })
+      for (let call = 0; call < 3; call++) await transport.flush?.(signal)
+      await transport.shutdown?.(signal)
+      expect(getEventListeners(signal, 'abort')).to.have.length(0)
+    })
 
     it('the transport in the worker gets the data, the metadata, and equal frozen events in their order', async () => {
       const file = join(folder, 'events')
