@@ -66,7 +66,7 @@ const VALUES: readonly (readonly [
   ['an integer', 99_999, 39, 11, 66],
   ['a negative integer', -99_999, 40, 18, 66],
   ['a fraction', 0.5, 40, 16, 66],
-  ['a long fraction', -1.2345678901234567e-300, 61, 16, 66],
+  ['a long fraction', -1.2345678901234568e-300, 61, 16, 66],
   ['a number that OTLP cannot represent', Number.NaN, 42, 12, 66],
   ['a boolean', true, 39, 9, 66],
   ['null', null, 23, 7, 66],
