@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import type { NodeMiddleware, NodeRequest } from '../http/node-middleware.ts'
 import type { PlainResponse } from '../http/plain-response.ts'
-import { onceClosed } from '../http/response-close.ts'
+import { cutOff, onceClosed } from '../http/response-close.ts'
 import type { Authenticator } from '../mcp/authenticator.ts'
 import { endpointOf } from '../mcp/endpoint-of.ts'
 import { Instrumentation } from '../mcp/instrumentation/instrumentation.ts'
@@ -93,7 +93,7 @@ export function mcpAuth(target: GateTarget, options: McpAuthOptions = {}): NodeM
 function fail(req: NodeRequest, res: ServerResponse): void {
   try {
     // A response that has begun cannot be replaced. If it stayed open, the client would wait forever.
-    if (res.headersSent) res.destroy()
+    if (res.headersSent) cutOff(req, res)
     else writePlainResponse(req, res, FAILED_RESPONSE)
   } catch {
     // Other middleware has replaced the methods of the response.

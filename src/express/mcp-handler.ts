@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import type { NodeMiddleware, NodeRequest } from '../http/node-middleware.ts'
+import { cutOff } from '../http/response-close.ts'
 import { endpointOf } from '../mcp/endpoint-of.ts'
 import type { McpAdapter } from '../mcp/mcp-adapter.ts'
 import { FAILED_RESPONSE } from '../oauth/refusal-responses.ts'
@@ -53,7 +54,7 @@ export function mcpHandler(adapter: McpAdapter): NodeMiddleware {
           request.authenticatedBy(endpoint.gate)?.telemetry.servedHere(false)
           if (writesFailure(req, res)) return
           if (next !== undefined && !res.headersSent) next(error)
-          else res.destroy()
+          else cutOff(req, res)
         }),
     )
   }

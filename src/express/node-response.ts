@@ -1,11 +1,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { PlainResponse } from '../http/plain-response.ts'
-import { http2StreamOf, isClosed, onceClosed } from '../http/response-close.ts'
+import { cutOff, http2StreamOf, isClosed, onceClosed } from '../http/response-close.ts'
 import { ConnectionTurns } from './connection-turns.ts'
 import { hasWholeBody } from './node-request.ts'
 
 /** A longer body waits for its client as a buffer, because the characters of a string are on the heap of V8. */
 const MAX_STRING_LENGTH = 65_536
+
+/** The size of the parts in which a body is written over HTTP/2, which shows only at the end of a write that the client has taken it. */
+const PART_BYTES = 65_536
 
 /** Codes with which a stream of HTTP/2 is closed (RFC 9113 section 7). `node:http2` has them too, but takes long to load. */
 const NO_ERROR = 0
@@ -62,15 +65,25 @@ function endWithBody(req: IncomingMessage, res: ServerResponse, text: string): v
   }
   const sent = ConnectionTurns.count(req, res, length)
   if (sent !== undefined) onceClosed(req, res, sent)
-  if (typeof body !== 'string') {
-    if (http2StreamOf(req, res) !== undefined) {
-      void pump(new Response(body).body as ReadableStream<Uint8Array>, req, res)
+  if (http2StreamOf(req, res) !== undefined) {
+    if (length > PART_BYTES) {
+      void endInParts(req, res, Buffer.from(body))
       return
     }
-    res.prependOnceListener('finish', closeUnlessRead(req, res))
-  }
+    // A counted response must not make other requests wait for a client that does not read it.
+    if (sent !== undefined) onceClosed(req, res, closeUnlessRead(req, res))
+  } else if (typeof body !== 'string') res.prependOnceListener('finish', closeUnlessRead(req, res))
   // A string is sent in one write together with the head.
   res.end(body)
+}
+
+async function endInParts(req: IncomingMessage, res: ServerResponse, body: Uint8Array): Promise<void> {
+  try {
+    await new BodyWriter(req, res).write(body)
+    res.end()
+  } catch {
+    cutOff(req, res)
+  }
 }
 
 /**
@@ -157,39 +170,52 @@ async function pump(
   res: ServerResponse,
 ): Promise<void> {
   const reader = body.getReader()
-  let wake: (() => void) | undefined
-  const onDrain = (): void => wake?.()
-  const onClose = (): void => {
-    wake?.()
+  const writer = new BodyWriter(req, res)
+  onceClosed(req, res, () => {
     reader.cancel().catch(() => undefined)
-  }
-  res.on('drain', onDrain)
-  onceClosed(req, res, onClose)
+  })
   try {
     for (let read = await reader.read(); !read.done && !isClosed(req, res); read = await reader.read()) {
-      for (const part of partsOf(read.value, req, res)) {
-        if (isClosed(req, res) || res.write(part)) continue
-        const sent = ConnectionTurns.count(req, res, part.length)
-        const taken = closeUnlessRead(req, res)
-        await new Promise<void>((resolve) => {
-          wake = resolve
-          if (isClosed(req, res)) resolve()
-        })
-        sent?.()
-        taken()
-      }
+      const sent = ConnectionTurns.count(req, res, read.value.length)
+      await writer.write(read.value)
+      sent?.()
     }
     res.end()
   } catch {
-    // A stream that fails must not look complete.
-    res.destroy()
-  } finally {
-    res.off('drain', onDrain)
+    cutOff(req, res)
   }
 }
 
-/** Divides a chunk for HTTP/2, which shows what a client takes only at the end of each write. */
-function* partsOf(chunk: Uint8Array, req: IncomingMessage, res: ServerResponse): Generator<Uint8Array> {
-  const length = http2StreamOf(req, res) === undefined ? chunk.length : MAX_STRING_LENGTH
-  for (let from = 0; from < chunk.length; from += length) yield chunk.subarray(from, from + length)
+/** Writes a body no faster than the client reads. */
+class BodyWriter {
+  readonly #req: IncomingMessage
+  readonly #res: ServerResponse
+  readonly #partBytes: number
+  #wake: (() => void) | undefined
+
+  constructor(req: IncomingMessage, res: ServerResponse) {
+    this.#req = req
+    this.#res = res
+    this.#partBytes = http2StreamOf(req, res) === undefined ? Number.POSITIVE_INFINITY : PART_BYTES
+    const wake = (): void => this.#wake?.()
+    res.on('drain', wake)
+    onceClosed(req, res, wake)
+  }
+
+  /** Resolves when the client can take more, or when the response has ended. */
+  async write(chunk: Uint8Array): Promise<void> {
+    for (let from = 0; from < chunk.length; from += this.#partBytes) {
+      if (isClosed(this.#req, this.#res)) return
+      if (!this.#res.write(chunk.subarray(from, from + this.#partBytes))) await this.#taken()
+    }
+  }
+
+  async #taken(): Promise<void> {
+    const taken = closeUnlessRead(this.#req, this.#res)
+    await new Promise<void>((resolve) => {
+      this.#wake = resolve
+      if (isClosed(this.#req, this.#res)) resolve()
+    })
+    taken()
+  }
 }

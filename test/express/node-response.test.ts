@@ -1,0 +1,114 @@
+import { once } from 'node:events'
+import { type ClientHttp2Session, connect, constants } from 'node:http2'
+import { expect } from 'chai'
+import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import { writeResponse } from '../../src/express/node-response.ts'
+import { createMcpAdapter } from '../../src/mcp/adapter.ts'
+import { KitMcpRouter } from '../../src/mcp/router/router.ts'
+import { Http2Exchange, type Http2Listening, listenHttp2 } from '../support/http2.ts'
+import { definedOf, modern } from '../support/mcp/wire.ts'
+
+/** The time after which a response that is not read is cut off, instead of 60 s. */
+const UNREAD_MS = 300
+
+const router = KitMcpRouter.create().tool('text', { description: 'x' }, (_args, { request }) =>
+  'x'.repeat(Number(request.headers.get('x-size'))),
+)
+
+/** Makes the timers of 60 s shorter. Returns a function that ends this. */
+function shortenTimers(): () => void {
+  const { setTimeout } = globalThis
+  globalThis.setTimeout = ((run: () => void, ms: number) =>
+    setTimeout(run, ms === 60_000 ? UNREAD_MS : ms)) as typeof setTimeout
+  return () => {
+    globalThis.setTimeout = setTimeout
+  }
+}
+
+describe('responses over HTTP/2', function () {
+  this.timeout(30_000)
+  let server: Http2Listening
+  afterEach(() => server.close())
+
+  describe('on a connection whose client reads some of them', () => {
+    let session: ClientHttp2Session
+    let restoreTimers: () => void
+    beforeEach(async () => {
+      restoreTimers = shortenTimers()
+      server = await listenHttp2(mcpHandler(createMcpAdapter({ router })))
+      // The client announces how much it takes of each response before it reads.
+      session = connect(`http://127.0.0.1:${server.port}`, { settings: { initialWindowSize: 1_000 } })
+      await once(session, 'connect')
+    })
+    afterEach(() => {
+      restoreTimers()
+      session.destroy()
+    })
+
+    const begin = (size: number) => {
+      const { headers = {}, body } = modern('tools/call', { name: 'text' })
+      const stream = session.request({
+        ':method': 'POST',
+        ':path': '/mcp',
+        ...definedOf(headers),
+        'x-size': String(size),
+      })
+      stream.on('error', () => undefined).end(body)
+      return stream
+    }
+
+    /** Returns the number of characters of the text in a response, which ends without an error. */
+    const read = async (size: number): Promise<number> => {
+      const stream = begin(size)
+      let text = ''
+      for await (const chunk of stream.setEncoding('utf8')) text += chunk
+      expect(stream.rstCode).to.equal(constants.NGHTTP2_NO_ERROR)
+      return JSON.parse(text).result.content[0].text.length
+    }
+
+    /** Resolves with the code with which a response ends that is not read. */
+    const leave = async (size: number): Promise<number | undefined> => {
+      const stream = begin(size)
+      await once(stream.pause(), 'close')
+      return stream.rstCode
+    }
+
+    it('each response that is read arrives complete, and each other one is canceled, whatever their sizes', async () => {
+      // A count that is not given back after a round would stop the requests of a later one.
+      for (let round = 0; round < 6; round++) {
+        const sizes = [100, 5_000, 60_000, 66_000, 200_000, 900_000]
+        const [left, lengths] = await Promise.all([
+          Promise.all([60_000, 100_000, 3_000_000].map(leave)),
+          Promise.all(sizes.map(read)),
+        ])
+        expect(lengths).to.deep.equal(sizes)
+        expect(left).to.deep.equal(left.map(() => constants.NGHTTP2_CANCEL))
+      }
+    })
+
+    it('many small responses that are not read do not stop the other requests of the connection', async () => {
+      const left = Array.from({ length: 24 }, () => leave(60_000))
+      expect(await read(100)).to.equal(100)
+      expect(new Set(await Promise.all(left))).to.deep.equal(new Set([constants.NGHTTP2_CANCEL]))
+    })
+  })
+
+  it('an event stream that fails does not look complete', async () => {
+    const failing = () => {
+      let sent = 0
+      return new ReadableStream({
+        pull(controller) {
+          if (sent++ === 2) controller.error(new Error('failed'))
+          else controller.enqueue(Buffer.from('data: x\n\n'))
+        },
+      })
+    }
+    server = await listenHttp2((req, res) => {
+      const headers = { 'Content-Type': 'text/event-stream' }
+      void writeResponse(req.resume(), res, new Response(failing(), { headers }))
+    })
+    const exchange = new Http2Exchange(await server.connect())
+    exchange.stream.end()
+    expect((await exchange.closed).rstCode).to.equal(constants.NGHTTP2_INTERNAL_ERROR)
+  })
+})
