@@ -1,8 +1,11 @@
 /** The maximum length of the returned text, in UTF-16 units. The rest of a longer one is left out. */
 const MAX_LENGTH = 8_192
 
-/** The number of UTF-16 units that are searched. A secret that begins in the returned half ends here, unless its form is longer than the other half. */
+/** The number of UTF-16 units that are searched. The head of a secret that begins in the returned half ends here in every form. */
 const MAX_SEARCHED = 2 * MAX_LENGTH
+
+/** The bytes of a secret that are searched for in a longer text, which may contain only the beginning of the secret. */
+const HEAD_BYTES = 64
 
 /** The maximum number of times that a text is percent-decoded. */
 const MAX_ROUNDS = 3
@@ -31,13 +34,15 @@ export function eraseSecrets(text: string, secrets: readonly string[]): string {
   const plain = percentDecodings(viewOf(read))
   const views = [...plain, ...plain.flatMap((view) => base64Decodings(view)).flatMap(percentDecodings)]
   const hidden = new Uint8Array(read.length)
-  for (const needle of new Set(secrets.filter((secret) => secret !== '').flatMap(formsOf)))
+  const isCut = read.length < text.length
+  const forms = secrets.filter((secret) => secret !== '').flatMap(formsOf)
+  for (const needle of new Set(isCut ? forms.map((form) => form.slice(0, HEAD_BYTES)) : forms))
     for (const { bytes, starts, ends } of views)
       for (let at = bytes.indexOf(needle); at !== -1; at = bytes.indexOf(needle, at + 1))
         hidden.fill(1, starts[at], ends[at + needle.length - 1])
   if (!hidden.includes(1)) return read.slice(0, MAX_LENGTH)
   // The end may contain the beginning of a secret.
-  if (read.length < text.length) return REPLACEMENT
+  if (isCut) return REPLACEMENT
   let erased = ''
   for (let at = 0; at < read.length; ) {
     const from = hidden.indexOf(1, at)

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { eraseSecrets } from '../../src/http/erase-secrets.ts'
@@ -89,7 +90,17 @@ describe('eraseSecrets()', () => {
     expect(eraseSecrets('x'.repeat(1_000_000), ['secret'])).to.have.length(8_192)
     expect(eraseSecrets('secret-value'.repeat(10_000), ['secret-value'])).to.equal('[secret]')
   })
+
+  it('eraseSecrets() shows no beginning of a secret that ends beyond the searched part of a text', () => {
+    const token = randomBytes(9_000).toString('base64url')
+    for (const form of [token, Buffer.from(token).toString('base64'), token.replace(/./g, percentEncoded)])
+      expect(eraseSecrets(`${'x'.repeat(6_000)}${form}`, [token])).to.equal('[secret]')
+  })
 })
+
+function percentEncoded(character: string): string {
+  return `%2525${character.charCodeAt(0).toString(16)}`
+}
 
 function atobOf(text: string): string {
   return [0, 1, 2, 3].map((offset) => Buffer.from(text.slice(offset), 'base64').toString('latin1')).join(' ')
