@@ -1,4 +1,4 @@
-import type { StoreGuard } from './store-guard.ts'
+import { StoreGuard } from './store-guard.ts'
 
 /** The part of a `rate-limiter-flexible` limiter that is used. */
 export interface RateLimiterLike {
@@ -6,28 +6,32 @@ export interface RateLimiterLike {
   consume(key: string, points?: number): Promise<unknown>
 }
 
-/**
- * Consumes a point of a limiter whose store may be away. The `insuranceLimiter` of `rate-limiter-flexible`, if there is one,
- * counts what the store is not asked for.
- * @returns the rejection that says that no point is left; undefined if there was one
- * @throws if nothing was counted
- */
-export async function consumePoint(
-  limiter: RateLimiterLike,
-  guard: StoreGuard,
-  key: string,
-): Promise<unknown> {
-  let isAsked = false
-  try {
-    return await guard.ask(() => {
-      isAsked = true
-      return consumed(limiter, key)
-    })
-  } catch (error) {
-    const { insuranceLimiter } = limiter as { readonly insuranceLimiter?: RateLimiterLike | null }
-    // A command that takes too long may still be counted.
-    if (isAsked || typeof insuranceLimiter?.consume !== 'function') throw error
-    return await consumed(insuranceLimiter, key)
+/** The maximum time that a limiter may take. */
+const DEADLINE_MS = 500
+
+/** Consumes points of limiters that share a store, which may be away. */
+export class LimiterGuard {
+  readonly #store = new StoreGuard(DEADLINE_MS)
+  readonly #insurance = new StoreGuard(DEADLINE_MS)
+
+  /**
+   * Consumes a point. The `insuranceLimiter` of `rate-limiter-flexible`, if there is one, counts what the store is not asked for.
+   * @returns the rejection that says that no point is left; undefined if there was one
+   * @throws if nothing was counted, or if the limiter takes too long
+   */
+  async consume(limiter: RateLimiterLike, key: string): Promise<unknown> {
+    let isAsked = false
+    try {
+      return await this.#store.ask(() => {
+        isAsked = true
+        return consumed(limiter, key)
+      })
+    } catch (error) {
+      const { insuranceLimiter } = limiter as { readonly insuranceLimiter?: RateLimiterLike | null }
+      // A command that takes too long may still be counted.
+      if (isAsked || typeof insuranceLimiter?.consume !== 'function') throw error
+      return await this.#insurance.ask(() => consumed(insuranceLimiter, key))
+    }
   }
 }
 

@@ -1,7 +1,6 @@
 import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
-import { consumePoint, type RateLimiterLike, waitingMs, wholeSeconds } from './rate-limiter.ts'
+import { LimiterGuard, type RateLimiterLike, waitingMs, wholeSeconds } from './rate-limiter.ts'
 import { RefusalCounter } from './refusal-counter.ts'
-import { StoreGuard } from './store-guard.ts'
 
 const { checkKnownMembers, checkWholeNumber, invalidKind } = optionChecksOf('oauth')
 
@@ -13,16 +12,13 @@ export interface RefusalLimit {
   readonly durationSeconds: number
 }
 
-/** The maximum time that a limiter may take. After it, the refusal is not counted. */
-const DEADLINE_MS = 500
-
 /**
- * Counts refusals per client address. If the limiter fails, or the address is not known, the response is the same as
+ * Counts refusals per client address. If the limiter fails or takes too long, or the address is not known, the response is the same as
  * without a limit.
  */
 export class RefusalLimiter {
   readonly #limiter: RateLimiterLike
-  readonly #guard = new StoreGuard(DEADLINE_MS)
+  readonly #guard = new LimiterGuard()
 
   private constructor(limiter: RateLimiterLike) {
     this.#limiter = limiter
@@ -56,7 +52,7 @@ export class RefusalLimiter {
   async count(key: string | undefined): Promise<number | undefined> {
     if (key === undefined) return undefined
     try {
-      const ms = waitingMs(await consumePoint(this.#limiter, this.#guard, key))
+      const ms = waitingMs(await this.#guard.consume(this.#limiter, key))
       return ms === undefined ? undefined : wholeSeconds(ms)
     } catch {
       return undefined

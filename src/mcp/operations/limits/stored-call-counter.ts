@@ -1,19 +1,15 @@
-import { consumePoint, type RateLimiterLike, waitingMs, wholeSeconds } from '../../../oauth/rate-limiter.ts'
-import { StoreGuard } from '../../../oauth/store-guard.ts'
+import { LimiterGuard, type RateLimiterLike, waitingMs, wholeSeconds } from '../../../oauth/rate-limiter.ts'
 import type { CallLimit, LimitedCall } from '../../router/limits.ts'
 import type { CallCounter } from './call-counts.ts'
 import { callerKey } from './caller-key.ts'
 import { callsReached, type LimitReached } from './limit-reached.ts'
-
-/** The maximum time that a store may take. After it, calls pass. */
-const DEADLINE_MS = 500
 
 /** The minimum time between two events about a store that fails. */
 const REPORT_INTERVAL_MS = 10_000
 
 /** A store of limits, which all limits that use it share. */
 export class LimitStoreState {
-  readonly guard: StoreGuard = new StoreGuard(DEADLINE_MS)
+  readonly guard: LimiterGuard = new LimiterGuard()
   #reportedAtMs = Number.NEGATIVE_INFINITY
 
   /** Emits an event, unless there was one recently. */
@@ -25,7 +21,7 @@ export class LimitStoreState {
   }
 }
 
-/** A limit whose counts are in a store that nodes share. If the store fails, calls pass. */
+/** A limit whose counts are in a store that nodes share. If the store fails or takes too long, calls pass. */
 export class StoredCallCounter implements CallCounter {
   readonly #limit: CallLimit
   readonly #tool: string | undefined
@@ -43,7 +39,7 @@ export class StoredCallCounter implements CallCounter {
   async count(call: LimitedCall): Promise<LimitReached | undefined> {
     try {
       const caller = callerKey(call.exchange, this.#limit.by)
-      const rejection = await consumePoint(this.#limiter, this.#store.guard, caller.key)
+      const rejection = await this.#store.guard.consume(this.#limiter, caller.key)
       const ms = waitingMs(rejection)
       if (ms === undefined) return undefined
       const { consumedPoints } = rejection as { consumedPoints?: unknown }

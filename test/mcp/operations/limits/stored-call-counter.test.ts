@@ -146,6 +146,19 @@ describe('mcp: counts of calls in a store', () => {
     expect(await refusals(served, 4)).to.deep.equal([false, false, false, true])
   })
 
+  it('calls pass while a limiter and its insurance limiter hang, and neither gets a command for each call', async () => {
+    let commands = 0
+    const hanging = {
+      consume() {
+        commands++
+        return new Promise<never>(() => undefined)
+      },
+    }
+    const served = await node(() => ({ ...hanging, insuranceLimiter: hanging }))
+    expect(await refusals(served, 8)).to.deep.equal(Array(8).fill(false))
+    expect(commands).to.be.at.most(4)
+  })
+
   it('failures of a store are reported again after 10 s', () => {
     const { now } = performance
     let nowMs = 0
