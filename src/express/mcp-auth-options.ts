@@ -1,10 +1,7 @@
 import { checkTelemetry } from '../mcp/telemetry-option.ts'
-import {
-  checkAllowedHosts,
-  checkAllowedOrigins,
-  type OriginPolicyOptions,
-} from '../mcp/wire/origin-policy.ts'
-import { isOptionsObject, type OptionChecks, optionChecksOf } from '../options/option-checks.ts'
+import { type OriginPolicyOptions, originRules } from '../mcp/wire/origin-policy.ts'
+import { optionChecksOf } from '../options/option-checks.ts'
+import { optional, type RulesFor } from '../options/option-rules.ts'
 import type { KitTelemetryManager } from '../telemetry/manager.ts'
 
 /** The origins and hosts that may send requests. */
@@ -30,8 +27,10 @@ export interface McpAuthOptions extends AllowedOriginsOptions {
   readonly telemetry?: KitTelemetryManager<any, any, any> | undefined
 }
 
+type AnyManager = KitTelemetryManager<any, any, any>
+
 export interface ResolvedMcpAuthOptions {
-  readonly telemetry: KitTelemetryManager<any, any, any> | undefined
+  readonly telemetry: AnyManager | undefined
   readonly originPolicy: OriginPolicyOptions | undefined
 }
 
@@ -39,35 +38,32 @@ const checks = optionChecksOf('mcpAuth')
 
 /** @throws {KitMcpConfigError} if an option is invalid or unknown. */
 export function resolveMcpAuthOptions(options: McpAuthOptions, isAdapter: boolean): ResolvedMcpAuthOptions {
-  if (!isOptionsObject(options))
-    throw checks.invalidKind('options', 'must be an object such as { telemetry }', options)
-  checks.checkKnownOptions('mcpAuth', options, ['telemetry', 'allowedOrigins', 'allowedHosts'])
-  const { telemetry } = options
-  if (telemetry !== undefined && isAdapter) {
-    throw checks.invalidKind(
-      'telemetry',
-      'must not be set together with an adapter. Pass it to createMcpAdapter() or withTelemetry()',
-      telemetry,
-    )
-  }
-  return {
-    telemetry: telemetry === undefined ? undefined : checkTelemetry(telemetry, checks),
-    originPolicy: resolveOriginPolicy(checks, options),
-  }
+  const { telemetry, ...policy } = checks.readOptions(
+    'mcpAuth',
+    'must be an object such as { telemetry }',
+    options,
+    {
+      telemetry: optional((option, value) => {
+        if (!isAdapter) return checkTelemetry(value as AnyManager, checks)
+        throw checks.invalidKind(
+          option,
+          'must not be set together with an adapter. Pass it to createMcpAdapter() or withTelemetry()',
+          value,
+        )
+      }),
+      ...originRules(checks),
+    } satisfies RulesFor<McpAuthOptions>,
+    'options',
+  )
+  return { telemetry, originPolicy: originPolicyOf(policy) }
 }
 
-/**
- * Returns the checks of `Origin` and `Host`, or `undefined` if neither option is set.
- * @throws {KitMcpConfigError} if an option is invalid.
- */
-export function resolveOriginPolicy(
-  checks: OptionChecks,
-  { allowedOrigins, allowedHosts }: AllowedOriginsOptions,
+/** Returns the checks of `Origin` and `Host`; `undefined` if neither option is set. */
+export function originPolicyOf(
+  allowed: Omit<OriginPolicyOptions, 'hasOAuth'>,
 ): OriginPolicyOptions | undefined {
-  if (allowedOrigins === undefined && allowedHosts === undefined) return undefined
-  return {
-    allowedOrigins: allowedOrigins === undefined ? undefined : checkAllowedOrigins(checks, allowedOrigins),
-    allowedHosts: allowedHosts === undefined ? undefined : checkAllowedHosts(checks, allowedHosts),
-    hasOAuth: true,
-  }
+  const { allowedOrigins, allowedHosts } = allowed
+  return allowedOrigins === undefined && allowedHosts === undefined
+    ? undefined
+    : { allowedOrigins, allowedHosts, hasOAuth: true }
 }

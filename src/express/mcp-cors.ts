@@ -1,15 +1,16 @@
 import cors from 'cors'
 import { CORS_EXPOSED_HEADERS, CORS_METHODS, corsRequestHeaders } from '../http/cors-headers.ts'
 import type { NodeMiddleware } from '../http/node-middleware.ts'
-import { originRefusal } from '../mcp/wire/origin-policy.ts'
-import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
+import { originRefusal, originRules } from '../mcp/wire/origin-policy.ts'
+import { optionChecksOf } from '../options/option-checks.ts'
+import { optional, type RulesFor } from '../options/option-rules.ts'
 import { decideCors } from './cors-decision.ts'
-import { type AllowedOriginsOptions, resolveOriginPolicy } from './mcp-auth-options.ts'
+import { type AllowedOriginsOptions, originPolicyOf } from './mcp-auth-options.ts'
 import { isPreflight, NodeMcpRequest } from './node-request.ts'
 import { writePlainResponse } from './node-response.ts'
 
 const checks = optionChecksOf('mcpCors')
-const { checkKnownOptions, invalidKind, invalidOption } = checks
+const { invalidOption, readOptions } = checks
 
 /** An origin or a rule for origins, as in the `cors` package. */
 export type CorsOrigin = boolean | string | RegExp | (boolean | string | RegExp)[]
@@ -49,16 +50,9 @@ export interface McpCorsOptions extends AllowedOriginsOptions {
  * @see docs/guides/browsers.md
  */
 export function mcpCors(options: McpCorsOptions = {}): NodeMiddleware {
-  if (!isOptionsObject(options))
-    throw invalidKind(
-      'mcpCors',
-      `must be called with an object such as { origin: 'https://app.example.com' }`,
-      options,
-    )
-  checkKnownOptions('mcpCors', options, ['origin', 'allowedOrigins', 'allowedHosts'])
-  const { origin = '*' } = options
-  checkOrigin(origin)
-  const originPolicy = resolveOriginPolicy(checks, options)
+  const expected = `must be called with an object such as { origin: 'https://app.example.com' }`
+  const { origin, ...policy } = readOptions('mcpCors', expected, options, RULES)
+  const originPolicy = originPolicyOf(policy)
   const fixed = { origin, methods: [...CORS_METHODS], exposedHeaders: [...CORS_EXPOSED_HEADERS] }
   const middleware = cors((req, callback) => {
     const requested = req.headers['access-control-request-headers']
@@ -83,14 +77,20 @@ export function mcpCors(options: McpCorsOptions = {}): NodeMiddleware {
   }
 }
 
-function checkOrigin(origin: unknown): void {
-  if (typeof origin === 'function') return
-  for (const rule of Array.isArray(origin) ? origin : [origin]) {
+const RULES = {
+  origin: optional(checkOrigin, '*'),
+  ...originRules(checks),
+} satisfies RulesFor<McpCorsOptions>
+
+function checkOrigin(option: string, origin: unknown): NonNullable<McpCorsOptions['origin']> {
+  const rules = typeof origin === 'function' ? [] : [origin].flat()
+  for (const rule of rules) {
     if (typeof rule === 'boolean' || typeof rule === 'string' || rule instanceof RegExp) continue
     throw invalidOption(
-      'origin',
+      option,
       "must be true, false, a string, a RegExp, an array of these, or a function, as in the package 'cors'",
       rule,
     )
   }
+  return origin as NonNullable<McpCorsOptions['origin']>
 }

@@ -2,7 +2,8 @@ import type { NodeMiddleware } from '../http/node-middleware.ts'
 import { endpointOf } from '../mcp/endpoint-of.ts'
 import type { McpAdapter } from '../mcp/mcp-adapter.ts'
 import { notFound } from '../oauth/protected-resource.ts'
-import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
+import { optionChecksOf } from '../options/option-checks.ts'
+import { optional, type RulesFor } from '../options/option-rules.ts'
 import { mcpHandler } from './mcp-handler.ts'
 import { pathOf } from './node-request.ts'
 import { writePlainResponse } from './node-response.ts'
@@ -24,8 +25,13 @@ export interface McpServerOptions {
 
 const DEFAULT_PATH = '/mcp'
 
-const { checkBoolean, checkKnownOptions, checkPath, invalidKind, invalidOption, unusableOption } =
+const { checkBoolean, checkPath, invalidKind, invalidOption, readOptions, unusableOption } =
   optionChecksOf('mcpServer')
+
+const RULES = {
+  path: optional(checkPath),
+  authorizationServerMetadata: optional(checkBoolean, false),
+} satisfies RulesFor<McpServerOptions>
 
 /**
  * Serves all routes of an adapter: MCP at the path of `resource`, and the protected resource metadata document (RFC 9728) at
@@ -64,14 +70,9 @@ export function mcpServer(adapter: McpAdapter, options: McpServerOptions = {}): 
       adapter,
     )
   }
-  if (!isOptionsObject(options))
-    throw invalidKind('options', 'must be an object such as { path: "/mcp" }', options)
-  checkKnownOptions('mcpServer', options, ['path', 'authorizationServerMetadata'])
-  const { authorizationServerMetadata = false } = options
-  if (
-    checkBoolean('authorizationServerMetadata', authorizationServerMetadata) &&
-    endpoint.gate === undefined
-  ) {
+  const expected = 'must be an object such as { path: "/mcp" }'
+  const { path, authorizationServerMetadata } = readOptions('mcpServer', expected, options, RULES, 'options')
+  if (authorizationServerMetadata && endpoint.gate === undefined) {
     throw unusableOption(
       'authorizationServerMetadata',
       'must not be set for an adapter without OAuth',
@@ -79,18 +80,15 @@ export function mcpServer(adapter: McpAdapter, options: McpServerOptions = {}): 
     )
   }
   const resource = endpoint.gate?.options.resource
-  if (resource !== undefined && options.path !== undefined) {
+  if (resource !== undefined && path !== undefined) {
     throw invalidOption(
       'path',
       'must not be set together with the OAuth option resource, whose path is used',
-      options.path,
+      path,
       'remove path, or change resource',
     )
   }
-  const endpointPath =
-    resource === undefined
-      ? checkPath('path', options.path === undefined ? DEFAULT_PATH : options.path)
-      : new URL(resource).pathname
+  const endpointPath = resource === undefined ? (path ?? DEFAULT_PATH) : new URL(resource).pathname
   const withoutSlash = endpointPath.endsWith('/') ? endpointPath.slice(0, -1) : endpointPath
   const isEndpoint = (path: string): boolean => path === withoutSlash || path === `${withoutSlash}/`
   const handler = mcpHandler(adapter)

@@ -2,13 +2,13 @@ import { preflightHeaders } from '../http/cors-headers.ts'
 import type { NodeMiddleware } from '../http/node-middleware.ts'
 import { AuthorizationServerMetadata } from '../oauth/authorization-server-metadata.ts'
 import type { ResolvedOAuthOptions } from '../oauth/options.ts'
-import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
+import { optionChecksOf } from '../options/option-checks.ts'
+import { optional, type RulesFor } from '../options/option-rules.ts'
 import { NodeMcpRequest } from './node-request.ts'
 import { writePlainResponse } from './node-response.ts'
 import { type GateTarget, resolveTarget } from './target.ts'
 
-const { checkBoolean, checkKnownOptions, invalidKind, unusableOption } =
-  optionChecksOf('protectedResourceRouter')
+const { checkBoolean, readOptions, unusableOption } = optionChecksOf('protectedResourceRouter')
 
 /** Options of {@link protectedResourceRouter}. */
 export interface ProtectedResourceRouterOptions {
@@ -20,6 +20,10 @@ export interface ProtectedResourceRouterOptions {
    */
   readonly authorizationServerMetadata?: boolean | undefined
 }
+
+const RULES = {
+  authorizationServerMetadata: optional(checkBoolean, false),
+} satisfies RulesFor<ProtectedResourceRouterOptions>
 
 /**
  * Serves the protected resource metadata document (RFC 9728) at `resourceMetadataPath` and in the path-suffixed form of §3.1,
@@ -92,11 +96,15 @@ function copyFor(
   { authorizationServers, resource, allowInsecureHttp }: ResolvedOAuthOptions,
   options: ProtectedResourceRouterOptions,
 ): AuthorizationServerMetadata | undefined {
-  if (!isOptionsObject(options))
-    throw invalidKind('options', 'must be an object such as { authorizationServerMetadata: true }', options)
-  checkKnownOptions('protectedResourceRouter', options, ['authorizationServerMetadata'])
-  const { authorizationServerMetadata: isCopied } = options
-  if (isCopied === undefined || !checkBoolean('authorizationServerMetadata', isCopied)) return undefined
+  const expected = 'must be an object such as { authorizationServerMetadata: true }'
+  const { authorizationServerMetadata: isCopied } = readOptions(
+    'protectedResourceRouter',
+    expected,
+    options,
+    RULES,
+    'options',
+  )
+  if (!isCopied) return undefined
   const [issuer] = authorizationServers as [string]
   const copy = new AuthorizationServerMetadata(issuer, resource, allowInsecureHttp)
   if (resource !== undefined && copy.isServedAt(new URL(resource).origin)) {

@@ -10,7 +10,7 @@ import { checkCache } from './router/resource.ts'
 import type { McpSessionOptions, ResolvedSessionOptions } from './sdk/sessions/sessions.ts'
 import type { SlotLimits } from './sdk/streams/owner-slots.ts'
 import { type McpTaskOptions, resolveTaskOptions } from './tasks/task-options.ts'
-import { checkAllowedHosts, checkAllowedOrigins } from './wire/origin-policy.ts'
+import { originRules } from './wire/origin-policy.ts'
 
 const checks = optionChecksOf('createMcpAdapter')
 const { callable, checkBoolean, invalidKind, readMembers, readOptions, wholeNumber } = checks
@@ -119,8 +119,7 @@ const STREAM_RULES = {
 const ADAPTER_RULES = {
   sessions: checkSessions,
   streams: checkStreams,
-  allowedOrigins: optional((_option, value) => checkAllowedOrigins(checks, value)),
-  allowedHosts: optional((_option, value) => checkAllowedHosts(checks, value)),
+  ...originRules(checks),
   listOnlyPermitted: optional(checkBoolean, false),
   maxBodyBytes: optional(wholeNumber(1), DEFAULT_BODY_LIMITS.maxBytes),
   bodyTimeoutMs: optional(wholeNumber(1), DEFAULT_BODY_LIMITS.timeoutMs),

@@ -1,5 +1,6 @@
 import type { PlainResponse } from '../../http/plain-response.ts'
 import { isLoopbackHostname, type OptionChecks } from '../../options/option-checks.ts'
+import { type OptionRule, optional } from '../../options/option-rules.ts'
 import { jsonRpcError } from './json-rpc.ts'
 import type { McpRequest } from './mcp-request.ts'
 
@@ -71,6 +72,17 @@ function parseOrigin(value: string): URL | undefined {
   return new URL(value)
 }
 
+/** Returns the rules of the options `allowedOrigins` and `allowedHosts`. */
+export function originRules(checks: OptionChecks): {
+  readonly allowedOrigins: OptionRule<OriginPolicyOptions['allowedOrigins']>
+  readonly allowedHosts: OptionRule<OriginPolicyOptions['allowedHosts']>
+} {
+  return {
+    allowedOrigins: optional((_option, value) => checkAllowedOrigins(checks, value)),
+    allowedHosts: optional((_option, value) => checkAllowedHosts(checks, value)),
+  }
+}
+
 /** Checks the option `allowedOrigins`. */
 export function checkAllowedOrigins(
   { invalidKind, invalidOption }: OptionChecks,
@@ -100,7 +112,7 @@ export function checkAllowedOrigins(
 }
 
 /** Checks the option `allowedHosts`: host names without a port. */
-export function checkAllowedHosts({ invalidOption }: OptionChecks, value: unknown): ReadonlySet<string> {
+function checkAllowedHosts({ invalidOption }: OptionChecks, value: unknown): ReadonlySet<string> {
   const expected = `must be an array of host names without a port, such as ['mcp.example.com']`
   if (!Array.isArray(value) || value.length === 0) throw invalidOption('allowedHosts', expected, value)
   return new Set(
