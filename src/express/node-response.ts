@@ -177,8 +177,11 @@ async function pump(
   try {
     for (let read = await reader.read(); !read.done && !isClosed(req, res); read = await reader.read()) {
       const sent = ConnectionTurns.count(req, res, read.value.length)
-      await writer.write(read.value)
-      sent?.()
+      try {
+        await writer.write(read.value)
+      } finally {
+        sent?.()
+      }
     }
     res.end()
   } catch {

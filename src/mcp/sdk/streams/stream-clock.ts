@@ -7,9 +7,12 @@ import { KEEP_ALIVE_MS } from '../../wire/event-stream.ts'
 export interface TimedStream {
   /** Called every 15 s, to send a comment. */
   keepAlive(): void
-  /** Called once, when the token of the stream has expired. */
+  /** Called once, when the token of the stream has expired. It must end the stream. */
   expire?(): void
 }
+
+/** A stream whose token may expire. */
+type ExpiringStream = TimedStream & Required<Pick<TimedStream, 'expire'>>
 
 /** The minimum time from one look at the streams to the next. A stream is served at most this long after it is due. */
 const INTERVAL_MS = 100
@@ -39,6 +42,8 @@ export class StreamClock {
    * @param expiresAt the expiry of the token, in seconds since 1970. If undefined, the token does not expire.
    * @returns a function that must be called when the stream ends. Further calls have no effect.
    */
+  watch(stream: TimedStream): () => void
+  watch(stream: ExpiringStream, expiresAt: number | undefined): () => void
   watch(stream: TimedStream, expiresAt?: number): () => void {
     if (isWorkerd()) return watchAlone(stream, expiresAt)
     const expiresAtMs = expiresAt === undefined ? Number.POSITIVE_INFINITY : expiresAt * 1000

@@ -116,7 +116,7 @@ describe('StreamClock with real timers', () => {
     try {
       const clock = new StreamClock()
       const stops = Array.from({ length: 1_000 }, () =>
-        clock.watch({ keepAlive: () => undefined }, Date.now() / 1000 + 600),
+        clock.watch({ keepAlive: () => undefined, expire: () => undefined }, Date.now() / 1000 + 600),
       )
       expect(timers.mock.callCount()).to.equal(1)
       for (const stop of stops) stop()
