@@ -10,7 +10,10 @@ const MAX_STRING_LENGTH = 65_536
 /** The size of the parts in which a body is written over HTTP/2, which shows only at the end of a write that the client has taken it. */
 const PART_BYTES = 65_536
 
-/** Codes with which a stream of HTTP/2 is closed (RFC 9113 section 7). `node:http2` has them too, but takes long to load. */
+/**
+ * Codes with which a stream of HTTP/2 is closed (RFC 9113 section 7): after the complete response, the client need not send the
+ * rest of its body (section 8.1). `node:http2` has the codes too, but takes long to load.
+ */
 const NO_ERROR = 0
 const CANCEL = 8
 
@@ -49,9 +52,9 @@ export function writePlainResponse(
   if (status === 204 || status === 304) res.end()
   else endWithBody(req, res, body)
   if (!isExpected(req)) return
-  // After the complete response, the client need not send the rest of its body (RFC 9113 §8.1).
-  if (stream !== undefined) stream.close(NO_ERROR)
-  else discardBody(req)
+  if (stream === undefined) discardBody(req)
+  // A long body is still being written.
+  else if (res.writableEnded) stream.close(NO_ERROR)
 }
 
 /** Ends a response with a body. Other requests of its connection may wait until the client has read it. */
@@ -81,6 +84,7 @@ async function endInParts(req: IncomingMessage, res: ServerResponse, body: Uint8
   try {
     await new BodyWriter(req, res).write(body)
     res.end()
+    if (isExpected(req)) http2StreamOf(req, res)?.close(NO_ERROR)
   } catch {
     cutOff(req, res)
   }

@@ -93,6 +93,19 @@ describe('responses over HTTP/2', function () {
     })
   })
 
+  for (const length of [10, 300_000])
+    it(`a response of ${length} characters is complete before the stream of an incomplete request is closed`, async () => {
+      const body = 'x'.repeat(length)
+      server = await listenHttp2(
+        (req, res) => void writeResponse(req, res, { status: 200, headers: {}, body }),
+      )
+      const exchange = new Http2Exchange(await server.connect())
+      exchange.stream.write('the beginning of a body')
+      const { text, rstCode } = await exchange.closed
+      expect(text).to.equal(body)
+      expect(rstCode).to.equal(constants.NGHTTP2_NO_ERROR)
+    })
+
   it('an event stream that fails does not look complete', async () => {
     const failing = () => {
       let sent = 0
