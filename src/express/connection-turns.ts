@@ -1,6 +1,6 @@
 import { AsyncResource } from 'node:async_hooks'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { http2StreamOf } from '../http/response-close.ts'
+import { http2StreamOf, isClosed } from '../http/response-close.ts'
 
 /** While more bytes of earlier responses wait for the client of a connection, no further request of it begins. */
 const MAX_UNSENT_BYTES = 1024 * 1024
@@ -41,7 +41,8 @@ export class ConnectionTurns {
   static serve(req: IncomingMessage, res: ServerResponse, serve: () => Promise<void>): void {
     // Most requests are alone on their connection.
     if (req.httpVersionMajor < 2 && res.socket !== null) void serve()
-    else ConnectionTurns.#of(req, res).#take(serve)
+    // A client that has disconnected gets no response, so nothing is done for it.
+    else ConnectionTurns.#of(req, res).#take(async () => (isClosed(req, res) ? undefined : await serve()))
   }
 
   /** Counts the bytes of a response. @returns a function that must be called when they are sent. Undefined for a few bytes. */

@@ -119,6 +119,24 @@ describe('attacks with many requests on one connection', function () {
       },
     },
     {
+      attack: '100 pipelined calls that never end, of a client that disconnects',
+      outcome: 'no token is verified for those that wait',
+      async run() {
+        let verified = 0
+        const verifyToken = async () => ({ valid: ++verified > 0 })
+        const adapter = createMcpAdapter({ router, oauth: oauthOptions({ verifyToken }) })
+        const guarded = await listen(mcpHandler(adapter))
+        const client = connect(guarded.port, '127.0.0.1')
+        client.write(rawCalls('hang', 100).replaceAll('POST /mcp HTTP/1.1', '$&\r\nAuthorization: Bearer x'))
+        await until(() => verified >= 5)
+        client.destroy()
+        await guarded.close()
+        // At most one request begins in each turn of the event loop.
+        for (let turn = 0; turn < 300; turn++) await new Promise(setImmediate)
+        expect(verified).to.be.within(5, 9)
+      },
+    },
+    {
       attack: `${CALLS} calls on one connection of HTTP/2, with results of 1 MiB, which are not read`,
       outcome: 'only a few begin, and all are served when the client reads',
       async run() {
