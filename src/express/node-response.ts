@@ -7,7 +7,7 @@ import { hasWholeBody } from './node-request.ts'
 /** A longer body waits for its client as a buffer, because the characters of a string are on the heap of V8. */
 const MAX_STRING_LENGTH = 65_536
 
-/** The size of the parts in which a body is written over HTTP/2, which shows only at the end of a write that the client has taken it. */
+/** The size of the parts in which a body is written over HTTP/2: the end of a write shows that the client has taken it. */
 const PART_BYTES = 65_536
 
 /**
