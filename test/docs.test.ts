@@ -83,7 +83,7 @@ async function compile(modules: readonly string[]): Promise<CompilerError[]> {
 }
 
 describe('TypeScript in the documentation', function () {
-  this.timeout(30_000)
+  this.timeout(60_000)
 
   it('every block compiles, fragments except for undeclared names', async () => {
     const names = ['README.md', 'llms.txt'].concat(

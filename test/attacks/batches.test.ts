@@ -90,7 +90,7 @@ const idsIn = (text: string): unknown[] => eventsOf(text).map(({ id }) => id)
 const ALL_IDS = Array.from({ length: CALLS }, (_, id) => id)
 
 describe('attacks with batches', function () {
-  this.timeout(30_000)
+  this.timeout(60_000)
   beforeEach(() => {
     begun = 0
     peak = 0

@@ -50,7 +50,7 @@ async function documented(document: (url: string) => unknown) {
 }
 
 describe('attacks on the command line', function () {
-  this.timeout(20_000)
+  this.timeout(60_000)
 
   attackTable('doctor', [
     {

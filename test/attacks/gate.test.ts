@@ -124,7 +124,7 @@ describe('attacks on the gate', () => {
     const courses = new Map<string, Course>()
 
     before(async function () {
-      this.timeout(30_000)
+      this.timeout(60_000)
       key = await createSigningKey('ES256', 'key')
       await Promise.all(
         Object.entries(plans).map(async ([what, plan]) => courses.set(what, await course(plan))),
@@ -173,7 +173,7 @@ describe('attacks on the gate', () => {
         attack: 'tokens while the provider does not respond',
         outcome: 'one request at a time, and tokens wait only for the first',
         run: async function () {
-          this.timeout(20_000)
+          this.timeout(60_000)
           const { asked, gaps, outcomes } = await course({ way: () => undefined, lastsMs: 6_500 })
           expect(asked).to.deep.equal(['/jwks', '/jwks'])
           expect(gaps[0]).to.be.above(5_900)

@@ -23,7 +23,7 @@ import { until } from '../support/until.ts'
 const MIB = 2 ** 20
 
 describe('collectors with errors or limits', function () {
-  this.timeout(20_000)
+  this.timeout(60_000)
   const cleanups: (() => Promise<unknown>)[] = []
   afterEach(async () => {
     for (const cleanup of cleanups.splice(0).reverse()) await cleanup()

@@ -57,7 +57,7 @@ async function standstill(): Promise<void> {
 }
 
 describe('attacks with many requests on one connection', function () {
-  this.timeout(30_000)
+  this.timeout(60_000)
   let server: Listening
   let socket: Socket
   beforeEach(async () => {

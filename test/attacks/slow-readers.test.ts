@@ -174,7 +174,7 @@ const reportsIn = (text: string): any[] =>
   eventsOf(text).filter(({ method }) => method === 'notifications/progress')
 
 describe('attacks of clients that do not read', function () {
-  this.timeout(30_000)
+  this.timeout(60_000)
   beforeEach(() => {
     reportCount = 0
     isDone = false

@@ -66,7 +66,7 @@ attackTable('secrets of targets', [
       attack: `@sentry/node with its default integrations watches (connection: ${connection})`,
       outcome: OWN,
       async run(this: Mocha.Context) {
-        this.timeout(30_000)
+        this.timeout(60_000)
         const all = await observed('sentry', connection)
         expect(all.seen.join('\n')).to.include('/control')
         expect(traceHeadersOf(all.control)).to.include('sentry-trace')

@@ -234,7 +234,7 @@ const READS: readonly (readonly [uri: string, outcome: keyof typeof OUTCOMES])[]
 ]
 
 describe('hostile URIs', function () {
-  this.timeout(30_000)
+  this.timeout(60_000)
   const entries: { readonly name: string; readonly served: Served }[] = []
   before(async () => {
     for (const { name, adapter } of adapters) {

@@ -55,7 +55,7 @@ function textOf(message: any): string {
 }
 
 describe('hostile arguments', function () {
-  this.timeout(30_000)
+  this.timeout(60_000)
   let kit: Served
   let own: Served
   before(async () => {

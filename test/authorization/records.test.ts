@@ -6,7 +6,7 @@ describe('Records', () => {
   const minute = 60
 
   it('add removes a record that the store stores after it was given up', async function () {
-    this.timeout(20_000)
+    this.timeout(60_000)
     const inner = memoryStore()
     let applied: (() => void) | undefined
     const hung = new Promise<void>((resolve) => {

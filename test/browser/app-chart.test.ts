@@ -10,7 +10,7 @@ import { type Listening, listen } from '../support/mcp/wire.ts'
 const missing = chromiumMissing()
 
 describe(`the example of an app in a browser${missing === undefined ? '' : ` (skipped: ${missing})`}`, function () {
-  this.timeout(30_000)
+  this.timeout(60_000)
 
   let browser: Browser
   let served: Listening

@@ -25,7 +25,7 @@ interface InPage {
 }
 
 describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${missing})`}`, function () {
-  this.timeout(30_000)
+  this.timeout(60_000)
   let browser: Browser
   let context: BrowserContext
   let page: Page

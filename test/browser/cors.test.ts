@@ -134,7 +134,7 @@ function serving(make: (pageOrigin: string) => RequestListener) {
 const missing = chromiumMissing()
 
 describe(`a page in a browser${missing === undefined ? '' : ` (skipped: ${missing})`}`, function () {
-  this.timeout(20_000)
+  this.timeout(60_000)
   let browser: Browser
   let page: Page
   let closePage: () => Promise<void>

@@ -9,7 +9,7 @@ import { chromiumMissing, startChromium } from '../support/chromium.ts'
 import { EVIL_REPORT } from '../support/cli/evil-report.ts'
 
 describe('the HTML report of doctor, in a browser,', function () {
-  this.timeout(30_000)
+  this.timeout(60_000)
   let browser: Browser
   let folder: string
 

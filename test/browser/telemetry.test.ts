@@ -28,7 +28,7 @@ interface Arrived {
 const missing = chromiumMissing()
 
 describe(`telemetry in a browser${missing === undefined ? '' : ` (skipped: ${missing})`}`, function () {
-  this.timeout(30_000)
+  this.timeout(60_000)
 
   let browser: Browser
   let bundle: string

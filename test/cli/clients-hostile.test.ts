@@ -47,7 +47,7 @@ async function startHostileServer() {
 }
 
 describe('doctor --as for hostile servers', function () {
-  this.timeout(20_000)
+  this.timeout(60_000)
 
   for (const as of CLIENT_IDS) {
     it(`the report as ${as} contains no control characters and no endless text`, async () => {

@@ -58,7 +58,7 @@ const CONFIG_ERROR_CODES = [
 ] as const satisfies readonly KitMcpConfigError['code'][]
 
 describe('mcp-gatekit explain', function () {
-  this.timeout(20_000)
+  this.timeout(60_000)
 
   for (const [argument, heading, content] of [
     ['MCP_CONFIG_MISSING_OPTION', 'MCP_CONFIG_MISSING_OPTION', 'verifyToken'],

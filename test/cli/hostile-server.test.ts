@@ -20,7 +20,7 @@ const encode = (part: object) => Buffer.from(JSON.stringify(part)).toString('bas
 
 describe('doctor, with a hostile server,', () => {
   it('reports findings without an internal error for any documents and responses', async function () {
-    this.timeout(30_000)
+    this.timeout(60_000)
     let said: { resource: object; issuer: object; result: unknown; challenge: string }
     const target = await startTarget({
       instead: ({ path, message, headers }) => {

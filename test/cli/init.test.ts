@@ -151,7 +151,7 @@ describe('mcp-gatekit init', () => {
   })
 
   describe('writes a project whose server', function () {
-    this.timeout(30_000)
+    this.timeout(60_000)
     let folder: string
 
     before(async () => {

@@ -267,7 +267,7 @@ const said = ({ message }: WireAnswer): unknown => JSON.parse(message.result.con
 const challengeOf = ({ headers }: WireAnswer) => parseChallenge(headers.get('www-authenticate') ?? '')
 
 describe('the examples of identity providers', function () {
-  this.timeout(20_000)
+  this.timeout(60_000)
 
   describe('without a provider,', () => {
     let started: Started[]

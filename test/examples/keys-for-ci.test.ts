@@ -8,7 +8,7 @@ import { bearer, modern, send, type WireAnswer } from '../support/mcp/wire.ts'
 import { createSigningKey, type SigningKey, signToken } from '../support/tokens.ts'
 
 describe('the example of keys for CI', function () {
-  this.timeout(20_000)
+  this.timeout(60_000)
   const key = `ci_${randomBytes(32).toString('hex')}`
   let port: number
   let resource: string

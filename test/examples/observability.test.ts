@@ -110,7 +110,7 @@ const dashboard: { panels: Panel[] } = JSON.parse(textOf('dashboard.json'))
 const queryOf = (expr: string): string => expr.replaceAll('$__rate_interval', '5m')
 
 describe('the example observability', function () {
-  this.timeout(20_000)
+  this.timeout(60_000)
 
   let example: RunningExample
   let scrape: Series[]

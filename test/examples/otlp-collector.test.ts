@@ -3,7 +3,7 @@ import { type RunningExample, startExample } from '../support/examples/run.ts'
 import { type OtlpReceiver, startOtlpReceiver } from '../support/otlp-receiver.ts'
 
 describe('the example otlp-collector.ts', function () {
-  this.timeout(20_000)
+  this.timeout(60_000)
 
   let collector: OtlpReceiver
   let example: RunningExample | undefined

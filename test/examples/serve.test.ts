@@ -14,7 +14,7 @@ const run = promisify(execFile)
 const ENVIRONMENT = { PORT: '0', AUTH_PORT: '0', OTEL_EXPORTER_OTLP_ENDPOINT: '' }
 
 describe('the example serve.ts', function () {
-  this.timeout(20_000)
+  this.timeout(60_000)
 
   describe('after its start', () => {
     let example: RunningExample

@@ -88,7 +88,7 @@ const CALLS: readonly {
 ]
 
 describe('the example of notes of teams', function () {
-  this.timeout(20_000)
+  this.timeout(60_000)
 
   const provider = createServer()
   let issuer: TestIssuer

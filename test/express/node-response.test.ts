@@ -26,7 +26,7 @@ function shortenTimers(): () => void {
 }
 
 describe('responses over HTTP/2', function () {
-  this.timeout(30_000)
+  this.timeout(60_000)
   let server: Http2Listening
   afterEach(() => server.close())
 

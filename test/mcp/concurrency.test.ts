@@ -145,7 +145,7 @@ async function ask(port: number, agent: Agent, n: number, token: string): Promis
 }
 
 describe(`mcp: ${REQUESTS} requests at once with ${TOKENS} tokens`, function () {
-  this.timeout(30_000)
+  this.timeout(60_000)
   for (const { name, makeVerifier, serve } of SETTINGS) {
     it(`concurrent requests each see their own user, in responses and in events: ${name}`, async () => {
       const transport = InMemoryTransportAdapter.create()

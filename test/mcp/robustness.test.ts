@@ -449,13 +449,13 @@ describe('mcp: whatever is sent', () => {
   }
 
   it('any input gets one response, and never a 5xx, from the web-standard handler', async function () {
-    this.timeout(30_000)
+    this.timeout(60_000)
     await property(web(createMcpAdapter({ router, oauth: oauth() }).server), undefined, runs(1_500))
   })
 
   for (const entryPoint of WIRED.filter(({ parsed }) => !parsed)) {
     it(`any input gets one response, and never a 5xx, over one connection from ${entryPoint.name}`, async function () {
-      this.timeout(30_000)
+      this.timeout(60_000)
       const served = await entryPoint.serve({ router, oauth: oauth() })
       const agent = new Agent({ keepAlive: true, maxSockets: 1 })
       try {

@@ -160,7 +160,7 @@ describe('dev runs', () => {
 })
 
 describe('mcp-gatekit dev', function () {
-  this.timeout(20_000)
+  this.timeout(60_000)
   let folder: string
   before(async () => {
     folder = await realpath(await mkdtemp(join(tmpdir(), 'dev-')))

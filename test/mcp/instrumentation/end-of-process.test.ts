@@ -26,7 +26,7 @@ async function exitCodeOf(code: string): Promise<number | null | undefined> {
 }
 
 describe('mcp: the end of a process', function () {
-  this.timeout(20_000)
+  this.timeout(60_000)
 
   it('a served request does not keep a process alive whose telemetry target does not answer', async () => {
     const router = `KitMcpRouter.create().tool('tool', { description: 'x' }, () => 'done')`

@@ -51,7 +51,7 @@ const MISTAKES: Readonly<Record<string, string>> = {
 }
 
 describe('mcp: what an editor shows', function () {
-  this.timeout(30_000)
+  this.timeout(60_000)
   let server: LanguageServer
   before(async () => {
     server = await LanguageServer.start()

@@ -10,7 +10,7 @@ import { until } from '../../support/until.ts'
 
 describe('mcp/tasks: a store that answers late', () => {
   it('an answer that the store takes late still continues its task, although its client got an error', async function () {
-    this.timeout(30_000)
+    this.timeout(60_000)
     const memory = memoryTaskStore()
     let release: (() => void) | undefined
     const store: TaskStore = {

@@ -53,7 +53,7 @@ describe('a transport that is shut down with a deadline', () => {
   for (const [target, answers] of Object.entries(TARGETS)) {
     for (const answer of answers) {
       it(`a transport that was shut down with a deadline does not keep the process alive: ${target}, whose target ${answer}`, async function () {
-        this.timeout(30_000)
+        this.timeout(60_000)
         const hanging = await startHanging(ANSWERS[answer] as string)
         const child = spawn(process.execPath, [PROGRAM, target, hanging.origin], {
           env: { ...process.env, NODE_V8_COVERAGE: undefined },

@@ -69,7 +69,7 @@ async function silence(bus: InMemoryServerEventBus): Promise<void> {
 }
 
 describe('mcp: event streams', function () {
-  this.timeout(30_000)
+  this.timeout(60_000)
   let bus: InMemoryServerEventBus
   let adapter: McpAdapter
   let port: number

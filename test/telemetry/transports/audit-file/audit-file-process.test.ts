@@ -15,7 +15,7 @@ const linesOf = (file: string): string[] => readFileSync(file, 'utf8').split('\n
 const verify = (file: string) => verifyAudit([readFileSync(file)], AUDIT_SECRET)
 
 describe('auditFile in several processes', function () {
-  this.timeout(20_000)
+  this.timeout(60_000)
 
   let folder: string
   let path: string

@@ -33,7 +33,7 @@ const META = { service: 's', environment: 'e' }
 const OPTION = 'the first argument of auditFile() must be the path of'
 
 describe('auditFile', function () {
-  this.timeout(20_000)
+  this.timeout(60_000)
 
   let folder: string
   let path: string

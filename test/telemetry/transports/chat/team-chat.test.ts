@@ -76,7 +76,7 @@ describe('TeamChatTransportAdapter', () => {
   })
 
   it('TeamChatTransportAdapter waits before the next message as long as a 500 response asks for', async function () {
-    this.timeout(20_000)
+    this.timeout(60_000)
     const target = await startSlack()
     target.answers.push({ status: 500, headers: { 'retry-after': '2' } })
     const transport = TeamChatTransportAdapter.create({ webhookUrl: webhookUrl(target) })

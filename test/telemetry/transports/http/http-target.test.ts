@@ -232,7 +232,7 @@ describe('the connection to a target', () => {
     })
 
     it('a request to a target with TLS goes through a tunnel of the proxy of the environment', async function () {
-      this.timeout(20_000)
+      this.timeout(60_000)
       const proxy = await startProxy()
       const tls = await startTls()
       const folder = await mkdtemp(join(tmpdir(), 'mcp-gatekit-proxy-'))

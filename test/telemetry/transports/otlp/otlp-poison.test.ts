@@ -162,7 +162,7 @@ describe('OtlpTransportAdapter, poisoned events', () => {
       })
 
       it(`an event with any attributes does not affect other events of its request (${encoding})`, async function () {
-        this.timeout(20_000)
+        this.timeout(60_000)
         const anything = fc.anything({
           withBigInt: true,
           withBoxedValues: true,

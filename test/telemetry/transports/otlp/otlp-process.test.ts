@@ -133,7 +133,7 @@ describe('OtlpTransportAdapter, from the first event to the last', () => {
   ])
   for (const fault of otlpFaults().filter(({ name }) => ends.has(name))) {
     it(`OtlpTransportAdapter lets a process end right after shutdown, collector: ${fault.name}`, async function () {
-      this.timeout(20_000)
+      this.timeout(60_000)
       const collector = await startFaulty(fault)
       cleanups.push(collector.close)
       const { url } = collector
@@ -148,7 +148,7 @@ describe('OtlpTransportAdapter, from the first event to the last', () => {
   }
 
   it('OtlpTransportAdapter lets a process end right after shutdown, collector: down', async function () {
-    this.timeout(20_000)
+    this.timeout(60_000)
     const url = `http://127.0.0.1:${await deadPort()}`
     const options = { url, encoding: 'json', events: 600, flushMs: 300, shutdownMs: 300 } as const
     const { code, report, lingeredMs } = await spawnOtlpClient(options)
@@ -159,7 +159,7 @@ describe('OtlpTransportAdapter, from the first event to the last', () => {
 
   for (const encoding of ENCODINGS) {
     it(`OtlpTransportAdapter loses no event at SIGTERM with 5 000 events per second, ${encoding}`, async function () {
-      this.timeout(30_000)
+      this.timeout(60_000)
       let underWay = () => {}
       const load = new Promise<void>((resolve) => {
         underWay = resolve

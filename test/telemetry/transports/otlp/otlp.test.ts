@@ -822,7 +822,7 @@ describe('OtlpTransportAdapter', () => {
   }
   for (const [what, statement] of Object.entries(endings)) {
     it(`OtlpTransportAdapter lets a process end with a dead collector and ${what}`, async function () {
-      this.timeout(20_000)
+      this.timeout(60_000)
       const module = new URL('../../../../src/telemetry/transports/otlp/otlp.js', import.meta.url).href
       const program = `
         const { OtlpTransportAdapter } = await import(${JSON.stringify(module)});

@@ -89,7 +89,7 @@ function acting(options: WorkerTransportOptions = {}, stops = 0) {
 }
 
 describe('workerTransport', function () {
-  this.timeout(20_000)
+  this.timeout(60_000)
 
   describe('events', () => {
     let folder: string
