@@ -24,15 +24,13 @@ export function isCut(req: IncomingMessage, res: ServerResponse): boolean {
   return isClosed(req, res) && !(res.writableEnded && res.writableFinished)
 }
 
-/** The code of HTTP/2 with which a response is cut off (RFC 9113 §7). `node:http2` has it too, but takes long to load. */
-const INTERNAL_ERROR = 2
-
 /** Ends a response that cannot be completed, so that its client does not take it for a complete one. */
 export function cutOff(req: IncomingMessage, res: ServerResponse): void {
   const stream = http2StreamOf(req, res)
-  // `destroy()` ends a stream of HTTP/2 as if its response was complete.
   if (stream === undefined) res.destroy()
-  else stream.close(INTERNAL_ERROR)
+  // Without an error, the stream would end as if its response was complete. The error becomes INTERNAL_ERROR (RFC 9113 §7), and is not
+  // emitted. `close(INTERNAL_ERROR)` is not usable: Node.js 24 fills the memory in an endless loop if data was written in the same turn.
+  else stream.destroy(new Error('The response cannot be completed.'))
 }
 
 /** Calls `listener` once when the response ends, complete or not; immediately if it has ended. */
