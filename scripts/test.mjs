@@ -255,7 +255,8 @@ async function work() {
 
 const started = performance.now()
 await Promise.all(Array.from({ length: Number(values.jobs) }, work))
-for (const failure of failures) console.error(`\n${failure}`)
+// To the standard output, from which test:full takes the failures.
+for (const failure of failures) console.log(`\n${failure}`)
 console.log(`\nAll tests took ${Math.round((performance.now() - started) / 1000)} s.`)
 console.log(`${totals.passing} passed, ${totals.failing} failed, ${totals.pending} skipped`)
 if (failures.length > 0) process.exitCode = 1
