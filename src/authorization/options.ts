@@ -8,6 +8,7 @@ import { type IdentityAssertionsOptions, identityAssertionsRule } from './identi
 import { type AuthorizationKeys, createKeys, keysRule } from './keys.ts'
 import { type ProviderSettings, type SignInProvider, settingsOf } from './providers.ts'
 import { type AuthorizationStore, memoryStore } from './store.ts'
+import { type AuthorizationTokensOptions, tokensRule } from './token-options.ts'
 
 const {
   callable,
@@ -98,6 +99,8 @@ export interface AuthorizationFacadeOptions {
    * default.
    */
   readonly identityAssertions?: IdentityAssertionsOptions | undefined
+  /** The lifetimes of tokens, and the use of refresh tokens that were replaced. */
+  readonly tokens?: AuthorizationTokensOptions | undefined
   /** The place for clients and grants. Defaults to `memoryStore()`, with a warning outside development. */
   readonly store?: AuthorizationStore | undefined
   /** The keys. By default they are created at start, with a warning outside development. */
@@ -152,6 +155,7 @@ const RULES = {
   ),
   clients: orEmpty(clientsRule),
   identityAssertions: optional(identityAssertionsRule, { issuers: [] }),
+  tokens: orEmpty(tokensRule),
   store: optional(STORE_RULE),
   keys: optional(keysRule),
   telemetry: optional(telemetryOf),
