@@ -1,5 +1,6 @@
 import type { Provider } from 'oidc-provider'
 import type { Emit } from './events.ts'
+import type { Grants } from './grants.ts'
 import type { ResolvedFacadeOptions } from './options.ts'
 import type { Records } from './records.ts'
 import type { ResourceServers } from './resource-servers.ts'
@@ -12,6 +13,7 @@ export type Context = Parameters<Parameters<Provider['use']>[0]>[0]
 export interface ServerParts extends ResourceServers {
   readonly options: ResolvedFacadeOptions
   readonly records: Records
+  readonly grants: Grants
   readonly upstream: ProviderClient
   readonly emit: Emit
 }

@@ -23,6 +23,8 @@ export interface AuthorizationEventAttributes {
   readonly scopes?: string | undefined
   readonly grant_type?: string | undefined
   readonly reason?: string | undefined
+  /** The cause of the end of a grant. */
+  readonly by?: string | undefined
   /** The failed check of an identity assertion. */
   readonly cause?: string | undefined
 }

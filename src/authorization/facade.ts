@@ -6,7 +6,10 @@ import { jwtVerifier } from '../oauth/verifiers/jwt.ts'
 import { optionChecksOf } from '../options/option-checks.ts'
 import type { UpstreamTokens } from '../upstream/upstream-token.ts'
 import { emitterOf } from './events.ts'
+import { type FacadeGrants, facadeGrants } from './facade-grants.ts'
 import { grantedTokens } from './granted-tokens.ts'
+import { Grants } from './grants.ts'
+import { liveVerifier } from './live-access.ts'
 import { type AuthorizationFacadeOptions, resolveFacadeOptions } from './options.ts'
 import { CALLBACK_PATH, PATHS, SIGN_IN_PATH } from './paths.ts'
 import { Records } from './records.ts'
@@ -34,6 +37,8 @@ export interface AuthorizationFacade {
   readonly oauth: OAuthOptions
   /** Tokens of the identity provider that act for the user of a request. The client never gets them. */
   readonly upstreamToken: UpstreamTokens
+  /** The grants of users to clients. */
+  readonly grants: FacadeGrants
   /** Stops serving: further requests get a 503. The store is not closed. */
   close(): Promise<void>
 }
@@ -83,7 +88,8 @@ export function createFacade(
   const loadOpenId = () => import('openid-client')
   const upstream = new ProviderClient(options.upstream, url + CALLBACK_PATH, loadOpenId)
   const emit = emitterOf(options.telemetry)
-  const parts = { ...resourceServers(options), options, records, upstream, emit }
+  const grants = new Grants(records, options.tokens, emit)
+  const parts = { ...resourceServers(options), options, records, grants, upstream, emit }
   let isClosed = false
   const listening = import('oidc-provider').then((library: typeof Oidc) =>
     buildServer(library, parts, safeFetch).callback(),
@@ -114,19 +120,24 @@ export function createFacade(
     issuer: url,
     resource: others.length === 0 ? resource : resourceOfRequest(resources),
     scopesSupported: Object.keys(scopes),
-    verifyToken: jwtVerifier({
-      issuer: url,
-      audience: resources,
-      publicKey: { keys: keys.signing.map((key) => ({ ...key })) },
-      requiredClaims: ['sub', 'client_id'],
-      strict: true,
-    }),
+    verifyToken: liveVerifier(
+      jwtVerifier({
+        issuer: url,
+        audience: resources,
+        publicKey: { keys: keys.signing.map((key) => ({ ...key })) },
+        requiredClaims: ['sub', 'client_id'],
+        strict: true,
+      }),
+      grants,
+      options.grants.accessSeconds,
+    ),
     dpop: 'allowed',
   }
   return {
     router,
     oauth,
-    upstreamToken: grantedTokens({ issuer: url, records, upstream }),
+    upstreamToken: grantedTokens({ issuer: url, records, grants, upstream }),
+    grants: facadeGrants(grants),
     async close() {
       isClosed = true
       await listening.catch(() => undefined)

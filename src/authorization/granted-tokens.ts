@@ -3,6 +3,7 @@ import { KitToolError } from '../mcp/router/tool-error.ts'
 import type { AuthInfo } from '../oauth/auth-info.ts'
 import { UpstreamConsentError, UpstreamUnavailableError } from '../upstream/errors.ts'
 import type { UpstreamTokens } from '../upstream/upstream-token.ts'
+import type { Grants } from './grants.ts'
 import type { Records } from './records.ts'
 import type { ProviderClient, ProviderTokens } from './sign-in.ts'
 import type { UpstreamRecord } from './store-grant.ts'
@@ -22,11 +23,12 @@ const LOCK_SECONDS = 15
 export interface GrantedTokensContext {
   readonly issuer: string
   readonly records: Records
+  readonly grants: Grants
   readonly upstream: ProviderClient
 }
 
 /** Returns the tokens of the provider that belong to the grant of a request. They are refreshed before they expire. */
-export function grantedTokens({ issuer, records, upstream }: GrantedTokensContext): UpstreamTokens {
+export function grantedTokens({ issuer, records, grants, upstream }: GrantedTokensContext): UpstreamTokens {
   const pending = new Map<string, Promise<ProviderTokens>>()
 
   async function read(grant: string, sub: string): Promise<UpstreamRecord> {
@@ -71,7 +73,7 @@ export function grantedTokens({ issuer, records, upstream }: GrantedTokensContex
       const tokens = await upstream.refresh(refreshToken)
       const seconds = Math.max(1, record.until - Math.floor(Date.now() / 1000))
       await keep(grant, { ...record, tokens }, seconds)
-      if ((await records.get('RevokedGrant', grant)) !== undefined) {
+      if ((await grants.stateOf(grant)) === 'ended') {
         await records.delete('Upstream', grant)
         throw new UpstreamConsentError({ error: 'invalid_grant', scopes: [] })
       }

@@ -1,4 +1,5 @@
 export type { AuthorizationClientsOptions, StaticClient } from './client-options.ts'
+export type { ConnectedGrant, FacadeGrants } from './facade-grants.ts'
 export { type AuthorizationFacade, authorizationFacade } from './facade.ts'
 export type { IdentityAssertionIssuer, IdentityAssertionsOptions } from './identity-assertion-options.ts'
 export type { AuthorizationKeys } from './keys.ts'
@@ -6,6 +7,7 @@ export type {
   AllowInput,
   AllowResult,
   AuthorizationFacadeOptions,
+  AuthorizationGrantsOptions,
   AuthorizationPageOptions,
   GrantScopesInput,
   SignInClaims,

@@ -4,12 +4,12 @@ import type { NodeRequest } from '../http/node-middleware.ts'
 import { readForm } from './consent-form.ts'
 import type { Context, ServerParts } from './context.ts'
 import { errorText } from './error-text.ts'
-import { type KnownClient, kindOf } from './known-client.ts'
+import { describeClient, type KnownClient, kindOf } from './known-client.ts'
 import { LIFETIMES } from './oidc-adapter.ts'
 import { consentPage, errorPage, pageHeaders } from './pages.ts'
 import { CALLBACK_PATH, SIGN_IN_PATH } from './paths.ts'
 import { redirectHost } from './redirect-uris.ts'
-import { RememberedConsents } from './remembered-consents.ts'
+import { type Consent, RememberedConsents } from './remembered-consents.ts'
 import { scopesOf } from './scopes-of.ts'
 import type { FreshnessRequest, StartedSignIn } from './sign-in.ts'
 import { type Accepted, type Outcome, signInOutcome, type VisitRecord } from './sign-in-outcome.ts'
@@ -163,8 +163,8 @@ export class Interactions {
     if (client === undefined)
       return this.#fail(ctx, 400, 'The application is unknown', 'Start again from it.')
     const isAskedAgain = scopesOf(interaction.params.prompt).includes('consent')
-    if (!isAskedAgain && (await this.#consents.has(this.#consentTo(client, outcome)))) {
-      await this.#grant(ctx, interaction, client, outcome)
+    if (!isAskedAgain && (await this.#consents.has(await this.#consentTo(client, outcome)))) {
+      await this.#grant(ctx, interaction, await this.#consentTo(client, outcome), outcome)
       return
     }
     const { claims } = outcome
@@ -205,7 +205,7 @@ export class Interactions {
     if (client === undefined)
       return this.#fail(ctx, 400, 'The application is unknown', 'Start again from it.')
     const { emit } = this.#context
-    const consent = this.#consentTo(client, outcome)
+    const consent = await this.#consentTo(client, outcome)
     const event = {
       client: client.id,
       client_kind: client.kind,
@@ -219,26 +219,30 @@ export class Interactions {
       if (await this.#fails(ctx, interaction, error, 'denied')) emit('consent.denied', event)
       return
     }
-    if (!(await this.#grant(ctx, interaction, client, outcome))) return
+    if (!(await this.#grant(ctx, interaction, consent, outcome))) return
     emit('consent.given', event)
     // The user has decided. If this fails, the next sign-in asks again.
     await this.#consents.add(consent).catch(() => undefined)
   }
 
-  #consentTo(client: KnownClient, outcome: Accepted) {
-    return { client, sub: this.#sub(outcome), resource: outcome.resource, scopes: outcome.scopes }
+  async #consentTo(client: KnownClient, { claims, resource, scopes }: Accepted): Promise<Consent> {
+    const sub = `${this.#context.options.provider}|${claims.sub}`
+    const earlier = await this.#context.grants.revocations.before(sub, client.id)
+    return { client, sub, resource, scopes, earlier }
   }
 
   /** Stores the grant of a user, and continues with it. Resolves with `false` if the request was answered already. */
   async #grant(
     ctx: Context,
     interaction: Interaction,
-    { id }: KnownClient,
+    { client, sub, resource, scopes, earlier }: Consent,
     outcome: Accepted,
   ): Promise<boolean> {
-    const { records } = this.#context
-    const user = { accountId: this.#sub(outcome), clientId: id }
+    const { records, grants } = this.#context
+    const user = { accountId: sub, clientId: client.id }
     const result = await storeGrant(this.#provider, records, interaction.params, user, outcome)
+    const description = { sub, client: describeClient(client), scopes, resources: [resource] }
+    await grants.add(String(result.consent?.grantId), description, earlier)
     return await this.#conclude(ctx, interaction, result)
   }
 
@@ -296,10 +300,6 @@ export class Interactions {
     const redirectUri = String(params.redirect_uri)
     if (client === undefined || !client.redirectUriAllowed(redirectUri)) return undefined
     return { id, redirectUri, name: client.clientName ?? id, kind: kindOf(client, this.#context.options) }
-  }
-
-  #sub({ claims }: Accepted): string {
-    return `${this.#context.options.provider}|${claims.sub}`
   }
 
   #browser(ctx: Context): string | undefined {

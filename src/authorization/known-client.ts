@@ -1,4 +1,6 @@
 import type { ResolvedFacadeOptions } from './options.ts'
+import { plainName } from './pages.ts'
+import { redirectHost } from './redirect-uris.ts'
 
 /** How the client of a request is known. */
 export type ClientKind = 'static' | 'registered' | 'metadata-document'
@@ -19,4 +21,14 @@ export function kindOf(
   if (clients.static.some(({ clientId }) => clientId === client.clientId)) return 'static'
   const { clientIdMetadataDocument } = client as { clientIdMetadataDocument?: unknown }
   return clientIdMetadataDocument === true ? 'metadata-document' : 'registered'
+}
+
+/** Returns the id, the name, and the host of a client, as lists of grants show them. */
+export function describeClient({ id, name, kind, redirectUri }: KnownClient): {
+  readonly id: string
+  readonly name: string
+  readonly host: string
+} {
+  const host = kind === 'metadata-document' ? new URL(id).host : redirectHost(redirectUri)
+  return { id, name: plainName(name) || id, host }
 }

@@ -12,7 +12,6 @@ export const LIFETIMES = {
   signIn: 600,
   usedClient: 365 * 86_400,
   consent: 90 * 86_400,
-  revocation: 120,
 } as const
 
 /** The errors of `oidc-provider` that the adapter throws. */
@@ -46,8 +45,16 @@ export class RecordsAdapter implements Adapter {
   readonly #records: Records
   readonly #errors: AdapterErrors
   readonly #unusedClientSeconds: number
+  readonly #endGrant: (grantId: string) => Promise<unknown>
 
-  constructor(kind: string, records: Records, errors: AdapterErrors, unusedClientSeconds: number) {
+  constructor(
+    kind: string,
+    records: Records,
+    errors: AdapterErrors,
+    unusedClientSeconds: number,
+    endGrant: (grantId: string) => Promise<unknown>,
+  ) {
+    this.#endGrant = endGrant
     this.#kind = kind
     this.#records = records
     this.#errors = errors
@@ -87,12 +94,12 @@ export class RecordsAdapter implements Adapter {
     if (await this.#records.add(`Used${this.#kind}`, id, now, seconds)) return
     // A concurrent request has used the token. One of the two may be from a thief (RFC 9700 section 4.14.2).
     const { grantId } = ((await this.#records.get(this.#kind, id)) ?? {}) as AdapterPayload
-    if (typeof grantId === 'string') await this.#destroyGrant(grantId)
+    if (typeof grantId === 'string') await this.#endGrant(grantId)
     throw this.#errors.usedTwice()
   }
 
   async destroy(id: string): Promise<void> {
-    if (this.#kind === 'Grant') await this.#destroyGrant(id)
+    if (this.#kind === 'Grant') await this.#endGrant(id)
     else if (this.#kind === 'Interaction') await useUp(() => this.#end(id))
     // Without its grant, a refresh token is worthless. With it, a revocation that failed can be repeated.
     else if (this.#kind !== 'RefreshToken') await this.#records.delete(this.#kind, id)
@@ -101,13 +108,6 @@ export class RecordsAdapter implements Adapter {
   /** Ends an authorization request. Of several concurrent responses to it, one is sent. */
   async #end(id: string): Promise<void> {
     if ((await this.#records.take(this.#kind, id)) === undefined) throw this.#errors.expired()
-  }
-
-  async #destroyGrant(grantId: string): Promise<void> {
-    // A node that refreshes the token of the provider at this moment must not store it again.
-    await this.#records.set('RevokedGrant', grantName(grantId), true, LIFETIMES.revocation)
-    await this.#records.delete('Upstream', grantName(grantId))
-    await this.#records.delete('Grant', grantId)
   }
 
   async revokeByGrantId(): Promise<void> {}

@@ -25,6 +25,7 @@ const {
   readOptions,
   required,
   text,
+  wholeNumber,
   withFunctions,
 } = optionChecksOf('authorizationFacade')
 
@@ -59,6 +60,15 @@ export interface GrantScopesInput {
 
 type Allow = (input: AllowInput) => AllowResult | Promise<AllowResult>
 type GrantScopes = (input: GrantScopesInput) => readonly string[] | Promise<readonly string[]>
+
+/** The end of access. */
+export interface AuthorizationGrantsOptions {
+  /**
+   * The time within which access tokens of a grant that has ended are refused, from 1 to 600 s. The store gets at most one
+   * command for each grant in this time. Defaults to 5 s.
+   */
+  readonly accessSeconds?: number | undefined
+}
 
 /** The appearance of the consent page. */
 export interface AuthorizationPageOptions {
@@ -101,6 +111,8 @@ export interface AuthorizationFacadeOptions {
   readonly identityAssertions?: IdentityAssertionsOptions | undefined
   /** The lifetimes of tokens, and the use of refresh tokens that were replaced. */
   readonly tokens?: AuthorizationTokensOptions | undefined
+  /** The end of access. */
+  readonly grants?: AuthorizationGrantsOptions | undefined
   /** The place for clients and grants. Defaults to `memoryStore()`, with a warning outside development. */
   readonly store?: AuthorizationStore | undefined
   /** The keys. By default they are created at start, with a warning outside development. */
@@ -113,6 +125,10 @@ export interface AuthorizationFacadeOptions {
 
 /** The maximum time for one call of `allow` or `grantScopes`. */
 const DECISION_TIMEOUT_MS = 10_000
+
+const GRANT_RULES = {
+  accessSeconds: optional(wholeNumber(1, 600), 5),
+} satisfies RulesFor<AuthorizationGrantsOptions>
 
 const LINK_RULES = { text, url: httpsUrl }
 
@@ -156,6 +172,7 @@ const RULES = {
   clients: orEmpty(clientsRule),
   identityAssertions: optional(identityAssertionsRule, { issuers: [] }),
   tokens: orEmpty(tokensRule),
+  grants: orEmpty(members('must be an object such as { accessSeconds: 5 }', GRANT_RULES)),
   store: optional(STORE_RULE),
   keys: optional(keysRule),
   telemetry: optional(telemetryOf),

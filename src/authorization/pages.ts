@@ -140,7 +140,7 @@ ${footer.length === 0 ? '' : `<footer>${footer.join(' ')}</footer>`}
 const INVISIBLE = /[\p{C}\p{Default_Ignorable_Code_Point}\u{2800}\u{1d159}]/gu
 
 /** Removes invisible and direction-changing characters, and shortens the rest. Returns an empty string if nothing is left to see. */
-function plainName(value: string, max = MAX_NAME): string {
+export function plainName(value: string, max = MAX_NAME): string {
   const visible = value
     .slice(0, 4 * max)
     .replace(/\s+/g, ' ')

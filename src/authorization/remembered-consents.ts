@@ -2,16 +2,19 @@ import type { KnownClient } from './known-client.ts'
 import { LIFETIMES } from './oidc-adapter.ts'
 import type { Records } from './records.ts'
 import { isLocalRedirect } from './redirect-uris.ts'
+import type { EarlierRevocations } from './revocations.ts'
 
 /** The maximum number of consents of a user to a client. */
 const MAX_CONSENTS = 20
 
 /** The scopes and the resource to which a user consents. */
-interface Consent {
+export interface Consent {
   readonly sub: string
   readonly client: KnownClient
   readonly resource: string
   readonly scopes: readonly string[]
+  /** The revocations before the consent. A later one ends it. */
+  readonly earlier: EarlierRevocations
 }
 
 /**
@@ -56,6 +59,7 @@ function idOf({ sub, client }: Consent): string {
   return JSON.stringify([sub, client.id])
 }
 
-function textOf({ client, resource, scopes }: Consent): string {
-  return JSON.stringify([client.redirectUri, resource, [...scopes].sort()])
+function textOf({ client, resource, scopes, earlier }: Consent): string {
+  const revocations = earlier.filter((id) => id !== '')
+  return JSON.stringify([client.redirectUri, resource, [...scopes].sort(), ...revocations])
 }

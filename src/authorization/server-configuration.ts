@@ -31,12 +31,14 @@ export const SESSION_COOKIE: string = 'mcp-gatekit-session'
  * Returns the configuration of `oidc-provider` with the rules for MCP clients.
  * @param fetch fetches metadata documents and keys of clients.
  * @param beginSignIn returns the path of the sign-in for an authorization request.
+ * @param currentContext returns the request that is being served.
  */
 export function serverConfiguration(
   errors: typeof Oidc.errors,
-  { options, records, resourceOf, resourceServerOf }: ServerParts,
+  { options, records, grants, resourceOf, resourceServerOf }: ServerParts,
   fetch: DocumentFetches['fetch'],
   beginSignIn: (ctx: Context, uid: string) => Promise<string>,
+  currentContext: () => Context | undefined,
 ): Configuration {
   const { scopes, resources, keys, clients } = options
   const { alg } = signingKeyOf(keys)
@@ -48,13 +50,18 @@ export function serverConfiguration(
   /** The scopes that the application grants to the user of a refresh. */
   const grantedAgain = new WeakMap<object, readonly string[]>()
 
+  async function endGrant(grantId: string): Promise<void> {
+    const isRequested = currentContext()?.oidc?.route === 'revocation'
+    await grants.end(grantName(grantId), isRequested ? 'client' : 'reuse', grantId)
+  }
+
   function knownScopes(value: unknown): readonly string[] {
     return scopesOf(value).filter((scope) => Object.hasOwn(scopes, scope))
   }
 
   return {
     adapter: (kind: string) =>
-      new RecordsAdapter(kind, records, adapterErrors, clients.unusedTtlDays * 86_400),
+      new RecordsAdapter(kind, records, adapterErrors, clients.unusedTtlDays * 86_400, endGrant),
     clients: clients.static.map(({ clientId, clientSecret, redirectUris, name }) => ({
       client_id: clientId,
       ...(clientSecret !== undefined && { client_secret: clientSecret }),
@@ -146,8 +153,10 @@ export function serverConfiguration(
     expiresWithSession: () => false,
     clientBasedCORS: () => true,
     extraTokenClaims: async (_ctx, token) => {
-      const { grantId } = token as { grantId?: string }
-      return grantId === undefined || grantId === '' ? undefined : { gid: grantName(grantId) }
+      const { grantId = '', accountId = '', clientId = '' } = token as { grantId?: string; accountId?: string; clientId?: string }
+      if (grantId !== '') return { gid: grantName(grantId) }
+      const earlier = await grants.revocations.before(accountId, clientId)
+      return earlier.some((id) => id !== '') ? { rev: earlier } : undefined
     },
     async findAccount(ctx, id, token) {
       const account = { accountId: id, claims: () => ({ sub: id }) }
@@ -166,6 +175,7 @@ export function serverConfiguration(
       const { claims } = record
       const access = await userAccess(options, { claims, provider: options.provider, requested })
       const isDenied = !access.isAllowed || (requested.length > 0 && access.scopes.length === 0)
+      if (!access.isAllowed) await grants.end(name, 'allow', grantId)
       if (isDenied) return undefined
       grantedAgain.set(ctx, access.scopes)
       return account

@@ -57,7 +57,4 @@ export function emitEvents(provider: Provider, { options, records, emit }: Serve
         reason: 'server_error',
       })
   })
-  provider.on('grant.revoked', (ctx) => {
-    emit('revoked', { client: ctx.oidc.client?.clientId })
-  })
 }

@@ -4,6 +4,7 @@ import { registerAssertionGrant } from './assertion-grant.ts'
 import type { Context, ServerParts } from './context.ts'
 import { DocumentFetches } from './document-fetches.ts'
 import type { Failure } from './failure.ts'
+import { finishGrant } from './finish-grant.ts'
 import { Interactions } from './interactions.ts'
 import type { SafeFetchSettings } from './safe-fetch.ts'
 import { serverConfiguration } from './server-configuration.ts'
@@ -23,8 +24,17 @@ export function buildServer(
 ): Provider {
   const { options } = parts
   const { fetch } = new DocumentFetches(safeFetch)
-  const configuration = serverConfiguration(errors, parts, fetch, (ctx, uid) => interactions.begin(ctx, uid))
-  const provider = new (settlingProvider(Provider))(options.url, configuration)
+  const configuration = serverConfiguration(
+    errors,
+    parts,
+    fetch,
+    (ctx, uid) => interactions.begin(ctx, uid),
+    () => Provider.ctx as Context | undefined,
+  )
+  const provider = new (settlingProvider(Provider, (ctx) => finishGrant(errors, parts, ctx)))(
+    options.url,
+    configuration,
+  )
   // The issuer decides the addresses, not the headers of a request.
   provider.proxy = true
   if (options.identityAssertions.length > 0) registerAssertionGrant(provider, errors, parts)

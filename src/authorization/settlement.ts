@@ -44,8 +44,14 @@ async function put(list: keyof Answer, write: Write): Promise<void> {
 
 type Names = string | readonly string[] | ReadonlySet<string>
 
-/** Makes grants use up codes and refresh tokens only together with their answer. */
-export function settlingProvider(Provider: typeof Oidc.Provider): typeof Oidc.Provider {
+/**
+ * Makes grants use up codes and refresh tokens only together with their answer.
+ * @param finish completes the response to a grant after it was settled.
+ */
+export function settlingProvider(
+  Provider: typeof Oidc.Provider,
+  finish: (ctx: Oidc.KoaContextWithOIDC) => Promise<void>,
+): typeof Oidc.Provider {
   return class extends Provider {
     // The constructor calls this method for the built-in grants, too.
     override registerGrantType<Params extends object>(
@@ -53,8 +59,10 @@ export function settlingProvider(Provider: typeof Oidc.Provider): typeof Oidc.Pr
       handler: (ctx: Oidc.TokenEndpointGrantContext<Params>) => Oidc.CanBePromise<void>,
       ...rest: [params?: Names, duplicates?: Names]
     ): void {
-      const settled = (ctx: Oidc.TokenEndpointGrantContext<Params>): Promise<void> =>
-        settle(async () => await handler(ctx))
+      const settled = async (ctx: Oidc.TokenEndpointGrantContext<Params>): Promise<void> => {
+        await settle(async () => await handler(ctx))
+        await finish(ctx)
+      }
       super.registerGrantType(name, settled, ...rest)
     }
   }

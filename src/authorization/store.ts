@@ -21,6 +21,11 @@ export interface AuthorizationStore {
   delete(key: string): Promise<void>
 }
 
+/** The kinds of values that a store in memory never removes early. Only the application makes it keep them. */
+export const REVOCATION_KINDS = { user: 'RevokedUser', client: 'RevokedClient' } as const
+
+const LASTING_KINDS: ReadonlySet<string> = new Set(Object.values(REVOCATION_KINDS))
+
 /** The maximum number of values of a kind. The one that was used least recently is removed. */
 const MAX_ENTRIES_PER_KIND = 10_000
 
@@ -47,8 +52,9 @@ export function memoryStore(): AuthorizationStore {
     const values =
       kinds.get(kind) ??
       new LRUCache<string, string>({
-        max: MAX_ENTRIES_PER_KIND,
-        maxSize: MAX_BYTES_PER_KIND,
+        ...(LASTING_KINDS.has(kind)
+          ? { maxSize: Number.MAX_SAFE_INTEGER }
+          : { max: MAX_ENTRIES_PER_KIND, maxSize: MAX_BYTES_PER_KIND }),
         // A value is a JWE, which has one byte per character.
         sizeCalculation: (value) => value.length + 1,
       })
