@@ -107,11 +107,12 @@ export class Grants {
   /** Returns `true` if a grant has ended, also one that a revocation of its user or its client has not reached. */
   async isEnded({ jti, accountId = '', clientId = '', iat = 0 }: AdapterPayload): Promise<boolean> {
     const name = grantName(String(jti))
-    const [found, user, client] = await Promise.all([
-      this.#records.get('GrantSummary', name) as Promise<Found>,
+    const [user, client] = await Promise.all([
       this.revocations.last('user', accountId),
       this.revocations.last('client', clientId),
     ])
+    // The last command: a revocation marks each grant before it is complete.
+    const found = (await this.#records.get('GrantSummary', name)) as Found
     if (found !== undefined && 'ended' in found) return true
     const made = found?.earlier ?? iat
     return isRevokedBy(user, made, 0) || isRevokedBy(client, made, 1)

@@ -1,6 +1,6 @@
 export type { AuthorizationClientsOptions, StaticClient } from './client-options.ts'
-export type { ConnectedGrant, FacadeGrants } from './facade-grants.ts'
 export { type AuthorizationFacade, authorizationFacade } from './facade.ts'
+export type { ConnectedGrant, FacadeGrants } from './facade-grants.ts'
 export type { IdentityAssertionIssuer, IdentityAssertionsOptions } from './identity-assertion-options.ts'
 export type { AuthorizationKeys } from './keys.ts'
 export type {

@@ -153,7 +153,11 @@ export function serverConfiguration(
     expiresWithSession: () => false,
     clientBasedCORS: () => true,
     extraTokenClaims: async (_ctx, token) => {
-      const { grantId = '', accountId = '', clientId = '' } = token as { grantId?: string; accountId?: string; clientId?: string }
+      const {
+        grantId = '',
+        accountId = '',
+        clientId = '',
+      } = token as { grantId?: string; accountId?: string; clientId?: string }
       if (grantId !== '') return { gid: grantName(grantId) }
       const earlier = await grants.revocations.before(accountId, clientId)
       return earlier.some((id) => id !== '') ? { rev: earlier } : undefined
