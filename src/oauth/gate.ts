@@ -1,5 +1,4 @@
 import type { X509Certificate } from 'node:crypto'
-import { clientKey } from '../http/client-address.ts'
 import type { PlainResponse } from '../http/plain-response.ts'
 import { isPromiseLike } from '../options/value-kinds.ts'
 import { within } from '../within.ts'
@@ -10,6 +9,7 @@ import {
   readAccessToken,
   readBearerToken,
 } from './authorization-header.ts'
+import { countedClient } from './counted-client.ts'
 import type { Decision, ProofFault, Refusal } from './decision.ts'
 import type { ResolvedDpopOptions } from './dpop/options.ts'
 import { type CheckedProof, checkProof } from './dpop/proof.ts'
@@ -294,19 +294,7 @@ export class Gate {
 
   /** Returns the key by which the client of a request is counted; `undefined` if its address is not known. */
   clientKey(request: RequestSource): string | undefined {
-    const { clientAddress } = this.options
-    if (clientAddress === undefined) return clientKey(request.clientAddress)
-    let address: unknown
-    try {
-      address = clientAddress(request.request)
-      if (address === undefined) return undefined
-      if (address instanceof Promise) address.catch(() => undefined)
-    } catch {
-      // An error must not lift the limit.
-    }
-    const named = typeof address === 'string' ? clientKey(address) : undefined
-    // The returned value may come from a header that the client controls.
-    return named ?? clientKey(request.clientAddress) ?? 'unknown'
+    return countedClient(this.options.clientAddress, request)
   }
 
   /** Calls the verifier for a request without a token, as the contract requires, and ignores its result. */
