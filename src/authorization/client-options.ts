@@ -16,7 +16,25 @@ const {
   wholeNumber,
 } = optionChecksOf('authorizationFacade')
 
+type ClientDecision = (client: AllowClientInput) => boolean | Promise<boolean>
 type RedirectDecision = (uri: string, client: RedirectClient) => boolean
+
+/** How the client of a request is known. */
+export type ClientKind = 'static' | 'registered' | 'metadata-document'
+
+/** The argument of `clients.allow`. */
+export interface AllowClientInput {
+  /** The client id. It is `undefined` when a client registers, because the client has none yet. */
+  readonly clientId: string | undefined
+  /** How the client is known: registered dynamically, by the URL of a metadata document, or in `clients.static`. */
+  readonly kind: ClientKind
+  /** The name that the client gives itself. */
+  readonly name: string | undefined
+  /** The redirect URIs that the client has registered. */
+  readonly redirectUris: readonly string[]
+  /** The host of the metadata document, or of the first redirect URI. For a private scheme, it begins with the scheme. */
+  readonly host: string
+}
 
 /** A client that is registered in advance. */
 export interface StaticClient {
@@ -38,13 +56,24 @@ export interface AuthorizationClientsOptions {
   readonly registration?: boolean | undefined
   /**
    * Decides which redirect URIs clients may register, instead of the default: loopback addresses with any port, https, and
-   * the private schemes of known MCP clients. It is also called for clients that are registered already.
+   * the private schemes of known MCP clients. It is also called each time a registered client is used.
    */
   readonly redirectUris?: ((uri: string, client: RedirectClient) => boolean) | undefined
+  /**
+   * Decides which clients may use the server, within 10 s. It is called when a client registers, when it starts a sign-in, and
+   * each time it requests a token. Everything but `true` denies. If it throws, the response is 503. Defaults to all clients.
+   */
+  readonly allow?: ((client: AllowClientInput) => boolean | Promise<boolean>) | undefined
   /** Clients that are registered in advance. Defaults to none. */
   readonly static?: readonly StaticClient[] | undefined
   /** The number of days after which a registered client is removed that never finished a sign-in. Defaults to 30. */
   readonly unusedTtlDays?: number | undefined
+  /**
+   * The number of registrations, and apart from them of started sign-ins, that one address may request in a minute. All
+   * addresses together may request ten times as many registrations. IPv6 addresses are counted by their /64. Each process counts
+   * for itself. Further requests get a 429. Defaults to 60.
+   */
+  readonly maxRegistrationsPerMinute?: number | undefined
 }
 
 const STATIC_RULES = {
@@ -70,6 +99,10 @@ const RULES = {
     const decides = callable<RedirectDecision>('it decides which redirect URIs clients may register')
     return exactly(decides(option, value, given))
   }, isDefaultRedirectUri),
+  allow: optional(
+    callable<ClientDecision>('it decides which clients may use the server'),
+    (): boolean => true,
+  ),
   static: optional(
     items(
       'must be an array of { clientId, redirectUris }',
@@ -78,6 +111,7 @@ const RULES = {
     [],
   ),
   unusedTtlDays: optional(wholeNumber(1, 3_650), 30),
+  maxRegistrationsPerMinute: optional(wholeNumber(1), 60),
 } satisfies RulesFor<AuthorizationClientsOptions>
 
 /** The rule of the option `clients`. */

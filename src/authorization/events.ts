@@ -5,6 +5,8 @@ import { tryOrUndefined } from '../try-or-undefined.ts'
 /** The events of an authorization server, without the prefix `kit.authorization.`. */
 export type AuthorizationEvent =
   | 'client.registered'
+  | 'client.refused'
+  | 'limit.reached'
   | 'consent.given'
   | 'consent.denied'
   | 'signin.refused'
@@ -32,6 +34,8 @@ export interface AuthorizationEventAttributes {
 export type Emit = (event: AuthorizationEvent, attributes: AuthorizationEventAttributes) => void
 
 const WARNINGS: ReadonlySet<AuthorizationEvent> = new Set([
+  'client.refused',
+  'limit.reached',
   'refresh.reused',
   'signin.refused',
   'token.refused',

@@ -132,6 +132,7 @@ export function createFacade(
       options.grants.accessSeconds,
     ),
     dpop: 'allowed',
+    ...(options.clientAddress !== undefined && { clientAddress: options.clientAddress }),
   }
   return {
     router,

@@ -1,4 +1,9 @@
-export type { AuthorizationClientsOptions, StaticClient } from './client-options.ts'
+export type {
+  AllowClientInput,
+  AuthorizationClientsOptions,
+  ClientKind,
+  StaticClient,
+} from './client-options.ts'
 export { type AuthorizationFacade, authorizationFacade } from './facade.ts'
 export type { ConnectedGrant, FacadeGrants } from './facade-grants.ts'
 export type { IdentityAssertionIssuer, IdentityAssertionsOptions } from './identity-assertion-options.ts'

@@ -6,6 +6,7 @@ import type { Context, ServerParts } from './context.ts'
 import { errorText } from './error-text.ts'
 import { describeClient, type KnownClient, kindOf } from './known-client.ts'
 import { LIFETIMES } from './oidc-adapter.ts'
+import type { SignInClaims } from './options.ts'
 import { consentPage, errorPage, pageHeaders } from './pages.ts'
 import { CALLBACK_PATH, SIGN_IN_PATH } from './paths.ts'
 import { redirectHost } from './redirect-uris.ts'
@@ -72,13 +73,14 @@ export class Interactions {
   /** Serves the pages of the sign-in. Returns `false` for other paths. */
   async serve(ctx: Context): Promise<boolean> {
     if (ctx.path !== CALLBACK_PATH && !ctx.path.startsWith(`${SIGN_IN_PATH}/`)) return false
-    const [, uid, step] = /^\/signin\/([\w-]{1,64})(\/consent)?$/.exec(ctx.path) ?? []
+    const [, uid, step] = /^\/signin\/([\w-]{1,64})(?:\/(consent|account))?$/.exec(ctx.path) ?? []
     const isRead = ctx.method === 'GET'
     try {
       if (ctx.path === CALLBACK_PATH && isRead) await this.#finishSignIn(ctx)
       else if (uid !== undefined && step === undefined && isRead) await this.#startSignIn(ctx, uid)
-      else if (uid !== undefined && step !== undefined && isRead) await this.#showConsent(ctx, uid)
-      else if (uid !== undefined && step !== undefined && ctx.method === 'POST') await this.#decide(ctx, uid)
+      else if (uid !== undefined && step === 'account' && isRead) await this.#chooseAccount(ctx, uid)
+      else if (uid !== undefined && step === 'consent' && isRead) await this.#showConsent(ctx, uid)
+      else if (uid !== undefined && step === 'consent' && ctx.method === 'POST') await this.#decide(ctx, uid)
       else this.#fail(ctx, 404, 'This page does not exist', 'Start again from your application.')
     } catch (error) {
       // The error may contain a code or a token.
@@ -101,15 +103,35 @@ export class Interactions {
     if (found === undefined) return
     if (found.record.outcome !== undefined)
       return this.#redirect(ctx, `${this.#path}${SIGN_IN_PATH}/${uid}/consent`)
+    await this.#visitProvider(ctx, uid, found.interaction, found.record)
+  }
+
+  /** Starts the sign-in at the provider again. A link leads here, because browsers apply `form-action` to redirects. */
+  async #chooseAccount(ctx: Context, uid: string): Promise<void> {
+    const found = await this.#find(ctx, uid)
+    if (found === undefined) return
+    if (!['', 'same-origin', 'none'].includes(ctx.get('sec-fetch-site')))
+      return this.#fail(ctx, 400, 'This link is not valid', 'Start again from your application.')
+    const { outcome: _previous, ...record } = found.record
+    await this.#keep(uid, record)
+    await this.#visitProvider(ctx, uid, found.interaction, { ...record, choosesAccount: true })
+  }
+
+  async #visitProvider(
+    ctx: Context,
+    uid: string,
+    interaction: Interaction,
+    freshness: FreshnessRequest,
+  ): Promise<void> {
     let started: StartedSignIn
     try {
-      started = await this.#context.upstream.start(found.record)
+      started = await this.#context.upstream.start(freshness)
     } catch {
       const { emit, options } = this.#context
       emit('signin.refused', { provider: options.provider, reason: 'provider_failed' })
       const description = 'The identity provider is unavailable'
       const error = { error: 'temporarily_unavailable', description } as const
-      await this.#fails(ctx, found.interaction, error, 'before_sign_in')
+      await this.#fails(ctx, interaction, error, 'before_sign_in')
       return
     }
     const { url, ...rest } = started
@@ -167,10 +189,6 @@ export class Interactions {
       await this.#grant(ctx, interaction, await this.#consentTo(client, outcome), outcome)
       return
     }
-    const { claims } = outcome
-    const user = [claims.email, claims.preferred_username, claims.login, claims.name, claims.sub].find(
-      (value): value is string => typeof value === 'string' && value !== '',
-    )
     ctx.status = 200
     ctx.set(pageHeaders(options.page, client.redirectUri))
     ctx.body = consentPage(options.page, {
@@ -179,7 +197,8 @@ export class Interactions {
       redirectUri: client.redirectUri,
       resource: outcome.resource,
       scopes: outcome.scopes.map((name) => ({ name, description: options.scopes[name] ?? name })),
-      user: user ?? '',
+      user: accountName(outcome.claims),
+      otherAccount: `${this.#path}${SIGN_IN_PATH}/${uid}/account`,
       csrf: outcome.csrf,
       isUnverified: client.kind !== 'static',
     })
@@ -320,11 +339,11 @@ export class Interactions {
     ctx.body = ''
   }
 
-  #fail(ctx: Context, status: number, title: string, detail: string): void {
+  #fail(ctx: Context, status: number, heading: string, next: string): void {
     const { page } = this.#context.options
     ctx.status = status
     ctx.set(pageHeaders(page))
-    ctx.body = errorPage(page, title, detail)
+    ctx.body = errorPage(page, { heading, next })
   }
 }
 
@@ -336,4 +355,14 @@ function isEqual(one: string | null, other: string): boolean {
   if (one === null) return false
   const [a, b] = [one, other].map((value) => createHash('sha256').update(value).digest())
   return timingSafeEqual(a as Buffer, b as Buffer)
+}
+
+/** Returns the names of an account: the one by which its owner knows it, and the address or the full name. */
+function accountName({ login, preferred_username, email, name, sub }: SignInClaims): string {
+  const names = [login, preferred_username, email, name, sub].filter(
+    (value): value is string => typeof value === 'string' && value !== '',
+  )
+  const [first = ''] = names
+  const second = [email, name].find((value) => names.includes(String(value)) && value !== first)
+  return second === undefined ? first : `${first} (${second})`
 }

@@ -1,9 +1,7 @@
+import type { ClientKind } from './client-options.ts'
 import type { ResolvedFacadeOptions } from './options.ts'
 import { plainName } from './pages.ts'
 import { redirectHost } from './redirect-uris.ts'
-
-/** How the client of a request is known. */
-export type ClientKind = 'static' | 'registered' | 'metadata-document'
 
 /** A client and the redirect URI of a request. */
 export interface KnownClient {
@@ -31,4 +29,14 @@ export function describeClient({ id, name, kind, redirectUri }: KnownClient): {
 } {
   const host = kind === 'metadata-document' ? new URL(id).host : redirectHost(redirectUri)
   return { id, name: plainName(name) || id, host }
+}
+
+/** Returns the host of the metadata document of a client, or of its first redirect URI. */
+export function hostOf(
+  client: { readonly clientId: string; readonly redirectUris?: readonly string[] | undefined },
+  kind: ClientKind,
+): string {
+  if (kind === 'metadata-document') return new URL(client.clientId).host
+  const [uri] = client.redirectUris ?? []
+  return uri === undefined ? '' : redirectHost(uri)
 }

@@ -70,7 +70,7 @@ export interface AuthorizationGrantsOptions {
   readonly accessSeconds?: number | undefined
 }
 
-/** The appearance of the consent page. */
+/** The appearance of the pages. */
 export interface AuthorizationPageOptions {
   /** The name of the service. Defaults to the host of `url`. */
   readonly title?: string | undefined
@@ -119,7 +119,13 @@ export interface AuthorizationFacadeOptions {
   readonly keys?: AuthorizationKeys | undefined
   /** The telemetry manager that receives the events `kit.authorization.*`. No events are emitted by default. */
   readonly telemetry?: KitTelemetryManager<any, any, any> | undefined
-  /** The appearance of the consent page. */
+  /**
+   * Returns the IP address of the client that sent a request, for `clients.maxRegistrationsPerMinute` and for the gate: `oauth`
+   * has the same function. See `clientAddress` of the OAuth options. Defaults to `req.ip` of Express, or to the address of the
+   * socket.
+   */
+  readonly clientAddress?: ((request: Request) => string | undefined) | undefined
+  /** The appearance of the pages. */
   readonly page?: AuthorizationPageOptions | undefined
 }
 
@@ -176,6 +182,11 @@ const RULES = {
   store: optional(STORE_RULE),
   keys: optional(keysRule),
   telemetry: optional(telemetryOf),
+  clientAddress: optional(
+    callable<(request: Request) => string | undefined>(
+      'set it to a function that returns the IP address of the client',
+    ),
+  ),
   page: orEmpty(members("must be an object such as { title: 'Notes' }", PAGE_RULES)),
 } satisfies RulesFor<AuthorizationFacadeOptions>
 
@@ -187,7 +198,7 @@ export function resolveFacadeOptions(
   options: AuthorizationFacadeOptions,
   decisionTimeoutMs: number = DECISION_TIMEOUT_MS,
 ) {
-  const { resource, upstream, allow, grantScopes, identityAssertions, page, store, keys, ...read } =
+  const { resource, upstream, allow, grantScopes, clients, identityAssertions, page, store, keys, ...read } =
     readOptions(
       'authorizationFacade',
       'must be called with an object with at least { url, resource, upstream, scopes, allow }',
@@ -212,6 +223,7 @@ export function resolveFacadeOptions(
     upstream: upstream.settings,
     allow: inTime('allow', allow, decisionTimeoutMs),
     grantScopes: inTime('grantScopes', grantScopes, decisionTimeoutMs),
+    clients: { ...clients, allow: inTime('clients.allow', clients.allow, decisionTimeoutMs) },
     identityAssertions: identityAssertions.issuers,
     store: store ?? memoryStore(),
     keys: keys ?? createKeys(),

@@ -15,17 +15,33 @@ export interface ConsentPageContent {
   readonly scopes: readonly { readonly name: string; readonly description: string }[]
   /** The user as the provider names them. */
   readonly user: string
+  /** The path at which the user can sign in with another account. */
+  readonly otherAccount: string
   /** The token that the form sends back. */
   readonly csrf: string
   /** `true` if the client chose its name itself. */
   readonly isUnverified: boolean
 }
 
+/** The contents of an error page. */
+export interface ErrorPageContent {
+  readonly heading: string
+  /** The sentence on what to do next. */
+  readonly next: string
+  /** The reason in the words of the application or of the provider. */
+  readonly reason?: string | undefined
+  /** The OAuth error, in small print. */
+  readonly code?: string | undefined
+}
+
+/** The longest text of an error on a page. */
+const MAX_DETAIL = 300
+
 /** The longest name of a client or a user on a page. */
 const MAX_NAME = 80
 
-const STYLE = `:root{color-scheme:light dark;font:1rem/1.5 system-ui,sans-serif;--line:#c3c8d1;--dim:#4d5563;--accent:#1d4fc4;--card:#fff;--page:#f4f5f8;--on:#fff}
-@media (prefers-color-scheme:dark){:root{--line:#3d4553;--dim:#a9b3c2;--accent:#8fb0ff;--card:#171b22;--page:#0e1116;--on:#0e1116}}
+const STYLE = `:root{color-scheme:light dark;font:1rem/1.5 system-ui,sans-serif;--line:#c3c8d1;--dim:#4d5563;--accent:#1d4fc4;--card:#fff;--page:#f4f5f8;--on:#fff;--warn:#b7791f;--warned:#fff8e6}
+@media (prefers-color-scheme:dark){:root{--line:#3d4553;--dim:#a9b3c2;--accent:#8fb0ff;--card:#171b22;--page:#0e1116;--on:#0e1116;--warn:#d9a441;--warned:#2a2314}}
 *{box-sizing:border-box}
 body{margin:0;min-height:100vh;display:grid;place-items:center;padding:1rem;background:var(--page)}
 main{width:100%;max-width:30rem;padding:1.5rem;background:var(--card);border:1px solid var(--line);border-radius:12px}
@@ -36,12 +52,16 @@ p{margin:0 0 .75rem;overflow-wrap:anywhere}
 dl{margin:0}dd{margin:0 0 .75rem;overflow-wrap:anywhere;font-weight:600}
 ul{margin:0;padding:0 0 0 1.25rem}li{margin:0 0 .375rem;overflow-wrap:anywhere}
 img{display:block;max-width:8rem;max-height:3rem;margin:0 0 1rem}
-.note{padding:.75rem;border:1px solid var(--line);border-radius:8px}
+.brand{margin:0;color:var(--dim);font-weight:600}
+.small{margin:1.25rem 0 0;color:var(--dim);font-size:.8125rem}
+.note{margin:1.25rem 0 0;padding:.75rem 1rem;background:var(--warned);border-left:4px solid var(--warn);border-radius:4px}
+a{color:var(--accent)}
+.other{display:inline-block;padding:.375rem 0;font-weight:400}
 form{display:flex;flex-wrap:wrap;gap:.75rem;margin:1.25rem 0 0}
 button{flex:1 1 8rem;min-height:2.75rem;padding:.5rem 1.25rem;font:inherit;font-weight:600;color:inherit;background:transparent;border:1px solid var(--dim);border-radius:8px;cursor:pointer}
 button[value=allow]{background:var(--accent);border-color:var(--accent);color:var(--on)}
 :focus-visible{outline:3px solid var(--accent);outline-offset:2px}
-a{color:var(--accent)}footer{margin:1.25rem 0 0}footer a{margin-inline-end:1rem}
+footer{margin:1.25rem 0 0}footer a{margin-inline-end:1rem}
 `
 
 const STYLE_SOURCE = `'sha256-${createHash('sha256').update(STYLE).digest('base64')}'`
@@ -69,7 +89,7 @@ export function pageHeaders({ logo }: Page, redirectUri?: string): Record<string
 
 /** Returns the page on which a user allows or denies the access of a client. It has no script. */
 export function consentPage(page: Page, question: ConsentPageContent): string {
-  const { redirectUri, resource, scopes, csrf, isUnverified, documentUrl } = question
+  const { redirectUri, resource, scopes, csrf, isUnverified, documentUrl, user, otherAccount } = question
   const name = plainName(question.name) || 'A client without a name'
   const rows = [
     [
@@ -80,7 +100,6 @@ export function consentPage(page: Page, question: ConsentPageContent): string {
       ? []
       : [['The application is described at', new URL(documentUrl).host] as const]),
     ['The access is for', resource],
-    ['You are signed in as', plainName(question.user)],
   ] as const
   return layout(
     page,
@@ -88,6 +107,7 @@ export function consentPage(page: Page, question: ConsentPageContent): string {
     `<h1><bdi>${escapeHtml(name)}</bdi> requests access to ${escapeHtml(page.title)}</h1>
 <dl>
 ${rows.map(([term, value]) => `<dt>${term}</dt><dd><bdi>${escapeHtml(value)}</bdi></dd>`).join('\n')}
+<dt>You are signed in as</dt><dd><bdi>${escapeHtml(plainName(user))}</bdi><br><a class="other" href="${escapeHtml(otherAccount)}">Use another account</a></dd>
 </dl>
 <h2 id="scopes">The application will be able to:</h2>
 <ul aria-labelledby="scopes">
@@ -103,12 +123,15 @@ ${isUnverified ? '<p class="note" role="note">The application chose its name its
 }
 
 /** Returns the page for an error that must not be sent to a client. */
-export function errorPage(page: Page, title: string, detail: string): string {
+export function errorPage(page: Page, { heading, next, reason, code }: ErrorPageContent): string {
+  const paragraphs = [reason, next].filter((text) => text !== undefined)
   return layout(
     page,
-    title,
-    `<h1>${escapeHtml(title)}</h1>
-<p>${escapeHtml(plainName(detail, 300))}</p>`,
+    `${heading} – ${page.title}`,
+    `<p class="brand"><bdi>${escapeHtml(page.title)}</bdi></p>
+<h1>${escapeHtml(heading)}</h1>
+${paragraphs.map((text) => `<p>${escapeHtml(plainName(text, MAX_DETAIL))}</p>`).join('\n')}
+${code === undefined ? '' : `<p class="small">Error: ${escapeHtml(plainName(code, MAX_DETAIL))}</p>`}`,
   )
 }
 

@@ -55,6 +55,8 @@ export interface ProviderSettings {
   readonly endpoints?: { readonly authorization: string; readonly token: string; readonly api: string }
   /** Reads further claims from the UserInfo endpoint, if there is one. */
   readonly readsUserInfo: boolean
+  /** The value of `prompt` with which a user can choose another account. */
+  readonly accountPrompt: 'login' | 'select_account'
   /** Further parameters of the authorization request. */
   readonly parameters: Readonly<Record<string, string>>
 }
@@ -157,7 +159,11 @@ export function oidc(options: OidcOptions): SignInProvider {
  */
 export function entra(options: EntraOptions): SignInProvider {
   const { tenantId, ...client } = readClient('entra', options, { tenantId: TENANT_RULE, ...OPENID_RULES })
-  return register('entra', { ...client, issuer: `https://login.microsoftonline.com/${tenantId}/v2.0` })
+  return register('entra', {
+    ...client,
+    issuer: `https://login.microsoftonline.com/${tenantId}/v2.0`,
+    accountPrompt: 'select_account',
+  })
 }
 
 /**
@@ -181,6 +187,7 @@ export function google(options: ProviderClientOptions): SignInProvider {
   return register('google', {
     ...readClient('google', options, OPENID_RULES),
     issuer: 'https://accounts.google.com',
+    accountPrompt: 'select_account',
     // Google issues a refresh token only for this parameter.
     parameters: { access_type: 'offline' },
   })
@@ -209,6 +216,7 @@ export function github(options: GithubOptions): SignInProvider {
   return register('github', {
     ...client,
     issuer: origin,
+    accountPrompt: 'select_account',
     endpoints: {
       authorization: `${origin}/login/oauth/authorize`,
       token: `${origin}/login/oauth/access_token`,
@@ -255,6 +263,7 @@ function register(
     Partial<ProviderSettings>,
 ): SignInProvider {
   const provider = Object.freeze({ name })
-  settings.set(provider, { readsUserInfo: false, parameters: {}, ...given })
+  // OpenID Connect Core requires every provider to support `login`.
+  settings.set(provider, { readsUserInfo: false, accountPrompt: 'login', parameters: {}, ...given })
   return provider
 }

@@ -196,7 +196,7 @@ export function serverConfiguration(
       url: async (ctx, { uid }) => await beginSignIn(ctx as Context, uid),
     },
     renderError: (ctx, { error, error_description: description }) =>
-      showError(ctx as Context, options, ctx.status < 500 ? 400 : ctx.status, error, description),
+      showError(ctx as Context, options, pageStatus(ctx.status), error, description),
     ttl: {
       AccessToken: LIFETIMES.accessToken,
       AuthorizationCode: LIFETIMES.code,
@@ -207,4 +207,9 @@ export function serverConfiguration(
       Session: LIFETIMES.signIn,
     },
   }
+}
+
+/** Returns the status of the page for an error. Of the errors of a client, only a denied one has a status of its own. */
+function pageStatus(status: number): number {
+  return status === 403 || status >= 500 ? status : 400
 }

@@ -6,6 +6,7 @@ import { type Failure, mayRedirect } from './failure.ts'
 import type { Interactions } from './interactions.ts'
 import type { ResolvedFacadeOptions } from './options.ts'
 import { PATHS } from './paths.ts'
+import type { RequestLimits } from './request-limits.ts'
 import { SESSION_COOKIE } from './server-configuration.ts'
 import { settle } from './settlement.ts'
 import { showError } from './show-error.ts'
@@ -20,6 +21,7 @@ type Middleware = Parameters<Provider['use']>[0]
 export function serverMiddleware(
   options: ResolvedFacadeOptions,
   interactions: Interactions,
+  limits: RequestLimits,
   failures: WeakMap<object, Failure>,
 ): Middleware {
   return async (ctx, next) => {
@@ -27,6 +29,11 @@ export function serverMiddleware(
       setQuery(ctx, { scope: Object.keys(options.scopes).join(' ') })
     if (ctx.path === PATHS.registration) allowOrigins(ctx)
     if (ctx.path === PATHS.registration && ctx.method === 'OPTIONS') return
+    const retryAfterSeconds = limits.count(ctx)
+    if (retryAfterSeconds !== undefined) {
+      refuse(ctx, options, retryAfterSeconds)
+      return
+    }
     const { client_id: clientId } = ctx.query
     if (typeof clientId === 'string' && clientId.length > MAX_CLIENT_ID_LENGTH)
       setQuery(ctx, { client_id: '' })
@@ -63,6 +70,18 @@ export function serverMiddleware(
     if (ctx.path.startsWith('/.well-known/') && typeof ctx.body === 'object' && ctx.body !== null)
       Object.assign(ctx.body, { response_modes_supported: ['query'] })
     if (ctx.path.startsWith(`${PATHS.authorization}/`)) ctx.set('Referrer-Policy', 'no-referrer')
+  }
+}
+
+/** Responds to a request beyond a limit: with a page at the authorization endpoint. */
+function refuse(ctx: Context, options: ResolvedFacadeOptions, retryAfterSeconds: number): void {
+  const error = 'too_many_requests'
+  ctx.set('Retry-After', String(retryAfterSeconds))
+  if (ctx.path === PATHS.authorization) showError(ctx, options, 429, error)
+  else {
+    ctx.status = 429
+    ctx.set('Cache-Control', 'no-store')
+    ctx.body = { error, error_description: 'Too many clients have registered. Try again later' }
   }
 }
 

@@ -1,11 +1,13 @@
 import type * as Oidc from 'oidc-provider'
 import type { Provider } from 'oidc-provider'
 import { registerAssertionGrant } from './assertion-grant.ts'
+import { ClientPolicy, guardClients, guardingProvider } from './client-policy.ts'
 import type { Context, ServerParts } from './context.ts'
 import { DocumentFetches } from './document-fetches.ts'
 import type { Failure } from './failure.ts'
 import { finishGrant } from './finish-grant.ts'
 import { Interactions } from './interactions.ts'
+import { RequestLimits } from './request-limits.ts'
 import type { SafeFetchSettings } from './safe-fetch.ts'
 import { serverConfiguration } from './server-configuration.ts'
 import { emitEvents } from './server-events.ts'
@@ -31,16 +33,17 @@ export function buildServer(
     (ctx, uid) => interactions.begin(ctx, uid),
     () => Provider.ctx as Context | undefined,
   )
-  const provider = new (settlingProvider(Provider, (ctx) => finishGrant(errors, parts, ctx)))(
-    options.url,
-    configuration,
-  )
+  const policy = new ClientPolicy(parts)
+  const Settling = settlingProvider(Provider, (ctx) => finishGrant(errors, parts, ctx))
+  const Guarded = guardingProvider(Settling, errors, policy)
+  const provider = new Guarded(options.url, configuration)
   // The issuer decides the addresses, not the headers of a request.
   provider.proxy = true
   if (options.identityAssertions.length > 0) registerAssertionGrant(provider, errors, parts)
   const interactions = new Interactions(provider, parts)
   const failures = new WeakMap<object, Failure>()
-  provider.use(serverMiddleware(options, interactions, failures))
+  provider.use(serverMiddleware(options, interactions, new RequestLimits(parts), failures))
+  guardClients(provider, errors, parts, policy)
   reportOutages(provider)
   for (const event of ['authorization.error', 'server_error'] as const)
     provider.on(event as 'server_error', (ctx, error) => failures.set(ctx, error))

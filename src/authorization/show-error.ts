@@ -1,6 +1,8 @@
 import type { Context } from './context.ts'
+import { adviceFor } from './error-advice.ts'
 import type { ResolvedFacadeOptions } from './options.ts'
 import { errorPage, pageHeaders } from './pages.ts'
+import { PATHS } from './paths.ts'
 
 /** Responds with the page of an OAuth error, in place of a response that was already made. */
 export function showError(
@@ -15,6 +17,12 @@ export function showError(
   // The browser keeps the cookies of a request that can be repeated.
   ctx.remove('Set-Cookie')
   ctx.set(pageHeaders(page))
-  const detail = [error, description].filter((text) => text !== undefined).join(': ')
-  ctx.body = errorPage(page, 'The application cannot be connected', detail)
+  const { heading, next } = adviceFor(error, status, ctx.path.startsWith(`${PATHS.authorization}/`))
+  ctx.body = errorPage(page, {
+    heading,
+    next,
+    // The application may have stated why it denies an account.
+    ...(error === 'access_denied' && { reason: description }),
+    code: error === 'access_denied' || description === undefined ? error : `${error}: ${description}`,
+  })
 }

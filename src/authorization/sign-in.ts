@@ -18,6 +18,8 @@ const METADATA_MS = 3_600_000
 export interface FreshnessRequest {
   readonly maxAgeSeconds?: number
   readonly prompt?: 'login'
+  /** `true` if the user wants to choose another account. */
+  readonly choosesAccount?: boolean
 }
 
 /** A sign-in that was started in a browser. */
@@ -58,13 +60,13 @@ export class ProviderClient {
   }
 
   /** Starts a sign-in. Providers without OpenID cannot be asked for a new one. */
-  async start({ maxAgeSeconds, prompt }: FreshnessRequest): Promise<StartedSignIn> {
+  async start({ maxAgeSeconds, prompt, choosesAccount }: FreshnessRequest): Promise<StartedSignIn> {
     const openid = await this.#load()
     const config = await this.#configuration(openid)
     const verifier = openid.randomPKCECodeVerifier()
     const state = openid.randomState()
     const nonce = openid.randomNonce()
-    const { scopes, parameters, endpoints } = this.#settings
+    const { scopes, parameters, endpoints, accountPrompt } = this.#settings
     const openIdParameters = {
       nonce,
       ...(prompt !== undefined && { prompt }),
@@ -77,6 +79,7 @@ export class ProviderClient {
       code_challenge: await openid.calculatePKCECodeChallenge(verifier),
       code_challenge_method: 'S256',
       state,
+      ...(choosesAccount === true && { prompt: accountPrompt }),
       ...(endpoints === undefined && openIdParameters),
     })
     return { url: url.href, state, nonce, verifier }

@@ -16,6 +16,8 @@ import { startOpenIdProvider, type TestProvider } from '../upstream/openid-provi
 import { Browser } from './browser.ts'
 
 export const SCOPES = { 'mcp:read': 'Read your notes', 'mcp:write': 'Change your notes' } as const
+/** More requests than a test sends. */
+const UNLIMITED = 1_000_000
 export const CALLBACK = 'http://127.0.0.1:53682/callback'
 
 /** A facade with an MCP server on one origin, and a provider whose user is Ada. */
@@ -88,7 +90,15 @@ export async function startFacade(
       scopes: settings.scopes ?? ['openid'],
     })
   const facade = createFacade(
-    { url: issuer, resource, upstream, scopes: SCOPES, allow: 'everyone', ...options },
+    {
+      url: issuer,
+      resource,
+      upstream,
+      scopes: SCOPES,
+      allow: 'everyone',
+      ...options,
+      clients: { maxRegistrationsPerMinute: UNLIMITED, ...options.clients },
+    },
     settings.safeFetch ?? {},
   )
   const router = KitMcpRouter.create()
