@@ -257,9 +257,10 @@ export class Interactions {
     { client, sub, resource, scopes, earlier }: Consent,
     outcome: Accepted,
   ): Promise<boolean> {
-    const { records, grants } = this.#context
+    const { records, grants, options } = this.#context
     const user = { accountId: sub, clientId: client.id }
-    const result = await storeGrant(this.#provider, records, interaction.params, user, outcome)
+    const { params } = interaction
+    const result = await storeGrant(this.#provider, records, params, user, outcome, options.tokens)
     const description = { sub, client: describeClient(client), scopes, resources: [resource] }
     await grants.add(String(result.consent?.grantId), description, earlier)
     return await this.#conclude(ctx, interaction, result)

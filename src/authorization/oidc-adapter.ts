@@ -2,13 +2,11 @@ import { createHash } from 'node:crypto'
 import type { Adapter, AdapterPayload, InteractionResults } from 'oidc-provider'
 import type { Records } from './records.ts'
 import { publish, useUp } from './settlement.ts'
+import type { TokenRules } from './token-options.ts'
 
-/** Lifetimes in seconds. */
+/** Lifetimes in seconds that no option changes. */
 export const LIFETIMES = {
-  accessToken: 600,
   code: 60,
-  refreshToken: 30 * 86_400,
-  grant: 365 * 86_400,
   signIn: 600,
   usedClient: 365 * 86_400,
   consent: 90 * 86_400,
@@ -21,11 +19,11 @@ export interface AdapterErrors {
   readonly expired: () => Error
 }
 
-/** The kinds of tokens that are used once. */
-const USED_ONCE: ReadonlyMap<string, number> = new Map([
-  ['AuthorizationCode', 2 * LIFETIMES.code],
-  ['RefreshToken', LIFETIMES.refreshToken],
-])
+/** Lifetimes in seconds that options set. */
+export interface AdapterLifetimes {
+  readonly unusedClient: number
+  readonly grant: number
+}
 
 /** Clients that have registered, and have not finished a sign-in yet. */
 const NEW_CLIENT = 'NewClient'
@@ -36,35 +34,35 @@ export function grantName(grantId: string): string {
 }
 
 /**
- * The storage of `oidc-provider`. Codes and refresh tokens are used up in one step, so that of several concurrent requests at
- * most one succeeds. The others revoke the grant. A token whose grant is deleted is worthless, so that revocation only deletes the grant.
- * Inside `settle`, refresh tokens are stored and everything is used up only when the answer is complete.
+ * The storage of `oidc-provider`. Codes are used up in one step, so that of several concurrent requests at most one succeeds. The
+ * others revoke the grant. `RefreshRotation` uses up refresh tokens. A token whose grant is deleted is worthless, so that revocation only
+ * deletes the grant. Inside `settle`, refresh tokens are stored and codes are used up only when the answer is complete.
  */
 export class RecordsAdapter implements Adapter {
   readonly #kind: string
   readonly #records: Records
   readonly #errors: AdapterErrors
-  readonly #unusedClientSeconds: number
+  readonly #lifetimes: AdapterLifetimes
   readonly #endGrant: (grantId: string) => Promise<unknown>
 
   constructor(
     kind: string,
     records: Records,
     errors: AdapterErrors,
-    unusedClientSeconds: number,
+    lifetimes: AdapterLifetimes,
     endGrant: (grantId: string) => Promise<unknown>,
   ) {
+    this.#lifetimes = lifetimes
     this.#endGrant = endGrant
     this.#kind = kind
     this.#records = records
     this.#errors = errors
-    this.#unusedClientSeconds = unusedClientSeconds
   }
 
   async upsert(id: string, payload: AdapterPayload, expiresIn: number | undefined): Promise<void> {
     if (this.#kind === 'Client')
-      return await this.#records.set(NEW_CLIENT, id, payload, this.#unusedClientSeconds)
-    const seconds = Math.max(1, expiresIn ?? LIFETIMES.grant)
+      return await this.#records.set(NEW_CLIENT, id, payload, this.#lifetimes.unusedClient)
+    const seconds = Math.max(1, expiresIn ?? this.#lifetimes.grant)
     const store = () => this.#records.set(this.#kind, id, payload, seconds)
     if (this.#kind === 'RefreshToken') return await publish(store)
     if (this.#kind !== 'ReplayDetection') return await store()
@@ -79,8 +77,13 @@ export class RecordsAdapter implements Adapter {
       const result = await this.#records.get('Decision', id)
       return result === undefined ? found : { ...found, result: result as InteractionResults }
     }
-    if (found === undefined || !USED_ONCE.has(this.#kind)) return found
-    const used = await this.#records.get(`Used${this.#kind}`, id)
+    if (found !== undefined && this.#kind === 'Grant') {
+      const { iat = 0, exp = 0 } = found
+      // The option may have been longer when the grant was made.
+      return { ...found, exp: Math.min(exp, iat + this.#lifetimes.grant) }
+    }
+    if (found === undefined || this.#kind !== 'AuthorizationCode') return found
+    const used = await this.#records.get('UsedAuthorizationCode', id)
     return typeof used === 'number' ? { ...found, consumed: used } : found
   }
 
@@ -89,10 +92,9 @@ export class RecordsAdapter implements Adapter {
   }
 
   async #use(id: string): Promise<void> {
-    const seconds = USED_ONCE.get(this.#kind) ?? LIFETIMES.grant
     const now = Math.floor(Date.now() / 1000)
-    if (await this.#records.add(`Used${this.#kind}`, id, now, seconds)) return
-    // A concurrent request has used the token. One of the two may be from a thief (RFC 9700 section 4.14.2).
+    if (await this.#records.add(`Used${this.#kind}`, id, now, 2 * LIFETIMES.code)) return
+    // A concurrent request has used the code. One of the two may be from a thief (RFC 9700 section 4.14.2).
     const { grantId } = ((await this.#records.get(this.#kind, id)) ?? {}) as AdapterPayload
     if (typeof grantId === 'string') await this.#endGrant(grantId)
     throw this.#errors.usedTwice()
@@ -118,10 +120,14 @@ export class RecordsAdapter implements Adapter {
 }
 
 /** Keeps a client that has finished a sign-in. */
-export async function keepClient(records: Records, clientId: string): Promise<void> {
+export async function keepClient(
+  records: Records,
+  clientId: string,
+  { grantTtlSeconds }: TokenRules,
+): Promise<void> {
   const added = await records.get(NEW_CLIENT, clientId)
   const client = added ?? (await records.get('Client', clientId))
   if (client === undefined) return
-  await records.set('Client', clientId, client, LIFETIMES.usedClient)
+  await records.set('Client', clientId, client, Math.max(LIFETIMES.usedClient, grantTtlSeconds))
   if (added !== undefined) await records.delete(NEW_CLIENT, clientId)
 }

@@ -1,6 +1,5 @@
 import type { ResourceServer } from 'oidc-provider'
 import { signingKeyOf } from './keys.ts'
-import { LIFETIMES } from './oidc-adapter.ts'
 import type { ResolvedFacadeOptions } from './options.ts'
 
 /** The resources of an authorization server. */
@@ -24,7 +23,6 @@ export function resourceServers({ resources, scopes, keys }: ResolvedFacadeOptio
       scope: granted.join(' '),
       audience,
       accessTokenFormat: 'jwt',
-      accessTokenTTL: LIFETIMES.accessToken,
       jwt: { sign: { alg: alg as 'ES256', ...(kid !== undefined && { kid }) } },
     }),
   }

@@ -13,8 +13,8 @@ import { signingKeyOf } from './keys.ts'
 import { type AdapterErrors, grantName, LIFETIMES, RecordsAdapter } from './oidc-adapter.ts'
 import { PATHS } from './paths.ts'
 import { keyFrom } from './records.ts'
+import { type RefreshRotation, USED_TWICE } from './refresh-rotation.ts'
 import { scopesOf } from './scopes-of.ts'
-import { USED_TWICE } from './server-events.ts'
 import { publish } from './settlement.ts'
 import { showError } from './show-error.ts'
 import { NO_SCOPE } from './sign-in-outcome.ts'
@@ -29,6 +29,7 @@ export const SESSION_COOKIE: string = 'mcp-gatekit-session'
 
 /**
  * Returns the configuration of `oidc-provider` with the rules for MCP clients.
+ * @param rotation judges and replaces refresh tokens.
  * @param fetch fetches metadata documents and keys of clients.
  * @param beginSignIn returns the path of the sign-in for an authorization request.
  * @param currentContext returns the request that is being served.
@@ -36,17 +37,22 @@ export const SESSION_COOKIE: string = 'mcp-gatekit-session'
 export function serverConfiguration(
   errors: typeof Oidc.errors,
   { options, records, grants, resourceOf, resourceServerOf }: ServerParts,
+  rotation: RefreshRotation,
   fetch: DocumentFetches['fetch'],
   beginSignIn: (ctx: Context, uid: string) => Promise<string>,
   currentContext: () => Context | undefined,
 ): Configuration {
-  const { scopes, resources, keys, clients } = options
+  const { scopes, resources, keys, clients, tokens } = options
   const { alg } = signingKeyOf(keys)
   const adapterErrors: AdapterErrors = {
     usedTwice: () => new errors.InvalidGrant(USED_TWICE),
     replayed: () => new errors.InvalidDpopProof('DPoP proof JWT Replay detected'),
     expired: () => new errors.SessionNotFound('authorization request has expired'),
   }
+  const refreshSeconds = Math.min(
+    tokens.refreshTtlSeconds,
+    tokens.refreshIdleSeconds ?? tokens.refreshTtlSeconds,
+  )
   /** The scopes that the application grants to the user of a refresh. */
   const grantedAgain = new WeakMap<object, readonly string[]>()
 
@@ -55,13 +61,25 @@ export function serverConfiguration(
     await grants.end(grantName(grantId), isRequested ? 'client' : 'reuse', grantId)
   }
 
+  /** Returns a lifetime that ends with the grant of a request. */
+  function withinGrant(seconds: number, ctx: Context | undefined): number {
+    const { Grant: grant } = ctx?.oidc.entities ?? {}
+    return Math.max(1, Math.min(seconds, grant?.remainingTTL ?? seconds))
+  }
+
   function knownScopes(value: unknown): readonly string[] {
     return scopesOf(value).filter((scope) => Object.hasOwn(scopes, scope))
   }
 
   return {
     adapter: (kind: string) =>
-      new RecordsAdapter(kind, records, adapterErrors, clients.unusedTtlDays * 86_400, endGrant),
+      new RecordsAdapter(
+        kind,
+        records,
+        adapterErrors,
+        { unusedClient: clients.unusedTtlDays * 86_400, grant: tokens.grantTtlSeconds },
+        endGrant,
+      ),
     clients: clients.static.map(({ clientId, clientSecret, redirectUris, name }) => ({
       client_id: clientId,
       ...(clientSecret !== undefined && { client_secret: clientSecret }),
@@ -148,7 +166,11 @@ export function serverConfiguration(
       sector_identifier_uri: 1,
     },
     issueRefreshToken: async (_ctx, client) => client.grantTypeAllowed('refresh_token'),
-    rotateRefreshToken: true,
+    async rotateRefreshToken(ctx) {
+      await rotation.judge(ctx)
+      // The library would store a successor before it has checked the rest of the request.
+      return false
+    },
     revokeGrantPolicy: () => true,
     expiresWithSession: () => false,
     clientBasedCORS: () => true,
@@ -171,7 +193,7 @@ export function serverConfiguration(
       if (record?.sub !== id) return undefined
       if (token.kind === 'AuthorizationCode') {
         // The record of a code that is never used lives only as long as the code.
-        await publish(() => records.set('Upstream', name, record, LIFETIMES.grant))
+        await publish(() => records.set('Upstream', name, record, tokens.grantTtlSeconds))
         return account
       }
       // An account that is not allowed any more loses its access with the next refresh, and so does one without scopes.
@@ -198,12 +220,12 @@ export function serverConfiguration(
     renderError: (ctx, { error, error_description: description }) =>
       showError(ctx as Context, options, pageStatus(ctx.status), error, description),
     ttl: {
-      AccessToken: LIFETIMES.accessToken,
+      AccessToken: (ctx) => withinGrant(tokens.accessTtlSeconds, ctx),
       AuthorizationCode: LIFETIMES.code,
-      Grant: LIFETIMES.grant,
-      IdToken: LIFETIMES.accessToken,
+      Grant: tokens.grantTtlSeconds,
+      IdToken: (ctx) => withinGrant(tokens.accessTtlSeconds, ctx),
       Interaction: LIFETIMES.signIn,
-      RefreshToken: LIFETIMES.refreshToken,
+      RefreshToken: (ctx) => withinGrant(refreshSeconds, ctx),
       Session: LIFETIMES.signIn,
     },
   }

@@ -3,11 +3,9 @@ import type { ServerParts } from './context.ts'
 import { kindOf } from './known-client.ts'
 import { keepClient } from './oidc-adapter.ts'
 import { redirectHost } from './redirect-uris.ts'
+import { USED_TWICE } from './refresh-rotation.ts'
 import { scopesOf } from './scopes-of.ts'
 import { unavailableIn } from './unavailable.ts'
-
-/** The detail of the error if a concurrent request has used a code or a refresh token. */
-export const USED_TWICE: string = 'already used'
 
 /** Emits an event for each event of `oidc-provider`, and keeps the clients that get tokens. */
 export function emitEvents(provider: Provider, { options, records, emit }: ServerParts): void {
@@ -32,7 +30,8 @@ export function emitEvents(provider: Provider, { options, records, emit }: Serve
       scopes: scopesOf(entities.AccessToken?.scope).join(' '),
     })
     // A client that refreshes is in use.
-    if (clientKind === 'registered') keepClient(records, client.clientId).catch(() => undefined)
+    if (clientKind === 'registered')
+      keepClient(records, client.clientId, options.tokens).catch(() => undefined)
   })
   provider.on('grant.error', (ctx, error) => {
     const { client, entities, params } = ctx.oidc
@@ -41,9 +40,7 @@ export function emitEvents(provider: Provider, { options, records, emit }: Serve
       grant_type: typeof params?.grant_type === 'string' ? params.grant_type : '',
     }
     const { RefreshToken: token } = entities
-    const { consumed } = (token ?? {}) as { consumed?: unknown }
-    const isReused = consumed !== undefined || error.error_detail === USED_TWICE
-    if (event.grant_type === 'refresh_token' && isReused && error.message === 'invalid_grant')
+    if (event.grant_type === 'refresh_token' && error.error_detail === USED_TWICE)
       emit('refresh.reused', { ...event, subject: token?.accountId })
     const { assertionCause: cause } = error as { assertionCause?: string }
     emit('token.refused', { ...event, reason: (unavailableIn(error) ?? error).message, cause })

@@ -7,6 +7,7 @@ import { DocumentFetches } from './document-fetches.ts'
 import type { Failure } from './failure.ts'
 import { finishGrant } from './finish-grant.ts'
 import { Interactions } from './interactions.ts'
+import { RefreshRotation } from './refresh-rotation.ts'
 import { RequestLimits } from './request-limits.ts'
 import type { SafeFetchSettings } from './safe-fetch.ts'
 import { serverConfiguration } from './server-configuration.ts'
@@ -26,15 +27,20 @@ export function buildServer(
 ): Provider {
   const { options } = parts
   const { fetch } = new DocumentFetches(safeFetch)
+  const rotation = new RefreshRotation(errors, parts)
   const configuration = serverConfiguration(
     errors,
     parts,
+    rotation,
     fetch,
     (ctx, uid) => interactions.begin(ctx, uid),
     () => Provider.ctx as Context | undefined,
   )
   const policy = new ClientPolicy(parts)
-  const Settling = settlingProvider(Provider, (ctx) => finishGrant(errors, parts, ctx))
+  const Settling = settlingProvider(Provider, async (ctx) => {
+    await rotation.finish(ctx)
+    await finishGrant(errors, parts, ctx)
+  })
   const Guarded = guardingProvider(Settling, errors, policy)
   const provider = new Guarded(options.url, configuration)
   // The issuer decides the addresses, not the headers of a request.

@@ -45,7 +45,7 @@ async function put(list: keyof Answer, write: Write): Promise<void> {
 type Names = string | readonly string[] | ReadonlySet<string>
 
 /**
- * Makes grants use up codes and refresh tokens only together with their answer.
+ * Makes grants use up codes only together with their answer.
  * @param finish completes the response to a grant after it was settled.
  */
 export function settlingProvider(

@@ -5,6 +5,7 @@ import type { Records } from './records.ts'
 import { scopesOf } from './scopes-of.ts'
 import type { ProviderTokens } from './sign-in.ts'
 import type { Accepted } from './sign-in-outcome.ts'
+import type { TokenRules } from './token-options.ts'
 
 /** The tokens of the provider and the claims of a grant, in the store under the name of the grant. */
 export interface UpstreamRecord {
@@ -22,6 +23,7 @@ export async function storeGrant(
   params: Readonly<Record<string, unknown>>,
   user: { readonly accountId: string; readonly clientId: string },
   outcome: Accepted,
+  tokens: TokenRules,
 ): Promise<InteractionResults> {
   const grant = new provider.Grant(user)
   const requested = scopesOf(params.scope)
@@ -36,14 +38,14 @@ export async function storeGrant(
     grant.rejectResourceScope(identifier, rejected.join(' '))
   }
   const grantId = await grant.save()
-  const { claims, tokens } = outcome
+  const { claims } = outcome
   const { accountId, clientId } = user
-  const until = Math.floor(Date.now() / 1000) + LIFETIMES.grant
-  const upstream: UpstreamRecord = { sub: accountId, claims, tokens, until }
+  const until = Math.floor(Date.now() / 1000) + tokens.grantTtlSeconds
+  const upstream: UpstreamRecord = { sub: accountId, claims, tokens: outcome.tokens, until }
   // The code keeps the record for the time of the grant.
   const seconds = LIFETIMES.signIn + LIFETIMES.code
   await records.set('Upstream', grantName(grantId), upstream, seconds)
-  await keepClient(records, clientId)
+  await keepClient(records, clientId, tokens)
   const { auth_time: ts } = claims
   return {
     login: { accountId, remember: false, ...(typeof ts === 'number' && { ts }) },

@@ -47,6 +47,9 @@ function newKey(kid: string): JWK {
   return { ...(privateKey.export({ format: 'jwk' }) as JWK), kid }
 }
 
+/** Refresh tokens that can be used once. */
+const ONE_USE = { refreshGraceSeconds: 0 } as const
+
 const newSecret = (): string => randomBytes(32).toString('base64url')
 
 describe('authorizationFacade', () => {
@@ -274,14 +277,14 @@ describe('authorizationFacade', () => {
   })
 
   for (const kind of ['AuthorizationCode', 'RefreshToken'])
-    it(`concurrent requests with the same ${kind} revoke the grant`, async () => {
+    it(`concurrent requests with the same ${kind} revoke the grant if a refresh token has no grace`, async () => {
       const recorder = createTelemetryRecorder()
       const telemetry = KitTelemetry.create().addTransport(recorder).build()
       const store = memoryStore()
       const get = store.get
       // As if both requests had looked before one of them has used it.
       store.get = async (key) => (key.startsWith(`Used${kind}:`) ? undefined : await get(key))
-      const facade = await start({ store, telemetry })
+      const facade = await start({ store, telemetry, tokens: ONE_USE })
       const client = await facade.register()
       const code = (await facade.signIn(facade.authorizeUrl(client))).get('code')
       const first = await facade.token(codeGrant(client, code))
@@ -383,7 +386,7 @@ describe('authorizationFacade', () => {
   it('one event is emitted for each step of a sign-in, without secrets', async () => {
     const recorder = createTelemetryRecorder()
     const telemetry = KitTelemetry.create().withSampling({ infoRate: 1 }).addTransport(recorder).build()
-    const facade = await start({ telemetry })
+    const facade = await start({ telemetry, tokens: ONE_USE })
     const client = await facade.register()
     const code = (await facade.signIn(facade.authorizeUrl(client))).get('code')
     const { body } = await facade.token(codeGrant(client, code))
@@ -516,7 +519,9 @@ describe('authorizationFacade', () => {
         const resource = 'https://mcp.example.com/mcp'
         const keys = { signing: [newKey('one')], encryption: [newSecret()] }
         const [one, two] = await Promise.all(
-          connections.map((client) => start({ resource, keys, store: redisStore(client as never) })),
+          connections.map((client) =>
+            start({ resource, keys, store: redisStore(client as never), tokens: ONE_USE }),
+          ),
         )
         if (one === undefined || two === undefined) throw new Error('no node')
         const client = await one.register()
@@ -554,6 +559,7 @@ describe('authorizationFacade', () => {
         const options = {
           resource,
           keys: { signing: [newKey('one')], encryption: [newSecret()] },
+          tokens: ONE_USE,
           clients: { static: [{ clientId: 'desk', clientSecret: secret, redirectUris: [CALLBACK] }] },
           identityAssertions: { issuers: [{ issuer: company.issuer }] },
         }

@@ -250,7 +250,7 @@ describe('authorizationFacade whose store fails once', function () {
           interruptedStore(redisStore(connection as never)),
         )
         if (unsafe === undefined || safe === undefined) throw new Error('no store')
-        const options = { resource, keys: { signing, encryption } }
+        const options = { resource, keys: { signing, encryption }, tokens: { refreshGraceSeconds: 0 } }
         const one = await startFacade({ ...options, store: unsafe })
         const two = await startFacade({ ...options, store: safe })
         const desk = await one.register()
