@@ -66,7 +66,7 @@ export class RefreshRotation {
     const use: Use = { at: Date.now(), successor: successor.jti }
     // The record lives as long as the token was issued for, so that it outlives the token.
     if (await records.add(USED, token.jti, use, lifetimeOf(token))) return successor
-    // Nobody knows this one. If it cannot be removed, it expires.
+    // This one was never sent. If it cannot be removed, it expires.
     await records.delete('RefreshToken', successor.jti).catch(() => undefined)
     const earlier = await records.get(USED, token.jti)
     if (earlier === undefined && this.#parts.options.tokens.refreshGraceSeconds > 0)
