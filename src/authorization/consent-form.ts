@@ -1,4 +1,5 @@
 import type { NodeRequest } from '../http/node-middleware.ts'
+import type { Context } from './context.ts'
 
 /** The maximum size of a submitted form. */
 const MAX_FORM_BYTES = 16_384
@@ -21,4 +22,12 @@ export async function readForm(req: NodeRequest): Promise<URLSearchParams | unde
     chunks.push(chunk)
   }
   return new URLSearchParams(Buffer.concat(chunks).toString('utf8'))
+}
+
+/** Returns `false` if another site has sent a form. */
+export function isOwnForm(ctx: Context, url: string): boolean {
+  return (
+    ['', new URL(url).origin].includes(ctx.get('origin')) &&
+    ['', 'same-origin'].includes(ctx.get('sec-fetch-site'))
+  )
 }

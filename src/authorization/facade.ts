@@ -11,7 +11,7 @@ import { grantedTokens } from './granted-tokens.ts'
 import { Grants } from './grants.ts'
 import { liveVerifier } from './live-access.ts'
 import { type AuthorizationFacadeOptions, resolveFacadeOptions } from './options.ts'
-import { CALLBACK_PATH, PATHS, SIGN_IN_PATH } from './paths.ts'
+import { ACCOUNT_PATH, CALLBACK_PATH, PATHS, SIGN_IN_PATH } from './paths.ts'
 import { Records } from './records.ts'
 import { resourceServers } from './resource-servers.ts'
 import type { SafeFetchSettings } from './safe-fetch.ts'
@@ -33,6 +33,12 @@ export interface AuthorizationFacade {
    * are passed on. Mount it at the root of the application, before body parsers.
    */
   readonly router: NodeMiddleware
+  /**
+   * Middleware that serves a page at `<url>/account` on which users see and disconnect the applications that have access to
+   * their account. Other requests are passed on. The page signs users in as `router` does, and does not exist unless it is
+   * mounted.
+   */
+  readonly account: NodeMiddleware
   /** OAuth options for `createMcpAdapter`, `withOAuth`, or `mcpAuth`. They verify the tokens of this server without HTTP. */
   readonly oauth: OAuthOptions
   /** Tokens of the identity provider that act for the user of a request. The client never gets them. */
@@ -97,9 +103,7 @@ export function createFacade(
   // The error is reported to the requests.
   listening.catch(() => undefined)
 
-  const router: NodeMiddleware = (req, res, next = () => undefined) => {
-    const target = targetOf(req.originalUrl ?? req.url ?? '', prefix)
-    if (target === undefined) return next()
+  const serve = (target: string, ...[req, res, next = () => undefined]: Parameters<NodeMiddleware>): void => {
     if (isClosed) {
       res.writeHead(503, { 'Retry-After': '5', Connection: 'close' }).end()
       return
@@ -114,6 +118,13 @@ export function createFacade(
     req.originalUrl = prefix + target
     listening.then((listener) => listener(req, res)).catch(next)
   }
+  const middleware =
+    (find: typeof targetOf): NodeMiddleware =>
+    (req, res, next) => {
+      const target = find(req.originalUrl ?? req.url ?? '', prefix)
+      if (target === undefined) next?.()
+      else serve(target, req, res, next)
+    }
 
   const [resource = '', ...others] = resources
   const oauth: OAuthOptions = {
@@ -135,7 +146,8 @@ export function createFacade(
     ...(options.clientAddress !== undefined && { clientAddress: options.clientAddress }),
   }
   return {
-    router,
+    router: middleware(targetOf),
+    account: middleware(accountTargetOf),
     oauth,
     upstreamToken: grantedTokens({ issuer: url, records, grants, upstream }),
     grants: facadeGrants(grants),
@@ -169,6 +181,12 @@ function targetOf(requested: string, prefix: string): string | undefined {
     own.startsWith(`${PATHS.authorization}/`) ||
     own.startsWith(`${SIGN_IN_PATH}/`)
   return isOwned ? own + query : undefined
+}
+
+/** Returns the path and query for the server if a request is for the page of connected applications. */
+function accountTargetOf(requested: string, prefix: string): string | undefined {
+  const [path, ...query] = requested.split(/(?=\?)/)
+  return path === prefix + ACCOUNT_PATH ? ACCOUNT_PATH + query.join('') : undefined
 }
 
 /** Returns the resource whose path a request has, for a server with several resources. */

@@ -1,17 +1,17 @@
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { InteractionResults, Provider } from 'oidc-provider'
 import type { NodeRequest } from '../http/node-middleware.ts'
-import { readForm } from './consent-form.ts'
+import { accountName } from './account-name.ts'
+import { isOwnForm, readForm } from './consent-form.ts'
 import type { Context, ServerParts } from './context.ts'
 import { errorText } from './error-text.ts'
 import { describeClient, type KnownClient, kindOf } from './known-client.ts'
 import { LIFETIMES } from './oidc-adapter.ts'
-import type { SignInClaims } from './options.ts'
 import { consentPage, errorPage, pageHeaders } from './pages.ts'
 import { CALLBACK_PATH, SIGN_IN_PATH } from './paths.ts'
 import { redirectHost } from './redirect-uris.ts'
 import { type Consent, RememberedConsents } from './remembered-consents.ts'
 import { scopesOf } from './scopes-of.ts'
+import { hashOf, isEqual, newSecret, secretIn } from './secrets.ts'
 import type { FreshnessRequest, StartedSignIn } from './sign-in.ts'
 import { type Accepted, type Outcome, signInOutcome, type VisitRecord } from './sign-in-outcome.ts'
 import { storeGrant } from './store-grant.ts'
@@ -51,7 +51,7 @@ export class Interactions {
   /** Binds an authorization request to its browser. Returns the path of the sign-in. */
   async begin(ctx: Context, uid: string): Promise<string> {
     const found = this.#browser(ctx)
-    const browser = found ?? randomBytes(32).toString('base64url')
+    const browser = found ?? newSecret()
     if (found === undefined) {
       ctx.cookies.set(this.#cookie, browser, {
         httpOnly: true,
@@ -214,9 +214,7 @@ export class Interactions {
       ctx.set('Connection', 'close')
       return this.#fail(ctx, 413, 'This form is too large', 'Start again from your application.')
     }
-    const isOwn =
-      ['', new URL(this.#context.options.url).origin].includes(ctx.get('origin')) &&
-      ['', 'same-origin'].includes(ctx.get('sec-fetch-site'))
+    const isOwn = isOwnForm(ctx, this.#context.options.url)
     const isAccepted = outcome !== undefined && outcome.error === undefined
     if (!isAccepted || !isOwn || !isEqual(form.get('csrf'), outcome.csrf))
       return this.#fail(ctx, 400, 'This form is not valid', 'Start again from your application.')
@@ -323,8 +321,7 @@ export class Interactions {
   }
 
   #browser(ctx: Context): string | undefined {
-    const value = ctx.cookies.get(this.#cookie)
-    return value !== undefined && /^[\w-]{43}$/.test(value) ? value : undefined
+    return secretIn(ctx.cookies.get(this.#cookie))
   }
 
   #isBrowserOf(ctx: Context, { browser }: SignInRecord): boolean {
@@ -346,24 +343,4 @@ export class Interactions {
     ctx.set(pageHeaders(page))
     ctx.body = errorPage(page, { heading, next })
   }
-}
-
-function hashOf(value: string): string {
-  return createHash('sha256').update(value).digest('base64url')
-}
-
-function isEqual(one: string | null, other: string): boolean {
-  if (one === null) return false
-  const [a, b] = [one, other].map((value) => createHash('sha256').update(value).digest())
-  return timingSafeEqual(a as Buffer, b as Buffer)
-}
-
-/** Returns the names of an account: the one by which its owner knows it, and the address or the full name. */
-function accountName({ login, preferred_username, email, name, sub }: SignInClaims): string {
-  const names = [login, preferred_username, email, name, sub].filter(
-    (value): value is string => typeof value === 'string' && value !== '',
-  )
-  const [first = ''] = names
-  const second = [email, name].find((value) => names.includes(String(value)) && value !== first)
-  return second === undefined ? first : `${first} (${second})`
 }

@@ -60,21 +60,26 @@ a{color:var(--accent)}
 form{display:flex;flex-wrap:wrap;gap:.75rem;margin:1.25rem 0 0}
 button{flex:1 1 8rem;min-height:2.75rem;padding:.5rem 1.25rem;font:inherit;font-weight:600;color:inherit;background:transparent;border:1px solid var(--dim);border-radius:8px;cursor:pointer}
 button[value=allow]{background:var(--accent);border-color:var(--accent);color:var(--on)}
+.apps{list-style:none;padding:0}.apps li{margin:0 0 1rem;padding:1rem;border:1px solid var(--line);border-radius:8px}.apps h2{margin:0 0 .5rem}.apps dd{margin:0 0 .5rem;font-weight:400}.apps form{margin:.5rem 0 0}
 :focus-visible{outline:3px solid var(--accent);outline-offset:2px}
 footer{margin:1.25rem 0 0}footer a{margin-inline-end:1rem}
 `
 
 const STYLE_SOURCE = `'sha256-${createHash('sha256').update(STYLE).digest('base64')}'`
 
-/** Returns the headers of a page. A form on it may only be sent to this server, which may redirect to `redirectUri`. */
-export function pageHeaders({ logo }: Page, redirectUri?: string): Record<string, string> {
+/**
+ * Returns the headers of a page.
+ * @param target the redirect URI to which this server may redirect after a form was sent, or `self` if it does not redirect to
+ * another one. Without it, the page has no form.
+ */
+export function pageHeaders({ logo }: Page, target?: string): Record<string, string> {
   const policy = [
     "default-src 'none'",
     `style-src ${STYLE_SOURCE}`,
     ...(logo === undefined ? [] : [`img-src ${new URL(logo).origin}`]),
     "base-uri 'none'",
     "frame-ancestors 'none'",
-    redirectUri === undefined ? "form-action 'none'" : `form-action 'self' ${redirectSource(redirectUri)}`,
+    formAction(target),
   ]
   return {
     'Cache-Control': 'no-store',
@@ -85,6 +90,11 @@ export function pageHeaders({ logo }: Page, redirectUri?: string): Record<string
     'X-Content-Type-Options': 'nosniff',
     'X-Frame-Options': 'DENY',
   }
+}
+
+function formAction(target: string | undefined): string {
+  if (target === undefined) return "form-action 'none'"
+  return target === 'self' ? "form-action 'self'" : `form-action 'self' ${redirectSource(target)}`
 }
 
 /** Returns the page on which a user allows or denies the access of a client. It has no script. */
@@ -135,7 +145,7 @@ ${code === undefined ? '' : `<p class="small">Error: ${escapeHtml(plainName(code
   )
 }
 
-function layout(page: Page, title: string, content: string): string {
+export function layout(page: Page, title: string, content: string): string {
   const { logo, links } = page
   const image = logo === undefined ? '' : `<img src="${escapeHtml(logo)}" alt="">`
   const footer = links.map(({ text, url }) => `<a href="${escapeHtml(url)}">${escapeHtml(text)}</a>`)
@@ -174,6 +184,6 @@ export function plainName(value: string, max = MAX_NAME): string {
   return visible.length > max ? `${visible.slice(0, max - 1)}…` : visible
 }
 
-function escapeHtml(value: string): string {
+export function escapeHtml(value: string): string {
   return value.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`)
 }

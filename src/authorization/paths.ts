@@ -12,5 +12,8 @@ export const PATHS: Readonly<
 /** The path of the sign-in. */
 export const SIGN_IN_PATH = '/signin'
 
+/** The path of the page of connected applications. */
+export const ACCOUNT_PATH = '/account'
+
 /** The path of the redirect URI at the provider. */
 export const CALLBACK_PATH = '/signin/callback'

@@ -1,5 +1,6 @@
 import type { Provider } from 'oidc-provider'
 import type { NodeRequest } from '../http/node-middleware.ts'
+import type { Account } from './account.ts'
 import { MAX_CLIENT_ID_LENGTH } from './client-metadata.ts'
 import type { Context } from './context.ts'
 import { type Failure, mayRedirect } from './failure.ts'
@@ -20,6 +21,7 @@ type Middleware = Parameters<Provider['use']>[0]
  */
 export function serverMiddleware(
   options: ResolvedFacadeOptions,
+  account: Account,
   interactions: Interactions,
   limits: RequestLimits,
   failures: WeakMap<object, Failure>,
@@ -42,7 +44,7 @@ export function serverMiddleware(
       showError(ctx, options, 400, 'invalid_request', 'response_mode must be query')
       return
     }
-    if (await interactions.serve(ctx)) return
+    if ((await account.serve(ctx)) || (await interactions.serve(ctx))) return
     let failure: Failure | undefined
     if (ctx.path.startsWith(`${PATHS.authorization}/`)) {
       const isComplete = (): boolean => !(failures.get(ctx) instanceof TemporarilyUnavailableError)

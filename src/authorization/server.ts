@@ -1,5 +1,6 @@
 import type * as Oidc from 'oidc-provider'
 import type { Provider } from 'oidc-provider'
+import { Account } from './account.ts'
 import { registerAssertionGrant } from './assertion-grant.ts'
 import { ClientPolicy, guardClients, guardingProvider } from './client-policy.ts'
 import type { Context, ServerParts } from './context.ts'
@@ -48,7 +49,9 @@ export function buildServer(
   if (options.identityAssertions.length > 0) registerAssertionGrant(provider, errors, parts)
   const interactions = new Interactions(provider, parts)
   const failures = new WeakMap<object, Failure>()
-  provider.use(serverMiddleware(options, interactions, new RequestLimits(parts), failures))
+  provider.use(
+    serverMiddleware(options, new Account(parts), interactions, new RequestLimits(parts), failures),
+  )
   guardClients(provider, errors, parts, policy)
   reportOutages(provider)
   for (const event of ['authorization.error', 'server_error'] as const)

@@ -59,6 +59,8 @@ export interface TestFacadeSettings {
   readonly path?: string
   /** Puts the body parsers of Express in front of the facade. */
   readonly parsesBodies?: boolean
+  /** Serves the page of connected applications. */
+  readonly mountsAccount?: boolean
   /** The scopes that the facade requests from the OpenID provider. */
   readonly scopes?: readonly string[]
   readonly safeFetch?: SafeFetchSettings
@@ -112,6 +114,7 @@ export async function startFacade(
     )
   if (settings.parsesBodies === true) app.use(express.urlencoded({ extended: false }), express.json())
   app.use(facade.router)
+  if (settings.mountsAccount === true) app.use(facade.account)
   app.use(mcpServer(createMcpAdapter({ router, oauth: facade.oauth })))
   const test: TestFacade = {
     origin,

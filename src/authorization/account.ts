@@ -1,0 +1,208 @@
+import type { NodeRequest } from '../http/node-middleware.ts'
+import { accountName } from './account-name.ts'
+import { accountHeaders, accountPage, signedOutPage } from './account-pages.ts'
+import { isOwnForm, readForm } from './consent-form.ts'
+import type { Context, ServerParts } from './context.ts'
+import { LIFETIMES } from './oidc-adapter.ts'
+import { errorPage, pageHeaders } from './pages.ts'
+import { ACCOUNT_PATH, CALLBACK_PATH } from './paths.ts'
+import { hashOf, isEqual, newSecret, secretIn } from './secrets.ts'
+import type { SignedIn, StartedSignIn } from './sign-in.ts'
+import { TemporarilyUnavailableError } from './unavailable.ts'
+import { userAllowance } from './user-access.ts'
+
+/** The time for which a user stays signed in to the page, in seconds. */
+const SESSION_SECONDS = 600
+
+/** A visit to the provider, in the store under its `state`. */
+interface AccountVisit extends Omit<StartedSignIn, 'url'> {
+  /** The hash of the cookie of the browser that started it. */
+  readonly browser: string
+}
+
+/** A user who is signed in to the page, in the store under the cookie of the browser. */
+interface AccountSession {
+  /** The URL of the facade. Other facades can have the same store. */
+  readonly url: string
+  readonly sub: string
+  readonly name: string
+  readonly csrf: string
+}
+
+const AGAIN = 'Open the page of your connected applications again.'
+
+/** The page on which users see and disconnect the applications that have access to their account. */
+export class Account {
+  readonly #parts: ServerParts
+  readonly #cookie: string
+  readonly #path: string
+
+  constructor(parts: ServerParts) {
+    this.#parts = parts
+    const { protocol, pathname } = new URL(parts.options.url)
+    // Browsers accept a cookie with this prefix only from the host itself, and only over https.
+    this.#cookie = protocol === 'https:' ? '__Host-mcp-gatekit-account' : 'mcp-gatekit-account'
+    this.#path = (pathname === '/' ? '' : pathname) + ACCOUNT_PATH
+  }
+
+  /** Serves the page, and the callback of a sign-in that it started. Returns `false` for other requests. */
+  async serve(ctx: Context): Promise<boolean> {
+    try {
+      if (ctx.path === CALLBACK_PATH) return await this.#finishSignIn(ctx)
+      if (ctx.path !== ACCOUNT_PATH) return false
+      if (ctx.method === 'GET' || ctx.method === 'HEAD') await this.#show(ctx)
+      else if (ctx.method === 'POST') await this.#change(ctx)
+      else {
+        ctx.set('Allow', 'GET, HEAD, POST')
+        this.#fail(ctx, 405, 'This page cannot be used in this way', AGAIN)
+      }
+    } catch (error) {
+      // The error may contain a code or a token.
+      const isOutage = error instanceof TemporarilyUnavailableError
+      if (isOutage) ctx.set('Retry-After', '5')
+      if (isOutage)
+        this.#fail(ctx, 503, 'This service is temporarily unavailable', 'Try again in a few seconds.')
+      else this.#fail(ctx, 500, 'The page failed', 'Try again later.')
+    }
+    return true
+  }
+
+  async #show(ctx: Context): Promise<void> {
+    const session = await this.#session(ctx)
+    if (session === undefined) return await this.#startSignIn(ctx)
+    const { options, grants } = this.#parts
+    const connected = await grants.ofUser(session.sub)
+    ctx.status = 200
+    ctx.set(accountHeaders(options.page))
+    ctx.body = accountPage(options.page, {
+      path: this.#path,
+      user: session.name,
+      csrf: session.csrf,
+      grants: connected,
+      scopes: options.scopes,
+    })
+  }
+
+  async #startSignIn(ctx: Context): Promise<void> {
+    const { upstream, records, emit, options } = this.#parts
+    let started: StartedSignIn
+    try {
+      started = await upstream.start({})
+    } catch {
+      emit('signin.refused', { provider: options.provider, reason: 'provider_failed' })
+      throw new TemporarilyUnavailableError('The identity provider is unavailable')
+    }
+    const { url, ...rest } = started
+    const browser = newSecret()
+    const visit: AccountVisit = { ...rest, browser: hashOf(browser) }
+    await records.set('AccountVisit', visit.state, visit, LIFETIMES.signIn)
+    this.#setCookie(ctx, browser)
+    this.#redirect(ctx, url)
+  }
+
+  async #finishSignIn(ctx: Context): Promise<boolean> {
+    const { upstream, records, emit, options } = this.#parts
+    const { state, error } = ctx.query
+    if (ctx.method !== 'GET' || typeof state !== 'string' || !/^[\w-]{20,100}$/.test(state)) return false
+    // Nothing can use the code of the provider in the address afterwards.
+    const visit = (await records.take('AccountVisit', state)) as AccountVisit | undefined
+    if (visit === undefined) return false
+    const refuse = (reason: string, status: number, heading: string, next: string): true => {
+      emit('signin.refused', { provider: options.provider, reason })
+      this.#fail(ctx, status, heading, next)
+      return true
+    }
+    const browser = secretIn(ctx.cookies.get(this.#cookie))
+    if (browser === undefined || !isEqual(hashOf(browser), visit.browser))
+      return refuse('other_browser', 400, 'This sign-in was started in another browser', AGAIN)
+    if (error !== undefined)
+      return refuse('provider_denied', 403, 'The identity provider denied the sign-in', AGAIN)
+    let signedIn: SignedIn
+    try {
+      signedIn = await upstream.finish(ctx.search, visit)
+    } catch {
+      return refuse('provider_failed', 503, 'The sign-in at the identity provider failed', AGAIN)
+    }
+    const { claims } = signedIn
+    const allowance = await userAllowance(options, { claims, provider: options.provider })
+    if (!allowance.isAllowed)
+      return refuse(
+        'not_allowed',
+        403,
+        'This account may not sign in',
+        allowance.reason ?? 'Use another account.',
+      )
+    // Another id than before the sign-in, which another person may know.
+    const id = newSecret()
+    const session: AccountSession = {
+      url: options.url,
+      sub: `${options.provider}|${claims.sub}`,
+      name: accountName(claims),
+      csrf: newSecret(),
+    }
+    await records.set('AccountSession', id, session, SESSION_SECONDS)
+    this.#setCookie(ctx, id)
+    this.#redirect(ctx, this.#path)
+    return true
+  }
+
+  async #change(ctx: Context): Promise<void> {
+    const { options, grants, records } = this.#parts
+    const form = await readForm(ctx.req as NodeRequest)
+    if (form === undefined) {
+      ctx.set('Connection', 'close')
+      return this.#fail(ctx, 413, 'This form is too large', AGAIN)
+    }
+    const session = await this.#session(ctx)
+    // A redirect to the provider would break the policy of the page.
+    if (session === undefined) return this.#fail(ctx, 403, 'Your sign-in has expired', AGAIN)
+    if (!isOwnForm(ctx, options.url) || !isEqual(form.get('csrf'), session.csrf))
+      return this.#fail(ctx, 403, 'This form is not valid', AGAIN)
+    const grant = form.get('revoke')
+    if (grant !== null) {
+      await grants.endOf(session.sub, grant, 'user')
+      return this.#redirect(ctx, this.#path)
+    }
+    if (form.get('action') !== 'sign-out') return this.#fail(ctx, 400, 'This form is not valid', AGAIN)
+    await records.delete('AccountSession', String(ctx.cookies.get(this.#cookie)))
+    this.#setCookie(ctx, null)
+    ctx.status = 200
+    ctx.set(pageHeaders(options.page))
+    ctx.body = signedOutPage(options.page, this.#path)
+  }
+
+  async #session(ctx: Context): Promise<AccountSession | undefined> {
+    const { records, options } = this.#parts
+    const id = secretIn(ctx.cookies.get(this.#cookie))
+    if (id === undefined) return undefined
+    const session = (await records.get('AccountSession', id)) as AccountSession | undefined
+    return session?.url === options.url ? session : undefined
+  }
+
+  #setCookie(ctx: Context, value: string | null): void {
+    ctx.cookies.set(this.#cookie, value, {
+      httpOnly: true,
+      // The browser comes back from the provider, which is another site.
+      sameSite: 'lax',
+      path: '/',
+      secure: this.#cookie.startsWith('__Host-'),
+      maxAge: value === null ? 0 : SESSION_SECONDS * 1000,
+      overwrite: true,
+    })
+  }
+
+  #redirect(ctx: Context, location: string): void {
+    ctx.set('Cache-Control', 'no-store')
+    ctx.set('Referrer-Policy', 'no-referrer')
+    ctx.status = 303
+    ctx.set('Location', location)
+    ctx.body = ''
+  }
+
+  #fail(ctx: Context, status: number, heading: string, next: string): void {
+    const { page } = this.#parts.options
+    ctx.status = status
+    ctx.set(pageHeaders(page))
+    ctx.body = errorPage(page, { heading, next })
+  }
+}
