@@ -9,6 +9,11 @@ const ADD_AGAIN = 'Remove this server in your application and add it again.'
 const START_AGAIN = 'Start again from your application.'
 const SIGN_IN_NEEDED: ErrorAdvice = { heading: 'You must sign in', next: START_AGAIN }
 
+const NOT_ACCEPTED: ErrorAdvice = {
+  heading: 'This server does not accept the application',
+  next: `${ADD_AGAIN} If this page appears again, ask the makers of the application for help.`,
+}
+
 const ADVICE: Readonly<Record<string, ErrorAdvice>> = {
   access_denied: {
     heading: 'The sign-in was denied',
@@ -18,11 +23,8 @@ const ADVICE: Readonly<Record<string, ErrorAdvice>> = {
   interaction_required: SIGN_IN_NEEDED,
   login_required: SIGN_IN_NEEDED,
   invalid_client: { heading: 'This server does not know the application', next: ADD_AGAIN },
-  invalid_client_metadata: {
-    heading: 'This server does not accept the application',
-    next: `${ADD_AGAIN} If this page appears again, ask the makers of the application for help.`,
-  },
-  invalid_redirect_uri: { heading: 'The address of the application has changed', next: ADD_AGAIN },
+  invalid_client_metadata: NOT_ACCEPTED,
+  invalid_redirect_uri: NOT_ACCEPTED,
   invalid_scope: {
     heading: 'You do not have the access that the application requests',
     next: `Ask the operator of this server for access. Then start again from your application.`,

@@ -6,6 +6,7 @@ import { tryOrUndefined } from '../try-or-undefined.ts'
 export type AuthorizationEvent =
   | 'client.registered'
   | 'client.refused'
+  | 'code.reused'
   | 'limit.reached'
   | 'consent.given'
   | 'consent.denied'
@@ -35,6 +36,7 @@ export type Emit = (event: AuthorizationEvent, attributes: AuthorizationEventAtt
 
 const WARNINGS: ReadonlySet<AuthorizationEvent> = new Set([
   'client.refused',
+  'code.reused',
   'limit.reached',
   'refresh.reused',
   'signin.refused',

@@ -7,7 +7,7 @@ const { invalidKind, items, members, secret } = optionChecksOf('authorizationFac
 
 /** The keys of an authorization server, newest first. Older ones stay valid until you remove them. */
 export interface AuthorizationKeys {
-  /** Private JWKs (ES256, ES384, ES512, EdDSA, or RS256). The first one signs. */
+  /** Private JWKs (ES256, ES384, ES512, EdDSA, or RS256). The first one signs. Several keys need a `kid` each. */
   readonly signing: readonly JWK[]
   /** Secrets of at least 32 characters that encrypt what is stored. The first one encrypts. */
   readonly encryption: readonly string[]
@@ -68,6 +68,14 @@ export function resolveKeys(keys: AuthorizationKeys): ResolvedKeys {
 
 function signingKey(option: string, value: unknown): JWK & { readonly alg: string } {
   const jwk = value as JWK
+  const { use, key_ops: operations } = Object(jwk) as JWK
+  const signs = operations === undefined || (Array.isArray(operations) && operations.includes('sign'))
+  if ((use !== undefined && use !== 'sig') || !signs)
+    throw invalidKind(
+      option,
+      "must contain keys that sign, with 'sig' as use or without use and key_ops",
+      jwk,
+    )
   const wrong = invalidKind(option, 'must contain private JWKs for ES256, ES384, ES512, EdDSA, or RS256', jwk)
   try {
     const key = createPrivateKey({ key: jwk as JsonWebKey, format: 'jwk' })

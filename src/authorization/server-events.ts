@@ -7,6 +7,9 @@ import { USED_TWICE } from './refresh-rotation.ts'
 import { scopesOf } from './scopes-of.ts'
 import { unavailableIn } from './unavailable.ts'
 
+/** The details of the errors of the library and of the storage if a code was used before. */
+const CODE_REUSED: ReadonlySet<string> = new Set([USED_TWICE, 'authorization code already consumed'])
+
 /** Emits an event for each event of `oidc-provider`, and keeps the clients that get tokens. */
 export function emitEvents(provider: Provider, { options, records, emit }: ServerParts): void {
   // Without a listener, Koa would write errors to the console.
@@ -42,6 +45,8 @@ export function emitEvents(provider: Provider, { options, records, emit }: Serve
     const { RefreshToken: token } = entities
     if (event.grant_type === 'refresh_token' && error.error_detail === USED_TWICE)
       emit('refresh.reused', { ...event, subject: token?.accountId })
+    if (event.grant_type === 'authorization_code' && CODE_REUSED.has(String(error.error_detail)))
+      emit('code.reused', event)
     const { assertionCause: cause } = error as { assertionCause?: string }
     emit('token.refused', { ...event, reason: (unavailableIn(error) ?? error).message, cause })
   })

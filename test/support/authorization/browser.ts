@@ -89,6 +89,11 @@ export class Browser {
     this.#cookies.push(...other.#cookies.filter(({ name }) => names.test(name)))
   }
 
+  /** Removes the cookies whose names match. */
+  forget(names: RegExp): void {
+    this.#cookies = this.#cookies.filter(({ name }) => !names.test(name))
+  }
+
   #keep(url: string, headers: readonly string[]): void {
     const host = new URL(url).hostname
     for (const header of headers) {

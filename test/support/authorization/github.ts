@@ -19,6 +19,7 @@ const AUTHORIZE = [
   'code_challenge',
   'code_challenge_method',
   'response_type',
+  'prompt',
 ]
 const TOKEN = ['client_id', 'client_secret', 'code', 'redirect_uri', 'code_verifier', 'grant_type']
 

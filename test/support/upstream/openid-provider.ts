@@ -11,13 +11,19 @@ export interface TestProvider {
   issue(subject: string, audience: string): Promise<string>
   /** Ends the life of all access tokens that were issued to browsers. */
   expireTokens(): void
+  /** Sets the user of further sign-ins. */
+  signInAs(user: string): void
+  /** The query of the last authorization request. */
+  readonly asked: URLSearchParams
   /** Sets the time of further sign-ins, in seconds since 1970. */
   signInAt(seconds: number): void
   close(): Promise<void>
 }
 
 /** Starts `oidc-provider` with one confidential web client, and one user who signs in and consents at once. */
-export async function startOpenIdProvider(user: string, redirectUris: string[]): Promise<TestProvider> {
+export async function startOpenIdProvider(firstUser: string, redirectUris: string[]): Promise<TestProvider> {
+  let user = firstUser
+  let asked = new URLSearchParams()
   const http = createServer()
   const issuer = `http://127.0.0.1:${await listen(http, 0)}`
   const { Provider } = await import('oidc-provider')
@@ -58,6 +64,7 @@ export async function startOpenIdProvider(user: string, redirectUris: string[]):
     },
   })
   provider.use(async (ctx, next) => {
+    if (ctx.path === '/auth') asked = new URLSearchParams(ctx.search)
     if (!ctx.path.startsWith('/interaction/')) return next()
     ctx.redirect(
       await provider.interactionResult(ctx.req, ctx.res, {
@@ -82,6 +89,12 @@ export async function startOpenIdProvider(user: string, redirectUris: string[]):
         .sign(privateKey),
     expireTokens() {
       seconds = 1
+    },
+    signInAs(name) {
+      user = name
+    },
+    get asked() {
+      return asked
     },
     signInAt(time) {
       signedInAt = time
