@@ -1,6 +1,8 @@
 import type * as Oidc from 'oidc-provider'
 import type { RefreshToken } from 'oidc-provider'
 import type { ServerParts } from './context.ts'
+import { scopesOf } from './scopes-of.ts'
+import type { GrantSteps } from './settlement.ts'
 import { TemporarilyUnavailableError } from './unavailable.ts'
 
 type Context = Oidc.KoaContextWithOIDC
@@ -27,7 +29,7 @@ interface Use {
  * Of several nodes that use a token at the same time, the one whose record is stored first names the successor. A successor is
  * stored before it is named, so that a request that fails between both can be repeated.
  */
-export class RefreshRotation {
+export class RefreshRotation implements GrantSteps {
   readonly #errors: typeof Oidc.errors
   readonly #parts: ServerParts
   /** The successors of tokens that were used before, by request. */
@@ -36,6 +38,16 @@ export class RefreshRotation {
   constructor(errors: typeof Oidc.errors, parts: ServerParts) {
     this.#errors = errors
     this.#parts = parts
+  }
+
+  /**
+   * Removes `offline_access` from the scopes of a refresh. Clients repeat it from their authorization request, and the library
+   * would reject it, because it is not part of the token.
+   */
+  begin({ oidc: { params } }: Context): void {
+    if (params?.grant_type !== 'refresh_token') return
+    const others = scopesOf(params.scope).filter((scope) => scope !== 'offline_access')
+    if (others.length > 0) params.scope = others.join(' ')
   }
 
   /** Judges the use of a refresh token, after the library has checked the client, the token, its grant, and the user. */

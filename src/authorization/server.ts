@@ -38,9 +38,12 @@ export function buildServer(
     () => Provider.ctx as Context | undefined,
   )
   const policy = new ClientPolicy(parts)
-  const Settling = settlingProvider(Provider, async (ctx) => {
-    await rotation.finish(ctx)
-    await finishGrant(errors, parts, ctx)
+  const Settling = settlingProvider(Provider, {
+    begin: (ctx) => rotation.begin(ctx),
+    async finish(ctx) {
+      await rotation.finish(ctx)
+      await finishGrant(errors, parts, ctx)
+    },
   })
   const Guarded = guardingProvider(Settling, errors, policy)
   const provider = new Guarded(options.url, configuration)

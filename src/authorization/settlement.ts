@@ -44,14 +44,16 @@ async function put(list: keyof Answer, write: Write): Promise<void> {
 
 type Names = string | readonly string[] | ReadonlySet<string>
 
-/**
- * Makes grants use up codes only together with their answer.
- * @param finish completes the response to a grant after it was settled.
- */
-export function settlingProvider(
-  Provider: typeof Oidc.Provider,
-  finish: (ctx: Oidc.KoaContextWithOIDC) => Promise<void>,
-): typeof Oidc.Provider {
+/** The steps around the handler of a grant. */
+export interface GrantSteps {
+  /** Corrects the parameters of the request. */
+  begin(ctx: Oidc.KoaContextWithOIDC): void
+  /** Completes the response after it was settled. */
+  finish(ctx: Oidc.KoaContextWithOIDC): Promise<void>
+}
+
+/** Makes grants use up codes only together with their answer, and takes the steps before and after it. */
+export function settlingProvider(Provider: typeof Oidc.Provider, steps: GrantSteps): typeof Oidc.Provider {
   return class extends Provider {
     // The constructor calls this method for the built-in grants, too.
     override registerGrantType<Params extends object>(
@@ -60,8 +62,9 @@ export function settlingProvider(
       ...rest: [params?: Names, duplicates?: Names]
     ): void {
       const settled = async (ctx: Oidc.TokenEndpointGrantContext<Params>): Promise<void> => {
+        steps.begin(ctx)
         await settle(async () => await handler(ctx))
-        await finish(ctx)
+        await steps.finish(ctx)
       }
       super.registerGrantType(name, settled, ...rest)
     }

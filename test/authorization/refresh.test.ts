@@ -315,6 +315,20 @@ describe('refresh tokens of authorizationFacade', function () {
     expect((await refresh(body.refresh_token)).body.refresh_token).to.equal(first.body.refresh_token)
   })
 
+  it('a client may repeat offline_access from its authorization request in the scope of a refresh', async () => {
+    const facade = await start()
+    const { body, refresh } = await signIn(facade, 'mcp:read mcp:write offline_access')
+    for (const [scope, granted] of [
+      ['mcp:read mcp:write offline_access', 'mcp:read mcp:write'],
+      ['offline_access mcp:read', 'mcp:read'],
+    ] as const) {
+      const { body: next } = await refresh(body.refresh_token, { scope })
+      expect([next.scope, decodeJwt(next.access_token).scope]).to.deep.equal([granted, granted])
+    }
+    for (const scope of ['offline_access', 'mcp:admin offline_access'])
+      expect((await refresh(body.refresh_token, { scope })).body.error).to.equal('invalid_scope')
+  })
+
   it('a confidential client must authenticate for each use of a token within the grace', async () => {
     const desk = { clientId: 'desk', clientSecret: 's'.repeat(40), redirectUris: [CALLBACK] }
     const facade = await start({ clients: { static: [desk] } })
