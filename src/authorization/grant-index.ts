@@ -41,7 +41,7 @@ export class GrantIndex {
     this.#context = context
   }
 
-  /** Adds a grant to those of a user. If there is no place, the grant that was not used for the longest time ends. */
+  /** Adds a grant to those of a user. If all places are taken, the grant whose last use was the longest ago ends. */
   async addToUser(sub: string, name: string): Promise<void> {
     for (let tries = 0; tries < MAX_TRIES; tries++)
       if (await this.#place(userPlace(sub, randomInt(PLACES)), name)) return
