@@ -105,7 +105,8 @@ export class Account {
     const { state, error } = ctx.query
     if (ctx.method !== 'GET' || typeof state !== 'string' || !/^[\w-]{20,100}$/.test(state)) return false
     // Nothing can use the code of the provider in the address afterwards.
-    const visit = (await records.take('AccountVisit', state)) as AccountVisit | undefined
+    const taken = await records.take('AccountVisit', state).catch(() => undefined)
+    const visit = taken as AccountVisit | undefined
     if (visit === undefined) return false
     const refuse = (reason: string, status: number, heading: string, next: string): true => {
       emit('signin.refused', { provider: options.provider, reason })

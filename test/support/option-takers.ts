@@ -534,6 +534,7 @@ export const TAKERS: readonly OptionsTaker[] = [
         { refreshGraceSeconds: 601 },
         { reuse: 'ignore' },
       ],
+      grants: [...NO_OBJECT, null, { accessSeconds: 0 }, { accessSeconds: 601 }, { accessSeconds: 1.5 }],
       store: [...NO_OBJECT, {}],
       keys: [
         ...NO_OBJECT,
