@@ -41,22 +41,28 @@ export class GrantIndex {
     this.#context = context
   }
 
-  /** Adds a grant to those of a user. If all places are taken, the grant whose last use was the longest ago ends. */
-  async addToUser(sub: string, name: string): Promise<void> {
+  /**
+   * Adds a grant to those of a user. If all places are taken, the grant whose last use was the longest ago ends. Resolves with `false`
+   * if other requests were faster each time.
+   */
+  async addToUser(sub: string, name: string): Promise<boolean> {
     for (let tries = 0; tries < MAX_TRIES; tries++)
-      if (await this.#place(userPlace(sub, randomInt(PLACES)), name)) return
+      if (await this.#place(userPlace(sub, randomInt(PLACES)), name)) return true
     // Other nodes may take the places that are found, so that the search is repeated.
     for (let tries = 0; tries < MAX_TRIES; tries++) {
       const found = await Promise.all(
         places(PLACES).map(async (place) => {
           const other = await this.#read(userPlace(sub, place))
-          return { place, other, usedAt: (await this.#lastUse(other)) ?? 0 }
+          return { place: userPlace(sub, place), other, usedAt: await this.#lastUse(other) }
         }),
       )
-      const [oldest] = found.sort((one, two) => one.usedAt - two.usedAt)
-      if (oldest === undefined) return
-      if (await this.#replace(userPlace(sub, oldest.place), oldest.other, name)) return
+      for (const { place, usedAt } of found)
+        if (usedAt === undefined && (await this.#place(place, name))) return true
+      const [oldest] = found.sort((one, two) => (one.usedAt ?? 0) - (two.usedAt ?? 0))
+      if (oldest?.other === undefined || oldest.usedAt === undefined) continue
+      if (await this.#replace(oldest.place, oldest.other, name)) return true
     }
+    return false
   }
 
   /** Adds a grant to those of a client. */
@@ -100,13 +106,14 @@ export class GrantIndex {
     const { records, seconds } = this.#context
     if (await records.add(place.kind, place.id, name, seconds)) return true
     const other = await this.#read(place)
+    if (other === undefined) return await records.add(place.kind, place.id, name, seconds)
     return (await this.#lastUse(other)) === undefined && (await this.#replace(place, other, name))
   }
 
   /** Takes the place of another grant, and ends it. */
-  async #replace(place: Place, other: string | undefined, name: string): Promise<boolean> {
+  async #replace(place: Place, other: string, name: string): Promise<boolean> {
     const { records, seconds, end } = this.#context
-    if (other !== undefined) await end(other)
+    await end(other)
     const taken = await records.take(place.kind, place.id)
     const isOther = taken === undefined || taken === other
     // Another node was faster: its entry is put back.

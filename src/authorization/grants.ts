@@ -86,7 +86,8 @@ export class Grants {
     // Without a use of its code, a grant is listed for the time of the code.
     await this.#records.add('GrantUse', name, Date.now(), LIFETIMES.signIn + LIFETIMES.code)
     await this.#index.addToClient(description.client.id, name)
-    await this.#index.addToUser(description.sub, name)
+    // A grant without a place would not be counted.
+    if (!(await this.#index.addToUser(description.sub, name))) await this.end(name, 'limit')
   }
 
   /** Notes that the client got tokens. Returns `false` if the store does not know the grant. */
