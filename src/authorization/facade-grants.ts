@@ -1,7 +1,7 @@
 import { optionChecksOf } from '../options/option-checks.ts'
 import type { Grants, LiveGrant } from './grants.ts'
 
-const { checkText } = optionChecksOf('facade.grants')
+const { checkText } = optionChecksOf('authorizationFacade')
 
 /** The access of a client to the account of a user. */
 export interface ConnectedGrant {
