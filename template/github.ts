@@ -5,8 +5,8 @@ export const SECRETS = ['GITHUB_CLIENT_ID', 'GITHUB_CLIENT_SECRET'] as const
 
 export type Secrets = Readonly<Record<(typeof SECRETS)[number], string>>
 
-/** The environment variable with the logins that may sign in, separated by commas. */
-export const ALLOW_LIST = 'ALLOWED_LOGINS'
+/** The environment variable with the ids of the accounts that may sign in, separated by commas. */
+export const ALLOW_LIST = 'ALLOWED_IDS'
 
 /** Returns GitHub, or the GitHub Enterprise Server at `GITHUB_URL`, as the provider at which users sign in. */
 export function createProvider({ GITHUB_CLIENT_ID, GITHUB_CLIENT_SECRET }: Secrets): SignInProvider {
@@ -18,9 +18,9 @@ export function createProvider({ GITHUB_CLIENT_ID, GITHUB_CLIENT_SECRET }: Secre
 }
 
 /**
- * Returns `true` if a user may sign in. A user who changes the login releases the old one for others: remove logins that are
- * not in use any more, or compare `claims.sub`, the id of the account, which never changes.
+ * Returns `true` if a user may sign in. `sub` is the id of the account, which never changes. A login can change, and GitHub then
+ * gives the old one to anyone who asks for it.
  */
-export function isAllowed({ login }: SignInClaims, allowed: readonly string[]): boolean {
-  return typeof login === 'string' && allowed.includes(login.toLowerCase())
+export function isAllowed({ sub }: SignInClaims, allowed: readonly string[]): boolean {
+  return allowed.includes(sub)
 }

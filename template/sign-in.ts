@@ -23,9 +23,17 @@ export function createSignIn(resource: string): AuthorizationFacade | undefined 
     // The provider knows who the user is. This function decides who may use the server.
     allow({ claims }) {
       const allowed = readAllowList()
-      if (allowed.length === 0) return { deny: `No account may sign in, because ${ALLOW_LIST} is empty` }
-      return isAllowed(claims, allowed) || { deny: `This account is not in ${ALLOW_LIST}` }
+      if (isAllowed(claims, allowed)) return true
+      const { sub: id, oid, login } = claims
+      console.warn(`Denied a sign-in: ${JSON.stringify({ id, oid, login })}`)
+      return {
+        deny:
+          allowed.length === 0
+            ? `No account may sign in, because ${ALLOW_LIST} is empty`
+            : `This account is not in ${ALLOW_LIST}`,
+      }
     },
+    page: { title: 'my-server' },
     keys: readKeys(origin),
     telemetry,
   })

@@ -102,6 +102,7 @@ function changes({
       : ([
           ['server.ts', './github.ts', `./${provider}.ts`],
           ['sign-in.ts', './github.ts', `./${provider}.ts`],
+          ['sign-in.ts', "'my-server'", `'${name}'`],
           ['README.md', 'my-provider', PROVIDERS[provider].title],
           ['README.md', 'my-page', PROVIDERS[provider].guide],
         ] as const)),

@@ -22,7 +22,7 @@ export function showError(
     heading,
     next,
     // The application may have stated why it denies an account.
-    ...(error === 'access_denied' && { reason: description }),
+    ...(error === 'access_denied' && status !== 403 && { reason: description }),
     code: error === 'access_denied' || description === undefined ? error : `${error}: ${description}`,
   })
 }

@@ -34,7 +34,7 @@ interface ProviderCase {
 const PROVIDERS: readonly ProviderCase[] = [
   {
     name: 'github',
-    allowList: 'ALLOWED_LOGINS',
+    allowList: 'ALLOWED_IDS',
     secrets: { GITHUB_CLIENT_ID: client.id, GITHUB_CLIENT_SECRET: client.secret },
   },
   {
@@ -309,8 +309,8 @@ describe('mcp-gatekit init --provider', function () {
 
     const resource = () => `http://127.0.0.1:${port}/mcp`
 
-    it('the official SDKs sign in at the server for github as a listed login, and call a tool', async () => {
-      const server = startProject(folderOf('github'), { ...env, ALLOWED_LOGINS: ' grace , ADA,' })
+    it('the official SDKs sign in at the server for github as a listed account, and call a tool', async () => {
+      const server = startProject(folderOf('github'), { ...env, ALLOWED_IDS: ' 1 , 583231,' })
       await server.printed(
         new RegExp(`Redirect URI at the provider: http://127.0.0.1:${port}/signin/callback\n`),
       )
@@ -332,7 +332,7 @@ describe('mcp-gatekit init --provider', function () {
         ...env,
         GITHUB_CLIENT_SECRET: local.clientSecret,
         GITHUB_URL: local.baseUrl,
-        ALLOWED_LOGINS: 'ada',
+        ALLOWED_IDS: '583231',
         RESOURCE: url,
         AUTHORIZATION_KEYS_FILE: '',
       }
@@ -351,20 +351,21 @@ describe('mcp-gatekit init --provider', function () {
     })
 
     for (const [title, allowed, message] of [
-      ['is empty', ' , ', 'No account may sign in, because ALLOWED_LOGINS is empty'],
+      ['is empty', ' , ', 'No account may sign in, because ALLOWED_IDS is empty'],
       [
-        'has another login and the id of the account',
-        'grace,583231',
-        'This account is not in ALLOWED_LOGINS',
+        'has the login of the account and the id of another one',
+        'ada,58323',
+        'This account is not in ALLOWED_IDS',
       ],
     ] as const)
-      it(`the server for github denies a sign-in with a reason if ALLOWED_LOGINS ${title}`, async () => {
-        const server = startProject(folderOf('github'), { ...env, ALLOWED_LOGINS: allowed })
+      it(`the server for github denies a sign-in with a reason if ALLOWED_IDS ${title}`, async () => {
+        const server = startProject(folderOf('github'), { ...env, ALLOWED_IDS: allowed })
         await server.printed(/Redirect URI/)
         const ended: { error?: string } = {}
         const signedIn = new SignedIn(modern, resource(), { user: user(undefined, {}, ended) })
         expect(await signedIn.connect().catch((error: unknown) => error)).to.be.instanceOf(Error)
         expect(ended.error).to.equal(message)
+        await server.printed(/^Denied a sign-in: {"id":"583231","login":"ada"}$/m)
         if (message.startsWith('No account')) await server.printed(/^No account may sign in, because/m)
       })
   })
