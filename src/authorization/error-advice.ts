@@ -1,7 +1,7 @@
 /** The words of a page for an OAuth error. */
 export interface ErrorAdvice {
   readonly heading: string
-  /** What to do next. */
+  /** The sentences on what to do next. */
   readonly next: string
 }
 

@@ -122,7 +122,7 @@ const ERRORS: Readonly<Record<string, ErrorCase>> = {
     code: 'invalid_request',
     open: (facade, browser) => browser.open(`${facade.issuer}/authorize/unknown`),
   },
-  'a callback that nobody started': {
+  'a callback without a sign-in': {
     status: 400,
     heading: 'This sign-in has expired',
     next: AGAIN,
