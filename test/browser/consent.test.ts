@@ -29,7 +29,7 @@ function lowestContrast(): number {
     }
     return [255, 255, 255]
   }
-  const ratios = [...page.document.querySelectorAll('h1, h2, p, dt, dd, li, span, button')].map((element) => {
+  const ratios = [...page.document.querySelectorAll('h1, h2, p, dt, dd, li, span, a, button')].map((element) => {
     const [one, two] = [rgba(page.getComputedStyle(element).color), background(element)].map(luminance)
     const [dark, light] = [Math.min(one ?? 0, two ?? 0), Math.max(one ?? 0, two ?? 0)]
     return (light + 0.05) / (dark + 0.05)
@@ -72,6 +72,35 @@ describe(`the consent page in a browser${missing === undefined ? '' : ` (skipped
       expect(problems).to.deep.equal([])
       await context.close()
     })
+
+  for (const [name, options] of VIEWS)
+    it(`an error page on ${name} fits, has contrast, and breaks no policy`, async () => {
+      const context = await chromium.newContext(options)
+      const page = await context.newPage()
+      const problems: string[] = []
+      page.on('console', (message) => problems.push(message.text()))
+      const response = await page.goto(facade.authorizeUrl({ client_id: 'x'.repeat(400) }).href)
+      expect(response?.status()).to.equal(400)
+      expect(await page.evaluate('document.documentElement.scrollWidth <= innerWidth')).to.equal(true)
+      expect(await page.evaluate(lowestContrast)).to.be.at.least(4.5)
+      expect(await page.getByRole('heading', { level: 1 }).count()).to.equal(1)
+      // Chromium reports the status of the page itself.
+      expect(problems.filter((problem) => !problem.includes('status of 400'))).to.deep.equal([])
+      await context.close()
+    })
+
+  it('a user without scripts chooses another account, and the page names it', async () => {
+    const context = await chromium.newContext({ javaScriptEnabled: false })
+    const page = await context.newPage()
+    await page.goto(facade.authorizeUrl(await facade.register()).href)
+    facade.provider?.signInAs('grace')
+    // The provider would sign the first user out with a script.
+    await context.clearCookies({ name: /^_session/ })
+    await page.getByRole('link', { name: 'Use another account' }).click()
+    await page.waitForURL('**/consent')
+    expect(await page.getByText('grace').count()).to.equal(1)
+    await context.close()
+  })
 
   for (const [key, error] of [
     ['Allow', null],
