@@ -51,7 +51,8 @@ describe('the nine flaws of remote MCP servers at the authorization facade', () 
 
   attackTable('authorization: nine flaws of remote MCP servers', [
     {
-      attack: 'F1: a client registers a redirect URI that runs code, has no TLS, or does something in another program',
+      attack:
+        'F1: a client registers a redirect URI that runs code, has no TLS, or does something in another program',
       outcome: '400, and no client',
       run: async () => {
         for (const uri of [
@@ -125,7 +126,8 @@ describe('the nine flaws of remote MCP servers at the authorization facade', () 
       },
     },
     {
-      attack: 'F6: the consent page is left out: a second sign-in, prompt=none, a link into the middle, and a form without its token',
+      attack:
+        'F6: the consent page is left out: a second sign-in, prompt=none, a link into the middle, and a form without its token',
       outcome: 'no code',
       run: async () => {
         await facade.signIn(facade.authorizeUrl(client), browser)

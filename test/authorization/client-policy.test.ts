@@ -122,20 +122,20 @@ describe('clients of authorizationFacade', () => {
 
   it('clients.allow learns the id, the kind, the name, the redirect URIs, and the host, each time it is asked', async () => {
     const asked: AllowClientInput[] = []
-    const allow: Allow = (client) => {
-      asked.push(client)
-      // A copy: a change has no effect.
-      ;(client.redirectUris as string[]).length = 0
-      return true
-    }
     const facade = await start({
-      allow: (client) => allow({ ...client, redirectUris: [...client.redirectUris] }) && true,
+      allow(client) {
+        asked.push({ ...client, redirectUris: [...client.redirectUris] })
+        // A change has no effect.
+        ;(client.redirectUris as string[]).length = 0
+        return true
+      },
     })
     const { client_id: id } = (await (await register(facade)).json()) as { client_id: string }
     const code = (await facade.signIn(facade.authorizeUrl({ client_id: id }))).get('code')
     const { body } = await facade.token(codeGrant({ client_id: id }, code))
     await facade.token({ grant_type: 'refresh_token', client_id: id, refresh_token: body.refresh_token })
-    const expected = { kind: 'registered', name: 'Tool', redirectUris: [], host: 'app.example.com' }
+    const redirectUris = ['https://app.example.com/cb', CALLBACK]
+    const expected = { kind: 'registered', name: 'Tool', redirectUris, host: 'app.example.com' }
     expect(asked).to.deep.equal([
       { ...expected, clientId: undefined },
       { ...expected, clientId: id },
@@ -145,7 +145,7 @@ describe('clients of authorizationFacade', () => {
     asked.length = 0
     await facade.signIn(facade.authorizeUrl({ client_id: 'desk' }))
     expect(asked).to.deep.equal([
-      { clientId: 'desk', kind: 'static', name: 'Desk', redirectUris: [], host: '127.0.0.1:53682' },
+      { clientId: 'desk', kind: 'static', name: 'Desk', redirectUris: [CALLBACK], host: '127.0.0.1:53682' },
     ])
   })
 

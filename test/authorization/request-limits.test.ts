@@ -136,6 +136,16 @@ describe('the limits of authorizationFacade', () => {
     expect((await fetch(facade.authorizeUrl(client), { redirect: 'manual' })).status).to.equal(303)
   })
 
+  it('other spellings of the path are not served, so that they do not escape the limit', async () => {
+    const facade = await start(1)
+    await authorize(facade, '192.0.2.1')
+    const { search } = facade.authorizeUrl(await facade.register())
+    for (const path of ['/authorize/', '/AUTHORIZE', '/%61uthorize', '//authorize', '/authorize;x']) {
+      const response = await fetch(facade.issuer + path + search, { headers: { [HEADER]: '192.0.2.1' } })
+      expect([404, 400], path).to.include(response.status)
+    }
+  })
+
   it('a limit that is reached is one event for each address and minute', async () => {
     const recorder = createTelemetryRecorder()
     const telemetry = KitTelemetry.create().addTransport(recorder).build()

@@ -29,11 +29,13 @@ function lowestContrast(): number {
     }
     return [255, 255, 255]
   }
-  const ratios = [...page.document.querySelectorAll('h1, h2, p, dt, dd, li, span, a, button')].map((element) => {
-    const [one, two] = [rgba(page.getComputedStyle(element).color), background(element)].map(luminance)
-    const [dark, light] = [Math.min(one ?? 0, two ?? 0), Math.max(one ?? 0, two ?? 0)]
-    return (light + 0.05) / (dark + 0.05)
-  })
+  const ratios = [...page.document.querySelectorAll('h1, h2, p, dt, dd, li, span, a, button')].map(
+    (element) => {
+      const [one, two] = [rgba(page.getComputedStyle(element).color), background(element)].map(luminance)
+      const [dark, light] = [Math.min(one ?? 0, two ?? 0), Math.max(one ?? 0, two ?? 0)]
+      return (light + 0.05) / (dark + 0.05)
+    },
+  )
   return Math.min(...ratios)
 }
 
