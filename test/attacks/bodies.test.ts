@@ -270,35 +270,6 @@ for (const [name, start] of Object.entries(TARGETS)) {
           expect((await target.send(request.headers, chunks)).status).to.equal(200)
         },
       },
-      {
-        attack: 'a body of 1 byte more than allowed, in chunks of 1 byte',
-        outcome: '413, and the next request succeeds',
-        async run() {
-          // express.json() reads the body first, with its own limit.
-          if (name.includes('express.json')) return this.skip()
-          await target.close()
-          target = await start({ router, maxBodyBytes: SMALL_BODY })
-          const { headers, body } = legacy(call('echo', {}), token)
-          const padded = Buffer.from(String(body).padEnd(SMALL_BODY + 1))
-          const { status, message } = await target.send(headers, inBytes(padded))
-          expect({ status, code: message.error.code }).to.deep.equal({ status: 413, code: -32_000 })
-          await expectServed()
-        },
-      },
-      {
-        attack: 'a body that never ends',
-        outcome: '408 after bodyTimeoutMs, and the next request succeeds',
-        async run() {
-          // A body parser in front waits without a limit of time.
-          if (!parsesItself) return this.skip()
-          await target.close()
-          target = await start({ router, bodyTimeoutMs: 50 })
-          const { headers } = legacy('', token)
-          const { status, message } = await target.send(headers, inBytes(Buffer.from('{"jsonrpc"')), true)
-          expect({ status, code: message.error.code }).to.deep.equal({ status: 408, code: -32_000 })
-          await expectServed()
-        },
-      },
       ...Object.entries(DEEP).map(
         ([what, { request, around, within }]): Attack => ({
           attack: `JSON of 129 and of 10 000 levels: ${what}`,
@@ -316,6 +287,35 @@ for (const [name, start] of Object.entries(TARGETS)) {
         }),
       ),
     ]
+    // express.json() reads the body first, with its own limit.
+    if (!name.includes('express.json'))
+      rows.push({
+        attack: 'a body of 1 byte more than allowed, in chunks of 1 byte',
+        outcome: '413, and the next request succeeds',
+        async run() {
+          await target.close()
+          target = await start({ router, maxBodyBytes: SMALL_BODY })
+          const { headers, body } = legacy(call('echo', {}), token)
+          const padded = Buffer.from(String(body).padEnd(SMALL_BODY + 1))
+          const { status, message } = await target.send(headers, inBytes(padded))
+          expect({ status, code: message.error.code }).to.deep.equal({ status: 413, code: -32_000 })
+          await expectServed()
+        },
+      })
+    // A body parser in front waits without a limit of time.
+    if (parsesItself)
+      rows.push({
+        attack: 'a body that never ends',
+        outcome: '408 after bodyTimeoutMs, and the next request succeeds',
+        async run() {
+          await target.close()
+          target = await start({ router, bodyTimeoutMs: 50 })
+          const { headers } = legacy('', token)
+          const { status, message } = await target.send(headers, inBytes(Buffer.from('{"jsonrpc"')), true)
+          expect({ status, code: message.error.code }).to.deep.equal({ status: 408, code: -32_000 })
+          await expectServed()
+        },
+      })
     attackTable(name, rows)
   })
 }

@@ -2,6 +2,7 @@ import { Redis } from 'ioredis'
 import { silentStoreTests } from '../support/attacks/silent-stores.ts'
 import { redisMissing } from '../support/redis.ts'
 import type { RedisClientKind } from '../support/redis-clients.ts'
+import { skipIf } from '../support/skip.ts'
 
 const impatient: RedisClientKind = {
   name: 'ioredis with commandTimeout',
@@ -16,7 +17,7 @@ describe('stores in Redis that does not answer, with a client that gives up', fu
   // After ten seconds, the guard asks a store that does not answer less than once per second.
   this.timeout(60_000)
   before(function () {
-    if (redisMissing() !== undefined) this.skip()
+    skipIf(this, redisMissing())
   })
   silentStoreTests(impatient)
 })

@@ -14,6 +14,7 @@ import { onNode, type Served, web } from '../support/mcp/entry-points.ts'
 import { oauth } from '../support/mcp/notes.ts'
 import { bearer, legacy, modern, rpc, type WireAnswer } from '../support/mcp/wire.ts'
 import { type Folder, folderOf, manifest } from '../support/skills/folder.ts'
+import { skipIf } from '../support/skip.ts'
 
 const SECRET = 'the salary of everybody'
 const CLOSED = 'only for administrators'
@@ -160,8 +161,7 @@ describe('attacks on a folder of skills', () => {
       attack: 'a file that grows while it is read, as those of /proc seem to do',
       outcome: 'reading fails',
       async run() {
-        // Only Linux has such files.
-        if (!existsSync('/proc/self/status')) this.skip()
+        skipIf(this, existsSync('/proc/self/status') ? undefined : 'only Linux has files that seem to grow')
         const storage = await skillStorage('/proc/self')
         await expectConfigRejection(storage.read('status', { max: 1_000_000, problem: 'x', fix: 'x' }), {
           code: 'MCP_CONFIG_INVALID_OPTION',

@@ -28,6 +28,7 @@ import { startIdentityProvider } from '../support/authorization/identity-provide
 import { UPSTREAMS } from '../support/authorization/upstreams.ts'
 import { type RedisServer, redisMissing, startRedis } from '../support/redis.ts'
 import { REDIS_CLIENTS } from '../support/redis-clients.ts'
+import { skipIf } from '../support/skip.ts'
 
 /** A user in a browser who allows every request. */
 function user(browser: Browser = new Browser()) {
@@ -508,7 +509,7 @@ describe('authorizationFacade', () => {
   describe(`with Redis${missing === undefined ? '' : ` (skipped: ${missing})`}`, () => {
     let redis: RedisServer
     before(async function () {
-      if (missing !== undefined) this.skip()
+      skipIf(this, missing)
       redis = await startRedis()
     })
     after(() => redis?.stop())

@@ -26,6 +26,7 @@ import {
 } from '../support/authorization/interrupted-store.ts'
 import { type RedisServer, redisMissing, startRedis } from '../support/redis.ts'
 import { REDIS_CLIENTS } from '../support/redis-clients.ts'
+import { skipIf } from '../support/skip.ts'
 
 type Grant = Record<string, string>
 
@@ -236,7 +237,7 @@ describe('authorizationFacade whose store fails once', function () {
   describe(`with Redis${missing === undefined ? '' : ` (skipped: ${missing})`}`, () => {
     let redis: RedisServer
     before(async function () {
-      if (missing !== undefined) this.skip()
+      skipIf(this, missing)
       redis = await startRedis()
     })
     after(() => redis?.stop())

@@ -6,17 +6,16 @@ import type { AppHost } from '../support/app-host.ts'
 import { browserBundle } from '../support/browser-bundle.ts'
 import { chromiumMissing, startChromium } from '../support/chromium.ts'
 import { type Listening, listen } from '../support/mcp/wire.ts'
+import { skipIf } from '../support/skip.ts'
 
-const missing = chromiumMissing()
-
-describe(`the example of an app in a browser${missing === undefined ? '' : ` (skipped: ${missing})`}`, function () {
+describe('the example of an app in a browser', function () {
   this.timeout(60_000)
 
   let browser: Browser
   let served: Listening
 
   before(async function () {
-    if (missing !== undefined) this.skip()
+    skipIf(this, chromiumMissing())
     const script = await browserBundle(new URL('../support/app-host.js', import.meta.url))
     const app = express()
     app.get('/', (_req, res) => {

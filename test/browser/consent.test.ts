@@ -3,6 +3,7 @@ import type { Browser, BrowserContextOptions } from 'playwright-core'
 import { startFacade, type TestFacade } from '../support/authorization/facade.ts'
 import { chromiumMissing, startChromium } from '../support/chromium.ts'
 import { listen } from '../support/listen.ts'
+import { skipIf } from '../support/skip.ts'
 
 const VIEWS: readonly (readonly [name: string, options: BrowserContextOptions])[] = [
   ['a desktop in light', { colorScheme: 'light', viewport: { width: 1280, height: 800 } }],
@@ -39,13 +40,11 @@ function lowestContrast(): number {
   return Math.min(...ratios)
 }
 
-const missing = chromiumMissing()
-
-describe(`the consent page in a browser${missing === undefined ? '' : ` (skipped: ${missing})`}`, () => {
+describe('the consent page in a browser', () => {
   let chromium: Browser
   let facade: TestFacade
   before(async function () {
-    if (missing !== undefined) this.skip()
+    skipIf(this, chromiumMissing())
     chromium = await startChromium()
   })
   after(() => chromium?.close())

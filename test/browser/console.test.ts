@@ -7,13 +7,12 @@ import { EventLog } from '../../cli/dev/events/event-log.ts'
 import { countCoverage } from '../support/browser-coverage.ts'
 import { chromiumMissing, startChromium } from '../support/chromium.ts'
 import { callTool, type SampleServer, startSampleServer } from '../support/cli/sample.ts'
+import { skipIf } from '../support/skip.ts'
 
 const ISSUER = 'https://auth.example.com'
 
 /** The folder for screenshots. By default, none are taken. */
 const PICTURES = process.env.CONSOLE_PICTURES
-
-const missing = chromiumMissing()
 
 /** The globals of the page that the tests use. The types of Node.js do not include them. */
 interface InPage {
@@ -24,7 +23,7 @@ interface InPage {
   longTasks: number[]
 }
 
-describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${missing})`}`, function () {
+describe('the console in a browser', function () {
   this.timeout(60_000)
   let browser: Browser
   let context: BrowserContext
@@ -37,7 +36,7 @@ describe(`the console in a browser${missing === undefined ? '' : ` (skipped: ${m
   const problems: string[] = []
 
   before(async function () {
-    if (missing !== undefined) this.skip()
+    skipIf(this, chromiumMissing())
     browser = await startChromium()
   })
   after(() => browser?.close())

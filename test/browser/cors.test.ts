@@ -26,6 +26,7 @@ import {
   rpc,
   signalled,
 } from '../support/mcp/wire.ts'
+import { skipIf } from '../support/skip.ts'
 
 const METADATA = '/.well-known/oauth-protected-resource'
 
@@ -131,16 +132,14 @@ function serving(make: (pageOrigin: string) => RequestListener) {
   return { log, url }
 }
 
-const missing = chromiumMissing()
-
-describe(`a page in a browser${missing === undefined ? '' : ` (skipped: ${missing})`}`, function () {
+describe('a page in a browser', function () {
   this.timeout(60_000)
   let browser: Browser
   let page: Page
   let closePage: () => Promise<void>
 
   before(async function () {
-    if (missing !== undefined) this.skip()
+    skipIf(this, chromiumMissing())
     const served = await listen((_req, res) => {
       res.setHeader('Content-Type', 'text/html')
       res.end('<!doctype html><title>A client</title>')

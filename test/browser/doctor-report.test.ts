@@ -7,6 +7,7 @@ import type { Browser } from 'playwright-core'
 import { htmlReport } from '../../cli/doctor/html-report.ts'
 import { chromiumMissing, startChromium } from '../support/chromium.ts'
 import { EVIL_REPORT } from '../support/cli/evil-report.ts'
+import { skipIf } from '../support/skip.ts'
 
 describe('the HTML report of doctor, in a browser,', function () {
   this.timeout(60_000)
@@ -14,11 +15,7 @@ describe('the HTML report of doctor, in a browser,', function () {
   let folder: string
 
   before(async function () {
-    const missing = chromiumMissing()
-    if (missing !== undefined) {
-      console.log(`    skipped: ${missing}`)
-      return this.skip()
-    }
+    skipIf(this, chromiumMissing())
     browser = await startChromium()
     folder = await mkdtemp(join(tmpdir(), 'doctor-'))
   })

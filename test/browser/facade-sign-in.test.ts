@@ -10,11 +10,10 @@ import type { BrowserClient } from '../support/browser-client.ts'
 import { chromiumMissing, startChromium } from '../support/chromium.ts'
 import { startDevProgram, stopDevPrograms } from '../support/cli/dev.ts'
 import { listen } from '../support/mcp/wire.ts'
+import { skipIf } from '../support/skip.ts'
 import { until } from '../support/until.ts'
 
-const missing = chromiumMissing()
-
-describe(`a client in a browser behind the authorization facade${missing === undefined ? '' : ` (skipped: ${missing})`}`, function () {
+describe('a client in a browser behind the authorization facade', function () {
   this.timeout(60_000)
   let browser: Browser
   let pageOrigin: string
@@ -25,7 +24,7 @@ describe(`a client in a browser behind the authorization facade${missing === und
   let client: Page
 
   before(async function () {
-    if (missing !== undefined) this.skip()
+    skipIf(this, chromiumMissing())
     const script = await browserBundle(new URL('../support/browser-client.js', import.meta.url))
     const served = await listen((req, res) => {
       const isScript = req.url === '/client.js'
@@ -73,11 +72,11 @@ describe(`a client in a browser behind the authorization facade${missing === und
     })
 })
 
-describe(`the console of dev for a server behind the authorization facade${missing === undefined ? '' : ` (skipped: ${missing})`}`, function () {
+describe('the console of dev for a server behind the authorization facade', function () {
   this.timeout(60_000)
   let browser: Browser
   before(async function () {
-    if (missing !== undefined) this.skip()
+    skipIf(this, chromiumMissing())
     browser = await startChromium()
   })
   after(() => browser?.close())

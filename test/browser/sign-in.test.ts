@@ -7,14 +7,13 @@ import type { BrowserClient } from '../support/browser-client.ts'
 import { chromiumMissing, startChromium } from '../support/chromium.ts'
 import { type DevSample, startSample, stopDevPrograms } from '../support/cli/dev.ts'
 import { listen } from '../support/mcp/wire.ts'
+import { skipIf } from '../support/skip.ts'
 import { until } from '../support/until.ts'
 
 /** The folder for screenshots. By default, none are taken. */
 const PICTURES = process.env.CONSOLE_PICTURES
 
-const missing = chromiumMissing()
-
-describe(`a client in a browser, in dev${missing === undefined ? '' : ` (skipped: ${missing})`}`, function () {
+describe('a client in a browser, in dev', function () {
   this.timeout(60_000)
   let browser: Browser
   let context: BrowserContext
@@ -27,7 +26,7 @@ describe(`a client in a browser, in dev${missing === undefined ? '' : ` (skipped
   let desk: Page
 
   before(async function () {
-    if (missing !== undefined) this.skip()
+    skipIf(this, chromiumMissing())
     const script = await browserBundle(new URL('../support/browser-client.js', import.meta.url))
     const served = await listen((req, res) => {
       const isScript = req.url === '/client.js'

@@ -6,6 +6,7 @@ import type * as Telemetry from '../../src/telemetry/index.ts'
 import { browserBundle } from '../support/browser-bundle.ts'
 import { chromiumMissing, startChromium } from '../support/chromium.ts'
 import { listen } from '../support/listen.ts'
+import { skipIf } from '../support/skip.ts'
 
 /** The globals of the page that the tests use. The types of Node.js do not include them. */
 interface InPage {
@@ -25,9 +26,7 @@ interface Arrived {
   readonly names: readonly string[]
 }
 
-const missing = chromiumMissing()
-
-describe(`telemetry in a browser${missing === undefined ? '' : ` (skipped: ${missing})`}`, function () {
+describe('telemetry in a browser', function () {
   this.timeout(60_000)
 
   let browser: Browser
@@ -43,7 +42,7 @@ describe(`telemetry in a browser${missing === undefined ? '' : ` (skipped: ${mis
   const logs: { readonly headers: IncomingMessage['headers']; readonly body: string }[] = []
 
   before(async function () {
-    if (missing !== undefined) this.skip()
+    skipIf(this, chromiumMissing())
     bundle = await browserBundle(new URL('../support/telemetry/web-telemetry.js', import.meta.url))
     browser = await startChromium()
   })

@@ -22,6 +22,7 @@ import { freePorts } from '../support/free-port.ts'
 import { listen } from '../support/listen.ts'
 import { nginxMissing, startNginxProxy } from '../support/nginx.ts'
 import { selfSigned } from '../support/self-signed.ts'
+import { skipIf } from '../support/skip.ts'
 
 /** A finding that must name the cause and the fix. */
 interface ExpectedFinding {
@@ -407,11 +408,7 @@ describe('doctor names the cause and the fix', () => {
   }
 
   it('for nginx that removes the Authorization header', async function () {
-    const missing = nginxMissing()
-    if (missing !== undefined) {
-      console.log(`    skipped: ${missing}`)
-      return this.skip()
-    }
+    skipIf(this, nginxMissing())
     const target = await startTarget({ oauth: { resource: undefined } })
     const nginx = await startNginxProxy(target.url.origin, 'proxy_set_header Authorization "";')
     try {

@@ -23,6 +23,7 @@ import { run } from '../../cli/run.ts'
 import { type AuthorizationKeys, memoryStore } from '../../src/authorization/index.ts'
 import { resolveKeys } from '../../src/authorization/keys.ts'
 import { codeGrant, startFacade, type TestFacade } from '../support/authorization/facade.ts'
+import { skipIf } from '../support/skip.ts'
 
 const execute = promisify(execFile)
 
@@ -147,8 +148,7 @@ describe('mcp-gatekit keys', () => {
   })
 
   it('--out --force keeps the owner of the file', async function () {
-    // Only root may give a file to another user.
-    if (process.getuid?.() !== 0) this.skip()
+    skipIf(this, process.getuid?.() === 0 ? undefined : 'only root may give a file to another user')
     const file = join(await mkdtemp(join(folder, 'owned-')), 'keys.json')
     await writeFile(file, 'old')
     await chown(file, 1_234, 5_678)

@@ -1,4 +1,4 @@
-import { execFile } from 'node:child_process'
+import { execFile, spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -8,6 +8,7 @@ import { expect } from 'chai'
 import { parse } from 'yaml'
 import { type RunningExample, startExample } from '../support/examples/run.ts'
 import { bearer, call, LEGACY, legacy, modern, rpc, send } from '../support/mcp/wire.ts'
+import { skipIf } from '../support/skip.ts'
 
 const run = promisify(execFile)
 const folder = fileURLToPath(new URL('../../../examples/observability/', import.meta.url))
@@ -267,12 +268,13 @@ describe('the example observability', function () {
   })
 
   it('promtool accepts the alert rules and the configuration', async function () {
-    try {
-      await run('promtool', ['--version'])
-    } catch {
-      this.skip()
-    }
+    skipIf(this, promtoolMissing())
     await run('promtool', ['check', 'rules', join(folder, 'alerts.yaml')])
     await run('promtool', ['check', 'config', join(folder, 'prometheus.yaml')])
   })
 })
+
+/** Returns the reason why `promtool` cannot check files here, or `undefined` if it can. */
+function promtoolMissing(): string | undefined {
+  return spawnSync('promtool', ['--version']).error === undefined ? undefined : 'promtool is not installed'
+}

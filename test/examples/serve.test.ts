@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect } from 'chai'
 import { type Outcome, type RunningExample, startExample } from '../support/examples/run.ts'
+import { skipIf } from '../support/skip.ts'
 
 const run = promisify(execFile)
 
@@ -29,10 +30,7 @@ describe('the example serve.ts', function () {
     it('serve.ts prints a working curl command', async function () {
       const line = /^curl .*$/m.exec(stdout)?.[0] ?? ''
       expect(line).not.to.equal('')
-      if (!(await isInstalled('curl'))) {
-        if (this.test) this.test.title += ' (not tried: curl is not installed)'
-        this.skip()
-      }
+      skipIf(this, (await isInstalled('curl')) ? undefined : 'curl is not installed')
       const answer = await run('bash', ['-c', line])
       expect(answer.stdout).to.include('welcome')
     })

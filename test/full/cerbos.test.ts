@@ -6,6 +6,7 @@ import { CALL_MODES, responseIn } from '../support/mcp/call-modes.ts'
 import type { Served } from '../support/mcp/entry-points.ts'
 import { oauth } from '../support/mcp/notes.ts'
 import { type Cerbos, cerbosProgram, startCerbos } from '../support/policy/cerbos.ts'
+import { skipIf } from '../support/skip.ts'
 
 const POLICIES = {
   'tool.yaml': `
@@ -75,8 +76,8 @@ describe('policy: authzen with Cerbos', function () {
   let served: Served
   before(async function () {
     const program = await cerbosProgram()
-    if (program === undefined) return this.skip()
-    cerbos = await startCerbos(program, POLICIES)
+    skipIf(this, program === undefined ? 'Cerbos cannot be installed' : undefined)
+    cerbos = await startCerbos(program as string, POLICIES)
     served = await mode.serve({ router, oauth: withUsers, authorize: authzen({ url: cerbos.url }) })
   })
   after(async () => {

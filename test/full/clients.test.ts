@@ -7,6 +7,7 @@ import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import type { ServerFactory } from '../../src/mcp/sdk/sdk-servers.ts'
 import type { ServerNotification } from '../support/mcp/clients.ts'
 import { MODERN } from '../support/mcp/wire.ts'
+import { skipIf } from '../support/skip.ts'
 import { until } from '../support/until.ts'
 import { findInspector, Inspector, type InspectorProgram } from './inspector.ts'
 import { type ProtectedServer, startProtectedServer } from './protected-server.ts'
@@ -394,10 +395,7 @@ describe('clients: the Inspector', function () {
   let inspector: Inspector
   before(async function () {
     const found = await findInspector()
-    if (typeof found === 'string') {
-      console.warn(`    Skipped: ${found}`)
-      return this.skip()
-    }
+    if (typeof found === 'string') return skipIf(this, found)
     program = found
     server = await startProtectedServer({ router })
   })

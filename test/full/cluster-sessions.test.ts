@@ -2,6 +2,7 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import { expect } from 'chai'
 import { type Cluster, type ClusterNode, clusterMissing, startCluster } from '../support/cluster.ts'
 import { connectClient, watchStream } from '../support/cluster-load.ts'
+import { skipIf } from '../support/skip.ts'
 
 const BOARD = 'board://notes'
 const CLIENTS = 10
@@ -26,11 +27,7 @@ describe('a cluster with sessions', function () {
   const open: Client[] = []
 
   beforeEach(async function () {
-    const missing = clusterMissing()
-    if (missing !== undefined) {
-      console.log(`    skipped: ${missing}`)
-      return this.skip()
-    }
+    skipIf(this, clusterMissing())
     cluster = await startCluster({ SESSIONS: 'on' })
     nodes = cluster.nodes
     front = cluster.front

@@ -9,6 +9,7 @@ import { ClusterNode } from '../support/cluster.ts'
 import { createProofKey, type ProofKey, proofFor } from '../support/dpop.ts'
 import { freePorts } from '../support/free-port.ts'
 import { type RedisServer, redisMissing, startRedis } from '../support/redis.ts'
+import { skipIf } from '../support/skip.ts'
 import {
   createSigningKey,
   type KeyServer,
@@ -71,11 +72,7 @@ describe('a cluster with failures', function () {
   const nodes: ClusterNode[] = []
 
   beforeEach(async function () {
-    const missing = redisMissing()
-    if (missing !== undefined) {
-      console.log(`    skipped: ${missing}`)
-      return this.skip()
-    }
+    skipIf(this, redisMissing())
     redis = await startRedis()
     admin = new Redis(redis.port, '127.0.0.1')
     admin.on('error', () => undefined)

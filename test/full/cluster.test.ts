@@ -8,6 +8,7 @@ import {
 } from '../support/cluster.ts'
 import { ClusterListener, ClusterLoad, connectClient } from '../support/cluster-load.ts'
 import { type OtlpReceiver, startOtlpReceiver } from '../support/otlp-receiver.ts'
+import { skipIf } from '../support/skip.ts'
 import { until } from '../support/until.ts'
 
 const BOARD = 'board://notes'
@@ -39,11 +40,7 @@ describe('a cluster of two nodes with nginx, Redis, and a collector', function (
   let cluster: Cluster
 
   before(async function () {
-    const missing = clusterMissing()
-    if (missing !== undefined) {
-      console.log(`    skipped: ${missing}`)
-      return this.skip()
-    }
+    skipIf(this, clusterMissing())
     collector = await startOtlpReceiver()
     cluster = await startCluster({ OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, INFO_RATE: '1' })
   })

@@ -4,6 +4,7 @@ import { Redis } from 'ioredis'
 import { redisTaskStore } from '../../src/redis/task-store.ts'
 import { CONFORMANCE_RUNS, CONFORMANCE_SERVERS, runConformanceSuite } from '../support/mcp/conformance.ts'
 import { redisMissing, startRedis } from '../support/redis.ts'
+import { skipIf } from '../support/skip.ts'
 
 /** Returns the path of a list of failures. This file runs from the build folder; the lists are next to the sources. */
 const listOfFailures = (name: string): string =>
@@ -29,7 +30,7 @@ describe('conformance: the suite of the protocol', () => {
   }
   for (const [name, serve] of CONFORMANCE_SERVERS) {
     it(`${name} that keeps tasks in Redis passes every scenario for tasks of 2026-07-28`, async function () {
-      if (redisMissing() !== undefined) return this.skip()
+      skipIf(this, redisMissing())
       const redis = await startRedis()
       const client = new Redis(redis.port, '127.0.0.1')
       const store = redisTaskStore(client)

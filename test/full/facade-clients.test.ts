@@ -2,6 +2,7 @@ import { expect } from 'chai'
 import { Browser } from '../support/authorization/browser.ts'
 import { startFacade, type TestFacade } from '../support/authorization/facade.ts'
 import { type TestUpstream, UPSTREAMS } from '../support/authorization/upstreams.ts'
+import { skipIf } from '../support/skip.ts'
 import { findInspector, Inspector, type InspectorProgram } from './inspector.ts'
 
 describe('the Inspector behind the authorization facade', function () {
@@ -12,10 +13,7 @@ describe('the Inspector behind the authorization facade', function () {
   let upstream: TestUpstream
   before(async function () {
     const found = await findInspector()
-    if (typeof found === 'string') {
-      console.warn(`    Skipped: ${found}`)
-      return this.skip()
-    }
+    if (typeof found === 'string') return skipIf(this, found)
     program = found
   })
   afterEach(async () => {

@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify, stripVTControlCharacters } from 'node:util'
 import { CONFORMANCE_RUNS, runConformanceSuite } from '../support/mcp/conformance.ts'
 import { pack } from '../support/packed.ts'
+import { skipIf } from '../support/skip.ts'
 import type { ServedForConformance } from './newest-sdk-program.ts'
 
 const run = promisify(execFile)
@@ -41,6 +42,7 @@ const TESTS = [
 
 /** The time for all tests. Those that have not ended by then are reported and skipped. */
 const LIMIT_MS = 210_000
+const TOO_LATE = `not complete after ${LIMIT_MS / 1_000} s`
 /** The maximum number of characters of a failure that are printed. */
 const MAX_FAILURE = 4_000
 
@@ -54,15 +56,10 @@ describe('the newest version of the SDK (results are printed; a failure is a ski
 
   before(async function () {
     const versions = await versionsOf()
-    if ('problem' in versions) {
-      report(versions.problem)
-      return this.skip()
-    }
+    if ('problem' in versions) return skipIf(this, versions.problem)
     const { installed, wanted } = versions
-    if (wanted === installed && process.env.MCP_SDK_VERSION === undefined) {
-      report(`${SDK} ${installed} is installed, and is the newest version.`)
-      return this.skip()
-    }
+    if (wanted === installed && process.env.MCP_SDK_VERSION === undefined)
+      skipIf(this, `${SDK} ${installed} is installed, and is the newest version`)
     report(`${SDK} ${wanted}; ${installed} is installed.`)
     limit = AbortSignal.timeout(LIMIT_MS)
     folder = await mkdtemp(join(tmpdir(), 'newest-sdk-'))
@@ -77,8 +74,7 @@ describe('the newest version of the SDK (results are printed; a failure is a ski
       )
       served = await addressesOf(program)
     } catch (error) {
-      report(`The package does not start with ${wanted}.\n${failureOf(error)}`)
-      this.skip()
+      skipIf(this, `The package does not start with ${wanted}.\n${failureOf(error)}`)
     }
   })
   after(async () => {
@@ -99,26 +95,25 @@ describe('the newest version of the SDK (results are printed; a failure is a ski
     for (const { revision, sessions, total, expectedFailures } of CONFORMANCE_RUNS) {
       if (title.endsWith(' with sessions') !== sessions) continue
       it(`${title} passes the suite for ${revision} with the newest SDK`, async function () {
-        if (limit.aborted) return this.skip()
+        skipIf(this, limit.aborted ? TOO_LATE : undefined)
         const { url } = served.find((one) => one.title === title) as ServedForConformance
         const options = ['--requirements', revision]
         if (expectedFailures !== undefined)
           options.push('--expected-failures', join(root, 'test', 'conformance', expectedFailures))
         const { code, output } = await runConformanceSuite(url, options, limit)
         if (code === 0 && output.includes(total)) return
-        const reason = limit.aborted ? `not complete after ${LIMIT_MS / 1_000} s` : `expected "${total}"`
+        const reason = limit.aborted ? TOO_LATE : `expected "${total}"`
         const failed = stripVTControlCharacters(output)
           .split('\n')
           .filter((line) => /^✗|^Total:/.test(line))
-        report(`${title}, ${revision}: ${reason}.\n${failed.join('\n') || output.slice(-MAX_FAILURE)}`)
-        this.skip()
+        skipIf(this, `${title}, ${revision}: ${reason}.\n${failed.join('\n') || output.slice(-MAX_FAILURE)}`)
       })
     }
   }
 
   for (const name of TESTS) {
     it(`test/${name}.test.ts passes with the newest SDK`, async function () {
-      if (limit.aborted) return this.skip()
+      skipIf(this, limit.aborted ? TOO_LATE : undefined)
       const args = [
         join(root, 'node_modules', 'mocha', 'bin', 'mocha.js'),
         ...['--no-config', '--fail-zero', '--exit', '--timeout', '60000', '--reporter', 'dot'],
@@ -127,8 +122,7 @@ describe('the newest version of the SDK (results are printed; a failure is a ski
       try {
         await run(process.execPath, args, { cwd: join(folder as string, 'tests'), signal: limit })
       } catch (error) {
-        report(`test/${name}.test.ts has failed.\n${failureOf(error)}`)
-        this.skip()
+        skipIf(this, `test/${name}.test.ts has failed.\n${failureOf(error)}`)
       }
     })
   }

@@ -15,6 +15,7 @@ import {
 import { filesOf } from '../frameworks/page-programs.ts'
 import { type RunningProgram, startProgram } from '../frameworks/running-program.ts'
 import { pack } from '../support/packed.ts'
+import { skipIf } from '../support/skip.ts'
 
 const run = promisify(execFile)
 
@@ -91,10 +92,7 @@ describe('the programs for Bun and Deno', function () {
 
         before(async function () {
           const reason = missing.get(runtime)
-          if (reason !== undefined) {
-            console.log(`    skipped: ${runtime} cannot be installed: ${reason}`)
-            return this.skip()
-          }
+          if (reason !== undefined) skipIf(this, `${runtime} cannot be installed: ${reason}`)
           server = await startProgram(binary(runtime), commands[runtime] ?? [], join(folder, name))
         })
         after(() => server?.stop())

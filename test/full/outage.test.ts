@@ -7,6 +7,7 @@ import { expect } from 'chai'
 import { Redis } from 'ioredis'
 import { freePort } from '../support/free-port.ts'
 import { redisMissing, startRedis } from '../support/redis.ts'
+import { skipIf } from '../support/skip.ts'
 
 const PROGRAM = fileURLToPath(new URL('outage-program.js', import.meta.url))
 
@@ -97,7 +98,7 @@ describe('an outage of a target, with large events and a heap of 256 MB', functi
       for (const shape of shapes) {
         const outage = isDown ? 'is down' : 'accepts requests and does not respond'
         it(`the process survives events of ${shape} while its target (${target}) ${outage}, and its last event arrives`, async function () {
-          if (target === 'redis' && redisMissing() !== undefined) this.skip()
+          if (target === 'redis') skipIf(this, redisMissing())
           const server = target === 'redis' ? await startStore() : await startServer(isDown)
           const args = ['--max-old-space-size=256', PROGRAM, target, shape, String(server.port)]
           const child = spawn(process.execPath, args, { stdio: ['pipe', 'pipe', 'pipe'] })

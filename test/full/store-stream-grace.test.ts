@@ -2,14 +2,13 @@ import { expect } from 'chai'
 import { Redis } from 'ioredis'
 import { KitTelemetry, StoreStreamTransportAdapter } from '../../src/telemetry/index.ts'
 import { redisMissing, startRedis } from '../support/redis.ts'
+import { skipIf } from '../support/skip.ts'
 import { until } from '../support/until.ts'
 
-const missing = redisMissing()
-
-describe(`a store that is unavailable at shutdown${missing === undefined ? '' : ` (skipped: ${missing})`}`, function () {
+describe('a store that is unavailable at shutdown', function () {
   this.timeout(60_000)
   before(function () {
-    if (missing !== undefined) this.skip()
+    skipIf(this, redisMissing())
   })
 
   /** Emits a hundred events while Redis is unavailable, and shuts down until the deadline has passed. */

@@ -6,6 +6,7 @@ import { expect } from 'chai'
 import { TaskClient } from '../support/mcp/tasks.ts'
 import { send } from '../support/mcp/wire.ts'
 import { type RedisServer, redisMissing, startRedis } from '../support/redis.ts'
+import { skipIf } from '../support/skip.ts'
 import { until } from '../support/until.ts'
 
 const PROGRAM = fileURLToPath(new URL('./tasks-program.js', import.meta.url))
@@ -25,7 +26,7 @@ describe('tasks on two nodes with Redis', function () {
   const children: ChildProcess[] = []
 
   before(async function () {
-    if (redisMissing() !== undefined) return this.skip()
+    skipIf(this, redisMissing())
     redis = await startRedis()
   })
   afterEach(async () => {

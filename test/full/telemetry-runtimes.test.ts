@@ -9,6 +9,7 @@ import { rolldown } from 'rolldown'
 import { startCollector, type Target } from '../support/chat-services.ts'
 import { freePort } from '../support/free-port.ts'
 import { pack } from '../support/packed.ts'
+import { skipIf } from '../support/skip.ts'
 import { until } from '../support/until.ts'
 
 const run = promisify(execFile)
@@ -118,9 +119,7 @@ describe('telemetry on other runtimes', function () {
 
   function skipIfMissing(this: Mocha.Context, runtime: string): void {
     const reason = missing.get(runtime)
-    if (reason === undefined) return
-    console.log(`    skipped: ${runtime} cannot be installed: ${reason}`)
-    this.skip()
+    if (reason !== undefined) skipIf(this, `${runtime} cannot be installed: ${reason}`)
   }
 
   const ARGUMENTS: Readonly<Record<string, readonly string[]>> = {

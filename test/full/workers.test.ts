@@ -13,6 +13,7 @@ import { esmExternalRequirePlugin } from 'rolldown/plugins'
 import { createTestIssuer, type TestIssuer } from '../../src/testing/test-issuer.ts'
 import { freePort } from '../support/free-port.ts'
 import { pack } from '../support/packed.ts'
+import { skipIf } from '../support/skip.ts'
 import { until } from '../support/until.ts'
 
 const run = promisify(execFile)
@@ -67,8 +68,7 @@ describe('a protected server in workerd, the runtime of Cloudflare Workers', fun
       await install('workerd@1')
       await run(workerd, ['--version'])
     } catch (error) {
-      console.log(`    skipped: workerd cannot be installed: ${(error as Error).message.split('\n', 1)[0]}`)
-      return this.skip()
+      skipIf(this, `workerd cannot be installed: ${(error as Error).message.split('\n', 1)[0]}`)
     }
     keys = createServer((req, res) => {
       const documents: Record<string, unknown> = {

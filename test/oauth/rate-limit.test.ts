@@ -15,6 +15,7 @@ import { gatedApp, oauthOptions } from '../support/gate-app.ts'
 import { listen } from '../support/listen.ts'
 import { rawRequest } from '../support/raw-http.ts'
 import { type RedisServer, redisMissing, startRedis } from '../support/redis.ts'
+import { skipIf } from '../support/skip.ts'
 
 const HOST = 'Host: mcp.example.com'
 const GOOD = 'Authorization: Bearer good'
@@ -205,7 +206,7 @@ describe('rateLimit', () => {
     describe('in Redis', () => {
       let redis: RedisServer
       before(async function () {
-        if (redisMissing() !== undefined) return this.skip()
+        skipIf(this, redisMissing())
         redis = await startRedis()
       })
       after(() => redis?.stop())

@@ -11,6 +11,7 @@ import { onNode } from '../support/mcp/entry-points.ts'
 import { MODERN } from '../support/mcp/wire.ts'
 import { type RedisServer, redisMissing, startRedis } from '../support/redis.ts'
 import { REDIS_CLIENTS } from '../support/redis-clients.ts'
+import { skipIf } from '../support/skip.ts'
 
 const TOOLS: ServerEvent = { kind: 'tools_list_changed' }
 const updated = (uri: string): ServerEvent => ({ kind: 'resource_updated', uri })
@@ -58,7 +59,7 @@ class Node {
 describe('mcp: redisEventBus', () => {
   let redis: RedisServer
   before(async function () {
-    if (redisMissing() !== undefined) return this.skip()
+    skipIf(this, redisMissing())
     redis = await startRedis()
   })
   after(() => redis?.stop())

@@ -6,6 +6,7 @@ import { shareInvalidations } from '../../src/redis/share-invalidations.ts'
 import { expectConfigError } from '../support/config-error.ts'
 import { type RedisServer, redisMissing, startRedis } from '../support/redis.ts'
 import { REDIS_CLIENTS } from '../support/redis-clients.ts'
+import { skipIf } from '../support/skip.ts'
 import { verifyInput } from '../support/tokens.ts'
 
 interface InfoClient {
@@ -59,7 +60,7 @@ class Node {
 describe('shareInvalidations', () => {
   let redis: RedisServer
   before(async function () {
-    if (redisMissing() !== undefined) return this.skip()
+    skipIf(this, redisMissing())
     redis = await startRedis()
   })
   after(() => redis?.stop())

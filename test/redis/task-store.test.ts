@@ -13,6 +13,7 @@ import { TaskClient } from '../support/mcp/tasks.ts'
 import { type Listening, listen } from '../support/mcp/wire.ts'
 import { type RedisServer, redisMissing, startRedis } from '../support/redis.ts'
 import { REDIS_CLIENTS } from '../support/redis-clients.ts'
+import { skipIf } from '../support/skip.ts'
 import { until } from '../support/until.ts'
 
 const ASK = { type: 'object' as const, properties: { ok: { type: 'boolean' as const } } }
@@ -112,7 +113,7 @@ describe('mcp/tasks: memoryTaskStore', () => {
 describe('redis: redisTaskStore', () => {
   let redis: RedisServer
   before(async function () {
-    if (redisMissing() !== undefined) return this.skip()
+    skipIf(this, redisMissing())
     redis = await startRedis()
   })
   after(() => redis?.stop())

@@ -11,6 +11,7 @@ import { onNode, type Served } from '../../support/mcp/entry-points.ts'
 import { MODERN } from '../../support/mcp/wire.ts'
 import { type RedisServer, redisMissing, startRedis } from '../../support/redis.ts'
 import { REDIS_CLIENTS, type RedisClientKind } from '../../support/redis-clients.ts'
+import { skipIf } from '../../support/skip.ts'
 
 const ONE = 'notes://one'
 const LISTS = ['tools/list_changed', 'prompts/list_changed', 'resources/list_changed']
@@ -135,7 +136,7 @@ describe('mcp: notify, where Redis is in trouble', () => {
   const undo: (() => unknown)[] = []
 
   beforeEach(async function () {
-    if (redisMissing() !== undefined) return this.skip()
+    skipIf(this, redisMissing())
     redis = await startRedis()
     admin = adminOf(redis)
   })

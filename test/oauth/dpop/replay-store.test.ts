@@ -6,6 +6,7 @@ import { type DpopReplayStore, MemoryReplayStore } from '../../../src/oauth/dpop
 import { redisReplayStore } from '../../../src/redis/replay-store.ts'
 import { expectConfigError } from '../../support/config-error.ts'
 import { type RedisServer, redisMissing, startRedis } from '../../support/redis.ts'
+import { skipIf } from '../../support/skip.ts'
 import { nowSeconds } from '../../support/tokens.ts'
 
 describe('replay stores', () => {
@@ -86,7 +87,7 @@ describe('replay stores', () => {
   describe('in Redis', () => {
     let redis: RedisServer
     before(async function () {
-      if (redisMissing() !== undefined) return this.skip()
+      skipIf(this, redisMissing())
       redis = await startRedis()
     })
     after(() => redis?.stop())

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
+import { skipIf } from '../../support/skip.ts'
 import { AUDIT_SECRET, auditedLines } from '../../support/telemetry/audit.ts'
 
 const page = readFileSync(fileURLToPath(new URL('../../../../docs/guides/audit.md', import.meta.url)), 'utf8')
@@ -22,7 +23,7 @@ describe('the verifier in Python of docs/guides/audit.md', () => {
   let lines: string[]
 
   before(async function () {
-    if (spawnSync('python3', ['--version']).status !== 0) this.skip()
+    skipIf(this, spawnSync('python3', ['--version']).status === 0 ? undefined : 'python3 is not installed')
     folder = await mkdtemp(join(tmpdir(), 'audit-python-'))
     await writeFile(join(folder, 'verify.py'), source)
     await writeFile(join(folder, 'rewrite.py'), REWRITE)

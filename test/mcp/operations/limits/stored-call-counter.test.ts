@@ -12,6 +12,7 @@ import { onNode, type Served } from '../../../support/mcp/entry-points.ts'
 import { oauth } from '../../../support/mcp/notes.ts'
 import { bearer, call, legacy } from '../../../support/mcp/wire.ts'
 import { type RedisServer, redisMissing, startRedis } from '../../../support/redis.ts'
+import { skipIf } from '../../../support/skip.ts'
 
 const RETRY = 'mcp-gatekit/retry_after_seconds'
 const SECRET = 'a-password-of-redis-0123456789'
@@ -182,7 +183,7 @@ describe('mcp: counts of calls in a store', () => {
     let redis: RedisServer
     const clients: { disconnect(): void }[] = []
     before(async function () {
-      if (redisMissing() !== undefined) return this.skip()
+      skipIf(this, redisMissing())
       redis = await startRedis()
     })
     afterEach(() => {

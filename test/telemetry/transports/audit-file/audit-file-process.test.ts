@@ -7,6 +7,7 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
 import { auditFile, verifyAudit } from '../../../../src/telemetry/index.ts'
+import { skipIf } from '../../../support/skip.ts'
 import { AUDIT_SECRET, auditBuilder } from '../../../support/telemetry/audit.ts'
 
 const PROGRAM = fileURLToPath(new URL('./writer.program.js', import.meta.url))
@@ -41,7 +42,7 @@ describe('auditFile in several processes', function () {
   }
 
   it('while a limit of the file size is reached, events wait, and nothing is lost when it is raised', async function () {
-    if (!hasProgram('prlimit')) this.skip()
+    skipIf(this, hasProgram('prlimit') ? undefined : 'prlimit is not installed')
     const writer = startWriter([path, '100', '300'], ['prlimit', '--fsize=20000:unlimited'])
     const [failed] = await writer.next()
     expect(failed).to.contain('failed TELEMETRY_TRANSPORT_FAILED')
@@ -55,7 +56,8 @@ describe('auditFile in several processes', function () {
   it('while the disk is full, events wait, and nothing is lost when it has space again', async function () {
     const disk = join(folder, 'disk')
     execFileSync('mkdir', [disk])
-    if (spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', disk]).status !== 0) this.skip()
+    const { status } = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', disk])
+    skipIf(this, status === 0 ? undefined : 'this process may not mount a tmpfs')
     try {
       writeFileSync(join(disk, 'ballast'), 'x'.repeat(40_000))
       const writer = startWriter([join(disk, 'audit.log'), '60', '300'])

@@ -26,6 +26,7 @@ import {
   verifyAudit,
 } from '../../../../src/telemetry/index.ts'
 import { anEvent } from '../../../support/chat-services.ts'
+import { skipIf } from '../../../support/skip.ts'
 import { AUDIT_SECRET, auditBuilder } from '../../../support/telemetry/audit.ts'
 import { RecordingLogger } from '../../../support/telemetry/recording.ts'
 
@@ -336,7 +337,7 @@ describe('auditFile', function () {
           return false
         }
       })
-    if (!existsSync('/proc/self/fd')) this.skip()
+    skipIf(this, existsSync('/proc/self/fd') ? undefined : 'only Linux lists open files in /proc')
     const transport = auditFile(path)
     await transport.init?.(META)
     const written = transport.handle(anEvent())

@@ -14,6 +14,7 @@ import {
   startCuttingProxy,
   startRedis,
 } from '../../../support/redis.ts'
+import { skipIf } from '../../../support/skip.ts'
 import { RecordingLogger } from '../../../support/telemetry/recording.ts'
 
 /** A client of the application, and how it is closed. */
@@ -79,7 +80,7 @@ describe(`StoreStreamTransportAdapter after a lost connection${missing === undef
   let server: RedisServer
   const cleanups: (() => unknown)[] = []
   before(async function () {
-    if (missing !== undefined) this.skip()
+    skipIf(this, missing)
     server = await startRedis()
   })
   after(async () => await server?.stop())

@@ -18,6 +18,7 @@ import {
   startRedis,
 } from '../../../support/redis.ts'
 import { runs } from '../../../support/runs.ts'
+import { skipIf } from '../../../support/skip.ts'
 import { expectCode, expectRejection, RecordingLogger } from '../../../support/telemetry/recording.ts'
 import { until } from '../../../support/until.ts'
 
@@ -249,7 +250,7 @@ describe('StoreStreamTransportAdapter', () => {
       let server: RedisServer
 
       before(async function () {
-        if (missing !== undefined) this.skip()
+        skipIf(this, missing)
         server = await startRedis()
       })
       after(async () => await server?.stop())
