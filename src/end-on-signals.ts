@@ -14,6 +14,7 @@ export function endOnSignals(
 ): () => void {
   let asked = false
   const onSignal = (signal: NodeJS.Signals): void => {
+    // The second signal does not wait for the end that the first one has begun.
     if (asked) process.exit(128 + constants.signals[signal])
     asked = true
     void end().then(() => {

@@ -1,6 +1,7 @@
 import { runInNewContext } from 'node:vm'
 import { expect } from 'chai'
 import { describeError, describeThrown, isError } from '../src/describe-error.ts'
+import { runs } from './support/runs.ts'
 
 const fail = (): never => {
   throw new Error('This object must not be read.')
@@ -115,7 +116,7 @@ describe('describeThrown()', () => {
   it('describeThrown() reads at most 16 errors of nested AggregateErrors', () => {
     const wide = () =>
       new AggregateError(
-        Array.from({ length: 100_000 }, () => new Error('x')),
+        Array.from({ length: runs(100_000) }, () => new Error('x')),
         'wide',
       )
     const { stack } = describe_(new AggregateError([wide(), wide()], 'outer'))

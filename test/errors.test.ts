@@ -9,6 +9,7 @@ import * as kit from '../src/index.ts'
 import { toolsFromOpenApi } from '../src/openapi/index.ts'
 import { knownTo, readPage, requirementOf, withOptionTables, wrongValuesOf } from './support/option-tables.ts'
 import { ARGUMENTS, type OptionsTaker, TAKERS } from './support/option-takers.ts'
+import { runs } from './support/runs.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 
@@ -229,7 +230,7 @@ describe('configuration error', () => {
             if (meant !== option) expect(edits).to.be.at.most(1)
             expectLink(error, heading)
           }),
-          { numRuns: 60 },
+          { numRuns: runs(100) },
         )
       })
     })

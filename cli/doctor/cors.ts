@@ -48,6 +48,7 @@ interface HeadersWanted {
 }
 
 const headersWanted: Observation<HeadersWanted> = observation(async (examination) => {
+  // Another check reports why the revisions are not known.
   const seen = await revisions(examination).catch(() => undefined)
   const modern = ['mcp-method', 'mcp-name']
   const session = ['mcp-session-id']

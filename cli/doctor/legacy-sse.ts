@@ -6,6 +6,7 @@ const NAME = 'the HTTP+SSE transport of revision 2024-11-05'
 
 /** Returns `true` if a GET opens the event stream of that transport, whose first event is named `endpoint`. */
 async function opensLegacyStream(examination: Examination, token: string | undefined): Promise<boolean> {
+  // A server that does not respond does not open a stream.
   const response = await examination
     .send('GET', { headers: { accept: 'text/event-stream' }, token, readsFirstEvent: true })
     .catch(() => undefined)

@@ -8,7 +8,7 @@ import { authorizationServers, isSameIssuer } from './authorization-servers.ts'
 import { decodeToken } from './decoded-token.ts'
 import type { Examination, LoginOptions } from './examination.ts'
 import { type Finding, fail, InconclusiveError, ok } from './finding.ts'
-import { type JsonObject, textsOf } from './json-object.ts'
+import { type JsonObject, textsOf, urlOf } from './json-object.ts'
 import { challengedScope } from './protection.ts'
 import { quote } from './quote.ts'
 import { isResourceOf, resourceMetadata } from './resource-metadata.ts'
@@ -150,7 +150,7 @@ function foreignAudiences(token: string, url: URL, issuer: string): readonly str
   const isForeign = (audience: string): boolean =>
     /^https?:/i.test(audience) &&
     !isResourceOf(audience, url) &&
-    !(isForServer && URL.canParse(audience) && new URL(audience).origin === new URL(issuer).origin)
+    !(isForServer && URL.canParse(audience) && new URL(audience).origin === urlOf(issuer)?.origin)
   return audiences.some(isForeign) ? audiences : undefined
 }
 

@@ -58,6 +58,7 @@ async function expectedClaims(
   isAccepted: boolean,
 ): Promise<ExpectedClaims> {
   const document = await resourceDocument(examination)
+  // Other checks report why these documents cannot be read.
   const servers = await authorizationServers(examination).catch(() => [])
   const issuers = servers.flatMap(({ issuer, document }) => [issuer, document?.issuer])
   const challenge = response.challenge ?? (await bearerChallenge(examination).catch(() => undefined))

@@ -72,6 +72,7 @@ export async function underScopedResponse(
     examination.requireSafeWay()
     return await examination.post(await underScopedMessage(examination), { token, headers })
   }
+  // Another check reports why the handshake fails.
   const own = await handshake(examination).catch(() => undefined)
   if (own?.status === 403)
     return await examination.post(initialize(NEWEST_LEGACY), { token: examination.token, headers })
@@ -83,6 +84,7 @@ export async function underScopedResponse(
 /** Returns the call of `--call`, or else a request for the tools, in a supported revision if one is known. */
 async function underScopedMessage(examination: Examination): Promise<McpMessage> {
   const { call: name, callArguments } = examination.options
+  // Another check reports why no conversation is possible.
   const talk = await conversation(examination).catch(() => undefined)
   if (name === undefined) return talk?.message('tools/list') ?? legacyMessage(NEWEST_LEGACY, 'tools/list', {})
   const params = { name, arguments: callArguments }

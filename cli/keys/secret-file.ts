@@ -36,6 +36,7 @@ async function replaceFile(file: string, text: string): Promise<WriteProblem | u
     if (found !== undefined) await chown(temporary, found.uid, found.gid).catch(() => undefined)
     await rename(temporary, target)
   } catch (error) {
+    // The first error is the cause.
     await rm(temporary, { force: true }).catch(() => undefined)
     throw error
   }
@@ -48,6 +49,7 @@ async function writeNewFile(file: string, text: string): Promise<void> {
     await handle.writeFile(text)
     await handle.sync()
   } catch (error) {
+    // The first error is the cause.
     await rm(file, { force: true }).catch(() => undefined)
     throw error
   } finally {

@@ -148,6 +148,7 @@ async function writeWebResponse(
   response: Response,
 ): Promise<void> {
   if (isClosed(req, res) || res.headersSent) {
+    // The client has left: an error of the body has no receiver.
     await response.body?.cancel().catch(() => undefined)
     return
   }
@@ -176,6 +177,7 @@ async function pump(
   const reader = body.getReader()
   const writer = new BodyWriter(req, res)
   onceClosed(req, res, () => {
+    // The client has left: an error of the body has no receiver.
     reader.cancel().catch(() => undefined)
   })
   try {

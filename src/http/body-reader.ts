@@ -160,6 +160,7 @@ export function webSource(body: ReadableStream<unknown>, signal: AbortSignal): B
     else signal.addEventListener('abort', sink.broken, { once: true })
     return () => {
       signal.removeEventListener('abort', sink.broken)
+      // The body is not needed any more, whether or not its source can be canceled.
       reader.cancel().catch(() => undefined)
     }
   }

@@ -11,7 +11,7 @@ import { attackTable } from '../support/attacks/attack-table.ts'
 import { listenHttp2 } from '../support/http2.ts'
 import { listen } from '../support/listen.ts'
 import { call, definedOf, eventsOf, legacy, rpc, type WireRequest } from '../support/mcp/wire.ts'
-import { until } from '../support/until.ts'
+import { standstill, until } from '../support/until.ts'
 
 const MIB = 1024 * 1024
 const TEXT = 'x'.repeat(MIB / 2)
@@ -75,17 +75,6 @@ async function begin(server: FetchHandler): Promise<Record<string, string>> {
   return { 'mcp-session-id': response.headers.get('mcp-session-id') as string }
 }
 
-/** Waits until no further call begins. */
-async function standstill(): Promise<void> {
-  let before = -1
-  let same = 0
-  await until(() => {
-    same = before === begun ? same + 1 : 0
-    before = begun
-    return same === 10 && running === 0
-  }, 10)
-}
-
 const idsIn = (text: string): unknown[] => eventsOf(text).map(({ id }) => id)
 const ALL_IDS = Array.from({ length: CALLS }, (_, id) => id)
 
@@ -113,7 +102,11 @@ describe('attacks with batches', function () {
         async run() {
           const { adapter, ask } = await start()
           const response = await adapter.server(webRequest(ask(BATCH)))
-          await standstill()
+          await standstill(
+            () => begun,
+            10,
+            () => running === 0,
+          )
           expect(begun).to.be.within(1, MAX_WAITING)
           const text = await response.text()
           expect(idsIn(text)).to.deep.equal(ALL_IDS)
@@ -136,7 +129,11 @@ describe('attacks with batches', function () {
               '\r\n',
             ),
           )
-          await standstill()
+          await standstill(
+            () => begun,
+            10,
+            () => running === 0,
+          )
           expect(begun).to.be.within(1, MAX_WAITING + IN_SOCKETS)
           let text = ''
           for await (const chunk of socket.setEncoding('latin1')) text += chunk
@@ -157,7 +154,11 @@ describe('attacks with batches', function () {
             ...definedOf(headers),
           })
           stream.end(body)
-          await standstill()
+          await standstill(
+            () => begun,
+            10,
+            () => running === 0,
+          )
           expect(begun).to.be.within(1, MAX_WAITING)
           let text = ''
           for await (const chunk of stream.setEncoding('utf8')) text += chunk
@@ -172,11 +173,19 @@ describe('attacks with batches', function () {
           const { adapter, ask } = await start()
           const client = new AbortController()
           await adapter.server(webRequest(ask(BATCH), client.signal))
-          await standstill()
+          await standstill(
+            () => begun,
+            10,
+            () => running === 0,
+          )
           const before = begun
           client.abort()
           if (way.sessions) await until(() => begun === CALLS)
-          await standstill()
+          await standstill(
+            () => begun,
+            10,
+            () => running === 0,
+          )
           expect(begun).to.equal(way.sessions ? CALLS : before)
           expect(peak).to.equal(1)
         },
@@ -190,7 +199,11 @@ describe('attacks with batches', function () {
     const inSession = (request: WireRequest): Request =>
       webRequest({ ...request, headers: { ...request.headers, ...session } })
     const response = await adapter.server(inSession(BATCH))
-    await standstill()
+    await standstill(
+      () => begun,
+      10,
+      () => running === 0,
+    )
     const requestId = CALLS - 1
     const message = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId } }
     await adapter.server(inSession(legacy(message, { 'mcp-protocol-version': '2025-03-26' })))

@@ -9,7 +9,7 @@ import { attackTable } from '../support/attacks/attack-table.ts'
 import { oauthOptions } from '../support/gate-app.ts'
 import { listenHttp2 } from '../support/http2.ts'
 import { call, definedOf, type Listening, legacy, listen, modern, rpc, send } from '../support/mcp/wire.ts'
-import { until } from '../support/until.ts'
+import { standstill, until } from '../support/until.ts'
 
 const TEXT = 'x'.repeat(1024 * 1024)
 const CALLS = 50
@@ -45,17 +45,6 @@ function rawCall(name: string, id = 1): string {
 const rawCalls = (name: string, count: number): string =>
   Array.from({ length: count }, (_, id) => rawCall(name, id)).join('')
 
-/** Waits until no further call begins. */
-async function standstill(): Promise<void> {
-  let before = -1
-  let same = 0
-  await until(() => {
-    same = before === begun ? same + 1 : 0
-    before = begun
-    return same === 10
-  }, 10)
-}
-
 describe('attacks with many requests on one connection', function () {
   this.timeout(60_000)
   let server: Listening
@@ -82,7 +71,7 @@ describe('attacks with many requests on one connection', function () {
         'only those begin whose earlier responses are sent up to 1 MiB, and all are served when the client reads',
       async run() {
         socket.write(rawCalls('large', CALLS))
-        await standstill()
+        await standstill(() => begun, 10)
         expect(begun).to.be.within(1, IN_SOCKETS + 3)
         await expectServed()
         let received = 0
@@ -98,7 +87,7 @@ describe('attacks with many requests on one connection', function () {
       outcome: 'at most 9 run at a time, and all get their response',
       async run() {
         socket.write(rawCalls('wait', 100))
-        await standstill()
+        await standstill(() => begun, 10)
         expect(begun).to.be.within(5, 9)
         release()
         let text = ''
@@ -148,7 +137,7 @@ describe('attacks with many requests on one connection', function () {
           stream.end(body)
           return stream
         })
-        await standstill()
+        await standstill(() => begun, 10)
         expect(begun).to.be.within(1, 5)
         const lengths = await Promise.all(
           streams.map(async (stream) => {

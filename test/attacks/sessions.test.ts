@@ -582,6 +582,13 @@ describe('attacks on sessions', () => {
       for (let time = 0; time < count; time++) sessions.push(await target.begin(as))
       return sessions
     }
+    /** Begins a session without a token at the address 127.0.0.2. Returns the headers of its requests. */
+    const beginElsewhere = async (target: Target): Promise<Headers> => {
+      const from = { body: legacy(initialize()), localAddress: '127.0.0.2' }
+      const begun = await target.stream(undefined, {}, from)
+      begun.resume()
+      return { 'mcp-session-id': begun.headers['mcp-session-id'] as string }
+    }
     const alive = async (
       target: Target,
       as: string | undefined,
@@ -634,13 +641,7 @@ describe('attacks on sessions', () => {
             oauth: undefined,
             sessions: { maxPerOwner: 2 },
           })
-          const begun = await target.stream(
-            undefined,
-            {},
-            { body: legacy(initialize()), localAddress: '127.0.0.2' },
-          )
-          begun.resume()
-          const elsewhere = { 'mcp-session-id': begun.headers['mcp-session-id'] as string }
+          const elsewhere = await beginElsewhere(target)
           const own = await open(target, undefined, 5)
           expect(await alive(target, undefined, own)).to.equal(2)
           expect(await target.status(undefined, elsewhere)).to.equal(200)
@@ -699,13 +700,7 @@ describe('attacks on sessions', () => {
             oauth: spokenOAuth({ anonymous: true }),
             sessions: { max: 4 },
           })
-          const begun = await target.stream(
-            undefined,
-            {},
-            { body: legacy(initialize()), localAddress: '127.0.0.2' },
-          )
-          begun.resume()
-          const elsewhere = { 'mcp-session-id': begun.headers['mcp-session-id'] as string }
+          const elsewhere = await beginElsewhere(target)
           const own = await open(target, undefined, 9)
           expect(await alive(target, undefined, own)).to.equal(3)
           expect(await target.status(undefined, elsewhere)).to.equal(200)

@@ -9,7 +9,7 @@ import type { ServerFactory } from '../../src/mcp/sdk/sdk-servers.ts'
 import { attackTable } from '../support/attacks/attack-table.ts'
 import { listen } from '../support/listen.ts'
 import { definedOf, eventsOf, LEGACY, legacy, modern, rpc, type WireRequest } from '../support/mcp/wire.ts'
-import { until } from '../support/until.ts'
+import { standstill, until } from '../support/until.ts'
 
 const REPORT = 'x'.repeat(20_000)
 const REPORTS = 1_000
@@ -121,17 +121,6 @@ async function sessionOf(server: FetchHandler): Promise<Record<string, string>> 
   return { 'mcp-session-id': begun.headers.get('mcp-session-id') as string }
 }
 
-/** Waits until the handler makes no more progress. */
-async function standstill(): Promise<void> {
-  let before = -1
-  let same = 0
-  await until(() => {
-    same = before === reportCount ? same + 1 : 0
-    before = reportCount
-    return same === 10
-  }, 20)
-}
-
 /** A client that sends one request and reads only on demand. */
 class SlowReader {
   readonly socket: Socket
@@ -202,7 +191,7 @@ describe('attacks of clients that do not read', function () {
         async run() {
           const { request, port } = await start('patient')
           const reader = await SlowReader.ask(port, request)
-          await standstill()
+          await standstill(() => reportCount, 20)
           expect(isDone).to.equal(false)
           const text = await reader.read()
           expect(isDone).to.equal(true)
@@ -223,7 +212,7 @@ describe('attacks of clients that do not read', function () {
               body: request.body as string,
             }),
           )
-          await standstill()
+          await standstill(() => reportCount, 20)
           expect(reportCount * REPORT.length).to.be.below(1_100_000)
           await response.body?.cancel()
           await until(() => isDone)

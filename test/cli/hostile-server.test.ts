@@ -5,6 +5,7 @@ import { quote, quoteAll } from '../../cli/doctor/quote.ts'
 import { Secrets } from '../../cli/doctor/secrets.ts'
 import { type DoctorTarget, look, startTarget } from '../support/cli/doctor-target.ts'
 import { listen } from '../support/listen.ts'
+import { runs } from '../support/runs.ts'
 
 const anything = fc.oneof(
   fc.jsonValue({ maxDepth: 2 }),
@@ -76,7 +77,7 @@ describe('doctor, with a hostile server,', () => {
             expect(hint !== undefined).to.equal(status === 'warn' || status === 'fail')
         },
       ),
-      { numRuns: 25 },
+      { numRuns: runs(50) },
     )
   })
 

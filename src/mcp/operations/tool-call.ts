@@ -219,6 +219,7 @@ function isPlain({ content, ...others }: CallToolResult): boolean {
 function checkToolResult(name: string, result: CallToolResult): void {
   const checked = specTypeSchemas.CallToolResult['~standard'].validate(result)
   if (checked instanceof Promise) {
+    // The schemas of the SDK are synchronous; a promise here is not awaited.
     checked.catch(() => undefined)
     return
   }

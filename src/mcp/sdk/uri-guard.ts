@@ -47,6 +47,7 @@ function isRejectedRequest(message: unknown): message is { readonly id: string |
 function reject(transport: Transport, id: string | number): void {
   const error = { code: ProtocolErrorCode.InvalidParams, message: 'The resource URI is not valid' }
   const response: JSONRPCMessage = { jsonrpc: '2.0', id, error }
+  // Sending fails only if the client has left.
   transport.send(response).catch(() => undefined)
 }
 

@@ -154,6 +154,7 @@ class PendingResponses {
   #makeUp(): void {
     if (this.#lost === 0 || this.#lost < this.#ids.size) return
     this.#lost = 0
+    // Sending fails only if the client has left.
     for (const id of this.#ids) this.#transport.send(internalError(id)).catch(() => undefined)
   }
 }

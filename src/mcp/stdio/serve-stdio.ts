@@ -106,6 +106,7 @@ export function serveStdio(router: KitMcpRouter<any>, options: ServeStdioOptions
   const connection = new StdioConnection({ ...props, input: process.stdin, output })
   const closed = connection.ended.then(async () => {
     const flushed = async (): Promise<unknown> => telemetry?.shutdown({ timeoutMs: FLUSH_MS })
+    // The process ends now; the telemetry reports its errors to its logger.
     await flushed().catch(() => undefined)
     // The last messages are written before the process ends.
     await ended(output)

@@ -106,6 +106,7 @@ export class StdioConnection {
   /** Begins to end the connection, and aborts its requests. `ended` resolves soon, even if the client does not read. */
   close(): void {
     const late = setTimeout(() => {
+      // Nothing is sent after this, so an error of either has no receiver.
       this.#server?.close().catch(() => undefined)
       this.#transport.close().catch(() => undefined)
     }, CLOSE_MS)
@@ -270,11 +271,13 @@ export class StdioConnection {
 
   #refuse(id: RequestId | undefined, code: number, message: string): void {
     const response = { jsonrpc: '2.0' as const, ...(id !== undefined && { id }), error: { code, message } }
+    // Sending fails only if the client has left.
     this.#transport.send(response).catch(() => undefined)
   }
 
   #notifier(): McpNotifier {
     const send = (notification: (server: Server) => Promise<void>): void => {
+      // Sending fails only if the client has left.
       if (this.#server !== undefined) notification(this.#server).catch(() => undefined)
     }
     const { tools, prompts, resources } = this.#props.table.capabilities

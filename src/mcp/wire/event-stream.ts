@@ -49,6 +49,7 @@ export function withBodyEnd(body: ReadableStream<Uint8Array>, onEnd: () => void)
       },
       async cancel(reason) {
         onEnd()
+        // The client has left: an error of the source has no receiver.
         await reader.cancel(reason).catch(() => undefined)
       },
     },

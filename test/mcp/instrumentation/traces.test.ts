@@ -38,6 +38,7 @@ import {
   signalled,
   type WireRequest,
 } from '../../support/mcp/wire.ts'
+import { runs } from '../../support/runs.ts'
 
 const run = promisify(execFile)
 const INDEX = new URL('../../../src/index.js', import.meta.url).href
@@ -429,7 +430,7 @@ describe('mcp: traces', () => {
           expect(answer.text).to.equal(expected.text)
           expect(otel.spans).to.have.length(1)
         }),
-        { numRuns: 60 },
+        { numRuns: runs(100) },
       )
     })
 

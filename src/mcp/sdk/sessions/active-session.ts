@@ -204,6 +204,7 @@ export class ActiveSession implements SessionSide {
     const opened = this.#opening.then(() =>
       received.method === 'GET' ? this.#sent.open(received) : this.#transport.handle(received),
     )
+    // The caller gets the error from `opened`; the next request only waits for it.
     this.#opening = opened.catch(() => undefined)
     return await opened
   }
@@ -303,6 +304,7 @@ export class ActiveSession implements SessionSide {
       const response = { jsonrpc: '2.0', id, error: CANCELED } as const
       pending.group.received.onResponse(response)
       if (pending.fast?.isFast === true) this.#sent.respondFast(pending, pending.fast, response)
+      // Sending fails only if the client has left.
       else void this.#sent.sendFor(pending, response).catch(() => undefined)
       this.#pending.finish(pending)
     })

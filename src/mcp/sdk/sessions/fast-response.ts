@@ -23,6 +23,7 @@ export class FastResponse {
     this.response = new Promise((resolve) => {
       this.#resolve = resolve
     })
+    // The caller gets the error from `response`.
     this.#timer = setTimeout(() => this.open().catch(() => undefined), FAST_MS).unref()
   }
 

@@ -76,6 +76,7 @@ export class SessionServers {
       link.uses++
       return link
     })
+    // The caller gets the error from `turn`; the next turn only waits for it.
     const settled = turn.catch(() => undefined)
     this.#making = settled
     try {

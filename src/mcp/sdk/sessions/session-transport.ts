@@ -108,6 +108,7 @@ export class SessionTransport {
 
   close(): void {
     this.#isClosed = true
+    // The session has ended, so an error has no receiver.
     this.#transport?.close().catch(() => undefined)
   }
 
@@ -147,6 +148,7 @@ export class SessionTransport {
   ): Promise<void> {
     this.#isRestoring = true
     transport.onmessage = (message) => {
+      // The response is part of restoring the state, and no client receives it.
       if ('id' in message) transport.send({ jsonrpc: '2.0', id: 0, result: {} }).catch(() => undefined)
     }
     try {

@@ -77,6 +77,7 @@ export class EventOutlet implements Outflow, TimedStream {
         },
         pull: () => this.#makeRoom(),
         cancel: (reason) => {
+          // The client has left: an error of the source has no receiver.
           this.#source?.cancel(reason).catch(() => undefined)
           this.#ended()
         },
@@ -123,6 +124,7 @@ export class EventOutlet implements Outflow, TimedStream {
   end(): void {
     if (!this.#isOpen) return
     this.#ended()
+    // The stream has ended: an error of the source has no receiver.
     this.#source?.cancel().catch(() => undefined)
     this.#opened.close()
   }
