@@ -175,7 +175,7 @@ describe('maxPendingBytes', () => {
       .addTransport({ type: 'own', handle: () => never })
       .build()
     const list = Array.from({ length: 30_000 }, () => ({}))
-    for (let event = 0; event < 100; event++) manager.emit('a', { level: 'error', attributes: { list } })
+    for (let event = 0; event < 40; event++) manager.emit('a', { level: 'error', attributes: { list } })
     // 30,000 objects take 2.8 MB, and 90 kB as JSON.
     expect(stats(manager).pending).to.be.within(15, 30)
   })
