@@ -24,7 +24,7 @@ async function asAttacker(
   headers: Readonly<Record<string, string>>,
   withToken: boolean,
 ): Promise<HttpExchange> {
-  // Another check reports why there is no token.
+  // Another check reports why the token is missing.
   const token = withToken ? await goodToken(examination).catch(() => undefined) : undefined
   return await examination.post(initialize(NEWEST_LEGACY), { token, headers })
 }
