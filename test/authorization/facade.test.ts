@@ -505,11 +505,10 @@ describe('authorizationFacade', () => {
     for (const text of await Promise.all([call(), call(), call()])) expect(text).to.match(/"text":"\d+"/)
   })
 
-  const missing = redisMissing()
-  describe(`with Redis${missing === undefined ? '' : ` (skipped: ${missing})`}`, () => {
+  describe('with Redis', () => {
     let redis: RedisServer
     before(async function () {
-      skipIf(this, missing)
+      skipIf(this, redisMissing())
       redis = await startRedis()
     })
     after(() => redis?.stop())

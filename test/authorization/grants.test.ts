@@ -29,6 +29,7 @@ import { startIdentityProvider } from '../support/authorization/identity-provide
 import { interruptedStore } from '../support/authorization/interrupted-store.ts'
 import { redisMissing, startRedis } from '../support/redis.ts'
 import { REDIS_CLIENTS } from '../support/redis-clients.ts'
+import { skipIf } from '../support/skip.ts'
 
 const SUB = 'oidc|ada'
 
@@ -501,9 +502,8 @@ describe('facade.grants', () => {
     expect(await store.get('RevokedUser:0')).to.equal('x')
   })
 
-  const missing = redisMissing()
-  it(`two nodes over Redis share lists and ends of grants${missing === undefined ? '' : ` (skipped: ${missing})`}`, async function () {
-    if (missing !== undefined) this.skip()
+  it('two nodes over Redis share lists and ends of grants', async function () {
+    skipIf(this, redisMissing())
     const redis = await startRedis()
     try {
       for (const kind of REDIS_CLIENTS) {

@@ -23,6 +23,7 @@ import { INTERRUPTIONS, interruptedStore } from '../support/authorization/interr
 import { createProofKey, proofFor } from '../support/dpop.ts'
 import { type RedisServer, redisMissing, startRedis } from '../support/redis.ts'
 import { REDIS_CLIENTS } from '../support/redis-clients.ts'
+import { skipIf } from '../support/skip.ts'
 
 const DAY = 86_400
 
@@ -228,11 +229,10 @@ describe('refresh tokens of authorizationFacade', function () {
     expect(stored).to.have.length(4)
   })
 
-  const missing = redisMissing()
-  describe(`with Redis${missing === undefined ? '' : ` (skipped: ${missing})`}`, () => {
+  describe('with Redis', () => {
     let redis: RedisServer
     before(async function () {
-      if (missing !== undefined) this.skip()
+      skipIf(this, redisMissing())
       redis = await startRedis()
     })
     after(() => redis?.stop())

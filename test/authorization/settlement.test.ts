@@ -233,11 +233,10 @@ describe('authorizationFacade whose store fails once', function () {
       await company.close()
     })
 
-  const missing = redisMissing()
-  describe(`with Redis${missing === undefined ? '' : ` (skipped: ${missing})`}`, () => {
+  describe('with Redis', () => {
     let redis: RedisServer
     before(async function () {
-      skipIf(this, missing)
+      skipIf(this, redisMissing())
       redis = await startRedis()
     })
     after(() => redis?.stop())

@@ -2,6 +2,7 @@ import { expect } from 'chai'
 import type { Browser, BrowserContextOptions } from 'playwright-core'
 import { codeGrant, startFacade, type TestFacade } from '../support/authorization/facade.ts'
 import { chromiumMissing, startChromium } from '../support/chromium.ts'
+import { skipIf } from '../support/skip.ts'
 
 const VIEWS: readonly (readonly [name: string, options: BrowserContextOptions])[] = [
   ['a desktop in light', { colorScheme: 'light', viewport: { width: 1280, height: 900 } }],
@@ -10,14 +11,12 @@ const VIEWS: readonly (readonly [name: string, options: BrowserContextOptions])[
   ['a phone in dark', { colorScheme: 'dark', viewport: { width: 390, height: 844 } }],
 ]
 
-const missing = chromiumMissing()
-
-describe(`the page of connected applications in a browser${missing === undefined ? '' : ` (skipped: ${missing})`}`, function () {
+describe(`the page of connected applications in a browser`, function () {
   this.timeout(60_000)
   let chromium: Browser
   let facade: TestFacade
   before(async function () {
-    if (missing !== undefined) this.skip()
+    skipIf(this, chromiumMissing())
     chromium = await startChromium()
   })
   after(() => chromium?.close())

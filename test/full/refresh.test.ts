@@ -13,6 +13,7 @@ import { createKeys } from '../../src/authorization/keys.ts'
 import { Browser } from '../support/authorization/browser.ts'
 import { startFacade, type TestFacade } from '../support/authorization/facade.ts'
 import { type RedisServer, redisMissing, startRedis } from '../support/redis.ts'
+import { skipIf } from '../support/skip.ts'
 import { startOpenIdProvider, type TestProvider } from '../support/upstream/openid-provider.ts'
 import { SignedIn, type SignInClient, V1, V2_LEGACY, V2_MODERN } from './sign-in-clients.ts'
 
@@ -100,11 +101,7 @@ describe('two processes of a client that share their tokens, with lost responses
   const connections: Redis[] = []
 
   before(async function () {
-    const missing = redisMissing()
-    if (missing !== undefined) {
-      console.warn(`    Skipped: ${missing}`)
-      return this.skip()
-    }
+    skipIf(this, redisMissing())
     redis = await startRedis()
     dir = await mkdtemp(join(tmpdir(), 'mcp-gatekit-refresh-'))
   })

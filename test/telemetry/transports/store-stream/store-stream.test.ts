@@ -245,7 +245,7 @@ describe('StoreStreamTransportAdapter', () => {
 
   const missing = redisMissing()
   for (const [library, connect] of Object.entries(CLIENTS)) {
-    describe(`with ${library} and redis-server${missing === undefined ? '' : ` (skipped: ${missing})`}`, function () {
+    describe(`with ${library} and redis-server`, function () {
       this.timeout(60_000)
       let server: RedisServer
 
