@@ -6,6 +6,7 @@ import type { Context, ServerParts } from './context.ts'
 import { LIFETIMES } from './oidc-adapter.ts'
 import { errorPage, pageHeaders } from './pages.ts'
 import { ACCOUNT_PATH, CALLBACK_PATH } from './paths.ts'
+import { RememberedConsents } from './remembered-consents.ts'
 import { hashOf, isEqual, newSecret, secretIn } from './secrets.ts'
 import type { SignedIn, StartedSignIn } from './sign-in.ts'
 import { TemporarilyUnavailableError } from './unavailable.ts'
@@ -148,7 +149,7 @@ export class Account {
   }
 
   async #change(ctx: Context): Promise<void> {
-    const { options, grants, records } = this.#parts
+    const { options, records } = this.#parts
     const form = await readForm(ctx.req as NodeRequest)
     if (form === undefined) {
       ctx.set('Connection', 'close')
@@ -161,7 +162,7 @@ export class Account {
       return this.#fail(ctx, 403, 'This form is not valid', AGAIN)
     const grant = form.get('revoke')
     if (grant !== null) {
-      await grants.endOf(session.sub, grant, 'user')
+      await this.#disconnect(session.sub, grant)
       return this.#redirect(ctx, this.#path)
     }
     if (form.get('action') !== 'sign-out') return this.#fail(ctx, 400, 'This form is not valid', AGAIN)
@@ -170,6 +171,14 @@ export class Account {
     ctx.status = 200
     ctx.set(pageHeaders(options.page))
     ctx.body = signedOutPage(options.page, this.#path)
+  }
+
+  /** Ends a grant of a user, whose next consent to the client is asked for. */
+  async #disconnect(sub: string, name: string): Promise<void> {
+    const { grants, records } = this.#parts
+    const found = (await grants.ofUser(sub)).find((grant) => grant.name === name)
+    if (found !== undefined) await new RememberedConsents(records).withdraw(sub, found.client.id)
+    await grants.endOf(sub, name, 'user')
   }
 
   async #session(ctx: Context): Promise<AccountSession | undefined> {

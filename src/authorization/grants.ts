@@ -181,7 +181,9 @@ export class Grants {
       this.#records.get('Grant', summary.grantId),
       this.revocations.revokes(sub, summary.client.id, summary.earlier),
     ])
-    if (usedAt === undefined || grant === undefined || isRevoked) return undefined
+    // The option may have been longer when the grant was made.
+    const isOver = Date.now() >= summary.createdAt + this.#tokens.grantTtlSeconds * 1000
+    if (usedAt === undefined || grant === undefined || isRevoked || isOver) return undefined
     return { ...summary, name, usedAt }
   }
 

@@ -231,7 +231,7 @@ export class Interactions {
       scopes: outcome.scopes.join(' '),
     }
     if (form.get('decision') !== 'allow') {
-      await this.#consents.withdraw(consent)
+      await this.#consents.withdraw(consent.sub, client.id)
       const error = { error: 'access_denied', description: 'The user denied access' } as const
       if (await this.#fails(ctx, interaction, error, 'denied')) emit('consent.denied', event)
       return

@@ -63,7 +63,6 @@ export class RefreshRotation implements GrantSteps {
     if (used === undefined || grant === undefined) return
     const isRefresh = ctx.oidc.params?.grant_type === 'refresh_token'
     const token = isRefresh ? (this.#named.get(ctx) ?? (await this.#replace(ctx, used))) : used
-    if (isRefresh && (await isGone(ctx, grant))) throw new this.#errors.InvalidGrant('grant not found')
     Object.assign(ctx.body as object, {
       refresh_token: token.jti,
       refresh_token_expires_in: Math.max(0, Math.min(token.remainingTTL, grant.remainingTTL)),
@@ -109,18 +108,6 @@ export class RefreshRotation implements GrantSteps {
       ctx.oidc.provider.emit('grant.revoked', ctx, grant.jti)
     }
     throw new this.#errors.InvalidGrant(isReuse ? USED_TWICE : 'the successor was not used in time')
-  }
-}
-
-/**
- * Returns `true` if a grant was revoked while a request ran. If the store fails, the request is answered: its refresh token is used
- * up, and what it issued is worthless without its grant.
- */
-async function isGone(ctx: Context, { jti }: Oidc.Grant): Promise<boolean> {
-  try {
-    return (await ctx.oidc.provider.Grant.find(jti)) === undefined
-  } catch {
-    return false
   }
 }
 

@@ -37,16 +37,16 @@ export class RememberedConsents {
     const text = textOf(consent)
     const others = (await this.#of(consent)).filter((other) => other !== text)
     const consents = [...others, text].slice(-MAX_CONSENTS)
-    await this.#records.set('Consent', idOf(consent), consents, LIFETIMES.consent)
+    await this.#records.set('Consent', idOf(consent.sub, consent.client.id), consents, LIFETIMES.consent)
   }
 
   /** Withdraws all consents of a user to a client. */
-  async withdraw(consent: Consent): Promise<void> {
-    await this.#records.delete('Consent', idOf(consent))
+  async withdraw(sub: string, clientId: string): Promise<void> {
+    await this.#records.delete('Consent', idOf(sub, clientId))
   }
 
   async #of(consent: Consent): Promise<readonly string[]> {
-    const stored = await this.#records.get('Consent', idOf(consent))
+    const stored = await this.#records.get('Consent', idOf(consent.sub, consent.client.id))
     return Array.isArray(stored) ? stored : []
   }
 }
@@ -55,8 +55,8 @@ function mayRemember({ client: { kind, redirectUri } }: Consent): boolean {
   return kind === 'static' && !isLocalRedirect(redirectUri)
 }
 
-function idOf({ sub, client }: Consent): string {
-  return JSON.stringify([sub, client.id])
+function idOf(sub: string, clientId: string): string {
+  return JSON.stringify([sub, clientId])
 }
 
 function textOf({ client, resource, scopes, earlier }: Consent): string {
