@@ -17,6 +17,7 @@ import { resourceServers } from './resource-servers.ts'
 import type { SafeFetchSettings } from './safe-fetch.ts'
 import { buildServer } from './server.ts'
 import { SESSION_COOKIE } from './server-configuration.ts'
+import { refuseUnserved } from './show-error.ts'
 import { ProviderClient } from './sign-in.ts'
 
 const { unusableOption } = optionChecksOf('authorizationFacade')
@@ -103,9 +104,10 @@ export function createFacade(
   // The error is reported to the requests.
   listening.catch(() => undefined)
 
-  const serve = (target: string, ...[req, res, next = () => undefined]: Parameters<NodeMiddleware>): void => {
+  const serve = (target: string, ...[req, res, next]: Parameters<NodeMiddleware>): void => {
+    const refuse = () => refuseUnserved(req, res, options.page)
     if (isClosed) {
-      res.writeHead(503, { 'Retry-After': '5', Connection: 'close' }).end()
+      refuse()
       return
     }
     // Sessions are not used. A cookie of a session can only be a mistake or an attack.
@@ -116,7 +118,7 @@ export function createFacade(
     req.headers['x-forwarded-proto'] = protocol.slice(0, -1)
     req.url = target
     req.originalUrl = prefix + target
-    listening.then((listener) => listener(req, res)).catch(next)
+    listening.then((listener) => listener(req, res)).catch(next ?? refuse)
   }
   const middleware =
     (find: typeof targetOf): NodeMiddleware =>

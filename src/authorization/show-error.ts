@@ -1,3 +1,4 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Context } from './context.ts'
 import { adviceFor } from './error-advice.ts'
 import type { ResolvedFacadeOptions } from './options.ts'
@@ -25,4 +26,15 @@ export function showError(
     ...(error === 'access_denied' && status !== 403 && { reason: description }),
     code: error === 'access_denied' || description === undefined ? error : `${error}: ${description}`,
   })
+}
+
+/** Refuses a request that this server does not serve any more: with a page for browsers. */
+export function refuseUnserved(
+  { headers }: IncomingMessage,
+  res: ServerResponse,
+  page: ResolvedFacadeOptions['page'],
+): void {
+  const isBrowser = headers.accept?.includes('text/html') === true
+  res.writeHead(503, { ...(isBrowser && pageHeaders(page)), 'Retry-After': '5', Connection: 'close' })
+  res.end(isBrowser ? errorPage(page, adviceFor('temporarily_unavailable', 503, false)) : undefined)
 }

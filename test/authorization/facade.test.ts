@@ -604,9 +604,12 @@ describe('authorizationFacade', () => {
       })
   })
 
-  it('a closed facade responds with 503', async () => {
+  it('a closed facade responds with 503, and with a page to browsers', async () => {
     const facade = await start()
     await facade.facade.close()
     expect((await fetch(`${facade.issuer}/jwks`)).status).to.equal(503)
+    const page = await fetch(`${facade.issuer}/authorize`, { headers: { accept: 'text/html,*/*' } })
+    expect([page.status, page.headers.get('retry-after')]).to.deep.equal([503, '5'])
+    expect(await page.text()).to.include('This service is temporarily unavailable')
   })
 })
