@@ -7,6 +7,7 @@ import { LIFETIMES } from './oidc-adapter.ts'
 import { errorPage, pageHeaders } from './pages.ts'
 import { ACCOUNT_PATH, CALLBACK_PATH } from './paths.ts'
 import { RememberedConsents } from './remembered-consents.ts'
+import type { RequestLimits } from './request-limits.ts'
 import { hashOf, isEqual, newSecret, secretIn } from './secrets.ts'
 import type { SignedIn, StartedSignIn } from './sign-in.ts'
 import { TemporarilyUnavailableError } from './unavailable.ts'
@@ -35,11 +36,13 @@ const AGAIN = 'Open the page of your connected applications again.'
 /** The page on which users see and disconnect the applications that have access to their account. */
 export class Account {
   readonly #parts: ServerParts
+  readonly #limits: RequestLimits
   readonly #cookie: string
   readonly #path: string
 
-  constructor(parts: ServerParts) {
+  constructor(parts: ServerParts, limits: RequestLimits) {
     this.#parts = parts
+    this.#limits = limits
     const { protocol, pathname } = new URL(parts.options.url)
     // Browsers accept a cookie with this prefix only from the host itself, and only over https.
     this.#cookie = protocol === 'https:' ? '__Host-mcp-gatekit-account' : 'mcp-gatekit-account'
@@ -86,6 +89,16 @@ export class Account {
 
   async #startSignIn(ctx: Context): Promise<void> {
     const { upstream, records, emit, options } = this.#parts
+    const retryAfterSeconds = this.#limits.countSignIn(ctx)
+    if (retryAfterSeconds !== undefined) {
+      ctx.set('Retry-After', String(retryAfterSeconds))
+      return this.#fail(
+        ctx,
+        429,
+        'Too many sign-ins were started',
+        'Wait a minute. Then open this page again.',
+      )
+    }
     let started: StartedSignIn
     try {
       started = await upstream.start({})

@@ -29,11 +29,16 @@ export class RequestLimits {
     this.#parts = parts
   }
 
-  /** Counts a request. Returns the seconds until the limit resets, if it is exceeded. */
+  /** Counts a started sign-in. Returns the seconds until the limit resets, if it is exceeded. */
+  countSignIn(ctx: Context): number | undefined {
+    const { maxRegistrationsPerMinute: max } = this.#parts.options.clients
+    return this.#add('sign_ins', this.#signIns, this.#addressOf(ctx), max)
+  }
+
+  /** Counts a request of a client. Returns the seconds until the limit resets, if it is exceeded. */
   count(ctx: Context): number | undefined {
     const { maxRegistrationsPerMinute: max } = this.#parts.options.clients
-    if (ctx.path === PATHS.authorization)
-      return this.#add('sign_ins', this.#signIns, this.#addressOf(ctx), max)
+    if (ctx.path === PATHS.authorization) return this.countSignIn(ctx)
     if (ctx.path !== PATHS.registration || ctx.method !== 'POST') return undefined
     // Requests beyond the limit of an address are not counted for the others.
     return (

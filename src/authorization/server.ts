@@ -51,10 +51,9 @@ export function buildServer(
   provider.proxy = true
   if (options.identityAssertions.length > 0) registerAssertionGrant(provider, errors, parts)
   const interactions = new Interactions(provider, parts)
+  const limits = new RequestLimits(parts)
   const failures = new WeakMap<object, Failure>()
-  provider.use(
-    serverMiddleware(options, new Account(parts), interactions, new RequestLimits(parts), failures),
-  )
+  provider.use(serverMiddleware(options, new Account(parts, limits), interactions, limits, failures))
   guardClients(provider, errors, parts, policy)
   reportOutages(provider)
   for (const event of ['authorization.error', 'server_error'] as const)

@@ -66,6 +66,26 @@ describe('the limits of authorizationFacade', () => {
     expect((await register(facade, '192.0.2.1')).status).to.equal(201)
   })
 
+  it('the page of connected applications starts no more sign-ins than /authorize, whatever cookies arrive', async () => {
+    const facade = await startFacade(
+      { clientAddress, clients: { maxRegistrationsPerMinute: 3 } },
+      { mountsAccount: true },
+    )
+    open.push(facade)
+    const visit = (): Promise<Response> =>
+      fetch(`${facade.issuer}/account`, {
+        headers: { [HEADER]: '192.0.2.1', cookie: `mcp-gatekit-account=${'x'.repeat(43)}` },
+        redirect: 'manual',
+      })
+    expect(await statuses(3, visit)).to.deep.equal([303, 303, 303])
+    const refused = await visit()
+    expect(refused.status).to.equal(429)
+    expect(Number(refused.headers.get('retry-after'))).to.be.within(1, 60)
+    expect(await refused.text()).to.include('Too many sign-ins were started')
+    expect((await authorize(facade, '192.0.2.1')).status).to.equal(429)
+    expect((await authorize(facade, '192.0.2.2')).status).to.equal(400)
+  })
+
   it('started sign-ins are counted apart from registrations, and get a page', async () => {
     const facade = await start(2)
     expect(await statuses(3, () => register(facade, '192.0.2.1'))).to.deep.equal([201, 201, 429])
