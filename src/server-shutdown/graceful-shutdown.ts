@@ -165,7 +165,9 @@ export function gracefulShutdown<Stats = unknown>(
       const timeLeft = Math.max(0, deadline - Date.now())
       const flushed = settled(() => telemetry.shutdown({ timeoutMs: timeLeft }))
       await settled(() => within(flushed, timeLeft, late))
-      report = { ...left, telemetry: telemetry.stats() }
+      await settled(() => {
+        report = { ...left, telemetry: telemetry.stats() }
+      })
     }
     await settled(() => onClosed?.(report))
     return report

@@ -647,6 +647,15 @@ describe('gracefulShutdown', () => {
     }
   })
 
+  it('telemetry whose stats() throws does not stop the shutdown', async () => {
+    const stats = (): never => {
+      throw new Error('no')
+    }
+    const telemetry = { shutdown: async () => undefined, stats }
+    const { shutdown } = await open((_req, res) => res.end(), { telemetry })
+    expect(await shutdown.close()).to.deep.equal({ openConnections: 0, pendingRequests: 0 })
+  })
+
   it('close() waits for onClosed, even if it fails', async () => {
     const seen: unknown[] = []
     const { shutdown } = await open((_req, res) => res.end(), {
