@@ -3,14 +3,21 @@ import { conversation, goodToken, revisions } from './conversation.ts'
 import { type Examination, type Observation, observation } from './examination.ts'
 import { type Finding, fail, InconclusiveError, ok, warn, worst } from './finding.ts'
 import type { HttpExchange } from './http-exchange.ts'
+import { urlOf } from './json-object.ts'
 import { initialize, MODERN_REVISION, NEWEST_LEGACY } from './messages.ts'
 import { isGuarded } from './protection.ts'
 import { quote } from './quote.ts'
+import { firstResponse } from './reachability.ts'
 import { resourceMetadata } from './resource-metadata.ts'
+import { statedReason } from './stated-reason.ts'
 import { underScopedResponse } from './tokens.ts'
 
 const PREFLIGHT_HINT =
   'respond to OPTIONS without a token, with 204 and Access-Control-Allow-Origin (mcp-gatekit: mcpCors before mcpAuth)'
+
+/** With `--origin`, the server must allow that origin. */
+const OTHER_ORIGIN_HINT =
+  'allow the origin of the web page at the server (mcp-gatekit: add it to allowedOrigins), or correct --origin'
 
 /** Returns the headers of a preflight for a request with these headers. */
 export function preflightOf(
@@ -92,6 +99,23 @@ const isForPages: Observation<boolean> = observation(
     (await pageResponse(examination)).header('access-control-allow-origin') !== undefined,
 )
 
+/**
+ * Returns the origin that the server allows instead, or `true` if the server does not name it. Returns `undefined` if the server
+ * does not decide by the origin of the page.
+ */
+async function otherOrigin(examination: Examination): Promise<string | true | undefined> {
+  const response = await firstPreflight(examination)
+  const named = response.header('access-control-allow-origin')?.trim()
+  const isOrigin = named !== undefined && urlOf(named)?.origin === named
+  if (isOrigin && named !== examination.pageOrigin) return named
+  if (named === undefined && response.succeeded && namesIn(response.header('vary')).includes('origin'))
+    return true
+  if (response.status !== 403 || (await firstResponse(examination)).status === 403) return undefined
+  const page = await pageResponse(examination)
+  const saysSo = /\borigin\b/i.test(statedReason(response).description ?? '')
+  return page.status === 403 || (saysSo && !readable(page, examination)) ? true : undefined
+}
+
 /** @throws {InconclusiveError} if the server is not meant for web pages */
 export async function onlyForPages(examination: Examination): Promise<void> {
   if (!(await isForPages(examination)))
@@ -135,6 +159,13 @@ export const CORS: CheckFunctions = {
     const response = await firstPreflight(examination)
     if (response.succeeded && readable(response, examination))
       return ok(`${response.status} for ${pageOrigin}`)
+    const other = await otherOrigin(examination)
+    if (other !== undefined) {
+      const only = other === true ? 'other origins only' : `${quote(other)} only`
+      const refused = `${response.status} for ${pageOrigin}: the server allows ${only}`
+      if (examination.options.origin !== undefined) return fail(refused, OTHER_ORIGIN_HINT)
+      throw new InconclusiveError(`${refused}. To check it, pass an allowed origin with --origin`)
+    }
     const allowed = response.header('access-control-allow-origin')
     const problem = allowed === undefined ? 'without Access-Control-Allow-Origin' : `for ${quote(allowed)}`
     const seen = `${response.status} for ${pageOrigin}, ${problem}`

@@ -31,6 +31,10 @@ h1, h2, h3, p, ul, dl, dd { margin: 0; padding: 0; overflow-wrap: anywhere }
 h1 { font-size: 20px; font-weight: 650 }
 h2 { font-size: 16px; font-weight: 650; margin: 28px 0 8px }
 h3 { font-size: 15px; font-weight: 600 }
+details { margin-top: 12px }
+summary { cursor: pointer; color: var(--dim) }
+summary h2 { display: inline; margin-right: 6px; color: var(--text) }
+details ul { margin-top: 8px }
 ul { list-style: none; background: var(--card); border: 1px solid var(--line); border-radius: 10px }
 li { display: grid; grid-template-columns: 22px minmax(0, 1fr); padding: 10px 14px }
 li + li { border-top: 1px solid var(--line) }
@@ -48,7 +52,7 @@ code { font: .87em ui-monospace, 'SF Mono', Menlo, Consolas, monospace; color: v
 .warn .label { color: var(--warn) }
 .fail .label { color: var(--fail) }
 .ok .label, .skip .label { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap }
-@media print { body { max-width: none; padding: 0 } li { break-inside: avoid } }`
+@media print { body { max-width: none; padding: 0 } details::details-content { content-visibility: visible; block-size: auto } li { break-inside: avoid } }`
 
 /**
  * Formats a report as an HTML page. The page has no scripts and loads nothing, so it can be sent to others. Its Content
@@ -58,12 +62,13 @@ export function htmlReport(report: DoctorReport): string {
   const { url, summary, checks, verdict, version, startedAt, requests, durationMs } = report
   const style = createHash('sha256').update(STYLE).digest('base64')
   const problems = ['fail', 'warn'].flatMap((wanted) => checks.filter(({ status }) => status === wanted))
+  const others = checks.filter((check) => !problems.includes(check))
   const counts = countsOf(summary).map((text) => `<span>${text}</span>`)
-  const groups = [...new Set(checks.map(({ group }) => group))]
+  const groups = [...new Set(others.map(({ group }) => group))]
   const sections = groups.map((title) =>
-    section(
+    closedSection(
       title,
-      checks.filter(({ group }) => group === title),
+      others.filter(({ group }) => group === title),
     ),
   )
   return `<!doctype html>
@@ -106,6 +111,19 @@ function section(title: string, checks: readonly CheckReport[]): string {
 ${checks.map(item).join('\n')}
 </ul>
 </section>`
+}
+
+/** Returns a section without problems, which the reader can open. */
+function closedSection(title: string, checks: readonly CheckReport[]): string {
+  const skipped = checks.filter(({ status }) => status === 'skip').length
+  const passed = checks.length - skipped
+  const counts = [passed > 0 ? `${passed} passed` : '', skipped > 0 ? `${skipped} skipped` : '']
+  return `<details>
+<summary><h2>${escapeHtml(title)}</h2> ${counts.filter((text) => text !== '').join(', ')}</summary>
+<ul>
+${checks.map(item).join('\n')}
+</ul>
+</details>`
 }
 
 function item({ status, id, title, seen, hint }: CheckReport): string {

@@ -7,7 +7,10 @@ import { legacySse } from './legacy-sse.ts'
 import { LEGACY_REVISIONS, type McpMessage, MODERN_REVISION, NEWEST_LEGACY } from './messages.ts'
 import { firstResponse } from './reachability.ts'
 
-/** Sends a request for the tools, with changes that make it invalid. */
+/**
+ * Sends a request for the tools, with changes that make it invalid.
+ * @throws {InconclusiveError} if the server rejects it because it has no token, which is right for what is not a public operation
+ */
 async function sendInvalid(
   examination: Examination,
   { headers, body }: Partial<McpMessage>,
@@ -15,7 +18,13 @@ async function sendInvalid(
   const { message } = await conversation(examination)
   const valid = message('tools/list')
   const changed = { headers: { ...valid.headers, ...headers }, body: body ?? valid.body }
-  return await examination.post(changed, { token: await goodToken(examination) })
+  const token = await goodToken(examination)
+  const response = await examination.post(changed, { token })
+  if (token === undefined && response.status === 401)
+    throw new InconclusiveError(
+      '401: only public operations work without a token: use --token-env or --login',
+    )
+  return response
 }
 
 export const PROTOCOL: CheckFunctions = {

@@ -71,6 +71,20 @@ describe('the HTML report of doctor', () => {
     })
   })
 
+  it('shows each check once: the problems first, and the others in closed groups with their numbers', () => {
+    const page = htmlReport(EVIL_REPORT)
+    const ids = [...page.matchAll(/<h3>.*? <code>(.*?)<\/code><\/h3>/g)].map(([, id]) => id)
+    expect(ids).to.have.length(EVIL_REPORT.checks.length)
+    const [open = '', ...closed] = page.split('<details>')
+    expect(open.match(/class="(?:fail|warn)"><span class="mark"/g)).to.have.length(
+      EVIL_REPORT.checks.filter(({ status }) => status === 'fail' || status === 'warn').length,
+    )
+    expect(open).not.to.match(/<li class="(?:ok|skip)"/)
+    expect(closed.join('')).not.to.match(/<li class="(?:fail|warn)"|<details open/)
+    for (const group of closed)
+      expect(group).to.match(/<\/h2> (?:\d+ passed(?:, \d+ skipped)?|\d+ skipped)<\/summary>/)
+  })
+
   it('escapes every text and allows only its own style sheet', () => {
     const page = htmlReport(EVIL_REPORT)
     expect(page.match(/<script|<img|<link|<a |javascript:|onerror='/g)).to.equal(null)

@@ -183,6 +183,29 @@ describe('doctor, for a fault in the responses of a server,', () => {
         asked: { origin: 'http://localhost:3000' },
       },
       {
+        what: 'a server that allows another origin than that of --origin',
+        alter: (answer, { headers }) => {
+          if (headers.origin !== 'https://app.example.com') return
+          answer.headers['access-control-allow-origin'] = 'https://other.example.com'
+        },
+        problem: 'cors.preflight: fail',
+        seen: /204 for https:\/\/app\.example\.com: the server allows https:\/\/other\.example\.com only$/,
+        hint: /^allow the origin of the web page .* or correct --origin$/,
+        asked: { origin: 'https://app.example.com' },
+      },
+      {
+        what: 'a server that allows no page of the origin of --origin',
+        alter: (answer, { headers, method }) => {
+          if (headers.origin !== 'https://app.example.com') return
+          delete answer.headers['access-control-allow-origin']
+          if (method === 'OPTIONS') answer.headers.vary = 'Origin'
+        },
+        problem: 'cors.preflight: fail',
+        seen: /: the server allows other origins only$/,
+        hint: /correct --origin/,
+        asked: { origin: 'https://app.example.com' },
+      },
+      {
         what: 'a wildcard that does not include Authorization',
         alter: header('access-control-allow-headers', 204, () => '*'),
         problem: 'cors.headers: fail',
