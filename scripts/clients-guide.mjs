@@ -122,12 +122,20 @@ Then enter \`/mcp auth notes\` in Gemini CLI to sign in. In \`~/.gemini/settings
 npx @modelcontextprotocol/inspector
 \`\`\`
 
-Select Streamable HTTP and enter the URL of the server, which can be on your machine.`,
+The Inspector needs Node.js 22.19 or later. With an earlier version, \`npx\` installs an old Inspector without a warning. Select Streamable HTTP and enter
+the URL of the server, which can be on your machine. The command line lists the tools, and signs in first if the server requires it:
+
+\`\`\`sh
+npx @modelcontextprotocol/inspector --cli https://mcp.example.com/mcp --transport http --method tools/list
+\`\`\`
+
+With \`--header "Authorization: Bearer $TOKEN"\`, it sends your token instead. To call a tool, use \`--method tools/call --tool-name <name>\`.`,
     registration:
       'Dynamic registration, `--client-id`, or the client ID metadata document of `--client-metadata-url`.',
     callback:
       '`http://localhost:6274/oauth/callback` in the browser, and `http://127.0.0.1:6276/oauth/callback` on the command line',
-    stepUp: 'Yes. It signs in again and repeats the request.',
+    stepUp:
+      'In the browser, yes: it signs in again and repeats the request. On the command line, no: it signs in for the same scopes again, then gives up.',
     source: 'https://modelcontextprotocol.io/docs/draft/tools/inspector/authorization',
     seen: '2026-11-22',
   },
