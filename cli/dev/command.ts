@@ -1,5 +1,6 @@
 import { type CliContext, showsColors } from '../cli-context.ts'
 import { DEV_HELP, parseDevArguments } from './arguments.ts'
+import type { Connect } from './connect-commands.ts'
 import { type Dev, type DevOptions, startDev } from './dev.ts'
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
@@ -19,7 +20,8 @@ export async function devCommand(
     return 0
   }
   const warn = (text: string): void => void stderr.write(`mcp-gatekit dev: ${text}\n`)
-  const dev = await startDev({ ...command.options, warn })
+  const connects = (connect: Connect): void => void stderr.write(connectText(connect))
+  const dev = await startDev({ ...command.options, warn, connects })
   try {
     // On stderr, because the output of the server can be piped.
     stderr.write(banner(dev, command.options, showsColors(stderr, env)))
@@ -46,6 +48,11 @@ async function runServer(dev: Dev, env: CliContext['env']): Promise<number> {
   } finally {
     for (const signal of SIGNALS) process.off(signal, stop)
   }
+}
+
+function connectText({ url, commands }: Connect): string {
+  const lines = commands.map(({ client, command }) => `  ${client.padEnd(22)}${command}\n`)
+  return `\n  MCP URL               ${url}\n${lines.join('')}\n`
 }
 
 function banner(dev: Dev, { name }: DevOptions, colors: boolean): string {

@@ -1,6 +1,7 @@
 import { basename } from 'node:path'
 import type { AuthorizationEventsOptions } from './authorization-events.ts'
 import { type DevAuthorizationServer, startDevAuthorizationServer } from './authorization-server.ts'
+import { type Connect, connectTo } from './connect-commands.ts'
 import { type ConsoleServer, startConsoleServer } from './console-server.ts'
 import type { ConsoleEvent } from './events/console-event.ts'
 import { EventLog, type ServerState } from './events/event-log.ts'
@@ -25,6 +26,8 @@ export interface DevOptions {
   readonly watch: boolean
   /** Receives warnings about the configuration of the server. */
   readonly warn?: ((text: string) => void) | undefined
+  /** Receives the URL of the server and the commands for clients, once they are known and after each change. */
+  readonly connects?: ((connect: Connect) => void) | undefined
 }
 
 /** The time after which the earlier events of the server, which is another process, have arrived. */
@@ -88,7 +91,9 @@ export async function startDev(options: DevOptions): Promise<Dev> {
     const warnings = startupWarnings(metadata, listening, authorization?.issuer)
     for (const warning of warnings) if (!state.warnings?.includes(warning)) options.warn?.(warning)
     log.expected = metadata
-    setServer({ ...state, warnings })
+    const connect = connectTo(metadata.resource) ?? state.connect
+    if (connect !== undefined && connect.url !== state.connect?.url) options.connects?.(connect)
+    setServer({ ...state, warnings, ...(connect !== undefined && { connect }) })
   }
 
   function setServer(next: ServerState): void {

@@ -16,9 +16,11 @@ export const PAGE_DOCUMENT = `<!doctype html>
   <p class="state" role="status"><span id="connection" class="live">connecting</span></p>
   <dl class="facts">
     <div><dt>Server</dt><dd><code id="command"></code> <span id="server"></span></dd></div>
+    <div id="mcp-fact" hidden><dt>MCP URL</dt><dd id="mcp"></dd></div>
     <div><dt>Authorization server</dt><dd><code id="issuer"></code></dd></div>
   </dl>
 </header>
+<p id="ended" class="ended" role="alert" hidden></p>
 <ul id="warnings" class="warnings" aria-label="Warnings" hidden></ul>
 <section class="tiles" aria-label="Summary">
   <div class="tile good"><span class="name">accepted</span><strong id="accepted-value">0</strong><span id="accepted-note" class="note"></span></div>
@@ -45,17 +47,23 @@ export const PAGE_DOCUMENT = `<!doctype html>
       <input id="search" type="search" placeholder="Filter: word -excluded" aria-label="Filter events by words" autocomplete="off" spellcheck="false">
       <button type="button" id="pause" aria-pressed="false">Pause</button>
     </div>
-    <div class="scroll">
+    <div class="scroll" id="scroll">
       <ol id="stories" aria-label="Clients, newest first"></ol>
       <p id="no-stories" class="nothing" hidden>No request of a client was observed. Start the server with <code>npx mcp-gatekit dev</code>. <em>All</em> shows the events.</p>
       <ol id="events" role="listbox" aria-label="Events, newest first" tabindex="0"></ol>
       <p id="nothing" class="nothing" hidden>No event matches the filter. Press <kbd>Esc</kbd> to clear it.</p>
       <div id="welcome" class="welcome">
-        <h2>Waiting for the first event</h2>
-        <p>Add these lines where your server builds its telemetry:</p>
+        <h2 id="welcome-title">Waiting for the first client</h2>
+        <div id="connect" hidden>
+          <p>Connect a client to the MCP URL:</p>
+          <dl id="connect-commands" class="commands"></dl>
+        </div>
+        <div id="setup">
+        <p>The server has sent no telemetry yet. If this stays so, add these lines where it builds its telemetry:</p>
         <pre>.withSampling({ debugRate: 1, infoRate: 1 })
 .addTransport(DevConsoleTransportAdapter.create())</pre>
         <p>Pass <code>telemetry</code> to <code>createMcpAdapter</code>. Then connect a client, or send a request without a token.</p>
+        </div>
       </div>
     </div>
     <footer>

@@ -125,7 +125,13 @@ h3 { margin: 0; font: inherit }
 .nothing { padding: 22px; color: var(--dim); text-align: center }
 .welcome { max-width: 560px; margin: 9vh auto; padding: 0 22px; color: var(--dim) }
 .welcome h2 { font-size: 17px; color: var(--text) }
-.welcome pre { background: var(--ground); color: var(--text); border: 1px solid var(--line); border-radius: 8px; padding: 11px 14px; margin: 10px 0; overflow-x: auto }
+#setup { margin-top: 18px }
+.commands dt { margin-top: 10px; color: var(--text) }
+.commands dd { display: flex; gap: 8px; align-items: start; justify-content: space-between; background: var(--ground); color: var(--text); border: 1px solid var(--line); border-radius: 8px; padding: 7px 7px 7px 12px }
+.commands code { overflow-wrap: anywhere; align-self: center }
+.copy { font-size: 12px; padding: 2px 9px; min-height: 26px }
+.ended { background: var(--bad-ground); border: 1px solid var(--bad); border-radius: 10px; padding: 8px 14px; overflow-wrap: anywhere }
+.welcome pre { white-space: pre-wrap; overflow-wrap: anywhere; background: var(--ground); color: var(--text); border: 1px solid var(--line); border-radius: 8px; padding: 11px 14px; margin: 10px 0; }
 
 .details { position: sticky; top: 0; z-index: 1; display: flex; flex-direction: column; flex: none; max-height: min(68vh, 620px); border-color: var(--accent) }
 .bar { display: flex; align-items: center; justify-content: space-between; gap: 8px; padding: 9px 9px 9px 14px; border-bottom: 1px solid var(--line) }

@@ -2,8 +2,10 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import type { Browser, BrowserContext, Page } from 'playwright-core'
+import { type Connect, connectTo } from '../../cli/dev/connect-commands.ts'
 import { type ConsoleServer, startConsoleServer } from '../../cli/dev/console-server.ts'
 import { EventLog } from '../../cli/dev/events/event-log.ts'
+import type { Feed } from '../../cli/dev/events/feed.ts'
 import { countCoverage } from '../support/browser-coverage.ts'
 import { chromiumMissing, startChromium } from '../support/chromium.ts'
 import { callTool, type SampleServer, startSampleServer } from '../support/cli/sample.ts'
@@ -111,13 +113,123 @@ describe('the console in a browser', function () {
       sample.telemetry.emit('sample.tick', { level: 'debug', attributes: { index, duration_ms: index % 50 } })
   }
 
-  it('the console shows setup instructions before the first event', async () => {
+  it('the console shows setup instructions before the telemetry of the server has sent anything', async () => {
+    await page.locator('#setup').waitFor()
     expect(await textOf('#welcome')).to.contain('.addTransport(DevConsoleTransportAdapter.create())')
     expect(await textOf('header'))
       .to.contain('running, pid')
       .and.to.contain(ISSUER)
     expect(await page.locator('#nothing').isVisible()).to.equal(false)
     await picture('empty')
+  })
+
+  it('the console shows the MCP URL with commands to copy, and no setup for a transport that is connected', async () => {
+    const connect = connectTo(`${sample.origin}/mcp`)
+    log.setServer({ state: 'running', pid: 7, ...(connect && { connect }) })
+    log.add({ sender: { service: 'team' }, stats: undefined, events: [] })
+    await page.locator('#setup').waitFor({ state: 'hidden' })
+    expect(await textOf('#mcp')).to.equal(`${sample.origin}/mcp Copy`)
+    expect(await page.locator('#connect-commands code').allInnerTexts()).to.deep.equal(
+      connect?.commands.map(({ command }) => command),
+    )
+    await context.grantPermissions(['clipboard-read', 'clipboard-write'])
+    await page.getByLabel('Copy the command for Codex').click()
+    await page.getByText('Copied').waitFor()
+    expect(await page.evaluate('navigator.clipboard.readText()')).to.equal(
+      `codex mcp add dev --url ${sample.origin}/mcp`,
+    )
+    await picture('connect')
+    await page.setViewportSize({ width: 390, height: 800 })
+    expect(await page.evaluate('document.documentElement.scrollWidth')).to.equal(390)
+  })
+
+  it('the console says that the server has exited, and no longer how to connect to it', async () => {
+    log.setServer({ state: 'running', ...{ connect: connectTo(`${sample.origin}/mcp`) as Connect } })
+    await page.locator('#connect').waitFor()
+    log.setServer({ state: 'ended', how: 'exit code 1' })
+    await page.locator('#ended').waitFor()
+    expect(await textOf('#ended')).to.match(/^The server has exited: exit code 1\. The terminal shows/)
+    expect(await textOf('#welcome'))
+      .to.contain('The server is not running')
+      .and.not.contain('Waiting')
+    expect(await page.locator('#connect').isVisible()).to.equal(false)
+    await picture('ended')
+  })
+
+  it('the console counts no refusal for the first request of a client, and does not list it as a problem', async () => {
+    expect(await callTool(sample.origin, undefined, 'greet')).to.equal(401)
+    await page.locator('.row.plain', { hasText: 'missing' }).waitFor()
+    expect(await textOf('#refused-value')).to.equal('0')
+    await page.locator('#view-problems').click()
+    await rowsAre(0)
+  })
+
+  it('the console lists events by their times, also those that arrive late', async () => {
+    const at = (time: string) => ({ name: `app.at-${time}`, time: `2026-11-20T12:00:${time}Z` })
+    const add = (...times: readonly string[]) =>
+      log.add({
+        sender: {},
+        stats: undefined,
+        events: times.map((time) => ({ ...at(time), level: 'info', sessionId: 'ses_1', attributes: {} })),
+      } as Feed)
+    add('28.194', '25.725')
+    await rowsAre(2)
+    add('25.595')
+    await rowsAre(3)
+    add('29.000')
+    await rowsAre(4)
+    const times = await page.locator('#events .time').allInnerTexts()
+    expect(times.map((time) => time.slice(-6))).to.deep.equal(['29.000', '28.194', '25.725', '25.595'])
+  })
+
+  it('the console keeps the newest step of the newest client visible until the user scrolls', async () => {
+    await page.locator('#view-clients').click()
+    const add = (number: number) =>
+      log.add({
+        sender: { observer: true },
+        stats: undefined,
+        events: [
+          {
+            name: 'dev.request',
+            time: new Date(1_800_000_000_000 + number * 1000).toISOString(),
+            level: 'info',
+            sessionId: 'dev',
+            attributes: {
+              'url.path': `/mcp/${number}`,
+              'http.request.method': 'POST',
+              'http.response.status_code': 200 + number,
+              'user_agent.original': 'client/1',
+              'client.address': '127.0.0.1',
+              'rpc.method': `tools/list-${number}`,
+            },
+          },
+        ],
+      } as unknown as Feed)
+    for (let number = 0; number < 40; number++) add(number)
+    const isLastVisible = () =>
+      page.evaluate(() => {
+        const { document } = globalThis as unknown as InPage
+        const last = [...document.querySelectorAll('.step')].at(-1).getBoundingClientRect()
+        const { bottom } = document.getElementById('scroll').getBoundingClientRect()
+        return last.bottom <= bottom + 1
+      })
+    await page.waitForFunction(
+      () => (globalThis as unknown as InPage).document.querySelectorAll('.step').length > 30,
+    )
+    await page.waitForFunction(
+      () => (globalThis as unknown as InPage).document.getElementById('scroll').scrollTop > 0,
+    )
+    expect(await isLastVisible()).to.equal(true)
+    await page.evaluate(() => {
+      ;(globalThis as unknown as InPage).document.getElementById('scroll').scrollTop = 0
+    })
+    const steps = await page.locator('.step').count()
+    add(99)
+    await page.waitForFunction(
+      (count) => (globalThis as unknown as InPage).document.querySelectorAll('.step').length > count,
+      steps,
+    )
+    expect(await isLastVisible()).to.equal(false)
   })
 
   it('the console shows a refused call with its reason and a suggested fix within one second', async () => {

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import type { Connect } from '../connect-commands.ts'
 import type { ConsoleEvent } from './console-event.ts'
 import { eventRow } from './event-row.ts'
 import type { Expected } from './facts.ts'
@@ -25,6 +26,8 @@ export interface ServerState {
   readonly how?: string
   /** Disagreements in the configuration of the server. */
   readonly warnings?: readonly string[]
+  /** The URL of the server with commands for clients, once it is known. */
+  readonly connect?: Connect
 }
 
 /** Receives messages in the format of server-sent events. */

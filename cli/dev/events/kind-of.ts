@@ -12,7 +12,14 @@ const KINDS: Readonly<Record<string, (event: ConsoleEvent) => EventKind>> = {
   'kit.mcp.auth.refused': ({ attributes = {} }) => {
     const reason = attributeText(attributes.reason)
     const text = refusalText(reason, attributes['kit.mcp.auth.invalid.cause'])
-    return gate('bad', 'refused', text === undefined ? reason : `${reason}: ${text.says}`, text?.hint)
+    // The first request of every client has no token.
+    const tone = reason === 'missing' ? 'plain' : 'bad'
+    return gate(
+      tone,
+      tone === 'plain' ? '401' : 'refused',
+      text === undefined ? reason : `${reason}: ${text.says}`,
+      text?.hint,
+    )
   },
   'kit.mcp.auth.unavailable': (event) =>
     gate(

@@ -13,7 +13,7 @@ export interface SessionSummary {
   readonly startedAt: string
   readonly who: string | undefined
   readonly events: number
-  /** `true` if a request was refused or failed. */
+  /** `true` if a request was refused or failed, except for one without a token. */
   readonly hasProblem: boolean
   /** The latest event. */
   readonly latest: string
@@ -50,8 +50,11 @@ export class Summary {
     if (name === 'kit.mcp.auth.accepted') counts.accepted++
     else if (name === 'kit.mcp.auth.unavailable') counts.outages++
     else if (name === 'kit.mcp.auth.refused') {
-      counts.refused++
-      this.#lastReason = attributeText(attributes.reason)
+      const reason = attributeText(attributes.reason)
+      if (reason !== 'missing') {
+        counts.refused++
+        this.#lastReason = reason
+      }
     } else if (group === 'tool') {
       const failed = tone === 'bad'
       counts.toolCalls++

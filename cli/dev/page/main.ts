@@ -12,6 +12,7 @@ import { type Filter, Rows } from './rows.ts'
 import { Sessions } from './sessions.ts'
 import { MAX_STORIES, StoryView } from './story-view.ts'
 import { showSummary } from './summary.ts'
+import { Welcome } from './welcome.ts'
 
 const VIEWS: readonly View[] = ['clients', 'all', 'gate', 'tool', 'problems']
 const PANELS = ['list', 'timing', 'sessions', 'delivery'] as const
@@ -22,6 +23,7 @@ type View = Filter['view'] | 'clients'
 const rows = new Rows()
 const search = byId('search')
 const announcer = new Announcer()
+const welcome = new Welcome()
 let view: View = 'clients'
 let filter: Filter = { view: 'all', text: '' }
 let paused = false
@@ -54,9 +56,11 @@ function drawSoon(): void {
 function draw(): void {
   isDrawingDue = false
   if (!paused) {
-    list.add(fresh.filter((row) => rows.matches(row, filter)))
+    if (rows.takeReordered()) list.show(rows.listed.filter((row) => rows.matches(row, filter)))
+    else list.add(fresh.filter((row) => rows.matches(row, filter)))
     fresh = []
     storyView.show(freshStories.values())
+    if (view === 'clients' && freshStories.size > 0) storyView.follow()
     freshStories = new Map()
   }
   byId('pause').textContent = paused ? `Resume (${fresh.length.toLocaleString('en')} new)` : 'Pause'
@@ -77,6 +81,7 @@ function showNumbers(message: StatisticsMessage): void {
     all > kept
       ? `the latest ${kept.toLocaleString('en')} of ${all.toLocaleString('en')} events`
       : `${all} ${all === 1 ? 'event' : 'events'}`
+  welcome.showSetup(message.sender !== undefined)
   const { service, environment } = message.sender ?? {}
   if (service === undefined) return
   byId('service').textContent = environment === undefined ? service : `${service} · ${environment}`
@@ -130,7 +135,9 @@ function leave(): void {
   else if (view !== 'clients') setView('all')
 }
 
-function showServer({ state, pid, how, warnings = [] }: ServerState): void {
+function showServer(server: ServerState): void {
+  const { state, pid, how, warnings = [] } = server
+  welcome.showServer(server)
   const running = pid === undefined ? 'running' : `running, pid ${pid}`
   byId('server').textContent = { starting: 'starting', running, ended: `exited: ${how}` }[state]
   byId('server').classList.toggle('bad', state === 'ended')

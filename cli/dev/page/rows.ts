@@ -14,10 +14,11 @@ export interface Filter {
 export class Rows {
   #all = new Map<number, EventRow>()
   #listed: readonly EventRow[] = []
+  #isReordered = false
   /** The searchable texts, created on demand. */
   readonly #texts = new WeakMap<EventRow, string>()
 
-  /** The events that the list can show, oldest first. */
+  /** The events that the list can show, by their times, oldest first. */
   get listed(): readonly EventRow[] {
     return this.#listed
   }
@@ -31,8 +32,21 @@ export class Rows {
       for (const number of old) if (!kept.has(number)) this.#all.delete(number)
     }
     const added = rows.filter(({ group }) => group !== 'hidden')
-    this.#listed = [...this.#listed, ...added].slice(-MAX_ROWS)
+    const all = [...this.#listed, ...added]
+    // Events of two processes do not arrive in the order of their times.
+    const isOrdered = all.every(({ event }, index) => event.time >= (all[index - 1]?.event.time ?? ''))
+    if (!isOrdered)
+      all.sort((a, b) => (a.event.time < b.event.time ? -1 : Number(a.event.time > b.event.time)))
+    this.#isReordered ||= !isOrdered
+    this.#listed = all.slice(-MAX_ROWS)
     return added
+  }
+
+  /** Returns `true` once after an event was added before others. Then the list must be shown again. */
+  takeReordered(): boolean {
+    const was = this.#isReordered
+    this.#isReordered = false
+    return was
   }
 
   find(number: number): EventRow | undefined {

@@ -9,6 +9,9 @@ export const MAX_STORIES = 30
 /** The list of clients, newest first. Each one is shown with its steps, oldest first. */
 export class StoryView {
   readonly #list: PageElement = byId('stories')
+  readonly #scroll: PageElement = byId('scroll')
+  /** The position to which the newest step was scrolled. The user has scrolled elsewhere if it differs. */
+  #followed = 0
   /** The stories with their elements, by ID. */
   #shown = new Map<number, { readonly story: StoryRow; readonly element: PageElement }>()
   readonly #closed = new Set<number>()
@@ -50,6 +53,15 @@ export class StoryView {
       element.remove()
       this.#shown.delete(id)
     }
+  }
+
+  /** Scrolls to the newest step of the newest story, unless the user has scrolled or a step is open. */
+  follow(): void {
+    if (this.#current !== undefined || this.#scroll.scrollTop !== this.#followed) return
+    const [newest] = this.#list.querySelectorAll('.story')
+    const last = [...(newest?.querySelectorAll('.step') ?? [])].at(-1)
+    last?.scrollIntoView({ block: 'nearest' })
+    this.#followed = this.#scroll.scrollTop
   }
 
   clear(): void {

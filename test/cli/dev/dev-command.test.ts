@@ -182,6 +182,11 @@ describe('mcp-gatekit dev', function () {
     const metadata = await fetch(`${origin}/.well-known/oauth-protected-resource/mcp`)
     expect(await metadata.json()).to.deep.include({ authorization_servers: [issuer] })
 
+    await program.said('stderr', /doctor http:\S+ --login/)
+    expect(program.stderr)
+      .to.contain(`MCP URL               ${origin}/mcp\n`)
+      .and.to.contain(`claude mcp add --transport http dev ${origin}/mcp\n`)
+      .and.to.contain(`codex mcp add dev --url ${origin}/mcp\n`)
     const stream = await startServerSentEvents(`${url}events`)
     expect(await stream.next('hello')).to.include({ command: 'sample-server.js', issuer })
     expect(await stream.next('server')).to.include({ state: 'running' })

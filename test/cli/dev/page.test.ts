@@ -313,7 +313,7 @@ describe('Summary', () => {
     expect(summary.sessions[0]?.id).to.equal('ses_2999')
   })
 
-  it('the summary counts decisions of the gate and tool calls', () => {
+  it('the summary counts decisions of the gate and tool calls, but not a request without a token', () => {
     const calls = { ...call, duration_ms: 3 }
     const summary = summaryOf([
       event('kit.mcp.auth.accepted'),
@@ -326,13 +326,13 @@ describe('Summary', () => {
     ])
     expect(summary.counts).to.deep.equal({
       accepted: 1,
-      refused: 2,
+      refused: 1,
       outages: 1,
       toolCalls: 3,
       toolFailures: 2,
       events: 7,
     })
-    expect(summary.lastReason).to.equal('missing')
+    expect(summary.lastReason).to.equal('expired')
     expect(summary.calls.map(({ tool, ms, failed }) => [tool, ms, failed])).to.deep.equal([
       ['search', 3, false],
       ['search', 3, true],

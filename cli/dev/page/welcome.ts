@@ -1,0 +1,56 @@
+import type { Connect } from '../connect-commands.ts'
+import type { ServerState } from '../events/event-log.ts'
+import { browser, byId, element, type PageElement } from './browser.ts'
+
+/** The text that is shown before the first event, and the notice of a server that has exited. */
+export class Welcome {
+  #connect: Connect | undefined
+
+  showServer({ state, how, connect }: ServerState): void {
+    const hasEnded = state === 'ended'
+    byId('ended').hidden = !hasEnded
+    byId('ended').textContent = hasEnded
+      ? `The server has exited: ${how}. The terminal shows its output. Correct the error, and run mcp-gatekit dev again.`
+      : ''
+    byId('welcome-title').textContent = hasEnded
+      ? 'The server is not running'
+      : 'Waiting for the first client'
+    if (connect !== undefined) this.#show(connect)
+    byId('connect').hidden = hasEnded || this.#connect === undefined
+  }
+
+  /** @param hasTransport `true` if the telemetry of the server has sent something */
+  showSetup(hasTransport: boolean): void {
+    byId('setup').hidden = hasTransport
+  }
+
+  #show(connect: Connect): void {
+    if (this.#connect?.url === connect.url) return
+    this.#connect = connect
+    byId('mcp').replaceChildren(element('code', '', connect.url), ' ', copyButton('the URL', connect.url))
+    byId('mcp-fact').hidden = false
+    byId('connect-commands').replaceChildren(
+      ...connect.commands.flatMap(({ client, command }) => [
+        element('dt', '', client),
+        element('dd', '', element('code', '', command), copyButton(`the command for ${client}`, command)),
+      ]),
+    )
+  }
+}
+
+function copyButton(what: string, text: string): PageElement {
+  const button = element('button', 'copy', 'Copy')
+  button.type = 'button'
+  button.setAttribute('aria-label', `Copy ${what}`)
+  button.addEventListener('click', () => void copy())
+  return button
+
+  async function copy(): Promise<void> {
+    try {
+      await browser.navigator.clipboard?.writeText(text)
+      button.textContent = 'Copied'
+    } catch {
+      button.textContent = 'Not allowed by the browser'
+    }
+  }
+}
