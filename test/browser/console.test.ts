@@ -114,7 +114,13 @@ describe('the console in a browser', function () {
   }
 
   it('the console shows setup instructions before the telemetry of the server has sent anything', async () => {
+    await served.close()
+    log = new EventLog({ command: 'server.ts', issuer: ISSUER })
+    log.setServer({ state: 'running', pid: 7 })
+    served = await startConsoleServer(log, { number: 0, orAnother: false })
+    await page.goto(served.url)
     await page.locator('#setup').waitFor()
+    await page.locator('#connection', { hasText: 'live' }).waitFor()
     expect(await textOf('#welcome')).to.contain('.addTransport(DevConsoleTransportAdapter.create())')
     expect(await textOf('header'))
       .to.contain('running, pid')
@@ -265,7 +271,7 @@ describe('the console in a browser', function () {
     await callTool(sample.origin, 'bad', 'greet')
     await callTool(sample.origin, 'foreign', 'greet')
     await callTool(sample.origin, 'good', 'erase')
-    await page.locator('#refused-value', { hasText: '4' }).waitFor()
+    await page.locator('#refused-value', { hasText: '3' }).waitFor()
     expect(await textOf('#tools')).to.equal('tool calls 15 3 failed')
     expect(await page.locator('#plot rect').count()).to.equal(15)
     expect(await page.locator('#plot rect.bad').count()).to.equal(3)
@@ -416,7 +422,7 @@ describe('the console in a browser', function () {
     expect(await page.locator('#search').inputValue()).to.equal('')
     await page.locator('#view-problems').focus()
     await press('Enter')
-    await rowsAre(2)
+    await rowsAre(1)
     await press('Escape')
     await press('p')
     await callTool(sample.origin, 'bad', 'greet')
