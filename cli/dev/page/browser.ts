@@ -9,6 +9,8 @@ export interface PageElement {
   value: string
   type: string
   scrollTop: number
+  readonly scrollHeight: number
+  readonly clientHeight: number
   readonly tagName: string
   readonly dataset: Record<string, string | undefined>
   readonly classList: { toggle(name: string, on: boolean): void }

@@ -55,9 +55,10 @@ export class StoryView {
     }
   }
 
-  /** Scrolls to the newest step of the newest story, unless the user has scrolled or a step is open. */
+  /** Scrolls to the newest step of the newest story, unless the user has scrolled or has opened a step. On a narrow screen the whole page scrolls, and stays. */
   follow(): void {
     if (this.#current !== undefined || this.#scroll.scrollTop !== this.#followed) return
+    if (this.#scroll.scrollHeight <= this.#scroll.clientHeight) return
     const [newest] = this.#list.querySelectorAll('.story')
     const last = [...(newest?.querySelectorAll('.step') ?? [])].at(-1)
     last?.scrollIntoView({ block: 'nearest' })
