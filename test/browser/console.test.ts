@@ -127,6 +127,8 @@ describe('the console in a browser', function () {
       .and.to.contain(ISSUER)
     expect(await page.locator('#nothing').isVisible()).to.equal(false)
     await picture('empty')
+    log.setServer({ state: 'ended', how: 'exit code 1' })
+    await page.locator('#setup').waitFor({ state: 'hidden' })
   })
 
   it('the console shows the MCP URL with commands to copy, and no setup for a transport that is connected', async () => {

@@ -5,12 +5,16 @@ import { browser, byId, element, type PageElement } from './browser.ts'
 /** The text that is shown before the first event, and the notice of a server that has exited. */
 export class Welcome {
   #connect: Connect | undefined
+  #hasEnded = false
+  #hasTransport = false
 
   showServer({ state, how, connect }: ServerState): void {
     const hasEnded = state === 'ended'
+    this.#hasEnded = hasEnded
+    this.#showSetup()
     byId('ended').hidden = !hasEnded
     byId('ended').textContent = hasEnded
-      ? `The server has exited: ${how}. The terminal shows its output. Correct the error, and run mcp-gatekit dev again.`
+      ? `The server has exited: ${how}. The terminal shows its output. To start it, run mcp-gatekit dev again.`
       : ''
     byId('welcome-title').textContent = hasEnded
       ? 'The server is not running'
@@ -21,7 +25,12 @@ export class Welcome {
 
   /** @param hasTransport `true` if the telemetry of the server has sent something */
   showSetup(hasTransport: boolean): void {
-    byId('setup').hidden = hasTransport
+    this.#hasTransport = hasTransport
+    this.#showSetup()
+  }
+
+  #showSetup(): void {
+    byId('setup').hidden = this.#hasTransport || this.#hasEnded
   }
 
   #show(connect: Connect): void {
