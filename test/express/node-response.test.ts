@@ -9,7 +9,7 @@ import { Http2Exchange, type Http2Listening, listenHttp2 } from '../support/http
 import { definedOf, modern } from '../support/mcp/wire.ts'
 
 /** The time after which a response that is not read is cut off, instead of 60 s. */
-const UNREAD_MS = 300
+const UNREAD_MS = 2_000
 
 const router = KitMcpRouter.create().tool('text', { description: 'x' }, (_args, { request }) =>
   'x'.repeat(Number(request.headers.get('x-size'))),
@@ -75,10 +75,10 @@ describe('responses over HTTP/2', function () {
 
     it('each response that is read arrives complete, and each other one is canceled, whatever their sizes', async () => {
       // A count that is not given back after a round would stop the requests of a later one.
-      for (let round = 0; round < 6; round++) {
+      for (let round = 0; round < 3; round++) {
         const sizes = [100, 5_000, 60_000, 66_000, 200_000, 900_000]
         const [left, lengths] = await Promise.all([
-          Promise.all([60_000, 100_000, 3_000_000].map(leave)),
+          Promise.all([60_000, 100_000, 3_000_000, 60_000, 100_000, 3_000_000].map(leave)),
           Promise.all(sizes.map(read)),
         ])
         expect(lengths).to.deep.equal(sizes)
