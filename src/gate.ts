@@ -1,5 +1,6 @@
 export { mcpAuth } from './express/mcp-auth.ts'
 export type { AllowedOriginsOptions, McpAuthOptions } from './express/mcp-auth-options.ts'
+export type { RequiredOperationScopes } from './mcp/router/operation-scopes.ts'
 export { type CorsOrigin, type McpCorsOptions, mcpCors } from './express/mcp-cors.ts'
 export {
   type ProtectedResourceRouterOptions,

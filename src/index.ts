@@ -28,7 +28,7 @@ export type {
   MiddlewareResult,
   OperationKind,
 } from './mcp/router/middleware.ts'
-export type { OperationScopes, PublicOperations } from './mcp/router/operation-scopes.ts'
+export type { OperationScopes, PublicOperations, RequiredOperationScopes } from './mcp/router/operation-scopes.ts'
 export type { PromptConfig, PromptHandler, PromptResult } from './mcp/router/prompt.ts'
 export type {
   ListedResource,

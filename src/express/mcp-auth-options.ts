@@ -1,3 +1,5 @@
+import type { ScopedOperations } from '../mcp/router/named-operations.ts'
+import { checkRequiredOperationScopes, type RequiredOperationScopes } from '../mcp/router/operation-scopes.ts'
 import { checkTelemetry } from '../mcp/telemetry-option.ts'
 import { type OriginPolicyOptions, originRules } from '../mcp/wire/origin-policy.ts'
 import { optionChecksOf } from '../options/option-checks.ts'
@@ -25,6 +27,12 @@ export interface McpAuthOptions extends AllowedOriginsOptions {
    * has its own. No events are emitted by default.
    */
   readonly telemetry?: KitTelemetryManager<any, any, any> | undefined
+  /**
+   * The scopes that operations of the server behind the gate need, in addition to those of the endpoint: of tools and prompts by
+   * name, of resources by URI or URI template. Only for OAuth options: an adapter has its own. Lists are not filtered. No
+   * operation needs scopes by default.
+   */
+  readonly scopes?: RequiredOperationScopes | undefined
 }
 
 type AnyManager = KitTelemetryManager<any, any, any>
@@ -32,13 +40,18 @@ type AnyManager = KitTelemetryManager<any, any, any>
 export interface ResolvedMcpAuthOptions {
   readonly telemetry: AnyManager | undefined
   readonly originPolicy: OriginPolicyOptions | undefined
+  readonly operations: ScopedOperations | undefined
 }
 
 const checks = optionChecksOf('mcpAuth')
 
 /** @throws {KitMcpConfigError} if an option is invalid or unknown. */
 export function resolveMcpAuthOptions(options: McpAuthOptions, isAdapter: boolean): ResolvedMcpAuthOptions {
-  const { telemetry, ...policy } = checks.readOptions(
+  const {
+    telemetry,
+    scopes: operations,
+    ...policy
+  } = checks.readOptions(
     'mcpAuth',
     'must be an object such as { telemetry }',
     options,
@@ -51,11 +64,19 @@ export function resolveMcpAuthOptions(options: McpAuthOptions, isAdapter: boolea
           value,
         )
       }),
+      scopes: optional((option, value) => {
+        if (!isAdapter) return checkRequiredOperationScopes(value)
+        throw checks.unusableOption(
+          option,
+          'must not be set together with an adapter, which checks the scopes of its operations itself',
+          'Set scopes of each operation of the KitMcpRouter or, for a router function, the option scopes of createMcpAdapter().',
+        )
+      }),
       ...originRules(checks),
     } satisfies RulesFor<McpAuthOptions>,
     'options',
   )
-  return { telemetry, originPolicy: originPolicyOf(policy) }
+  return { telemetry, operations, originPolicy: originPolicyOf(policy) }
 }
 
 /** Returns the checks of `Origin` and `Host`; `undefined` if neither option is set. */

@@ -12,9 +12,11 @@ import { originRefusal } from '../mcp/wire/origin-policy.ts'
 import { notFound } from '../oauth/protected-resource.ts'
 import { FAILED_RESPONSE } from '../oauth/refusal-responses.ts'
 import { authenticatedBy, setAuthenticated } from './authenticated-requests.ts'
+import { judgeOperations } from './judge-operations.ts'
 import { type McpAuthOptions, resolveMcpAuthOptions } from './mcp-auth-options.ts'
 import { holdsMessages, isPreflight, NodeMcpRequest } from './node-request.ts'
 import { writePlainResponse } from './node-response.ts'
+import { ReplayedRequest } from './replayed-request.ts'
 import { type GateTarget, resolveTarget } from './target.ts'
 
 /** The maximum number of messages of a batch that are recorded. */
@@ -29,9 +31,12 @@ const MAX_MESSAGES = 100
  * body, or `Mcp-Method` and `Mcp-Name`, name a public operation. `mcpHandler` then decides by the body.
  * @param target OAuth options, or the return value of `createMcpAdapter()` or `KitMcpServer…build()`. Pass the same object
  * to `protectedResourceRouter`.
- * @param options telemetry for a gate in front of another server, and checks of `Origin` and `Host`.
+ * @param options telemetry and scopes of operations for a gate in front of another server, and checks of `Origin` and `Host`.
+ * With `scopes`, it reads the body unless a parser has (at most 4 MiB of JSON within 30 s), and sets `req.body`. The server can
+ * still read the request as a stream. A body that it cannot judge is refused (400, 408, 413, 415).
  * @returns middleware for Express, Connect, or a plain `http.createServer`.
- * @throws {KitMcpConfigError} if an option is invalid, the adapter has no OAuth, or `telemetry` is set for an adapter.
+ * @throws {KitMcpConfigError} if an option is invalid, the adapter has no OAuth, or `telemetry` or `scopes` is set for an
+ * adapter.
  * @example
  * ```ts
  * import express from 'express'
@@ -50,10 +55,14 @@ const MAX_MESSAGES = 100
  * @see docs/guides/existing-servers.md
  */
 export function mcpAuth(target: GateTarget, options: McpAuthOptions = {}): NodeMiddleware {
-  const { telemetry, originPolicy } = resolveMcpAuthOptions(options, endpointOf(target) !== undefined)
+  const { telemetry, originPolicy, operations } = resolveMcpAuthOptions(
+    options,
+    endpointOf(target) !== undefined,
+  )
   const instrumentation = telemetry && new Instrumentation(telemetry, false)
-  const { gate, authenticator, isAdapter } = resolveTarget(target, instrumentation)
+  const { gate, authenticator, isAdapter } = resolveTarget(target, instrumentation, operations)
   const { trustProxy } = gate.options
+  const RequestClass = operations === undefined ? NodeMcpRequest : ReplayedRequest
 
   async function authenticate(
     request: NodeMcpRequest,
@@ -64,8 +73,8 @@ export function mcpAuth(target: GateTarget, options: McpAuthOptions = {}): NodeM
   ): Promise<void> {
     try {
       const result = await authenticator.authenticate(request, known)
-      const refused = 'response' in result ? result.response : refusal(authenticator, result, request, req)
-      if (refused !== undefined) return writePlainResponse(req, res, await refused)
+      const refused = await ('response' in result ? result.response : judge(result, request, req, res))
+      if (refused !== undefined) return writePlainResponse(req, res, refused)
       const exchange = result as Exchange
       setAuthenticated(req, exchange, isAdapter)
       if (exchange.telemetry.isOpen) completeWithResponse(exchange, request, req, res, isAdapter)
@@ -77,8 +86,19 @@ export function mcpAuth(target: GateTarget, options: McpAuthOptions = {}): NodeM
     }
   }
 
+  function judge(
+    exchange: Exchange,
+    request: NodeMcpRequest,
+    req: NodeRequest,
+    res: ServerResponse,
+  ): Promise<PlainResponse | undefined> | undefined {
+    return request instanceof ReplayedRequest
+      ? judgeOperations(authenticator, exchange, request, req, res)
+      : refusal(authenticator, exchange, request, req)
+  }
+
   return function mcpAuth(req, res, next = () => writePlainResponse(req, res, notFound())) {
-    const request = new NodeMcpRequest(req, res, trustProxy)
+    const request = new RequestClass(req, res, trustProxy)
     const forbidden = originPolicy && originRefusal(request, originPolicy)
     if (forbidden !== undefined) return writePlainResponse(req, res, forbidden)
     if (isPreflight(req) || authenticatedBy(req, gate) !== undefined) return next()

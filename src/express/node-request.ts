@@ -233,7 +233,7 @@ function whenCut(req: NodeRequest, res: ServerResponse, listener: () => void): v
  * Returns `true` if a body parser has read the body. Body parsers of Express 4 set `{}` for bodies that they did not
  * read.
  */
-function isParsed(req: NodeRequest): boolean {
+export function isParsed(req: NodeRequest): boolean {
   if (req.body === undefined) return false
   const empty = typeof req.body === 'object' && req.body !== null && Object.keys(req.body).length === 0
   return !empty || req.readableDidRead || (req as { _body?: unknown })._body === true

@@ -51,12 +51,13 @@ export function protectedResourceRouter(
   target: GateTarget,
   options: ProtectedResourceRouterOptions = {},
 ): NodeMiddleware {
-  const { gate } = resolveTarget(target)
+  const resolved = resolveTarget(target)
+  const { gate } = resolved
   const copy = copyFor(gate.options, options)
   gate.announceSuffixedMetadata()
   return function protectedResourceRouter(req, res, next = () => undefined) {
     if (req.method === 'GET' && req.headers['if-none-match'] === undefined) {
-      const whole = gate.resource.wholeAt(req.originalUrl ?? req.url ?? '')
+      const whole = resolved.resource().wholeAt(req.originalUrl ?? req.url ?? '')
       if (whole !== undefined && !res.headersSent) {
         res.writeHead(whole.status, whole.headers)
         res.end(whole.body)
@@ -66,7 +67,7 @@ export function protectedResourceRouter(
     const request = new NodeMcpRequest(req, res, gate.options.trustProxy)
     const { path, method } = request
     const isCopy = copy?.owns(path) === true
-    if (!isCopy && !gate.resource.owns(path)) return next()
+    if (!isCopy && !resolved.resource().owns(path)) return next()
     if (method === 'OPTIONS') {
       const headers = preflightHeaders(request.header('access-control-request-headers'))
       return writePlainResponse(req, res, { status: 204, headers })
@@ -76,7 +77,7 @@ export function protectedResourceRouter(
       void copy.respond({ method, ifNoneMatch }).then((response) => writePlainResponse(req, res, response))
       return
     }
-    const response = gate.resource.respond({
+    const response = resolved.resource().respond({
       method,
       path,
       get origin() {

@@ -3,9 +3,12 @@ import { Authenticator } from '../mcp/authenticator.ts'
 import { endpointOf } from '../mcp/endpoint-of.ts'
 import type { Instrumentation } from '../mcp/instrumentation/instrumentation.ts'
 import type { McpAdapter } from '../mcp/mcp-adapter.ts'
+import type { ScopedOperations } from '../mcp/router/named-operations.ts'
 import { Gate, type GateRequest, type MetadataAnnouncement } from '../oauth/gate.ts'
 import { RequestContext } from '../oauth/inputs.ts'
 import { type OAuthOptions, resolveOAuthOptions } from '../oauth/options.ts'
+import { ProtectedResource } from '../oauth/protected-resource.ts'
+import { unionOfScopes } from '../oauth/scope.ts'
 import { optionChecksOf } from '../options/option-checks.ts'
 
 const { invalidOption, missingOption } = optionChecksOf('mcpAuth')
@@ -19,6 +22,8 @@ export interface ResolvedTarget {
   readonly authenticator: Authenticator
   /** `false` for OAuth options. */
   readonly isAdapter: boolean
+  /** Returns the metadata document, with the scopes that the gates of the target require until now. */
+  resource(): ProtectedResource
 }
 
 /** Shared by the gates of one options object, so that the challenges of `mcpAuth` name the path that the router serves. */
@@ -26,13 +31,18 @@ const announcements = new WeakMap<object, MetadataAnnouncement>()
 
 /**
  * @param telemetry the telemetry of a gate that is created from OAuth options
+ * @param operations the operations that need scopes, for a gate that is created from OAuth options
  * @throws {KitMcpConfigError} if an option is invalid, or the adapter has no OAuth.
  */
-export function resolveTarget(target: GateTarget, telemetry?: Instrumentation): ResolvedTarget {
+export function resolveTarget(
+  target: GateTarget,
+  telemetry?: Instrumentation,
+  operations?: ScopedOperations,
+): ResolvedTarget {
   const endpoint = endpointOf(target)
   if (endpoint !== undefined) {
     const { gate, authenticator } = endpoint
-    if (gate !== undefined) return { gate, authenticator, isAdapter: true }
+    if (gate !== undefined) return { gate, authenticator, isAdapter: true, resource: () => gate.resource }
     throw missingOption('oauth', 'the adapter has no OAuth. Create it with withOAuth({ … }) or oauth: { … }')
   }
   refuseUnknownAdapter(target)
@@ -52,18 +62,30 @@ export function resolveTarget(target: GateTarget, telemetry?: Instrumentation): 
     )
   }
   const announced = announcements.get(target) ?? { suffixed: false }
+  if (operations !== undefined)
+    announced.operationScopes = unionOfScopes(announced.operationScopes ?? [], operations.scopes)
   announcements.set(target, announced)
   const makeContext = (request: GateRequest) => new RequestContext(request, {})
-  const gate = new Gate(options, [], makeContext, announced)
+  const gate = new Gate(options, operations?.scopes ?? [], makeContext, announced)
+  let { resource } = gate
+  let named = operations?.scopes
   return {
     gate,
     authenticator: new Authenticator({
       gate,
       makeContext,
+      operations,
       instrumentation: telemetry,
       bodyLimits: DEFAULT_BODY_LIMITS,
     }),
     isAdapter: false,
+    resource() {
+      if (named !== announced.operationScopes) {
+        named = announced.operationScopes
+        resource = new ProtectedResource(options, named ?? [])
+      }
+      return resource
+    },
   }
 }
 

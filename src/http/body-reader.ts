@@ -20,7 +20,7 @@ export interface BodyMemory {
 export type BodyRead =
   | { readonly kind: 'text'; readonly text: string }
   | { readonly kind: 'value'; readonly value: unknown }
-  | { readonly kind: 'too-large' | 'timeout' | 'unreadable' | 'encoded' | 'busy' }
+  | { readonly kind: 'too-large' | 'timeout' | 'unreadable' | 'ambiguous' | 'encoded' | 'busy' }
 
 /** Receives a body. Calls after the first that settles the read have no effect. */
 export interface BodySink {
@@ -31,8 +31,8 @@ export interface BodySink {
    * @param encoding the encoding of a string. Defaults to UTF-8.
    */
   chunk(chunk: unknown, encoding?: BufferEncoding | null): void
-  /** Called when the body is complete. */
-  end(): void
+  /** Called when the body is complete. Returns its bytes. */
+  end(): Uint8Array
   /** Called when the body cannot be read to its end. */
   broken(): void
 }
@@ -70,13 +70,19 @@ export function readBody(
         const outcome = bytes.add(chunk, encoding)
         if (outcome !== 'added') settle({ kind: outcome })
       },
-      end: () => settle({ kind: 'text', text: settled ? '' : bytes.text }),
+      end() {
+        const whole = settled ? NO_BYTES : bytes.whole
+        settle({ kind: 'text', text: whole.toString('utf8') })
+        return whole
+      },
       broken: () => settle({ kind: 'unreadable' }),
     })
     // The source may have settled the read before it returned.
     if (settled) stop()
   })
 }
+
+const NO_BYTES = Buffer.alloc(0)
 
 /** The smallest buffer that chunks are copied into. */
 const MIN_CAPACITY = 4_096
@@ -115,8 +121,8 @@ class BodyBytes {
     return 'added'
   }
 
-  get text(): string {
-    return (this.#only ?? this.#buffer?.subarray(0, this.#size))?.toString('utf8') ?? ''
+  get whole(): Buffer {
+    return this.#only ?? this.#buffer?.subarray(0, this.#size) ?? NO_BYTES
   }
 
   #copy(bytes: Buffer): ReturnType<BodyMemory['resize']> {
@@ -170,7 +176,7 @@ async function pump(reader: ReadableStreamDefaultReader<unknown>, sink: BodySink
   try {
     for (let count = 1; !sink.isSettled; count++) {
       const { done, value } = await reader.read()
-      if (done) return sink.end()
+      if (done) return void sink.end()
       sink.chunk(value)
       if (count % CHUNKS_PER_TURN === 0) await new Promise(setImmediate)
     }

@@ -55,6 +55,8 @@ const NO_SCOPES: readonly string[] = []
 export interface MetadataAnnouncement {
   /** `true` if the path-suffixed form is served, so that challenges may name it. */
   suffixed: boolean
+  /** The scopes of operations that gates of the target require, and that the document names. */
+  operationScopes?: readonly string[]
 }
 
 /** The outcome of a request that is served without a token. */

@@ -45,6 +45,8 @@ export function parseMessages(
       }
     case 'busy':
       return { response: busy() }
+    case 'ambiguous':
+      return { response: invalidRequest('a member occurs twice, or its name is not allowed') }
     case 'unreadable':
       return { response: client.disconnected ? CLIENT_GONE : parseError() }
     case 'value':

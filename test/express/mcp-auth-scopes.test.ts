@@ -1,0 +1,323 @@
+import { once } from 'node:events'
+import { createServer as createHttp2Server, connect as http2Connect } from 'node:http2'
+import { createRequire } from 'node:module'
+import type { AddressInfo } from 'node:net'
+import { toNodeHandler } from '@modelcontextprotocol/node'
+import { McpServer as McpServerV1 } from '@modelcontextprotocol/sdk/server/mcp.js'
+import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
+import { createMcpHandler, McpServer as McpServerV2 } from '@modelcontextprotocol/server'
+import { expect } from 'chai'
+import express, { type Express, type Request, type RequestHandler } from 'express'
+import { mcpAuth } from '../../src/express/mcp-auth.ts'
+import type { McpAuthOptions } from '../../src/express/mcp-auth-options.ts'
+import { protectedResourceRouter } from '../../src/express/protected-resource-router.ts'
+import { createMcpAdapter } from '../../src/mcp/adapter.ts'
+import { KitMcpRouter } from '../../src/mcp/router/router.ts'
+import type { OAuthOptions } from '../../src/oauth/options.ts'
+import { InMemoryTransportAdapter, KitTelemetry } from '../../src/telemetry/index.ts'
+import { listen } from '../support/listen.ts'
+
+const express4: typeof express = createRequire(import.meta.url)('express4')
+
+const oauth: OAuthOptions = {
+  issuer: 'https://auth.example.com',
+  scopes: ['mcp:read'],
+  verifyToken: ({ bearerToken = '' }) => ({
+    valid: true,
+    user: { id: 'ada' },
+    scopes: bearerToken === 'none' ? [] : bearerToken.replaceAll('~', ':').split('+'),
+  }),
+}
+
+const scopes = {
+  tools: { wipe: ['mcp:admin'] },
+  prompts: { secret: ['mcp:prompts'] },
+  resources: { 'notes://private': ['mcp:notes'], 'files://{name}': ['mcp:files'] },
+}
+
+/** Returns the header of a token with these scopes. */
+function authorization(granted: string): string {
+  return `Bearer ${granted.replaceAll(':', '~')}`
+}
+
+function post(url: string, token: string, body: unknown, headers: Record<string, string> = {}) {
+  return fetch(url, {
+    method: 'POST',
+    headers: {
+      Authorization: authorization(token),
+      'Content-Type': 'application/json',
+      Accept: 'application/json, text/event-stream',
+      ...headers,
+    },
+    body: typeof body === 'string' || body instanceof Uint8Array ? (body as string) : JSON.stringify(body),
+  })
+}
+
+const message = (method: string, params: unknown, id: unknown = 1) => ({ jsonrpc: '2.0', id, method, params })
+const call = (name: unknown) => message('tools/call', { name, arguments: {} })
+
+const result = { content: [{ type: 'text' as const, text: 'done' }] }
+
+/** Returns the body if the stream has been read. Otherwise the server must read the stream. */
+function parsedBy(req: Request): unknown {
+  return req.readableEnded ? req.body : undefined
+}
+
+const serveV1: RequestHandler = async (req, res) => {
+  const transport = new StreamableHTTPServerTransport({ sessionIdGenerator: undefined } as object)
+  res.on('close', () => void transport.close())
+  const server = new McpServerV1({ name: 'v1', version: '1.0.0' })
+  server.registerTool('wipe', {}, () => result)
+  server.registerTool('look', {}, () => result)
+  await server.connect(transport as Parameters<typeof server.connect>[0])
+  await transport.handleRequest(req as never, res, parsedBy(req))
+}
+
+const v2 = toNodeHandler(
+  createMcpHandler(() => {
+    const server = new McpServerV2({ name: 'v2', version: '1.0.0' })
+    server.registerTool('wipe', {}, () => result)
+    server.registerTool('look', {}, () => result)
+    return server
+  }),
+)
+const serveV2: RequestHandler = (req, res) => void v2(req as never, res, parsedBy(req))
+
+/** Reads the request as a stream, and tells what it has received. */
+const serveStream: RequestHandler = async (req, res) => {
+  const chunks: Buffer[] = []
+  for await (const chunk of req) chunks.push(chunk as Buffer)
+  res.json({ text: Buffer.concat(chunks).toString(), body: req.body as unknown })
+}
+
+const gate = (options: McpAuthOptions = { scopes }) => mcpAuth(oauth, options) as RequestHandler
+const json = express.json() as RequestHandler
+const json4 = express4.json() as RequestHandler
+
+describe('mcpAuth(oauth, { scopes })', () => {
+  for (const [app, make] of [
+    ['Express 5', () => express()],
+    ['Express 4', () => express4() as unknown as Express],
+  ] as const)
+    for (const [server, serve] of [
+      ['SDK v1', serveV1],
+      ['SDK v2', serveV2],
+    ] as const)
+      for (const [parser, handlers] of [
+        ['without a parser', [gate()]],
+        ['with express.json() behind it', [gate(), app === 'Express 5' ? json : json4]],
+      ] as const)
+        it(`protects a tool of ${server} on ${app} ${parser}`, async () => {
+          const { origin } = await listen(make().use('/mcp', ...handlers, serve))
+          const refused = await post(`${origin}/mcp`, 'mcp:read', call('wipe'))
+          expect(refused.status).to.equal(403)
+          expect(refused.headers.get('www-authenticate')).to.contain('scope="mcp:read mcp:admin"')
+          const both = await post(`${origin}/mcp`, 'none', call('wipe'))
+          expect(both.headers.get('www-authenticate')).to.contain('scope="mcp:read mcp:admin"')
+          for (const [token, name] of [
+            ['mcp:read+mcp:admin', 'wipe'],
+            ['mcp:read', 'look'],
+          ] as const) {
+            const served = await post(`${origin}/mcp`, token, call(name))
+            expect(served.status).to.equal(200)
+            expect(await served.text()).to.contain('done')
+          }
+        })
+
+  for (const [what, before] of [
+    ['Express 5', json],
+    ['Express 4', json4],
+  ] as const)
+    it(`judges the body that express.json() of ${what} has read`, async () => {
+      const { origin } = await listen(
+        express().use('/mcp', before, gate(), (req, res) => void res.json({ body: req.body as unknown })),
+      )
+      expect((await post(`${origin}/mcp`, 'mcp:read', call('wipe'))).status).to.equal(403)
+      const served = await post(`${origin}/mcp`, 'mcp:read', call('look'))
+      expect(await served.json()).to.deep.equal({ body: call('look') })
+    })
+
+  for (const [operation, sent, needed] of [
+    ['prompts/get', message('prompts/get', { name: 'secret' }), 'mcp:prompts'],
+    ['resources/read', message('resources/read', { uri: 'notes://private' }), 'mcp:notes'],
+    ['an encoded URI', message('resources/read', { uri: 'NOTES://p%72ivate' }), 'mcp:notes'],
+    ['a template', message('resources/read', { uri: 'files://a' }), 'mcp:files'],
+    ['resources/subscribe', message('resources/subscribe', { uri: 'notes://private' }), 'mcp:notes'],
+    [
+      'subscriptions/listen',
+      message('subscriptions/listen', { notifications: { resourceSubscriptions: ['notes://private'] } }),
+      'mcp:notes',
+    ],
+    [
+      'completion of a prompt',
+      message('completion/complete', { ref: { type: 'ref/prompt', name: 'secret' }, argument: {} }),
+      'mcp:prompts',
+    ],
+    [
+      'completion of a template',
+      message('completion/complete', { ref: { type: 'ref/resource', uri: 'files://{name}' }, argument: {} }),
+      'mcp:files',
+    ],
+    [
+      'a batch',
+      [call('wipe'), message('prompts/get', { name: 'secret' }, 2), message('tools/list', {}, 3)],
+      'mcp:admin mcp:prompts',
+    ],
+  ] as const)
+    it(`requires the scopes of ${operation}`, async () => {
+      const { origin } = await listen(express().use('/mcp', gate(), serveStream))
+      const refused = await post(`${origin}/mcp`, 'mcp:read', sent)
+      expect(refused.status).to.equal(403)
+      expect(refused.headers.get('www-authenticate')).to.contain(`scope="mcp:read ${needed}"`)
+      const served = await post(`${origin}/mcp`, `mcp:read+${needed.replaceAll(' ', '+')}`, sent)
+      expect(await served.json()).to.deep.equal({ text: JSON.stringify(sent), body: sent })
+    })
+
+  const wipe = JSON.stringify(call('wipe'))
+  for (const [what, body, status, headers] of [
+    ['no JSON', '{', 400],
+    ['a byte order mark', `\uFEFF${wipe}`, 400],
+    [
+      'bytes that are not UTF-8',
+      new Uint8Array([...Buffer.from('{"method":"tools/list","a":"'), 255, 34, 125]),
+      400,
+    ],
+    ['no message', '{}', 400],
+    ['a number', '1', 400],
+    ['an empty body', '', 400],
+    ['two names', '{"method":"tools/call","params":{"name":"wipe","name":"look"}}', 400],
+    ['an escaped second name', '{"method":"tools/call","params":{"name":"wipe","n\\u0061me":"look"}}', 400],
+    ['names in two cases', '{"method":"tools/call","params":{"Name":"wipe","name":"look"}}', 400],
+    ['two params', '{"method":"tools/call","params":{"name":"wipe"},"params":{"name":"look"}}', 400],
+    ['two methods in a batch', '[{"method":"tools/call","method":"ping","params":{"name":"wipe"}}]', 400],
+    ['__proto__', '{"method":"ping","__proto__":{"method":"tools/call"}}', 400],
+    ['a name in an array', call(['wipe']), 400],
+    ['params in an array', message('tools/call', ['wipe']), 400],
+    ['a method in an array', message(['tools/call'] as never, { name: 'wipe' }), 400],
+    ['a URI without a canonical form', message('resources/read', { uri: 'notes://pri\nvate' }), 400],
+    ['another Mcp-Name', call('look'), 400, { 'Mcp-Name': 'wipe' }],
+    ['another Mcp-Method', call('look'), 400, { 'Mcp-Method': 'ping' }],
+    ['129 levels', `${'['.repeat(129)}${']'.repeat(129)}`, 400],
+    ['a Content-Encoding', wipe, 415, { 'Content-Encoding': 'gzip' }],
+    ['another type', wipe, 415, { 'Content-Type': 'text/plain' }],
+    ['UTF-16', Buffer.from(wipe, 'utf16le'), 415, { 'Content-Type': 'application/json; charset=utf-16' }],
+    ['two charsets', wipe, 415, { 'Content-Type': 'application/json; charset=utf-8; charset=utf-7' }],
+    ['more than 4 MiB', `"${'x'.repeat(4 * 1024 * 1024)}"`, 413],
+  ] as readonly (readonly [string, unknown, number, Record<string, string>?])[])
+    it(`never passes on a body with ${what}`, async () => {
+      let passed = false
+      const { origin } = await listen(
+        express().use('/mcp', gate(), (_req, res) => {
+          passed = true
+          res.end()
+        }),
+      )
+      const response = await post(`${origin}/mcp`, 'mcp:read+mcp:admin+mcp:notes', body, headers)
+      expect([response.status, passed]).to.deep.equal([status, false])
+    })
+
+  for (const name of ['constructor', '__proto__', 'toString'])
+    it(`does not take the tool ${name} for one with scopes`, async () => {
+      const { origin } = await listen(express().use('/mcp', gate(), serveStream))
+      expect((await post(`${origin}/mcp`, 'mcp:read', call(name))).status).to.equal(200)
+    })
+
+  it('judges a body of any HTTP method, and passes on GET without one', async () => {
+    const { origin } = await listen(express().use('/mcp', gate(), serveStream))
+    const headers = { Authorization: authorization('mcp:read'), 'Content-Type': 'application/json' }
+    const removed = await fetch(`${origin}/mcp`, { method: 'DELETE', headers, body: wipe })
+    expect(removed.status).to.equal(403)
+    expect((await fetch(`${origin}/mcp`, { headers })).status).to.equal(200)
+    const none = await fetch(`${origin}/mcp`, { headers: { Authorization: 'Bearer none' } })
+    expect(none.status).to.equal(403)
+  })
+
+  it('passes on a chunked body as a stream, in full', async () => {
+    const { origin } = await listen(express().use('/mcp', gate(), serveStream))
+    const sent = message('tools/call', { name: 'look', arguments: { text: 'ä'.repeat(500_000) } })
+    const text = JSON.stringify(sent)
+    const parts = [text.slice(0, 10), text.slice(10, 300_001), text.slice(300_001)]
+    const response = await fetch(`${origin}/mcp`, {
+      method: 'POST',
+      headers: { Authorization: authorization('mcp:read'), 'Content-Type': 'application/json' },
+      body: ReadableStream.from(parts.map((part) => Buffer.from(part))),
+      duplex: 'half',
+    } as RequestInit)
+    expect(await response.json()).to.deep.equal({ text, body: sent })
+  })
+
+  it('judges requests over HTTP/2', async () => {
+    const middleware = mcpAuth(oauth, { scopes })
+    const server = createHttp2Server((req, res) =>
+      middleware(req as never, res as never, () => void req.pipe(res)),
+    ).listen(0)
+    await once(server, 'listening')
+    const client = http2Connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+    try {
+      for (const [token, status] of [
+        ['mcp:read', 403],
+        ['mcp:read+mcp:admin', 200],
+      ] as const) {
+        const stream = client.request({
+          ':method': 'POST',
+          ':path': '/mcp',
+          authorization: authorization(token),
+          'content-type': 'application/json',
+        })
+        stream.end(wipe)
+        const [headers] = (await once(stream, 'response')) as [Record<string, unknown>]
+        expect(headers[':status']).to.equal(status)
+        let text = ''
+        for await (const chunk of stream) text += String(chunk)
+        if (status === 200) expect(text).to.equal(wipe)
+      }
+    } finally {
+      client.close()
+      server.close()
+    }
+  })
+
+  it('serves further requests of a connection whose handler reads no body', async () => {
+    const { origin } = await listen(
+      express().use('/mcp', gate(), (req, res) => void res.json(req.body as unknown)),
+    )
+    for (let count = 0; count < 3; count++) {
+      const sent = message('tools/call', { name: 'look', text: 'x'.repeat(200_000) }, count)
+      expect(await (await post(`${origin}/mcp`, 'mcp:read', sent)).json()).to.deep.equal(sent)
+    }
+  })
+
+  for (const first of ['router', 'gate'])
+    it(`lists the scopes in the metadata document if the ${first} is made first`, async () => {
+      const target = { ...oauth, resource: 'http://localhost/mcp' }
+      const app = express()
+      if (first === 'router') app.use(protectedResourceRouter(target) as RequestHandler)
+      app.use('/mcp', mcpAuth(target, { scopes }) as RequestHandler)
+      if (first === 'gate') app.use(protectedResourceRouter(target) as RequestHandler)
+      const { origin } = await listen(app)
+      const document = await fetch(`${origin}/.well-known/oauth-protected-resource`)
+      expect(((await document.json()) as { scopes_supported: unknown }).scopes_supported).to.deep.equal([
+        'mcp:read',
+        'mcp:admin',
+        'mcp:prompts',
+        'mcp:notes',
+        'mcp:files',
+      ])
+    })
+
+  it('emits kit.mcp.auth.refused for an operation', async () => {
+    const transport = InMemoryTransportAdapter.create()
+    const telemetry = KitTelemetry.create().addTransport(transport).build()
+    const { origin } = await listen(express().use('/mcp', gate({ scopes, telemetry }), serveStream))
+    await post(`${origin}/mcp`, 'mcp:read', call('wipe'))
+    await telemetry.shutdown()
+    expect(transport.getEvents().map(({ name }) => name)).to.include('kit.mcp.auth.refused')
+  })
+
+  it('refuses scopes for an adapter, and unknown members', () => {
+    const adapter = createMcpAdapter({ router: KitMcpRouter.create(), oauth })
+    expect(() => mcpAuth(adapter, { scopes })).to.throw(/scopes must not be set together with an adapter/)
+    for (const wrong of [{ public: { tools: ['a'] } }, { tool: {} }, { tools: { a: 'mcp:admin' } }])
+      expect(() => mcpAuth(oauth, { scopes: wrong as never })).to.throw(/scopes/)
+  })
+})
