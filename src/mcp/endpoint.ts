@@ -13,7 +13,7 @@ import { type AuthenticationResult, Authenticator } from './authenticator.ts'
 import { Instrumentation } from './instrumentation/instrumentation.ts'
 import { authorizeCalls } from './operations/authorize-calls.ts'
 import { tableWithLimits } from './operations/limits/limited-table.ts'
-import type { Policy } from './operations/policy.ts'
+import { Policy } from './operations/policy.ts'
 import type { AppContextFactory, RouterTable } from './router/router-table.ts'
 import { tableWithSecuritySchemes } from './router/security-schemes.ts'
 import { SdkHandler } from './sdk/sdk-handler.ts'
@@ -230,7 +230,7 @@ function withTable({ router, oauth, options, ...others }: McpEndpointProps): Mcp
         'scopes',
         'can be used only with a router function; received a KitMcpRouter, which names the scopes of each operation itself',
       )
-    return { ...others, oauth, options, router: limited }
+    return { ...others, oauth, options: withToolPolicies(options, limited), router: limited }
   }
   if (oauth?.securitySchemes)
     throw oauthChecks.unusableOption(
@@ -248,6 +248,15 @@ function withTable({ router, oauth, options, ...others }: McpEndpointProps): Mcp
     if (isSet)
       throw invalidOption(option, `can be used only with a KitMcpRouter; a router function must ${task}`)
   return { ...others, router, oauth, options }
+}
+
+/** Returns the options with a policy that asks the tools which have their own, too. */
+function withToolPolicies(
+  options: McpEndpointProps['options'],
+  { tools }: RouterTable,
+): McpEndpointProps['options'] {
+  if ([...tools.values()].every(({ authorize }) => authorize === undefined)) return options
+  return { ...options, policy: new Policy(options.authorize, options.authorizeTimeoutMs, tools) }
 }
 
 async function makeContext(make: AppContextFactory<unknown>, request: GateRequest): Promise<VerifyContext> {

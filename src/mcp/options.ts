@@ -138,21 +138,15 @@ const ADAPTER_RULES = {
 export const ADAPTER_OPTIONS: readonly string[] = Object.keys(ADAPTER_RULES)
 
 /** `McpAdapterOptions`, validated and with defaults. `tasks` is undefined if the option is not set. */
-export interface ResolvedAdapterOptions
-  extends Omit<ReadBy<typeof ADAPTER_RULES>, 'authorize' | 'authorizeTimeoutMs'> {
+export interface ResolvedAdapterOptions extends ReadBy<typeof ADAPTER_RULES> {
   readonly policy: Policy | undefined
 }
 
 /** @throws {KitMcpConfigError} if an option is invalid or unknown. */
 export function resolveAdapterOptions(options: McpAdapterOptions): ResolvedAdapterOptions {
-  const { authorize, authorizeTimeoutMs, ...others } = readOptions(
-    'the adapter',
-    'must be an object',
-    options,
-    ADAPTER_RULES,
-    'options',
-  )
-  return { ...others, policy: authorize && new Policy(authorize, authorizeTimeoutMs) }
+  const resolved = readOptions('the adapter', 'must be an object', options, ADAPTER_RULES, 'options')
+  const { authorize, authorizeTimeoutMs } = resolved
+  return { ...resolved, policy: authorize && new Policy(authorize, authorizeTimeoutMs) }
 }
 
 function checkSessions(option: string, sessions: unknown): ResolvedSessionOptions | undefined {

@@ -54,20 +54,44 @@ export interface Denied {
 /** The members of a query that depend on the operation. */
 export type PolicySubject = Pick<PolicyQuery, 'purpose' | 'kind' | 'name' | 'uri' | 'args'>
 
-/** The option `authorize`, with its timeout. */
+/** The option `authorize` of tools, by name. */
+type ToolPolicies = ReadonlyMap<string, { readonly authorize?: Authorize<any> }>
+
+/** The option `authorize` of an adapter and those of its tools, with their timeout. */
 export class Policy {
-  readonly #authorize: Authorize<any>
+  readonly #authorize: Authorize<any> | undefined
   readonly #timeoutMs: number
 
-  constructor(authorize: Authorize<any>, timeoutMs: number) {
+  readonly #tools: ToolPolicies | undefined
+
+  constructor(authorize: Authorize<any> | undefined, timeoutMs: number, tools?: ToolPolicies) {
     this.#authorize = authorize
     this.#timeoutMs = timeoutMs
+    this.#tools = tools
+  }
+
+  /** `false` if only tools have a policy. Lists are then complete. */
+  get filtersLists(): boolean {
+    return this.#authorize !== undefined
   }
 
   /** Returns undefined if the operation is permitted. Never rejects. */
   async denial(exchange: Exchange, subject: PolicySubject): Promise<Denied | undefined> {
+    const { purpose, kind, name } = subject
+    const own = purpose === 'call' && kind === 'tool' ? this.#tools?.get(name)?.authorize : undefined
+    return (
+      (await this.#denialBy(this.#authorize, exchange, subject)) ?? this.#denialBy(own, exchange, subject)
+    )
+  }
+
+  async #denialBy(
+    authorize: Authorize<any> | undefined,
+    exchange: Exchange,
+    subject: PolicySubject,
+  ): Promise<Denied | undefined> {
+    if (authorize === undefined) return undefined
     try {
-      const returned: unknown = this.#authorize(queryOf(exchange, subject))
+      const returned: unknown = authorize(queryOf(exchange, subject))
       const decision = isPromiseLike(returned)
         ? await within(returned, this.#timeoutMs, () => timedOut(this.#timeoutMs))
         : returned

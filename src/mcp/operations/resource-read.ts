@@ -105,7 +105,7 @@ function contentsOf(
 
 /** Returns a hint that overrides all others: a resource that needs a token must not be in a shared cache. */
 export function forcedCache({ exchange, policy }: Serving, { scopes }: Scoped): CacheHint {
-  return exchange.auth !== undefined || policy !== undefined || scopes.length > 0
+  return exchange.auth !== undefined || policy?.filtersLists === true || scopes.length > 0
     ? { cacheScope: 'private' }
     : {}
 }

@@ -32,7 +32,7 @@ export function listSkills(
 ): Result {
   const { items, next } = pageOf(shown, params)
   const { cache, listOnlyPermitted, policy } = serving
-  const own: CacheHint = listOnlyPermitted || policy !== undefined ? { cacheScope: 'private' } : {}
+  const own: CacheHint = listOnlyPermitted || policy?.filtersLists === true ? { cacheScope: 'private' } : {}
   return {
     skills: items.map(({ uri }) => (serving.table.skills.get(uri) as TableSkill).skill),
     ...next,

@@ -2,6 +2,7 @@ import type { CallToolResult, Tool, ToolAnnotations } from '@modelcontextprotoco
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { optionChecksOf } from '../../options/option-checks.ts'
 import { MAX_TIMER_MS } from '../../timers.ts'
+import type { PolicyDecision, PolicyQuery } from '../operations/policy.ts'
 import { checkVisibility, OLD_URI_META_KEY, type ToolVisibility } from './app.ts'
 import type { KitContext } from './context.ts'
 import {
@@ -21,6 +22,12 @@ import { declaresHeaders } from './param-headers.ts'
 
 const checks = optionChecksOf('KitMcpRouter')
 const { checkFunction, checkOneOf, checkText, checkWholeNumber, invalidOption, unusableOption } = checks
+
+/** The argument of a tool's `authorize`: a call that the adapter's `authorize` permits, with the validated arguments. */
+export interface ToolPolicyQuery<Args> extends Omit<PolicyQuery<any, any>, 'args'> {
+  readonly purpose: 'call'
+  readonly args: Args
+}
 
 /** The options of a tool. */
 export interface ToolConfig<Input, Output> extends DefinitionConfig {
@@ -50,6 +57,12 @@ export interface ToolConfig<Input, Output> extends DefinitionConfig {
    * @see docs/guides/limits.md
    */
   readonly limits?: McpLimits | undefined
+  /**
+   * Decides about each call of this tool, after the adapter's `authorize`, with the same verdicts, timeout, and event. It is not
+   * asked about lists. By default, the adapter's `authorize` decides alone.
+   * @see docs/guides/policy.md
+   */
+  authorize?(query: ToolPolicyQuery<ArgsOf<Input>>): PolicyDecision | Promise<PolicyDecision>
   /**
    * Runs the tool as a task for clients that support the extension `io.modelcontextprotocol/tasks`: the call returns at once,
    * and the client asks for the result later. For other clients, `optional` runs the tool during the call, and `required`
@@ -125,6 +138,8 @@ export interface ToolEntry extends Wrapped {
   readonly limits: McpLimits | undefined
   /** Runs the tool within its limits and those of the adapter. The table of an adapter sets it. Absent if there are none. */
   readonly limiter?: ToolLimiter
+  /** Decides about each call. Absent if only the adapter's policy does. */
+  readonly authorize?: (query: PolicyQuery) => PolicyDecision | Promise<PolicyDecision>
   readonly handler: (args: unknown, context: KitContext) => unknown
   /** Undefined if the tool never runs as a task. */
   readonly task: ToolTask | undefined
@@ -140,6 +155,7 @@ const TOOL_OPTIONS = [
   'app',
   'visibility',
   'limits',
+  'authorize',
   'task',
   ...TASK_OPTIONS,
 ]
@@ -151,7 +167,7 @@ export function toolEntry(
   config: ToolConfig<StandardSchemaV1 | undefined, StandardSchemaV1 | undefined>,
   handler: ToolEntry['handler'],
 ): ToolEntry {
-  const { description, input, output, annotations, app, limits } = checkDefinition(
+  const { description, input, output, annotations, app, limits, authorize } = checkDefinition(
     'tool',
     name,
     config,
@@ -160,6 +176,8 @@ export function toolEntry(
   )
   const owner = `tool '${name}'`
   checkFunction('handler', handler, `give ${owner} a function (args, context) => result`)
+  if (authorize !== undefined)
+    checkFunction(`authorize of ${owner}`, authorize, 'set it to a function (query) => true or false')
   if (typeof description !== 'string' || description === '') {
     throw invalidOption(
       'description',
@@ -193,6 +211,7 @@ export function toolEntry(
     declaresHeaders: declaresHeaders(`input of ${owner}`, inputSchema),
     ...(app !== undefined && { app }),
     limits: limits === undefined ? undefined : checkLimits(checks, limits, owner),
+    ...(authorize !== undefined && { authorize: authorize as NonNullable<ToolEntry['authorize']> }),
     handler,
     task: toolTask(owner, config),
   }

@@ -226,7 +226,7 @@ function serverOptions({ router, instructions, options }: SdkServersProps): Serv
   const table = typeof router === 'function' ? undefined : router
   const { cache, listOnlyPermitted, policy } = options
   const ownLists: CacheHint =
-    listOnlyPermitted || policy !== undefined ? { ...cache, cacheScope: 'private' } : cache
+    listOnlyPermitted || policy?.filtersLists === true ? { ...cache, cacheScope: 'private' } : cache
   const listing = table?.templates.some(({ list }) => list !== undefined) === true
   return {
     ...(table !== undefined && { capabilities: table.capabilities }),

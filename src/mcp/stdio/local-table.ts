@@ -3,12 +3,12 @@ import type { RouterTable } from '../router/router-table.ts'
 /** The maximum number of operations that an error names. */
 const MAX_NAMED = 5
 
-/** Returns the operations with scopes, such as `tool 'wipe'`, shortened to the first ones. Returns '' if there are none. */
+/** Returns the operations with scopes, or with their own policy, such as `tool 'wipe'`, shortened to the first ones. Returns '' if there are none. */
 export function scopedOperations({ tools, prompts, listedResources, templates }: RouterTable): string {
   const kinds = { tool: tools, prompt: prompts, resource: listedResources, resourceTemplate: templates }
   const named = Object.entries(kinds).flatMap(([kind, entries]) =>
     [...entries.values()]
-      .filter(({ scopes }) => scopes.length > 0)
+      .filter((entry) => entry.scopes.length > 0 || 'authorize' in entry)
       .map(({ definition }) => `${kind} '${definition.name}'`),
   )
   const more = named.length - MAX_NAMED
