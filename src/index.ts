@@ -28,7 +28,11 @@ export type {
   MiddlewareResult,
   OperationKind,
 } from './mcp/router/middleware.ts'
-export type { OperationScopes, PublicOperations, RequiredOperationScopes } from './mcp/router/operation-scopes.ts'
+export type {
+  OperationScopes,
+  PublicOperations,
+  RequiredOperationScopes,
+} from './mcp/router/operation-scopes.ts'
 export type { PromptConfig, PromptHandler, PromptResult } from './mcp/router/prompt.ts'
 export type {
   ListedResource,
@@ -40,7 +44,7 @@ export type {
 export { KitMcpRouter, type KitMcpTypeError } from './mcp/router/router.ts'
 export type { AppContextFactory } from './mcp/router/router-table.ts'
 export type { LoadedSkills, SkillInfo, SkillsConfig } from './mcp/router/skills.ts'
-export type { ToolConfig, ToolHandler, ToolResult } from './mcp/router/tool.ts'
+export type { ToolConfig, ToolHandler, ToolPolicyQuery, ToolResult } from './mcp/router/tool.ts'
 export { KitToolError } from './mcp/router/tool-error.ts'
 export type { TemplateVariables } from './mcp/router/uris/uri-template.ts'
 export type { ServerFactory, ServerFactoryContext } from './mcp/sdk/sdk-servers.ts'

@@ -8,6 +8,7 @@ import {
 } from '@modelcontextprotocol/server'
 import type { AuthInfo } from '../../oauth/auth-info.ts'
 import { lastingClaims } from '../../oauth/lasting-claims.ts'
+import { optionChecksOf } from '../../options/option-checks.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
 import { RequestStates } from '../operations/request-state.ts'
 import type { Subscriptions } from '../operations/subscriptions.ts'
@@ -24,6 +25,8 @@ import { exchangeOf } from './served-request.ts'
 import { BatchTurns } from './streams/batch-turns.ts'
 import { guardUris } from './uri-guard.ts'
 import { type GuardedOutflow, guardResponses } from './watch-messages.ts'
+
+const { unusableOption } = optionChecksOf('createMcpAdapter')
 
 /**
  * The argument of a router function. The function is called once per request or, in a session, again when the user, the client,
@@ -205,6 +208,17 @@ function tasksOf({ router, options }: SdkServersProps): Tasks | undefined {
   return new Tasks(options.tasks ?? resolveTaskOptions({}), router, options.policy)
 }
 
+/** @throws {KitMcpConfigError} for a server of SDK v1, which lacks a method of every server of v2. */
+function refuseSdkV1(server: Server | McpServer): void {
+  const inner: Partial<Server> = 'server' in server ? server.server : server
+  if (typeof inner.setRequestHandler !== 'function' || inner.projectCallToolResult !== undefined) return
+  throw unusableOption(
+    'router',
+    'returned a server of @modelcontextprotocol/sdk 1.x, but needs one of @modelcontextprotocol/server',
+    'Build the server with @modelcontextprotocol/server, or keep it and put mcpAuth(oauth, { scopes }) in front of it.',
+  )
+}
+
 async function callFactory(
   router: ServerFactory,
   exchange: Exchange,
@@ -213,6 +227,7 @@ async function callFactory(
 ): Promise<Server | McpServer> {
   try {
     const server = await router(new FactoryContext(exchange, request, era))
+    refuseSdkV1(server)
     guardUris(server)
     return server
   } catch (cause) {
