@@ -1,6 +1,5 @@
 export { mcpAuth } from './express/mcp-auth.ts'
 export type { AllowedOriginsOptions, McpAuthOptions } from './express/mcp-auth-options.ts'
-export type { RequiredOperationScopes } from './mcp/router/operation-scopes.ts'
 export { type CorsOrigin, type McpCorsOptions, mcpCors } from './express/mcp-cors.ts'
 export {
   type ProtectedResourceRouterOptions,
@@ -9,6 +8,7 @@ export {
 export type { GateTarget } from './express/target.ts'
 export type { NodeMiddleware, NodeRequest } from './http/node-middleware.ts'
 export type { FetchHandler, McpAdapter, McpNotifier, McpTasks } from './mcp/mcp-adapter.ts'
+export type { RequiredOperationScopes } from './mcp/router/operation-scopes.ts'
 export { AuthInfo } from './oauth/auth-info.ts'
 export type { DpopMode, DpopOptions } from './oauth/dpop/options.ts'
 export type { DpopReplayStore } from './oauth/dpop/replay-store.ts'

@@ -7,9 +7,9 @@ export {
   KitMcpServer,
   type RouterOption,
 } from './mcp/adapter.ts'
-export type { Authorize, PolicyDecision, PolicyDenial, PolicyQuery } from './mcp/operations/policy.ts'
 export type { McpAdapterOptions, McpStreamOptions, ServerInfo } from './mcp/options.ts'
 export type { McpAppConfig, McpAppCsp, McpAppPermissions, ToolVisibility } from './mcp/router/app.ts'
+export type { Authorize, PolicyDecision, PolicyDenial, PolicyQuery } from './mcp/router/authorize.ts'
 export type { Completer, CompletionInput } from './mcp/router/completers.ts'
 export type { KitContext } from './mcp/router/context.ts'
 export type { InputRequired } from './mcp/router/input-required.ts'

@@ -1,4 +1,4 @@
-import type { Authorize, PolicyDecision, PolicyQuery } from '../mcp/operations/policy.ts'
+import type { Authorize, PolicyDecision, PolicyQuery } from '../mcp/router/authorize.ts'
 import { isRecord } from '../options/value-kinds.ts'
 import { DecisionPoint } from './decision-point.ts'
 import type { AuthZenEvaluation } from './evaluation.ts'

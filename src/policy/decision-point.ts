@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { cutText } from '../cut-text.ts'
 import { boundedFetch } from '../http/bounded-fetch.ts'
 import { eraseSecrets } from '../http/erase-secrets.ts'
-import type { PolicyDecision } from '../mcp/operations/policy.ts'
+import type { PolicyDecision } from '../mcp/router/authorize.ts'
 import { isRecord } from '../options/value-kinds.ts'
 import type { ResolvedAuthZenOptions } from './options.ts'
 

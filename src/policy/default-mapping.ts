@@ -1,4 +1,4 @@
-import type { PolicyQuery } from '../mcp/operations/policy.ts'
+import type { PolicyQuery } from '../mcp/router/authorize.ts'
 import type { OperationKind } from '../mcp/router/middleware.ts'
 import { isRecord } from '../options/value-kinds.ts'
 import type { AuthZenEvaluation } from './evaluation.ts'

@@ -1,4 +1,4 @@
-import type { PolicyQuery } from '../mcp/operations/policy.ts'
+import type { PolicyQuery } from '../mcp/router/authorize.ts'
 
 /** A subject or a resource of AuthZEN. */
 export interface AuthZenEntity {

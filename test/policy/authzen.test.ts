@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import { z } from 'zod'
-import type { Authorize } from '../../src/mcp/operations/policy.ts'
+import type { Authorize } from '../../src/mcp/router/authorize.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import type { VerifiedToken } from '../../src/oauth/options.ts'
 import { type AuthZenOptions, authzen } from '../../src/policy/index.ts'

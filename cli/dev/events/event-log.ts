@@ -9,8 +9,8 @@ import { Summary } from './summary.ts'
 
 /** The maximum number of events that are kept for pages that open later. */
 const MAX_EVENTS = 2000
-/** The maximum total length of these events as JSON. They take at most three times as many bytes, and a page may have 16 MiB unread. */
-const MAX_CHARACTERS = 4_000_000
+/** The maximum total length of these events as JSON. */
+const MAX_CHARACTERS = 8_000_000
 
 /** Facts that are constant while `mcp-gatekit dev` runs. */
 export interface About {

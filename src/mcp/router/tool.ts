@@ -2,8 +2,8 @@ import type { CallToolResult, Tool, ToolAnnotations } from '@modelcontextprotoco
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { optionChecksOf } from '../../options/option-checks.ts'
 import { MAX_TIMER_MS } from '../../timers.ts'
-import type { PolicyDecision, PolicyQuery } from '../operations/policy.ts'
 import { checkVisibility, OLD_URI_META_KEY, type ToolVisibility } from './app.ts'
+import type { PolicyDecision, PolicyQuery } from './authorize.ts'
 import type { KitContext } from './context.ts'
 import {
   checkDefinition,

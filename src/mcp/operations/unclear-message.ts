@@ -6,10 +6,10 @@ import {
   namesRejectedUri,
   withCanonicalSubscriptions,
 } from '../router/named-operations.ts'
-import { refusedValue } from './client-values.ts'
-import { jsonRpcError, type ReceivedMessages } from './json-rpc.ts'
-import type { McpRequest } from './mcp-request.ts'
-import { mirroredMessage } from './mirrored-headers.ts'
+import { refusedValue } from '../wire/client-values.ts'
+import { jsonRpcError, type ReceivedMessages } from '../wire/json-rpc.ts'
+import type { McpRequest } from '../wire/mcp-request.ts'
+import { mirroredMessage } from '../wire/mirrored-headers.ts'
 
 /**
  * Returns the response to messages of which a server behind the gate may read another operation than the gate: values of a
