@@ -109,7 +109,8 @@ export interface Nginx {
   stop(): Promise<void>
 }
 
-async function startNginx(port: number, [first, second]: readonly [number, number]): Promise<Nginx> {
+/** Starts nginx in front of two nodes. */
+export async function startNginx(port: number, [first, second]: readonly [number, number]): Promise<Nginx> {
   const dir = await mkdtemp(join(tmpdir(), 'mcp-gatekit-nginx-'))
   const conf = join(dir, 'nginx.conf')
   const log = join(dir, 'access.log')
