@@ -30,4 +30,5 @@ const server = app.listen(Number(PORT ?? (portOfResource || 3000)), host, async 
 curl ${url} -H 'Authorization: Bearer ${token}' -H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream' -d '${body}'
 `)
 })
-gracefulShutdown(server, { telemetry, signals: ['SIGINT', 'SIGTERM'] })
+const shutdown = gracefulShutdown(server, { telemetry, signals: ['SIGINT', 'SIGTERM'] })
+app.get('/ready', shutdown.readiness())

@@ -5,6 +5,7 @@ import { createTestIssuer } from 'mcp-gatekit/testing'
 import { createApp, telemetry } from './app.ts'
 import { ALLOW_LIST, SECRETS } from './github.ts'
 import { createSignIn, readAllowList } from './sign-in.ts'
+import { connectStore } from './store.ts'
 
 if (existsSync('.env')) process.loadEnvFile()
 const { PORT, HOST } = process.env
@@ -13,7 +14,8 @@ const resource = process.env.RESOURCE || `http://127.0.0.1:${PORT || 3000}/mcp`
 
 /** The authorization server of `npx mcp-gatekit dev`, which is used even if the secrets are set. */
 const devIssuer = process.env.MCP_GATEKIT_ISSUER
-const signIn = devIssuer ? undefined : createSignIn(resource)
+const shared = devIssuer ? undefined : connectStore()
+const signIn = devIssuer ? undefined : createSignIn(resource, shared?.store)
 const testIssuer = devIssuer || signIn ? undefined : createTestIssuer({ audience: resource })
 const accepted = testIssuer?.verifierOptions ?? { issuer: String(devIssuer), audience: resource }
 const app = createApp(
@@ -42,4 +44,9 @@ const server = app.listen(Number(PORT || portOfResource || 3000), host, async (e
 curl ${url} -H 'Authorization: Bearer ${token}' -H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream' -d '${body}'
 `)
 })
-gracefulShutdown(server, { telemetry, signals: ['SIGINT', 'SIGTERM'] })
+const shutdown = gracefulShutdown(server, {
+  telemetry,
+  signals: ['SIGINT', 'SIGTERM'],
+  onClosed: () => shared?.close(),
+})
+app.get('/ready', shutdown.readiness())

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import {
   type AuthorizationFacade,
   type AuthorizationKeys,
+  type AuthorizationStore,
   authorizationFacade,
 } from 'mcp-gatekit/authorization'
 import { telemetry } from './app.ts'
@@ -10,8 +11,9 @@ import { ALLOW_LIST, createProvider, isAllowed, SECRETS, type Secrets } from './
 /**
  * Creates the authorization server at which users sign in with the provider. Returns `undefined` if the secrets are not set.
  * It has the origin of `resource`, so that the redirect URI at the provider is `<origin>/signin/callback`.
+ * @param store the store that all nodes share. Without it, a restart ends all sign-ins.
  */
-export function createSignIn(resource: string): AuthorizationFacade | undefined {
+export function createSignIn(resource: string, store?: AuthorizationStore): AuthorizationFacade | undefined {
   const secrets = readSecrets()
   if (secrets === undefined) return undefined
   const { origin } = new URL(resource)
@@ -35,6 +37,7 @@ export function createSignIn(resource: string): AuthorizationFacade | undefined 
     },
     page: { title: 'my-server' },
     keys: readKeys(origin),
+    store,
     telemetry,
   })
 }

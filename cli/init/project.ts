@@ -30,6 +30,8 @@ const FILES: Readonly<Record<string, string>> = {
   'server.test.ts': 'server.test.ts',
   'README.md': 'README.md',
   '.gitignore': 'gitignore',
+  Dockerfile: 'Dockerfile',
+  '.dockerignore': 'dockerignore',
 }
 
 /** Returns the files of a project that signs users in, which are added to `FILES` or replace some of them. */
@@ -37,6 +39,7 @@ function signInFiles(provider: ProviderName): typeof FILES {
   return {
     'server.ts': 'sign-in-server.ts',
     'sign-in.ts': 'sign-in.ts',
+    'store.ts': 'store.ts',
     [`${provider}.ts`]: `${provider}.ts`,
     '.env.example': `${provider}.env`,
     'README.md': 'sign-in-README.md',

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
 import { run } from '../../cli/run.ts'
+import { createKeys } from '../../src/authorization/keys.ts'
 import { SIGN_IN_CLIENTS, SignedIn, type SignInClient } from '../full/sign-in-clients.ts'
 import { Browser } from '../support/authorization/browser.ts'
 import { startGithub } from '../support/authorization/github.ts'
@@ -10,6 +11,8 @@ import { startDevProgram, stopDevPrograms } from '../support/cli/dev.ts'
 import { compileProject, linkPackage, startProject, stopProjects } from '../support/cli/init-project.ts'
 import type { StandIn } from '../support/cli/stand-in.ts'
 import { freePort, freePorts } from '../support/free-port.ts'
+import { redisMissing, startRedis } from '../support/redis.ts'
+import { skipIf } from '../support/skip.ts'
 
 const root = fileURLToPath(new URL('../../../', import.meta.url))
 const STAND_IN = new URL('../support/cli/provider.program.js', import.meta.url).href
@@ -194,10 +197,13 @@ describe('mcp-gatekit init --provider', function () {
         'app.ts',
         'server.ts',
         'sign-in.ts',
+        'store.ts',
         `${name}.ts`,
         'server.test.ts',
         'README.md',
         '.gitignore',
+        'Dockerfile',
+        '.dockerignore',
         '.env.example',
         'node_modules',
         'dist',
@@ -213,6 +219,7 @@ describe('mcp-gatekit init --provider', function () {
         'RESOURCE',
         'AUTHORIZATION_KEYS_FILE',
         'AUTHORIZATION_KEYS',
+        'REDIS_URL',
       ])
       const sources = await Promise.all(
         ['server.ts', 'sign-in.ts', `${name}.ts`, 'README.md'].map((file) =>
@@ -225,7 +232,7 @@ describe('mcp-gatekit init --provider', function () {
       const { dependencies, devDependencies } = JSON.parse(
         await readFile(join(folderOf(name), 'package.json'), 'utf8'),
       )
-      expect(dependencies).to.include.keys('oidc-provider', 'openid-client')
+      expect(dependencies).to.include.keys('ioredis', 'oidc-provider', 'openid-client')
       expect(devDependencies).not.to.include.keys('oidc-provider', 'openid-client')
     })
   }
@@ -323,6 +330,45 @@ describe('mcp-gatekit init --provider', function () {
         await signedIn.close()
       }
       expect(server.output).not.to.contain(github.clientSecret)
+    })
+
+    it('/health and /ready respond without a token, and a restart with REDIS_URL keeps the sign-in', async function () {
+      skipIf(this, redisMissing())
+      const redis = await startRedis()
+      try {
+        const shared = {
+          ...env,
+          ALLOWED_IDS: '583231',
+          AUTHORIZATION_KEYS: JSON.stringify(createKeys()),
+          REDIS_URL: `redis://127.0.0.1:${redis.port}`,
+        }
+        const first = startProject(folderOf('github'), shared)
+        await first.printed(/Redirect URI/)
+        const probe = async (path: string) => {
+          const response = await fetch(`http://127.0.0.1:${port}${path}`)
+          return [response.status, await response.json()]
+        }
+        expect(await probe('/health')).to.deep.equal([200, { status: 'ok' }])
+        expect(await probe('/ready')).to.deep.equal([200, { status: 'ready' }])
+        const signedIn = new SignedIn(modern, resource(), { user: user() })
+        await signedIn.connect()
+        await first.stop('SIGTERM')
+        const second = startProject(folderOf('github'), shared)
+        await second.printed(/Redirect URI/)
+        const { wallet } = signedIn
+        const response = await fetch(`http://127.0.0.1:${port}/token`, {
+          method: 'POST',
+          body: new URLSearchParams({
+            grant_type: 'refresh_token',
+            client_id: String(wallet.clientInformation()?.client_id),
+            refresh_token: String(wallet.tokens()?.refresh_token),
+          }),
+        })
+        expect(response.status).to.equal(200)
+        await signedIn.close()
+      } finally {
+        await redis.stop()
+      }
     })
 
     it('the variables of a file .env are used, and localhost as the host of RESOURCE', async () => {

@@ -21,6 +21,8 @@ const FILES = [
   'server.test.ts',
   'README.md',
   '.gitignore',
+  'Dockerfile',
+  '.dockerignore',
 ]
 
 /** Runs the command in this process. */
@@ -99,7 +101,7 @@ describe('mcp-gatekit init', () => {
       kit: `^${VERSION}`,
     })
     expect(await readFile(join(folder, 'README.md'), 'utf8')).to.match(
-      /^# ber-my_server\n\n.+\n\n(?:- .+\n){4}\n.+\n$/,
+      /^# ber-my_server\n\n.+\n\n(?:- .+\n){4}(?:\n.+\n){2}$/,
     )
   })
 
@@ -126,6 +128,33 @@ describe('mcp-gatekit init', () => {
     expect(peerDependencies).to.include({
       '@modelcontextprotocol/server': dependencies['@modelcontextprotocol/server'],
     })
+  })
+
+  it('the Dockerfile installs from the lock file, copies only files of the project, and runs the server without privileges', async () => {
+    const folder = join(scratch, 'container')
+    await init(folder)
+    const lines = (await readFile(join(folder, 'Dockerfile'), 'utf8'))
+      .split('\n')
+      .filter((line) => line !== '' && !line.startsWith('#'))
+      .map((line) => /^([A-Z]+) (.+)$/.exec(line)?.slice(1) ?? [line])
+    const of = (instruction: string) =>
+      lines.filter(([name]) => name === instruction).map(([, value]) => value)
+    expect(lines.every(([, value]) => value !== undefined)).to.equal(true)
+    expect(of('FROM')).to.deep.equal(['node:22-slim AS build', 'node:22-slim'])
+    expect(of('RUN')).to.deep.equal(['npm ci', 'npx tsc', 'npm ci --omit=dev'])
+    // npm writes the lock file.
+    const present = [...(await readdir(folder)), 'package-lock.json', '*.ts']
+    for (const value of of('COPY').filter((value) => !value?.startsWith('--from='))) {
+      const sources = value?.split(' ').slice(0, -1) ?? []
+      expect(present).to.include.members(sources)
+    }
+    expect(of('USER')).to.deep.equal(['node'])
+    expect(lines.at(-1)).to.deep.equal(['CMD', '["node", "dist/server.js"]'])
+    expect(lines.findIndex(([name]) => name === 'USER')).to.be.above(
+      lines.findLastIndex(([name]) => name === 'RUN'),
+    )
+    const ignored = (await readFile(join(folder, '.dockerignore'), 'utf8')).split('\n')
+    expect(ignored).to.include.members(['node_modules/', '.env', 'keys.json', '.git/'])
   })
 
   it('writes nothing if a file exists, and names that file', async () => {

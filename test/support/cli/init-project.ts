@@ -37,7 +37,8 @@ export interface ProjectServer {
   /** Resolves when the output matches. Rejects if the server exits before. */
   printed(pattern: RegExp): Promise<RegExpExecArray>
   readonly exitCode: Promise<number | null>
-  stop(): Promise<void>
+  /** Resolves when the server has exited. Defaults to SIGKILL. */
+  stop(signal?: NodeJS.Signals): Promise<void>
 }
 
 const running = new Set<ProjectServer>()
@@ -75,9 +76,9 @@ export function startProject(
       }
     },
     exitCode,
-    async stop() {
+    async stop(signal = 'SIGKILL') {
       running.delete(server)
-      child.kill('SIGKILL')
+      child.kill(signal)
       await exitCode
     },
   }
