@@ -6,6 +6,10 @@ export {
   createMcpAdapter,
   KitMcpServer,
   type RouterOption,
+  type SdkV1Factory,
+  type SdkV1Server,
+  type ServedRouter,
+  type UnservedRouter,
 } from './mcp/adapter.ts'
 export type { McpAdapterOptions, McpStreamOptions, ServerInfo } from './mcp/options.ts'
 export type { McpAppConfig, McpAppCsp, McpAppPermissions, ToolVisibility } from './mcp/router/app.ts'
@@ -53,6 +57,7 @@ export { type ServeStdioOptions, type StdioServer, serveStdio } from './mcp/stdi
 export { type MemoryTaskStoreOptions, memoryTaskStore } from './mcp/tasks/memory-task-store.ts'
 export type { McpTaskOptions } from './mcp/tasks/task-options.ts'
 export type { StoredTask, TaskKey, TaskLimits, TaskStore } from './mcp/tasks/task-store.ts'
+export type { TelemetryOption } from './mcp/telemetry-option.ts'
 export { type RedisEventBus, redisEventBus } from './redis/event-bus.ts'
 export {
   type RedisTaskStore,

@@ -36,6 +36,7 @@ const adapter = createMcpAdapter({
       issuer,
       jwksUri: `${issuer}/.well-known/jwks.json`,
       audience: 'authenticated',
+      allowMismatch: true, // Supabase does not put RESOURCE into aud
       requiredClaims: ['sub', 'client_id'],
       mapUser: ({ sub, email }) => ({ id: String(sub), email }),
     }),

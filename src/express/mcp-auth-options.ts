@@ -1,10 +1,9 @@
 import type { ScopedOperations } from '../mcp/router/named-operations.ts'
 import { checkRequiredOperationScopes, type RequiredOperationScopes } from '../mcp/router/operation-scopes.ts'
-import { checkTelemetry } from '../mcp/telemetry-option.ts'
+import { checkTelemetry, type TelemetryOption } from '../mcp/telemetry-option.ts'
 import { type OriginPolicyOptions, originRules } from '../mcp/wire/origin-policy.ts'
 import { optionChecksOf } from '../options/option-checks.ts'
 import { optional, type RulesFor } from '../options/option-rules.ts'
-import type { KitTelemetryManager } from '../telemetry/manager.ts'
 
 /** The origins and hosts that may send requests. */
 export interface AllowedOriginsOptions {
@@ -24,9 +23,10 @@ export interface AllowedOriginsOptions {
 export interface McpAuthOptions extends AllowedOriginsOptions {
   /**
    * The telemetry manager that receives the decisions about requests, and their durations. Only for OAuth options: an adapter
-   * has its own. No events are emitted by default.
+   * has its own. By default, no events are emitted, and failures are written to stderr: at most 10 lines a minute for each kind.
+   * `false` turns these lines off.
    */
-  readonly telemetry?: KitTelemetryManager<any, any, any> | undefined
+  readonly telemetry?: TelemetryOption | undefined
   /**
    * The scopes that operations of the server behind the gate need, in addition to those of the endpoint: of tools and prompts by
    * name, of resources by URI or URI template. Only for OAuth options: an adapter has its own. Lists are not filtered. No
@@ -35,10 +35,8 @@ export interface McpAuthOptions extends AllowedOriginsOptions {
   readonly scopes?: RequiredOperationScopes | undefined
 }
 
-type AnyManager = KitTelemetryManager<any, any, any>
-
 export interface ResolvedMcpAuthOptions {
-  readonly telemetry: AnyManager | undefined
+  readonly telemetry: TelemetryOption | undefined
   readonly originPolicy: OriginPolicyOptions | undefined
   readonly operations: ScopedOperations | undefined
 }
@@ -57,7 +55,7 @@ export function resolveMcpAuthOptions(options: McpAuthOptions, isAdapter: boolea
     options,
     {
       telemetry: optional((option, value) => {
-        if (!isAdapter) return checkTelemetry(value as AnyManager, checks)
+        if (!isAdapter) return checkTelemetry(value as TelemetryOption, checks)
         throw checks.invalidKind(
           option,
           'must not be set together with an adapter. Pass it to createMcpAdapter() or withTelemetry()',

@@ -4,14 +4,15 @@ import type { PlainResponse } from '../http/plain-response.ts'
 import { cutOff, onceClosed } from '../http/response-close.ts'
 import type { Authenticator } from '../mcp/authenticator.ts'
 import { endpointOf } from '../mcp/endpoint-of.ts'
-import { Instrumentation } from '../mcp/instrumentation/instrumentation.ts'
+import { observerOf, recordForbidden } from '../mcp/instrumentation/instrumentation.ts'
 import type { Exchange } from '../mcp/wire/exchange.ts'
 import { CLIENT_GONE } from '../mcp/wire/json-rpc.ts'
 import { mirroredMessage } from '../mcp/wire/mirrored-headers.ts'
-import { originRefusal } from '../mcp/wire/origin-policy.ts'
+import { corsHeadersFor, FORBIDDEN_SENDER, forbiddenHeader } from '../mcp/wire/origin-policy.ts'
 import { notFound } from '../oauth/protected-resource.ts'
 import { FAILED_RESPONSE } from '../oauth/refusal-responses.ts'
 import { authenticatedBy, setAuthenticated } from './authenticated-requests.ts'
+import { restrictCors } from './cors-decision.ts'
 import { judgeOperations } from './judge-operations.ts'
 import { type McpAuthOptions, resolveMcpAuthOptions } from './mcp-auth-options.ts'
 import { holdsMessages, isPreflight, NodeMcpRequest } from './node-request.ts'
@@ -59,8 +60,8 @@ export function mcpAuth(target: GateTarget, options: McpAuthOptions = {}): NodeM
     options,
     endpointOf(target) !== undefined,
   )
-  const instrumentation = telemetry && new Instrumentation(telemetry, false)
-  const { gate, authenticator, isAdapter } = resolveTarget(target, instrumentation, operations)
+  const observer = observerOf(telemetry)
+  const { gate, authenticator, isAdapter } = resolveTarget(target, observer, operations)
   const { trustProxy } = gate.options
   const RequestClass = operations === undefined ? NodeMcpRequest : ReplayedRequest
 
@@ -99,8 +100,13 @@ export function mcpAuth(target: GateTarget, options: McpAuthOptions = {}): NodeM
 
   return function mcpAuth(req, res, next = () => writePlainResponse(req, res, notFound())) {
     const request = new RequestClass(req, res, trustProxy)
-    const forbidden = originPolicy && originRefusal(request, originPolicy)
-    if (forbidden !== undefined) return writePlainResponse(req, res, forbidden)
+    if (originPolicy !== undefined && typeof originPolicy.allowedOrigins === 'object')
+      restrictCors(res, corsHeadersFor(request, originPolicy))
+    const forbidden = originPolicy && forbiddenHeader(request, originPolicy)
+    if (forbidden !== undefined) {
+      void recordForbidden(observer, request, forbidden)
+      return writePlainResponse(req, res, FORBIDDEN_SENDER)
+    }
     if (isPreflight(req) || authenticatedBy(req, gate) !== undefined) return next()
     const known = gate.options.anonymous ? () => messagesOf(request, req) : undefined
     // `mcpHandler` reads the body and decides again.

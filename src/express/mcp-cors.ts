@@ -1,7 +1,9 @@
 import cors from 'cors'
 import { CORS_EXPOSED_HEADERS, CORS_METHODS, corsRequestHeaders } from '../http/cors-headers.ts'
 import type { NodeMiddleware } from '../http/node-middleware.ts'
-import { originRefusal, originRules } from '../mcp/wire/origin-policy.ts'
+import { observerOf, recordForbidden } from '../mcp/instrumentation/instrumentation.ts'
+import { checkTelemetry, type TelemetryOption } from '../mcp/telemetry-option.ts'
+import { FORBIDDEN_SENDER, forbiddenHeader, originRules } from '../mcp/wire/origin-policy.ts'
 import { optionChecksOf } from '../options/option-checks.ts'
 import { optional, type RulesFor } from '../options/option-rules.ts'
 import { decideCors } from './cors-decision.ts'
@@ -17,7 +19,10 @@ export type CorsOrigin = boolean | string | RegExp | (boolean | string | RegExp)
 
 /** Options of {@link mcpCors}. */
 export interface McpCorsOptions extends AllowedOriginsOptions {
-  /** The origins that may read responses, as in the `cors` package. Defaults to `*`, without credentials. */
+  /**
+   * The origins that may read responses, as in the `cors` package. Defaults to the list `allowedOrigins` or, without one, to
+   * `*`, without credentials.
+   */
   readonly origin?:
     | CorsOrigin
     | ((
@@ -25,6 +30,11 @@ export interface McpCorsOptions extends AllowedOriginsOptions {
         callback: (error: Error | null, origin?: CorsOrigin) => void,
       ) => void)
     | undefined
+  /**
+   * The telemetry manager that receives the requests which are refused for their `Origin` or `Host`. By default, they are written
+   * to stderr: at most 10 lines a minute. `false` turns these lines off.
+   */
+  readonly telemetry?: TelemetryOption | undefined
 }
 
 /**
@@ -51,9 +61,12 @@ export interface McpCorsOptions extends AllowedOriginsOptions {
  */
 export function mcpCors(options: McpCorsOptions = {}): NodeMiddleware {
   const expected = `must be called with an object such as { origin: 'https://app.example.com' }`
-  const { origin, ...policy } = readOptions('mcpCors', expected, options, RULES)
+  const { origin, telemetry, ...policy } = readOptions('mcpCors', expected, options, RULES)
   const originPolicy = originPolicyOf(policy)
-  const fixed = { origin, methods: [...CORS_METHODS], exposedHeaders: [...CORS_EXPOSED_HEADERS] }
+  const observer = originPolicy && observerOf(telemetry)
+  const { allowedOrigins } = policy
+  const readers = origin ?? (typeof allowedOrigins === 'object' ? [...allowedOrigins] : '*')
+  const fixed = { origin: readers, methods: [...CORS_METHODS], exposedHeaders: [...CORS_EXPOSED_HEADERS] }
   const middleware = cors((req, callback) => {
     const requested = req.headers['access-control-request-headers']
     callback(null, {
@@ -65,8 +78,10 @@ export function mcpCors(options: McpCorsOptions = {}): NodeMiddleware {
     // The allowed headers of a preflight response depend on the requested ones.
     if (req.method === 'OPTIONS') res.appendHeader('Vary', 'Access-Control-Request-Headers')
     decideCors(res)
-    const forbidden = originPolicy && originRefusal(new NodeMcpRequest(req, res, false), originPolicy)
-    const refuse = (): void => forbidden && writePlainResponse(req, res, forbidden)
+    const request = originPolicy && new NodeMcpRequest(req, res, false)
+    const forbidden = request && originPolicy && forbiddenHeader(request, originPolicy)
+    if (request !== undefined && forbidden !== undefined) void recordForbidden(observer, request, forbidden)
+    const refuse = (): void => writePlainResponse(req, res, FORBIDDEN_SENDER)
     // The page may read the refusal, but a refused preflight allows nothing.
     if (forbidden !== undefined && isPreflight(req)) return refuse()
     middleware(
@@ -78,7 +93,8 @@ export function mcpCors(options: McpCorsOptions = {}): NodeMiddleware {
 }
 
 const RULES = {
-  origin: optional(checkOrigin, '*'),
+  origin: optional(checkOrigin),
+  telemetry: optional((_option, value) => checkTelemetry(value as TelemetryOption, checks)),
   ...originRules(checks),
 } satisfies RulesFor<McpCorsOptions>
 

@@ -6,6 +6,7 @@ import type { McpAdapter } from '../mcp/mcp-adapter.ts'
 import { FAILED_RESPONSE } from '../oauth/refusal-responses.ts'
 import { optionChecksOf } from '../options/option-checks.ts'
 import { ConnectionTurns } from './connection-turns.ts'
+import { restrictCors } from './cors-decision.ts'
 import { NodeMcpRequest } from './node-request.ts'
 import { writeResponse } from './node-response.ts'
 
@@ -46,6 +47,7 @@ export function mcpHandler(adapter: McpAdapter): NodeMiddleware {
   }
   return function mcpHandler(req, res, next) {
     const request = new NodeMcpRequest(req, res, endpoint.trustsProxy)
+    if (endpoint.restrictsOrigins) restrictCors(res, endpoint.corsHeaders(request))
     ConnectionTurns.serve(req, res, () =>
       endpoint
         .respond(request)

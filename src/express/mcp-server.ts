@@ -2,8 +2,9 @@ import type { NodeMiddleware } from '../http/node-middleware.ts'
 import { endpointOf } from '../mcp/endpoint-of.ts'
 import type { McpAdapter } from '../mcp/mcp-adapter.ts'
 import { notFound } from '../oauth/protected-resource.ts'
-import { optionChecksOf } from '../options/option-checks.ts'
+import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
 import { optional, type RulesFor } from '../options/option-rules.ts'
+import { type McpCorsOptions, mcpCors } from './mcp-cors.ts'
 import { mcpHandler } from './mcp-handler.ts'
 import { pathOf } from './node-request.ts'
 import { writePlainResponse } from './node-response.ts'
@@ -21,6 +22,11 @@ export interface McpServerOptions {
    * `protectedResourceRouter` does. Defaults to `false`.
    */
   readonly authorizationServerMetadata?: boolean | undefined
+  /**
+   * The options of `mcpCors` for the MCP endpoint. By default any origin may read responses or, with the adapter option
+   * `allowedOrigins`, exactly these origins.
+   */
+  readonly cors?: McpCorsOptions | undefined
 }
 
 const DEFAULT_PATH = '/mcp'
@@ -31,6 +37,10 @@ const { checkBoolean, checkPath, invalidKind, invalidOption, readOptions, unusab
 const RULES = {
   path: optional(checkPath),
   authorizationServerMetadata: optional(checkBoolean, false),
+  cors: optional((option, value) => {
+    if (isOptionsObject(value)) return mcpCors(value)
+    throw invalidKind(option, 'must be an object with options of mcpCors', value)
+  }),
 } satisfies RulesFor<McpServerOptions>
 
 /**
@@ -71,7 +81,13 @@ export function mcpServer(adapter: McpAdapter, options: McpServerOptions = {}): 
     )
   }
   const expected = 'must be an object such as { path: "/mcp" }'
-  const { path, authorizationServerMetadata } = readOptions('mcpServer', expected, options, RULES, 'options')
+  const { path, authorizationServerMetadata, cors } = readOptions(
+    'mcpServer',
+    expected,
+    options,
+    RULES,
+    'options',
+  )
   if (authorizationServerMetadata && endpoint.gate === undefined) {
     throw unusableOption(
       'authorizationServerMetadata',
@@ -100,8 +116,10 @@ export function mcpServer(adapter: McpAdapter, options: McpServerOptions = {}): 
   return function mcpServer(req, res, next = () => writePlainResponse(req, res, notFound())) {
     // A fixed resource names the whole path; the option `path` is relative to the mount path, which Express removes.
     const target = resource === undefined ? req.url : (req.originalUrl ?? req.url)
-    if (isEndpoint(pathOf(target))) handler(req, res, next)
-    else if (metadata === undefined) next()
-    else metadata(req, res, next)
+    if (!isEndpoint(pathOf(target))) {
+      if (metadata === undefined) next()
+      else metadata(req, res, next)
+    } else if (cors === undefined) handler(req, res, next)
+    else cors(req, res, (error?: unknown) => (error === undefined ? handler(req, res, next) : next(error)))
   }
 }

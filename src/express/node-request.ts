@@ -18,7 +18,7 @@ import type { AuthInfo } from '../oauth/auth-info.ts'
 import type { Gate } from '../oauth/gate.ts'
 import { isLoopbackHostname } from '../options/option-checks.ts'
 import { authenticatedBy, authenticatedByOptions } from './authenticated-requests.ts'
-import { isCorsDecided } from './cors-decision.ts'
+import { addHeaders, isCorsDecided } from './cors-decision.ts'
 
 /** Returns `true` for a CORS preflight (Fetch §3.3.5). */
 export function isPreflight(req: IncomingMessage): boolean {
@@ -105,7 +105,7 @@ export class NodeMcpRequest implements McpRequest {
   }
 
   addResponseHeaders(headers: Readonly<Record<string, string>>): void {
-    for (const name of Object.keys(headers)) this.#res.setHeader(name, headers[name] as string)
+    addHeaders(this.#res, headers)
   }
 
   authenticatedBy(gate: Gate | undefined): Exchange | undefined {

@@ -1,7 +1,7 @@
 import { DEFAULT_BODY_LIMITS } from '../http/body-reader.ts'
 import { Authenticator } from '../mcp/authenticator.ts'
 import { endpointOf } from '../mcp/endpoint-of.ts'
-import type { Instrumentation } from '../mcp/instrumentation/instrumentation.ts'
+import type { RequestObserver } from '../mcp/instrumentation/instrumentation.ts'
 import type { McpAdapter } from '../mcp/mcp-adapter.ts'
 import type { ScopedOperations } from '../mcp/router/named-operations.ts'
 import { Gate, type GateRequest, type MetadataAnnouncement } from '../oauth/gate.ts'
@@ -30,13 +30,13 @@ export interface ResolvedTarget {
 const announcements = new WeakMap<object, MetadataAnnouncement>()
 
 /**
- * @param telemetry the telemetry of a gate that is created from OAuth options
+ * @param observer the telemetry of a gate that is created from OAuth options
  * @param operations the operations that need scopes, for a gate that is created from OAuth options
  * @throws {KitMcpConfigError} if an option is invalid, or the adapter has no OAuth.
  */
 export function resolveTarget(
   target: GateTarget,
-  telemetry?: Instrumentation,
+  observer?: RequestObserver,
   operations?: ScopedOperations,
 ): ResolvedTarget {
   const endpoint = endpointOf(target)
@@ -75,7 +75,7 @@ export function resolveTarget(
       gate,
       makeContext,
       operations,
-      instrumentation: telemetry,
+      instrumentation: observer,
       bodyLimits: DEFAULT_BODY_LIMITS,
     }),
     isAdapter: false,

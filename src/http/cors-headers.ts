@@ -52,13 +52,16 @@ export const CORS_RESPONSE_HEADERS: Readonly<Record<string, string>> = {
   'Access-Control-Expose-Headers': CORS_EXPOSED_HEADERS.join(','),
 }
 
-/** Returns the headers of a preflight response, for the `Access-Control-Request-Headers` of the preflight. */
+/**
+ * Returns the headers of a preflight response, for the `Access-Control-Request-Headers` of the preflight.
+ * @param everyResponse the CORS headers of every response, unless they are set elsewhere
+ */
 export function preflightHeaders(
   requested: string | undefined,
-  allowsAnyOrigin = true,
+  everyResponse: Readonly<Record<string, string>> = CORS_RESPONSE_HEADERS,
 ): Record<string, string> {
   return {
-    ...(allowsAnyOrigin && CORS_RESPONSE_HEADERS),
+    ...everyResponse,
     'Access-Control-Allow-Methods': CORS_METHODS.join(','),
     'Access-Control-Allow-Headers': corsRequestHeaders(requested).join(','),
     Vary: 'Access-Control-Request-Headers',

@@ -1,10 +1,9 @@
-import { CORS_RESPONSE_HEADERS, preflightHeaders } from '../http/cors-headers.ts'
+import { preflightHeaders } from '../http/cors-headers.ts'
 import { type PlainResponse, toResponse } from '../http/plain-response.ts'
 import { type OAuthOptions, resolveOAuthOptions } from '../oauth/options.ts'
 import { notFound } from '../oauth/protected-resource.ts'
 import { FAILED_RESPONSE } from '../oauth/refusal-responses.ts'
 import { isOptionsObject, type OptionChecks, optionChecksOf } from '../options/option-checks.ts'
-import type { KitTelemetryManager } from '../telemetry/manager.ts'
 import type { McpEndpoint, McpEndpointProps } from './endpoint.ts'
 import { keepEndpoint } from './endpoint-of.ts'
 import { loadServing } from './load-serving.ts'
@@ -19,7 +18,7 @@ import {
 } from './options.ts'
 import { KitMcpRouter, tableOf } from './router/router.ts'
 import type { ServerFactory } from './sdk/sdk-servers.ts'
-import { checkTelemetry } from './telemetry-option.ts'
+import { checkTelemetry, type TelemetryOption } from './telemetry-option.ts'
 import { WebMcpRequest } from './wire/mcp-request.ts'
 
 export type { FetchHandler, McpAdapter, McpAuthHandlers, McpNotifier } from './mcp-adapter.ts'
@@ -30,13 +29,32 @@ const { checkKnownOptions, invalidKind, missingOption } = checks
 /** A typed router, or a function that returns a server of the official SDK for each request. */
 export type RouterOption = KitMcpRouter<any> | ServerFactory
 
+/** A function that returns a server of `@modelcontextprotocol/sdk` 1.x, which has a method that servers of version 2 lack. */
+export type SdkV1Factory = (...args: Parameters<ServerFactory>) => SdkV1Server | Promise<SdkV1Server>
+
+/** The part of a server of `@modelcontextprotocol/sdk` 1.x that distinguishes it. */
+export interface SdkV1Server {
+  readonly server: object
+  readonly tool: (...args: never[]) => unknown
+  readonly registerTool: (...args: never[]) => unknown
+}
+
+/** The type of the option `router` for a router that cannot be served. The compiler prints its text. */
+export type UnservedRouter =
+  'This router function returns a server of @modelcontextprotocol/sdk 1.x. Build the server with @modelcontextprotocol/server, or keep it and put mcpAuth(oauth, { scopes }) in front of it.'
+
+/** The type of a router, or an explanation of why it cannot be served. */
+export type ServedRouter<Router> = Router extends RouterOption ? Router : UnservedRouter
+
 /** The type of `context.context` in hooks: anything if the router does not define it. */
 type AppOf<Router> = Router extends KitMcpRouter<infer App> ? (unknown extends App ? any : App) : any
 type UserOfRouter<Router> = Router extends KitMcpRouter<any, infer User> ? User : any
 
 /** Options of {@link createMcpAdapter}. */
-export interface CreateMcpAdapterOptions<Router extends RouterOption = RouterOption, User = any>
-  extends McpAdapterOptions<AppOf<Router>, NoInfer<User>> {
+export interface CreateMcpAdapterOptions<
+  Router extends RouterOption | SdkV1Factory = RouterOption,
+  User = any,
+> extends McpAdapterOptions<AppOf<Router>, NoInfer<User>> {
   /** The typed router, or a function that returns a server of the official SDK for each request. */
   readonly router: Router
   /**
@@ -47,8 +65,11 @@ export interface CreateMcpAdapterOptions<Router extends RouterOption = RouterOpt
   readonly serverInfo?: ServerInfo | undefined
   /** Instructions for the model on how to use this server. */
   readonly instructions?: string | undefined
-  /** The telemetry manager that receives the events of the gate and the adapter. No events are emitted by default. */
-  readonly telemetry?: KitTelemetryManager<any, any, any> | undefined
+  /**
+   * The telemetry manager that receives the events of the gate and the adapter. By default, no events are emitted, and failures
+   * are written to stderr: at most 10 lines a minute for each kind. `false` turns these lines off.
+   */
+  readonly telemetry?: TelemetryOption | undefined
 }
 
 /**
@@ -73,9 +94,9 @@ export interface CreateMcpAdapterOptions<Router extends RouterOption = RouterOpt
  * @see docs/reference/mcp.md
  */
 export function createMcpAdapter<
-  Router extends RouterOption,
+  Router extends RouterOption | SdkV1Factory,
   User extends UserOfRouter<Router> = UserOfRouter<Router>,
->(options: CreateMcpAdapterOptions<Router, User>): McpAdapter {
+>(options: CreateMcpAdapterOptions<Router, User> & { readonly router: ServedRouter<Router> }): McpAdapter {
   if (!isOptionsObject(options))
     throw invalidKind('createMcpAdapter', 'must be called with an object with at least { router }', options)
   checkKnownOptions('createMcpAdapter', options, CREATE_OPTIONS)
@@ -138,7 +159,9 @@ export class KitMcpServer<App = unknown, User = any> {
    * @returns a new builder.
    * @throws {KitMcpConfigError} if `router` is neither of them.
    */
-  router<Router extends RouterOption>(router: Router): KitMcpServer<AppOf<Router>, UserOfRouter<Router>> {
+  router<Router extends RouterOption | SdkV1Factory>(
+    router: Router & ServedRouter<Router>,
+  ): KitMcpServer<AppOf<Router>, UserOfRouter<Router>> {
     return new KitMcpServer({ ...this.#props, router: checkRouter(router) })
   }
 
@@ -173,12 +196,12 @@ export class KitMcpServer<App = unknown, User = any> {
   }
 
   /**
-   * Sets the telemetry manager that receives the events of the gate and the adapter.
-   * @param manager the manager that `KitTelemetry…build()` returned.
+   * Sets the telemetry manager that receives the events of the gate and the adapter. Without it, failures are written to stderr.
+   * @param manager the manager that `KitTelemetry…build()` returned, or `false` for neither events nor lines on stderr.
    * @returns a new builder.
    * @throws {KitMcpConfigError} if `manager` is not a telemetry manager.
    */
-  withTelemetry(manager: KitTelemetryManager<any, any, any>): KitMcpServer<App, User> {
+  withTelemetry(manager: TelemetryOption): KitMcpServer<App, User> {
     return new KitMcpServer({ ...this.#props, telemetry: checkTelemetry(manager, checks) })
   }
 
@@ -261,12 +284,12 @@ function webHandlersOf(endpoint: McpEndpoint): Pick<McpAdapter, 'handler' | 'aut
   const requestOf = (request: Request): WebMcpRequest => new WebMcpRequest(request, endpoint.trustsProxy)
   return {
     async handler(request) {
+      const mcpRequest = requestOf(request)
       try {
-        const mcpRequest = requestOf(request)
         return webResponse(mcpRequest, await endpoint.respond(mcpRequest))
       } catch {
         // The client gets a response, whatever has failed.
-        return withHeaders(toResponse(FAILED_RESPONSE), CORS_RESPONSE_HEADERS)
+        return withHeaders(toResponse(FAILED_RESPONSE), endpoint.corsHeaders(mcpRequest))
       }
     },
     auth: Object.freeze({
@@ -276,7 +299,7 @@ function webHandlersOf(endpoint: McpEndpoint): Pick<McpAdapter, 'handler' | 'aut
           const headers = preflightHeaders(mcpRequest.header('access-control-request-headers'))
           return toResponse({ status: 204, headers })
         }
-        mcpRequest.addResponseHeaders(CORS_RESPONSE_HEADERS)
+        mcpRequest.addResponseHeaders(endpoint.corsHeaders(mcpRequest))
         return webResponse(mcpRequest, endpoint.preflight(mcpRequest))
       },
       resource(request: Request) {
@@ -307,13 +330,18 @@ function webResponse(
   if (response instanceof Response) return withHeaders(response, responseHeaders)
   // Headers that are given to the constructor cost less than headers that are set.
   const headers: Record<string, string> = { ...response.headers, ...responseHeaders }
+  const vary = [responseHeaders.Vary, response.headers.Vary].filter((value) => value !== undefined)
+  if (vary.length > 0) headers.Vary = vary.join(', ')
   if (headers['DPoP-Nonce'] !== undefined) headers['Access-Control-Expose-Headers'] += ', DPoP-Nonce'
   return toResponse({ ...response, headers }, method)
 }
 
 function withHeaders(response: Response, headers: Readonly<Record<string, string>>): Response {
   const hasNonce = response.headers.has('DPoP-Nonce')
-  for (const name of Object.keys(headers)) response.headers.set(name, headers[name] as string)
+  for (const name of Object.keys(headers)) {
+    if (name === 'Vary') response.headers.append(name, headers[name] as string)
+    else response.headers.set(name, headers[name] as string)
+  }
   if (hasNonce) response.headers.append('Access-Control-Expose-Headers', 'DPoP-Nonce')
   return response
 }

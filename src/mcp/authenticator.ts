@@ -4,7 +4,7 @@ import type { Decision, Refusal } from '../oauth/decision.ts'
 import type { Admission, Gate, GateRequest } from '../oauth/gate.ts'
 import type { VerifyContext } from '../oauth/options.ts'
 import { FAILED_RESPONSE } from '../oauth/refusal-responses.ts'
-import type { Instrumentation } from './instrumentation/instrumentation.ts'
+import type { RequestObserver } from './instrumentation/instrumentation.ts'
 import { arePublic, neededScopes, type ScopedOperations } from './router/named-operations.ts'
 import { BodyBudget } from './wire/body-budget.ts'
 import { calledId, receivesResult, toolResult } from './wire/challenge-result.ts'
@@ -30,7 +30,7 @@ export interface AuthenticatorProps {
   readonly makeContext: (request: GateRequest) => VerifyContext | Promise<VerifyContext>
   /** The operations that declare scopes. */
   readonly operations?: ScopedOperations | undefined
-  readonly instrumentation?: Instrumentation | undefined
+  readonly instrumentation?: RequestObserver | undefined
   /** The limits of a body. That of a request without a valid token is read only for `challengeInResult` and `anonymous`. */
   readonly bodyLimits: BodyLimits
 }

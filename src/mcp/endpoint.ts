@@ -1,5 +1,5 @@
 import { clientKey } from '../http/client-address.ts'
-import { CORS_RESPONSE_HEADERS, preflightHeaders } from '../http/cors-headers.ts'
+import { preflightHeaders } from '../http/cors-headers.ts'
 import type { PlainResponse } from '../http/plain-response.ts'
 import type { AuthInfo } from '../oauth/auth-info.ts'
 import { Gate, type GateRequest } from '../oauth/gate.ts'
@@ -8,9 +8,8 @@ import type { ResolvedOAuthOptions, VerifyContext } from '../oauth/options.ts'
 import { ownerOf } from '../oauth/owner.ts'
 import { unionOfScopes } from '../oauth/scope.ts'
 import { optionChecksOf } from '../options/option-checks.ts'
-import type { KitTelemetryManager } from '../telemetry/manager.ts'
 import { type AuthenticationResult, Authenticator } from './authenticator.ts'
-import { Instrumentation } from './instrumentation/instrumentation.ts'
+import { Instrumentation, recordForbidden } from './instrumentation/instrumentation.ts'
 import { authorizeCalls } from './operations/authorize-calls.ts'
 import { tableWithLimits } from './operations/limits/limited-table.ts'
 import { Policy } from './operations/policy.ts'
@@ -18,19 +17,26 @@ import type { AppContextFactory, RouterTable } from './router/router-table.ts'
 import { tableWithSecuritySchemes } from './router/security-schemes.ts'
 import { SdkHandler } from './sdk/sdk-handler.ts'
 import type { SdkServersProps } from './sdk/sdk-servers.ts'
+import type { TelemetryOption } from './telemetry-option.ts'
 import { refusedValue } from './wire/client-values.ts'
 import { isEventStream, withEnd } from './wire/event-stream.ts'
 import type { Exchange } from './wire/exchange.ts'
 import { jsonRpcError, type ParsedMessages, type ReceivedMessages, retryLater } from './wire/json-rpc.ts'
 import type { McpRequest } from './wire/mcp-request.ts'
-import { type OriginPolicyOptions, originRefusal } from './wire/origin-policy.ts'
+import {
+  corsHeadersFor,
+  FORBIDDEN_SENDER,
+  forbiddenHeader,
+  type OriginPolicyOptions,
+} from './wire/origin-policy.ts'
+import type { RequestTelemetry } from './wire/request-telemetry.ts'
 
 const { invalidOption } = optionChecksOf('createMcpAdapter')
 const oauthChecks = optionChecksOf('oauth')
 
 export interface McpEndpointProps extends SdkServersProps {
   readonly oauth: ResolvedOAuthOptions | undefined
-  readonly telemetry: KitTelemetryManager<any, any, any> | undefined
+  readonly telemetry: TelemetryOption | undefined
 }
 
 /** The parsed body of a request without one. */
@@ -47,6 +53,7 @@ export class McpEndpoint {
   readonly #props: McpEndpointProps
   readonly #table: RouterTable | undefined
   readonly #originPolicy: OriginPolicyOptions
+  readonly #instrumentation: Instrumentation
 
   constructor(given: McpEndpointProps) {
     const props = withTable(given)
@@ -63,6 +70,7 @@ export class McpEndpoint {
     const makeContext = (request: GateRequest) => this.#makeContext(request)
     this.gate = props.oauth && new Gate(props.oauth, operations?.scopes ?? [], makeContext)
     const instrumentation = new Instrumentation(props.telemetry, recordPayloads, recordClientAddress)
+    this.#instrumentation = instrumentation
     this.authenticator = new Authenticator({
       gate: this.gate,
       makeContext,
@@ -83,16 +91,13 @@ export class McpEndpoint {
   /** Returns the response to any request to the MCP endpoint. */
   async respond(request: McpRequest): Promise<PlainResponse | Response> {
     // 1. CORS: every response carries the headers, refusals too, so that browsers can read them.
-    if (request.decidesCors) request.addResponseHeaders(CORS_RESPONSE_HEADERS)
+    if (request.decidesCors) request.addResponseHeaders(this.corsHeaders(request))
     const earlier = request.authenticatedBy(this.gate)
 
     // 2. Origin and Host. Nothing else of a forbidden request is read.
     if (request.method === 'OPTIONS') return this.preflight(request)
-    const forbidden = originRefusal(request, this.#originPolicy)
-    if (forbidden !== undefined) {
-      earlier?.telemetry.abandon()
-      return forbidden
-    }
+    const forbidden = this.#forbidden(request, earlier?.telemetry)
+    if (forbidden !== undefined) return forbidden
 
     // 3. Authentication, unless `mcpAuth` has done it. A request without a token may be admitted for its messages.
     let exchange: Exchange | { readonly response: PlainResponse }
@@ -172,8 +177,26 @@ export class McpEndpoint {
   /** Returns the response to an OPTIONS request, which may be a CORS preflight. */
   preflight(request: McpRequest): PlainResponse {
     const asked = request.header('access-control-request-headers')
-    const headers = preflightHeaders(asked, request.decidesCors)
-    return originRefusal(request, this.#originPolicy) ?? { status: 204, headers }
+    // The headers of every response are set already.
+    return this.#forbidden(request) ?? { status: 204, headers: preflightHeaders(asked, {}) }
+  }
+
+  /** `true` if only some origins may read responses. */
+  get restrictsOrigins(): boolean {
+    return typeof this.#originPolicy.allowedOrigins === 'object'
+  }
+
+  /** Returns the CORS headers of every response to a request. */
+  corsHeaders(request: McpRequest): Readonly<Record<string, string>> {
+    return corsHeadersFor(request, this.#originPolicy)
+  }
+
+  /** Returns the refusal of a request whose `Origin` or `Host` is not allowed, and records it. */
+  #forbidden(request: McpRequest, begun?: RequestTelemetry): PlainResponse | undefined {
+    const reason = forbiddenHeader(request, this.#originPolicy)
+    if (reason === undefined) return undefined
+    void recordForbidden(this.#instrumentation, request, reason, begun)
+    return FORBIDDEN_SENDER
   }
 
   /** Asks the policy about the calls in these messages. Returns the scopes that the policy asks for. */

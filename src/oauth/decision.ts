@@ -9,6 +9,17 @@ export type RefusalReason =
   | 'wrong_resource'
   | 'insufficient_scope'
   | 'rate_limited'
+  | 'origin'
+  | 'host'
+
+/** A request that is refused for its `Origin` or its `Host`, before its token is read. */
+export interface ForbiddenSender {
+  readonly outcome: 'refused'
+  readonly reason: 'origin' | 'host'
+}
+
+/** The reasons that concern the token. */
+export type TokenRefusalReason = Exclude<RefusalReason, ForbiddenSender['reason']>
 
 /**
  * The cause of an `invalid` token, for telemetry. Responses do not contain it.
@@ -44,7 +55,7 @@ export type Decision =
 export type Refusal =
   | {
       readonly outcome: 'refused'
-      readonly reason: Exclude<RefusalReason, 'insufficient_scope' | 'rate_limited'>
+      readonly reason: Exclude<TokenRefusalReason, 'insufficient_scope' | 'rate_limited'>
       readonly cause?: unknown
       /** The problem with the DPoP proof, or with a missing one. */
       readonly fault?: ProofFault

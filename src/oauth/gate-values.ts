@@ -4,6 +4,8 @@
  */
 export interface GateValues {
   readonly issuer: string
+  /** The issuers whose tokens the gate tells clients to request. */
+  readonly authorizationServers: readonly string[]
   /** `undefined` if the gate has no fixed resource. */
   readonly resource: string | undefined
 }
@@ -14,10 +16,15 @@ const joins = new WeakMap<object, Join>()
 const known = new WeakMap<object, GateValues>()
 
 /** The values of the gate that these options describe. Gates made from one options object count as one gate. */
-export function gateValuesOf(options: object, issuer: string, resource: string | undefined): GateValues {
+export function gateValuesOf(options: object, given: GateValues): GateValues {
+  const { issuer, authorizationServers, resource } = given
   const found = known.get(options)
-  if (found?.issuer === issuer && found.resource === resource) return found
-  const values = Object.freeze({ issuer, resource })
+  const isSame =
+    found?.issuer === issuer &&
+    found.resource === resource &&
+    String(found.authorizationServers) === String(authorizationServers)
+  if (isSame) return found
+  const values = Object.freeze({ issuer, authorizationServers, resource })
   known.set(options, values)
   return values
 }

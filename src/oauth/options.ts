@@ -266,12 +266,13 @@ export function resolveOAuthOptions(options: unknown): ResolvedOAuthOptions {
   const expected = 'must be an object with OAuth options, at least { issuer, verifyToken }'
   const { issuer, resource, rateLimit, ...others } = readOptions('oauth', expected, options, RULES)
   const fixed = typeof resource === 'string' ? resource : undefined
+  const authorizationServers = others.authorizationServers ?? Object.freeze([issuer])
   const resolved = Object.freeze({
     ...others,
-    gateValues: gateValuesOf(options as object, issuer, fixed),
+    gateValues: gateValuesOf(options as object, { issuer, authorizationServers, resource: fixed }),
     resource: fixed,
     resourceOf: typeof resource === 'function' ? resource : undefined,
-    authorizationServers: others.authorizationServers ?? Object.freeze([issuer]),
+    authorizationServers,
     limiter: rateLimit,
   })
   joinGate(resolved.verifyToken, resolved.gateValues)

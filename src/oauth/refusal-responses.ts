@@ -1,6 +1,6 @@
 import type { PlainResponse } from '../http/plain-response.ts'
 import { bearerChallenge, type DpopChallengeError, dpopChallenge } from './challenge.ts'
-import type { ProofFault, Refusal, RefusalReason } from './decision.ts'
+import type { ProofFault, Refusal, TokenRefusalReason } from './decision.ts'
 import type { ResolvedDpopOptions } from './dpop/options.ts'
 import type { ResolvedOAuthOptions } from './options.ts'
 
@@ -18,7 +18,7 @@ const FAULTS: Readonly<Record<ProofFault, { error: DpopChallengeError; descripti
 }
 
 /** The only values of `error_description`. They never contain data of a client, a token, or a verifier. */
-export const REFUSAL_DESCRIPTIONS: Readonly<Record<RefusalReason, string>> = {
+export const REFUSAL_DESCRIPTIONS: Readonly<Record<TokenRefusalReason, string>> = {
   missing: 'An access token is required',
   malformed: 'The Authorization header must contain exactly one bearer token',
   invalid: 'The access token is invalid',

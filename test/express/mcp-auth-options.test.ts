@@ -181,7 +181,12 @@ describe('Origin and Host in front of a server without this package', () => {
         const headers = [`Host: ${host}`, ...(from === undefined ? [] : [`Origin: ${from}`])]
         const response = await rawRequest(port, { headers, target: '/mcp' })
         expect(response.status).to.equal(status)
-        if (name === 'mcpCors') expect(response.header('access-control-allow-origin')).to.equal('*')
+        const readable = response.header('access-control-allow-origin')
+        if (Array.isArray(options.allowedOrigins)) {
+          // Exactly the allowed origins may read responses.
+          expect(readable).to.equal(options.allowedOrigins.find((allowed) => allowed === from))
+          expect(response.header('vary')).to.match(/\bOrigin\b/)
+        } else expect(readable).to.equal(name === 'mcpCors' ? '*' : undefined)
         if (status === 403) expect(JSON.parse(response.body)).to.have.nested.property('error.code', -32_000)
         const preflight = await rawRequest(port, {
           method: 'OPTIONS',

@@ -108,6 +108,52 @@ describe('mcpServer()', () => {
     }
   })
 
+  it('with allowedOrigins, exactly the matching origin may read responses of the endpoint, and every origin the document', async () => {
+    const app = 'https://app.example.com'
+    const adapter = createMcpAdapter({
+      router,
+      oauth: oauthOptions({ resource: 'https://mcp.example.com/mcp' }),
+      allowedOrigins: [app, 'https://other.example.com'],
+    })
+    const { origin } = await listen(express().use(mcpServer(adapter)))
+    for (const [path, from, allowed, status] of [
+      ['/mcp', app, app, 401],
+      ['/mcp', 'https://evil.example', null, 403],
+      ['/mcp', undefined, null, 401],
+      [WELL_KNOWN, 'https://evil.example', '*', 200],
+    ] as const) {
+      const headers = from === undefined ? {} : { origin: from }
+      const response = await fetch(origin + path, { headers })
+      expect(response.status).to.equal(status)
+      expect(response.headers.get('access-control-allow-origin'), `${path} ${from}`).to.equal(allowed)
+      if (path === '/mcp') expect(response.headers.get('vary')).to.match(/\bOrigin\b/)
+    }
+    const preflight = await fetch(`${origin}/mcp`, {
+      method: 'OPTIONS',
+      headers: { origin: app, 'access-control-request-method': 'POST' },
+    })
+    expect(preflight.status).to.equal(204)
+    expect(preflight.headers.get('access-control-allow-origin')).to.equal(app)
+    expect(preflight.headers.get('vary')).to.match(/Origin, ?Access-Control-Request-Headers/i)
+  })
+
+  it('mcpServer({ cors }) takes the options of mcpCors for the endpoint', async () => {
+    const adapter = adapterFor({ resource: 'https://mcp.example.com/mcp' })
+    const cors = { origin: /\.example\.com$/, allowedHosts: ['127.0.0.1'] }
+    const { origin } = await listen(express().use(mcpServer(adapter, { cors })))
+    for (const [path, from, allowed] of [
+      ['/mcp', 'http://a.example.com', 'http://a.example.com'],
+      ['/mcp', 'http://localhost:5173', null],
+      [WELL_KNOWN, 'http://localhost:5173', '*'],
+    ] as const) {
+      const response = await fetch(origin + path, { headers: { origin: from } })
+      expect(response.headers.get('access-control-allow-origin'), `${path} ${from}`).to.equal(allowed)
+    }
+    expect(() => mcpServer(adapter, { cors: { origins: '*' } as never })).to.throw(
+      /mcpCors.* no option 'origins'/,
+    )
+  })
+
   for (const [what, oauth, path, endpoint] of [
     ['OAuth is off', undefined, undefined, '/mcp'],
     ['OAuth is off and a path is given', undefined, '/tools', '/tools'],

@@ -414,7 +414,11 @@ describe('good OAuth options', () => {
   it('OAuth options have the documented defaults', () => {
     const { verifyToken: _, ...resolved } = resolveOAuthOptions(GOOD)
     expect(resolved).to.deep.equal({
-      gateValues: { issuer: 'https://auth.example.com', resource: undefined },
+      gateValues: {
+        issuer: 'https://auth.example.com',
+        authorizationServers: ['https://auth.example.com'],
+        resource: undefined,
+      },
       onVerified: undefined,
       resourceMetadataPath: '/.well-known/oauth-protected-resource',
       scopes: [],

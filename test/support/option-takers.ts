@@ -374,7 +374,7 @@ export const TAKERS: readonly OptionsTaker[] = [
     heading: 'mcpcors',
     call: (options) => kit.mcpCors(options),
     good: {},
-    wrong: { origin: [null, 5, {}, [5]], ...ORIGINS },
+    wrong: { origin: [null, 5, {}, [5]], telemetry: [null, {}, 'telemetry'], ...ORIGINS },
   },
   {
     name: 'mcpServer',
@@ -383,6 +383,7 @@ export const TAKERS: readonly OptionsTaker[] = [
     good: { path: '/mcp' },
     wrong: {
       path: [null, 5, '', 'mcp', '/a?b', '/a#b', '/a/../b'],
+      cors: NO_OBJECT,
     },
   },
   {

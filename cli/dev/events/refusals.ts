@@ -22,6 +22,15 @@ const HINTS: Readonly<Record<RefusalReason, string>> = {
     'The 403 names the required scopes. The client must sign in again and request them, and the authorization server must grant them.',
   rate_limited:
     'The client must wait as long as Retry-After says. During development, you can remove rateLimit.',
+  origin:
+    'A web page of another origin has sent the request. If it is yours, add its origin to allowedOrigins.',
+  host: 'The request was sent to another host name. If it is one of yours, add it to allowedHosts.',
+}
+
+const SAYS: Readonly<Record<RefusalReason, string>> = {
+  ...REFUSAL_DESCRIPTIONS,
+  origin: 'The Origin is not allowed',
+  host: 'The Host is not allowed',
 }
 
 /** The explanations of the reason `invalid`, by cause. */
@@ -61,6 +70,6 @@ export function refusalText(reason: unknown, cause?: unknown): RefusalText | und
   const caused = reason === 'invalid' ? lookUp(CAUSES, cause) : undefined
   const hint = lookUp(HINTS, reason)
   if (caused !== undefined || hint === undefined) return caused
-  const says = REFUSAL_DESCRIPTIONS[reason as RefusalReason]
+  const says = SAYS[reason as RefusalReason]
   return { says: says.charAt(0).toLowerCase() + says.slice(1), hint }
 }

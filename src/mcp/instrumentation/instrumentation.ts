@@ -1,24 +1,41 @@
+import type { ForbiddenSender } from '../../oauth/decision.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
 import { NO_TELEMETRY, type RequestTelemetry } from '../wire/request-telemetry.ts'
+import { FailureLog } from './failure-log.ts'
 import { InstrumentedRequest, type SharedInstrumentation } from './instrumented-request.ts'
 import type { AnyManager } from './request-events.ts'
 import { Tracing } from './tracing.ts'
 
-/** The telemetry of an adapter: events if it has a manager, and spans if a provider is registered. */
-export class Instrumentation {
+/** Begins the telemetry of requests. */
+export interface RequestObserver {
+  /** Resolves when `begin` may be called. Undefined if it may be called at once. Never rejects. */
+  readonly loading: Promise<void> | undefined
+  begin(request: McpRequest): RequestTelemetry
+}
+
+/**
+ * The telemetry of an adapter: events if it has a manager, spans if a provider is registered, and without a manager a line on
+ * stderr for each failure.
+ */
+export class Instrumentation implements RequestObserver {
   readonly #shared: SharedInstrumentation
 
-  constructor(manager: AnyManager | undefined, recordsPayloads: boolean, recordsClientAddress = false) {
+  /** @param manager `undefined` for lines on stderr, and `false` for none */
+  constructor(
+    manager: AnyManager | false | undefined,
+    recordsPayloads: boolean,
+    recordsClientAddress = false,
+  ) {
     this.#shared = {
-      manager,
+      manager: manager || undefined,
       tracing: new Tracing(),
-      recordsPayloads: recordsPayloads && manager !== undefined,
+      recordsPayloads: recordsPayloads && manager !== undefined && manager !== false,
       recordsClientAddress,
+      log: manager === undefined ? new FailureLog() : undefined,
     }
   }
 
-  /** Resolves when `begin` may be called. Undefined if it may be called at once. Never rejects. */
   get loading(): Promise<void> | undefined {
     return this.#shared.tracing.loading
   }
@@ -36,11 +53,34 @@ export class Instrumentation {
     })
   }
 
-  /** Begins the telemetry of a request. Returns {@link NO_TELEMETRY} if there is neither a manager nor a provider of spans. */
   begin(request: McpRequest): RequestTelemetry {
-    const { manager, tracing } = this.#shared
-    return manager !== undefined || tryOrUndefined(() => tracing.hasProvider)
-      ? new InstrumentedRequest(this.#shared, request)
-      : NO_TELEMETRY
+    const { manager, tracing, log } = this.#shared
+    if (manager !== undefined || tryOrUndefined(() => tracing.hasProvider))
+      return new InstrumentedRequest(this.#shared, request)
+    return log?.begin(request) ?? NO_TELEMETRY
   }
+}
+
+/**
+ * Returns what observes the requests of middleware that serves no messages itself.
+ * @param manager `undefined` for lines on stderr, and `false` for nothing
+ */
+export function observerOf(manager: AnyManager | false | undefined): RequestObserver | undefined {
+  if (manager === undefined) return new FailureLog()
+  return manager === false ? undefined : new Instrumentation(manager, false)
+}
+
+/**
+ * Records a request that was refused for its `Origin` or its `Host`. The response does not wait for it. Never rejects.
+ * @param begun the telemetry of the request, if it has begun
+ */
+export async function recordForbidden(
+  observer: RequestObserver | undefined,
+  request: McpRequest,
+  reason: ForbiddenSender['reason'],
+  begun?: RequestTelemetry,
+): Promise<void> {
+  if (observer?.loading !== undefined) await observer.loading
+  const telemetry = begun ?? tryOrUndefined(() => observer?.begin(request))
+  tryOrUndefined(() => telemetry?.decided({ outcome: 'refused', reason }))
 }

@@ -2,7 +2,6 @@ import { performance } from 'node:perf_hooks'
 import type { JSONRPCMessage, McpServer, Server } from '@modelcontextprotocol/server'
 import type { PlainResponse } from '../../http/plain-response.ts'
 import type { AuthInfo } from '../../oauth/auth-info.ts'
-import type { Decision } from '../../oauth/decision.ts'
 import { elapsedMs } from '../../timers.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
 import { watchMessages } from '../sdk/watch-messages.ts'
@@ -14,11 +13,13 @@ import {
   type CallEvent,
   type EventDetails,
   NO_TELEMETRY,
+  type NotServed,
   type ObservedTask,
   type RequestTelemetry,
   type TaskEvent,
   type TimedCall,
 } from '../wire/request-telemetry.ts'
+import type { FailureLog, LoggedRequest } from './failure-log.ts'
 import { NO_MESSAGE, type ObservedMessage, unreadMessage } from './observed-message.ts'
 import { httpStatus, Operation, type RpcError } from './observed-operation.ts'
 import {
@@ -34,8 +35,6 @@ import { payloadTexts } from './observed-payloads.ts'
 import { type AnyManager, RequestEvents } from './request-events.ts'
 import { runWithin } from './run-within.ts'
 import type { TaskSpan, Tracing } from './tracing.ts'
-
-type NotAccepted = Exclude<Decision, { outcome: 'accepted' }>
 
 /** The codes of errors with which a request is refused, or ends canceled. Other codes mean that serving it has failed. */
 const REFUSAL_CODES: ReadonlySet<number> = new Set([
@@ -65,6 +64,8 @@ export interface SharedInstrumentation {
   readonly recordsPayloads: boolean
   /** `true` if the addresses of clients are recorded on spans. */
   readonly recordsClientAddress: boolean
+  /** Receives failures. Absent with a manager, and if the application wants no lines. */
+  readonly log: FailureLog | undefined
 }
 
 /**
@@ -77,6 +78,8 @@ export class InstrumentedRequest implements RequestTelemetry {
   readonly #instrumentation: SharedInstrumentation
   readonly #request: McpRequest
   readonly #events: RequestEvents
+  /** Writes the failures of this request. Absent with a manager. */
+  readonly #logged: LoggedRequest | undefined
   readonly #startedAt = performance.now()
   readonly #startedAtMs = Date.now()
   #operations: readonly Operation[] = []
@@ -90,6 +93,7 @@ export class InstrumentedRequest implements RequestTelemetry {
   constructor(instrumentation: SharedInstrumentation, request: McpRequest) {
     this.#instrumentation = instrumentation
     this.#request = request
+    this.#logged = instrumentation.log?.begin(request)
     this.#events = new RequestEvents(instrumentation.manager, instrumentation.recordsPayloads, request)
   }
 
@@ -120,8 +124,9 @@ export class InstrumentedRequest implements RequestTelemetry {
     this.#emitKnown('auth.anonymous')
   }
 
-  decided(decision: NotAccepted): void {
+  decided(decision: NotServed): void {
     if (this.#hasEnded) return
+    this.#logged?.decided(decision)
     tryOrUndefined(() => this.#decided(decision))
     let attributes = {}
     if (decision.outcome === 'refused') {
@@ -131,7 +136,7 @@ export class InstrumentedRequest implements RequestTelemetry {
     this.#end(statusOf(decision), attributes)
   }
 
-  #decided(decision: NotAccepted): void {
+  #decided(decision: NotServed): void {
     if (decision.outcome === 'failed' && decision.auth !== undefined) this.identify(decision.auth)
     const [operation] = this.#begun(unreadMessage(this.#request.header('mcp-method')))
     if (decision.outcome !== 'refused') {
@@ -229,6 +234,7 @@ export class InstrumentedRequest implements RequestTelemetry {
   }
 
   record(event: CallEvent, call: TimedCall, details: EventDetails): void {
+    this.#logged?.record(event, call, details)
     const durationMs = elapsedMs(call.startedAt ?? this.#startedAt)
     tryOrUndefined(() => {
       const message = this.#events.observed(call)
@@ -283,6 +289,7 @@ export class InstrumentedRequest implements RequestTelemetry {
   /** @param error the JSON-RPC error in the body of the response */
   completed(status: number, error?: RpcError): void {
     if (this.#hasEnded) return
+    this.#logged?.completed(status)
     tryOrUndefined(() => {
       for (const operation of this.#begun()) this.#completed(operation, status, error)
     })

@@ -1,8 +1,8 @@
 import type { PlainResponse } from '../../http/plain-response.ts'
-import type { Decision, Refusal } from '../../oauth/decision.ts'
+import type { ForbiddenSender, Refusal } from '../../oauth/decision.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
 import { isJsonContentType } from '../wire/json-content-type.ts'
-import type { Failure } from '../wire/request-telemetry.ts'
+import type { Failure, NotServed } from '../wire/request-telemetry.ts'
 import type { RpcError } from './observed-operation.ts'
 
 /** Returns the code or the name of an error, if it is one word. */
@@ -18,14 +18,14 @@ export function kindOf(cause: unknown): string | undefined {
 const MAX_SCOPES = 1024
 
 /** Returns the cause of the reason `invalid` as an attribute. */
-export function invalidCause(refusal: Refusal): Record<string, string> {
+export function invalidCause(refusal: Refusal | ForbiddenSender): Record<string, string> {
   return 'invalidCause' in refusal && refusal.invalidCause !== undefined
     ? { 'kit.mcp.auth.invalid.cause': refusal.invalidCause }
     : {}
 }
 
 /** Returns the attributes that explain a refusal. */
-export function refusalAttributes(refusal: Refusal): Record<string, string> {
+export function refusalAttributes(refusal: Refusal | ForbiddenSender): Record<string, string> {
   if (refusal.reason !== 'insufficient_scope') return invalidCause(refusal)
   return {
     'kit.mcp.auth.scopes.required': joined(refusal.scopes),
@@ -62,12 +62,17 @@ export function rpcErrorIn(message: object): RpcError | undefined {
 }
 
 /** Returns the HTTP status of the gate's response to a decision. */
-export function statusOf(decision: Exclude<Decision, { outcome: 'accepted' }>): number {
+export function statusOf(decision: NotServed): number {
   if (decision.outcome !== 'refused') return decision.outcome === 'unavailable' ? 503 : 500
   return REFUSAL_STATUS[decision.reason] ?? 401
 }
 
-const REFUSAL_STATUS: Readonly<Record<string, number>> = { insufficient_scope: 403, rate_limited: 429 }
+const REFUSAL_STATUS: Readonly<Record<string, number>> = {
+  insufficient_scope: 403,
+  origin: 403,
+  host: 403,
+  rate_limited: 429,
+}
 
 /** Returns the text with which a server of the SDK reports the error that a tool has thrown. */
 export function failureIn(result: object): Failure | undefined {

@@ -2,17 +2,15 @@ import { finished, type Writable } from 'node:stream'
 import { endOnSignals } from '../../end-on-signals.ts'
 import { optionChecksOf } from '../../options/option-checks.ts'
 import { optional, type RulesFor } from '../../options/option-rules.ts'
-import type { KitTelemetryManager } from '../../telemetry/manager.ts'
 import { checkInstructions, DEFAULT_SERVER_INFO } from '../adapter.ts'
 import { Instrumentation } from '../instrumentation/instrumentation.ts'
-import type { AnyManager } from '../instrumentation/request-events.ts'
 import { loadServing } from '../load-serving.ts'
 import type { McpNotifier } from '../mcp-adapter.ts'
 import { tableWithLimits } from '../operations/limits/limited-table.ts'
 import { checkServerInfo, type ServerInfo } from '../options.ts'
 import { KitMcpRouter, tableOf } from '../router/router.ts'
 import type { RouterTable } from '../router/router-table.ts'
-import { checkTelemetry } from '../telemetry-option.ts'
+import { checkTelemetry, type TelemetryOption } from '../telemetry-option.ts'
 import { claimStdout } from './claimed-stdout.ts'
 import { scopedOperations, withoutScopes } from './local-table.ts'
 import type { StdioConnectionProps } from './stdio-connection.ts'
@@ -24,9 +22,10 @@ const { checkBoolean, invalidKind, missingOption, readOptions, unusableOption } 
 export interface ServeStdioOptions {
   /**
    * The telemetry manager that receives the events. It is shut down at the end of the connection. A transport that writes to
-   * `console.log` writes to stderr instead. No events are emitted by default.
+   * `console.log` writes to stderr instead. By default, no events are
+   * emitted, and failures are written to stderr: at most 10 lines a minute for each kind. `false` turns these lines off.
    */
-  readonly telemetry?: KitTelemetryManager<any, any, any> | undefined
+  readonly telemetry?: TelemetryOption | undefined
   /**
    * Allows the client to use operations that declare `scopes`. Clients do not send tokens over stdio: the user who starts the
    * process may use all operations. Required if an operation declares `scopes`. Defaults to `false`.
@@ -105,7 +104,7 @@ export function serveStdio(router: KitMcpRouter<any>, options: ServeStdioOptions
   const { output, release } = claimStdout()
   const connection = new StdioConnection({ ...props, input: process.stdin, output })
   const closed = connection.ended.then(async () => {
-    const flushed = async (): Promise<unknown> => telemetry?.shutdown({ timeoutMs: FLUSH_MS })
+    const flushed = async (): Promise<unknown> => (telemetry || undefined)?.shutdown({ timeoutMs: FLUSH_MS })
     // The process ends now; the telemetry reports its errors to its logger.
     await flushed().catch(() => undefined)
     // The last messages are written before the process ends.
@@ -130,7 +129,7 @@ export function serveStdio(router: KitMcpRouter<any>, options: ServeStdioOptions
 }
 
 const RULES = {
-  telemetry: optional((_option, value) => checkTelemetry(value as AnyManager, checks)),
+  telemetry: optional((_option, value) => checkTelemetry(value as TelemetryOption, checks)),
   trustLocal: optional(checkBoolean, false),
   serverInfo: optional((_option, value) => checkServerInfo(value, checks), DEFAULT_SERVER_INFO),
   instructions: optional((_option, value) => checkInstructions(value, checks)),
@@ -141,7 +140,7 @@ const RULES = {
 function resolve(
   router: unknown,
   options: unknown,
-): Omit<StdioConnectionProps, 'input' | 'output'> & { readonly telemetry: AnyManager | undefined } {
+): Omit<StdioConnectionProps, 'input' | 'output'> & { readonly telemetry: TelemetryOption | undefined } {
   if (!(router instanceof KitMcpRouter))
     throw invalidKind('router', 'must be a KitMcpRouter', router, 'pass the router as the first argument')
   const expected = 'must be called with options such as { telemetry }'

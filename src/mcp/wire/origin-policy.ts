@@ -1,4 +1,6 @@
+import { CORS_RESPONSE_HEADERS } from '../../http/cors-headers.ts'
 import type { PlainResponse } from '../../http/plain-response.ts'
+import type { ForbiddenSender } from '../../oauth/decision.ts'
 import { isLoopbackHostname, type OptionChecks } from '../../options/option-checks.ts'
 import { type OptionRule, optional } from '../../options/option-rules.ts'
 import { jsonRpcError } from './json-rpc.ts'
@@ -14,12 +16,19 @@ export interface OriginPolicyOptions {
 }
 
 /**
- * Checks the `Origin` and `Host` of a request against DNS rebinding, as the MCP specification requires. A request without
+ * Returns the header for which a request is refused: checks `Origin` and `Host` against DNS rebinding, as the MCP specification requires. A request without
  * `Origin` is permitted. Without `allowedOrigins`, a loopback host permits only loopback origins. Any other host permits every
  * origin if OAuth is enabled, because browsers never send a bearer token by themselves, and otherwise only its own origin.
  */
-export function permitsOrigin(request: OriginRequest, options: OriginPolicyOptions): boolean {
-  if (!permitsHost(request, options)) return false
+export function forbiddenHeader(
+  request: OriginRequest,
+  options: OriginPolicyOptions,
+): ForbiddenSender['reason'] | undefined {
+  if (!permitsHost(request, options)) return 'host'
+  return permitsOrigin(request, options) ? undefined : 'origin'
+}
+
+function permitsOrigin(request: OriginRequest, options: OriginPolicyOptions): boolean {
   const originHeader = request.header('origin')
   if (originHeader === undefined) return true
   const origin = parseOrigin(originHeader)
@@ -31,14 +40,27 @@ export function permitsOrigin(request: OriginRequest, options: OriginPolicyOptio
   return options.hasOAuth || origin.origin === request.origin
 }
 
-/** Returns the refusal of a request whose `Origin` or `Host` is not allowed. */
-export function originRefusal(
-  request: OriginRequest,
-  options: OriginPolicyOptions,
-): PlainResponse | undefined {
-  return permitsOrigin(request, options)
-    ? undefined
-    : jsonRpcError(403, -32_000, 'Forbidden: this Origin or Host is not allowed', { id: undefined })
+/** The response to a request whose `Origin` or `Host` is not allowed. */
+export const FORBIDDEN_SENDER: PlainResponse = jsonRpcError(
+  403,
+  -32_000,
+  'Forbidden: this Origin or Host is not allowed',
+  { id: undefined },
+)
+
+/**
+ * Returns the CORS headers of every response: any origin may read it or, with a list of `allowedOrigins`, exactly the origin
+ * that has sent the request, if it is in the list.
+ */
+export function corsHeadersFor(
+  request: Pick<OriginRequest, 'header'>,
+  { allowedOrigins }: Pick<OriginPolicyOptions, 'allowedOrigins'>,
+): Readonly<Record<string, string>> {
+  if (allowedOrigins === undefined || allowedOrigins === '*') return CORS_RESPONSE_HEADERS
+  const origin = parseOrigin(request.header('origin') ?? '')?.origin
+  return origin === undefined || !allowedOrigins.has(origin)
+    ? { Vary: 'Origin' }
+    : { ...CORS_RESPONSE_HEADERS, 'Access-Control-Allow-Origin': origin, Vary: 'Origin' }
 }
 
 function permitsHost(

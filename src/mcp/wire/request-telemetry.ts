@@ -1,9 +1,12 @@
 import type { JSONRPCMessage, McpServer, Server } from '@modelcontextprotocol/server'
 import type { PlainResponse } from '../../http/plain-response.ts'
 import type { AuthInfo } from '../../oauth/auth-info.ts'
-import type { Decision } from '../../oauth/decision.ts'
+import type { Decision, ForbiddenSender } from '../../oauth/decision.ts'
 import type { KitTelemetrySession } from '../../telemetry/session/session.ts'
 import type { ClientConnection } from './client-connection.ts'
+
+/** The reason why a request is not served. */
+export type NotServed = Exclude<Decision, { outcome: 'accepted' }> | ForbiddenSender
 
 /** A thrown value. It is wrapped, because it may be `undefined`. */
 export interface Failure {
@@ -85,7 +88,7 @@ export interface RequestTelemetry {
   /** Records that the request is served without a token. */
   admitted(): void
   /** Records that the request was refused or has failed. Ends the telemetry. */
-  decided(decision: Exclude<Decision, { outcome: 'accepted' }>): void
+  decided(decision: NotServed): void
   /**
    * Records the messages of the request.
    * @param knownTools the names of the tools that exist, if they are known
@@ -124,23 +127,41 @@ export interface RequestTelemetry {
   abandon(errorType?: string): void
 }
 
+/** The telemetry of a request that is not recorded: every method does nothing. */
+export class Unrecorded implements RequestTelemetry {
+  get session(): undefined {
+    return undefined
+  }
+
+  get isOpen(): boolean {
+    return false
+  }
+
+  run<T>(fn: () => T): T {
+    return fn()
+  }
+
+  responded(response: PlainResponse | Response): PlainResponse | Response {
+    return response
+  }
+
+  beginTask(_task: ObservedTask): RequestTelemetry {
+    return this
+  }
+
+  identify(_auth: AuthInfo): void {}
+  accepted(): void {}
+  admitted(): void {}
+  decided(_decision: NotServed): void {}
+  received(): void {}
+  watch(): void {}
+  messageSent(): void {}
+  record(_event: CallEvent, _call: TimedCall, _details: EventDetails): void {}
+  recordTask(): void {}
+  completed(_status: number): void {}
+  servedHere(): void {}
+  abandon(): void {}
+}
+
 /** The telemetry of a request to an adapter without telemetry. It does nothing. */
-export const NO_TELEMETRY: RequestTelemetry = Object.freeze({
-  session: undefined,
-  isOpen: false,
-  run: <T>(fn: () => T) => fn(),
-  identify: () => undefined,
-  accepted: () => undefined,
-  admitted: () => undefined,
-  decided: () => undefined,
-  received: () => undefined,
-  watch: () => undefined,
-  messageSent: () => undefined,
-  record: () => undefined,
-  recordTask: () => undefined,
-  beginTask: () => NO_TELEMETRY,
-  responded: (response: PlainResponse | Response) => response,
-  completed: () => undefined,
-  servedHere: () => undefined,
-  abandon: () => undefined,
-})
+export const NO_TELEMETRY: RequestTelemetry = Object.freeze(new Unrecorded())

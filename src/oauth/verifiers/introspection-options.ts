@@ -83,6 +83,11 @@ export interface IntrospectionVerifierOptions<User = IntrospectionUser> {
   readonly timeoutMs?: number | undefined
   /** Allows http for `endpoint` and `issuer` on hosts that are not loopback. Defaults to `false`. */
   readonly allowInsecureHttp?: boolean | undefined
+  /**
+   * Accepts without a warning that `issuer` or `audience` differs from `issuer` or `resource` of the gate that uses the verifier.
+   * Defaults to `false`: the difference is usually a typing error, and one warning is written when the gate is made.
+   */
+  readonly allowMismatch?: boolean | undefined
 }
 
 const RULES = {
@@ -109,6 +114,7 @@ const RULES = {
   clientCertificate: (_option: string, value: unknown) => certificateReader(checks, value),
   timeoutMs: optional(wholeNumber(1), 5_000),
   allowInsecureHttp: optional(checkBoolean, false),
+  allowMismatch: optional(checkBoolean, false),
 } satisfies RulesFor<IntrospectionVerifierOptions>
 
 /** `IntrospectionVerifierOptions`, checked, copied, and with their defaults. */

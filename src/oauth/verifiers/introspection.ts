@@ -3,6 +3,7 @@ import type { IntrospectionResponse } from 'oauth4webapi'
 import { boundedFetch } from '../../http/bounded-fetch.ts'
 import { retryAfterOption } from '../../http/retry-after.ts'
 import { VerifierUnavailableError } from '../errors.ts'
+import { onJoin } from '../gate-values.ts'
 import { rejected, verificationOf } from '../inputs.ts'
 import type { VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
 import { isFor, resourceIn } from './audience.ts'
@@ -14,6 +15,7 @@ import {
   resolveIntrospectionOptions,
 } from './introspection-options.ts'
 import { confirmationOf, mayBePresented } from './key-binding.ts'
+import { warnsOfMismatch } from './mismatch.ts'
 import { hasClaims } from './required-claims.ts'
 import { scopesOf } from './scope-mapping.ts'
 
@@ -78,6 +80,14 @@ export function introspectionVerifier<User = IntrospectionUser>(
     const response = await introspect(bearerToken)
     return response.active ? await accept(response, rules, input) : rejected(input, 'not_active')
   }
+  onJoin(
+    verifyByIntrospection,
+    warnsOfMismatch('introspectionVerifier', {
+      issuers: rules.issuer === undefined ? undefined : [rules.issuer],
+      audiences: rules.audiences || undefined,
+      allowMismatch: rules.allowMismatch,
+    }),
+  )
   return withCertificateReader(verifyByIntrospection, rules.readCertificate)
 }
 

@@ -100,6 +100,11 @@ export interface JwtVerifierOptions<User = JwtUser> {
   readonly jwksCacheSeconds?: number | undefined
   /** Allows http for `issuer` and `jwksUri` on hosts that are not loopback. Defaults to `false`. */
   readonly allowInsecureHttp?: boolean | undefined
+  /**
+   * Accepts without a warning that `issuer` or `audience` differs from `issuer` or `resource` of the gate that uses the verifier.
+   * Defaults to `false`: the difference is usually a typing error, and one warning is written when the gate is made.
+   */
+  readonly allowMismatch?: boolean | undefined
 }
 
 const ASYMMETRIC = [
@@ -142,6 +147,7 @@ const RULES = {
   jwksCooldownSeconds: optional(seconds(0), 30),
   jwksCacheSeconds: optional(seconds(0), 600),
   allowInsecureHttp: optional(checkBoolean, false),
+  allowMismatch: optional(checkBoolean, false),
 } satisfies RulesFor<JwtVerifierOptions>
 
 /** The rules for tokens: the options, checked and with their defaults. */
@@ -173,6 +179,7 @@ export interface ResolvedJwtOptions<User> {
   /** Returns the source of the keys of an issuer. */
   readonly keysOf: (issuer: string) => KeySource
   readonly allowInsecureHttp: boolean
+  readonly allowMismatch: boolean
 }
 
 /** Returns the rules for tokens with one of these audiences. */
@@ -231,6 +238,7 @@ export function resolveJwtOptions<User>(options: JwtVerifierOptions<User>): Reso
     },
     keysOf: keySources(read),
     allowInsecureHttp,
+    allowMismatch: read.allowMismatch,
   }
 }
 

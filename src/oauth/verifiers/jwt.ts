@@ -5,7 +5,7 @@ import { tryOrUndefined } from '../../try-or-undefined.ts'
 import { type GateValues, onJoin } from '../gate-values.ts'
 import { type RefusalNote, rejected, verificationOf } from '../inputs.ts'
 import type { VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
-import { isFor, resourceIn } from './audience.ts'
+import { acceptedAudiences, isFor, resourceIn } from './audience.ts'
 import { withCertificateReader } from './client-certificate.ts'
 import {
   audiencesOf,
@@ -20,6 +20,7 @@ import {
 } from './jwt-options.ts'
 import { signedClaims } from './jwt-signature.ts'
 import { confirmationOf, mayBePresented } from './key-binding.ts'
+import { warnsOfMismatch } from './mismatch.ts'
 import { hasClaims } from './required-claims.ts'
 import { scopesOf } from './scope-mapping.ts'
 
@@ -61,18 +62,26 @@ export function jwtVerifier<User = JwtUser>(
   options: JwtVerifierOptions<User> = {},
 ): VerifyToken<unknown, User> {
   const resolved = resolveJwtOptions(options)
-  const { issuers, audiences } = resolved
+  const { issuers, audiences, rules } = resolved
+  const warnOfMismatch = warnsOfMismatch('jwtVerifier', {
+    issuers,
+    audiences: audiences && acceptedAudiences(audiences, rules.audienceSlash),
+    allowMismatch: resolved.allowMismatch,
+  })
   const verifier =
     issuers === undefined || audiences === undefined
-      ? verifierInGate(resolved)
-      : makeVerifier(resolved, issuers, audiences)
+      ? verifierInGate(resolved, warnOfMismatch)
+      : onJoin(makeVerifier(resolved, issuers, audiences), warnOfMismatch)
   return withCertificateReader(verifier, resolved.rules.readCertificate)
 }
 
 type VerifyJwt<User> = (input: VerifyTokenInput) => Promise<VerifiedToken<User> | undefined>
 
 /** A verifier that takes the issuer, the audience, or both from the gate that asks. */
-function verifierInGate<User>(resolved: ResolvedJwtOptions<User>): VerifyJwt<User> {
+function verifierInGate<User>(
+  resolved: ResolvedJwtOptions<User>,
+  joined: (gate: GateValues) => void,
+): VerifyJwt<User> {
   const { allowInsecureHttp } = resolved
   const verifiers = new WeakMap<GateValues, VerifyJwt<User>>()
   let latest: { readonly gate: GateValues; readonly verify: VerifyJwt<User> } | undefined
@@ -96,7 +105,10 @@ function verifierInGate<User>(resolved: ResolvedJwtOptions<User>): VerifyJwt<Use
   }
 
   const verifyJwt = async (input: VerifyTokenInput) => await verifierFor(verificationOf(input).gate)(input)
-  return onJoin(verifyJwt, verifierFor)
+  return onJoin(verifyJwt, (gate) => {
+    verifierFor(gate)
+    joined(gate)
+  })
 }
 
 function makeVerifier<User>(

@@ -4,7 +4,7 @@ import { readBody } from '../../../src/http/body-reader.ts'
 import type { NodeRequest } from '../../../src/http/node-middleware.ts'
 import { requestOrigin } from '../../../src/http/request-origin.ts'
 import { checkDepth, isTooDeepValue } from '../../../src/mcp/wire/json-rpc.ts'
-import { permitsOrigin } from '../../../src/mcp/wire/origin-policy.ts'
+import { forbiddenHeader } from '../../../src/mcp/wire/origin-policy.ts'
 import { expectLinearGrowth } from '../../support/attacks/growth.ts'
 
 describe('bodies', () => {
@@ -100,11 +100,11 @@ describe('headers of a request', () => {
       expectLinearGrowth((size) => {
         const value = make(size)
         const request = { host: value, origin: undefined, listensOnLoopback: true }
-        permitsOrigin(
+        forbiddenHeader(
           { ...request, header: () => undefined },
           { allowedOrigins: undefined, allowedHosts: undefined, hasOAuth: false },
         )
-        permitsOrigin(
+        forbiddenHeader(
           { ...request, host: 'localhost', header: () => `http://${value}` },
           { allowedOrigins: undefined, allowedHosts: undefined, hasOAuth: false },
         )
