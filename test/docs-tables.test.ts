@@ -10,6 +10,7 @@ import { KitMcpRouter } from '../src/mcp/router/router.ts'
 import { VerifierUnavailableError } from '../src/oauth/errors.ts'
 import {
   InMemoryTransportAdapter,
+  LoggerTransportAdapter,
   KitTelemetry,
   type TelemetryEnvelope,
   type TelemetryTransport,
@@ -274,7 +275,10 @@ describe('tables of options', () => {
   })
 
   it('the tables of statistics have every member of stats()', () => {
-    const { transports, ...own } = builder.addTransport(InMemoryTransportAdapter.create()).build().stats()
+    const logger = { debug() {}, info() {}, warn() {}, error() {} }
+    const manager = builder.addTransport(LoggerTransportAdapter.create({ logger, minLevel: 'fatal' })).build()
+    manager.emit('table.read', { level: 'error' })
+    const { transports, ...own } = manager.stats()
     const listed = (title: string) =>
       columnOf(tableOf('docs/guides/telemetry.md', 'Delivery and statistics', title), 0).flatMap(codesOf)
     expect(listed('Of the manager')).to.deep.equal(Object.keys(own))

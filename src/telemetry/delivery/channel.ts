@@ -13,6 +13,7 @@ import type { Reporter } from './reporter.ts'
 import {
   type EventTaker,
   eventTaker,
+  minPriority,
   setStatsSource,
   type TakeEvent,
   type TelemetryStats,
@@ -45,6 +46,8 @@ export class TransportChannel {
   /** The function that is called instead of `handle`, and the `handle` that it replaces. */
   readonly #take: TakeEvent | undefined
   readonly #handle: TelemetryTransport['handle']
+  /** The lowest priority of the events that the transport does not leave out. */
+  readonly #minPriority: number
   readonly #maxPending: number
   readonly #maxPendingBytes: number
   readonly #shedFrom: number
@@ -57,6 +60,7 @@ export class TransportChannel {
 
   #accepted = 0
   #delivered = 0
+  #skipped = 0
   #failed = 0
   #dropped = 0
   #lastError: KitTelemetryError | undefined
@@ -72,7 +76,9 @@ export class TransportChannel {
     this.#type = entry.type
     this.#transport = entry.transport
     this.#handle = entry.transport.handle
-    const transport: TelemetryTransport & Partial<EventTaker> = entry.transport
+    const transport: TelemetryTransport & Partial<EventTaker> & { readonly [minPriority]?: number } =
+      entry.transport
+    this.#minPriority = transport[minPriority] ?? 0
     this.#take = transport[eventTaker]?.(this.#handle)
     this.#maxPending = entry.maxPending
     this.#maxPendingBytes = entry.maxPendingBytes
@@ -117,6 +123,12 @@ export class TransportChannel {
     this.#accepted++
     if (this.#state === 'disabled') {
       this.#failed++
+    } else if (
+      LEVEL_PRIORITY[envelope.level] < this.#minPriority &&
+      this.#transport.handle === this.#handle
+    ) {
+      this.#delivered++
+      this.#skipped++
     } else if (
       (pending >= this.#shedFrom || pendingBytes + bytes > this.#shedFromBytes) &&
       (pending >= this.#maxPending ||
@@ -188,6 +200,7 @@ export class TransportChannel {
       type: this.#type,
       accepted: this.#accepted,
       delivered: this.#delivered,
+      ...(this.#skipped > 0 && { skipped: this.#skipped }),
       failed: this.#failed,
       dropped: this.#dropped,
       pending: this.pending,

@@ -78,6 +78,13 @@ export interface TelemetryStatsReader {
  */
 export const eventTaker: unique symbol = Symbol.for('mcp-gatekit.eventTaker')
 
+/**
+ * A member of a transport: events whose level has a lower priority are left out, and not passed to `handle`. They count as
+ * delivered and as skipped.
+ * @internal
+ */
+export const minPriority: unique symbol = Symbol.for('mcp-gatekit.minPriority')
+
 /** Receives the outcome of one event, once. Neither method throws. */
 export interface EventOutcome {
   delivered(): void
@@ -132,8 +139,10 @@ export interface TelemetryTransportStats {
   readonly type: string
   /** All events for the transport. */
   readonly accepted: number
-  /** Events delivered. */
+  /** Events delivered, and those that the transport left out. */
   readonly delivered: number
+  /** The delivered events that the transport left out because of its `minLevel`. It is missing if there are none. */
+  readonly skipped?: number
   /** Events that failed after all retries, or because they could not be read. */
   readonly failed: number
   /** Events that were not sent because too many were pending. */

@@ -1,5 +1,5 @@
 import { optional, type RulesFor } from '../../options/option-rules.ts'
-import { auditObstacle, type TelemetryTransport } from '../delivery/transport.ts'
+import { auditObstacle, minPriority, type TelemetryTransport } from '../delivery/transport.ts'
 import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 import { LEVEL_PRIORITY, type TelemetryLevel } from '../levels.ts'
 import { telemetryOptions } from '../options.ts'
@@ -70,21 +70,17 @@ const RULES = {
 export class LoggerTransportAdapter implements TelemetryTransport {
   readonly type: string = 'logger'
   readonly #logger: CallableLogger
-  readonly #minPriority: number
+  /** @internal */
+  readonly [minPriority]: number
   readonly #argumentsOf: ArgumentsOf
   /** @internal */
   readonly [auditObstacle]: string | undefined
 
-  private constructor(
-    logger: CallableLogger,
-    minPriority: number,
-    argumentsOf: ArgumentsOf,
-    writesAll: boolean,
-  ) {
+  private constructor(logger: CallableLogger, lowest: number, argumentsOf: ArgumentsOf, writesAll: boolean) {
     if (!writesAll)
       this[auditObstacle] = "Set format: 'json' for the logger, and omit minLevel and includeTimestamp"
     this.#logger = logger
-    this.#minPriority = minPriority
+    this[minPriority] = lowest
     this.#argumentsOf = argumentsOf
   }
 
@@ -117,7 +113,7 @@ export class LoggerTransportAdapter implements TelemetryTransport {
    */
   handle(envelope: TelemetryEnvelope): void {
     const { level } = envelope
-    if (LEVEL_PRIORITY[level] < this.#minPriority) return
+    if (LEVEL_PRIORITY[level] < this[minPriority]) return
     const logger = this.#logger
     const method = level === 'fatal' && typeof logger.fatal !== 'function' ? 'error' : level
     const given = this.#argumentsOf(envelope)

@@ -1,4 +1,4 @@
-import { auditObstacle, type TelemetryTransport } from '../../delivery/transport.ts'
+import { auditObstacle, minPriority, type TelemetryTransport } from '../../delivery/transport.ts'
 import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
 import { LEVEL_PRIORITY, type TelemetryLevel } from '../../levels.ts'
 import { HttpTarget, jsonHeaders } from '../http/http-target.ts'
@@ -6,6 +6,7 @@ import type { PostResult } from '../http/post.ts'
 import { checkConnection, type TargetConnectionOptions } from '../http/target-options.ts'
 import { BatchQueue } from '../queue/batch-queue.ts'
 import type { Outcome } from '../queue/batch-queue-options.ts'
+import { type Alert, AlertGroups } from './alert-groups.ts'
 import { type Digest, digestOf } from './digest.ts'
 
 /** A response with a status. */
@@ -17,6 +18,8 @@ export interface ChatOptions {
   /** The name of the service, for errors. */
   readonly service: string
   readonly minLevel: TelemetryLevel
+  /** The time in which events of the same group become one message. 0 for no groups. */
+  readonly groupMs: number
   /** The pause after each message. */
   readonly paceMs: number
   /** The name of the adapter, for errors of its options. */
@@ -48,22 +51,24 @@ const FINAL = [401, 403, 404, 410]
 
 /**
  * Sends messages about events to a chat. Events of a burst become one message, and events during a pause become the next
- * one. A message is sent again if the service delays it, and never if it may have arrived.
+ * one. With `groupMs`, events of the same group are counted. A message is sent again if the service delays it, and never if it may have arrived.
  */
 export abstract class ChatTransport implements TelemetryTransport {
   readonly type: string
   /** @internal */
   readonly [auditObstacle]: string = 'Use a transport that writes events as JSON'
+  /** @internal */
+  readonly [minPriority]: number
   readonly #options: ChatOptions
-  readonly #minPriority: number
   readonly #target: HttpTarget
-  readonly #queue: BatchQueue<TelemetryEnvelope>
+  readonly #queue: BatchQueue<Alert>
+  readonly #groups: AlertGroups
 
   /** @internal */
   protected constructor(options: ChatOptions) {
     this.type = options.type
     this.#options = options
-    this.#minPriority = LEVEL_PRIORITY[options.minLevel]
+    this[minPriority] = LEVEL_PRIORITY[options.minLevel]
     checkConnection(options.adapter, options.connection, options.url)
     this.#target = new HttpTarget(options.url, options.connection)
     this.#queue = new BatchQueue({
@@ -74,8 +79,9 @@ export abstract class ChatTransport implements TelemetryTransport {
       maxAttempts: MAX_ATTEMPTS,
       maxWaitMs: MAX_WAIT_MS,
       backOff: BACK_OFF,
-      send: (envelopes, { signal }) => this.#send(envelopes, signal),
+      send: (alerts, { signal }) => this.#send(alerts, signal),
     })
+    this.#groups = new AlertGroups(options.groupMs, (alert) => this.#queue.add(alert))
   }
 
   /**
@@ -85,8 +91,8 @@ export abstract class ChatTransport implements TelemetryTransport {
    * message, and rejects with `TELEMETRY_TRANSPORT_FAILED` if the message has failed.
    */
   handle(envelope: TelemetryEnvelope): Promise<void> | void {
-    if (LEVEL_PRIORITY[envelope.level] < this.#minPriority) return
-    return this.#queue.add(envelope)
+    if (LEVEL_PRIORITY[envelope.level] < this[minPriority]) return
+    return this.#groups.add(envelope)
   }
 
   /**
@@ -94,6 +100,7 @@ export abstract class ChatTransport implements TelemetryTransport {
    * @param deadline when it aborts, the promise resolves.
    */
   flush(deadline?: AbortSignal): Promise<void> {
+    this.#groups.release()
     return this.#queue.flush(deadline)
   }
 
@@ -102,12 +109,13 @@ export abstract class ChatTransport implements TelemetryTransport {
    * @param deadline when it aborts, nothing more is sent, and a pending request no longer keeps the process alive.
    */
   async shutdown(deadline?: AbortSignal): Promise<void> {
+    this.#groups.close()
     await this.#queue.close(deadline)
     this.#target.close()
   }
 
-  async #send(envelopes: readonly TelemetryEnvelope[], released: AbortSignal): Promise<Outcome> {
-    const message = this.#options.message(digestOf(envelopes))
+  async #send(alerts: readonly Alert[], released: AbortSignal): Promise<Outcome> {
+    const message = this.#options.message(digestOf(alerts))
     const result = await this.#target.post(jsonHeaders(), JSON.stringify(message), TIMEOUT_MS, released)
     return this.#outcomeOf(result)
   }

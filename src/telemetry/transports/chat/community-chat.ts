@@ -13,6 +13,12 @@ export interface CommunityChatTransportOptions extends TargetConnectionOptions {
   readonly webhookUrl: string
   /** The minimum level. Events below it are ignored. Defaults to `warn`. */
   readonly minLevel?: TelemetryLevel | undefined
+  /**
+   * Groups events of the same name, level, and kind of error, in milliseconds. The first one is sent at once. The following ones
+   * are counted, and one message with their number and the latest of them is sent after this time, or at a flush. Defaults to 0:
+   * every event is sent.
+   */
+  readonly groupMs?: number | undefined
   /** The name of the sender: 1 to 80 characters, without `discord` or `clyde`. Defaults to `Kit Telemetry`. */
   readonly username?: string | undefined
   /** The URL of the sender's picture, `http:` or `https:`. Defaults to the picture of the webhook. */
@@ -22,6 +28,7 @@ export interface CommunityChatTransportOptions extends TargetConnectionOptions {
 const RULES = {
   webhookUrl: checkUrl,
   minLevel: optional(minLevel, 'warn'),
+  groupMs: optional(telemetryOptions.milliseconds(0), 0),
   username: optional(checkUsername, 'Kit Telemetry'),
   avatarUrl: optional(checkUrl),
   ...CONNECTION_RULES,
@@ -61,7 +68,7 @@ export class CommunityChatTransportAdapter extends ChatTransport {
    * the URL of the webhook.
    */
   static create(options: CommunityChatTransportOptions): CommunityChatTransportAdapter {
-    const { webhookUrl, minLevel, username, avatarUrl, ...connection } = readTransportOptions(
+    const { webhookUrl, minLevel, groupMs, username, avatarUrl, ...connection } = readTransportOptions(
       'CommunityChatTransportAdapter.create',
       options,
       RULES,
@@ -76,6 +83,7 @@ export class CommunityChatTransportAdapter extends ChatTransport {
       type: 'community-chat',
       service: 'Discord',
       minLevel,
+      groupMs,
       paceMs: PACE_MS,
       url: url.href,
       message: (digest) => discordMessage(digest, username, avatarUrl),

@@ -1,6 +1,7 @@
 import { counted } from '../../../options/counted.ts'
 import type { TelemetryEnvelope, TelemetryErrorInfo } from '../../envelope/envelope.ts'
 import { LEVEL_PRIORITY, type TelemetryLevel } from '../../levels.ts'
+import type { Alert } from './alert-groups.ts'
 
 /**
  * The parts of a message about one or more events, as plain text: the most severe event in full, and the number of the
@@ -11,7 +12,7 @@ export interface Digest {
   readonly level: TelemetryLevel
   /** The name of the event, at most 200. */
   readonly name: string
-  /** The number of other events, as in ` and 214 more`, or an empty string. */
+  /** The number of other events, as in ` and 214 more` or ` (37 more in 5 minutes)`, or an empty string. */
   readonly more: string
   /** The error, as in `TypeError: message`, or an empty string. At most 400. */
   readonly error: string
@@ -30,25 +31,38 @@ export interface Digest {
 
 const MAX_OTHER_KINDS = 10
 
-/** Returns the digest of events. @param envelopes at least one, in the order of the `emit` calls. */
-export function digestOf(envelopes: readonly TelemetryEnvelope[]): Digest {
-  const lead = mostSevere(envelopes)
+/** Returns the digest of alerts. @param alerts at least one, in the order of the `emit` calls. */
+export function digestOf(alerts: readonly Alert[]): Digest {
+  const first = mostSevere(alerts)
+  const { envelope: lead } = first
   const error = lead.error === undefined ? '' : errorLine(lead.error)
   const details = [
     lead.error?.stack === undefined ? error : `${error}\n${stackLines(lead.error, 799)}`.trimEnd(),
     attributeLines(lead.attributes ?? {}, 1100),
-    otherLines(envelopes, lead, 700),
+    otherLines(alerts, first, 700),
   ]
   return {
     level: lead.level,
     name: oneLine(lead.name, 200),
-    more: envelopes.length === 1 ? '' : ` and ${envelopes.length - 1} more`,
+    more: moreOf(alerts, first),
     error,
     details: details.filter((detail) => detail !== ''),
     origin: originOf(lead, 600),
     service: oneLine(lead.service, 80),
     ...timeOf(lead),
   }
+}
+
+function moreOf(alerts: readonly Alert[], { count, withinMs }: Alert): string {
+  const all = alerts.reduce((sum, alert) => sum + alert.count, 0)
+  const repeated = withinMs === undefined ? '' : ` (${count} more in ${durationOf(withinMs)})`
+  const others = all - (withinMs === undefined ? 1 : count)
+  return others === 0 ? repeated : `${repeated} and ${others} more`
+}
+
+function durationOf(ms: number): string {
+  const seconds = Math.max(1, Math.round(ms / 1000))
+  return seconds < 60 ? counted(seconds, 'second') : counted(Math.round(seconds / 60), 'minute')
 }
 
 /** Returns a time in ISO 8601. `Date.parse` accepts more formats than the services, such as comments in parentheses. */
@@ -92,10 +106,10 @@ function wellFormed(text: string): string {
   return (text as string & { toWellFormed(): string }).toWellFormed()
 }
 
-/** Returns the first event of the highest level. */
-function mostSevere(envelopes: readonly TelemetryEnvelope[]): TelemetryEnvelope {
-  return envelopes.reduce((most, envelope) =>
-    LEVEL_PRIORITY[envelope.level] > LEVEL_PRIORITY[most.level] ? envelope : most,
+/** Returns the first alert of the highest level. */
+function mostSevere(alerts: readonly Alert[]): Alert {
+  return alerts.reduce((most, alert) =>
+    LEVEL_PRIORITY[alert.envelope.level] > LEVEL_PRIORITY[most.envelope.level] ? alert : most,
   )
 }
 
@@ -131,14 +145,15 @@ function textOf(value: unknown): string {
 }
 
 /** Returns the other events by level and name with their number, the most severe and most frequent first. */
-function otherLines(envelopes: readonly TelemetryEnvelope[], lead: TelemetryEnvelope, max: number): string {
+function otherLines(alerts: readonly Alert[], lead: Alert, max: number): string {
   const kinds = new Map<string, { readonly envelope: TelemetryEnvelope; count: number }>()
-  for (const envelope of envelopes) {
-    if (envelope === lead) continue
+  for (const alert of alerts) {
+    const { envelope } = alert
+    if (alert === lead) continue
     const key = JSON.stringify([envelope.level, envelope.name, envelope.error?.name])
     const kind = kinds.get(key)
-    if (kind === undefined) kinds.set(key, { envelope, count: 1 })
-    else kind.count++
+    if (kind === undefined) kinds.set(key, { envelope, count: alert.count })
+    else kind.count += alert.count
   }
   const sorted = [...kinds.values()].sort(
     (a, b) => LEVEL_PRIORITY[b.envelope.level] - LEVEL_PRIORITY[a.envelope.level] || b.count - a.count,

@@ -7,7 +7,7 @@ import { minLevel, readTransportOptions } from '../transport-options.ts'
 import { ChatTransport } from './chat.ts'
 import type { Digest } from './digest.ts'
 
-const { invalidKind, secret, unusableOption } = telemetryOptions
+const { invalidKind, milliseconds, secret, unusableOption } = telemetryOptions
 
 /** The options of `MessengerTransportAdapter.create()`. */
 export interface MessengerTransportOptions extends TargetConnectionOptions {
@@ -17,6 +17,12 @@ export interface MessengerTransportOptions extends TargetConnectionOptions {
   readonly chatId: string
   /** The minimum level. Events below it are ignored. Defaults to `error`. */
   readonly minLevel?: TelemetryLevel | undefined
+  /**
+   * Groups events of the same name, level, and kind of error, in milliseconds. The first one is sent at once. The following ones
+   * are counted, and one message with their number and the latest of them is sent after this time, or at a flush. Defaults to 0:
+   * every event is sent.
+   */
+  readonly groupMs?: number | undefined
   /** The URL of the Bot API server. Defaults to `https://api.telegram.org`. */
   readonly apiRoot?: string | undefined
 }
@@ -25,6 +31,7 @@ const RULES = {
   botToken: checkToken,
   chatId: secret,
   minLevel: optional(minLevel, 'error'),
+  groupMs: optional(milliseconds(0), 0),
   apiRoot: optional(checkApiRoot, 'https://api.telegram.org'),
   ...CONNECTION_RULES,
 } satisfies RulesFor<MessengerTransportOptions>
@@ -57,7 +64,7 @@ export class MessengerTransportAdapter extends ChatTransport {
    * the token nor the chat.
    */
   static create(options: MessengerTransportOptions): MessengerTransportAdapter {
-    const { botToken, chatId, minLevel, apiRoot, ...connection } = readTransportOptions(
+    const { botToken, chatId, minLevel, groupMs, apiRoot, ...connection } = readTransportOptions(
       'MessengerTransportAdapter.create',
       options,
       RULES,
@@ -71,6 +78,7 @@ export class MessengerTransportAdapter extends ChatTransport {
       type: 'messenger',
       service: 'Telegram',
       minLevel,
+      groupMs,
       paceMs: /^\d/.test(chatId) ? PRIVATE_PACE_MS : GROUP_PACE_MS,
       url,
       message: (digest) => telegramMessage(digest, chat),

@@ -6,7 +6,7 @@ import { minLevel, readTransportOptions } from '../transport-options.ts'
 import { ChatTransport } from './chat.ts'
 import type { Digest } from './digest.ts'
 
-const { invalidOption, text } = telemetryOptions
+const { invalidOption, milliseconds, text } = telemetryOptions
 
 /** The options of `TeamChatTransportAdapter.create()`. */
 export interface TeamChatTransportOptions extends TargetConnectionOptions {
@@ -14,6 +14,12 @@ export interface TeamChatTransportOptions extends TargetConnectionOptions {
   readonly webhookUrl: string
   /** The minimum level. Events below it are ignored. Defaults to `warn`. */
   readonly minLevel?: TelemetryLevel | undefined
+  /**
+   * Groups events of the same name, level, and kind of error, in milliseconds. The first one is sent at once. The following ones
+   * are counted, and one message with their number and the latest of them is sent after this time, or at a flush. Defaults to 0:
+   * every event is sent.
+   */
+  readonly groupMs?: number | undefined
   /** The name of the sender. Only legacy webhooks support it. Defaults to `Kit Telemetry`. */
   readonly username?: string | undefined
   /** The icon of the sender, as an emoji name between colons. Only legacy webhooks support it. Defaults to `:bar_chart:`. */
@@ -23,6 +29,7 @@ export interface TeamChatTransportOptions extends TargetConnectionOptions {
 const RULES = {
   webhookUrl: checkUrl,
   minLevel: optional(minLevel, 'warn'),
+  groupMs: optional(milliseconds(0), 0),
   username: optional(text, 'Kit Telemetry'),
   iconEmoji: optional(checkEmoji, ':bar_chart:'),
   ...CONNECTION_RULES,
@@ -54,7 +61,7 @@ export class TeamChatTransportAdapter extends ChatTransport {
    * the URL of the webhook.
    */
   static create(options: TeamChatTransportOptions): TeamChatTransportAdapter {
-    const { webhookUrl, minLevel, username, iconEmoji, ...connection } = readTransportOptions(
+    const { webhookUrl, minLevel, groupMs, username, iconEmoji, ...connection } = readTransportOptions(
       'TeamChatTransportAdapter.create',
       options,
       RULES,
@@ -66,6 +73,7 @@ export class TeamChatTransportAdapter extends ChatTransport {
       type: 'team-chat',
       service: 'Slack',
       minLevel,
+      groupMs,
       paceMs: PACE_MS,
       url: webhookUrl,
       message: (digest) => slackMessage(digest, username, iconEmoji),

@@ -1,8 +1,27 @@
 import { expect } from 'chai'
-import { digestOf } from '../../../../src/telemetry/transports/chat/digest.ts'
+import type { TelemetryEnvelope } from '../../../../src/telemetry/index.ts'
+import { digestOf as digestOfAlerts } from '../../../../src/telemetry/transports/chat/digest.ts'
 import { anEvent } from '../../../support/chat-services.ts'
 
+const digestOf = (envelopes: readonly TelemetryEnvelope[]) =>
+  digestOfAlerts(envelopes.map((envelope) => ({ envelope, count: 1 })))
+
 describe('digestOf()', () => {
+  for (const [title, alerts, more] of [
+    ['one repeated event', [{ count: 37, withinMs: 299_800 }], ' (37 more in 5 minutes)'],
+    ['a repeated event after seconds', [{ count: 2, withinMs: 1_200 }], ' (2 more in 1 second)'],
+    [
+      'a repeated event and others',
+      [{ count: 37, withinMs: 60_000 }, { count: 4, withinMs: 60_000 }, { count: 1 }],
+      ' (37 more in 1 minute) and 5 more',
+    ],
+    ['an event and repeated ones', [{ count: 1 }, { count: 4, withinMs: 60_000 }], ' and 4 more'],
+  ] as const)
+    it(`digestOf() counts ${title}`, () => {
+      const made = alerts.map((alert, index) => ({ ...alert, envelope: anEvent({ name: `kind.${index}` }) }))
+      expect(digestOfAlerts(made).more).to.equal(more)
+    })
+
   it('digestOf() shows the most severe event, and counts the others', () => {
     const events = [anEvent({ name: 'a', level: 'warn' }), anEvent({ name: 'b', level: 'fatal' })]
     expect(digestOf(events)).to.include({ name: 'b', level: 'fatal', more: ' and 1 more' })
