@@ -1,5 +1,6 @@
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { createServer } from 'node:http'
+import cors from 'cors'
 import type { Provider as OidcProvider } from 'oidc-provider'
 import { listen, stop } from './listen.ts'
 
@@ -70,7 +71,12 @@ export async function startAuthorizationServer(
       redirect_uris: ['http://127.0.0.1/callback'],
     },
   ])
-  http.on('request', provider.callback())
+  const respond = provider.callback()
+  // Pages register too: `oidc-provider` has CORS for its other endpoints only.
+  const allowPages = cors({ methods: ['GET', 'POST'], exposedHeaders: ['WWW-Authenticate', 'DPoP-Nonce'] })
+  http.on('request', (req, res) =>
+    req.url === '/reg' ? allowPages(req, res, () => respond(req, res)) : respond(req, res),
+  )
 
   return {
     issuer,

@@ -90,7 +90,7 @@ describe('the package', function () {
   it('the tarball contains the bundles, the template, the documentation, and nothing else', () => {
     const others = packed.files.filter(
       (path) =>
-        !/^dist\/.*\.(?:js|d\.ts)$|^template\/|^docs\/(?!internals\/).*\.md$|^examples\/.*\.(?:ts|md|yaml|conf)$|^examples\/observability\/dashboard\.json$/.test(
+        !/^dist\/.*\.(?:js|d\.ts)$|^template\/|^docs\/(?!internals\/).*\.md$|^examples\/.*\.(?:ts|md|yaml|conf)$|^examples\/browser\/(?:index\.html|page\.js)$|^examples\/observability\/dashboard\.json$/.test(
           path,
         ),
     )
