@@ -102,7 +102,11 @@ describe('a client in a browser, in dev', function () {
     const again = await inPage('call', 'erase', {})
     expect(new URL(String(again)).searchParams.get('scope')?.split(' ')).to.include('mcp:write')
     await storyIs('needs more scopes')
-    await picture('story-stopped')
+    if (PICTURES !== undefined) await desk.locator('#stories .next').first().scrollIntoViewIfNeeded()
+    for (const colorScheme of ['dark', 'light'] as const) {
+      await desk.emulateMedia({ colorScheme })
+      await picture(`story-stopped-${colorScheme}`)
+    }
     expect(await next()).to.contain('scope=mcp:read mcp:write')
     expect(await desk.locator('#stories .fact').allInnerTexts()).to.include(
       'scopes: expected mcp:read mcp:write, received mcp:read',
