@@ -351,7 +351,6 @@ describe('doctor', () => {
 
   it('signs in and uses the token for the remaining checks', async () => {
     const { report, secrets } = await signIn({})
-    // oidc-provider has no CORS at its registration endpoint.
     expect(problemsOf(report)).to.deep.equal([])
     expect(findingOf(report, 'token.claims')?.seen).to.match(/^iss, aud, exp match the metadata of http/)
     expect(findingOf(report, 'token.login')?.seen).to.equal('a token with the scopes mcp:read')
