@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, posix } from 'node:path'
@@ -165,6 +165,50 @@ describe('the package', function () {
       expect(stderr).to.equal('')
     })
   }
+
+  it('a hook of require that compiles modules once more, as tsx does, does not separate a verifier from its gate', async () => {
+    const hook = join(application, 'hook.cjs')
+    writeFileSync(
+      hook,
+      `const { Module } = require('node:module')
+      const load = Module._extensions['.js']
+      Module._extensions['.js'] = (loaded, file) => {
+        if (!file.endsWith('serving.js')) return load(loaded, file)
+        console.log('replaced')
+        loaded.exports = { KitMcpConfigError: class extends Error {}, McpEndpoint: class {} }
+      }`,
+    )
+    const script = `
+      import { createMcpAdapter, jwtVerifier, KitMcpRouter } from 'mcp-gatekit'
+      import { createTestIssuer } from 'mcp-gatekit/testing'
+      const issuer = createTestIssuer()
+      const { server } = createMcpAdapter({
+        router: KitMcpRouter.create().tool('ping', { description: 'Pings' }, () => 'pong'),
+        oauth: {
+          issuer: issuer.issuer,
+          resource: issuer.audience,
+          verifyToken: jwtVerifier({ publicKey: issuer.verifierOptions.publicKey }),
+        },
+      })
+      const response = await server(new Request('http://localhost/mcp', {
+        method: 'POST',
+        headers: {
+          authorization: 'Bearer ' + (await issuer.issueToken({ sub: 'ada' })),
+          'content-type': 'application/json',
+          accept: 'application/json, text/event-stream',
+          'mcp-protocol-version': '2025-06-18',
+        },
+        body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list' }),
+      }))
+      console.log(response.status)`
+    const { stdout, stderr } = await run(
+      process.execPath,
+      ['--require', hook, '--input-type=module', '-e', script],
+      { cwd: application },
+    )
+    expect(stderr).to.equal('')
+    expect(stdout.trim().split('\n')).to.deep.equal(['replaced', '200'])
+  })
 
   it('an application in a bundle gets the SDK that the bundler has found', async () => {
     const output = await bundled("export { createMcpAdapter } from 'mcp-gatekit'")

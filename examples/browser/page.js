@@ -30,7 +30,10 @@ const authProvider = {
   saveTokens: (tokens) => save('tokens', tokens),
   codeVerifier: () => load('verifier'),
   saveCodeVerifier: (verifier) => save('verifier', verifier),
-  redirectToAuthorization: (url) => location.assign(url),
+  redirectToAuthorization(url) {
+    if (load('next').again) throw new Error('the server refuses the new token, too')
+    location.assign(url)
+  },
 }
 
 /** Runs a step. For a sign-in, the browser leaves the page, and `next` is done when it has come back. */
@@ -74,7 +77,7 @@ const answer = new URLSearchParams(location.search)
 if (answer.has('state')) {
   const next = load('next') ?? {}
   history.replaceState(null, '', location.pathname) // the code must not stay in the address
-  await run(next, async () => {
+  await run({ ...next, again: true }, async () => {
     if (answer.get('state') !== load('state')) throw new Error('the answer belongs to another sign-in')
     await new StreamableHTTPClientTransport(endpoint, { authProvider }).finishAuth(answer)
     const opened = await open()

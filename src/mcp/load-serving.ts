@@ -1,5 +1,10 @@
-import { createRequire } from 'node:module'
+import { readFileSync } from 'node:fs'
+import { createRequire, Module } from 'node:module'
+import { fileURLToPath } from 'node:url'
+import { KitMcpConfigError } from '../options/config-error.ts'
 import type { OptionChecks } from '../options/option-checks.ts'
+
+type Serving = typeof import('./serving.ts')
 
 /**
  * Loads the classes that serve MCP, and with them the official SDK. It does so at once, because the functions that need them
@@ -7,9 +12,10 @@ import type { OptionChecks } from '../options/option-checks.ts'
  * @param caller the function that needs them
  * @throws {KitMcpConfigError} if the SDK is not installed.
  */
-export function loadServing(caller: string, { unusableOption }: OptionChecks): typeof import('./serving.ts') {
+export function loadServing(caller: string, { unusableOption }: OptionChecks): Serving {
   try {
-    return createRequire(import.meta.url)('./serving.js')
+    const serving: Serving = createRequire(import.meta.url)('./serving.js')
+    return isOwn(serving) ? serving : withoutHooks()
   } catch (error) {
     if (!isMissing(error, '@modelcontextprotocol/server')) throw error
     throw unusableOption(
@@ -20,7 +26,28 @@ export function loadServing(caller: string, { unusableOption }: OptionChecks): t
   }
 }
 
+/**
+ * Returns `false` for a copy of the module: `require` of a program that runs with tsx compiles modules once more, together with all
+ * that they import. A verifier of the program does not know the gates of a copy.
+ */
+function isOwn(serving: Serving): boolean {
+  return serving.KitMcpConfigError === KitMcpConfigError
+}
+
+/** Loads the module as `require` of Node.js does, although a hook has replaced it. */
+function withoutHooks(): Serving {
+  const file = fileURLToPath(new URL('./serving.js', import.meta.url))
+  const loaded = new Module(file) as Module & {
+    _compile(code: string, file: string, format: 'module'): void
+  }
+  loaded.filename = file
+  loaded._compile(readFileSync(file, 'utf8'), file, 'module')
+  return loaded.exports
+}
+
 function isMissing(error: unknown, name: string): boolean {
   const { code, message } = error as NodeJS.ErrnoException
-  return code === 'ERR_MODULE_NOT_FOUND' && message.includes(`'${name}'`)
+  // The code of a module that a hook has compiled for `require` has no prefix.
+  const isUnknown = code === 'ERR_MODULE_NOT_FOUND' || code === 'MODULE_NOT_FOUND'
+  return isUnknown && message.includes(`'${name}'`)
 }
