@@ -30,6 +30,8 @@ const authProvider = {
   saveTokens: (tokens) => save('tokens', tokens),
   codeVerifier: () => load('verifier'),
   saveCodeVerifier: (verifier) => save('verifier', verifier),
+  discoveryState: () => load('discovery'),
+  saveDiscoveryState: (discovered) => save('discovery', discovered),
   redirectToAuthorization(url) {
     if (load('next').again) throw new Error('the server refuses the new token, too')
     location.assign(url)
