@@ -1,3 +1,4 @@
+import { performance } from 'node:perf_hooks'
 import { cutText } from '../../cut-text.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
@@ -33,6 +34,14 @@ const KINDS = {
 
 type Kind = keyof typeof KINDS
 
+/** The lines of one kind in a minute. */
+interface Window {
+  readonly openedAt: number
+  readonly timer: ReturnType<typeof setTimeout>
+  written: number
+  left: number
+}
+
 /** Calls that end with one of these events have failed in code of the application, if there is a thrown value. */
 const WHAT_FAILED: Readonly<Partial<Record<CallEvent, string>>> = {
   'tool.failed': 'failed',
@@ -48,14 +57,14 @@ const WHAT_FAILED: Readonly<Partial<Record<CallEvent, string>>> = {
 export class FailureLog {
   /** Nothing is loaded. */
   readonly loading = undefined
-  readonly #windows = new Map<Kind, { written: number; left: number }>()
+  readonly #windows = new Map<Kind, Window>()
 
   begin(request: McpRequest): LoggedRequest {
     return new LoggedRequest(this, request)
   }
 
   write(kind: Kind, line: () => string): void {
-    const window = this.#windows.get(kind) ?? this.#open(kind)
+    const window = this.#windowOf(kind)
     if (window.written === MAX_LINES) {
       window.left++
       return
@@ -66,15 +75,24 @@ export class FailureLog {
     if (text !== undefined) console.error(`mcp-gatekit: ${text}`)
   }
 
-  #open(kind: Kind): { written: number; left: number } {
-    const window = { written: 0, left: 0 }
-    this.#windows.set(kind, window)
-    const timer = setTimeout(() => {
-      this.#windows.delete(kind)
-      if (window.left > 0) console.error(`mcp-gatekit: In the last minute, ${window.left} ${KINDS[kind]}`)
-    }, WINDOW_MS)
+  #windowOf(kind: Kind): Window {
+    const open = this.#windows.get(kind)
+    // Some runtimes cancel the timers of a request when it ends.
+    if (open !== undefined && performance.now() - open.openedAt < WINDOW_MS) return open
+    this.#close(kind)
+    const timer = setTimeout(() => this.#close(kind), WINDOW_MS)
     timer.unref?.()
+    const window = { openedAt: performance.now(), timer, written: 0, left: 0 }
+    this.#windows.set(kind, window)
     return window
+  }
+
+  #close(kind: Kind): void {
+    const window = this.#windows.get(kind)
+    if (window === undefined) return
+    this.#windows.delete(kind)
+    clearTimeout(window.timer)
+    if (window.left > 0) console.error(`mcp-gatekit: In the last minute, ${window.left} ${KINDS[kind]}`)
   }
 }
 

@@ -341,6 +341,23 @@ describe('FailureLog', () => {
     expect(lines).to.have.length(13)
   })
 
+  it('a minute ends with its time, too, if the runtime has canceled the timer', () => {
+    const lines = recordedLines()
+    const log = new FailureLog()
+    for (let index = 0; index < 12; index++) log.write('handler', () => 'failed')
+    const began = performance.now()
+    const now = mock.method(performance, 'now', () => began + 60_000)
+    try {
+      log.write('handler', () => 'failed again')
+    } finally {
+      now.mock.restore()
+    }
+    expect(lines.slice(10)).to.deep.equal([
+      'mcp-gatekit: In the last minute, 2 more calls have failed',
+      'mcp-gatekit: failed again',
+    ])
+  })
+
   it('a line that cannot be made is left out', () => {
     const lines = recordedLines()
     new FailureLog().write('handler', () => {
