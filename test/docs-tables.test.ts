@@ -10,8 +10,8 @@ import { KitMcpRouter } from '../src/mcp/router/router.ts'
 import { VerifierUnavailableError } from '../src/oauth/errors.ts'
 import {
   InMemoryTransportAdapter,
-  LoggerTransportAdapter,
   KitTelemetry,
+  LoggerTransportAdapter,
   type TelemetryEnvelope,
   type TelemetryTransport,
 } from '../src/telemetry/index.ts'
