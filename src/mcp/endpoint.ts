@@ -29,7 +29,6 @@ import {
   forbiddenHeader,
   type OriginPolicyOptions,
 } from './wire/origin-policy.ts'
-import type { RequestTelemetry } from './wire/request-telemetry.ts'
 
 const { invalidOption } = optionChecksOf('createMcpAdapter')
 const oauthChecks = optionChecksOf('oauth')
@@ -96,8 +95,11 @@ export class McpEndpoint {
 
     // 2. Origin and Host. Nothing else of a forbidden request is read.
     if (request.method === 'OPTIONS') return this.preflight(request)
-    const forbidden = this.#forbidden(request, earlier?.telemetry)
-    if (forbidden !== undefined) return forbidden
+    const reason = forbiddenHeader(request, this.#originPolicy)
+    if (reason !== undefined) {
+      await recordForbidden(this.#instrumentation, request, reason, earlier?.telemetry)
+      return FORBIDDEN_SENDER
+    }
 
     // 3. Authentication, unless `mcpAuth` has done it. A request without a token may be admitted for its messages.
     let exchange: Exchange | { readonly response: PlainResponse }
@@ -177,8 +179,11 @@ export class McpEndpoint {
   /** Returns the response to an OPTIONS request, which may be a CORS preflight. */
   preflight(request: McpRequest): PlainResponse {
     const asked = request.header('access-control-request-headers')
+    const reason = forbiddenHeader(request, this.#originPolicy)
     // The headers of every response are set already.
-    return this.#forbidden(request) ?? { status: 204, headers: preflightHeaders(asked, {}) }
+    if (reason === undefined) return { status: 204, headers: preflightHeaders(asked, {}) }
+    void recordForbidden(this.#instrumentation, request, reason)
+    return FORBIDDEN_SENDER
   }
 
   /** `true` if only some origins may read responses. */
@@ -189,14 +194,6 @@ export class McpEndpoint {
   /** Returns the CORS headers of every response to a request. */
   corsHeaders(request: McpRequest): Readonly<Record<string, string>> {
     return corsHeadersFor(request, this.#originPolicy)
-  }
-
-  /** Returns the refusal of a request whose `Origin` or `Host` is not allowed, and records it. */
-  #forbidden(request: McpRequest, begun?: RequestTelemetry): PlainResponse | undefined {
-    const reason = forbiddenHeader(request, this.#originPolicy)
-    if (reason === undefined) return undefined
-    void recordForbidden(this.#instrumentation, request, reason, begun)
-    return FORBIDDEN_SENDER
   }
 
   /** Asks the policy about the calls in these messages. Returns the scopes that the policy asks for. */

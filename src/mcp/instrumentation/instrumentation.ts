@@ -71,7 +71,7 @@ export function observerOf(manager: AnyManager | false | undefined): RequestObse
 }
 
 /**
- * Records a request that was refused for its `Origin` or its `Host`. The response does not wait for it. Never rejects.
+ * Records a request that was refused for its `Origin` or its `Host`. Never rejects.
  * @param begun the telemetry of the request, if it has begun
  */
 export async function recordForbidden(
