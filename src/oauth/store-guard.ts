@@ -14,7 +14,7 @@ const COMMAND_BYTES = 8_192
 /**
  * Sends commands to a store that nodes share, and bounds what waits for it. A store that has not answered a command in time
  * is away: it gets one command per second, and less often after ten seconds, until it answers. All others are rejected at once,
- * so that they neither wait, nor accumulate in the queue of a client.
+ * so that they neither wait, nor accumulate in the queue of a client. After half a minute without a command, all are sent again.
  *
  * An answer that comes late ends the outage, too. An error that comes in time is an answer, unless it is a timeout of the client.
  */
@@ -66,6 +66,11 @@ export class StoreGuard {
     if (this.#awaySinceMs === undefined) return true
     const nowMs = performance.now()
     if (nowMs < this.#nextAtMs) return false
+    // Nothing was asked for so long that the outage may be over.
+    if (nowMs >= this.#nextAtMs + MAX_PAUSE_MS) {
+      this.#awaySinceMs = undefined
+      return true
+    }
     const pauseMs = Math.max((nowMs - this.#awaySinceMs) / 10, MIN_PAUSE_MS)
     this.#nextAtMs = nowMs + Math.min(pauseMs, MAX_PAUSE_MS)
     return true

@@ -105,6 +105,16 @@ describe('StoreGuard', () => {
     expect(asked.slice(-10)).to.deep.equal(Array(10).fill(2))
   })
 
+  it('a store that was away gets every command again after half a minute without one', async () => {
+    await leave()
+    await advance(29_000)
+    await ask(3)
+    expect(sent).to.have.length(2)
+    await advance(34_000)
+    await ask(3)
+    expect(sent).to.have.length(5)
+  })
+
   it('the answer to one command ends the outage, in time or late', async () => {
     await leave()
     sent[0]?.resolve('late')
