@@ -82,7 +82,7 @@ export function mcpCors(options: McpCorsOptions = {}): NodeMiddleware {
     const forbidden = request && originPolicy && forbiddenHeader(request, originPolicy)
     if (request !== undefined && forbidden !== undefined) void recordForbidden(observer, request, forbidden)
     const refuse = (): void => writePlainResponse(req, res, FORBIDDEN_SENDER)
-    // The page may read the refusal, but a refused preflight allows nothing.
+    // A refused preflight allows nothing.
     if (forbidden !== undefined && isPreflight(req)) return refuse()
     middleware(
       req as Parameters<typeof middleware>[0],
