@@ -268,6 +268,7 @@ describe('facade.account', () => {
   for (const method of ['PUT', 'DELETE', 'OPTIONS'])
     it(`the method ${method} is 405`, async () => {
       const facade = await start()
-      expect((await fetch(`${facade.issuer}/account`, { method })).status).to.equal(405)
+      const { status, headers } = await fetch(`${facade.issuer}/account`, { method })
+      expect([status, headers.get('allow')]).to.deep.equal([405, 'GET, HEAD, POST'])
     })
 })

@@ -179,6 +179,28 @@ describe('authorizationFacade whose store is unavailable', () => {
     await own.close()
   })
 
+  it('a node reserves the refresh token of the provider before it uses it', async () => {
+    const own = await startFacade({ store }, { scopes: ['openid', 'offline_access'] })
+    own.provider?.expireTokens()
+    const client = await own.register()
+    const { body } = await own.token(
+      codeGrant(client, (await own.signIn(own.authorizeUrl(client))).get('code')),
+    )
+    const auth = {
+      token: body.access_token,
+      user: { claims: decodeJwt(body.access_token) },
+    } as unknown as AuthInfo
+    let locks = 0
+    const { add } = store
+    store.add = async (key, value, ttlMs) => {
+      if (key.startsWith('UpstreamLock:')) locks++
+      return await add(key, value, ttlMs)
+    }
+    expect((await own.facade.upstreamToken.for(auth)).token).to.be.a('string')
+    expect(locks, 'each refresh reserves the token first').to.equal(1)
+    await own.close()
+  })
+
   it('a token of the provider that is refreshed while its grant is revoked is not stored again', async () => {
     const upstreams: string[] = []
     let revoke: (() => Promise<unknown>) | undefined

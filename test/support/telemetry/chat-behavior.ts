@@ -114,6 +114,7 @@ export function behavesAsChat(chat: Chat): void {
       await transport.handle(anEvent({ name: 'first' }))
       const meanwhile = ['second', 'third', 'fourth'].map((name) => transport.handle(anEvent({ name })))
       await transport.flush?.()
+      expect(target.taken, 'the flush waits for the messages').to.have.length(2)
       await Promise.all(meanwhile)
       expect(target.taken).to.have.length(2)
       expect(chat.shown(target.taken[1])).to.match(/second`? and 2 more/)

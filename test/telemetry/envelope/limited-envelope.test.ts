@@ -2,7 +2,8 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import { latestCopyBytes, toRedactedJson } from '../../../src/telemetry/envelope/redacted-json.ts'
 import { KEEP_EVERYTHING } from '../../../src/telemetry/envelope/redaction.ts'
-import { valueBytes } from '../../../src/telemetry/envelope/weight.ts'
+import { Redactor } from '../../../src/telemetry/envelope/redactor.ts'
+import { textBytes, valueBytes } from '../../../src/telemetry/envelope/weight.ts'
 import {
   InMemoryTransportAdapter,
   KitTelemetry,
@@ -140,6 +141,20 @@ describe('the size of an event', () => {
       )
     })
   }
+
+  it('the bytes of an actor and of a scope count their type, their id, and their tags', () => {
+    const redactor = new Redactor(KEEP_EVERYTHING)
+    const bytesOf = (tags?: Record<string, string>) => {
+      const given = { type: 'user', id: 'ada', ...(tags !== undefined && { tags }) }
+      redactor.actor(given)
+      const { bytes } = redactor
+      redactor.scope(given)
+      expect(redactor.bytes).to.equal(bytes)
+      return bytes
+    }
+    expect(bytesOf()).to.equal(textBytes('user') + textBytes('ada'))
+    expect(bytesOf({ plan: 'pro' })).to.equal(bytesOf() + valueBytes({ plan: 'pro' }))
+  })
 
   it('the bytes of a copy that are counted while it is made equal those that are counted afterwards', () => {
     fc.assert(

@@ -94,6 +94,15 @@ describe('ErrorTrackerTransportAdapter', () => {
   }
 
   describe('with a tracker of the same shape', () => {
+    it('ErrorTrackerTransportAdapter leaves out the actor and the scope that an event does not have', () => {
+      const sdk = fakeTracker()
+      const { actor: _actor, scope: _scope, ...bare } = FAILED
+      void CREATE({ sdk }).handle(bare)
+      expect(sdk.scope.contexts).to.have.property('telemetry')
+      expect(sdk.scope.contexts.actor).to.equal(undefined)
+      expect(sdk.scope.contexts.scope).to.equal(undefined)
+    })
+
     it('ErrorTrackerTransportAdapter captures an event with an error, in its own scope', () => {
       const sdk = fakeTracker()
       void CREATE({ sdk }).handle(FAILED)

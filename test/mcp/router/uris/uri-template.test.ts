@@ -118,6 +118,16 @@ describe('mcp: the length of a URI template', () => {
   })
 })
 
+describe('mcp: the length of a URI', () => {
+  for (const template of ['notes://{id}', 'notes://{+path}'])
+    it(`${template} matches a URI of 8,192 characters, and no longer one`, () => {
+      const uriOf = (length: number) => `notes://${'x'.repeat(length - 8)}`
+      const { match } = checkUriTemplate('test', template)
+      expect(Object.values(match(uriOf(8_192)) ?? {})).to.deep.equal(['x'.repeat(8_184)])
+      expect(match(uriOf(8_193))).to.equal(undefined)
+    })
+})
+
 describe('mcp: the canonical form of a URI', () => {
   const hostile = fc.string({
     unit: fc.oneof(
