@@ -25,7 +25,7 @@ export function testFiles() {
 
 /**
  * Measures every test file that has changed since the last run, in a copy of the project. Returns a map from the test
- * file to `{ passed, ms, covered }`. `covered` has a list of executed ranges for each file of `build/src`.
+ * file to `{ passed, ms, covered }`. `covered` has a list of executed ranges for each file of `build/src` and `build/cli`.
  */
 export async function measureCoverage(folder, runTests, jobs) {
   const code = hashOfCode()
@@ -68,9 +68,9 @@ async function measure(folder, test, runTests) {
   }
 }
 
-/** Returns the ranges that one or more of the processes of a test have executed, by file of `build/src`. */
+/** Returns the ranges that one or more of the processes of a test have executed, by file within `build`. */
 function coveredIn(reports, folder) {
-  const root = pathToFileURL(join(folder, 'build/src')).href
+  const root = pathToFileURL(join(folder, 'build')).href
   const painted = new Map()
   for (const name of readdirSync(reports)) {
     let scripts
@@ -83,6 +83,7 @@ function coveredIn(reports, folder) {
     for (const { url, functions } of scripts) {
       if (!url.startsWith(`${root}/`)) continue
       const file = url.slice(root.length + 1)
+      if (!/^(?:cli|src)\//.test(file)) continue
       const ranges = functions
         .flatMap(({ ranges }) => ranges)
         .sort((one, other) => one.startOffset - other.startOffset || other.endOffset - one.endOffset)
@@ -119,8 +120,9 @@ export function executes({ covered }, file, offset) {
 /** The hash of the code that is measured. */
 function hashOfCode() {
   const hash = createHash('sha256')
-  for (const name of readdirSync('build/src', { recursive: true }).sort())
-    if (name.endsWith('.js')) hash.update(name).update(readFileSync(join('build/src', name)))
+  for (const root of ['cli', 'src'])
+    for (const name of readdirSync(join('build', root), { recursive: true }).sort())
+      if (name.endsWith('.js')) hash.update(name).update(readFileSync(join('build', root, name)))
   return hash.digest('hex')
 }
 

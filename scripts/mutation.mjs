@@ -3,7 +3,7 @@
 // usage: npm run test:mutation -- [options]
 //   --count <number>   mutants to make; defaults to 100
 //   --seed <number>    chooses the mutants; defaults to 1
-//   --only <path>      a file or a folder of build/src, such as oauth/verifiers
+//   --only <path>      a file or a folder of build, such as src/oauth/verifiers or cli/doctor
 //   --kind <name>      condition, boundary, statement, arithmetic, constant, or return
 //   --mutant <id>      this mutant, instead of random ones; may be repeated
 //   --wide             if the tests of the folder notice nothing, runs all others of `npm test` that execute the code
@@ -27,7 +27,8 @@ import { parseArgs } from 'node:util'
 import { parseAst } from 'rolldown/parseAst'
 import { executes, measureCoverage } from './mutation-coverage.mjs'
 
-const AREAS = ['oauth', 'mcp', 'telemetry']
+/** The compiled code that is changed, within `build`. */
+const ROOTS = ['cli', 'src']
 const MOCHA = 'node_modules/mocha/bin/mocha.js'
 /** A test run of a mutant may take this many times as long as without the mutant, and `EXTRA_MS` more. */
 const TIME_FACTOR = 4
@@ -54,6 +55,12 @@ const { values } = parseArgs({
 
 // Child processes inherit the priority.
 setPriority(constants.priority.PRIORITY_LOW)
+
+/** An estimate of the time of a test that starts a browser. */
+const BROWSER_TEST_MS = 15_000
+
+/** Tests of code that runs in a browser. They have no coverage, and are not part of `npm test`. */
+const IN_BROWSER = { 'cli/dev/page/': ['browser/console.test.js'] }
 
 const SWAPPED = {
   '<': ['<=', 'boundary'],
@@ -95,7 +102,7 @@ const sources = new Map()
 
 /** Returns every mutant of a compiled file: `{ file, kind, start, end, text }`, where `text` replaces a range. */
 function mutantsOf(file) {
-  const code = readFileSync(join('build/src', file), 'utf8')
+  const code = readFileSync(join('build', file), 'utf8')
   sources.set(file, code)
   const mutants = []
   const add = (kind, { start, end }, text) => {
@@ -189,13 +196,14 @@ function stagesOf({ file, start }) {
   const mirror = mirrorOf(file)
   const rankOf = (test) => {
     if (dirname(test) === mirror) return basename(test, '.test.js') === basename(file, '.js') ? 0 : 1
-    return test.startsWith(`${file.split('/')[0]}/`) ? 2 : 3
+    return test.startsWith(`${testOf(file).split('/')[0]}/`) ? 2 : 3
   }
   const ranked = [...measured]
     .filter(([, { passed }]) => passed)
     .filter(([, result]) => executes(result, file, start))
+    .concat(browserTestsOf(file))
     .map(([test, { ms }]) => ({ test, ms, rank: rankOf(test) }))
-    .filter(({ rank }) => values.wide || rank < 2)
+    .filter(({ test, rank }) => values.wide || rank < 2 || test.startsWith('browser/'))
     .sort((one, other) => one.rank - other.rank || one.ms - other.ms)
   const stages = []
   for (const { test, ms, rank } of ranked) {
@@ -211,9 +219,20 @@ function stagesOf({ file, start }) {
   return stages
 }
 
+/** Returns the tests of a file that runs in a browser, with an estimate of their time. */
+function browserTestsOf(file) {
+  const [, tests] = Object.entries(IN_BROWSER).find(([folder]) => file.startsWith(folder)) ?? []
+  return (tests ?? []).map((test) => [test, { ms: BROWSER_TEST_MS }])
+}
+
+/** The place of a source file within the tests, which mirror `src` and `cli`. */
+function testOf(file) {
+  return file.replace(/^src\//, '')
+}
+
 /** The folder of the tests of a source file. */
 function mirrorOf(file) {
-  let folder = dirname(file)
+  let folder = dirname(testOf(file))
   while (folder !== '.' && ![...measured.keys()].some((test) => dirname(test) === folder))
     folder = dirname(folder)
   return folder
@@ -294,13 +313,13 @@ function diffOf({ file, start, end, text }) {
   const before = code.slice(from, to)
   const after = code.slice(from, start) + text + code.slice(end, to)
   const marked = (mark, lines) => lines.split('\n').map((one) => mark + one)
-  return [`--- build/src/${file}:${line}`, ...marked('-', before), ...marked('+', after)].join('\n')
+  return [`--- build/${file}:${line}`, ...marked('-', before), ...marked('+', after)].join('\n')
 }
 
-const all = AREAS.flatMap((area) =>
-  readdirSync(join('build/src', area), { recursive: true })
+const all = ROOTS.flatMap((root) =>
+  readdirSync(join('build', root), { recursive: true })
     .filter((name) => name.endsWith('.js') && basename(name) !== 'index.js')
-    .map((name) => join(area, name))
+    .map((name) => join(root, name))
     .sort(),
 )
   .flatMap(mutantsOf)
@@ -335,7 +354,7 @@ async function work(job) {
   if (!existsSync(folder)) copyProject(folder)
   for (const [index, mutant] of waiting) {
     const { file, start, end, text } = mutant
-    const path = join(folder, 'build/src', file)
+    const path = join(folder, 'build', file)
     const code = sources.get(file)
     const stages = stagesOf(mutant)
     let result = stages.length > 0 ? 'survived' : 'untested'
