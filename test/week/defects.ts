@@ -1,0 +1,131 @@
+/**
+ * `node build/test/week/defects.js [--only <number>] [--seeds 10]` shows that the simulation finds mistakes: it breaks the compiled
+ * code in a copy of the project, one place at a time, and reports how many seeds it takes until an invariant fails.
+ */
+import { execFile } from 'node:child_process'
+import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { parseArgs } from 'node:util'
+
+interface Defect {
+  readonly name: string
+  /** The file within build/src. */
+  readonly file: string
+  /** The texts that are replaced, and by what. */
+  readonly changes: readonly (readonly [from: string, to: string])[]
+}
+
+const DEFECTS: readonly Defect[] = [
+  {
+    name: 'a refresh token has no grace',
+    file: 'authorization/refresh-rotation.js',
+    changes: [['Date.now() < at + refreshGraceSeconds * 1000', 'false']],
+  },
+  {
+    name: 'the store replaces a value that it should only add',
+    file: 'authorization/store.js',
+    changes: [["'PX', ms, 'NX')", "'PX', ms)"]],
+  },
+  {
+    name: 'a session works for every user',
+    file: 'mcp/sdk/sessions/sessions.js',
+    changes: [['session.owner === owner ?', 'true ?']],
+  },
+  {
+    name: 'a refresh token is named before it is stored',
+    file: 'authorization/refresh-rotation.js',
+    changes: [
+      ['await successor.save();', ''],
+      ['return successor;', '{ await successor.save(); return successor; }'],
+    ],
+  },
+  {
+    name: 'a queue loses one outcome in a hundred',
+    file: 'telemetry/transports/queue/item-outcomes.js',
+    changes: [['one.outcome.delivered()', 'Math.random() < 0.99 && one.outcome.delivered()']],
+  },
+  {
+    name: 'a revocation leaves the grant as it is',
+    file: 'authorization/grants.js',
+    changes: [
+      ['await keepMark(this.#tokens.grantTtlSeconds);', ''],
+      ["take('Grant', id)", "get('Grant', id)"],
+      ['await keepMark(this.#tokens.accessTtlSeconds + MARGIN_SECONDS);', ''],
+    ],
+  },
+  {
+    name: 'a node asks about a grant only once',
+    file: 'authorization/live-access.js',
+    changes: [['answer.untilMs = nowMs + accessSeconds * 1000', 'answer.untilMs = Infinity']],
+  },
+  {
+    name: 'scopes are not reduced at a refresh',
+    file: 'authorization/user-access.js',
+    changes: [['requested.filter((scope) => granted.includes(scope))', 'requested']],
+  },
+  {
+    name: 'the tasks of a lost node go on for ever',
+    file: 'mcp/tasks/stored-tasks.js',
+    changes: [['await this.#guard.ask(() => this.#store.isAlive(node))', 'true']],
+  },
+  {
+    name: 'a batch is sent again without looking for it',
+    file: 'telemetry/transports/store-stream/store-stream-writer.js',
+    changes: [['this.#unsure = batch[0];', ';']],
+  },
+  {
+    name: 'a refused refresh has no event',
+    file: 'authorization/server-events.js',
+    changes: [
+      ["emit('token.refused', { ...event", "event.grant_type === '' && emit('token.refused', { ...event"],
+    ],
+  },
+]
+
+const { values } = parseArgs({
+  options: {
+    only: { type: 'string', multiple: true },
+    seeds: { type: 'string', default: '10' },
+    hours: { type: 'string', default: '6' },
+  },
+})
+
+/** Resolves with the invariant that has failed, or `undefined`. */
+function run(folder: string, seed: number): Promise<string | undefined> {
+  const args = [
+    'build/test/week/main.js',
+    ...['--seed', String(seed), '--hours', values.hours, '--act-every', '15', '--fault-every', '6'],
+  ]
+  return new Promise((done) => {
+    execFile(process.execPath, args, { cwd: folder, maxBuffer: 64 * 2 ** 20 }, (error, output) => {
+      const invariant = /VIOLATION: ([^:]+)/.exec(output)?.[1]
+      done(error === null ? undefined : (invariant ?? String(error)))
+    })
+  })
+}
+
+for (const [index, { name, file, changes }] of DEFECTS.entries()) {
+  if (values.only !== undefined && !values.only.includes(String(index + 1))) continue
+  const folder = mkdtempSync(join(tmpdir(), 'mcp-gatekit-defect-'))
+  try {
+    for (const link of ['node_modules', 'package.json', 'dist'])
+      symlinkSync(resolve(link), join(folder, link))
+    cpSync('build', join(folder, 'build'), { recursive: true })
+    const path = join(folder, 'build/src', file)
+    let code = readFileSync(path, 'utf8')
+    for (const [from, to] of changes) {
+      if (!code.includes(from)) throw new Error(`${file} does not contain ${from}`)
+      code = code.replaceAll(from, to)
+    }
+    writeFileSync(path, code)
+    let found: string | undefined
+    let seed = 0
+    while (found === undefined && seed < Number(values.seeds)) found = await run(folder, ++seed)
+    console.log(
+      `${index + 1}. ${name}: ${found === undefined ? `NOT FOUND by ${seed} seeds` : `found by seed ${seed}: ${found}`}`,
+    )
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}

@@ -1,0 +1,755 @@
+/** The world: its parts, its faults, and what must always be true. */
+import { createHash } from 'node:crypto'
+import { createReadStream, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { decodeJwt } from 'jose'
+import type { TelemetryStats } from '../../src/telemetry/index.ts'
+import { verifyAudit } from '../../src/telemetry/index.ts'
+import { disturbs, drawFaults, FAULTS, type Fault } from './faults.ts'
+import { addedHeaders, network } from './network.ts'
+import { AUDIT_SECRET, type Configuration, type Effect, Node, ORIGIN, type Role, STREAM } from './node.ts'
+import {
+  Attacker,
+  DOCUMENT_HOST,
+  documents,
+  type Exchange,
+  type Judge,
+  Person,
+  PROFILES,
+  type Task,
+} from './people.ts'
+import { Random } from './random.ts'
+import { SimulatedRedis } from './redis.ts'
+import { Collector, DocumentHost, IdentityProvider, PERSON_HEADER, type Service } from './services.ts'
+import { Machine, productRandom, realMs, realTurn, START_MS, sleep, time } from './time.ts'
+
+const SECOND = 1_000
+const MINUTE = 60 * SECOND
+const HOUR = 60 * MINUTE
+
+/** The time after the end of a fault for which its consequences are excused: clients and nodes connect again. */
+const RECOVERY_MS = 40 * SECOND
+
+/** Clocks differ by up to 30 s, and a token is rounded to seconds. */
+const SKEW_MS = 35 * SECOND
+
+/** The shortest grace of the deployments. */
+const MIN_GRACE_MS = 45 * SECOND
+
+/** The longest `grants.accessSeconds` of the deployments. */
+const ACCESS_MS = 10 * SECOND
+
+/** The longest time for which a request may wait for its response. */
+const ANSWER_MS = 5 * MINUTE
+
+export interface WeekOptions {
+  readonly seed: number
+  readonly durationMs: number
+  /** The mean time between two faults. */
+  readonly faultEveryMs: number
+  /** The mean time between two actions of a client. */
+  readonly actEveryMs: number
+  readonly people: number
+  /** The numbers of the faults that happen. Defaults to all. */
+  readonly only?: ReadonlySet<number> | undefined
+  /** Prints each line of the log at once. */
+  readonly isVerbose?: boolean | undefined
+}
+
+/** Something that must never happen, and did. */
+export interface Violation {
+  readonly atMs: number
+  readonly invariant: string
+  readonly detail: string
+}
+
+export interface WeekReport {
+  readonly violations: readonly Violation[]
+  readonly faults: readonly Fault[]
+  readonly log: readonly string[]
+  /** The same for two runs of the same seed. */
+  readonly digest: string
+  readonly figures: Readonly<Record<string, number>>
+}
+
+/** A sign-in of a person, as the tokens describe it. */
+interface Grant {
+  readonly id: string
+  readonly person: Person
+  readonly begunMs: number
+  /** The reason for the end of its access, and the time. */
+  ended?: { readonly atMs: number; readonly reason: string }
+}
+
+interface Trouble {
+  readonly fromMs: number
+  toMs: number
+}
+
+export class Week implements Judge, Disposable {
+  readonly options: WeekOptions
+  readonly random: Random
+  readonly redis: SimulatedRedis
+  readonly provider: IdentityProvider
+  readonly services: Readonly<Record<'provider' | 'documents' | 'collector' | 'chat', Service>>
+  readonly collector: Collector
+  readonly nodes: readonly Node[]
+  readonly people: readonly Person[]
+  readonly attacker: Attacker
+  configuration: Configuration = { accessTtlSeconds: 600, accessSeconds: 5, refreshGraceSeconds: 60 }
+  isRunning = true
+  readonly #dir = mkdtempSync(join(tmpdir(), 'mcp-gatekit-week-'))
+  readonly #roles = new Map<string, Role>()
+  readonly #effects = new Map<string, Effect>()
+  readonly #emitted = new Map<string, string[]>()
+  readonly #troubles: Trouble[] = []
+  readonly #storeTroubles: Trouble[] = []
+  readonly #grants = new Map<string, Grant>()
+  /** The first use of each refresh token, and the token that replaced it. */
+  readonly #refreshes = new Map<string, { firstMs: number; successor?: string }>()
+  /** The grant of each refresh token. */
+  readonly #grantIds = new Map<string, string>()
+  /** The times at which people lost access to something, by person. */
+  readonly #demotions = new Map<string, { readonly atMs: number; readonly role: Role }>()
+  readonly #calledIds: { readonly id: string; readonly sub: string }[] = []
+  readonly #tasks = new Set<Task>()
+  readonly #log: string[] = []
+  readonly #digest = createHash('sha256')
+  readonly #violations: Violation[] = []
+  readonly #figures = {
+    requests: 0,
+    refreshes: 0,
+    refusals: 0,
+    tasks: 0,
+    faults: 0,
+  }
+  #lostDataMs = Number.NEGATIVE_INFINITY
+  #turn = 0
+  #isOver = false
+
+  constructor(options: WeekOptions) {
+    this.options = options
+    const { seed } = options
+    this.random = new Random(seed, 'world')
+    productRandom.reseed(seed, 'product')
+    network.random.reseed(seed, 'network')
+    this.redis = new SimulatedRedis(new Machine('redis.internal'), 'redis.internal')
+    this.provider = new IdentityProvider(seed)
+    const documentHost = new DocumentHost(DOCUMENT_HOST, documents())
+    this.collector = new Collector('collector.internal', idsInOtlp, {})
+    const chat = new Collector('chat.example.com', () => [], {})
+    this.services = {
+      provider: this.provider.service,
+      documents: documentHost.service,
+      collector: this.collector.service,
+      chat: chat.service,
+    }
+    const surroundings = {
+      roles: this.#roles,
+      effects: this.#effects,
+      emitted: this.#emitted,
+      auditPath: (machine: string) => join(this.#dir, `${machine}.log`),
+    }
+    this.nodes = ['one', 'two', 'three'].map((name) => new Node(`node-${name}`, surroundings))
+    network.serve(new URL(ORIGIN).host, (session) => this.#balance(session))
+    this.people = Array.from({ length: options.people }, (_, index) => {
+      const profile = PROFILES[index % PROFILES.length] as (typeof PROFILES)[number]
+      return new Person(`${profile.name}-${index}`, profile, seed, this)
+    })
+    this.attacker = new Attacker(seed, this)
+    for (const { name, machine } of [...this.people, this.attacker.person]) {
+      this.#roles.set(name, 'editor')
+      this.provider.people.add(name)
+      addedHeaders.set(machine.name, (url) =>
+        url.host === 'id.example.com' ? { [PERSON_HEADER]: name } : {},
+      )
+    }
+  }
+
+  [Symbol.dispose](): void {
+    rmSync(this.#dir, { recursive: true, force: true })
+  }
+
+  /** Runs the world. */
+  async run(): Promise<WeekReport> {
+    const { seed, durationMs, faultEveryMs, actEveryMs, only } = this.options
+    for (const node of this.nodes) node.start(this.configuration)
+    await time.run(5 * SECOND)
+    const faults = drawFaults(seed, durationMs, faultEveryMs).filter(
+      ({ number }) => only?.has(number) !== false,
+    )
+    for (const person of this.people) person.live(actEveryMs)
+    this.attacker.person.live(actEveryMs)
+    for (const fault of faults) setTimeout(() => void this.#cause(fault), fault.atMs)
+    this.#attackUntilTheEnd()
+    const endMs = time.nowMs + durationMs
+    while (time.nowMs < endMs && this.#violations.length === 0) {
+      await time.run(Math.min(time.nowMs + MINUTE, endMs))
+      this.#checkStep()
+    }
+    if (this.#violations.length === 0) await this.#end()
+    this.#isOver = true
+    const digest = this.#digest.digest('hex').slice(0, 16)
+    if (this.#violations.length === 0) await this.#checkAudits()
+    return {
+      violations: this.#violations,
+      faults,
+      log: this.#log,
+      digest,
+      figures: {
+        ...this.#figures,
+        commands: this.redis.commands,
+        cuts: network.cut,
+        calls: this.people.reduce((sum, { calls }) => sum + calls, 0),
+        signIns: this.people.reduce((sum, { signIns }) => sum + signIns, 0),
+        attacks: this.attacker.attempts,
+        effects: this.#effects.size,
+        realSeconds: Math.round(realMs() / 1000),
+      },
+    }
+  }
+
+  // What people tell.
+
+  log(line: string): void {
+    const text = `${formatTime(time.nowMs)} ${line}`
+    if (!this.#isOver) this.#digest.update(text)
+    this.#log.push(text)
+    if (this.#log.length > 2_000) this.#log.splice(0, 1_000)
+    if (this.options.isVerbose === true) process.stdout.write(`${text}\n`)
+  }
+
+  violation(invariant: string, detail: string): void {
+    this.log(`VIOLATION: ${invariant}: ${detail}`)
+    this.#violations.push({ atMs: time.nowMs, invariant, detail })
+  }
+
+  isTroubled(fromMs: number): boolean {
+    return this.#troubles.some(
+      (trouble) => trouble.fromMs <= time.nowMs && trouble.toMs + RECOVERY_MS >= fromMs,
+    )
+  }
+
+  #isStoreTroubled(fromMs: number): boolean {
+    return this.#storeTroubles.some(
+      (trouble) => trouble.fromMs <= time.nowMs && trouble.toMs + RECOVERY_MS >= fromMs,
+    )
+  }
+
+  called(id: string, { sub }: Person): void {
+    this.#calledIds.push({ id, sub })
+  }
+
+  taskBegan(task: Task): void {
+    this.#figures.tasks++
+    this.#tasks.add(task)
+    this.attacker.see({ kind: 'task', value: task.id, owner: task.person, atMs: time.nowMs })
+    void this.#watch(task)
+  }
+
+  exchanged(exchange: Exchange): void {
+    const { person, url, status, method, token, session, call, form, startedMs, detail, body } = exchange
+    this.#figures.requests++
+    this.log(
+      `${person.name} ${method} ${url.pathname} ${call || String(form.get('grant_type') ?? '')} → ${status} ${status === 0 ? detail : String(body.error ?? '')} ${Math.round(time.nowMs - startedMs)} ms`,
+    )
+    if (url.origin !== ORIGIN) return
+    if (session !== undefined)
+      this.attacker.see({ kind: 'session', value: session, owner: person, atMs: time.nowMs })
+    if (status === 0) {
+      if (detail !== 'aborted' && this.isRunning && !this.isTroubled(startedMs))
+        this.violation('every request is answered', `${person.name} ${method} ${url.pathname}: ${detail}`)
+      if (time.nowMs - startedMs > ANSWER_MS && method !== 'GET')
+        this.violation(
+          'every request is answered',
+          `${person.name} ${method} ${url.pathname} waited ${time.nowMs - startedMs} ms`,
+        )
+    }
+    if (status >= 500 && !this.isTroubled(startedMs))
+      this.violation(
+        'a server without a fault does not fail',
+        `${person.name} ${method} ${url.pathname} ${call}: ${status} ${JSON.stringify(body)}`,
+      )
+    if (status === 429)
+      this.violation('a user within the limits is served', `${person.name} ${url.pathname}: 429`)
+    if (url.pathname === '/token') this.#onToken(exchange)
+    else if (url.pathname === '/mcp' && token !== undefined) this.#onMcp(exchange, token)
+  }
+
+  #onToken({ person, status, form, body, startedMs }: Exchange): void {
+    const used = form.get('refresh_token')
+    const code = form.get('code')
+    if (code !== null) this.attacker.see({ kind: 'code', value: code, owner: person, atMs: time.nowMs })
+    if (status === 200) {
+      const token = String(body.access_token)
+      const { gid } = decodeJwt(token)
+      this.attacker.see({ kind: 'access', value: token, owner: person, atMs: time.nowMs })
+      this.attacker.see({
+        kind: 'refresh',
+        value: String(body.refresh_token),
+        owner: person,
+        atMs: time.nowMs,
+      })
+      this.#grantIds.set(String(body.refresh_token), String(gid))
+      if (!this.#grants.has(String(gid))) {
+        this.#grants.set(String(gid), { id: String(gid), person, begunMs: startedMs })
+        this.log(`${person.name} has the grant ${String(gid).slice(0, 6)}`)
+      }
+      if (used === null) return
+      this.#figures.refreshes++
+      const refresh = this.#refreshes.get(used) ?? { firstMs: startedMs }
+      const successor = String(body.refresh_token)
+      if (refresh.successor !== undefined && refresh.successor !== successor)
+        this.violation('a refresh token has one successor', `${person.name} got two`)
+      this.#refreshes.set(used, { ...refresh, successor })
+      const grant = this.#grants.get(String(gid))
+      const { ended } = grant ?? {}
+      if (
+        ended !== undefined &&
+        startedMs > ended.atMs &&
+        ended.reason !== 'role' &&
+        !this.#isStoreTroubled(startedMs) &&
+        this.#lostDataMs < ended.atMs
+      )
+        this.violation('no refresh succeeds after a revocation', `${person.name}: ${ended.reason}`)
+      const demotion = this.#demotions.get(person.name)
+      if (demotion !== undefined && startedMs > demotion.atMs) {
+        const scope = String(body.scope)
+        if (demotion.role === 'none' || scope.includes('mcp:write'))
+          this.violation(
+            'a demoted user gets no further tokens',
+            `${person.name} is ${demotion.role} and got ${scope}`,
+          )
+      }
+      return
+    }
+    if (used === null) return
+    const first = this.#refreshes.get(used)?.firstMs
+    if (first === undefined) this.#refreshes.set(used, { firstMs: startedMs })
+    if (status === 0 || status >= 500) return
+    const reason = this.#reasonToRefuse(person, used, first)
+    this.#figures.refusals++
+    if (reason === undefined)
+      this.violation(
+        'a user who did nothing wrong stays signed in',
+        `${person.name} was refused: ${status} ${JSON.stringify(body)}`,
+      )
+    else {
+      this.log(`${person.name} is signed out: ${reason}`)
+      const ended = this.#grants.get(String(this.#grantIds.get(used)))
+      if (ended !== undefined) ended.ended ??= { atMs: time.nowMs, reason }
+    }
+  }
+
+  /** Returns the documented reason for which a refresh may be refused. */
+  #reasonToRefuse(person: Person, used: string, firstMs: number | undefined): string | undefined {
+    const grant = this.#grants.get(String(this.#grantIds.get(used)))
+    if (grant?.ended !== undefined) return grant.ended.reason
+    const demotion = this.#demotions.get(person.name)
+    if (demotion?.role === 'none') return 'role'
+    if (this.#lostDataMs >= (grant?.begunMs ?? 0)) return 'lost data'
+    if (firstMs !== undefined && time.nowMs - firstMs >= MIN_GRACE_MS - SKEW_MS) return 'grace'
+    const { successor } = this.#refreshes.get(used) ?? {}
+    if (successor !== undefined && this.#refreshes.has(successor)) return 'the successor was used'
+    return undefined
+  }
+
+  #grantOf(person: Person): Grant | undefined {
+    const token = person.wallet.tokens()?.access_token
+    return token === undefined ? undefined : this.#grants.get(String(decodeJwt(token).gid))
+  }
+
+  #onMcp({ person, status, call, startedMs, detail }: Exchange, token: string): void {
+    const { exp = 0, iat = 0, gid, scope } = decodeJwt(token)
+    const grant = this.#grants.get(String(gid))
+    const nowMs = time.nowMs + START_MS
+    if (status === 401) {
+      this.#figures.refusals++
+      const isOver = nowMs >= exp * 1000 - SKEW_MS
+      const isNew = nowMs < iat * 1000 + SKEW_MS
+      const isLost = this.#lostDataMs >= (grant?.begunMs ?? 0)
+      if (!isOver && !isNew && grant?.ended === undefined && !isLost && !this.#hasLostGrant(person))
+        this.violation(
+          'a user who did nothing wrong stays signed in',
+          `${person.name} got 401 for a token of ${Math.round(nowMs / 1000 - iat)} s: ${detail}`,
+        )
+    }
+    if (status === 403 && String(scope).includes(call === 'write' ? 'mcp:write' : 'mcp:read'))
+      this.violation(
+        'a user who did nothing wrong stays signed in',
+        `${person.name} got 403 for ${call}: ${detail}`,
+      )
+    if (status !== 200) return
+    const { ended } = grant ?? {}
+    if (ended !== undefined && ended.reason === 'revoked') {
+      const endMs = ended.atMs + ACCESS_MS + 3 * SECOND
+      if (startedMs > endMs && !this.#isStoreTroubled(startedMs - ACCESS_MS) && this.#lostDataMs < ended.atMs)
+        this.violation(
+          'a revoked user loses access in time',
+          `${person.name} called ${call} ${Math.round((startedMs - ended.atMs) / 1000)} s later`,
+        )
+    }
+    const demotion = this.#demotions.get(person.name)
+    if (
+      demotion !== undefined &&
+      startedMs > demotion.atMs + 600 * SECOND + SKEW_MS &&
+      (demotion.role === 'none' || call === 'write')
+    )
+      this.violation('a demoted user loses access in time', `${person.name} called ${call}`)
+    if (startedMs + START_MS > exp * 1000 + SKEW_MS)
+      this.violation(
+        'no token works after its end',
+        `${person.name} called ${call} with a token that had expired`,
+      )
+  }
+
+  /** Another process of this client may have lost the grant, and signs in again. */
+  #hasLostGrant(person: Person): boolean {
+    return [...this.#grants.values()].some(
+      (grant) =>
+        grant.person === person && grant.ended !== undefined && time.nowMs - grant.ended.atMs < 15 * MINUTE,
+    )
+  }
+
+  // What happens to the world.
+
+  sleep(ms: number): Promise<void> {
+    return sleep(ms)
+  }
+
+  /** Returns the link between two machines, and logs that a fault chose it. */
+  linkOf(one: string, other: string) {
+    this.log(`  ${one} – ${other}`)
+    return network.link(one, other)
+  }
+
+  async #cause(fault: Fault): Promise<void> {
+    if (!this.isRunning) return
+    this.#figures.faults++
+    this.log(`FAULT ${fault.number}: ${fault.kind}`)
+    const trouble: Trouble = { fromMs: time.nowMs, toMs: Number.POSITIVE_INFINITY }
+    if (disturbs(fault.kind)) this.#troubles.push(trouble)
+    const isOfStore = /Redis|node from|slow a link/.test(fault.kind)
+    if (isOfStore) this.#storeTroubles.push(trouble)
+    try {
+      await FAULTS[fault.kind].run(this, new Random(fault.seed))
+    } finally {
+      trouble.toMs = time.nowMs
+      this.log(`END of ${fault.number}: ${fault.kind}`)
+    }
+  }
+
+  start(node: Node): void {
+    if (node.isServing || !this.isRunning) return
+    node.start(this.configuration)
+    this.log(`${node.name} has started`)
+  }
+
+  kill(node: Node): void {
+    this.#checkNode(node)
+    node.kill()
+    this.log(`${node.name} was killed`)
+  }
+
+  async drain(node: Node): Promise<void> {
+    if (!node.isServing) return
+    this.log(`${node.name} shuts down`)
+    const { program } = node.machine
+    const stats = await node.drain()
+    if (!program.isAlive) return
+    await node.close()
+    await sleep(SECOND)
+    this.#checkNode(node)
+    if (stats !== undefined) this.#checkLedger(node, stats)
+    const timers = time.keeping(program)
+    if (timers > 0) this.violation('no timer is left', `${node.name} has ${timers} after its shutdown`)
+    node.machine.program.kill()
+  }
+
+  get hasLostData(): boolean {
+    return this.#lostDataMs > 0
+  }
+
+  lostData(reason: string): void {
+    this.#lostDataMs = time.nowMs
+    this.log(reason)
+  }
+
+  async revoke(person: Person, what: 'grant' | 'user', node: Node): Promise<void> {
+    const grant = this.#grantOf(person)
+    if (grant === undefined || !node.isServing) return
+    const { facade } = node
+    const { sub } = person
+    // From now on, the user may be signed out, and once the call has returned, must be.
+    const before = grant.ended
+    grant.ended ??= { atMs: Number.POSITIVE_INFINITY, reason: 'revoked' }
+    try {
+      await node.machine.program.run(async () => {
+        if (what === 'grant') await facade?.grants.revoke(sub, grant.id)
+        else await facade?.grants.revokeUser(sub)
+      })
+      this.log(`${person.name} was revoked (${what})`)
+      for (const one of this.#grants.values())
+        if (one === grant || (one.person === person && what !== 'grant' && one.begunMs < time.nowMs))
+          if (one.ended === undefined || one.ended.atMs === Number.POSITIVE_INFINITY)
+            one.ended = { atMs: time.nowMs, reason: 'revoked' }
+    } catch (error) {
+      this.log(`${person.name} could not be revoked: ${String(error)}`)
+      grant.ended = before ?? { atMs: Number.POSITIVE_INFINITY, reason: 'revoked' }
+    }
+  }
+
+  async changeRole(person: Person, role: Role): Promise<void> {
+    const earlier = this.#roles.get(person.name)
+    this.#roles.set(person.name, role)
+    this.log(`${person.name} is ${role}`)
+    if (role === 'editor') this.#demotions.delete(person.name)
+    else this.#demotions.set(person.name, { atMs: time.nowMs, role })
+    // A refresh that is on its way may still find that the person has left, and end the grant.
+    if (earlier === 'none') {
+      const grant = this.#grantOf(person)
+      if (grant !== undefined) grant.ended ??= { atMs: Number.POSITIVE_INFINITY, reason: 'role' }
+    }
+  }
+
+  #balance(session: string) {
+    const serving = this.nodes.filter(({ isServing }) => isServing)
+    const sticky = serving.find(({ machine }) => machine === network.affinity.get(session))
+    if (sticky !== undefined) return sticky.listener
+    return serving[this.#turn++ % Math.max(1, serving.length)]?.listener
+  }
+
+  #attackUntilTheEnd(): void {
+    const attack = async (): Promise<void> => {
+      while (this.isRunning) {
+        await sleep(this.random.wait(Math.max(5 * MINUTE, this.options.actEveryMs / 4)))
+        await this.attacker.attack((token) => {
+          const { exp = 0, gid } = decodeJwt(token)
+          const { ended } = this.#grants.get(String(gid)) ?? {}
+          if (time.nowMs + START_MS > exp * 1000 + 2 * SKEW_MS) return true
+          return (
+            ended?.reason === 'revoked' &&
+            time.nowMs > ended.atMs + ACCESS_MS + 3 * SECOND &&
+            !this.#isStoreTroubled(time.nowMs - ACCESS_MS) &&
+            this.#lostDataMs < ended.atMs
+          )
+        })
+      }
+    }
+    void attack()
+  }
+
+  /** Polls a task until it has ended. */
+  async #watch(task: Task): Promise<void> {
+    const { person, id, begunMs, lastsMs } = task
+    const isOver = await person.machine.program.run(async () => {
+      for (let poll = 0; poll < 60; poll++) {
+        await sleep(20 * SECOND)
+        const token = person.wallet.tokens()?.access_token
+        if (token === undefined) continue
+        const reply = await person.send('tasks/get', { taskId: id }, token)
+        if (reply?.status === 401) await person.check()
+        const status = reply?.message?.result?.status
+        if (['completed', 'failed', 'cancelled'].includes(status)) return true
+        if (reply?.message?.error !== undefined && reply.status === 200 && this.#lostDataMs > begunMs)
+          return true
+        // The answer is the one of another user after a new sign-in with another account.
+        if (time.nowMs - begunMs > lastsMs + 15 * MINUTE) return false
+      }
+      return false
+    })
+    this.#tasks.delete(task)
+    if (!isOver && this.#lostDataMs <= begunMs)
+      this.violation(
+        'every task reaches an end',
+        `${person.name}: ${id} of ${Math.round(lastsMs / 1000)} s, begun ${formatTime(begunMs)}`,
+      )
+  }
+
+  // What must be true.
+
+  #checkStep(): void {
+    for (const error of time.failures.splice(0))
+      this.violation('no error is unhandled', error instanceof Error ? String(error.stack) : String(error))
+    for (const [id, { count }] of this.#effects)
+      if (count > 1) this.violation('a tool call runs once', `${id} ran ${count} times`)
+    for (const { id, sub } of this.#calledIds.splice(0)) {
+      const effect = this.#effects.get(id)
+      if (effect === undefined) this.violation('a tool call runs once', `${id} never ran`)
+      else if (effect.sub !== sub && sub !== '')
+        this.violation('a tool call has the identity of its caller', `${id}: ${effect.sub} instead of ${sub}`)
+    }
+    for (const node of this.nodes) if (node.isServing) this.#checkNode(node)
+    const keys = this.redis.data.size
+    const people = this.people.length + 1
+    if (keys > 2_000 * people) this.violation('each state has its bound', `Redis has ${keys} keys`)
+    if (time.pending > 10_000) this.violation('each state has its bound', `${time.pending} timers wait`)
+    if (network.sockets.size > 1_000)
+      this.violation('each state has its bound', `${network.sockets.size} sockets are open`)
+  }
+
+  /** Compares the refusals of a process with its events, and its statistics with each other. */
+  #checkNode(node: Node): void {
+    if (!node.machine.program.isAlive) return
+    const { mcp, token } = node.refusals
+    const refused = node.countOf('kit.mcp.auth.refused') + node.countOf('kit.mcp.auth.invalid')
+    if (refused < mcp)
+      this.violation(
+        'each refusal has an event',
+        `${node.name}: ${mcp} responses, ${refused} events ${JSON.stringify([...node.events])}`,
+      )
+    const tokens = node.countOf('kit.authorization.token.refused')
+    if (tokens < token)
+      this.violation(
+        'each refusal has an event',
+        `${node.name}: ${token} responses of the token endpoint, ${tokens} events`,
+      )
+    const stats = node.telemetry?.stats()
+    if (stats !== undefined) this.#checkSums(node, stats)
+  }
+
+  #checkSums(node: Node, { emitted, sampledOut, held, transports, audit }: TelemetryStats): void {
+    for (const one of [...transports, ...(audit === undefined ? [] : [audit])]) {
+      const { type, accepted, delivered, failed, dropped, pending } = one
+      if (accepted !== delivered + failed + dropped + pending)
+        this.violation('the ledger of every transport closes', `${node.name} ${type}: ${JSON.stringify(one)}`)
+    }
+    for (const { type, accepted } of transports)
+      if (emitted !== accepted + sampledOut + held)
+        this.violation(
+          'the ledger of every transport closes',
+          `${node.name} ${type}: ${emitted} emitted, ${accepted} accepted, ${sampledOut} sampled out, ${held} held`,
+        )
+  }
+
+  /** Checks the telemetry of a process that has shut down. */
+  #checkLedger(node: Node, stats: TelemetryStats): void {
+    this.#checkSums(node, stats)
+    const ids = this.#emitted.get(node.name) ?? []
+    const stream = new Map<string, number>()
+    for (const { fields } of this.redis.data.entriesOf(STREAM)) {
+      const id = /"attributes":\{"id":"([^"]+)"/.exec(fields[fields.indexOf('event') + 1] ?? '')?.[1]
+      if (id !== undefined) stream.set(id, (stream.get(id) ?? 0) + 1)
+    }
+    for (const { type, failed, dropped, pending } of stats.transports) {
+      if (pending > 0 && !this.isRunning)
+        this.violation(
+          'every event has an outcome',
+          `${node.name} ${type}: ${pending} are pending after the shutdown`,
+        )
+      const received = type.startsWith('otlp')
+        ? this.collector.events
+        : type === 'store-stream'
+          ? stream
+          : undefined
+      if (received === undefined) continue
+      const missing = ids.filter((id) => !received.has(id))
+      const isStoreLost = type === 'store-stream' && this.hasLostData
+      if (missing.length > failed + dropped + pending && !isStoreLost)
+        this.violation(
+          'what a transport has delivered has arrived',
+          `${node.name} ${type}: ${missing.length} are missing, but only ${failed + dropped + pending} are lost: ${missing.slice(0, 3)}`,
+        )
+      if (type === 'store-stream') {
+        const twice = ids.filter((id) => (stream.get(id) ?? 0) > 1)
+        if (twice.length > 0)
+          this.violation('a stream has each event once', `${node.name}: ${twice.slice(0, 3)}`)
+      }
+    }
+  }
+
+  async #end(): Promise<void> {
+    this.log('The people go home')
+    this.isRunning = false
+    for (const service of Object.values(this.services)) Object.assign(service, { failure: 0, delayMs: 0 })
+    this.redis.resume()
+    this.redis.start()
+    this.redis.refuse = 0
+    this.redis.loseReplies = 0
+    this.redis.loses = ''
+    await time.run(time.nowMs + 3 * HOUR)
+    for (const node of this.nodes)
+      if (!node.isServing) {
+        node.start(this.configuration)
+      }
+    for (const { name } of this.people) this.#roles.set(name, 'editor')
+    this.#demotions.clear()
+    await time.run(time.nowMs + 30 * MINUTE)
+    this.#checkStep()
+    for (const { person, id } of this.#tasks)
+      this.violation('every task reaches an end', `${person.name}: ${id}`)
+    // Everybody can work again.
+    let working = 0
+    for (const person of this.people)
+      void person.check().then((isWorking) => {
+        working++
+        if (!isWorking) this.violation('everybody can work after the faults', person.name)
+      })
+    await time.run(time.nowMs + 20 * MINUTE)
+    if (working < this.people.length)
+      this.violation('every request is answered', `${this.people.length - working} people wait`)
+    for (const person of [...this.people, this.attacker.person]) await soon(person.close())
+    await time.run(time.nowMs + 10 * MINUTE)
+    this.#checkStep()
+    for (const node of this.nodes) {
+      if (node.open.size > 0)
+        this.violation(
+          'every request is answered',
+          `${node.name}: ${[...node.open].map(({ method, url }) => `${method} ${url}`)}`,
+        )
+      let isDrained = false
+      void this.drain(node).then(() => {
+        isDrained = true
+      })
+      await time.run(time.nowMs + 5 * MINUTE)
+      if (!isDrained) this.violation('a node shuts down in time', node.name)
+    }
+    await time.run(time.nowMs + 10 * MINUTE)
+    this.#checkStep()
+    if (network.sockets.size > 0)
+      this.violation(
+        'no socket is left',
+        [...network.sockets]
+          .map(({ program, remoteAddress }) => `${program.machine.name} – ${remoteAddress}`)
+          .join(', '),
+      )
+  }
+
+  /** Reads the audit logs. A process that was killed leaves a chain without an end, and a full disk may lose lines that the log counts. */
+  async #checkAudits(): Promise<void> {
+    for (const { machine, mayHaveBreak } of this.nodes) {
+      const path = join(this.#dir, `${machine.name}.log`)
+      const verified = await soon(verifyAudit(createReadStream(path), AUDIT_SECRET))
+      const { valid, firstBreak } = verified
+      if (!valid && !mayHaveBreak)
+        this.violation('the audit log verifies', `${machine.name}: ${firstBreak?.reason}`)
+      if (!valid && firstBreak === undefined) this.violation('the audit log names its break', machine.name)
+    }
+  }
+}
+
+/** Lets time pass until a promise has settled. */
+async function soon<T>(promise: Promise<T>): Promise<T> {
+  let isSettled = false
+  const settled = promise.finally(() => {
+    isSettled = true
+  })
+  settled.catch(() => undefined)
+  for (let step = 0; !isSettled && step < 600; step++) {
+    await time.run(time.nowMs + 100)
+    await realTurn()
+  }
+  return await settled
+}
+
+function formatTime(ms: number): string {
+  const seconds = Math.floor(ms / 1000)
+  const part = (value: number) => String(value).padStart(2, '0')
+  return `${Math.floor(seconds / 86_400)}d ${part(Math.floor(seconds / 3_600) % 24)}:${part(Math.floor(seconds / 60) % 60)}:${part(seconds % 60)}.${String(Math.floor(ms % 1000)).padStart(3, '0')}`
+}
+
+/** The ids of the effects in an OTLP request as JSON. */
+function idsInOtlp(body: string): string[] {
+  return [...body.matchAll(/\{"key":"id","value":\{"stringValue":"([^"]+)"/g)].map(([, id]) => String(id))
+}
