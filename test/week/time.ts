@@ -381,7 +381,8 @@ function replaceTimers(): void {
   AbortSignal.timeout = (ms) => {
     const controller = new AbortController()
     const late = () => new DOMException('The operation was aborted due to timeout', 'TimeoutError')
-    setTimeout(() => controller.abort(late()), ms)
+    // As in Node, the signal keeps no process alive.
+    setTimeout(() => controller.abort(late()), ms).unref()
     return controller.signal
   }
 }
