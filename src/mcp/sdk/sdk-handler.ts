@@ -26,7 +26,7 @@ import { declaresTasks, missingTasks } from '../tasks/task-capabilities.ts'
 import type { Tasks } from '../tasks/tasks.ts'
 import { isEventStream } from '../wire/event-stream.ts'
 import { type Exchange, isAnonymous, permitsScopes } from '../wire/exchange.ts'
-import { jsonRpcError, type ReceivedMessages, retryLater } from '../wire/json-rpc.ts'
+import { jsonRpcError, type ReceivedMessages, requestIdOf, retryLater } from '../wire/json-rpc.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
 import { fastRequest } from './fast-path/fast-request.ts'
 import { serveFast } from './fast-path/fast-transport.ts'
@@ -221,7 +221,7 @@ export class SdkHandler {
     const { tasks } = this.#servers
     const message = body as ListenRequest
     const taskIds = tasks && watchedTaskIds(body)
-    if (taskIds !== undefined && !declaresTasks(message.params._meta)) return missingTasksResponse(message.id)
+    if (taskIds !== undefined && !declaresTasks(message.params._meta)) return missingTasksResponse(message)
     const release = this.#takeStream(request, exchange)
     if (typeof release !== 'function') return release
     request.onDisconnect(release)
@@ -349,9 +349,9 @@ function watchedTaskIds(body: unknown): readonly unknown[] | undefined {
   return Array.isArray(ids) && ids.length > 0 ? ids : undefined
 }
 
-function missingTasksResponse(id: unknown): PlainResponse {
-  const { code, message, data } = missingTasks()
-  const error = { jsonrpc: '2.0', id, error: { code, message, data } }
+function missingTasksResponse(message: unknown): PlainResponse {
+  const { code, message: text, data } = missingTasks()
+  const error = { jsonrpc: '2.0', id: requestIdOf(message), error: { code, message: text, data } }
   return { status: 400, headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(error) }
 }
 

@@ -75,6 +75,35 @@ function storiesOf(...events: readonly ConsoleEvent[]): readonly Story[] {
   return stories.all
 }
 
+/** Returns every order in which two lists of events can arrive, each of which arrives in its own order. */
+function ordersOf<Type>(one: readonly Type[], other: readonly Type[]): readonly (readonly Type[])[] {
+  const [[a, ...restOfOne], [b, ...restOfOther]] = [one, other]
+  if (a === undefined || b === undefined) return [[...one, ...other]]
+  return [
+    ...ordersOf(restOfOne, other).map((rest) => [a, ...rest]),
+    ...ordersOf(one, restOfOther).map((rest) => [b, ...rest]),
+  ]
+}
+
+/** Expects the same story for each order in which the requests to the server and the other events can arrive. */
+function expectSameStory(events: readonly ConsoleEvent[]): void {
+  const isRequest = ({ name, attributes }: ConsoleEvent): boolean =>
+    name === 'dev.request' && attributes?.server === undefined
+  const plain = (stories: readonly Story[]) =>
+    stories.map(({ steps, id, ...story }) => ({
+      ...story,
+      steps: steps.map(({ word, title, count }) => `${word} ${title} ${count}`),
+    }))
+  const expected = plain([only(storiesOf(...events))])
+  const orders = ordersOf(
+    events.filter(isRequest),
+    events.filter((one) => !isRequest(one)),
+  )
+  expect(orders).to.have.length.above(5)
+  for (const order of orders)
+    expect(plain(storiesOf(...order)), order.map(({ name }) => name).join()).to.deep.equal(expected)
+}
+
 const only = (stories: readonly Story[]): Story => {
   expect(stories).to.have.length(1)
   return stories[0] as Story
@@ -293,6 +322,35 @@ describe('Stories', () => {
     expect(steps).to.have.length(8)
   })
 
+  for (const [what, events] of [
+    ['a sign-in and calls', () => [...WHOLE(), issuerMetadata(), called()]],
+    [
+      'a sign-in that the user denies',
+      () => [...WHOLE().slice(0, 5), signIn('consent.denied', { client_id: 'c1' })],
+    ],
+    [
+      'a refused registration',
+      () => [...WHOLE().slice(0, 3), signIn('client.refused', { error: 'invalid_redirect_uri' })],
+    ],
+    [
+      'a page, which sends preflights',
+      () => [
+        asked('/mcp', 204, { ...PAGE, preflight: true }),
+        asked('/mcp', 401, { ...PAGE, challenge: CHALLENGE }),
+        issuerMetadata({ ...PAGE, preflight: true }),
+        issuerMetadata(PAGE),
+        signIn('client.registered', { ...PAGE, client_id: 'c1', client_name: 'A page' }),
+        shown(),
+        given(),
+        signIn('token.issued', { ...PAGE, client_id: 'c1', token: 't1', scope: 'mcp:read' }),
+        asked('/mcp', 200, { ...PAGE, token: 't1' }),
+      ],
+    ],
+  ] as const)
+    it(`the story of ${what} does not depend on the order in which the events of two servers arrive`, () => {
+      expectSameStory(events())
+    })
+
   it('stories are bounded in number and length', () => {
     const many = Array.from({ length: 500 }, (_, index) => [
       asked('/mcp', 401, { 'user_agent.original': `agent-${index}`, challenge: CHALLENGE }),
@@ -465,10 +523,44 @@ describe('Stories', () => {
       ])
     })
 
+    for (const [what, events] of [
+      ['a sign-in and calls', () => [...SIGN_IN(), CALL(), CALL()]],
+      [
+        'a user whom allow denies',
+        () => [...SIGN_IN().slice(0, 3), facade('signin.refused', { reason: 'not_allowed' })],
+      ],
+      ['a denied consent', () => [...SIGN_IN().slice(0, 3), facade('consent.denied', { client: 'c1' })]],
+      [
+        'a refused code',
+        () => [...SIGN_IN().slice(0, 4), facade('token.refused', { client: 'c1', reason: 'invalid_grant' })],
+      ],
+    ] as const)
+      it(`the story of ${what} does not depend on the order in which telemetry and requests arrive`, () => {
+        expectSameStory(events())
+      })
+
     it('the pages of the sign-in are not steps of a client', () => {
       const form = () =>
         asked('/auth/signin/a-b_c/consent', 303, { ...PAGE, origin: 'http://127.0.0.1:3000' })
       expect(only(storiesOf(...SIGN_IN().slice(0, 3), form())).steps).to.have.length(3)
+    })
+
+    it('a refused sign-in belongs to the client that has registered, although another program asks for metadata later', () => {
+      const begun = SIGN_IN().slice(0, 3)
+      const other = asked('/.well-known/openid-configuration', 200, {
+        'user_agent.original': 'openid-client',
+      })
+      const stories = storiesOf(...begun, other, facade('signin.refused', { reason: 'not_allowed' }))
+      expect(stories.map(({ stage }) => stage)).to.deep.equal(['begun', 'not-signed-in'])
+    })
+
+    it('a registration that arrives late belongs to the client that has sent requests before it', () => {
+      const [challenged, known, late] = SIGN_IN() as [ConsoleEvent, ConsoleEvent, ConsoleEvent]
+      const other = asked('/.well-known/openid-configuration', 200, {
+        'user_agent.original': 'openid-client',
+      })
+      const stories = storiesOf(challenged, known, other, late)
+      expect(stories.map(({ stage }) => stage)).to.deep.equal(['begun', 'registered'])
     })
 
     it('a second client of the facade has a story of its own', () => {

@@ -443,6 +443,18 @@ describe('mcp/tasks: tasks', () => {
       }
     }
 
+    for (const [what, id, repeated] of [
+      ['a number', 7, 7],
+      ['an object', { a: 1 }, null],
+    ] as const)
+      it(`a client that does not support tasks gets -32021 with the id ${repeated} for an id that is ${what}`, async () => {
+        const { headers = {}, body } = modern('subscriptions/listen', { notifications: { taskIds: ['x'] } })
+        const message = { ...JSON.parse(body as string), id }
+        const answer = await server.send({ headers, body: JSON.stringify(message) })
+        expect(answer.message.error.code).to.equal(-32_021)
+        expect(answer.message.id).to.equal(repeated)
+      })
+
     it('a stream acknowledges its tasks, reports each change, and ends after the last one', async () => {
       const id = await client.start('wait')
       const stream = await listening({ notifications: { taskIds: [id, 'unknown', 5] } })
