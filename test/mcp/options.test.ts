@@ -30,6 +30,7 @@ describe('mcp: options', () => {
     maxBodyBytes: [0, -1, 1.5, Number.NaN, Number.POSITIVE_INFINITY, '4mb', null],
     bodyTimeoutMs: [0, -1, 1.5, Number.NaN, 2 ** 31, '30s', null],
     listOnlyPermitted: ['yes', 1, null],
+    unknownArguments: ['strict', true, null],
     recordPayloads: ['yes', 1, null],
     recordClientAddress: ['yes', 1, null],
     allowedOrigins: [
@@ -70,6 +71,7 @@ describe('mcp: options', () => {
     maxBodyByte: 'maxBodyBytes',
     bodyTimeout: 'bodyTimeoutMs',
     listOnlyPermited: 'listOnlyPermitted',
+    unknownArgument: 'unknownArguments',
     recordPayload: 'recordPayloads',
   })) {
     it(`the error for the unknown option ${option} suggests ${meant}`, () => {
@@ -327,6 +329,7 @@ describe('mcp: every option of the adapter', () => {
     allowedOrigins: '*',
     allowedHosts: ['mcp.example.com'],
     listOnlyPermitted: true,
+    unknownArguments: 'reject',
     maxBodyBytes: 1,
     bodyTimeoutMs: 1,
     cache: { ttlMs: 1 },
