@@ -60,17 +60,11 @@ export class McpEndpoint {
     const props = withTable(given)
     this.#props = props
     this.#table = typeof props.router === 'function' ? undefined : props.router
-    const {
-      scopes,
-      recordPayloads,
-      recordClientAddress,
-      maxBodyBytes: maxBytes,
-      bodyTimeoutMs: timeoutMs,
-    } = props.options
+    const { scopes, maxBodyBytes: maxBytes, bodyTimeoutMs: timeoutMs } = props.options
     const operations = this.#table ?? scopes
     const makeContext = (request: GateRequest) => this.#makeContext(request)
     this.gate = props.oauth && new Gate(props.oauth, operations?.scopes ?? [], makeContext)
-    const instrumentation = new Instrumentation(props.telemetry, recordPayloads, recordClientAddress)
+    const instrumentation = new Instrumentation(props.telemetry, props.options)
     this.#instrumentation = instrumentation
     this.authenticator = new Authenticator({
       gate: this.gate,
@@ -80,8 +74,8 @@ export class McpEndpoint {
       bodyLimits: { maxBytes, timeoutMs },
     })
     this.#originPolicy = { ...props.options, hasOAuth: this.gate !== undefined }
-    this.sdkHandler = new SdkHandler(props, (durationMs, revision) =>
-      instrumentation.sessionEnded('tcp', durationMs, revision),
+    this.sdkHandler = new SdkHandler(props, ({ durationMs, revision, observedClient }) =>
+      instrumentation.sessionEnded('tcp', durationMs, revision, observedClient),
     )
   }
 
@@ -144,7 +138,10 @@ export class McpEndpoint {
         return telemetry.responded(tooLong, request)
       }
       const { messages } = parsed
-      if (messages.length > 0) telemetry.received(revisionOf(request, messages), messages, this.#table?.tools)
+      if (messages.length > 0)
+        telemetry.received(revisionOf(request, messages), messages, this.#table?.tools, () =>
+          this.sdkHandler.sessionClient(request, auth),
+        )
 
       // 5. The scopes of the endpoint and of the operations that the messages name, and the policy.
       const scopes = admitted === undefined ? this.authenticator.operationScopes(messages) : []

@@ -15,7 +15,8 @@ import { type McpTaskOptions, resolveTaskOptions } from './tasks/task-options.ts
 import { originRules } from './wire/origin-policy.ts'
 
 const checks = optionChecksOf('createMcpAdapter')
-const { callable, checkBoolean, invalidKind, oneOf, readMembers, readOptions, wholeNumber } = checks
+const { callable, checkBoolean, checkTexts, invalidKind, oneOf, readMembers, readOptions, wholeNumber } =
+  checks
 
 /** The maximum number of event streams that are open at the same time. */
 export interface McpStreamOptions {
@@ -91,6 +92,11 @@ export interface McpAdapterOptions<App = any, User = any> {
    */
   readonly recordClientAddress?: boolean | undefined
   /**
+   * Further values of `clientInfo.name` that metrics have as `mcp.client.name`, compared exactly. The names of common clients
+   * are known without it; all others are `_OTHER` in metrics. Events and spans have every name. None by default.
+   */
+  readonly knownClients?: readonly string[] | undefined
+  /**
    * Decides about each tool call, prompt get, and resource read, after scopes and validation, and about each entry of a list.
    * Only `true` permits the operation. Requires a `KitMcpRouter`. By default, scopes decide.
    * @see docs/guides/policy.md
@@ -138,6 +144,7 @@ const ADAPTER_RULES = {
   scopes: optional((_option, value) => checkOperationScopes(value)),
   recordPayloads: optional(checkBoolean, false),
   recordClientAddress: optional(checkBoolean, false),
+  knownClients: optional(checkTexts, []),
   authorize: optional(callable<Authorize<any>>('set it to a function (query) => true or false')),
   authorizeTimeoutMs: optional(wholeNumber(1), 5_000),
   limits: optional((_option, value) => checkLimits(checks, value)),

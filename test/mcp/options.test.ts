@@ -33,6 +33,7 @@ describe('mcp: options', () => {
     unknownArguments: ['strict', true, null],
     recordPayloads: ['yes', 1, null],
     recordClientAddress: ['yes', 1, null],
+    knownClients: ['claude-code', [''], [5], {}, null],
     allowedOrigins: [
       'https://app.example.com',
       null,
@@ -336,6 +337,7 @@ describe('mcp: every option of the adapter', () => {
     requestStateSecret: 'x'.repeat(32),
     recordPayloads: true,
     recordClientAddress: true,
+    knownClients: ['my-client'],
   })) {
     it(`${option} may be given, or be undefined`, () => {
       for (const given of [value, undefined])

@@ -17,7 +17,7 @@ import { scopedOperations, withoutScopes } from './local-table.ts'
 import type { StdioConnectionProps } from './stdio-connection.ts'
 
 const checks = optionChecksOf('serveStdio')
-const { checkBoolean, invalidKind, missingOption, oneOf, readOptions, unusableOption } = checks
+const { checkBoolean, checkTexts, invalidKind, missingOption, oneOf, readOptions, unusableOption } = checks
 
 /** Options of {@link serveStdio}. */
 export interface ServeStdioOptions {
@@ -45,6 +45,8 @@ export interface ServeStdioOptions {
   readonly unknownArguments?: 'ignore' | 'reject' | undefined
   /** Records the arguments and results of tools, with the redaction of the telemetry manager. Defaults to `false`. */
   readonly recordPayloads?: boolean | undefined
+  /** The same as the option of {@link createMcpAdapter}. None by default. */
+  readonly knownClients?: readonly string[] | undefined
 }
 
 /** A server over stdio, as {@link serveStdio} returns it. */
@@ -139,6 +141,7 @@ const RULES = {
   maxMessageBytes: optional(checkLimit, MAX_MESSAGE_BYTES),
   unknownArguments: optional(oneOf(UNKNOWN_ARGUMENTS), 'ignore'),
   recordPayloads: optional(checkBoolean, false),
+  knownClients: optional(checkTexts, []),
 } satisfies RulesFor<ServeStdioOptions>
 
 function resolve(
@@ -148,7 +151,7 @@ function resolve(
   if (!(router instanceof KitMcpRouter))
     throw invalidKind('router', 'must be a KitMcpRouter', router, 'pass the router as the first argument')
   const expected = 'must be called with options such as { telemetry }'
-  const { trustLocal, recordPayloads, unknownArguments, ...given } = readOptions(
+  const { trustLocal, recordPayloads, knownClients, unknownArguments, ...given } = readOptions(
     'serveStdio',
     expected,
     options,
@@ -161,7 +164,7 @@ function resolve(
       localTable(tableWithInputs(tableOf(router), unknownArguments, checks), trustLocal),
       undefined,
     ),
-    instrumentation: new Instrumentation(given.telemetry, recordPayloads),
+    instrumentation: new Instrumentation(given.telemetry, { recordPayloads, knownClients }),
   }
 }
 
