@@ -4,6 +4,7 @@ import { isOptionsObject, type OptionChecks, optionChecksOf } from '../options/o
 import { type OptionRule, optional, type ReadBy, type RulesFor } from '../options/option-rules.ts'
 import { Policy } from './operations/policy.ts'
 import type { Authorize } from './router/authorize.ts'
+import { UNKNOWN_ARGUMENTS } from './router/closed-inputs.ts'
 import { objectCopy } from './router/definition.ts'
 import { checkLimits, type McpLimits } from './router/limits.ts'
 import { checkOperationScopes, type OperationScopes } from './router/operation-scopes.ts'
@@ -14,7 +15,8 @@ import { type McpTaskOptions, resolveTaskOptions } from './tasks/task-options.ts
 import { originRules } from './wire/origin-policy.ts'
 
 const checks = optionChecksOf('createMcpAdapter')
-const { callable, checkBoolean, invalidKind, readMembers, readOptions, wholeNumber } = checks
+const { callable, checkBoolean, checkTexts, invalidKind, oneOf, readMembers, readOptions, wholeNumber } =
+  checks
 
 /** The maximum number of event streams that are open at the same time. */
 export interface McpStreamOptions {
@@ -51,6 +53,12 @@ export interface McpAdapterOptions<App = any, User = any> {
   readonly allowedHosts?: readonly string[] | undefined
   /** Leaves the operations out of lists that the token may not use. Requires a `KitMcpRouter`. Defaults to `false`. */
   readonly listOnlyPermitted?: boolean | undefined
+  /**
+   * The treatment of members of a tool's arguments that its schema does not name. `'reject'` makes them invalid, and lists the
+   * tools with `additionalProperties: false`. A schema that decides about such members itself, as `z.looseObject()` does, stays
+   * as it is. Requires a `KitMcpRouter`. Defaults to `'ignore'`: the schema's library decides, and most remove them.
+   */
+  readonly unknownArguments?: 'ignore' | 'reject' | undefined
   /** The maximum size of a body, in bytes. Defaults to 4 194 304 (4 MiB). */
   readonly maxBodyBytes?: number | undefined
   /** The time in which a body must arrive, in milliseconds. Defaults to 30 000 ms. */
@@ -83,6 +91,11 @@ export interface McpAdapterOptions<App = any, User = any> {
    * socket. A web-standard request has none. Defaults to `false`.
    */
   readonly recordClientAddress?: boolean | undefined
+  /**
+   * Further values of `clientInfo.name` that metrics have as `mcp.client.name`, compared exactly. The names of common clients
+   * are known without it; all others are `_OTHER` in metrics. Events and spans have every name. None by default.
+   */
+  readonly knownClients?: readonly string[] | undefined
   /**
    * Decides about each tool call, prompt get, and resource read, after scopes and validation, and about each entry of a list.
    * Only `true` permits the operation. Requires a `KitMcpRouter`. By default, scopes decide.
@@ -122,6 +135,7 @@ const ADAPTER_RULES = {
   streams: checkStreams,
   ...originRules(checks),
   listOnlyPermitted: optional(checkBoolean, false),
+  unknownArguments: optional(oneOf(UNKNOWN_ARGUMENTS), 'ignore'),
   maxBodyBytes: optional(wholeNumber(1), DEFAULT_BODY_LIMITS.maxBytes),
   bodyTimeoutMs: optional(wholeNumber(1), DEFAULT_BODY_LIMITS.timeoutMs),
   cache: (option: string, value: unknown) => checkCache(option, value, checks),
@@ -130,6 +144,7 @@ const ADAPTER_RULES = {
   scopes: optional((_option, value) => checkOperationScopes(value)),
   recordPayloads: optional(checkBoolean, false),
   recordClientAddress: optional(checkBoolean, false),
+  knownClients: optional(checkTexts, []),
   authorize: optional(callable<Authorize<any>>('set it to a function (query) => true or false')),
   authorizeTimeoutMs: optional(wholeNumber(1), 5_000),
   limits: optional((_option, value) => checkLimits(checks, value)),

@@ -7,7 +7,7 @@ import type { KitTelemetrySession } from '../../telemetry/session/session.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
 import { MODERN_REVISION } from '../revisions.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
-import type { EventDetails, Failure, ObservedTask } from '../wire/request-telemetry.ts'
+import type { EventDetails, Failure, ObservedClient, ObservedTask } from '../wire/request-telemetry.ts'
 import { clientText, messageAttributes, type ObservedMessage, observedMessage } from './observed-message.ts'
 import { kindOf } from './observed-outcome.ts'
 import { type Payloads, payloads } from './observed-payloads.ts'
@@ -58,6 +58,7 @@ export class RequestEvents {
   /** The attributes that the application adds to the last event. */
   readonly added: RequestAttributes | undefined
   protocolVersion: string | undefined
+  client: ObservedClient | undefined
   readonly #manager: AnyManager | undefined
   readonly #recordsPayloads: boolean
   readonly #request: McpRequest
@@ -82,19 +83,19 @@ export class RequestEvents {
   /** The attributes that all messages of the request have. */
   get sharedAttributes(): Record<string, string> {
     const version = this.protocolVersion
-    if (version === undefined) return {}
-    const isModern = version >= MODERN_REVISION
-    const sessionId = isModern ? undefined : this.text(this.#request.header('mcp-session-id'))
+    const { name, version: clientVersion } = this.client ?? {}
+    const hasSession = version !== undefined && version < MODERN_REVISION
+    const sessionId = hasSession ? this.text(this.#request.header('mcp-session-id')) : undefined
     return {
-      'mcp.protocol.version': version,
+      ...(version !== undefined && { 'mcp.protocol.version': version }),
       ...(sessionId !== undefined && { 'mcp.session.id': sessionId }),
+      ...(name !== undefined && { 'mcp.client.name': name }),
+      ...(clientVersion !== undefined && { 'mcp.client.version': clientVersion }),
     }
   }
 
   /** Returns a string that the client has sent, redacted and shortened. Returns undefined for other values. */
-  text(value: unknown): string | undefined {
-    return clientText(value, this.#redact)
-  }
+  readonly text = (value: unknown): string | undefined => clientText(value, this.#redact)
 
   /** Returns the parts of a JSON-RPC message that are recorded. */
   observed(message: unknown): ObservedMessage {

@@ -28,7 +28,7 @@ import { guardResponses, watchMessages } from '../sdk/watch-messages.ts'
 import { longValueIn } from '../wire/client-values.ts'
 import type { Exchange } from '../wire/exchange.ts'
 import { CANCELED, CLIENT_GONE, MAX_JSON_DEPTH } from '../wire/json-rpc.ts'
-import type { RequestTelemetry } from '../wire/request-telemetry.ts'
+import type { ObservedClient, RequestTelemetry } from '../wire/request-telemetry.ts'
 import { LineSplitter } from './line-splitter.ts'
 import { StdioOutflow } from './stdio-outflow.ts'
 import { StdioRequest } from './stdio-request.ts'
@@ -76,6 +76,8 @@ export class StdioConnection {
   #isModern = false
   /** The revision of a client of 2025. */
   #revision: string | undefined
+  /** The client, if telemetry observes it. */
+  #client: ObservedClient | undefined
   /** The result of `performance.now()` at the first message. Undefined before. */
   #startedAt: number | undefined
   #hasEnded = false
@@ -145,7 +147,7 @@ export class StdioConnection {
     input.pause()
     if (this.#startedAt !== undefined) {
       const revision = this.#isModern ? MODERN_REVISION : this.#revision
-      instrumentation.sessionEnded('pipe', elapsedMs(this.#startedAt), revision)
+      instrumentation.sessionEnded('pipe', elapsedMs(this.#startedAt), revision, this.#client)
     }
     for (const { exchange } of this.#calls.values()) exchange?.telemetry.completed(CLIENT_GONE.status)
     this.#calls.clear()
@@ -211,7 +213,8 @@ export class StdioConnection {
     void instrumentation.loading
     const request = new StdioRequest()
     const telemetry = instrumentation.begin(request)
-    telemetry.received(this.#revisionOf(message), [message], table.tools)
+    telemetry.received(this.#revisionOf(message), [message], table.tools, () => this.#client)
+    this.#client ??= telemetry.client
     const call: Call = { method, exchange: undefined }
     this.#calls.set(id, call)
     void telemetry.run(async () => {

@@ -159,7 +159,12 @@ describe('serveStdio', () => {
             .find((one) => one.includes(reference)) ?? ''
         const event = JSON.parse(line)
         expect(event.error.message).to.equal('a secret cause')
-        expect(event.attributes).to.include({ 'mcp.protocol.version': revision, 'gen_ai.tool.name': 'crash' })
+        expect(event.attributes).to.include({
+          'mcp.protocol.version': revision,
+          'mcp.client.name': INFO.name,
+          'mcp.client.version': INFO.version,
+          'gen_ai.tool.name': 'crash',
+        })
         expect(line).to.not.contain('http.')
       })
 
