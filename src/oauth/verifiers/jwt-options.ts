@@ -310,7 +310,7 @@ function listedIssuers(
   }
   const list = issuers ?? (issuer === undefined ? [] : [issuer])
   if (!Array.isArray(list))
-    throw invalidKind('issuers', 'must be an array of URLs, or a function that accepts an iss', list)
+    throw invalidKind('issuers', 'must be an array of URLs, or a function of the iss', list)
   if (list.length === 0) throw missingOption('issuer', ISSUER_HINT)
   for (const entry of list)
     checkIssuer(issuer === undefined ? 'issuers' : 'issuer', entry, { allowInsecureHttp })

@@ -1,9 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { expect } from 'chai'
+import { expectTypeOf } from 'expect-type'
 import { VerifierUnavailableError } from '../../../src/oauth/errors.ts'
-import type { VerifyToken } from '../../../src/oauth/options.ts'
+import type { OAuthOptions, VerifyToken } from '../../../src/oauth/options.ts'
 import { jwtVerifier } from '../../../src/oauth/verifiers/jwt.ts'
-import type { JwtVerifierOptions } from '../../../src/oauth/verifiers/jwt-options.ts'
+import type { JwtUser, JwtVerifierOptions } from '../../../src/oauth/verifiers/jwt-options.ts'
 import { parseChallenge } from '../../support/challenge.ts'
 import { fakeTime } from '../../support/fake-time.ts'
 import { gatedApp, oauthOptions } from '../../support/gate-app.ts'
@@ -21,7 +22,7 @@ describe('issuers as a function', () => {
   const { fetch } = globalThis
   let key: SigningKey
   let other: SigningKey
-  /** What the function was asked and what was requested, in order. */
+  /** The questions to the function, and the requests, in order. */
   let log: string[]
   let way: Way
 
@@ -381,5 +382,20 @@ describe('issuers as a function', () => {
     expect(fetched).to.equal(1_000)
     for (const end of ends) end()
     expect(new Set(await Promise.all(outcomes))).to.deep.equal(new Set(['unavailable']))
+  })
+
+  it('the type of the function is checked', () => {
+    const options = { audience: AUDIENCE }
+    expectTypeOf(jwtVerifier({ ...options, issuers: (iss) => iss === TENANT })).toEqualTypeOf<
+      VerifyToken<unknown, JwtUser>
+    >()
+    jwtVerifier({ ...options, issuers: async () => true })
+    // @ts-expect-error only booleans decide
+    jwtVerifier({ ...options, issuers: () => 'yes' })
+    // @ts-expect-error an iss is a string
+    jwtVerifier({ ...options, issuers: (iss: number) => iss === 1 })
+    expectTypeOf<OAuthOptions['authorizationServers']>()
+      .extract<(request: Request) => unknown>()
+      .returns.toEqualTypeOf<readonly string[] | undefined>()
   })
 })
