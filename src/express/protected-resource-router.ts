@@ -94,7 +94,7 @@ export function protectedResourceRouter(
 }
 
 function copyFor(
-  { authorizationServers, resource, allowInsecureHttp }: ResolvedOAuthOptions,
+  { authorizationServers, authorizationServersOf, resource, allowInsecureHttp }: ResolvedOAuthOptions,
   options: ProtectedResourceRouterOptions,
 ): AuthorizationServerMetadata | undefined {
   const expected = 'must be an object such as { authorizationServerMetadata: true }'
@@ -106,6 +106,13 @@ function copyFor(
     'options',
   )
   if (!isCopied) return undefined
+  if (authorizationServersOf !== undefined) {
+    throw unusableOption(
+      'authorizationServerMetadata',
+      'must not be set if authorizationServers is a function',
+      'Remove the option, or set authorizationServers to a list.',
+    )
+  }
   const [issuer] = authorizationServers as [string]
   const copy = new AuthorizationServerMetadata(issuer, resource, allowInsecureHttp)
   if (resource !== undefined && copy.isServedAt(new URL(resource).origin)) {

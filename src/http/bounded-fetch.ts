@@ -22,7 +22,7 @@ export interface OpenResponse {
 
 export interface FetchLimits {
   /** The maximum size of the body, in bytes. Defaults to 1 MiB. */
-  readonly maxBytes?: number
+  readonly maxBytes?: number | undefined
   /** Sends the request, and ends it when `init.signal` aborts. Defaults to `fetch`. */
   readonly send?: (url: string, init: RequestInit & { readonly signal: AbortSignal }) => Promise<OpenResponse>
 }

@@ -4,8 +4,8 @@
  */
 export interface GateValues {
   readonly issuer: string
-  /** The issuers whose tokens the gate tells clients to request. */
-  readonly authorizationServers: readonly string[]
+  /** The issuers whose tokens the gate tells clients to request. `undefined` if they depend on the request. */
+  readonly authorizationServers: readonly string[] | undefined
   /** `undefined` if the gate has no fixed resource. */
   readonly resource: string | undefined
 }

@@ -125,8 +125,17 @@ export interface OAuthOptions<App = any, User = any> {
   readonly resource?: string | ((request: Request) => string | undefined) | undefined
   /** The `realm` of challenges. Defaults to `mcp-server`. */
   readonly realm?: string | undefined
-  /** The `authorization_servers` of the metadata document: the complete list, not empty. Defaults to `[issuer]`. */
-  readonly authorizationServers?: readonly string[] | undefined
+  /**
+   * The `authorization_servers` of the metadata document: the complete list, not empty. Defaults to `[issuer]`.
+   *
+   * If each tenant has its own, set a function that returns the list for a request. It gets a request for the URL that the document
+   * describes, as a function for `resource` does. If it returns `undefined`, the list is `[issuer]`. If it throws or returns an
+   * invalid list, the response for the document is 500.
+   */
+  readonly authorizationServers?:
+    | readonly string[]
+    | ((request: Request) => readonly string[] | undefined)
+    | undefined
   /** The `resource_name` of the metadata document. */
   readonly resourceName?: string | undefined
   /** The `resource_documentation` of the metadata document: a URL. */
@@ -216,7 +225,7 @@ const RULES = {
   scopes: optional(checkRequiredScopes, []),
   resource: optional(resourceRule),
   realm: optional(checkHeaderText, 'mcp-server'),
-  authorizationServers: optional(checkAuthorizationServers),
+  authorizationServers: optional(authorizationServersRule),
   resourceName: optional(checkResourceName),
   resourceDocumentation: optional((option, value) => {
     checkUrl(option, value, { allowInsecureHttp: true })
@@ -254,7 +263,10 @@ export interface ResolvedOAuthOptions
   readonly resource: string | undefined
   /** Returns the resource of a request, checked, if one gate protects several. */
   readonly resourceOf: ((request: Request) => string | undefined) | undefined
+  /** The servers of the metadata document. `[issuer]` if they depend on the request. */
   readonly authorizationServers: readonly string[]
+  /** Returns the servers for a request, checked, if they depend on it. */
+  readonly authorizationServersOf: AuthorizationServersOf | undefined
   readonly limiter: RefusalLimiter | undefined
 }
 
@@ -266,13 +278,15 @@ export function resolveOAuthOptions(options: unknown): ResolvedOAuthOptions {
   const expected = 'must be an object with OAuth options, at least { issuer, verifyToken }'
   const { issuer, resource, rateLimit, ...others } = readOptions('oauth', expected, options, RULES)
   const fixed = typeof resource === 'string' ? resource : undefined
-  const authorizationServers = others.authorizationServers ?? Object.freeze([issuer])
+  const { authorizationServers: servers = Object.freeze([issuer]) } = others
+  const listed = typeof servers === 'function' ? undefined : servers
   const resolved = Object.freeze({
     ...others,
-    gateValues: gateValuesOf(options as object, { issuer, authorizationServers, resource: fixed }),
+    gateValues: gateValuesOf(options as object, { issuer, authorizationServers: listed, resource: fixed }),
     resource: fixed,
     resourceOf: typeof resource === 'function' ? resource : undefined,
-    authorizationServers,
+    authorizationServers: listed ?? Object.freeze([issuer]),
+    authorizationServersOf: typeof servers === 'function' ? servers : undefined,
     limiter: rateLimit,
   })
   joinGate(resolved.verifyToken, resolved.gateValues)
@@ -290,16 +304,41 @@ function resourceRule(
   return (request) => {
     const resource: unknown = value(request)
     if (resource === undefined || known.has(resource as string)) return resource as string | undefined
-    // A promise is not a URI. Its rejection must not become an unhandled one.
-    if (resource instanceof Promise) resource.catch(() => undefined)
+    ignoreRejection(resource)
     known.set(url(option, resource, given), true)
     return resource as string
   }
 }
 
+/** A promise is not a value of a synchronous function. Its rejection must not become an unhandled one. */
+function ignoreRejection(value: unknown): void {
+  if (value instanceof Promise) value.catch(() => undefined)
+}
+
+type AuthorizationServersOf = (request: Request) => readonly string[] | undefined
+
+/** Returns the checked list, or a function that returns that of a request. */
+function authorizationServersRule(
+  option: string,
+  value: unknown,
+  given: Given,
+): readonly string[] | AuthorizationServersOf {
+  if (typeof value !== 'function') return checkAuthorizationServers(option, value, given)
+  return (request) => {
+    const servers: unknown = value(request)
+    ignoreRejection(servers)
+    return servers === undefined ? undefined : checkAuthorizationServers(option, servers, given)
+  }
+}
+
 function checkAuthorizationServers(option: string, value: unknown, given: Given): readonly string[] {
   if (!Array.isArray(value) || value.length === 0)
-    throw invalidKind(option, 'must be a non-empty array of URLs', value, 'omit it to use [issuer]')
+    throw invalidKind(
+      option,
+      'must be a non-empty array of URLs, or a function',
+      value,
+      'omit it to use [issuer]',
+    )
   return Object.freeze(value.map((entry) => issuer(option, entry, given)))
 }
 

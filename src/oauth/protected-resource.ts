@@ -30,7 +30,8 @@ interface KnownResource {
   readonly origin: string
   /** The path of its URI; empty for `/`. */
   readonly path: string
-  readonly document: RenderedDocument
+  /** `undefined` if it depends on the request. */
+  readonly document: RenderedDocument | undefined
 }
 
 /** The maximum number of documents that are cached if a function names the resources. */
@@ -56,7 +57,6 @@ export class ProtectedResource {
       (scope) => scope !== 'offline_access',
     )
     this.#members = {
-      authorization_servers: options.authorizationServers,
       ...(scopes.length > 0 && { scopes_supported: scopes }),
       bearer_methods_supported: ['header'],
       ...(options.resourceName !== undefined && { resource_name: options.resourceName }),
@@ -118,7 +118,7 @@ export class ProtectedResource {
     if (this.#configured === undefined) return undefined
     const root = this.#options.resourceMetadataPath
     return path === root || path === root + this.#configured.path
-      ? this.#configured.document.whole
+      ? this.#configured.document?.whole
       : undefined
   }
 
@@ -141,16 +141,20 @@ export class ProtectedResource {
   }
 
   #document(request: MetadataRequest): RenderedDocument | 'elsewhere' | undefined {
-    if (this.#configured !== undefined) return this.#configured.document
+    const configured = this.#configured
+    if (configured?.document !== undefined) return configured.document
     const { origin, path } = request
     if (origin === undefined) return undefined
     const root = this.#options.resourceMetadataPath
-    const suffix = path.startsWith(`${root}/`) ? path.slice(root.length) : ''
+    const suffix = configured?.path ?? (path.startsWith(`${root}/`) ? path.slice(root.length) : '')
     const url = `${origin}${suffix}`
-    const named = this.#options.resourceOf?.(requestTo(url, request))
-    if (named === undefined) return this.#render(url, UNSTORED)
-    const known = this.#known(named)
-    return suffix === '' || suffix === known.path ? known.document : 'elsewhere'
+    const { resourceOf, authorizationServersOf } = this.#options
+    const servers = (): readonly string[] | undefined => authorizationServersOf?.(requestTo(url, request))
+    const named = configured?.uri ?? resourceOf?.(requestTo(url, request))
+    if (named === undefined) return this.#render(url, UNSTORED, servers())
+    const known = configured ?? this.#known(named)
+    if (suffix !== '' && suffix !== known.path) return 'elsewhere'
+    return known.document ?? this.#render(known.uri, UNSTORED, servers())
   }
 
   #resourceFor(request: RequestSource): KnownResource | undefined {
@@ -169,19 +173,28 @@ export class ProtectedResource {
     let known = this.#named?.get(uri)
     if (known !== undefined) return known
     const { origin, pathname } = new URL(uri)
-    const document = this.#render(uri, this.#options.resourceOf === undefined ? PUBLIC : UNSTORED)
+    const { resourceOf, authorizationServersOf } = this.#options
+    const document =
+      authorizationServersOf === undefined
+        ? this.#render(uri, resourceOf === undefined ? PUBLIC : UNSTORED)
+        : undefined
     known = { uri, origin, path: pathname === '/' ? '' : pathname, document }
     this.#named?.set(uri, known)
     return known
   }
 
-  #render(resource: string, cacheControl: string): RenderedDocument {
-    return renderDocument(JSON.stringify({ resource, ...this.#members }), cacheControl)
+  #render(
+    resource: string,
+    cacheControl: string,
+    servers = this.#options.authorizationServers,
+  ): RenderedDocument {
+    const document = { resource, authorization_servers: servers, ...this.#members }
+    return renderDocument(JSON.stringify(document), cacheControl)
   }
 }
 
 /**
- * The caching of a document that depends on the request, by its host or by the function `resource`. A cache that ignores
+ * The caching of a document that depends on the request, by its host or by a function. A cache that ignores
  * the host would send the document of one resource to clients of another.
  */
 const UNSTORED = 'no-store'

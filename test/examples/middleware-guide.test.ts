@@ -1,14 +1,9 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { fileURLToPath, pathToFileURL } from 'node:url'
 import { expect } from 'chai'
 import { createMcpAdapter, type KitMcpRouter, mcpHandler } from 'mcp-gatekit'
-import { transformSync } from 'rolldown/utils'
+import { importGuide } from '../support/examples/guide.ts'
 import { onNode, type Served } from '../support/mcp/entry-points.ts'
 import { oauth } from '../support/mcp/notes.ts'
 import { bearer, modern } from '../support/mcp/wire.ts'
-
-const root = fileURLToPath(new URL('../../../', import.meta.url))
 
 /** The users by token. */
 const USERS: Readonly<Record<string, { id: string; claims: object } | undefined>> = {
@@ -18,31 +13,12 @@ const USERS: Readonly<Record<string, { id: string; claims: object } | undefined>
   job: undefined,
 }
 
-/** Returns the code below each heading of the guide. */
-function codeOf(page: string): Map<string, string> {
-  const markdown = readFileSync(join(root, page), 'utf8')
-  const sections = markdown.split(/^#+ /m).map((section) => section.split('\n'))
-  return new Map(
-    sections.flatMap(([heading = '', ...lines]) => {
-      const code = /^```ts\n([\s\S]*?)^```$/m.exec(lines.join('\n'))?.[1]
-      return code === undefined ? [] : [[heading, code] as const]
-    }),
-  )
-}
-
 describe('the examples of the guide to middleware', () => {
-  const code = codeOf('docs/guides/middleware.md')
-  let folder: string
   const served = new Map<string, Served>()
 
   before(async () => {
-    // Within the project, so that its packages are found.
-    mkdirSync(join(root, 'build'), { recursive: true })
-    folder = mkdtempSync(join(root, 'build', 'middleware-guide-'))
-    for (const [index, [heading, text]] of [...code].entries()) {
-      const file = join(folder, `example-${index}.mjs`)
-      writeFileSync(file, transformSync(`example-${index}.ts`, text).code)
-      const { router }: { router: KitMcpRouter } = await import(pathToFileURL(file).href)
+    const examples = await importGuide<{ router: KitMcpRouter }>('docs/guides/middleware.md')
+    for (const [heading, { router }] of examples) {
       const verifyToken = ({ bearerToken = '' }) => ({
         valid: true as const,
         user: USERS[bearerToken],
@@ -55,7 +31,6 @@ describe('the examples of the guide to middleware', () => {
   })
   after(async () => {
     for (const server of served.values()) await server.close()
-    rmSync(folder, { recursive: true })
   })
 
   async function call(heading: string, user: string, name: string, args = {}): Promise<any> {
@@ -66,7 +41,7 @@ describe('the examples of the guide to middleware', () => {
   const textOf = (result: { content: { text: string }[] }): string | undefined => result.content[0]?.text
 
   it('every example of the guide is tested below', () => {
-    expect([...code.keys()]).to.deep.equal([
+    expect([...served.keys()]).to.deep.equal([
       'Middleware',
       'Cache the results of read-only tools',
       'Redact results',

@@ -426,6 +426,7 @@ describe('good OAuth options', () => {
       resourceOf: undefined,
       realm: 'mcp-server',
       authorizationServers: ['https://auth.example.com'],
+      authorizationServersOf: undefined,
       resourceName: undefined,
       resourceDocumentation: undefined,
       scopesSupported: undefined,

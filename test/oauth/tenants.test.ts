@@ -2,6 +2,7 @@ import { expect } from 'chai'
 import express, { type RequestHandler } from 'express'
 import { mcpAuth } from '../../src/express/mcp-auth.ts'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import { mcpServer } from '../../src/express/mcp-server.ts'
 import { protectedResourceRouter } from '../../src/express/protected-resource-router.ts'
 import { createMcpAdapter } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
@@ -252,6 +253,112 @@ describe('resource as a function of the request', () => {
     expect(response.status).to.equal(401)
     expect(parseChallenge(response.header('www-authenticate') ?? '')).not.to.have.property(
       'resource_metadata',
+    )
+  })
+})
+
+describe('authorizationServers as a function of the request', () => {
+  const servers = (request: Request) => {
+    const [tenant] = new URL(request.url).hostname.split('.')
+    return tenant === 'mcp' ? undefined : [`https://${tenant}.login.example.org`]
+  }
+  const MCP = 'https://mcp.example.com/mcp'
+  const documents: readonly (readonly [what: string, oauth: Partial<OAuthOptions>, target: string])[] = [
+    ['a fixed resource', { resource: MCP }, ROOT],
+    ['the suffixed form of a fixed resource', { resource: MCP }, `${ROOT}/mcp`],
+    ['a resource by request', { resource: byHost }, ROOT],
+    ['the suffixed form of a resource by request', { resource: byHost }, `${ROOT}/mcp`],
+    ['the URL of the request', {}, `${ROOT}/mcp`],
+  ]
+  for (const [what, oauth, target] of documents) {
+    it(`the document of ${what} names the servers of the host, and is not stored`, async () => {
+      const app = tenantsApp(oauthOptions({ ...oauth, authorizationServers: servers }))
+      const { port } = await listen(app)
+      for (const [host, expected] of [
+        ['a.example.com', 'https://a.login.example.org'],
+        ['b.example.com', 'https://b.login.example.org'],
+        ['a.example.com', 'https://a.login.example.org'],
+        ['mcp.example.com', 'https://auth.example.com'],
+      ] as const) {
+        const response = await rawRequest(port, { headers: [`Host: ${host}`], target })
+        expect(response.status).to.equal(200)
+        expect(response.header('cache-control')).to.equal('no-store')
+        expect(JSON.parse(response.body).authorization_servers).to.deep.equal([expected])
+        const etag = response.header('etag')
+        const again = await rawRequest(port, {
+          headers: [`Host: ${host}`, `If-None-Match: ${etag}`],
+          target,
+        })
+        expect(again.status).to.equal(304)
+      }
+    })
+  }
+
+  it('a function for authorizationServers gets the URL that the document describes and the headers', async () => {
+    const asked: (readonly [string, string | null])[] = []
+    const authorizationServers = (request: Request) => {
+      asked.push([request.url, request.headers.get('x-tenant')])
+      return undefined
+    }
+    const headers = ['Host: a.example.com', 'X-Tenant: a']
+    for (const resource of [MCP, undefined]) {
+      const { port } = await listen(tenantsApp(oauthOptions({ resource, authorizationServers })))
+      await rawRequest(port, { headers, target: `${ROOT}/mcp?x=y` })
+      // Nothing but the document needs the list.
+      await rawRequest(port, { headers, target: '/mcp' })
+    }
+    expect(asked).to.deep.equal([
+      ['http://a.example.com/mcp', 'a'],
+      ['http://a.example.com/mcp', 'a'],
+    ])
+  })
+
+  it('a function for authorizationServers that throws or returns an invalid list gets a 500 without details', async () => {
+    for (const authorizationServers of [
+      () => {
+        throw new Error('secret of a tenant')
+      },
+      () => [],
+      () => null,
+      () => 'https://auth.example.com',
+      () => ['http://auth.example.com'],
+      () => ['https://auth.example.com', 5],
+      () => ['https://auth.example.com?x'],
+      async () => ['https://auth.example.com'],
+      () => Promise.reject(new Error('secret of a tenant')),
+    ]) {
+      const oauth = oauthOptions({ resource: MCP, authorizationServers: authorizationServers as never })
+      const { port } = await listen(tenantsApp(oauth))
+      const response = await rawRequest(port, { headers: ['Host: a'], target: ROOT })
+      expect(response.status).to.equal(500)
+      expect(response.body).to.equal('{"error":"server_error"}')
+      const refused = await rawRequest(port, { headers: ['Host: a'], target: '/mcp' })
+      expect(refused.status).to.equal(401)
+    }
+  })
+
+  it('the document of a function for authorizationServers is the same in both handlers', async () => {
+    const router = KitMcpRouter.create()
+    const oauth = oauthOptions({ resource: MCP, authorizationServers: servers })
+    const adapter = createMcpAdapter({ router, oauth })
+    const { port } = await listen(express().use(mcpServer(adapter) as RequestHandler))
+    const web = await adapter.auth.resource(new Request(`https://a.example.com${ROOT}/mcp`))
+    const node = await rawRequest(port, { headers: ['Host: a.example.com'], target: `${ROOT}/mcp` })
+    expect(await web.json()).to.deep.equal(JSON.parse(node.body))
+    expect(JSON.parse(node.body).authorization_servers).to.deep.equal(['https://a.login.example.org'])
+  })
+
+  it('a request without a valid host gets no document from a function for authorizationServers', async () => {
+    const oauth = oauthOptions({ resource: MCP, authorizationServers: servers })
+    const { port } = await listen(tenantsApp(oauth))
+    const response = await rawRequest(port, { headers: ['Host: a b'], target: ROOT })
+    expect(response.status).to.equal(404)
+  })
+
+  it('a copy of the metadata excludes a function for authorizationServers', () => {
+    const oauth = oauthOptions({ resource: MCP, authorizationServers: servers })
+    expect(() => protectedResourceRouter(oauth, { authorizationServerMetadata: true })).to.throw(
+      /^authorizationServerMetadata must not be set if authorizationServers is a function\. Remove the option, or set/,
     )
   })
 })

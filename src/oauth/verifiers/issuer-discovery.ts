@@ -17,13 +17,16 @@ export class IssuerDiscovery {
   readonly issuer: URL
   readonly #allowInsecureHttp: boolean
   readonly #timeoutMs: number
+  readonly #maxBytes: number | undefined
   readonly #forms: readonly MetadataForm[]
   #next = 0
 
-  constructor(issuer: string, allowInsecureHttp: boolean, timeoutMs: number) {
+  /** @param maxBytes the maximum size of the metadata. Defaults to 1 MiB. */
+  constructor(issuer: string, allowInsecureHttp: boolean, timeoutMs: number, maxBytes?: number) {
     this.issuer = new URL(issuer)
     this.#allowInsecureHttp = allowInsecureHttp
     this.#timeoutMs = timeoutMs
+    this.#maxBytes = maxBytes
     this.#forms = METADATA_FORMS.slice(0, this.issuer.pathname === '/' ? 2 : 3)
   }
 
@@ -63,6 +66,7 @@ export class IssuerDiscovery {
         boundedFetch(
           href.replace('/.well-known/oauth-authorization-server', `/.well-known/${document}`),
           init,
+          { maxBytes: this.#maxBytes },
         ),
     })
     answered.definitely = response.status < 500 && response.status !== 408 && response.status !== 429

@@ -7,8 +7,8 @@ export class JwksDiscovery {
   readonly #discovery: IssuerDiscovery
   readonly #allowInsecureHttp: boolean
 
-  constructor(issuer: string, allowInsecureHttp: boolean, timeoutMs: number) {
-    this.#discovery = new IssuerDiscovery(issuer, allowInsecureHttp, timeoutMs)
+  constructor(issuer: string, allowInsecureHttp: boolean, timeoutMs: number, maxBytes?: number) {
+    this.#discovery = new IssuerDiscovery(issuer, allowInsecureHttp, timeoutMs, maxBytes)
     this.#allowInsecureHttp = allowInsecureHttp
   }
 

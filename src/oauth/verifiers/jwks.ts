@@ -1,5 +1,5 @@
 import type { JSONWebKeySet, JWK, createRemoteJWKSet as RemoteJWKSet } from 'jose'
-import { boundedFetch } from '../../http/bounded-fetch.ts'
+import { boundedFetch, FetchRefusal } from '../../http/bounded-fetch.ts'
 import { within } from '../../within.ts'
 import { VerifierUnavailableError } from '../errors.ts'
 import { JwksDiscovery } from './jwks-discovery.ts'
@@ -23,8 +23,10 @@ export interface RemoteKeysOptions {
   readonly cooldownSeconds: number
   readonly cacheSeconds: number
   readonly allowInsecureHttp: boolean
-  /** The pace that all issuers of the verifier share. */
+  /** The pace that all issuers of the verifier share, unless a function accepts them. */
   readonly pace: OutagePace
+  /** The maximum size of the metadata and of the key set in bytes, and of the set in keys. Defaults to 1 MiB. */
+  readonly limits?: { readonly maxBytes: number; readonly maxKeys: number }
 }
 
 const FETCH_TIMEOUT_MS = 5_000
@@ -34,7 +36,7 @@ const MAX_WAIT_MS = 500
 /**
  * The key set of an authorization server. It is fetched when first needed, cached for `cacheSeconds`, and fetched again for an
  * unknown `kid`, at most once per `cooldownSeconds`. Cached keys stay in use while the endpoint is down or does not respond.
- * Redirects are not followed. A response of more than 1 MiB, or one that takes more than 5 s, is an outage. While attempts
+ * Redirects are not followed. A response above the limits, or one that takes more than 5 s, is an outage. While attempts
  * fail, the verifier makes at most one per second, and tokens that need new keys get a 503 at once.
  */
 export class RemoteKeys implements KeySource {
@@ -55,7 +57,13 @@ export class RemoteKeys implements KeySource {
 
   constructor(options: RemoteKeysOptions) {
     this.#options = options
-    this.#discovery = new JwksDiscovery(options.issuer, options.allowInsecureHttp, FETCH_TIMEOUT_MS)
+    const { issuer, allowInsecureHttp, limits } = options
+    this.#discovery = new JwksDiscovery(issuer, allowInsecureHttp, FETCH_TIMEOUT_MS, limits?.maxBytes)
+  }
+
+  /** `true` if no attempt is in progress, and the next one may start at once. */
+  get isIdle(): boolean {
+    return this.#fetching === undefined && this.#turn === undefined && !this.#options.pace.isPaused
   }
 
   held(kid: string | undefined): readonly JWK[] | undefined {
@@ -145,8 +153,18 @@ export class RemoteKeys implements KeySource {
     return createRemoteJWKSet(new URL(jwksUri), {
       timeoutDuration: FETCH_TIMEOUT_MS,
       cacheMaxAge: this.#options.cacheSeconds * 1000,
-      [customFetch]: boundedFetch,
+      [customFetch]: (url: string, init: RequestInit) => this.#fetchSet(url, init),
     })
+  }
+
+  async #fetchSet(url: string, init: RequestInit): Promise<Response> {
+    const { limits } = this.#options
+    const response = await boundedFetch(url, init, { maxBytes: limits?.maxBytes })
+    if (limits === undefined || response.status !== 200) return response
+    const set = (await response.json()) as Partial<JSONWebKeySet> | null
+    if (Array.isArray(set?.keys) && set.keys.length > limits.maxKeys)
+      throw new FetchRefusal(`the key set has more than ${limits.maxKeys} keys`)
+    return Response.json(set)
   }
 
   #unavailable(): VerifierUnavailableError {

@@ -4,6 +4,7 @@ import type { KitMcpConfigError } from '../../options/config-error.ts'
 import { optionChecksOf } from '../../options/option-checks.ts'
 import { optional, type ReadBy, type RulesFor, unchecked } from '../../options/option-rules.ts'
 import type { GateValues } from '../gate-values.ts'
+import { ASKED_ISSUER_LIMITS, AskedIssuers, type AskIssuer } from './asked-issuers.ts'
 import {
   AUDIENCE_HINT,
   type AudienceSlash,
@@ -30,6 +31,7 @@ const {
   readOptions,
   seconds,
   secret,
+  unusableOption,
   url,
 } = checks
 
@@ -45,8 +47,18 @@ export interface JwtUser {
 export interface JwtVerifierOptions<User = JwtUser> {
   /** The accepted `iss`. Exclusive with `issuers`. Defaults to the `issuer` of the gate that uses the verifier. */
   readonly issuer?: string | undefined
-  /** Several accepted `iss`. Each has its own keys, unless `jwksUri` or `publicKey` is set. */
-  readonly issuers?: readonly string[] | undefined
+  /**
+   * Several accepted `iss`. Each has its own keys, unless `jwksUri` or `publicKey` is set.
+   *
+   * If the issuers are not known in advance, such as those of tenants, set a function. It gets the `iss` of each token before
+   * anything is fetched, and only `true` accepts it. If it throws, or takes more than 5 s, the response is 503.
+   *
+   * - It gets only https URLs of at most 1,024 characters without credentials, query, and fragment, in the form that the URL parser
+   *   writes. Tokens of other issuers are rejected.
+   * - Each issuer has its own keys, of at most 100 keys and 64 KiB. Those of the 100 issuers that were used last are kept.
+   * - It excludes `issuer`, `jwksUri`, `publicKey`, and `secret`.
+   */
+  readonly issuers?: readonly string[] | ((iss: string) => boolean | Promise<boolean>) | undefined
   /**
    * The accepted audiences: `aud` of a token must be, or contain, one of them (RFC 8707). Exclusive with `resource`.
    * Defaults to the fixed `resource` of the gate that uses the verifier.
@@ -126,7 +138,7 @@ const ISSUER_HINT = `set it to the iss of your tokens, such as 'https://auth.exa
 
 const RULES = {
   issuer: unchecked<string | undefined>(),
-  issuers: unchecked<readonly string[] | undefined>(),
+  issuers: unchecked<readonly string[] | AskIssuer | undefined>(),
   audience: unchecked<string | readonly string[] | undefined>(),
   resource: unchecked<string | undefined>(),
   audienceSlash: optional(oneOf(['exact', 'optional']), 'exact'),
@@ -172,7 +184,7 @@ export type OwnJwtRules<User> = Omit<JwtRules<User>, 'audiences' | 'resources'>
 /** `JwtVerifierOptions`, checked, copied, and with their defaults. */
 export interface ResolvedJwtOptions<User> {
   /** `undefined` if the issuer of the gate is used. */
-  readonly issuers: readonly string[] | undefined
+  readonly issuers: readonly string[] | AskedIssuers | undefined
   /** `undefined` if the resource of the gate is used. */
   readonly audiences: readonly string[] | undefined
   readonly rules: OwnJwtRules<User>
@@ -222,9 +234,9 @@ export function usedByTwoGates(): KitMcpConfigError {
 /** @throws {KitMcpConfigError} if an option is invalid. */
 export function resolveJwtOptions<User>(options: JwtVerifierOptions<User>): ResolvedJwtOptions<User> {
   const read = readOptions('jwtVerifier', 'must be an object such as { issuer, audience }', options, RULES)
-  const { issuer, issuers, audience, resource, allowInsecureHttp } = read
+  const { audience, resource, allowInsecureHttp } = read
   return {
-    issuers: issuer === undefined && issuers === undefined ? undefined : checkIssuers(read),
+    issuers: issuersAmong(read),
     audiences: audience === undefined && resource === undefined ? undefined : checkAudiences(checks, read),
     rules: {
       audienceSlash: read.audienceSlash,
@@ -248,13 +260,7 @@ function keySources(read: ReadBy<typeof RULES>): (issuer: string) => KeySource {
   )
   if (second !== undefined)
     throw invalidOption(second, `cannot be given together with ${first}. Set only one source of keys`)
-  const remote = {
-    jwksUri: read.jwksUri,
-    cooldownSeconds: read.jwksCooldownSeconds,
-    cacheSeconds: read.jwksCacheSeconds,
-    allowInsecureHttp: read.allowInsecureHttp,
-    pace: new OutagePace(),
-  }
+  const remote = { ...remoteOptions(read), jwksUri: read.jwksUri, pace: new OutagePace() }
   const sources = new Map<string, KeySource>()
   return (issuer) => {
     const source =
@@ -264,12 +270,47 @@ function keySources(read: ReadBy<typeof RULES>): (issuer: string) => KeySource {
   }
 }
 
-function checkIssuers({ issuer, issuers, allowInsecureHttp }: ReadBy<typeof RULES>): readonly string[] {
+function remoteOptions(read: ReadBy<typeof RULES>) {
+  return {
+    cooldownSeconds: read.jwksCooldownSeconds,
+    cacheSeconds: read.jwksCacheSeconds,
+    allowInsecureHttp: read.allowInsecureHttp,
+  }
+}
+
+function issuersAmong(read: ReadBy<typeof RULES>): readonly string[] | AskedIssuers | undefined {
+  const { issuer, issuers } = read
+  if (typeof issuers === 'function') return askedIssuers(issuers, read)
+  return issuer === undefined && issuers === undefined ? undefined : listedIssuers(issuer, issuers, read)
+}
+
+/** @throws {KitMcpConfigError} if an option is set that is about one issuer only. */
+function askedIssuers(ask: AskIssuer, read: ReadBy<typeof RULES>): AskedIssuers {
+  const other = (['issuer', 'jwksUri', 'publicKey', 'secret'] as const).find(
+    (option) => read[option] !== undefined,
+  )
+  if (other !== undefined) {
+    throw unusableOption(
+      other,
+      'cannot be given together with a function for issuers',
+      `Remove ${other}, or set issuers to a list.`,
+    )
+  }
+  const remote = { ...remoteOptions(read), jwksUri: undefined, limits: ASKED_ISSUER_LIMITS }
+  return new AskedIssuers(ask, (issuer) => new RemoteKeys({ issuer, ...remote, pace: new OutagePace() }))
+}
+
+function listedIssuers(
+  issuer: string | undefined,
+  issuers: readonly string[] | undefined,
+  { allowInsecureHttp }: ReadBy<typeof RULES>,
+): readonly string[] {
   if (issuer !== undefined && issuers !== undefined) {
     throw invalidOption('issuers', 'cannot be given together with issuer. Add the issuer to the list')
   }
   const list = issuers ?? (issuer === undefined ? [] : [issuer])
-  if (!Array.isArray(list)) throw invalidKind('issuers', 'must be an array of URLs', list)
+  if (!Array.isArray(list))
+    throw invalidKind('issuers', 'must be an array of URLs, or a function of the iss', list)
   if (list.length === 0) throw missingOption('issuer', ISSUER_HINT)
   for (const entry of list)
     checkIssuer(issuer === undefined ? 'issuers' : 'issuer', entry, { allowInsecureHttp })

@@ -5,6 +5,7 @@ import { tryOrUndefined } from '../../try-or-undefined.ts'
 import { type GateValues, onJoin } from '../gate-values.ts'
 import { type RefusalNote, rejected, verificationOf } from '../inputs.ts'
 import type { VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
+import { AskedIssuers } from './asked-issuers.ts'
 import { acceptedAudiences, isFor, resourceIn } from './audience.ts'
 import { withCertificateReader } from './client-certificate.ts'
 import {
@@ -30,6 +31,8 @@ const FUTURE_IAT_SECONDS = 60
 /**
  * Creates a verifier for JWT access tokens. It checks the signature, `iss`, `aud`, `exp` (required), `nbf`, and, with
  * `strict`, `typ`. It does not check revocation. Environment variables never change what it accepts.
+ *
+ * A function for `issuers` decides about tokens of issuers that are not known in advance. See docs/guides/tenants.md.
  *
  * Inside a gate, issuer and audience may be omitted. The verifier then uses the `issuer` of the gate and its `resource`,
  * which must be a string. It accepts tokens of that one issuer, also if the gate lists several `authorizationServers`; set
@@ -64,7 +67,7 @@ export function jwtVerifier<User = JwtUser>(
   const resolved = resolveJwtOptions(options)
   const { issuers, audiences, rules } = resolved
   const warnOfMismatch = warnsOfMismatch('jwtVerifier', {
-    issuers,
+    issuers: issuers instanceof AskedIssuers ? undefined : issuers,
     audiences: audiences && acceptedAudiences(audiences, rules.audienceSlash),
     allowMismatch: resolved.allowMismatch,
   })
@@ -113,12 +116,14 @@ function verifierInGate<User>(
 
 function makeVerifier<User>(
   { rules: ownRules, keysOf }: ResolvedJwtOptions<User>,
-  issuers: readonly string[],
+  issuers: readonly string[] | AskedIssuers,
   audiences: readonly string[],
 ): VerifyJwt<User> {
   const rules = rulesFor(ownRules, audiences)
-  const sources = new Map(issuers.map((issuer) => [issuer, keysOf(issuer)] as const))
-  const only = sources.size === 1 ? issuers[0] : undefined
+  const asked = issuers instanceof AskedIssuers ? issuers : undefined
+  const listed = issuers instanceof AskedIssuers ? [] : issuers
+  const sources = new Map(listed.map((issuer) => [issuer, keysOf(issuer)] as const))
+  const only = sources.size === 1 ? listed[0] : undefined
   return async function verifyJwt(input) {
     const { bearerToken: token } = input
     if (!token) return undefined
@@ -131,7 +136,7 @@ function makeVerifier<User>(
     // Keys are fetched only for a token of a known issuer. With keys at hand, the issuer is checked with the other claims.
     const held = only === undefined ? undefined : sources.get(only)?.held(kid)
     const issuer = held === undefined ? statedClaims(jose, token).iss : only
-    const source = sources.get(issuer as string)
+    const source = asked === undefined ? sources.get(issuer as string) : await asked.keysOf(issuer)
     if (source === undefined) return rejected(input, 'issuer')
     const claims = await signedClaims(token, alg, held ?? source.held(kid) ?? (await source.keysFor(kid)))
     if (claims === undefined) return rejected(input, unsignedNote(statedClaims(jose, token)))

@@ -23,7 +23,7 @@ export function warnsOfMismatch(
     if (allowMismatch || seen.has(gate)) return
     seen.add(gate)
     const { authorizationServers, issuer, resource } = gate
-    if (issuers?.some((own) => own === issuer || authorizationServers.includes(own)) === false)
+    if (issuers?.some((own) => own === issuer || (authorizationServers?.includes(own) ?? true)) === false)
       warn(verifier, 'issuer', issuers, 'the option issuer', issuer)
     if (resource !== undefined && audiences?.includes(resource) === false)
       warn(verifier, 'audience', audiences, 'the option resource', resource)

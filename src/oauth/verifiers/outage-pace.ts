@@ -5,7 +5,7 @@ const PAUSE_MS = 1_000
 export type Attempt<T> = () => Promise<T>
 
 /**
- * Limits the attempts of one verifier to fetch keys, for all its issuers together. While attempts fail, at most one starts per
+ * Limits the attempts to fetch keys, for all issuers of a verifier together, or for each issuer if a function accepts them. While attempts fail, at most one starts per
  * second. Postponed attempts are made in order, when the next key is needed, so that each issuer gets its turn.
  */
 export class OutagePace {
@@ -15,9 +15,14 @@ export class OutagePace {
   /** The postponed attempts, the oldest first. */
   readonly #postponed = new Set<Attempt<unknown>>()
 
+  /** `true` if no attempt may start now. */
+  get isPaused(): boolean {
+    return performance.now() < this.#pausedUntilMs
+  }
+
   /** Returns `true` if no attempt may start now. The attempt is then postponed. */
   postpones(attempt: Attempt<unknown>): boolean {
-    if (performance.now() >= this.#pausedUntilMs) return false
+    if (!this.isPaused) return false
     this.#postponed.add(attempt)
     return true
   }

@@ -691,6 +691,20 @@ describe('jwtVerifier()', () => {
         expectConfigError(() => jwtVerifier(options() as never), { code, option, message }))
     }
 
+    for (const option of ['issuer', 'jwksUri', 'publicKey', 'secret'] as const) {
+      it(`jwtVerifier() throws with a function for issuers and with ${option}`, () => {
+        const given = { issuer: ISSUER, jwksUri: `${ISSUER}/jwks`, publicKey: rsa.jwk, secret: SECRET }
+        const options = { audience: AUDIENCE, issuers: () => true, [option]: given[option] }
+        expectConfigError(() => jwtVerifier(options), {
+          code: INVALID,
+          option,
+          message: new RegExp(
+            `^${option} cannot be .* function for issuers\\. Remove ${option}, or set issuers`,
+          ),
+        })
+      })
+    }
+
     it('jwtVerifier() throws for an unknown option and suggests the right one', () => {
       for (const [option, meant] of [
         ['jwksURI', 'jwksUri'],

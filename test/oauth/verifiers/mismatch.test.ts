@@ -48,6 +48,18 @@ const quiet: readonly (readonly [title: string, oauth: OAuthOptions])[] = [
   ['the same values', { ...GATE, verifyToken: jwt() }],
   ['values of the gate', { ...GATE, verifyToken: jwtVerifier() }],
   [
+    'a function for issuers',
+    { ...GATE, verifyToken: jwtVerifier({ audience: RESOURCE, issuers: () => false }) },
+  ],
+  [
+    'a function for authorizationServers',
+    {
+      ...GATE,
+      authorizationServers: () => ['https://login.example.org'],
+      verifyToken: jwt({ issuer: 'https://login.example.org' }),
+    },
+  ],
+  [
     'several audiences of which one is the resource',
     { ...GATE, verifyToken: jwt({ audience: ['x', RESOURCE] }) },
   ],
