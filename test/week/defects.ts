@@ -80,11 +80,6 @@ const DEFECTS: readonly Defect[] = [
     changes: [['if (nowMs < this.#nextAtMs)', 'if (true)']],
   },
   {
-    name: 'a consent page works in every browser',
-    file: 'authorization/interactions.js',
-    changes: [['value !== undefined && isEqual(hashOf(value), browser)', 'true']],
-  },
-  {
     name: 'a code works twice',
     file: 'authorization/oidc-adapter.js',
     changes: [
