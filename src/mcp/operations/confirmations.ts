@@ -179,7 +179,7 @@ function canAsk({ sessionCapabilities }: Serving, { mcpReq }: SdkContext): boole
 function withAnswers(sdk: SdkContext, kept: KeptState | undefined): SdkContext {
   if (kept === undefined) return sdk
   const { inputResponses, ...mcpReq } = sdk.mcpReq
-  const state = kept.isOpen || kept.state === undefined ? undefined : QUESTION
+  const state = kept.state === undefined ? undefined : QUESTION
   return {
     ...sdk,
     mcpReq: {

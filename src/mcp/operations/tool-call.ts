@@ -63,7 +63,8 @@ export async function callTool(
       permitted === undefined
         ? await validArguments('tool', tool, request.params.arguments ?? {})
         : argumentsOf(permitted)
-    const round = await confirmedRound(serving, sdk, tool, call, args)
+    const round =
+      tool.confirm === undefined ? { serving, sdk } : await confirmedRound(serving, sdk, tool, call, args)
     if ('question' in round) return round.question
     if ('refusal' in round)
       return server.projectCallToolResult(errorResult(round.refusal), tool.outputJsonSchema)

@@ -327,6 +327,20 @@ describe('confirm', () => {
       expect(ran).to.deep.equal([])
     })
 
+    it('cannot use the state of the same tool of another adapter without confirm as a confirmation', async () => {
+      const requestStateSecret = 'a secret of thirty-two characters'
+      const forging = KitMcpRouter.create().tool(
+        'delete',
+        { description: 'x', input: IDS },
+        (_args, context) =>
+          context.inputRequired({}, { id: 'x'.repeat(43), expiresAt: 9e9, hash: HASH_OF_A, isOpen: false }),
+      )
+      const { requestState } = (await send({}, serve({ router: forging, requestStateSecret }))).result
+      served = serve({ requestStateSecret })
+      expect((await answer(requestState)).error.code).to.equal(-32_602)
+      expect(ran).to.deep.equal([])
+    })
+
     it('cannot change the state', async () => {
       const requestState = await asked()
       for (const changed of ['x', '', `${requestState}.x`, `${requestState.slice(0, -6)}AAAAAA`])
