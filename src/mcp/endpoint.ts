@@ -258,12 +258,13 @@ function withTable({ router, oauth, options, ...others }: McpEndpointProps): Mcp
       'must not be set together with a router function',
       'Set _meta.securitySchemes of each tool in the server that the router function returns.',
     )
-  const { limits, listOnlyPermitted, policy, tasks, unknownArguments } = options
+  const { confirmations, limits, listOnlyPermitted, policy, tasks, unknownArguments } = options
   for (const [option, isSet, task] of [
     ['limits', limits !== undefined, 'limit its own calls'],
     ['listOnlyPermitted', listOnlyPermitted, 'filter its own lists'],
     ['authorize', policy !== undefined, 'check each call itself'],
     ['tasks', tasks !== undefined, 'serve tasks itself'],
+    ['confirmations', confirmations !== undefined, 'ask users itself'],
     ['unknownArguments', unknownArguments === 'reject', 'reject unknown arguments itself'],
   ] as const)
     if (isSet)

@@ -1,5 +1,6 @@
 import type { CacheHint, Implementation, ServerEventBus } from '@modelcontextprotocol/server'
 import { DEFAULT_BODY_LIMITS } from '../http/body-reader.ts'
+import type { DpopReplayStore } from '../oauth/dpop/replay-store.ts'
 import { isOptionsObject, type OptionChecks, optionChecksOf } from '../options/option-checks.ts'
 import { type OptionRule, optional, type ReadBy, type RulesFor } from '../options/option-rules.ts'
 import { Policy } from './operations/policy.ts'
@@ -15,8 +16,18 @@ import { type McpTaskOptions, resolveTaskOptions } from './tasks/task-options.ts
 import { originRules } from './wire/origin-policy.ts'
 
 const checks = optionChecksOf('createMcpAdapter')
-const { callable, checkBoolean, checkTexts, invalidKind, oneOf, readMembers, readOptions, wholeNumber } =
-  checks
+const {
+  callable,
+  checkBoolean,
+  checkTexts,
+  invalidKind,
+  members,
+  oneOf,
+  readMembers,
+  readOptions,
+  wholeNumber,
+  withFunctions,
+} = checks
 
 /** The maximum number of event streams that are open at the same time. */
 export interface McpStreamOptions {
@@ -27,6 +38,15 @@ export interface McpStreamOptions {
    * address. Defaults to 32.
    */
   readonly maxPerOwner?: number | undefined
+}
+
+/** The memory of answers to `confirm` of tools that were used up. */
+export interface McpConfirmationOptions {
+  /**
+   * The place in which used answers are kept, so that an answer is good for one call across all nodes: `redisReplayStore()`, or a
+   * store of your own. While it is away, answers are refused. Defaults to the memory of this process.
+   */
+  readonly store?: DpopReplayStore | undefined
 }
 
 /** The adapter options: all options of an adapter except the router, OAuth, server info, instructions, and telemetry. */
@@ -116,6 +136,11 @@ export interface McpAdapterOptions<App = any, User = any> {
    * @see docs/guides/tasks.md
    */
   readonly tasks?: McpTaskOptions | undefined
+  /**
+   * The store of answers to `confirm` of tools, which nodes share. Requires a `KitMcpRouter`. By default, each process has its own.
+   * @see docs/guides/confirmations.md
+   */
+  readonly confirmations?: McpConfirmationOptions | undefined
 }
 
 const SESSION_RULES = {
@@ -129,6 +154,16 @@ const STREAM_RULES = {
   max: optional(wholeNumber(1), 1024),
   maxPerOwner: optional(wholeNumber(1), 32),
 } satisfies RulesFor<McpStreamOptions>
+
+const CONFIRMATION_RULES = {
+  store: optional(
+    withFunctions<DpopReplayStore>(
+      'must be an object with a method use(key, expiresAtSeconds), such as redisReplayStore(client)',
+      ['use'],
+      'use redisReplayStore(client), or a store of your own',
+    ),
+  ),
+} satisfies RulesFor<McpConfirmationOptions>
 
 const ADAPTER_RULES = {
   sessions: checkSessions,
@@ -149,6 +184,9 @@ const ADAPTER_RULES = {
   authorizeTimeoutMs: optional(wholeNumber(1), 5_000),
   limits: optional((_option, value) => checkLimits(checks, value)),
   tasks: optional((_option, value) => resolveTaskOptions(value)),
+  confirmations: optional(
+    members('must be an object such as { store: redisReplayStore(client) }', CONFIRMATION_RULES),
+  ),
 } satisfies RulesFor<McpAdapterOptions>
 
 export const ADAPTER_OPTIONS: readonly string[] = Object.keys(ADAPTER_RULES)

@@ -338,6 +338,7 @@ describe('mcp: every option of the adapter', () => {
     recordPayloads: true,
     recordClientAddress: true,
     knownClients: ['my-client'],
+    confirmations: { store: { use: () => true } },
   })) {
     it(`${option} may be given, or be undefined`, () => {
       for (const given of [value, undefined])

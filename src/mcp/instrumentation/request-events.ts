@@ -44,6 +44,10 @@ export const EVENTS = {
   'policy.denied': { level: 'warn', errorType: causeOf },
   'limit.reached': { level: 'warn' },
   'limit.unavailable': { level: 'warn', errorType: causeOf },
+  'confirm.asked': { level: 'info' },
+  'confirm.accepted': { level: 'info' },
+  'confirm.declined': { level: 'info' },
+  'confirm.refused': { level: 'warn', errorType: causeOf },
   'task.created': { level: 'info' },
   'task.completed': { level: 'info' },
   'task.failed': { level: 'error' },
@@ -119,7 +123,7 @@ export class RequestEvents {
   /** Emits an event of a call. */
   emitOfCall(event: EventName, call: ObservedMessage, durationMs: number, details: EventDetails): void {
     const { isTimed, hasPayloads, errorType }: EventRule = EVENTS[event]
-    const { failure, reference, purpose, reached } = details
+    const { failure, reference, purpose, reached, confirmation } = details
     const type = errorType?.(failure)
     const attributes = {
       ...messageAttributes(call),
@@ -130,6 +134,10 @@ export class RequestEvents {
         limit: reached.limit,
         'limit.max': reached.max,
         'limit.actual': reached.actual,
+      }),
+      ...(confirmation !== undefined && {
+        'kit.mcp.confirm.hash': confirmation.hash,
+        ...(confirmation.reason !== undefined && { 'kit.mcp.confirm.reason': confirmation.reason }),
       }),
       ...(type !== undefined && { 'error.type': type }),
       ...(reference !== undefined && { 'kit.error.reference': reference }),

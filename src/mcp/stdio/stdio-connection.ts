@@ -16,6 +16,7 @@ import { isPromiseLike } from '../../options/value-kinds.ts'
 import { elapsedMs } from '../../timers.ts'
 import type { Instrumentation } from '../instrumentation/instrumentation.ts'
 import type { McpNotifier } from '../mcp-adapter.ts'
+import { Confirmations } from '../operations/confirmations.ts'
 import { RequestStates } from '../operations/request-state.ts'
 import { MAX_SUBSCRIPTIONS, SubscribedUris } from '../operations/subscriptions.ts'
 import type { ServerInfo } from '../options.ts'
@@ -67,6 +68,7 @@ export class StdioConnection {
   readonly #transport: StdioServerTransport
   readonly #outflow: StdioOutflow
   readonly #states = new RequestStates(undefined)
+  readonly #confirmations = new Confirmations()
   readonly #subscribed = new SubscribedUris()
   readonly #calls = new Map<RequestId, Call>()
   readonly #sdk: { close(): Promise<void> }
@@ -180,6 +182,7 @@ export class StdioConnection {
       table: this.#props.table,
       exchange,
       states: this.#states,
+      confirmations: this.#confirmations,
       subscriptions: {
         subscribe: (_owner, uri) => this.#subscribed.add(uri),
         unsubscribe: (_owner, uri) => this.#subscribed.delete(uri),

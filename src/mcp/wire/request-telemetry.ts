@@ -59,6 +59,10 @@ export type CallEvent =
   | 'policy.denied'
   | 'limit.reached'
   | 'limit.unavailable'
+  | 'confirm.asked'
+  | 'confirm.accepted'
+  | 'confirm.declined'
+  | 'confirm.refused'
 
 export type TaskEvent = 'task.created' | 'task.completed' | 'task.failed' | 'task.cancelled'
 
@@ -73,6 +77,8 @@ export interface EventDetails {
   /** The policy has denied a call or, if the policy has failed, entries of a list. */
   readonly purpose?: 'call' | 'list'
   readonly reached?: ReachedLimit
+  /** The SHA-256 hash of the arguments to confirm, and the reason of a refusal. */
+  readonly confirmation?: { readonly hash: string; readonly reason: string | undefined }
 }
 
 /**

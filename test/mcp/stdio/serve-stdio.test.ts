@@ -201,6 +201,10 @@ describe('serveStdio', () => {
         )
       })
 
+      it(`a ${name} is asked for a confirmation before a tool runs`, async () => {
+        expect(textOf(await connected.client.callTool({ name: 'confirmed' }))).to.equal('confirmed')
+      })
+
       it(`a canceled call of a ${name} aborts the signal of its context`, async () => {
         const { client } = connected
         const canceling = new AbortController()
