@@ -6,14 +6,14 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 
-/** The results of earlier runs. They stay valid until the compiled code changes. A build does not remove them. */
+/** The results of earlier runs. One stays valid until the code that it loads changes. A build does not remove them. */
 const CACHE = 'coverage/mutation.json'
 const BASELINE_TIMEOUT_MS = 300_000
 /** Tests that read the sources or that measure, which notice no mutant of the compiled code, or every one. */
 const OF_ALL_SOURCES = ['attacks/growth.test.js', 'attacks/regular-expressions.test.js']
 /** Tests that `npm test` does not run. */
 const NOT_IN_NPM_TEST =
-  /^(?:full\/|browser\/|frameworks\/|(?:api-reference|docs|package|mcp\/router\/hover)\.)/
+  /^(?:full\/|examples\/|browser\/|frameworks\/|(?:api-reference|docs|package|mcp\/router\/hover)\.)/
 
 /** Returns the tests that `npm test` runs, as paths within `build/test`. */
 export function testFiles() {
@@ -28,9 +28,13 @@ export function testFiles() {
  * file to `{ passed, ms, covered }`. `covered` has a list of executed ranges for each file of `build/src` and `build/cli`.
  */
 export async function measureCoverage(folder, runTests, jobs) {
-  const code = hashOfCode()
-  const cached = existsSync(CACHE) ? JSON.parse(readFileSync(CACHE, 'utf8')) : {}
-  const known = cached.code === code ? cached.tests : {}
+  const code = hashesOfCode()
+  const cached = existsSync(CACHE) ? JSON.parse(readFileSync(CACHE, 'utf8')) : { code: {}, tests: {} }
+  const known = Object.fromEntries(
+    Object.entries(cached.tests).filter(([, { covered }]) =>
+      Object.keys(covered).every((file) => cached.code[file] === code[file]),
+    ),
+  )
   const tests = {}
   const waiting = []
   for (const test of testFiles()) {
@@ -117,13 +121,25 @@ export function executes({ covered }, file, offset) {
   return false
 }
 
-/** The hash of the code that is measured. */
-function hashOfCode() {
-  const hash = createHash('sha256')
+/** Reports whether a test executes nothing of a file but what every test executes that imports it. */
+export function onlyLoads({ covered }, file, results) {
+  const sizes = [...results.values()]
+    .filter((result) => file in result.covered)
+    .map((result) => sizeOf(result.covered[file]))
+  return sizeOf(covered[file]) === Math.min(...sizes) && Math.max(...sizes) > Math.min(...sizes)
+}
+
+function sizeOf(ranges) {
+  return ranges.reduce((size, offset, index) => size + (index % 2 === 0 ? -offset : offset), 0)
+}
+
+/** The hashes of the files that are measured. */
+function hashesOfCode() {
+  const hashes = {}
   for (const root of ['cli', 'src'])
     for (const name of readdirSync(join('build', root), { recursive: true }).sort())
-      if (name.endsWith('.js')) hash.update(name).update(readFileSync(join('build', root, name)))
-  return hash.digest('hex')
+      if (name.endsWith('.js')) hashes[`${root}/${name}`] = hashOf(readFileSync(join('build', root, name)))
+  return hashes
 }
 
 function hashOf(content) {

@@ -6,7 +6,7 @@
 //   --only <path>      a file or a folder of build, such as src/oauth/verifiers or cli/doctor
 //   --kind <name>      condition, boundary, statement, arithmetic, constant, or return
 //   --mutant <id>      this mutant, instead of random ones; may be repeated
-//   --wide             if the tests of the folder notice nothing, runs all others of `npm test` that execute the code
+//   --wide             if the tests of the folder notice nothing, runs others of `npm test` that execute the code
 //   --jobs <number>    mutants that are tested at the same time; defaults to 1
 //   --list             prints the mutants without testing them
 import { spawn } from 'node:child_process'
@@ -25,7 +25,7 @@ import { constants, setPriority, tmpdir } from 'node:os'
 import { basename, dirname, join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { parseAst } from 'rolldown/parseAst'
-import { executes, measureCoverage } from './mutation-coverage.mjs'
+import { executes, measureCoverage, onlyLoads } from './mutation-coverage.mjs'
 
 /** The compiled code that is changed, within `build`. */
 const ROOTS = ['cli', 'src']
@@ -35,8 +35,12 @@ const TIME_FACTOR = 4
 const EXTRA_MS = 12_000
 /** A single test may take twice as long as the slowest file of its process, and this long at least. */
 const MIN_TEST_MS = 5_000
-/** Test files run in one process until they take this long together. */
-const STAGE_MS = 8_000
+/** Test files run in one process until they take this long together. The first test that fails ends the process. */
+const STAGE_MS = 15_000
+/** Files of other areas that take longer than this are left out. They wait, or test other things. */
+const OTHER_AREA_MS = 8_000
+/** The failure of a test that ran out of time. */
+const RAN_OUT = /Error: Timeout of \d+ms exceeded/
 /** Heap of a test process, in MiB. A mutant in an endless loop cannot use the memory of the machine up. */
 const HEAP_MIB = 1_024
 
@@ -190,7 +194,7 @@ function choose(mutants, count, random) {
 /**
  * Returns groups of the test files that execute the code of a mutant, in the order in which they run: the file of the
  * same name, then those of the same folder, or of the nearest parent folder that has tests. With `--wide`, those of the
- * same area and all others follow. The fastest files of a group are the first.
+ * same area and others follow, unless they only load the file. The fastest files of a group are the first.
  */
 function stagesOf({ file, start }) {
   const mirror = mirrorOf(file)
@@ -201,17 +205,20 @@ function stagesOf({ file, start }) {
   const ranked = [...measured]
     .filter(([, { passed }]) => passed)
     .filter(([, result]) => executes(result, file, start))
+    .map(([test, result]) => ({ test, ms: result.ms, rank: rankOf(test), result }))
+    .filter(({ rank }) => values.wide || rank < 2)
+    .filter(({ rank, ms, result }) => rank < 2 || (ms <= OTHER_AREA_MS && !onlyLoads(result, file, measured)))
     .concat(browserTestsOf(file))
-    .map(([test, { ms }]) => ({ test, ms, rank: rankOf(test) }))
-    .filter(({ test, rank }) => values.wide || rank < 2 || test.startsWith('browser/'))
     .sort((one, other) => one.rank - other.rank || one.ms - other.ms)
   const stages = []
   for (const { test, ms, rank } of ranked) {
     const last = stages.at(-1)
-    if (last === undefined || last.rank !== rank || last.ms + ms > STAGE_MS)
+    // Files in one process load the packages once.
+    const more = ms - startMs()
+    if (last === undefined || last.rank !== rank || last.ms + more > STAGE_MS)
       stages.push({ rank, ms, slowestMs: ms, tests: [join('build/test', test)] })
     else {
-      last.ms += ms
+      last.ms += more
       last.slowestMs = Math.max(last.slowestMs, ms)
       last.tests.push(join('build/test', test))
     }
@@ -219,10 +226,15 @@ function stagesOf({ file, start }) {
   return stages
 }
 
+/** The time of the fastest test file, which is an estimate of the time that all of them need to start. */
+function startMs() {
+  return Math.min(...[...measured.values()].map(({ ms }) => ms))
+}
+
 /** Returns the tests of a file that runs in a browser, with an estimate of their time. */
 function browserTestsOf(file) {
   const [, tests] = Object.entries(IN_BROWSER).find(([folder]) => file.startsWith(folder)) ?? []
-  return (tests ?? []).map((test) => [test, { ms: BROWSER_TEST_MS }])
+  return (tests ?? []).map((test) => ({ test, ms: BROWSER_TEST_MS, rank: 0 }))
 }
 
 /** The place of a source file within the tests, which mirror `src` and `cli`. */
@@ -361,9 +373,13 @@ async function work(job) {
     let reason = ''
     writeFileSync(path, code.slice(0, start) + text + code.slice(end))
     for (const { tests, ms, slowestMs } of stages) {
-      const { outcome, output } = await runTests(folder, tests, TIME_FACTOR * ms + EXTRA_MS, {
-        testTimeoutMs: Math.max(MIN_TEST_MS, 2 * slowestMs),
-      })
+      const run = (factor) =>
+        runTests(folder, tests, factor * (TIME_FACTOR * ms + EXTRA_MS), {
+          testTimeoutMs: factor * Math.max(MIN_TEST_MS, 2 * slowestMs),
+        })
+      let { outcome, output } = await run(1)
+      // On a busy machine, a test may run out of time without the mutant.
+      if (outcome === 'failed' && RAN_OUT.test(output)) ({ outcome, output } = await run(2))
       if (outcome === 'passed') continue
       result = outcome === 'failed' ? 'killed' : 'timeout'
       reason = outcome === 'failed' ? ` by "${failureIn(output)}"` : ` in ${tests.join(' ')}`
