@@ -77,7 +77,6 @@ const SWAPPED = {
   '!=': ['==', 'condition'],
   '&&': ['||', 'condition'],
   '||': ['&&', 'condition'],
-  '??': ['&&', 'condition'],
   '+': ['-', 'arithmetic'],
   '-': ['+', 'arithmetic'],
   '*': ['/', 'arithmetic'],
@@ -130,8 +129,13 @@ function mutantsOf(file) {
       case 'WhileStatement':
         add('condition', node.test, `!(${textOf(node.test)})`)
         break
-      case 'BinaryExpression':
       case 'LogicalExpression':
+        // `a ?? b && c` is not valid.
+        if (node.operator === '??')
+          add('condition', node, `((${textOf(node.left)}) && (${textOf(node.right)}))`)
+        else swap(node, node.left.end, node.right.start)
+        break
+      case 'BinaryExpression':
       case 'AssignmentExpression':
         swap(node, node.left.end, node.right.start)
         break
@@ -213,22 +217,15 @@ function stagesOf({ file, start }) {
   const stages = []
   for (const { test, ms, rank } of ranked) {
     const last = stages.at(-1)
-    // Files in one process load the packages once.
-    const more = ms - startMs()
-    if (last === undefined || last.rank !== rank || last.ms + more > STAGE_MS)
+    if (last === undefined || last.rank !== rank || last.ms + ms > STAGE_MS)
       stages.push({ rank, ms, slowestMs: ms, tests: [join('build/test', test)] })
     else {
-      last.ms += more
+      last.ms += ms
       last.slowestMs = Math.max(last.slowestMs, ms)
       last.tests.push(join('build/test', test))
     }
   }
   return stages
-}
-
-/** The time of the fastest test file, which is an estimate of the time that all of them need to start. */
-function startMs() {
-  return Math.min(...[...measured.values()].map(({ ms }) => ms))
 }
 
 /** Returns the tests of a file that runs in a browser, with an estimate of their time. */
@@ -263,22 +260,12 @@ function copyProject(folder) {
 
 const groups = new Set()
 
-/** Runs the tests in a copy of the project. Resolves to `passed`, `failed`, or `timeout`, and the output. */
-function runTests(folder, tests, timeoutMs, { env = {}, testTimeoutMs = 20_000 } = {}) {
-  const started = performance.now()
+/** Runs mocha, or another program, in a copy of the project. Resolves to `passed`, `failed`, or `timeout`, and the output. */
+function runTests(folder, args, timeoutMs, { program = MOCHA } = {}) {
   const child = spawn(
     process.execPath,
-    [
-      `--max-old-space-size=${HEAP_MIB}`,
-      MOCHA,
-      '--no-config',
-      '--bail',
-      '--exit',
-      '--timeout',
-      String(testTimeoutMs),
-      ...tests,
-    ],
-    { cwd: folder, detached: true, env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] },
+    [`--max-old-space-size=${HEAP_MIB}`, program, ...args],
+    { cwd: folder, detached: true, stdio: ['ignore', 'pipe', 'pipe'] },
   )
   groups.add(child.pid)
   let output = ''
@@ -299,7 +286,7 @@ function runTests(folder, tests, timeoutMs, { env = {}, testTimeoutMs = 20_000 }
       kill(child.pid)
       groups.delete(child.pid)
       outcome ??= status === 0 ? 'passed' : 'failed'
-      resolve({ outcome, output, ms: performance.now() - started })
+      resolve({ outcome, output })
     })
   })
 }
@@ -373,10 +360,11 @@ async function work(job) {
     let reason = ''
     writeFileSync(path, code.slice(0, start) + text + code.slice(end))
     for (const { tests, ms, slowestMs } of stages) {
-      const run = (factor) =>
-        runTests(folder, tests, factor * (TIME_FACTOR * ms + EXTRA_MS), {
-          testTimeoutMs: factor * Math.max(MIN_TEST_MS, 2 * slowestMs),
-        })
+      const run = (factor) => {
+        const timeout = String(factor * Math.max(MIN_TEST_MS, 2 * slowestMs))
+        const args = ['--no-config', '--bail', '--exit', '--timeout', timeout, ...tests]
+        return runTests(folder, args, factor * (TIME_FACTOR * ms + EXTRA_MS))
+      }
       let { outcome, output } = await run(1)
       // On a busy machine, a test may run out of time without the mutant.
       if (outcome === 'failed' && RAN_OUT.test(output)) ({ outcome, output } = await run(2))
