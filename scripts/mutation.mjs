@@ -37,8 +37,9 @@ const EXTRA_MS = 12_000
 const MIN_TEST_MS = 5_000
 /** Test files run in one process until they take this long together. The first test that fails ends the process. */
 const STAGE_MS = 15_000
-/** Files of other areas that take longer than this are left out. They wait, or test other things. */
-const OTHER_AREA_MS = 8_000
+/** Files outside the folder that take longer than this are left out, and all beyond this time together, the slowest first. */
+const OTHER_FILE_MS = 8_000
+const OTHER_FILES_MS = 90_000
 /** The failure of a test that ran out of time. */
 const RAN_OUT = /Error: Timeout of \d+ms exceeded/
 /** Heap of a test process, in MiB. A mutant in an endless loop cannot use the memory of the machine up. */
@@ -211,11 +212,14 @@ function stagesOf({ file, start }) {
     .filter(([, result]) => executes(result, file, start))
     .map(([test, result]) => ({ test, ms: result.ms, rank: rankOf(test), result }))
     .filter(({ rank }) => values.wide || rank < 2)
-    .filter(({ rank, ms, result }) => rank < 2 || (ms <= OTHER_AREA_MS && !onlyLoads(result, file, measured)))
+    .filter(({ rank, ms, result }) => rank < 2 || (ms <= OTHER_FILE_MS && !onlyLoads(result, file, measured)))
     .concat(browserTestsOf(file))
     .sort((one, other) => one.rank - other.rank || one.ms - other.ms)
   const stages = []
+  let leftMs = OTHER_FILES_MS
   for (const { test, ms, rank } of ranked) {
+    if (rank >= 2) leftMs -= ms
+    if (leftMs < 0) break
     const last = stages.at(-1)
     if (last === undefined || last.rank !== rank || last.ms + ms > STAGE_MS)
       stages.push({ rank, ms, slowestMs: ms, tests: [join('build/test', test)] })
