@@ -30,7 +30,10 @@ function endPart() {
   const { name, startedMs, passed } = current
   const result = send('Profiler.takePreciseCoverage').result.filter(({ url }) => url.startsWith(`${root}/`))
   writeFileSync(join(folder, name, 'own.json'), JSON.stringify({ result }))
-  writeFileSync(join(folder, name, 'summary.txt'), JSON.stringify({ passed, ms: Math.round(now() - startedMs) }))
+  writeFileSync(
+    join(folder, name, 'summary.txt'),
+    JSON.stringify({ passed, ms: Math.round(now() - startedMs) }),
+  )
 }
 
 function beginPart(name) {

@@ -55,7 +55,9 @@ export async function measureCoverage(folder, runTests, jobs) {
       const results = await measure(folder, group, runTests)
       for (const [index, { test, hash }] of group.entries()) {
         // A test may fail because the machine is busy, or because of the other files.
-        const [result] = results[index].passed ? [results[index]] : await measure(folder, [group[index]], runTests)
+        const [result] = results[index].passed
+          ? [results[index]]
+          : await measure(folder, [group[index]], runTests)
         if (!result.passed) console.log(`Without a mutant, ${test} does not pass. It is left out.`)
         tests[test] = { hash, ...result }
       }

@@ -266,11 +266,11 @@ const groups = new Set()
 
 /** Runs mocha, or another program, in a copy of the project. Resolves to `passed`, `failed`, or `timeout`, and the output. */
 function runTests(folder, args, timeoutMs, { program = MOCHA } = {}) {
-  const child = spawn(
-    process.execPath,
-    [`--max-old-space-size=${HEAP_MIB}`, program, ...args],
-    { cwd: folder, detached: true, stdio: ['ignore', 'pipe', 'pipe'] },
-  )
+  const child = spawn(process.execPath, [`--max-old-space-size=${HEAP_MIB}`, program, ...args], {
+    cwd: folder,
+    detached: true,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
   groups.add(child.pid)
   let output = ''
   let outcome

@@ -13,7 +13,12 @@ const keySet = (length: number) => ({ n: 'x'.repeat(length - '[{"n":""},null]'.l
 /** Checks metadata with these options. Returns the error, and the metadata afterwards. */
 function checked(metadata: Record<string, unknown>, options: object = {}) {
   const given: Record<string, unknown> = { client_id: 'c', redirect_uris: [CALLBACK], ...metadata }
-  const all = { keys: createKeys(), identityAssertions: [], clients: { static: [], redirectUris: () => true }, ...options }
+  const all = {
+    keys: createKeys(),
+    identityAssertions: [],
+    clients: { static: [], redirectUris: () => true },
+    ...options,
+  }
   try {
     checkClientMetadata({ InvalidClientMetadata } as never, all as never, given)
     return { error: undefined, metadata: given }
@@ -39,8 +44,16 @@ describe('checkClientMetadata()', () => {
     ['21 redirect URIs', { redirect_uris: uris(21) }, URIS],
     ['no redirect URIs', { redirect_uris: [] }, URIS],
     ['a string as redirect URIs', { redirect_uris: CALLBACK }, URIS],
-    ['a number as redirect URI', { redirect_uris: [5] }, 'redirect_uris must not contain a URI that is not a string'],
-    ['a bad redirect URI', { redirect_uris: [CALLBACK, 'ftp:/a'] }, 'redirect_uris must not contain a URI that has a forbidden scheme'],
+    [
+      'a number as redirect URI',
+      { redirect_uris: [5] },
+      'redirect_uris must not contain a URI that is not a string',
+    ],
+    [
+      'a bad redirect URI',
+      { redirect_uris: [CALLBACK, 'ftp:/a'] },
+      'redirect_uris must not contain a URI that has a forbidden scheme',
+    ],
   ] as const)
     it(`a client with ${what} is ${error === undefined ? 'accepted' : 'refused'}`, () => {
       expect(checked(metadata).error).to.equal(error)
@@ -95,7 +108,10 @@ describe('checkClientMetadata()', () => {
       const identityAssertions = Array.from({ length: issuers }, () => ({}))
       expect(grantTypesOf({ identityAssertions } as never, method !== 'none')).to.deep.equal(grants)
       const all = ['authorization_code', 'refresh_token', JWT_BEARER]
-      const { metadata } = checked({ grant_types: all, token_endpoint_auth_method: method }, { identityAssertions })
+      const { metadata } = checked(
+        { grant_types: all, token_endpoint_auth_method: method },
+        { identityAssertions },
+      )
       expect(metadata.grant_types).to.deep.equal(grants)
       expect(checked({ grant_types: 'x' }).metadata.grant_types).to.deep.equal(['authorization_code'])
     })

@@ -188,7 +188,9 @@ describe('identity assertions', () => {
     },
     {
       what: 'with 20 resources is accepted',
-      claims: { resource: ['RESOURCE', ...Array.from({ length: 19 }, (_, index) => `https://${index}.example`)] },
+      claims: {
+        resource: ['RESOURCE', ...Array.from({ length: 19 }, (_, index) => `https://${index}.example`)],
+      },
     },
     { what: 'with the prefix of its type is accepted', header: { typ: 'application/oauth-id-jag+jwt' } },
   ])

@@ -41,14 +41,23 @@ describe('keys of authorizationFacade', () => {
 
   const rsa = (modulusLength: number) =>
     generateKeyPairSync('rsa', { modulusLength }).privateKey.export({ format: 'jwk' }) as JWK
-  const ec = (namedCurve: string) => generateKeyPairSync('ec', { namedCurve }).privateKey.export({ format: 'jwk' }) as JWK
+  const ec = (namedCurve: string) =>
+    generateKeyPairSync('ec', { namedCurve }).privateKey.export({ format: 'jwk' }) as JWK
   for (const [what, jwk, alg] of [
     ['a key of P-256', () => ec('P-256'), 'ES256'],
     ['a key of P-384', () => ec('P-384'), 'ES384'],
     ['a key of P-521', () => ec('P-521'), 'ES512'],
     ['a key of another curve', () => ec('secp256k1'), undefined],
-    ['an Ed25519 key', () => generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as JWK, 'EdDSA'],
-    ['an X25519 key', () => generateKeyPairSync('x25519').privateKey.export({ format: 'jwk' }) as JWK, undefined],
+    [
+      'an Ed25519 key',
+      () => generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }) as JWK,
+      'EdDSA',
+    ],
+    [
+      'an X25519 key',
+      () => generateKeyPairSync('x25519').privateKey.export({ format: 'jwk' }) as JWK,
+      undefined,
+    ],
     ['an RSA key of 2,048 bits', () => rsa(2_048), 'RS256'],
     ['an RSA key of 2,040 bits', () => rsa(2_040), undefined],
     ['a key with its algorithm', () => ({ ...ec('P-256'), alg: 'ES256' }), 'ES256'],
@@ -100,7 +109,10 @@ describe('keys of authorizationFacade', () => {
       option: 'keys.encryption',
       message: /must contain secrets of at least 32 characters; received a string of 31 characters/,
     })
-    for (const keys of [{ signing: [], encryption: ['x'.repeat(32)] }, { signing: [JWK_OF_KEY], encryption: [] }])
+    for (const keys of [
+      { signing: [], encryption: ['x'.repeat(32)] },
+      { signing: [JWK_OF_KEY], encryption: [] },
+    ])
       expect(() => resolveKeys(keys)).to.throw(/must be a non-empty array/)
   })
 

@@ -36,9 +36,20 @@ describe('redirectProblem()', () => {
     ['https:a.example', NOT_ABSOLUTE],
     ['https:/a.example', NOT_ABSOLUTE],
     ['https://a.example/#', 'has a fragment'],
-    ...['about', 'blob', 'data', 'file', 'filesystem', 'ftp', 'javascript', 'mailto', 'vbscript', 'view-source', 'ws', 'wss'].map(
-      (scheme) => [`${scheme}:/a`, FORBIDDEN] as const,
-    ),
+    ...[
+      'about',
+      'blob',
+      'data',
+      'file',
+      'filesystem',
+      'ftp',
+      'javascript',
+      'mailto',
+      'vbscript',
+      'view-source',
+      'ws',
+      'wss',
+    ].map((scheme) => [`${scheme}:/a`, FORBIDDEN] as const),
     ['https://user@a.example/', 'has credentials'],
     ['https://:password@a.example/', 'has credentials'],
     ['https://a!b.example/', HOST],
@@ -89,6 +100,10 @@ describe('the target of a redirect URI', () => {
     ['com.raycast:/oauth', true, 'com.raycast://', 'com.raycast:'],
   ] as const)
     it(`the target of ${uri} is ${host}`, () => {
-      expect([isLocalRedirect(uri), redirectHost(uri), redirectSource(uri)]).to.deep.equal([isLocal, host, source])
+      expect([isLocalRedirect(uri), redirectHost(uri), redirectSource(uri)]).to.deep.equal([
+        isLocal,
+        host,
+        source,
+      ])
     })
 })

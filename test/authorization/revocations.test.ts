@@ -24,7 +24,8 @@ describe('Revocations', () => {
   function inMemory(grantSeconds: number) {
     const stored: { kind: string; id: string; value: any; ttlSeconds: number }[] = []
     const records = {
-      get: async (kind: string, id: string) => stored.findLast((one) => one.kind === kind && one.id === id)?.value,
+      get: async (kind: string, id: string) =>
+        stored.findLast((one) => one.kind === kind && one.id === id)?.value,
       set: async (kind: string, id: string, value: unknown, ttlSeconds: number) =>
         void stored.push({ kind, id, value, ttlSeconds }),
     }

@@ -104,11 +104,7 @@ describe('claimDifferences()', () => {
       'exp is -271821-04-20T00:00:00Z: the token expired more than 100 years ago',
       /get a new token/,
     ],
-    [
-      { nbf: 8.64e12 },
-      'nbf is +275760-09-13T00:00:00Z: the token is valid in more than 100 years',
-      /clocks/,
-    ],
+    [{ nbf: 8.64e12 }, 'nbf is +275760-09-13T00:00:00Z: the token is valid in more than 100 years', /clocks/],
     [{ nbf: 8.64e12 + 1 }, 'nbf is 8640000000001: the token is valid in more than 100 years', /clocks/],
     [
       { iss: 'https://evil.example' },
@@ -234,7 +230,12 @@ describe('decodeToken()', () => {
       'garbage',
       /payload/,
     ],
-    ['an encrypted JWT of six parts', `${encode({ alg: 'dir', enc: 'A256GCM' })}..a.b.c.d`, 'garbage', /more than 5/],
+    [
+      'an encrypted JWT of six parts',
+      `${encode({ alg: 'dir', enc: 'A256GCM' })}..a.b.c.d`,
+      'garbage',
+      /more than 5/,
+    ],
     ['a JWT of four parts', `${header}.${payload}.${signature}.x`, 'garbage', /has 4 of 3 parts/],
     ['a JWT of five parts', `${header}.${payload}.${signature}.x.y`, 'garbage', /has 5 of 3 parts/],
     ['a string of many parts', `ey${'.'.repeat(100_000)}`, 'garbage', /header/],

@@ -43,7 +43,14 @@ describe('EventReader', () => {
 
 describe('ReceivedBody', () => {
   it('a body has all bytes, whatever the size of the chunks', () => {
-    for (const sizes of [[16_384], [16_383, 1], [16_384, 1], [16_384, 50_000], [1, 40_000, 1], [10_000, 10_000, 20_000, 1]]) {
+    for (const sizes of [
+      [16_384],
+      [16_383, 1],
+      [16_384, 1],
+      [16_384, 50_000],
+      [1, 40_000, 1],
+      [10_000, 10_000, 20_000, 1],
+    ]) {
       const body = new ReceivedBody()
       let expected = ''
       for (const [index, size] of sizes.entries()) {

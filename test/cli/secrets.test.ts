@@ -16,7 +16,12 @@ describe('Secrets', () => {
     ['a secret of three characters, which is kept', 'the abc here', 'abc', 'the abc here'],
     ['no secret', 'the abc here', undefined, 'the abc here'],
     ['a part of 16 characters of a JWT', `x ${HEADER} y`, `${HEADER}.${SHORT}.s`, 'x [secret] y'],
-    ['a part of 15 characters of a JWT, which is kept', `x ${SHORT} y`, `${HEADER}.${SHORT}.s`, `x ${SHORT} y`],
+    [
+      'a part of 15 characters of a JWT, which is kept',
+      `x ${SHORT} y`,
+      `${HEADER}.${SHORT}.s`,
+      `x ${SHORT} y`,
+    ],
     ['the fifth part', `x ${HEADER}5 y`, `a.b.c.d.${HEADER}5`, 'x [secret] y'],
     ['a sixth part, which is kept', `x ${HEADER}6 y`, `a.b.c.d.e.${HEADER}6`, `x ${HEADER}6 y`],
     ['a percent-encoded secret', 'x a%20b%2Fc y', 'a b/c', 'x [secret] y'],

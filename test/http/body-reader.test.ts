@@ -157,7 +157,7 @@ describe('readBody()', () => {
       expect(all).to.deep.equal([reserved])
     })
 
-  it('readBody() returns the reason why there is no memory for a chunk', async () => {
+  it('readBody() returns the reason for which the memory refuses a chunk', async () => {
     for (const last of [1, 2]) {
       let count = 0
       const read = await readBody(

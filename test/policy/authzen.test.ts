@@ -415,13 +415,42 @@ describe('policy: authzen', () => {
   })
 
   for (const [title, response, message] of [
-    ['does not respond in time', () => undefined, /^The decision point is unavailable: no response within 50 ms \(request [\da-f-]{36}\)\.$/],
-    ['closes the connection', (res) => res.destroy(), /^The decision point is unavailable: the request failed \([A-Z_]+\) \(request [\da-f-]{36}\)\.$/],
-    ['responds with 201', (res) => res.writeHead(201, { 'content-type': 'application/json' }).end('{"decision":true}'), /responded with status 201 \(request/],
-    ['responds with text', (res) => res.writeHead(200, { 'content-type': 'text/plain' }).end('{"decision":true}'), /is not application\/json \(request/],
-    ['responds without a type', (res) => res.writeHead(200).end('{"decision":true}'), /is not application\/json \(request/],
-    ['responds with half of the JSON', (res) => res.writeHead(200, { 'content-type': 'application/json' }).end('{"decision"'), /is not JSON \(request/],
-    ['responds with a string as decision', (res) => res.writeHead(200, { 'content-type': 'Application/JSON; charset=utf-8' }).end('{"decision":"true"}'), /must respond with a decision that is true or false/],
+    [
+      'does not respond in time',
+      () => undefined,
+      /^The decision point is unavailable: no response within 50 ms \(request [\da-f-]{36}\)\.$/,
+    ],
+    [
+      'closes the connection',
+      (res) => res.destroy(),
+      /^The decision point is unavailable: the request failed \([A-Z_]+\) \(request [\da-f-]{36}\)\.$/,
+    ],
+    [
+      'responds with 201',
+      (res) => res.writeHead(201, { 'content-type': 'application/json' }).end('{"decision":true}'),
+      /responded with status 201 \(request/,
+    ],
+    [
+      'responds with text',
+      (res) => res.writeHead(200, { 'content-type': 'text/plain' }).end('{"decision":true}'),
+      /is not application\/json \(request/,
+    ],
+    [
+      'responds without a type',
+      (res) => res.writeHead(200).end('{"decision":true}'),
+      /is not application\/json \(request/,
+    ],
+    [
+      'responds with half of the JSON',
+      (res) => res.writeHead(200, { 'content-type': 'application/json' }).end('{"decision"'),
+      /is not JSON \(request/,
+    ],
+    [
+      'responds with a string as decision',
+      (res) =>
+        res.writeHead(200, { 'content-type': 'Application/JSON; charset=utf-8' }).end('{"decision":"true"}'),
+      /must respond with a decision that is true or false/,
+    ],
   ] as [string, (res: ServerResponse) => unknown, RegExp][])
     it(`the error of a decision point that ${title} says so`, async () => {
       point.respond = (_req, res) => response(res)

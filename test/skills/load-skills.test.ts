@@ -202,8 +202,18 @@ describe('loadSkills', () => {
 
   for (const [what, bytes, options, message] of [
     ['256 KiB', 256 * 1024, {}, undefined],
-    ['256 KiB and a byte', 256 * 1024 + 1, {}, /files of more than 262144 bytes, such as 'a\/SKILL\.md'\. Make .* move parts of it into other files/],
-    ['300 bytes, and files may have 200', 300, { maxFileBytes: 200 }, /files of more than 200 bytes, such as 'a\/SKILL\.md'\. Make .* raise maxFileBytes/],
+    [
+      '256 KiB and a byte',
+      256 * 1024 + 1,
+      {},
+      /files of more than 262144 bytes, such as 'a\/SKILL\.md'\. Make .* move parts of it into other files/,
+    ],
+    [
+      '300 bytes, and files may have 200',
+      300,
+      { maxFileBytes: 200 },
+      /files of more than 200 bytes, such as 'a\/SKILL\.md'\. Make .* raise maxFileBytes/,
+    ],
   ] as const)
     it(`a SKILL.md of ${what} is ${message === undefined ? 'loaded' : 'rejected with the fix'}`, async () => {
       const text = manifest('a').padEnd(bytes, 'x')
@@ -264,7 +274,9 @@ describe('loadSkills', () => {
     [6, /'s4\/SKILL\.md': [^;]*; and 1 more\. Correct or remove the skill\./],
   ] as const)
     it(`an error names the first five of ${count} invalid skills`, async () => {
-      const files = Object.fromEntries(Array.from({ length: count }, (_, index) => [`s${index}/SKILL.md`, 'x']))
+      const files = Object.fromEntries(
+        Array.from({ length: count }, (_, index) => [`s${index}/SKILL.md`, 'x']),
+      )
       await expectConfigRejection(loadSkills(files), { code: INVALID, option: 'source', message: ending })
     })
 

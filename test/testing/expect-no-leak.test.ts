@@ -350,7 +350,10 @@ describe('expectNoLeak()', () => {
     [12, '  and 2 more places'],
   ] as const)
     it(`the message of expectNoLeak about ${count} places ends with "${ending.trim()}"`, () => {
-      const lines = leakOf(Array.from({ length: count }, () => TOKEN), TOKEN).split('\n')
+      const lines = leakOf(
+        Array.from({ length: count }, () => TOKEN),
+        TOKEN,
+      ).split('\n')
       expect(lines).to.have.length(Math.min(count, 11) + 1)
       expect(lines.at(-1)).to.satisfy((line: string) => line.endsWith(ending))
     })

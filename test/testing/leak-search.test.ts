@@ -17,7 +17,10 @@ const isFound = (events: unknown, secret = SECRET): boolean => findingsOf(events
 
 /** Encodes a text several times. */
 const encoded = (text: string, times: number): string =>
-  Array.from({ length: times }).reduce<string>((inner) => inner.replace(/[^\w]/g, encodeURIComponent).replace(/[-]/g, '%2D'), text)
+  Array.from({ length: times }).reduce<string>(
+    (inner) => inner.replace(/[^\w]/g, encodeURIComponent).replace(/[-]/g, '%2D'),
+    text,
+  )
 
 /** Returns an object with this number of accessors of classes on the way to a secret. */
 function behindAccessors(count: number): object {
@@ -51,7 +54,12 @@ describe('LeakSearch', () => {
     ['codes with 0', [0, ...CODES]],
     ['codes with a character that is not a byte', [...CODES, 256]],
     ['hex with spaces', bytes(SECRET).toString('hex').replace(/../g, '$& ').trim()],
-    ['hex with colons', bytes(SECRET).toString('hex').replace(/..(?!$)/g, '$&:')],
+    [
+      'hex with colons',
+      bytes(SECRET)
+        .toString('hex')
+        .replace(/..(?!$)/g, '$&:'),
+    ],
     ['a list of bytes next to other numbers', `1,${CODES.join(',')},1`],
     ['a list of bytes after one with a longer number', `1${CODES.join(',')} ${CODES.join(',')}`],
   ] as const)
@@ -80,9 +88,10 @@ describe('LeakSearch', () => {
       for (const before of ['', 'x', 'xx', 'xxx'])
         for (const after of ['', 'y', 'yy'])
           for (const encoding of ['base64', 'base64url'] as const)
-            expect(new Needle(secret, 1).formIn(bytes(before + secret + after).toString(encoding)), before + after).to.match(
-              /^in base64/,
-            )
+            expect(
+              new Needle(secret, 1).formIn(bytes(before + secret + after).toString(encoding)),
+              before + after,
+            ).to.match(/^in base64/)
   })
 
   for (const [times, isFoundThen] of [

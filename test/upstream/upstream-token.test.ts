@@ -614,7 +614,9 @@ describe('upstreamToken', () => {
     })
 
     it('an endpoint that refuses connections is an UpstreamUnavailableError', async () => {
-      const error = await errorOf(exchangeAt(`http://127.0.0.1:${await freePort()}/token`).for(authOf('incoming')))
+      const error = await errorOf(
+        exchangeAt(`http://127.0.0.1:${await freePort()}/token`).for(authOf('incoming')),
+      )
       expect(error).to.be.instanceOf(UpstreamUnavailableError)
       expect(error.message).to.equal(
         'The sign-in for the service behind this tool is unavailable. Try again in 5 seconds.',
@@ -668,7 +670,7 @@ describe('upstreamToken', () => {
   ] as const)
     it(`the scope ${JSON.stringify(scope)} is sent as ${JSON.stringify(sent)}`, async () => {
       const fake = await fakeEndpoint()
-      await exchangeAt(fake.url, { scope: scope as string[] }).for(authOf('a'))
+      await exchangeAt(fake.url, { scope: scope as unknown as string[] }).for(authOf('a'))
       expect(fake.forms[0]?.get('scope')).to.equal(sent)
     })
 
@@ -705,7 +707,9 @@ describe('upstreamToken', () => {
       it(`the secret is sent in the ${isInBody ? 'body' : 'header'} if the authorization server ${what}`, async () => {
         const { fake, tokens } = await issuerWith(metadata, options)
         await tokens.for(authOf('a'))
-        const [[form, headers] = expect.fail()] = fake.forms.map((one, index) => [one, fake.headers[index]] as const)
+        const [[form, headers] = expect.fail()] = fake.forms.map(
+          (one, index) => [one, fake.headers[index]] as const,
+        )
         expect(form.get('client_secret')).to.equal(isInBody ? 's3cret value' : null)
         expect(headers?.authorization === undefined).to.equal(isInBody)
       })
@@ -750,7 +754,12 @@ describe('upstreamToken', () => {
       new KitToolError('x'),
       new Error('UpstreamUnavailableError'),
     ]
-    expect(errors.map((error) => UpstreamUnavailableError.is(error))).to.deep.equal([true, false, false, false])
+    expect(errors.map((error) => UpstreamUnavailableError.is(error))).to.deep.equal([
+      true,
+      false,
+      false,
+      false,
+    ])
     expect(errors.map((error) => UpstreamConsentError.is(error))).to.deep.equal([false, true, false, false])
     expect(errors[0]?.cause).to.equal(1)
   })

@@ -362,17 +362,17 @@ describe('mcp/tasks: tasks', () => {
     ['numbers', 'with a total', '1/4'],
     ['count', 'without a total', '2'],
   ] as const)
-  it(`progress of a task ${what} becomes its status message`, async () => {
-    const id = await client.start(tool)
-    let task = await client.get(id)
-    while (task.statusMessage === undefined) {
-      await delay(20)
-      task = await client.get(id)
-    }
-    expect(task).to.include({ status: 'working', statusMessage })
-    release.resolve()
-    expect(await client.settled(id)).not.to.have.property('statusMessage')
-  })
+    it(`progress of a task ${what} becomes its status message`, async () => {
+      const id = await client.start(tool)
+      let task = await client.get(id)
+      while (task.statusMessage === undefined) {
+        await delay(20)
+        task = await client.get(id)
+      }
+      expect(task).to.include({ status: 'working', statusMessage })
+      release.resolve()
+      expect(await client.settled(id)).not.to.have.property('statusMessage')
+    })
 
   it('a task is not found after its time to live, and its handler is aborted', async () => {
     const short = KitMcpRouter.create().tool(

@@ -15,7 +15,9 @@ function cardOf(prefix: string, length: number): string {
 /** Returns an IBAN of this length with valid check digits (ISO 7064, MOD 97-10). */
 function ibanOf(country: string, length: number, fill = '7'): string {
   const account = fill.repeat(length - 4)
-  const digits = [...`${account}${country}00`].map((character) => String(Number.parseInt(character, 36))).join('')
+  const digits = [...`${account}${country}00`]
+    .map((character) => String(Number.parseInt(character, 36)))
+    .join('')
   return `${country}${String(98n - (BigInt(digits) % 97n)).padStart(2, '0')}${account}`
 }
 
@@ -30,8 +32,16 @@ describe('endOfCard()', () => {
     ['American Express', ['34', '37'], [15]],
     ['Diners Club', ['300', '305', '36', '38', '39'], [14, 15, 16, 17, 18, 19]],
     ['JCB', ['35'], [16, 17, 18, 19]],
-    ['Maestro, Discover, and UnionPay', ['50', '56', '57', '58', '6', '60', '62', '69'], [13, 14, 15, 16, 17, 18, 19]],
-    ['no network', ['0', '1', '7', '8', '9', '20', '21', '2205', '2220', '2721', '28', '306', '31', '33'], []],
+    [
+      'Maestro, Discover, and UnionPay',
+      ['50', '56', '57', '58', '6', '60', '62', '69'],
+      [13, 14, 15, 16, 17, 18, 19],
+    ],
+    [
+      'no network',
+      ['0', '1', '7', '8', '9', '20', '21', '2205', '2220', '2721', '28', '306', '31', '33'],
+      [],
+    ],
   ] as const)
     it(`the lengths of the card numbers of ${network} are ${lengths.join(', ') || 'none'}`, () => {
       for (const prefix of prefixes)
@@ -43,8 +53,12 @@ describe('endOfCard()', () => {
     })
 
   it('every check digit but one is wrong', () => {
-    for (const body of ['411111111111111', '555555555555444', '999999999999999'].map((text) => text.replace(/^9/, '4')))
-      expect(Array.from({ length: 10 }, (_, digit) => isCard(`${body}${digit}`)).filter(Boolean)).to.have.length(1)
+    for (const body of ['411111111111111', '555555555555444', '999999999999999'].map((text) =>
+      text.replace(/^9/, '4'),
+    ))
+      expect(
+        Array.from({ length: 10 }, (_, digit) => isCard(`${body}${digit}`)).filter(Boolean),
+      ).to.have.length(1)
   })
 
   const card = cardOf('4', 16)
@@ -107,15 +121,20 @@ describe('endOfIban()', () => {
   }))
     it(`an IBAN of ${countries} has ${length} characters`, () => {
       for (const country of countries.split(' ')) {
-        for (const fill of ['7', 'A', 'Z', '9']) expect(isIban(ibanOf(country, Number(length), fill)), country).to.equal(true)
-        for (const wrong of [-1, 1]) expect(isIban(ibanOf(country, Number(length) + wrong)), country).to.equal(false)
+        for (const fill of ['7', 'A', 'Z', '9'])
+          expect(isIban(ibanOf(country, Number(length), fill)), country).to.equal(true)
+        for (const wrong of [-1, 1])
+          expect(isIban(ibanOf(country, Number(length) + wrong)), country).to.equal(false)
         expect(isIban(ibanOf(country, Number(length)).toLowerCase())).to.equal(true)
       }
     })
 
   it('every pair of check digits but one is wrong, and other countries have no IBAN', () => {
     const valid = ibanOf('DE', 22)
-    const all = Array.from({ length: 97 }, (_, check) => `DE${String(check + 2).padStart(2, '0')}${valid.slice(4)}`)
+    const all = Array.from(
+      { length: 97 },
+      (_, check) => `DE${String(check + 2).padStart(2, '0')}${valid.slice(4)}`,
+    )
     expect(all.filter(isIban)).to.deep.equal([valid])
     expect(isIban(ibanOf('US', 22))).to.equal(false)
   })

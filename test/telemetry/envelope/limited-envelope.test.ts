@@ -128,7 +128,8 @@ describe('the size of an event', () => {
     'three bytes for a character': (length) => ({ large: `漢${'x'.repeat(length)}` }),
   }))
     it(`an event with ${what} keeps it up to exactly 1 MiB`, () => {
-      const jsonOf = (length: number) => JSON.stringify(emitted({ attributes: attributesOf(length) }).envelope)
+      const jsonOf = (length: number) =>
+        JSON.stringify(emitted({ attributes: attributesOf(length) }).envelope)
       const length = 100_000 + MIB - Buffer.byteLength(jsonOf(100_000))
       expect(Buffer.byteLength(jsonOf(length))).to.equal(MIB)
       expect(JSON.parse(jsonOf(length + 1)).attributes).to.deep.equal({ 'kit.truncated': ['large'] })
@@ -141,7 +142,9 @@ describe('the size of an event', () => {
     it(`an event that loses ${count} attributes names ten`, () => {
       // The last attribute fits, and the others do not.
       const attributes = {
-        ...Object.fromEntries(Array.from({ length: count }, (_, index) => [`large${index}`, list(1_041_000)])),
+        ...Object.fromEntries(
+          Array.from({ length: count }, (_, index) => [`large${index}`, list(1_041_000)]),
+        ),
         small: list(1_030_000),
       }
       const names = emitted({ attributes }).envelope.attributes?.['kit.truncated'] as string[]
