@@ -510,7 +510,8 @@ export class Week implements Judge, Disposable {
     const stats = await node.drain()
     if (!program.isAlive) return
     await node.close()
-    await sleep(SECOND)
+    // A client of Redis gives up a closing connection after 2 s.
+    await sleep(3 * SECOND)
     this.#checkNode(node)
     if (stats !== undefined) this.#checkLedger(node, stats)
     const timers = time.keeping(program)
@@ -599,7 +600,10 @@ export class Week implements Judge, Disposable {
       for (let poll = 0; poll < 120; poll++) {
         await sleep(20 * SECOND)
         const token = person.wallet.tokens()?.access_token
-        if (token === undefined) continue
+        if (token === undefined) {
+          await person.check()
+          continue
+        }
         const reply = await person.send('tasks/get', { taskId: id }, token)
         if (reply?.status === 401) await person.check()
         const status = reply?.message?.result?.status
