@@ -59,7 +59,7 @@ const serverCard: Observation<CardSeen> = observation(async (examination) => {
     const seen = await documentAt(examination, url, CARD_TYPE)
     if (seen !== undefined && remoteOf(seen.card, examination.url) !== undefined) return seen
   }
-  throw new InconclusiveError('there is no server card, which is optional')
+  throw new InconclusiveError('the server does not have a card, which is optional')
 })
 
 /** Returns the remote of a card with this URL. */
@@ -131,7 +131,7 @@ function isRemote(remote: JsonObject): boolean {
 
 const HINT = 'mcp-gatekit: mcpServer serves a card that is made of serverInfo and the router'
 
-/** What a server says about itself when a client connects. */
+/** The facts that a server states when a client connects. */
 interface Runtime {
   /** The method that the values come from. */
   readonly source: string
@@ -238,7 +238,7 @@ export const SERVER_CARD: CheckFunctions = {
     const { url } = await serverCard(examination)
     const listed = await catalog(examination)
     const hint = `list the card with its URL, a unique identifier, and the type ${CARD_TYPE} (mcp-gatekit: mcpServer, or aiCatalog for several servers)`
-    if (listed === undefined) throw new InconclusiveError('there is no catalog, which is optional')
+    if (listed === undefined) throw new InconclusiveError('the host does not have a catalog, which is optional')
     const { card: document, response } = listed
     if (typeof document.specVersion !== 'string' || !Array.isArray(document.entries))
       return fail('the catalog has no specVersion, or no list of entries', hint)
