@@ -238,7 +238,8 @@ export const SERVER_CARD: CheckFunctions = {
     const { url } = await serverCard(examination)
     const listed = await catalog(examination)
     const hint = `list the card with its URL, a unique identifier, and the type ${CARD_TYPE} (mcp-gatekit: mcpServer, or aiCatalog for several servers)`
-    if (listed === undefined) throw new InconclusiveError('the host does not have a catalog, which is optional')
+    if (listed === undefined)
+      throw new InconclusiveError('the host does not have a catalog, which is optional')
     const { card: document, response } = listed
     if (typeof document.specVersion !== 'string' || !Array.isArray(document.entries))
       return fail('the catalog has no specVersion, or no list of entries', hint)
