@@ -147,8 +147,8 @@ const INTRODUCTION = `# Clients
 
 Clients differ in how they search for the sign-in, how they register, and which mistakes of a server they forgive. This page lists what is known about
 each, with sources and dates. The facts come from documentation, source code, and reports, which sometimes only quote the documentation. Some clients
-were run against the example server of this package, and what they sent was recorded. The overview names their versions. The others were not run. A
-client can change at any time. Check your server with the profile of a client before you search for a mistake.
+were run against the example server of this package, and what they sent was recorded. The overview names their versions. The others were not run. The
+values of \`clientInfo.name\` come from source code and from what servers have logged: metrics have them as \`mcp.client.name\`. A client can change at any time. Check your server with the profile of a client before you search for a mistake.
 
 \`\`\`sh
 npx mcp-gatekit doctor https://mcp.example.com/mcp --as claude
@@ -190,10 +190,11 @@ export function guidePage() {
 
 function overview(clients) {
   return table(
-    ['Client', 'Run', 'Registration', 'Callback', 'Requests more scopes'],
-    clients.map(({ id, name, run }) => {
+    ['Client', 'Run', '`clientInfo.name`', 'Registration', 'Callback', 'Requests more scopes'],
+    clients.map(({ id, name, run, clientNames }) => {
       const { registration, callback, stepUp } = SECTIONS[id]
-      return [`[${name}](#${anchorOf(name)})`, run?.version ?? 'No', registration, callback, stepUp]
+      const names = clientNames.map((one) => `\`${one}\``).join(', ')
+      return [`[${name}](#${anchorOf(name)})`, run?.version ?? 'No', names, registration, callback, stepUp]
     }),
   )
 }

@@ -6,14 +6,18 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 
-/** The results of earlier runs. They stay valid until the compiled code changes. A build does not remove them. */
+/** The results of earlier runs. One stays valid until the code that it loads changes. A build does not remove them. */
 const CACHE = 'coverage/mutation.json'
-const BASELINE_TIMEOUT_MS = 300_000
+const BASELINE_TIMEOUT_MS = 600_000
+/** Runs test files, and writes reports. */
+const PROGRAM = 'scripts/mutation-coverage-process.mjs'
+/** The number of test files that are measured in one process, which loads the packages once. */
+const GROUP = 12
 /** Tests that read the sources or that measure, which notice no mutant of the compiled code, or every one. */
 const OF_ALL_SOURCES = ['attacks/growth.test.js', 'attacks/regular-expressions.test.js']
 /** Tests that `npm test` does not run. */
 const NOT_IN_NPM_TEST =
-  /^(?:full\/|browser\/|frameworks\/|(?:api-reference|docs|package|mcp\/router\/hover)\.)/
+  /^(?:full\/|examples\/|browser\/|frameworks\/|(?:api-reference|docs|package|mcp\/router\/hover)\.)/
 
 /** Returns the tests that `npm test` runs, as paths within `build/test`. */
 export function testFiles() {
@@ -28,9 +32,13 @@ export function testFiles() {
  * file to `{ passed, ms, covered }`. `covered` has a list of executed ranges for each file of `build/src` and `build/cli`.
  */
 export async function measureCoverage(folder, runTests, jobs) {
-  const code = hashOfCode()
-  const cached = existsSync(CACHE) ? JSON.parse(readFileSync(CACHE, 'utf8')) : {}
-  const known = cached.code === code ? cached.tests : {}
+  const code = hashesOfCode()
+  const cached = existsSync(CACHE) ? JSON.parse(readFileSync(CACHE, 'utf8')) : { code: {}, tests: {} }
+  const known = Object.fromEntries(
+    Object.entries(cached.tests).filter(([, { covered }]) =>
+      Object.keys(covered).every((file) => cached.code[file] === code[file]),
+    ),
+  )
   const tests = {}
   const waiting = []
   for (const test of testFiles()) {
@@ -40,42 +48,53 @@ export async function measureCoverage(folder, runTests, jobs) {
   }
   if (waiting.length > 0) console.log(`Measuring ${waiting.length} test files without a mutant.`)
   mkdirSync(dirname(CACHE), { recursive: true })
-  const save = () => writeFileSync(CACHE, JSON.stringify({ code, tests }))
+  const groups = []
+  while (waiting.length > 0) groups.push(waiting.splice(0, GROUP))
   const measureAll = async () => {
-    for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
-      // A test may fail because the machine is busy.
-      let result = await measure(folder, next.test, runTests)
-      if (!result.passed) result = await measure(folder, next.test, runTests)
-      if (!result.passed) console.log(`Without a mutant, ${next.test} does not pass. It is left out.`)
-      tests[next.test] = { hash: next.hash, ...result }
-      save()
+    for (let group = groups.shift(); group !== undefined; group = groups.shift()) {
+      const results = await measure(folder, group, runTests)
+      for (const [index, { test, hash }] of group.entries()) {
+        // A test may fail because the machine is busy, or because of the other files.
+        const [result] = results[index].passed
+          ? [results[index]]
+          : await measure(folder, [group[index]], runTests)
+        if (!result.passed) console.log(`Without a mutant, ${test} does not pass. It is left out.`)
+        tests[test] = { hash, ...result }
+      }
+      writeFileSync(CACHE, JSON.stringify({ code, tests }))
     }
   }
   await Promise.all(Array.from({ length: jobs }, measureAll))
   return new Map(Object.entries(tests))
 }
 
-/** Runs one test file and returns its result, its time, and the ranges of the code that it executes. */
-async function measure(folder, test, runTests) {
+/** Runs test files in one process. Returns for each of them its result, its time, and the ranges of the code that it executes. */
+async function measure(folder, group, runTests) {
   const reports = mkdtempSync(join(tmpdir(), 'mcp-gatekit-coverage-'))
   try {
-    const { outcome, ms } = await runTests(folder, [join('build/test', test)], BASELINE_TIMEOUT_MS, {
-      env: { NODE_V8_COVERAGE: reports },
+    const tests = group.map(({ test }) => join('build/test', test))
+    await runTests(folder, [reports, ...tests], BASELINE_TIMEOUT_MS, { program: PROGRAM })
+    return group.map((_, index) => {
+      const own = join(reports, String(index))
+      const summary = join(own, 'summary.txt')
+      if (!existsSync(summary)) return { passed: false, ms: 0, covered: {} }
+      const covered = coveredIn([join(reports, 'load'), own], folder)
+      return { ...JSON.parse(readFileSync(summary, 'utf8')), covered }
     })
-    return { passed: outcome === 'passed', ms: Math.round(ms), covered: coveredIn(reports, folder) }
   } finally {
     rmSync(reports, { recursive: true, force: true })
   }
 }
 
 /** Returns the ranges that one or more of the processes of a test have executed, by file within `build`. */
-function coveredIn(reports, folder) {
+function coveredIn(folders, folder) {
   const root = pathToFileURL(join(folder, 'build')).href
   const painted = new Map()
-  for (const name of readdirSync(reports)) {
+  const reports = folders.flatMap((name) => readdirSync(name).map((report) => join(name, report)))
+  for (const report of reports.filter((name) => name.endsWith('.json'))) {
     let scripts
     try {
-      scripts = JSON.parse(readFileSync(join(reports, name), 'utf8')).result
+      scripts = JSON.parse(readFileSync(report, 'utf8')).result
     } catch {
       // The process was killed while it wrote its report.
       continue
@@ -117,13 +136,25 @@ export function executes({ covered }, file, offset) {
   return false
 }
 
-/** The hash of the code that is measured. */
-function hashOfCode() {
-  const hash = createHash('sha256')
+/** Reports whether a test executes nothing of a file but what every test executes that imports it. */
+export function onlyLoads({ covered }, file, results) {
+  const sizes = [...results.values()]
+    .filter((result) => file in result.covered)
+    .map((result) => sizeOf(result.covered[file]))
+  return sizeOf(covered[file]) === Math.min(...sizes) && Math.max(...sizes) > Math.min(...sizes)
+}
+
+function sizeOf(ranges) {
+  return ranges.reduce((size, offset, index) => size + (index % 2 === 0 ? -offset : offset), 0)
+}
+
+/** The hashes of the files that are measured. */
+function hashesOfCode() {
+  const hashes = {}
   for (const root of ['cli', 'src'])
     for (const name of readdirSync(join('build', root), { recursive: true }).sort())
-      if (name.endsWith('.js')) hash.update(name).update(readFileSync(join('build', root, name)))
-  return hash.digest('hex')
+      if (name.endsWith('.js')) hashes[`${root}/${name}`] = hashOf(readFileSync(join('build', root, name)))
+  return hashes
 }
 
 function hashOf(content) {

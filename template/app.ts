@@ -48,6 +48,8 @@ export function createApp(oauth: OAuthOptions): Express {
     router,
     oauth: { ...oauth, scopes: ['mcp:read'] },
     telemetry,
+    unknownArguments: 'reject',
+    listOnlyPermitted: true,
     serverInfo: { name: 'my-server', version: '0.1.0' },
   })
   const app = express()

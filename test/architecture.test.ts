@@ -265,7 +265,7 @@ describe('architecture', () => {
     expect(circles(files)).to.deep.equal([['mcp/a.ts', 'mcp/c.ts', 'mcp/wire/b.ts']])
   })
 
-  it('the command line imports only options, http, oauth, the keys of authorization, and verify-audit', () => {
+  it('the command line imports only options, http, oauth, the keys of authorization, verify-audit, and names of clients', () => {
     const imported = [...commandLine()].flatMap(([file, source]) =>
       importsOf(source)
         .map(({ specifier }) => posix.join('cli', posix.dirname(file), specifier))
@@ -274,7 +274,7 @@ describe('architecture', () => {
     expect(imported).to.include('src/version.ts')
     for (const target of imported)
       expect(target).to.match(
-        /^src\/(?:options\/|http\/|oauth\/|authorization\/keys\.ts$|telemetry\/(?:audit\/verify-audit|errors)\.ts$|version\.ts$)/,
+        /^src\/(?:options\/|http\/|oauth\/|authorization\/keys\.ts$|telemetry\/(?:audit\/verify-audit|errors)\.ts$|client-names\.ts$|version\.ts$)/,
       )
   })
 

@@ -178,6 +178,8 @@ async function everyEvent(): Promise<TelemetryEnvelope[]> {
       { description: 'x', limits: { calls: { max: 1, perSeconds: 60, by: 'user' }, store } },
       () => 'x',
     )
+    .tool('confirmed', { description: 'x', confirm: () => 'x' }, () => 'x')
+    .tool('unconfirmed', { description: 'x', confirm: fail }, () => 'x')
     .tool('job', { description: 'x', task: 'required' }, fail)
     .tool('endless', { description: 'x', task: 'required' }, (_args, context) => context.inputRequired({}, 1))
     .tool('waits', { description: 'x', task: 'required' }, (_args, { signal }) => once(signal, 'abort'))
@@ -208,6 +210,11 @@ async function everyEvent(): Promise<TelemetryEnvelope[]> {
   const initialize = rpc('initialize', { protocolVersion: '2025-11-25', capabilities: {}, clientInfo })
   const { headers } = await send(legacy(initialize, reader))
   const session = { ...reader, 'mcp-session-id': headers.get('mcp-session-id') ?? '' }
+  for (const action of ['accept', 'decline']) {
+    const { requestState } = await tasks.call('confirmed')
+    await tasks.call('confirmed', {}, { requestState, inputResponses: { confirm: { action } } })
+  }
+  await tasks.call('unconfirmed')
   await tasks.run('job')
   await tasks.run('endless')
   await tasks.cancel(await tasks.start('waits'))

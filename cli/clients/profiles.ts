@@ -1,3 +1,4 @@
+import { CLIENT_NAMES } from '../../src/client-names.ts'
 import { CLIENT_IDS, type ClientId } from './client-id.ts'
 import type { Quirk } from './quirks.ts'
 
@@ -31,6 +32,8 @@ export type IssuerForm =
 export interface ClientProfile {
   readonly id: ClientId
   readonly name: string
+  /** The values of `clientInfo.name`. */
+  readonly clientNames: readonly string[]
   /** `true` if the client connects from the internet, so that it cannot reach a private network. */
   readonly hosted: boolean
   /** The version that was run against the example server, and signed in. `program` is its name if it differs. */
@@ -108,7 +111,7 @@ const COMMON = {
   scopes: ['challenge', 'resource'],
 } as const
 
-const PROFILES: Readonly<Record<ClientId, Omit<ClientProfile, 'id'>>> = {
+const PROFILES: Readonly<Record<ClientId, Omit<ClientProfile, 'id' | 'clientNames'>>> = {
   claude: {
     ...COMMON,
     name: 'Claude',
@@ -232,7 +235,7 @@ const PROFILES: Readonly<Record<ClientId, Omit<ClientProfile, 'id'>>> = {
 
 /** Returns the profile of a client. */
 export function profileOf(id: ClientId): ClientProfile {
-  return { id, ...PROFILES[id] }
+  return { id, clientNames: CLIENT_NAMES[id], ...PROFILES[id] }
 }
 
 /** Returns the names of the clients that have a quirk, in the order of the guide, separated by commas. */

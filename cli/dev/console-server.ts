@@ -65,6 +65,8 @@ export async function startConsoleServer(log: EventLog, port: Port): Promise<Con
       Promise.resolve(handle(req, res)).catch(() => res.destroy())
     }),
   )
+  // The server closes no idle connection, because the feed would lose the events that it sends over it at that moment.
+  server.keepAliveTimeout = 0
   const origin = `http://127.0.0.1:${await listenOnLoopback(server, port, 'port')}`
   const keepAlive = setInterval(() => {
     for (const res of streams) res.write(':\n\n')

@@ -14,6 +14,7 @@ import { Instrumentation, recordForbidden } from './instrumentation/instrumentat
 import { authorizeCalls } from './operations/authorize-calls.ts'
 import { tableWithLimits } from './operations/limits/limited-table.ts'
 import { Policy } from './operations/policy.ts'
+import { tableWithInputs } from './router/closed-inputs.ts'
 import type { AppContextFactory, RouterTable } from './router/router-table.ts'
 import { tableWithSecuritySchemes } from './router/security-schemes.ts'
 import { SdkHandler } from './sdk/sdk-handler.ts'
@@ -31,7 +32,8 @@ import {
   type OriginPolicyOptions,
 } from './wire/origin-policy.ts'
 
-const { invalidOption } = optionChecksOf('createMcpAdapter')
+const checks = optionChecksOf('createMcpAdapter')
+const { invalidOption } = checks
 const oauthChecks = optionChecksOf('oauth')
 
 export interface McpEndpointProps extends SdkServersProps {
@@ -61,17 +63,11 @@ export class McpEndpoint {
     const props = withTable(given)
     this.#props = props
     this.#table = typeof props.router === 'function' ? undefined : props.router
-    const {
-      scopes,
-      recordPayloads,
-      recordClientAddress,
-      maxBodyBytes: maxBytes,
-      bodyTimeoutMs: timeoutMs,
-    } = props.options
+    const { scopes, maxBodyBytes: maxBytes, bodyTimeoutMs: timeoutMs } = props.options
     const operations = this.#table ?? scopes
     const makeContext = (request: GateRequest) => this.#makeContext(request)
     this.gate = props.oauth && new Gate(props.oauth, operations?.scopes ?? [], makeContext)
-    const instrumentation = new Instrumentation(props.telemetry, recordPayloads, recordClientAddress)
+    const instrumentation = new Instrumentation(props.telemetry, props.options)
     this.#instrumentation = instrumentation
     this.discovery = new Discovery(props.serverInfo, SERVED_REVISIONS, props.oauth)
     this.authenticator = new Authenticator({
@@ -82,8 +78,8 @@ export class McpEndpoint {
       bodyLimits: { maxBytes, timeoutMs },
     })
     this.#originPolicy = { ...props.options, hasOAuth: this.gate !== undefined }
-    this.sdkHandler = new SdkHandler(props, (durationMs, revision) =>
-      instrumentation.sessionEnded('tcp', durationMs, revision),
+    this.sdkHandler = new SdkHandler(props, ({ durationMs, revision, observedClient }) =>
+      instrumentation.sessionEnded('tcp', durationMs, revision, observedClient),
     )
   }
 
@@ -146,7 +142,10 @@ export class McpEndpoint {
         return telemetry.responded(tooLong, request)
       }
       const { messages } = parsed
-      if (messages.length > 0) telemetry.received(revisionOf(request, messages), messages, this.#table?.tools)
+      if (messages.length > 0)
+        telemetry.received(revisionOf(request, messages), messages, this.#table?.tools, () =>
+          this.sdkHandler.sessionClient(request, auth),
+        )
 
       // 5. The scopes of the endpoint and of the operations that the messages name, and the policy.
       const scopes = admitted === undefined ? this.authenticator.operationScopes(messages) : []
@@ -238,16 +237,17 @@ function bodyOwner(request: McpRequest, auth: AuthInfo | undefined): string {
 }
 
 /**
- * Returns the properties with a router whose tools have their limits and, if the options ask for them, are listed with their
- * security schemes.
+ * Returns the properties with a router whose tools have their limits and, if the options ask for them, reject unknown arguments
+ * and are listed with their security schemes.
  * @throws {KitMcpConfigError} if an option does not fit the router.
  */
 function withTable({ router, oauth, options, ...others }: McpEndpointProps): McpEndpointProps {
   if (typeof router !== 'function') {
+    const checked = tableWithInputs(router, options.unknownArguments, checks)
     const listed =
       oauth !== undefined && (oauth.securitySchemes ?? oauth.anonymous)
-        ? tableWithSecuritySchemes(router, oauth.scopes, oauth.anonymous)
-        : router
+        ? tableWithSecuritySchemes(checked, oauth.scopes, oauth.anonymous)
+        : checked
     const limited = tableWithLimits(listed, options.limits)
     if (options.scopes !== undefined)
       throw invalidOption(
@@ -262,12 +262,14 @@ function withTable({ router, oauth, options, ...others }: McpEndpointProps): Mcp
       'must not be set together with a router function',
       'Set _meta.securitySchemes of each tool in the server that the router function returns.',
     )
-  const { limits, listOnlyPermitted, policy, tasks } = options
+  const { confirmations, limits, listOnlyPermitted, policy, tasks, unknownArguments } = options
   for (const [option, isSet, task] of [
     ['limits', limits !== undefined, 'limit its own calls'],
     ['listOnlyPermitted', listOnlyPermitted, 'filter its own lists'],
     ['authorize', policy !== undefined, 'check each call itself'],
     ['tasks', tasks !== undefined, 'serve tasks itself'],
+    ['confirmations', confirmations !== undefined, 'ask users itself'],
+    ['unknownArguments', unknownArguments === 'reject', 'reject unknown arguments itself'],
   ] as const)
     if (isSet)
       throw invalidOption(option, `can be used only with a KitMcpRouter; a router function must ${task}`)

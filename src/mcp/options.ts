@@ -1,9 +1,11 @@
 import type { CacheHint, Implementation, ServerEventBus } from '@modelcontextprotocol/server'
 import { DEFAULT_BODY_LIMITS } from '../http/body-reader.ts'
+import type { DpopReplayStore } from '../oauth/dpop/replay-store.ts'
 import { isOptionsObject, type OptionChecks, optionChecksOf } from '../options/option-checks.ts'
 import { type OptionRule, optional, type ReadBy, type RulesFor } from '../options/option-rules.ts'
 import { Policy } from './operations/policy.ts'
 import type { Authorize } from './router/authorize.ts'
+import { UNKNOWN_ARGUMENTS } from './router/closed-inputs.ts'
 import { objectCopy } from './router/definition.ts'
 import { checkLimits, type McpLimits } from './router/limits.ts'
 import { checkOperationScopes, type OperationScopes } from './router/operation-scopes.ts'
@@ -14,7 +16,18 @@ import { type McpTaskOptions, resolveTaskOptions } from './tasks/task-options.ts
 import { originRules } from './wire/origin-policy.ts'
 
 const checks = optionChecksOf('createMcpAdapter')
-const { callable, checkBoolean, invalidKind, readMembers, readOptions, wholeNumber } = checks
+const {
+  callable,
+  checkBoolean,
+  checkTexts,
+  invalidKind,
+  members,
+  oneOf,
+  readMembers,
+  readOptions,
+  wholeNumber,
+  withFunctions,
+} = checks
 
 /** The maximum number of event streams that are open at the same time. */
 export interface McpStreamOptions {
@@ -25,6 +38,15 @@ export interface McpStreamOptions {
    * address. Defaults to 32.
    */
   readonly maxPerOwner?: number | undefined
+}
+
+/** The memory of answers to `confirm` of tools that were used up. */
+export interface McpConfirmationOptions {
+  /**
+   * The place in which used answers are kept, so that an answer is good for one call across all nodes: `redisReplayStore()`, or a
+   * store of your own. While it is away, answers are refused. Defaults to the memory of this process.
+   */
+  readonly store?: DpopReplayStore | undefined
 }
 
 /** The adapter options: all options of an adapter except the router, OAuth, server info, instructions, and telemetry. */
@@ -51,6 +73,12 @@ export interface McpAdapterOptions<App = any, User = any> {
   readonly allowedHosts?: readonly string[] | undefined
   /** Leaves the operations out of lists that the token may not use. Requires a `KitMcpRouter`. Defaults to `false`. */
   readonly listOnlyPermitted?: boolean | undefined
+  /**
+   * The treatment of members of a tool's arguments that its schema does not name. `'reject'` makes them invalid, and lists the
+   * tools with `additionalProperties: false`. A schema that decides about such members itself, as `z.looseObject()` does, stays
+   * as it is. Requires a `KitMcpRouter`. Defaults to `'ignore'`: the schema's library decides, and most remove them.
+   */
+  readonly unknownArguments?: 'ignore' | 'reject' | undefined
   /** The maximum size of a body, in bytes. Defaults to 4 194 304 (4 MiB). */
   readonly maxBodyBytes?: number | undefined
   /** The time in which a body must arrive, in milliseconds. Defaults to 30 000 ms. */
@@ -84,6 +112,11 @@ export interface McpAdapterOptions<App = any, User = any> {
    */
   readonly recordClientAddress?: boolean | undefined
   /**
+   * Further values of `clientInfo.name` that metrics have as `mcp.client.name`, compared exactly. The names of common clients
+   * are known without it; all others are `_OTHER` in metrics. Events and spans have every name. None by default.
+   */
+  readonly knownClients?: readonly string[] | undefined
+  /**
    * Decides about each tool call, prompt get, and resource read, after scopes and validation, and about each entry of a list.
    * Only `true` permits the operation. Requires a `KitMcpRouter`. By default, scopes decide.
    * @see docs/guides/policy.md
@@ -103,6 +136,11 @@ export interface McpAdapterOptions<App = any, User = any> {
    * @see docs/guides/tasks.md
    */
   readonly tasks?: McpTaskOptions | undefined
+  /**
+   * The store of answers to `confirm` of tools, which nodes share. Requires a `KitMcpRouter`. By default, each process has its own.
+   * @see docs/guides/confirmations.md
+   */
+  readonly confirmations?: McpConfirmationOptions | undefined
 }
 
 const SESSION_RULES = {
@@ -117,11 +155,22 @@ const STREAM_RULES = {
   maxPerOwner: optional(wholeNumber(1), 32),
 } satisfies RulesFor<McpStreamOptions>
 
+const CONFIRMATION_RULES = {
+  store: optional(
+    withFunctions<DpopReplayStore>(
+      'must be an object with a method use(key, expiresAtSeconds), such as redisReplayStore(client)',
+      ['use'],
+      'use redisReplayStore(client), or a store of your own',
+    ),
+  ),
+} satisfies RulesFor<McpConfirmationOptions>
+
 const ADAPTER_RULES = {
   sessions: checkSessions,
   streams: checkStreams,
   ...originRules(checks),
   listOnlyPermitted: optional(checkBoolean, false),
+  unknownArguments: optional(oneOf(UNKNOWN_ARGUMENTS), 'ignore'),
   maxBodyBytes: optional(wholeNumber(1), DEFAULT_BODY_LIMITS.maxBytes),
   bodyTimeoutMs: optional(wholeNumber(1), DEFAULT_BODY_LIMITS.timeoutMs),
   cache: (option: string, value: unknown) => checkCache(option, value, checks),
@@ -130,10 +179,14 @@ const ADAPTER_RULES = {
   scopes: optional((_option, value) => checkOperationScopes(value)),
   recordPayloads: optional(checkBoolean, false),
   recordClientAddress: optional(checkBoolean, false),
+  knownClients: optional(checkTexts, []),
   authorize: optional(callable<Authorize<any>>('set it to a function (query) => true or false')),
   authorizeTimeoutMs: optional(wholeNumber(1), 5_000),
   limits: optional((_option, value) => checkLimits(checks, value)),
   tasks: optional((_option, value) => resolveTaskOptions(value)),
+  confirmations: optional(
+    members('must be an object such as { store: redisReplayStore(client) }', CONFIRMATION_RULES),
+  ),
 } satisfies RulesFor<McpAdapterOptions>
 
 export const ADAPTER_OPTIONS: readonly string[] = Object.keys(ADAPTER_RULES)

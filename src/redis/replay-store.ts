@@ -8,7 +8,8 @@ const { invalidKind, invalidOption } = optionChecksOf('redisReplayStore')
 const CLOCK_DIFFERENCE_SECONDS = 60
 
 /**
- * Creates a store that keeps used DPoP proofs in Redis, so that a proof is accepted once across all nodes. The clocks of the
+ * Creates a store that keeps used DPoP proofs in Redis, so that a proof is accepted once across all nodes. It can also keep used
+ * answers to `confirm` of tools, in the option `confirmations.store`. The clocks of the
  * nodes may differ by 60 s. The store neither opens nor closes connections.
  * @param client an ioredis or node-redis client, or a cluster client of either. If a `SET` takes longer than
  * `verifyTimeoutMs`, or is answered with anything but `OK` or `null`, the response is 503.

@@ -93,7 +93,8 @@ class FolderStorage implements SkillStorage {
   }
 
   async list(dir: string, max: number): Promise<SkillFileEntry[]> {
-    checkDepth(dir)
+    // The folder is around each of its files.
+    checkDepth(`${dir}/`)
     const entries: SkillFileEntry[] = []
     try {
       for await (const entry of await this.#fs.promises.opendir(this.#pathOf(dir))) {

@@ -108,6 +108,14 @@ const ROWS: readonly Row[] = [
   ],
 ]
 
+/** Members that make a message with an id something else than a request. */
+const NOT_REQUESTS = [
+  ['without a method', {}],
+  ['with a method that is null', { method: null }],
+  ['with a method that is a number', { method: 5 }],
+  ['with a result', { result: {} }],
+] as const
+
 /** Returns the request of a row, with the value. */
 function requestOf(isModern: boolean, [, , method, params, set]: Row, value: string): WireRequest {
   const given = structuredClone(params)
@@ -149,9 +157,8 @@ describe('attacks with long values of clients', () => {
       own = id === null ? {} : { 'mcp-session-id': id }
     })
 
-    attackTable(
-      `values in messages to ${kind}`,
-      [true, false].flatMap((isModern) =>
+    attackTable(`values in messages to ${kind}`, [
+      ...[true, false].flatMap((isModern) =>
         ROWS.map((row) => ({
           attack: `${row[0]} of ${row[2]} with 1,025 characters, ${isModern ? '2026-07-28' : '2025-11-25'}`,
           outcome: '400, and a JSON-RPC error without the value; 1,024 characters are accepted',
@@ -165,7 +172,21 @@ describe('attacks with long values of clients', () => {
           },
         })),
       ),
-    )
+      ...NOT_REQUESTS.map(([what, members]) => ({
+        attack: `long values in a message with an id, ${what}`,
+        outcome: '400 without an id, because the message is not a request',
+        async run() {
+          for (const [limited, code, method, params, set] of ROWS) {
+            if (limited === 'method') continue
+            const message = { ...rpc(method, structuredClone(params)), method: undefined, ...members }
+            set(message, TOO_LONG)
+            const refused = await ask(legacy(message), own)
+            expectRefused(refused, code, limited)
+            expect(refused.message.id, limited).to.equal(null)
+          }
+        },
+      })),
+    ])
 
     attackTable(`values in headers to ${kind}`, [
       ...(['mcp-protocol-version', 'mcp-method', 'mcp-name'] as const).map((header) => ({

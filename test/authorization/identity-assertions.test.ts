@@ -176,6 +176,22 @@ describe('identity assertions', () => {
     { what: 'whose request names its resource is accepted', parameters: { resource: 'RESOURCE' } },
     { what: 'whose aud is an array with the issuer is accepted', claims: { aud: ['ISSUER'] } },
     { what: 'whose aud is the issuer with a slash is accepted', claims: { aud: 'ISSUER/' } },
+    { what: 'of a subject of 500 characters is accepted', claims: { sub: 's'.repeat(500) } },
+    { what: 'with a jti of 500 characters is accepted', claims: { jti: 'j'.repeat(500) } },
+    {
+      what: 'that is valid for an hour is accepted',
+      claims: { iat: Math.floor(Date.now() / 1000), exp: Math.floor(Date.now() / 1000) + 3_600 },
+    },
+    {
+      what: 'whose clock is half a minute ahead is accepted',
+      claims: { iat: Math.floor(Date.now() / 1000) + 30, exp: Math.floor(Date.now() / 1000) + 300 },
+    },
+    {
+      what: 'with 20 resources is accepted',
+      claims: {
+        resource: ['RESOURCE', ...Array.from({ length: 19 }, (_, index) => `https://${index}.example`)],
+      },
+    },
     { what: 'with the prefix of its type is accepted', header: { typ: 'application/oauth-id-jag+jwt' } },
   ])
     it(`an assertion ${what}`, async () => {

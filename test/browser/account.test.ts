@@ -12,7 +12,7 @@ const VIEWS: readonly (readonly [name: string, options: BrowserContextOptions])[
 ]
 
 describe(`the page of connected applications in a browser`, function () {
-  this.timeout(60_000)
+  this.timeout(120_000)
   let chromium: Browser
   let facade: TestFacade
   before(async function () {
@@ -33,7 +33,6 @@ describe(`the page of connected applications in a browser`, function () {
   for (const [name, options] of VIEWS)
     it(`a user on ${name} signs in without script, disconnects an application, and signs out`, async () => {
       const context = await chromium.newContext({ ...options, javaScriptEnabled: false })
-      context.setDefaultTimeout(20_000)
       const page = await context.newPage()
       const problems: string[] = []
       page.on('console', (message) => problems.push(message.text()))

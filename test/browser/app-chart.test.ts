@@ -9,7 +9,7 @@ import { type Listening, listen } from '../support/mcp/wire.ts'
 import { skipIf } from '../support/skip.ts'
 
 describe('the example of an app in a browser', function () {
-  this.timeout(60_000)
+  this.timeout(120_000)
 
   let browser: Browser
   let served: Listening

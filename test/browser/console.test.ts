@@ -26,7 +26,7 @@ interface InPage {
 }
 
 describe('the console in a browser', function () {
-  this.timeout(60_000)
+  this.timeout(120_000)
   let browser: Browser
   let context: BrowserContext
   let page: Page
@@ -47,7 +47,6 @@ describe('the console in a browser', function () {
     await start(0)
     problems.length = 0
     context = await browser.newContext({ viewport: { width: 1280, height: 800 } })
-    context.setDefaultTimeout(8000)
     page = await context.newPage()
     writeCoverage = await countCoverage(page, (url) => {
       const name = /^http:\/\/127\.0\.0\.1:\d+(\/page\/[\w-]+\.js)$/.exec(url)?.[1]

@@ -133,7 +133,7 @@ function serving(make: (pageOrigin: string) => RequestListener) {
 }
 
 describe('a page in a browser', function () {
-  this.timeout(60_000)
+  this.timeout(120_000)
   let browser: Browser
   let page: Page
   let closePage: () => Promise<void>

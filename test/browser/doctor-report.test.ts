@@ -10,7 +10,7 @@ import { EVIL_REPORT } from '../support/cli/evil-report.ts'
 import { skipIf } from '../support/skip.ts'
 
 describe('the HTML report of doctor, in a browser,', function () {
-  this.timeout(60_000)
+  this.timeout(120_000)
   let browser: Browser
   let folder: string
 

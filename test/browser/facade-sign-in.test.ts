@@ -9,12 +9,12 @@ import { browserBundle } from '../support/browser-bundle.ts'
 import type { BrowserClient } from '../support/browser-client.ts'
 import { chromiumMissing, startChromium } from '../support/chromium.ts'
 import { startDevProgram, stopDevPrograms } from '../support/cli/dev.ts'
+import { waitForSteps } from '../support/cli/story.ts'
 import { listen } from '../support/mcp/wire.ts'
 import { skipIf } from '../support/skip.ts'
-import { until } from '../support/until.ts'
 
 describe('a client in a browser behind the authorization facade', function () {
-  this.timeout(60_000)
+  this.timeout(120_000)
   let browser: Browser
   let pageOrigin: string
   let closePage: () => Promise<void>
@@ -57,7 +57,6 @@ describe('a client in a browser behind the authorization facade', function () {
       upstream = create()
       facade = await startFacade({}, upstream.settings)
       context = await browser.newContext()
-      context.setDefaultTimeout(10_000)
       client = await context.newPage()
       await client.goto(pageOrigin)
       await client.waitForFunction(() => 'mcpClient' in globalThis)
@@ -73,7 +72,7 @@ describe('a client in a browser behind the authorization facade', function () {
 })
 
 describe('the console of dev for a server behind the authorization facade', function () {
-  this.timeout(60_000)
+  this.timeout(120_000)
   let browser: Browser
   before(async function () {
     skipIf(this, chromiumMissing())
@@ -113,12 +112,7 @@ describe('the console of dev for a server behind the authorization facade', func
       if (allow === 'yes') await connected
       else await connected.catch(() => undefined)
       const story = desk.locator('#stories > li').filter({ hasText: 'registered' })
-      await until(async () => {
-        const shown = await story.locator('.step .chip').allInnerTexts()
-        let at = 0
-        for (const word of shown) if (word.slice(1).trim() === words[at]) at++
-        return at === words.length
-      })
+      await waitForSteps(desk, 'registered', words)
       expect(
         await desk
           .locator('#stories > li')

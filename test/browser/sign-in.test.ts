@@ -6,15 +6,15 @@ import { browserBundle } from '../support/browser-bundle.ts'
 import type { BrowserClient } from '../support/browser-client.ts'
 import { chromiumMissing, startChromium } from '../support/chromium.ts'
 import { type DevSample, startSample, stopDevPrograms } from '../support/cli/dev.ts'
+import { waitForSteps } from '../support/cli/story.ts'
 import { listen } from '../support/mcp/wire.ts'
 import { skipIf } from '../support/skip.ts'
-import { until } from '../support/until.ts'
 
 /** The folder for screenshots. By default, none are taken. */
 const PICTURES = process.env.CONSOLE_PICTURES
 
 describe('a client in a browser, in dev', function () {
-  this.timeout(60_000)
+  this.timeout(120_000)
   let browser: Browser
   let context: BrowserContext
   let sample: DevSample
@@ -49,7 +49,6 @@ describe('a client in a browser, in dev', function () {
   beforeEach(async () => {
     sample = await startSample()
     context = await browser.newContext({ viewport: { width: 1180, height: 760 } })
-    context.setDefaultTimeout(10_000)
     desk = await context.newPage()
     await desk.goto(sample.url)
     client = await context.newPage()
@@ -79,8 +78,6 @@ describe('a client in a browser, in dev', function () {
     return redirect
   }
 
-  /** Returns the words of the steps of the first story. */
-  const words = () => desk.locator('#stories > li').first().locator('.step .chip').allInnerTexts()
   const storyIs = (text: string | RegExp) =>
     desk.locator('#stories > li').first().locator('.head', { hasText: text }).waitFor()
   const next = () => desk.locator('#stories > li').first().locator('.next').innerText()
@@ -128,11 +125,7 @@ describe('a client in a browser, in dev', function () {
     ]
     const order = [...begin, 'call', '403', 'sign-in page', 'allowed', 'token', 'call']
     // Other steps, such as further preflights, may be between these. Steps of the two servers arrive in any order.
-    await until(async () => {
-      let at = 0
-      for (const word of await words()) if (word.slice(1).trim() === order[at]) at++
-      return at === order.length
-    })
+    await waitForSteps(desk, 'A page', order)
     await picture('story-light')
     await desk.emulateMedia({ colorScheme: 'dark' })
     await picture('story-dark')

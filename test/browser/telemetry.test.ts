@@ -27,7 +27,7 @@ interface Arrived {
 }
 
 describe('telemetry in a browser', function () {
-  this.timeout(60_000)
+  this.timeout(120_000)
 
   let browser: Browser
   let bundle: string

@@ -39,15 +39,15 @@ describe('parseChallenges()', () => {
   }
 
   for (const [header, complaint] of [
-    ['Bearer, error="x"', 'a parameter has no scheme'],
-    ['error="x"', 'a parameter has no scheme'],
-    ['Bearer realm="x" error="y"', 'comma is missing'],
-    ['Bearer realm="x', 'must be a token or a quoted string'],
+    ['Bearer, error="x"', 'at character 9 of 17: a parameter has no scheme'],
+    ['error="x"', 'at character 1 of 9: a parameter has no scheme'],
+    ['Bearer realm="x" error="y"', 'at character 17 of 26: a comma is missing'],
+    ['Bearer realm="x', 'at character 14 of 15: the value of realm must be a token or a quoted string'],
     ['Bearer realm="x", realm="y"', 'occurs twice'],
-    ['Bearer realm=a b', 'comma is missing'],
-    ['Negotiate YWJj, realm="x"', 'a parameter has no scheme'],
-    ['Bearer resource_metadata=https://example.com', 'comma is missing'],
-    ['"Bearer"', 'expected a scheme or a parameter'],
+    ['Bearer realm=a b', 'at character 15 of 16: a comma is missing'],
+    ['Negotiate YWJj, realm="x"', 'at character 17 of 25: a parameter has no scheme'],
+    ['Bearer resource_metadata=https://example.com', 'at character 31 of 44: a comma is missing'],
+    ['"Bearer"', 'at character 1 of 8: expected a scheme or a parameter'],
   ] as const) {
     it(`throws for ${header}`, () =>
       expect(() => parseChallenges(header)).to.throw(ChallengeSyntaxError, complaint))

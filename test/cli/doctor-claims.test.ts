@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { claimDifferences } from '../../cli/doctor/claim-differences.ts'
+import { claimDifferences, durationOf } from '../../cli/doctor/claim-differences.ts'
 import { decodeToken } from '../../cli/doctor/decoded-token.ts'
 import { nearMiss } from '../../cli/doctor/near-miss.ts'
 import { createTestIssuer } from '../../src/testing/test-issuer.ts'
@@ -97,6 +97,42 @@ describe('claimDifferences()', () => {
     [{ exp: 'soon' }, 'exp is soon, expected a number of seconds', /expire/],
     [{ exp: -1e300 }, 'exp is -1e+300: the token expired more than 100 years ago', /get a new token/],
     [{ nbf: NOW + 90 }, 'nbf is 2027-01-15T08:01:30Z: the token is valid in 90 seconds', /clocks/],
+    [{ exp: NOW }, 'exp is 2027-01-15T08:00:00Z: the token expired 0 seconds ago', /get a new token/],
+    [{ exp: NOW - 1 }, 'exp is 2027-01-15T07:59:59Z: the token expired 1 second ago', /get a new token/],
+    [
+      { exp: -8.64e12 },
+      'exp is -271821-04-20T00:00:00Z: the token expired more than 100 years ago',
+      /get a new token/,
+    ],
+    [{ nbf: 8.64e12 }, 'nbf is +275760-09-13T00:00:00Z: the token is valid in more than 100 years', /clocks/],
+    [{ nbf: 8.64e12 + 1 }, 'nbf is 8640000000001: the token is valid in more than 100 years', /clocks/],
+    [
+      { iss: 'https://evil.example' },
+      'iss is https://evil.example, expected one of https://auth.example/, https://b.example/',
+      /get the token from/,
+      {},
+      { issuers: ['https://auth.example/', 'https://b.example/'] },
+    ],
+    [{ iss: 5 }, 'iss is 5, expected https://auth.example/', /add the claim iss/],
+    [
+      { aud: 'client-1', azp: 'client-1' },
+      'aud is client-1, expected https://b.example/mcp: it is the ID of the client',
+      /RFC 8707/,
+    ],
+    [
+      { aud: ['client-1', 'client-2'], azp: 'client-1' },
+      'aud is client-1, client-2, expected https://b.example/mcp',
+      /set the audience of the verifier to its aud/,
+    ],
+    [{ aud: 5 }, 'aud is 5, expected https://b.example/mcp', /RFC 8707/],
+    [{ scope: '' }, 'scope is empty, expected also mcp:read mcp:write', /mcp:read mcp:write/],
+    [{ c_hash: 'x' }, 'the token is an ID token, expected an access token', /only for the client/],
+    [{ typ: 'ID' }, 'the token is an ID token, expected an access token', /only for the client/],
+    [{ typ: 'offline' }, 'the token is a refresh token, expected an access token', /authorization server/],
+    [{}, 'typ is missing, expected at+jwt if the server is strict', /option strict/, { typ: undefined }],
+    [{}, 'typ is 5, expected at+jwt', /RFC 9068 §2\.1/, { typ: 5 }],
+    [{}, 'alg is missing', /asymmetric key/, { alg: undefined }],
+    [{}, 'alg is 5, expected an asymmetric algorithm', /asymmetric key/, { alg: 5 }],
     [{ nbf: null }, 'nbf is null, expected a number of seconds', /clocks/],
     [{ scope: 'mcp:read openid' }, 'scope is mcp:read openid, expected also mcp:write', /mcp:read mcp:write/],
     [{ scope: undefined }, 'scope is missing, expected also mcp:read mcp:write', /mcp:read mcp:write/],
@@ -127,6 +163,19 @@ describe('claimDifferences()', () => {
       expect(found[0]?.hint).to.match(hint)
     })
   }
+
+  for (const [header, claims, isUncertain] of [
+    [{ typ: 'JWT' }, {}, true],
+    [{ typ: undefined }, {}, true],
+    [{ typ: 'x' }, {}, undefined],
+    [{ alg: 'HS256' }, {}, true],
+    [{ alg: 'none' }, {}, undefined],
+    [{}, { at_hash: 'x' }, undefined],
+    [{}, { exp: 1 }, undefined],
+  ] as const)
+    it(`${isUncertain ? 'only some servers reject' : 'every server rejects'} a token with ${JSON.stringify({ ...header, ...claims })}`, () => {
+      expect(differencesOf(claims, header).map((one) => one.isUncertain)).to.deep.equal([isUncertain])
+    })
 
   it('finds all differences of a token at once', () => {
     const claims = { iss: 'x', aud: 'y', exp: 1, nbf: NOW + 1, scope: '', cnf: { jkt: 'k', 'x5t#S256': 'c' } }
@@ -181,6 +230,14 @@ describe('decodeToken()', () => {
       'garbage',
       /payload/,
     ],
+    [
+      'an encrypted JWT of six parts',
+      `${encode({ alg: 'dir', enc: 'A256GCM' })}..a.b.c.d`,
+      'garbage',
+      /more than 5/,
+    ],
+    ['a JWT of four parts', `${header}.${payload}.${signature}.x`, 'garbage', /has 4 of 3 parts/],
+    ['a JWT of five parts', `${header}.${payload}.${signature}.x.y`, 'garbage', /has 5 of 3 parts/],
     ['a string of many parts', `ey${'.'.repeat(100_000)}`, 'garbage', /header/],
     ['a JWT of many parts', `${header}${'.'.repeat(100_000)}`, 'garbage', /more than 5 of 3 parts/],
   ] as const) {
@@ -194,6 +251,24 @@ describe('decodeToken()', () => {
     })
   }
 
+  for (const [alg, valid, invalid] of [
+    ['ES256', [64], [0, 63, 65, 96]],
+    ['ES256K', [64], [63, 132]],
+    ['ES384', [96], [64, 95, 97]],
+    ['ES512', [132], [128, 131, 133]],
+    ['RS256', [128, 192, 256, 512], [0, 64, 127, 129, 255]],
+    ['PS512', [128, 256], [64, 130]],
+    ['EdDSA', [1, 64, 114], [0]],
+    ['none', [0, 5], []],
+    [undefined, [1], [0]],
+  ] as const)
+    it(`a signature of ${alg ?? 'no algorithm'} has ${valid.join(' or ')} bytes`, () => {
+      const kindOf = (bytes: number) =>
+        decodeToken(`${encode({ alg })}.${payload}.${Buffer.alloc(bytes).toString('base64url')}`).kind
+      expect(valid.map(kindOf)).to.deep.equal(valid.map(() => 'jwt'))
+      expect(invalid.map(kindOf)).to.deep.equal(invalid.map(() => 'garbage'))
+    })
+
   it('returns the header and the claims of an issued token', async () => {
     const decoded = decodeToken(await createTestIssuer().issueToken({ sub: 'zoë' }))
     expect(decoded).to.deep.nested.include({ kind: 'jwt', 'header.typ': 'at+jwt', 'claims.sub': 'zoë' })
@@ -203,6 +278,22 @@ describe('decodeToken()', () => {
     fc.assert(fc.property(fc.string(), fc.string(), (one, other) => void decodeToken(`${one}.${other}.x`)))
     fc.assert(fc.property(fc.base64String(), (text) => void decodeToken(`ey${text}.${text}.${text}`)))
   })
+})
+
+describe('durationOf()', () => {
+  for (const [seconds, words] of [
+    [0, '0 seconds'],
+    [1, '1 second'],
+    [119, '119 seconds'],
+    [120, '2 minutes'],
+    [7_199, '120 minutes'],
+    [7_200, '2 hours'],
+    [172_799, '48 hours'],
+    [172_800, '2 days'],
+    [3.2e9, '37037 days'],
+    [3.2e9 + 1, 'more than 100 years'],
+  ] as const)
+    it(`${seconds} seconds are ${words}`, () => expect(durationOf(seconds)).to.equal(words))
 })
 
 describe('nearMiss()', () => {

@@ -227,7 +227,7 @@ describe('the example observability', function () {
 
   it('the panels of the dashboard have different titles, descriptions, units, and the data source of the dashboard', () => {
     const { panels } = dashboard
-    expect(panels).to.have.length(10)
+    expect(panels).to.have.length(12)
     expect(new Set(panels.map(({ title }) => title)).size).to.equal(panels.length)
     for (const { title, description, fieldConfig, datasource } of panels) {
       expect(title).to.match(/^[A-Z]/)

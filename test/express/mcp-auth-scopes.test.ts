@@ -216,6 +216,26 @@ describe('mcpAuth(oauth, { scopes })', () => {
       expect([response.status, passed]).to.deep.equal([status, false])
     })
 
+  for (const [what, sent, id] of [
+    ['a request with a name in an array', call(['wipe']), 1],
+    ['a request with a name that is too long', call('x'.repeat(1_025)), 1],
+    ['a message without a method', { jsonrpc: '2.0', id: 1, params: {} }, null],
+    ['a message with a method in an array', message(['ping'] as never, {}), null],
+    [
+      'a message with a method that is null and a long name',
+      message(null as never, { name: 'x'.repeat(1_025) }),
+      null,
+    ],
+    ['a request with an id in an array', message('tools/call', {}, [1]), null],
+    ['a batch', [call(['wipe'])], null],
+  ] as const)
+    it(`rejects ${what} with the id ${id}`, async () => {
+      const { origin } = await listen(express().use('/mcp', gate(), serveStream))
+      const rejected = await post(`${origin}/mcp`, 'mcp:read', sent)
+      expect(rejected.status).to.equal(400)
+      expect(await rejected.json()).to.include({ id })
+    })
+
   for (const name of ['constructor', '__proto__', 'toString'])
     it(`does not take the tool ${name} for one with scopes`, async () => {
       const { origin } = await listen(express().use('/mcp', gate(), serveStream))

@@ -111,6 +111,77 @@ describe('readBody()', () => {
     expect(await collected).to.deep.equal({ kind: 'text', text: 'x'.repeat(10) })
   })
 
+  for (const [what, chunks, expected] of [
+    ['a single chunk', [10], [10]],
+    ['an empty chunk', [0], []],
+    ['a second chunk', [10, 10], [10, 4_096]],
+    ['large chunks', [3_000, 3_000], [3_000, 12_000]],
+    ['chunks that fill the buffer', [10, 10, 4_076], [10, 4_096]],
+    ['chunks that do not fit into the buffer', [10, 10, 4_077], [10, 4_096, 8_194]],
+    ['chunks up to the limit', [10_000, 6_000], [10_000, 16_384]],
+  ] as const)
+    it(`readBody() reserves memory for ${what}`, async () => {
+      const reserved: number[] = []
+      const resize = (bytes: number) => void reserved.push(bytes)
+      const read = await readBody(
+        (sink) => {
+          for (const size of chunks) sink.chunk(Buffer.alloc(size, 'x'))
+          sink.end()
+          return () => undefined
+        },
+        { ...LIMITS, maxBytes: 16_384 },
+        { resize },
+      )
+      expect(reserved).to.deep.equal(expected)
+      expect(read).to.deep.equal({
+        kind: 'text',
+        text: 'x'.repeat(chunks.reduce<number>((sum, size) => sum + size, 0)),
+      })
+    })
+
+  for (const [slack, reserved] of [
+    [65_536, 10],
+    [65_537, 4_096],
+  ] as const)
+    it(`readBody() reserves ${reserved} bytes for a chunk of 10 bytes that keeps ${slack} more alive`, async () => {
+      const all: number[] = []
+      await readBody(
+        (sink) => {
+          sink.chunk(Buffer.alloc(10 + slack).subarray(0, 10))
+          sink.end()
+          return () => undefined
+        },
+        { ...LIMITS, maxBytes: 16_384 },
+        { resize: (bytes) => void all.push(bytes) },
+      )
+      expect(all).to.deep.equal([reserved])
+    })
+
+  it('readBody() returns the reason for which the memory refuses a chunk', async () => {
+    for (const last of [1, 2]) {
+      let count = 0
+      const read = await readBody(
+        (sink) => {
+          for (let index = 0; index < last; index++) sink.chunk(Buffer.alloc(10))
+          return () => undefined
+        },
+        LIMITS,
+        { resize: () => (++count === last ? 'busy' : undefined) },
+      )
+      expect(read).to.deep.equal({ kind: 'busy' })
+    }
+  })
+
+  it('the sink of readBody() returns the bytes of the body, once', async () => {
+    const ends: string[] = []
+    await readAtOnce((sink) => {
+      sink.chunk('ab')
+      sink.chunk('c')
+      ends.push(String(sink.end()), String(sink.end()))
+    })
+    expect(ends).to.deep.equal(['abc', ''])
+  })
+
   it('readBody() stops the source once, and ignores later chunks', async () => {
     let stopped = 0
     let given: BodySink | undefined

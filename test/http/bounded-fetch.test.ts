@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { boundedFetch } from '../../src/http/bounded-fetch.ts'
+import { boundedFetch, FetchRefusal, type OpenResponse } from '../../src/http/bounded-fetch.ts'
 import { listen } from '../support/listen.ts'
 
 describe('boundedFetch()', () => {
@@ -37,6 +37,77 @@ describe('boundedFetch()', () => {
       thrown = error
     })
     expect((thrown as Error).message).to.match(/larger than 1048576 bytes/)
+  })
+
+  /** Fetches with a function that sends the request. Returns what it got, the outcome, and whether the signal has aborted. */
+  async function fetchWith(send: () => Promise<OpenResponse>, maxBytes?: number) {
+    let sent: (RequestInit & { readonly signal: AbortSignal }) | undefined
+    const outcome = await boundedFetch(
+      'http://a.test',
+      { method: 'POST' },
+      {
+        ...(maxBytes !== undefined && { maxBytes }),
+        send: (_, init) => {
+          sent = init
+          return send()
+        },
+      },
+    ).catch((error: unknown) => error as Error)
+    return { outcome, sent }
+  }
+  const respond = (status: number, chunks?: readonly Uint8Array[]) => async () => ({
+    status,
+    headers: new Headers(),
+    body: chunks === undefined ? null : (ReadableStream.from(chunks) as AsyncIterable<Uint8Array>),
+  })
+
+  for (const [status, isValid] of [
+    [199, false],
+    [200, true],
+    [599, true],
+    [600, false],
+  ] as const)
+    it(`boundedFetch() ${isValid ? 'accepts' : 'refuses'} the status ${status}, and ends the request`, async () => {
+      const { outcome, sent } = await fetchWith(respond(status))
+      expect(sent).to.include({ method: 'POST', redirect: 'manual' })
+      expect(sent?.signal.aborted).to.equal(true)
+      if (isValid) expect((outcome as Response).status).to.equal(status)
+      else
+        expect(outcome)
+          .to.be.instanceOf(FetchRefusal)
+          .with.property('message', 'the status of the response is not valid')
+    })
+
+  for (const [size, isValid] of [
+    [3, true],
+    [4, false],
+  ] as const)
+    it(`boundedFetch() ${isValid ? 'reads' : 'refuses'} a body of ${size} bytes if the limit is 3 bytes`, async () => {
+      const chunks = Array.from({ length: size }, () => new Uint8Array([120]))
+      const { outcome } = await fetchWith(respond(200, chunks), 3)
+      if (isValid) expect(await (outcome as Response).text()).to.equal('xxx')
+      else
+        expect(outcome)
+          .to.be.instanceOf(FetchRefusal)
+          .with.property('message', 'the response is larger than 3 bytes')
+    })
+
+  it('boundedFetch() sends nothing if the signal has aborted, and rejects with its reason', async () => {
+    const reason = new Error('stop')
+    let count = 0
+    const send = () => {
+      count++
+      return respond(200)()
+    }
+    const signal = AbortSignal.abort(reason)
+    const outcome = await boundedFetch('http://a.test', { signal }, { send }).catch((error: unknown) => error)
+    expect({ outcome, count }).to.deep.equal({ outcome: reason, count: 0 })
+  })
+
+  it('boundedFetch() names only the code of a failure', async () => {
+    const failure = Object.assign(new Error('http://a.test/S3cr3t'), { code: 'ECONNRESET' })
+    const { outcome } = await fetchWith(() => Promise.reject(failure))
+    expect((outcome as Error).message).to.equal('the request failed (ECONNRESET)')
   })
 
   it('boundedFetch() keeps status and headers, and does not follow redirects', async () => {

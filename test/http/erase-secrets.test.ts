@@ -33,7 +33,9 @@ describe('eraseSecrets()', () => {
       percent(base64(percent(text, [false, true]))),
     'in Basic credentials': (text) => `Basic ${base64(`client:${text}`)}`,
     'in Basic credentials of a form': (text) => `Basic ${base64(`a%20b:${percent(text)}`)}`,
-    'in Basic credentials with other letters in front': (text) => `x${base64(`client-1:${text}`)}`,
+    'in Basic credentials with a letter in front': (text) => `x${base64(`client-1:${text}`)}`,
+    'in Basic credentials with two letters in front': (text) => `xx${base64(`client-1:${text}`)}`,
+    'in Basic credentials with three letters in front': (text) => `xxx${base64(`client-1:${text}`)}`,
   }))
     it(`eraseSecrets() finds a secret ${form}`, () => {
       const erased = eraseSecrets(`bad ${encode(secret)} here, ${encode(secret)}`, ['other', secret])

@@ -42,6 +42,13 @@ describe('describeNetworkFailure', () => {
     expect(describeNetworkFailure(circle)).to.equal(' (E_A, E_B, E_C)')
   })
 
+  it('describeNetworkFailure follows 15 causes', () => {
+    const behind = (causes: number): unknown =>
+      causes === 0 ? coded('E_DEEP') : new Error('x', { cause: behind(causes - 1) })
+    expect(describeNetworkFailure(behind(15))).to.equal(' (E_DEEP)')
+    expect(describeNetworkFailure(behind(16))).to.equal('')
+  })
+
   for (const value of [
     undefined,
     null,

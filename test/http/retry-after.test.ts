@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process'
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { readHttpDate, retryAfterMs } from '../../src/http/retry-after.ts'
+import { readHttpDate, retryAfterMs, retryAfterOption } from '../../src/http/retry-after.ts'
 
 /** 2026-03-05T06:07:08Z, a Thursday. */
 const MOMENT = Date.UTC(2026, 2, 5, 6, 7, 8)
@@ -42,6 +42,8 @@ describe('readHttpDate', () => {
     ['77', '2026-01-01', 1977],
     ['26', '2026-01-01', 2026],
     ['05', '2098-01-01', 2105],
+    ['48', '2098-01-01', 2148],
+    ['49', '2098-01-01', 2049],
   ] as const) {
     it(`readHttpDate reads the two-digit year ${year} as ${full} in ${now}`, () =>
       expect(readHttpDate(`Monday, 05-Mar-${year} 06:07:08 GMT`, Date.parse(now))).to.equal(
@@ -58,6 +60,8 @@ describe('readHttpDate', () => {
     'Thu, 00 Mar 2026 06:07:08 GMT',
     'Thu, 05 Mar 2026 24:07:08 GMT',
     'Thu, 05 Mar 2026 06:60:08 GMT',
+    'Thu, 05 Mar 2026 06:07:61 GMT',
+    'Thu, 05 Mar 2026 06:07:08 GMT'.padEnd(65),
     'Thu, 05 Mxr 2026 06:07:08 GMT',
     'Thu, 05 Mar 2026 06:07:08 EST',
     'Thu, 05 Mar 2026 06:07:08 GMT, Thu, 05 Mar 2026 06:07:08 GMT',
@@ -67,6 +71,14 @@ describe('readHttpDate', () => {
     it(`readHttpDate does not read ${JSON.stringify(text.slice(0, 60))} as a date`, () =>
       expect(readHttpDate(text)).to.equal(undefined))
   }
+
+  for (const [text, iso] of [
+    ['Thu, 01 Jan 2026 23:59:59 GMT', '2026-01-01T23:59:59Z'],
+    ['Thu, 31 Dec 2026 00:00:00 UTC', '2026-12-31T00:00:00Z'],
+    ['Thu, 05 Mar 2026 06:07:08 GMT'.padEnd(64), '2026-03-05T06:07:08Z'],
+  ] as const)
+    it(`readHttpDate reads ${text.trim()} of length ${text.length}`, () =>
+      expect(readHttpDate(text)).to.equal(Date.parse(iso)))
 
   it('readHttpDate reads every second from 1970 to 2099 in all three forms', () => {
     fc.assert(
@@ -121,4 +133,26 @@ describe('retryAfterMs', () => {
   for (const value of [undefined, '', '-1', '1e9', '0x10', 'soon', 'Thursday', '5, 5']) {
     it(`retryAfterMs ignores ${JSON.stringify(value)}`, () => expect(wait(value)).to.equal(undefined))
   }
+})
+
+describe('retryAfterOption', () => {
+  for (const [value, option] of [
+    ['1', { retryAfterSeconds: 1 }],
+    ['0.5', { retryAfterSeconds: 0.5 }],
+    ['3600', { retryAfterSeconds: 3_600 }],
+    ['3601', {}],
+    ['0', {}],
+    ['soon', {}],
+    [undefined, {}],
+  ] as const)
+    it(`retryAfterOption passes ${value} on as ${JSON.stringify(option)}`, () => {
+      expect(
+        retryAfterOption(new Headers(value === undefined ? {} : { 'retry-after': value })),
+      ).to.deep.equal(option)
+    })
+
+  it('retryAfterOption measures a date against the Date of the response', () => {
+    const headers = { 'retry-after': FORMS['IMF-fixdate'], date: 'Thu, 05 Mar 2026 06:06:08 GMT' }
+    expect(retryAfterOption(new Headers(headers))).to.deep.equal({ retryAfterSeconds: 60 })
+  })
 })

@@ -30,8 +30,10 @@ describe('mcp: options', () => {
     maxBodyBytes: [0, -1, 1.5, Number.NaN, Number.POSITIVE_INFINITY, '4mb', null],
     bodyTimeoutMs: [0, -1, 1.5, Number.NaN, 2 ** 31, '30s', null],
     listOnlyPermitted: ['yes', 1, null],
+    unknownArguments: ['strict', true, null],
     recordPayloads: ['yes', 1, null],
     recordClientAddress: ['yes', 1, null],
+    knownClients: ['claude-code', [''], [5], {}, null],
     allowedOrigins: [
       'https://app.example.com',
       null,
@@ -70,6 +72,7 @@ describe('mcp: options', () => {
     maxBodyByte: 'maxBodyBytes',
     bodyTimeout: 'bodyTimeoutMs',
     listOnlyPermited: 'listOnlyPermitted',
+    unknownArgument: 'unknownArguments',
     recordPayload: 'recordPayloads',
   })) {
     it(`the error for the unknown option ${option} suggests ${meant}`, () => {
@@ -327,12 +330,15 @@ describe('mcp: every option of the adapter', () => {
     allowedOrigins: '*',
     allowedHosts: ['mcp.example.com'],
     listOnlyPermitted: true,
+    unknownArguments: 'reject',
     maxBodyBytes: 1,
     bodyTimeoutMs: 1,
     cache: { ttlMs: 1 },
     requestStateSecret: 'x'.repeat(32),
     recordPayloads: true,
     recordClientAddress: true,
+    knownClients: ['my-client'],
+    confirmations: { store: { use: () => true } },
   })) {
     it(`${option} may be given, or be undefined`, () => {
       for (const given of [value, undefined])

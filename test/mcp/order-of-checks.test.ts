@@ -56,6 +56,7 @@ const CHECKS: readonly Check[] = [
   },
   { name: 'arguments', line: 'the arguments', refuses: toolError('amount') },
   { name: 'policy', line: 'the policy: authorize', refuses: toolError('Denied by the policy.') },
+  { name: 'confirmation', line: 'the confirmation', refuses: toolError('this client cannot ask for one') },
   { name: 'limits', line: 'the limits', refuses: toolError('Call limit reached') },
   { name: 'middleware', line: 'middleware', refuses: toolError('Failed in the middleware.') },
   { name: 'handler', line: 'the handler', refuses: toolError('Failed in the handler.') },
@@ -83,6 +84,7 @@ const router = KitMcpRouter.create()
     {
       description: 'x',
       scopes: ['mcp:write'],
+      confirm: ({ request }) => (violated('confirmation', request) ? 'Pay?' : undefined),
       input: z.object({
         amount: z.unknown().refine((amount) => {
           ran.push('arguments')
@@ -189,7 +191,15 @@ describe('mcp: the order of the checks', () => {
 
         it('a call that violates nothing passes every check once, in order', async () => {
           expect((await send()).message.result.content[0].text).to.equal('paid')
-          expect(ran).to.deep.equal(['token', 'arguments', 'policy', 'limits', 'middleware', 'handler'])
+          expect(ran).to.deep.equal([
+            'token',
+            'arguments',
+            'policy',
+            'confirmation',
+            'limits',
+            'middleware',
+            'handler',
+          ])
         })
 
         const pairs = CHECKS.slice(0, -1).map((check, index) => ({

@@ -3,6 +3,11 @@ import { describeKind, describeValue, quotedName } from '../../src/options/descr
 
 class Client {}
 
+/** Returns a class with a name that can be anything. */
+function named(name: unknown): new () => object {
+  return Object.defineProperty(class {}, 'name', { value: name }) as new () => object
+}
+
 /** A proxy that does not want to be looked at. */
 const hostile = new Proxy(
   {},
@@ -49,6 +54,10 @@ const TABLE: readonly (readonly [given: unknown, description: string, kind: stri
   [() => 'S3cr3t', 'a function', 'a function'],
   [Client, 'the class Client', 'the class Client'],
   [hostile, 'an object', 'an object'],
+  ['x'.repeat(32), `'${'x'.repeat(32)}'`, 'a string of 32 characters'],
+  [new (named('A'.repeat(60)))(), `an ${'A'.repeat(60)}`, `an ${'A'.repeat(60)}`],
+  [new (named('A'.repeat(61)))(), 'an empty object', 'an empty object'],
+  [new (named(['S3cr3t']))(), 'an empty object', 'an empty object'],
 ]
 
 describe('the description of an option value', () => {

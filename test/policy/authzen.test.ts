@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http'
 import { expect } from 'chai'
 import { z } from 'zod'
 import type { Authorize } from '../../src/mcp/router/authorize.ts'
@@ -101,7 +102,7 @@ describe('policy: authzen', () => {
           expect(more).to.deep.equal([])
           expect(path).to.equal('/access/v1/evaluation')
           expect(headers['x-request-id']).to.match(/^[\da-f-]{36}$/)
-          expect(headers).not.to.have.property('authorization')
+          expect(headers).to.include({ accept: 'application/json' }).and.not.have.property('authorization')
           expect(text).not.to.contain(TOKEN)
           expect(evaluations).to.deep.equal([
             {
@@ -294,6 +295,22 @@ describe('policy: authzen', () => {
       })
     }
 
+    const [long, short] = ['h'.repeat(16), 'p'.repeat(15)]
+    for (const [title, value, reason, isShown] of [
+      ['a word of 8 characters', 'Bearer 12345678', 'see 12345678', false],
+      ['a word of 7 characters', 'Bearer 1234567', 'see 1234567', true],
+      ['the scheme', 'ApiKey-Scheme 12345678', 'see ApiKey-Scheme', true],
+      ['the second word after the scheme', 'Scheme one-word-x two-word-x', 'see two-word-x', false],
+      ['a part of 16 characters of a JWT', `Bearer ${long}.${short}.x`, `see ${long}`, false],
+      ['a part of 15 characters of a JWT', `Bearer ${long}.${short}.x`, `see ${short}`, true],
+      ['a value of 8 characters without a scheme', '12345678', 'see 12345678', false],
+    ] as const)
+      it(`a reason with ${title} of a header is ${isShown ? 'shown' : 'not shown'} to the client`, async () => {
+        given({ headers: { authorization: value } })
+        point.decide = () => ({ decision: false, context: { reason_user: reason } })
+        expect(textOf(await send('tools/call', ADD))).to.equal(isShown ? reason : DENIED)
+      })
+
     it('the access token is not sent if the mapping returns it', async () => {
       given({
         mapping: ({ auth, name }) => ({
@@ -379,6 +396,85 @@ describe('policy: authzen', () => {
       expect(point.requests.flatMap(({ evaluations }) => evaluations)).to.have.length(5)
     })
   })
+
+  /** Asks about a call, whose resource has this name. */
+  const ask = async (options: Partial<AuthZenOptions>, id = 'a', token = TOKEN) => {
+    const mapping = () => ({
+      subject: { type: 'a', id: 'a' },
+      action: { name: 'a' },
+      resource: { type: 'a', id },
+    })
+    const query = { purpose: 'call', kind: 'tool', name: 'add', auth: { token } } as never
+    return await Promise.resolve(authorize({ mapping, ...options })(query)).catch((error: Error) => error)
+  }
+
+  it('a token of at least 16 characters is not sent, and shorter ones may be words', async () => {
+    expect(await ask({}, 't'.repeat(16), 't'.repeat(16))).to.be.instanceOf(TypeError)
+    expect(point.requests).to.deep.equal([])
+    expect(await ask({}, 't'.repeat(15), 't'.repeat(15))).to.equal(true)
+  })
+
+  for (const [title, response, message] of [
+    [
+      'does not respond in time',
+      () => undefined,
+      /^The decision point is unavailable: no response within 50 ms \(request [\da-f-]{36}\)\.$/,
+    ],
+    [
+      'closes the connection',
+      (res) => res.destroy(),
+      /^The decision point is unavailable: the request failed \([A-Z_]+\) \(request [\da-f-]{36}\)\.$/,
+    ],
+    [
+      'responds with 201',
+      (res) => res.writeHead(201, { 'content-type': 'application/json' }).end('{"decision":true}'),
+      /responded with status 201 \(request/,
+    ],
+    [
+      'responds with text',
+      (res) => res.writeHead(200, { 'content-type': 'text/plain' }).end('{"decision":true}'),
+      /is not application\/json \(request/,
+    ],
+    [
+      'responds without a type',
+      (res) => res.writeHead(200).end('{"decision":true}'),
+      /is not application\/json \(request/,
+    ],
+    [
+      'responds with half of the JSON',
+      (res) => res.writeHead(200, { 'content-type': 'application/json' }).end('{"decision"'),
+      /is not JSON \(request/,
+    ],
+    [
+      'responds with a string as decision',
+      (res) =>
+        res.writeHead(200, { 'content-type': 'Application/JSON; charset=utf-8' }).end('{"decision":"true"}'),
+      /must respond with a decision that is true or false/,
+    ],
+  ] as [string, (res: ServerResponse) => unknown, RegExp][])
+    it(`the error of a decision point that ${title} says so`, async () => {
+      point.respond = (_req, res) => response(res)
+      const outcome = (await ask({ timeoutMs: title.includes('time') ? 50 : 5_000 })) as Error
+      expect(outcome.name).to.equal('DecisionPointError')
+      expect(outcome.message).to.match(message)
+    })
+
+  for (const [given, problem] of [
+    ['x-api-key: 1', 'must be an object of strings'],
+    [{ 'x-api-key': 1 }, 'must not contain a name or a value that HTTP does not allow'],
+    [{ 'a b': '1' }, 'must not contain a name or a value that HTTP does not allow'],
+    [{ Host: 'a' }, 'must not contain host, which is set for each request'],
+  ] as const)
+    it(`headers of ${JSON.stringify(given)} are rejected, as an option and from a function`, async () => {
+      const options = { url: 'https://pdp.example.com', headers: given as never }
+      const { option, message } = configError(() => authzen(options))
+      expect(option).to.equal('headers')
+      expect(message).to.contain(problem)
+      const outcome = (await ask({ headers: () => given as never })) as Error
+      expect(outcome).to.be.instanceOf(TypeError)
+      expect(outcome.message).to.contain(`The function headers of authzen ${problem}`)
+      expect(point.requests).to.deep.equal([])
+    })
 
   for (const [title, options, message] of [
     [

@@ -182,6 +182,7 @@ describe('loadSkills', () => {
   for (const [count, bytes, accepted] of [
     [512, 1, true],
     [513, 1, false],
+    [5, 4 * 1024 * 1024 - 200, true],
     [5, 4 * 1024 * 1024, false],
   ] as const) {
     it(`a skill of ${count} files of ${bytes} bytes is ${accepted ? 'loaded' : 'rejected, because clients decline it'}`, async () => {
@@ -198,6 +199,86 @@ describe('loadSkills', () => {
         })
     })
   }
+
+  for (const [what, bytes, options, message] of [
+    ['256 KiB', 256 * 1024, {}, undefined],
+    [
+      '256 KiB and a byte',
+      256 * 1024 + 1,
+      {},
+      /files of more than 262144 bytes, such as 'a\/SKILL\.md'\. Make .* move parts of it into other files/,
+    ],
+    [
+      '300 bytes, and files may have 200',
+      300,
+      { maxFileBytes: 200 },
+      /files of more than 200 bytes, such as 'a\/SKILL\.md'\. Make .* raise maxFileBytes/,
+    ],
+  ] as const)
+    it(`a SKILL.md of ${what} is ${message === undefined ? 'loaded' : 'rejected with the fix'}`, async () => {
+      const text = manifest('a').padEnd(bytes, 'x')
+      const loading = loadSkills({ 'a/SKILL.md': text }, options)
+      if (message === undefined) expect((await loading).skills).to.have.length(1)
+      else await expectConfigRejection(loading, { code: INVALID, option: 'source', message })
+    })
+
+  for (const [depth, isLoaded] of [
+    [16, true],
+    [17, false],
+  ] as const)
+    it(`a file in ${depth} folders is ${isLoaded ? 'loaded' : 'rejected'}`, async () => {
+      const file = `a/${'b/'.repeat(depth - 1)}c.txt`
+      const files = { 'a/SKILL.md': manifest('a'), [file]: 'x' }
+      const made = folderOf(files)
+      try {
+        for (const source of [made.path, files])
+          if (isLoaded) expect((await loadSkills(source)).skills).to.have.length(1)
+          else
+            await expectConfigRejection(loadSkills(source), {
+              code: INVALID,
+              option: 'source',
+              message: /must not have more than 16 folders in each other/,
+            })
+      } finally {
+        made.remove()
+      }
+    })
+
+  for (const [prefix, isValid] of [
+    ['a', true],
+    ['a/b-c_d.e/1', true],
+    ['a'.repeat(256), true],
+    ['a'.repeat(257), false],
+    ['', false],
+    ['/a', false],
+    ['a/', false],
+    ['a//b', false],
+    ['-a', false],
+    ['a.', false],
+    ['a b', false],
+    [5, false],
+  ] as const)
+    it(`the prefix ${JSON.stringify(prefix).slice(0, 20)} of length ${String(prefix).length} is ${isValid ? 'accepted' : 'rejected'}`, async () => {
+      const loading = loadSkills({ 'a/SKILL.md': manifest('a') }, { prefix: prefix as string })
+      if (isValid) expect((await loading).skills[0]?.uri).to.equal(`skill://${prefix}/a/SKILL.md`)
+      else
+        await expectConfigRejection(loading, {
+          code: INVALID,
+          option: 'prefix',
+          message: /must be segments of letters, digits/,
+        })
+    })
+
+  for (const [count, ending] of [
+    [5, /'s4\/SKILL\.md': [^;]*\. Correct or remove the skill\./],
+    [6, /'s4\/SKILL\.md': [^;]*; and 1 more\. Correct or remove the skill\./],
+  ] as const)
+    it(`an error names the first five of ${count} invalid skills`, async () => {
+      const files = Object.fromEntries(
+        Array.from({ length: count }, (_, index) => [`s${index}/SKILL.md`, 'x']),
+      )
+      await expectConfigRejection(loadSkills(files), { code: INVALID, option: 'source', message: ending })
+    })
 
   it('a file instead of a folder is rejected', async () => {
     await expectConfigRejection(loadSkills(`${path}/README.md`), {

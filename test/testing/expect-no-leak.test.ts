@@ -344,6 +344,20 @@ describe('expectNoLeak()', () => {
     expect(message).to.match(/and \d+ more places$/)
   })
 
+  for (const [count, ending] of [
+    [10, 'event 10'],
+    [11, '  and 1 more place'],
+    [12, '  and 2 more places'],
+  ] as const)
+    it(`the message of expectNoLeak about ${count} places ends with "${ending.trim()}"`, () => {
+      const lines = leakOf(
+        Array.from({ length: count }, () => TOKEN),
+        TOKEN,
+      ).split('\n')
+      expect(lines).to.have.length(Math.min(count, 11) + 1)
+      expect(lines.at(-1)).to.satisfy((line: string) => line.endsWith(ending))
+    })
+
   it('the message of expectNoLeak names the number of the secret', () => {
     expect(leakOf([{ a: TOKEN }], ['other', TOKEN])).to.equal(
       'secrets have leaked:\n  secret 2 of 2, as it is: event 1 at a',

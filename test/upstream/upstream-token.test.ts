@@ -410,6 +410,24 @@ describe('upstreamToken', () => {
       expect(ttlMs).to.be.within(HOUR * 900, HOUR * 1_000)
     })
 
+    for (const [upstreamSeconds, incomingSeconds, keptSeconds] of [
+      [60, HOUR, 54],
+      [600, HOUR, 570],
+      [HOUR, 2 * HOUR, HOUR - 30],
+      [600, 100, 100],
+    ] as const)
+      it(`the store keeps a token of ${upstreamSeconds} s for ${keptSeconds} s if that of the client expires in ${incomingSeconds} s`, async () => {
+        const fake = await fakeEndpoint()
+        fake.respond = () => ({
+          body: { access_token: 'fine', token_type: 'Bearer', expires_in: upstreamSeconds },
+        })
+        const store = memoryStore()
+        const auth = authOf('incoming', { expiresAt: nowSeconds() + incomingSeconds })
+        await exchangeAt(fake.url, { cache: { store } }).for(auth)
+        const [{ ttlMs = 0 } = {}] = [...store.values.values()]
+        expect(ttlMs).to.be.within((keptSeconds - 4) * 1_000, keptSeconds * 1_000)
+      })
+
     for (const [trouble, broken] of [
       [
         'fails',
@@ -502,6 +520,52 @@ describe('upstreamToken', () => {
       })
     }
 
+    for (const [what, response, message] of [
+      ['status 408', { status: 408, body: {} }, 'the token endpoint responded with 408'],
+      ['status 429', { status: 429, body: {} }, 'the token endpoint responded with 429'],
+      ['status 500', { status: 500, body: {} }, 'the token endpoint responded with 500'],
+      [
+        'status 499 with an error',
+        { status: 499, body: { error: 'unauthorized_client' } },
+        'the token endpoint responded with "unauthorized_client"',
+      ],
+      [
+        'an error with a description',
+        { status: 400, body: { error: 'invalid_scope', error_description: 'x'.repeat(600) } },
+        `the token endpoint responded with "invalid_scope": ${'x'.repeat(500)}`,
+      ],
+      [
+        'a long error',
+        { status: 400, body: { error: 'e'.repeat(200) } },
+        `the token endpoint responded with "${'e'.repeat(100)}"`,
+      ],
+      [
+        'a challenge',
+        { status: 401, body: {}, headers: { 'WWW-Authenticate': 'Basic realm="x"' } },
+        'the token endpoint rejected the credentials of this server',
+      ],
+      ['a DPoP token', { body: { ...good, token_type: 'DPoP' } }, 'the token is not a Bearer token'],
+      [
+        'a token of 65 537 characters',
+        { body: { ...good, access_token: 'x'.repeat(65_537) } },
+        'the token cannot be sent in a header',
+      ],
+    ] as const)
+      it(`the error for ${what} says what the token endpoint responded`, async () => {
+        const fake = await fakeEndpoint()
+        fake.respond = () => response as never
+        const error = await errorOf(exchangeAt(fake.url).for(authOf('incoming')))
+        expect(UpstreamUnavailableError.is(error) ? error.cause : error)
+          .to.be.instanceOf(Error)
+          .with.property('message', message)
+      })
+
+    it('a token of 65 536 characters is accepted', async () => {
+      const fake = await fakeEndpoint()
+      fake.respond = () => ({ body: { ...good, access_token: 'x'.repeat(65_536) } })
+      expect((await exchangeAt(fake.url).for(authOf('a'))).token).to.have.length(65_536)
+    })
+
     const secret = 'very-secret client_s3cret!~*'
     const form = new URLSearchParams([['', secret]]).toString().slice(1)
     for (const [style, echo] of Object.entries<(header: string) => string>({
@@ -550,11 +614,14 @@ describe('upstreamToken', () => {
     })
 
     it('an endpoint that refuses connections is an UpstreamUnavailableError', async () => {
-      const error = await errorOf(exchangeAt(`http://127.0.0.1:${await freePort()}/token`).for(authOf('a')))
+      const error = await errorOf(
+        exchangeAt(`http://127.0.0.1:${await freePort()}/token`).for(authOf('incoming')),
+      )
       expect(error).to.be.instanceOf(UpstreamUnavailableError)
       expect(error.message).to.equal(
         'The sign-in for the service behind this tool is unavailable. Try again in 5 seconds.',
       )
+      expect(error.cause).to.deep.include({ name: 'Error', message: 'the request failed (ECONNREFUSED)' })
     })
 
     it('an issuer whose metadata names another issuer, or no token endpoint, is an UpstreamUnavailableError', async () => {
@@ -592,6 +659,120 @@ describe('upstreamToken', () => {
       ].sort(),
     )
     expect(fake.headers[0]?.authorization).to.match(/^Basic /)
+  })
+
+  for (const [scope, sent] of [
+    [undefined, null],
+    [[], null],
+    ['', null],
+    [' a  b ', 'a b'],
+    [['b', 'a'], 'b a'],
+  ] as const)
+    it(`the scope ${JSON.stringify(scope)} is sent as ${JSON.stringify(sent)}`, async () => {
+      const fake = await fakeEndpoint()
+      await exchangeAt(fake.url, { scope: scope as unknown as string[] }).for(authOf('a'))
+      expect(fake.forms[0]?.get('scope')).to.equal(sent)
+    })
+
+  describe('with the metadata of an issuer', () => {
+    /** Serves metadata. Returns the tokens, and the number of requests for metadata. */
+    async function issuerWith(metadata: object, options: Partial<UpstreamTokenOptions>) {
+      const fake = await fakeEndpoint()
+      let count = 0
+      const issuer: string = await serve((_req, res) => {
+        count++
+        res.setHeader('Content-Type', 'application/json')
+        res.end(JSON.stringify({ issuer, token_endpoint: fake.url, ...metadata }))
+      })
+      const tokens = upstreamToken({
+        issuer,
+        clientId: 'mcp-server',
+        clientSecret: 's3cret value',
+        style: 'token-exchange',
+        ...options,
+      })
+      return { fake, tokens, fetches: () => count }
+    }
+
+    const obo = { style: 'entra-obo', scope: 'a' } as const
+    const methods = (...names: string[]) => ({ token_endpoint_auth_methods_supported: names })
+    for (const [what, metadata, options, isInBody] of [
+      ['names no methods', {}, {}, false],
+      ['names no methods, for Entra ID', {}, obo, true],
+      ['supports client_secret_post only', methods('client_secret_post'), {}, true],
+      ['supports client_secret_basic, for Entra ID', methods('client_secret_basic'), obo, false],
+      ['supports both methods', methods('client_secret_post', 'client_secret_basic'), {}, false],
+      ['supports neither method', methods('private_key_jwt'), {}, false],
+    ] as const)
+      it(`the secret is sent in the ${isInBody ? 'body' : 'header'} if the authorization server ${what}`, async () => {
+        const { fake, tokens } = await issuerWith(metadata, options)
+        await tokens.for(authOf('a'))
+        const [[form, headers] = expect.fail()] = fake.forms.map(
+          (one, index) => [one, fake.headers[index]] as const,
+        )
+        expect(form.get('client_secret')).to.equal(isInBody ? 's3cret value' : null)
+        expect(headers?.authorization === undefined).to.equal(isInBody)
+      })
+
+    it('metadata is fetched once for requests at the same time and later', async () => {
+      const { fake, tokens, fetches } = await issuerWith({}, {})
+      await Promise.all(['a', 'b'].map((user) => tokens.for(authOf(user, { user }))))
+      const before = fetches()
+      await tokens.for(authOf('c', { user: 'c' }))
+      expect([before, fetches(), fake.forms.length]).to.deep.equal([1, 1, 3])
+    })
+
+    it('metadata that names a remote token endpoint with http is refused', async () => {
+      const { tokens } = await issuerWith({ token_endpoint: 'http://auth.example.com/token' }, {})
+      const error = await errorOf(tokens.for(authOf('a')))
+      expect(error).to.be.instanceOf(UpstreamUnavailableError)
+      expect(inspect(error.cause, { depth: 9 })).to.contain('token_endpoint is not https')
+    })
+  })
+
+  for (const [given, seconds, words] of [
+    [undefined, 5, '5 seconds'],
+    [0, 0, '0 seconds'],
+    [0.2, 1, '1 second'],
+    [1, 1, '1 second'],
+    [1.5, 2, '2 seconds'],
+    [-1, 5, '5 seconds'],
+    [Number.NaN, 5, '5 seconds'],
+    [Number.POSITIVE_INFINITY, 5, '5 seconds'],
+  ] as const)
+    it(`an UpstreamUnavailableError with retryAfterSeconds ${given} asks to try again in ${words}`, () => {
+      const error = new UpstreamUnavailableError(given === undefined ? {} : { retryAfterSeconds: given })
+      expect(error.retryAfterSeconds).to.equal(seconds)
+      expect(error.message).to.match(new RegExp(`Try again in ${words}\\.$`))
+      expect('cause' in error).to.equal(false)
+    })
+
+  it('the functions is() distinguish the errors of this package', () => {
+    const errors = [
+      new UpstreamUnavailableError({ cause: 1 }),
+      new UpstreamConsentError({ error: 'invalid_grant', scopes: [] }),
+      new KitToolError('x'),
+      new Error('UpstreamUnavailableError'),
+    ]
+    expect(errors.map((error) => UpstreamUnavailableError.is(error))).to.deep.equal([
+      true,
+      false,
+      false,
+      false,
+    ])
+    expect(errors.map((error) => UpstreamConsentError.is(error))).to.deep.equal([false, true, false, false])
+    expect(errors[0]?.cause).to.equal(1)
+  })
+
+  it('an UpstreamConsentError names the scopes, if there are some', () => {
+    const messages = [[], ['a'], ['a', 'b']].map(
+      (scopes) => new UpstreamConsentError({ error: 'consent_required', scopes }).message,
+    )
+    expect(messages.map((message) => message.split(' at the service', 1)[0])).to.deep.equal([
+      'This tool needs your consent',
+      'This tool needs your consent for a',
+      'This tool needs your consent for a, b',
+    ])
   })
 
   it('clientAuthentication of oauth4webapi replaces the secret', async () => {

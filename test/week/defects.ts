@@ -70,9 +70,23 @@ const DEFECTS: readonly Defect[] = [
     changes: [['await this.#guard.ask(() => this.#store.isAlive(node))', 'true']],
   },
   {
-    name: 'a batch is sent again without looking for it',
+    name: 'a second copy of a batch stays in the stream',
     file: 'telemetry/transports/store-stream/store-stream-writer.js',
-    changes: [['this.#unsure = batch[0];', ';']],
+    changes: [['if (wasLost() &&', 'if (false &&']],
+  },
+  {
+    name: 'a store that was away stays away',
+    file: 'oauth/store-guard.js',
+    changes: [['if (nowMs < this.#nextAtMs)', 'if (true)']],
+  },
+  {
+    name: 'a code works twice',
+    file: 'authorization/oidc-adapter.js',
+    changes: [
+      ['{ ...found, consumed: used }', 'found'],
+      ['throw this.#errors.usedTwice();', 'return;'],
+      ["if (typeof grantId === 'string')", 'if (false)'],
+    ],
   },
   {
     name: 'a refused refresh has no event',

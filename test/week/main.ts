@@ -5,6 +5,7 @@
  *   --days <number>         virtual days; defaults to 1
  *   --hours <number>        virtual hours, instead of days
  *   --people <number>       users; defaults to 10
+ *   --workday <hours>       the hours in which people act, from Monday to Friday; 24: always. Defaults to 9, and to 24 with --hours
  *   --act-every <minutes>   the mean time between two actions of a client; defaults to 20
  *   --fault-every <minutes> the mean time between two faults; defaults to 20
  *   --only <numbers>        only these faults of the seed, such as 3,7
@@ -21,6 +22,7 @@ const { values } = parseArgs({
     days: { type: 'string' },
     hours: { type: 'string' },
     people: { type: 'string', default: '10' },
+    workday: { type: 'string' },
     'act-every': { type: 'string', default: '20' },
     'fault-every': { type: 'string', default: '20' },
     only: { type: 'string' },
@@ -58,6 +60,7 @@ const week = new Week({
   faultEveryMs: Number(values['fault-every']) * 60_000,
   actEveryMs: Number(values['act-every']) * 60_000,
   people: Number(values.people),
+  workdayHours: Number(values.workday ?? (values.hours === undefined ? 9 : 24)),
   only: values.only === undefined ? undefined : new Set(values.only.split(',').filter(Boolean).map(Number)),
   isVerbose: values.verbose,
 })

@@ -1,5 +1,5 @@
 /** The network of the world. It replaces the sockets of Node below HTTP and Redis, so that links can be slow, cut, or partitioned. */
-import { AsyncLocalStorage } from 'node:async_hooks'
+import { AsyncResource } from 'node:async_hooks'
 import http from 'node:http'
 import https from 'node:https'
 import { createRequire, syncBuiltinESMExports } from 'node:module'
@@ -46,7 +46,7 @@ export class SimulatedSocket extends Duplex {
   readonly remoteFamily = 'IPv4'
   readonly encrypted = false
   readonly #link: Link
-  readonly #enter: <R>(action: () => R) => R = AsyncLocalStorage.snapshot()
+  readonly #resource = new AsyncResource('Socket')
   connecting = true
   timeout = 0
   bytesRead = 0
@@ -73,7 +73,7 @@ export class SimulatedSocket extends Duplex {
   enter(action: () => void): void {
     if (!this.program.isAlive) return
     try {
-      this.#enter(() => this.program.wake(action))
+      this.#resource.runInAsyncScope(() => this.program.wake(action))
     } catch (error) {
       time.failures.push(error)
     }
@@ -170,6 +170,9 @@ export class SimulatedSocket extends Duplex {
   /** The process of this end was killed: the other end learns it. */
   abandon(): void {
     this.#leave()
+    // Node keeps a parser, and all that it can reach, until its connection ends.
+    const { parser } = this as unknown as { parser?: { close(): void } | null }
+    parser?.close()
     this.send((peer) => peer.reset())
   }
 
@@ -495,6 +498,11 @@ export function listenerOf(machine: Machine, server: http.Server): Listener {
 export function createServer(listener: http.RequestListener): http.Server {
   const server = http.createServer({ connectionsCheckingInterval: 2 ** 31 - 1 }, listener)
   server.emit('listening')
+  // The real timer would keep the servers of killed processes in memory.
+  const [timer] = Object.getOwnPropertySymbols(server)
+    .map((name) => Reflect.get(server, name))
+    .filter((value) => value?.constructor?.name === 'Timeout')
+  timer?.close()
   return server
 }
 

@@ -7,11 +7,12 @@ import {
   V2_MODERN,
   Wallet,
 } from '../full/sign-in-clients.ts'
-import { Browser } from '../support/authorization/browser.ts'
+import { Browser, type Page } from '../support/authorization/browser.ts'
 import { modern } from '../support/mcp/wire.ts'
 import { ORIGIN, RESOURCE } from './node.ts'
 import { Random } from './random.ts'
 import { Machine, sleep, time } from './time.ts'
+import { Workday } from './workday.ts'
 
 const TASKS = 'io.modelcontextprotocol/tasks'
 
@@ -125,6 +126,8 @@ export interface Judge {
   /** The ids of calls that must have run. */
   called(id: string, person: Person): void
   taskBegan(task: Task): void
+  /** A consent page is open in the browser of a person. */
+  consentShown(page: Page, person: Person): void
   readonly isRunning: boolean
   /** `true` after Redis has lost data. */
   readonly hasLostData: boolean
@@ -162,6 +165,12 @@ class SharedWallet extends Wallet {
   }
 }
 
+/** What the lives of all people depend on. */
+export interface Lives {
+  readonly seed: number
+  readonly workdayHours: number
+}
+
 /** A user with one client, which has one or more processes. */
 export class Person {
   readonly name: string
@@ -171,6 +180,7 @@ export class Person {
   readonly browser: Browser = new Browser()
   readonly judge: Judge
   readonly wallet: SharedWallet
+  readonly #workday: Workday
   readonly #processes: ClientProcess[]
   #calls = 0
   signIns = 0
@@ -180,12 +190,13 @@ export class Person {
   /** The only sign-in that is in progress: the processes of a client show one browser. */
   #signingIn: Promise<void> | undefined
 
-  constructor(name: string, profile: Profile, seed: number, judge: Judge) {
+  constructor(name: string, profile: Profile, { seed, workdayHours }: Lives, judge: Judge) {
     this.name = name
     this.profile = profile
     this.judge = judge
     this.machine = new Machine(`person:${name}`)
     this.random = new Random(seed, name)
+    this.#workday = new Workday(new Random(seed, name, 'day'), workdayHours)
     this.wallet = new SharedWallet(
       this,
       (url, redirectUri) => this.#consent(url, redirectUri),
@@ -204,6 +215,13 @@ export class Person {
   async #live(process: ClientProcess, meanMs: number): Promise<void> {
     await sleep(this.random.wait(60_000))
     while (this.judge.isRunning) {
+      const freeMs = this.#workday.untilWorkMs(time.nowMs)
+      if (freeMs > 0) {
+        // Some computers stay on, with their event streams.
+        if (this.random.chance(0.5)) await process.close()
+        await sleep(freeMs + this.random.wait(60_000))
+        continue
+      }
       // Several windows of an application wake up together, and find their common token expired.
       if (this.random.chance(0.4)) await Promise.all(this.#processes.map((one) => one.actSoon()))
       else await process.actSoon()
@@ -266,6 +284,7 @@ export class Person {
   async #consent(url: URL, redirectUri: string): Promise<URL> {
     const isDone = (target: string): boolean => target.startsWith(redirectUri)
     let page = await this.browser.open(url.href, isDone)
+    if (!isDone(page.url) && page.status === 200) this.judge.consentShown(page, this)
     await sleep(this.random.between(1_000, 20_000))
     if (!isDone(page.url) && page.status === 200) page = await this.browser.submit(page, 'allow', isDone)
     // The server does not know the client any more. The user removes the server, and adds it again.
@@ -360,7 +379,7 @@ function callIn(body: unknown): string {
 
 type Action = 'who' | 'write' | 'slow' | 'job' | 'list'
 
-const ACTIONS: readonly Action[] = ['who', 'who', 'who', 'write', 'write', 'slow', 'job', 'list']
+const ACTIONS: readonly Action[] = ['who', 'who', 'who', 'write', 'write', 'slow', 'job', 'job', 'list']
 
 /** A running client. */
 class ClientProcess {
@@ -470,7 +489,7 @@ class ClientProcess {
       }
       case 'job': {
         if (profile.kind !== V2_MODERN) return
-        const ms = Math.floor(random.between(1_000, 240_000))
+        const ms = Math.floor(random.between(1_000, 900_000))
         const begunMs = time.nowMs
         const token = person.wallet.tokens()?.access_token
         if (token === undefined) return
@@ -505,15 +524,47 @@ export class Attacker {
   readonly #loot = new Map<Loot['kind'], Loot[]>()
   attempts = 0
 
-  constructor(seed: number, judge: Judge) {
+  constructor(lives: Lives, judge: Judge) {
     const [, codex] = PROFILES
-    this.person = new Person('mallory', { ...(codex as Profile), processes: 1 }, seed, judge)
+    this.person = new Person('mallory', { ...(codex as Profile), processes: 1 }, lives, judge)
   }
 
   see(loot: Loot): void {
     if (loot.owner === this.person) return
     const earlier = this.#loot.get(loot.kind) ?? []
     this.#loot.set(loot.kind, [...earlier.slice(-50), loot])
+  }
+
+  /** Agrees to the consent page of another user, in the own browser. */
+  async agree(page: Page, owner: Person): Promise<void> {
+    const { machine, judge } = this.person
+    this.attempts++
+    await machine.program.run(async () => {
+      // A redirect means that the consent was accepted, also if its target refuses this browser.
+      const reply = await new Browser().submit(page, 'allow', () => true).catch(() => undefined)
+      if (reply !== undefined && reply.status < 400)
+        judge.violation(
+          'nothing works for anybody else, after its end, or twice',
+          `the consent of ${owner.name}: ${reply.status} ${reply.url}`,
+        )
+    })
+  }
+
+  /** Sends a whole token request of another user once more. Resolves with the status, or `undefined` if there was no response. */
+  async replay(form: string, owner: Person): Promise<number | undefined> {
+    const { machine, judge } = this.person
+    this.attempts++
+    return await machine.program.run(async () => {
+      const body = new URLSearchParams(form)
+      const response = await raw(`${ORIGIN}/token`, { method: 'POST', body })
+      if (response?.status === 200)
+        judge.violation(
+          'nothing works for anybody else, after its end, or twice',
+          `the ${body.get('grant_type')} of ${owner.name}`,
+        )
+      await response?.body?.cancel()
+      return response?.status
+    })
   }
 
   /** Tries one thing that must fail. `isOver` tells which tokens must not work any more. */

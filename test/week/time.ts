@@ -88,7 +88,7 @@ class Timer {
   order = 0
   isPending = false
   #isReferenced = true
-  readonly #run: <R>(action: () => R) => R = AsyncLocalStorage.snapshot()
+  readonly #resource = new AsyncResource('Timer')
   readonly #callback: () => void
   readonly #ms: number
   readonly #repeats: boolean
@@ -107,7 +107,7 @@ class Timer {
     if (this.#repeats) this.refresh()
     if (this.program?.isAlive === false) return
     running = this.program
-    this.#run(this.#callback)
+    this.#resource.runInAsyncScope(this.#callback)
   }
 
   refresh(): this {
@@ -245,6 +245,17 @@ class Time {
     this.nowMs = Math.max(this.nowMs, untilMs)
   }
 
+  /** Forgets the timers that were stopped, and those of processes that have ended. */
+  forget(): void {
+    const waiting = this.#waiting().filter(({ timer }) => timer.program?.isAlive !== false)
+    // A sorted list is a heap, too.
+    this.#heap.splice(
+      0,
+      Number.POSITIVE_INFINITY,
+      ...waiting.sort((one, other) => (isBefore(one, other) ? -1 : 1)),
+    )
+  }
+
   /** Resolves when all code waits for time to pass. */
   async settle(): Promise<void> {
     for (;;) {
@@ -327,8 +338,8 @@ function replaceTimers(): void {
     if (timer instanceof Timer) timer.close()
   }
   const immediate = (callback: AnyFunction, ...args: unknown[]): object => {
-    const run = AsyncLocalStorage.snapshot()
-    return time.immediate(() => run(() => callback(...args)))
+    const resource = new AsyncResource('Immediate')
+    return time.immediate(() => resource.runInAsyncScope(() => callback(...args)))
   }
   const replaced = {
     setTimeout: start(false),
@@ -370,7 +381,8 @@ function replaceTimers(): void {
   AbortSignal.timeout = (ms) => {
     const controller = new AbortController()
     const late = () => new DOMException('The operation was aborted due to timeout', 'TimeoutError')
-    setTimeout(() => controller.abort(late()), ms)
+    // As in Node, the signal keeps no process alive.
+    setTimeout(() => controller.abort(late()), ms).unref()
     return controller.signal
   }
 }

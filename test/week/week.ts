@@ -6,6 +6,8 @@ import { join } from 'node:path'
 import { decodeJwt } from 'jose'
 import type { TelemetryStats } from '../../src/telemetry/index.ts'
 import { verifyAudit } from '../../src/telemetry/index.ts'
+import type { Page } from '../support/authorization/browser.ts'
+import { collectedHeap } from '../support/telemetry/recording.ts'
 import { disturbs, drawFaults, FAULTS, type Fault } from './faults.ts'
 import { addedHeaders, network } from './network.ts'
 import { AUDIT_SECRET, type Configuration, type Effect, Node, ORIGIN, type Role, STREAM } from './node.ts'
@@ -43,6 +45,9 @@ const ACCESS_MS = 10 * SECOND
 /** The longest time for which a request may wait for its response. */
 const ANSWER_MS = 5 * MINUTE
 
+/** The memory that a run may keep after its end: caches of modules, and the state of people. */
+const MAX_GROWN_BYTES = 40 * 2 ** 20
+
 export interface WeekOptions {
   readonly seed: number
   readonly durationMs: number
@@ -51,6 +56,8 @@ export interface WeekOptions {
   /** The mean time between two actions of a client. */
   readonly actEveryMs: number
   readonly people: number
+  /** The hours of a day in which people act. */
+  readonly workdayHours: number
   /** The numbers of the faults that happen. Defaults to all. */
   readonly only?: ReadonlySet<number> | undefined
   /** Prints each line of the log at once. */
@@ -108,6 +115,8 @@ export class Week implements Judge, Disposable {
   readonly #grants = new Map<string, Grant>()
   /** The first use of each refresh token, and the token that replaced it. */
   readonly #refreshes = new Map<string, { firstMs: number; successor?: string }>()
+  /** The refresh that has issued each refresh token. */
+  readonly #exchanges = new Map<string, Exchange>()
   /** The grant of each refresh token. */
   readonly #grantIds = new Map<string, string>()
   /** The times at which people lost access to something, by person. */
@@ -155,9 +164,9 @@ export class Week implements Judge, Disposable {
     network.serve(new URL(ORIGIN).host, (session) => this.#balance(session))
     this.people = Array.from({ length: options.people }, (_, index) => {
       const profile = PROFILES[index % PROFILES.length] as (typeof PROFILES)[number]
-      return new Person(`${profile.name}-${index}`, profile, seed, this)
+      return new Person(`${profile.name}-${index}`, profile, options, this)
     })
-    this.attacker = new Attacker(seed, this)
+    this.attacker = new Attacker(options, this)
     for (const { name, machine } of [...this.people, this.attacker.person]) {
       this.#roles.set(name, 'editor')
       this.provider.people.add(name)
@@ -176,6 +185,7 @@ export class Week implements Judge, Disposable {
     const { seed, durationMs, faultEveryMs, actEveryMs, only } = this.options
     for (const node of this.nodes) node.start(this.configuration)
     await time.run(5 * SECOND)
+    const heapBefore = await collectedHeap()
     const faults = drawFaults(seed, durationMs, faultEveryMs).filter(
       ({ number }) => only?.has(number) !== false,
     )
@@ -192,6 +202,10 @@ export class Week implements Judge, Disposable {
     this.#isOver = true
     const digest = this.#digest.digest('hex').slice(0, 16)
     if (this.#violations.length === 0) await this.#checkAudits()
+    const effects = this.#effects.size
+    const grownBytes = (await this.#heapWithoutRecords()) - heapBefore
+    if (this.#violations.length === 0 && grownBytes > MAX_GROWN_BYTES)
+      this.violation('memory returns to its level', `${Math.round(grownBytes / 2 ** 20)} MiB more`)
     return {
       violations: this.#violations,
       faults,
@@ -204,10 +218,23 @@ export class Week implements Judge, Disposable {
         calls: this.people.reduce((sum, { calls }) => sum + calls, 0),
         signIns: this.people.reduce((sum, { signIns }) => sum + signIns, 0),
         attacks: this.attacker.attempts,
-        effects: this.#effects.size,
+        effects,
+        grownMiB: Math.round(grownBytes / 2 ** 20),
         realSeconds: Math.round(realMs() / 1000),
       },
     }
+  }
+
+  /** The bytes of the heap without what the world itself has recorded. */
+  async #heapWithoutRecords(): Promise<number> {
+    this.redis.data.replace(new Map())
+    const records = [
+      ...[this.#effects, this.#emitted, this.#grants, this.#refreshes, this.#exchanges, this.#grantIds],
+      this.collector.events,
+    ]
+    for (const record of records) record.clear()
+    time.forget()
+    return await collectedHeap()
   }
 
   // What people tell.
@@ -277,7 +304,29 @@ export class Week implements Judge, Disposable {
     else if (url.pathname === '/mcp' && token !== undefined) this.#onMcp(exchange, token)
   }
 
-  #onToken({ person, status, form, body, startedMs }: Exchange): void {
+  consentShown(page: Page, person: Person): void {
+    if (person !== this.attacker.person && this.random.chance(0.2)) void this.attacker.agree(page, person)
+  }
+
+  /**
+   * Lets the attacker repeat a token request of a person. The facade cannot distinguish the two, so the grant ends (RFC 6749
+   * section 4.1.2 and RFC 9700 section 4.14.2).
+   */
+  async #replay({ person, form, startedMs }: Exchange, grant: Grant): Promise<void> {
+    await sleep(this.random.between(0, MINUTE))
+    if (!this.isRunning || this.#lostDataMs >= startedMs) return
+    this.log(`the attacker repeats the ${form.get('grant_type')} of ${person.name}`)
+    const end = { atMs: Number.POSITIVE_INFINITY, reason: 'repeated' }
+    grant.ended ??= end
+    const status = await this.attacker.replay(form.toString(), person)
+    // A code is forgotten after a minute, and its grant stays if it is used later.
+    const mustEnd = status === 400 && form.has('refresh_token')
+    if (mustEnd && grant.ended === end && this.#lostDataMs < startedMs)
+      grant.ended = { ...end, atMs: time.nowMs }
+  }
+
+  #onToken(exchange: Exchange): void {
+    const { person, status, form, body, startedMs } = exchange
     const used = form.get('refresh_token')
     const code = form.get('code')
     if (code !== null) this.attacker.see({ kind: 'code', value: code, owner: person, atMs: time.nowMs })
@@ -296,7 +345,11 @@ export class Week implements Judge, Disposable {
         this.#grants.set(String(gid), { id: String(gid), person, begunMs: startedMs })
         this.log(`${person.name} has the grant ${String(gid).slice(0, 6)}`)
       }
-      if (used === null) return
+      if (used === null) {
+        const grant = this.#grants.get(String(gid))
+        if (grant !== undefined && this.random.chance(0.1)) void this.#replay(exchange, grant)
+        return
+      }
       this.#figures.refreshes++
       const refresh = this.#refreshes.get(used) ?? { firstMs: startedMs }
       const successor = String(body.refresh_token)
@@ -304,6 +357,12 @@ export class Week implements Judge, Disposable {
         this.violation('a refresh token has one successor', `${person.name} got two`)
       this.#refreshes.set(used, { ...refresh, successor })
       const grant = this.#grants.get(String(gid))
+      const previous = this.#exchanges.get(used)
+      this.#exchanges.set(successor, exchange)
+      this.#exchanges.delete(used)
+      // The successor of the previous token is in use now, so its grace is over.
+      if (grant !== undefined && previous !== undefined && this.random.chance(0.02))
+        void this.#replay(previous, grant)
       const { ended } = grant ?? {}
       if (
         ended !== undefined &&
@@ -369,7 +428,7 @@ export class Week implements Judge, Disposable {
       const isOver = nowMs >= exp * 1000 - SKEW_MS
       const isNew = nowMs < iat * 1000 + SKEW_MS
       const isLost = this.#lostDataMs >= (grant?.begunMs ?? 0)
-      if (!isOver && !isNew && grant?.ended === undefined && !isLost && !this.#hasLostGrant(person))
+      if (!isOver && !isNew && grant?.ended === undefined && !isLost)
         this.violation(
           'a user who did nothing wrong stays signed in',
           `${person.name} got 401 for a token of ${Math.round(nowMs / 1000 - iat)} s: ${detail}`,
@@ -382,7 +441,7 @@ export class Week implements Judge, Disposable {
       )
     if (status !== 200) return
     const { ended } = grant ?? {}
-    if (ended !== undefined && ended.reason === 'revoked') {
+    if (ended !== undefined && ['repeated', 'revoked'].includes(ended.reason)) {
       const endMs = ended.atMs + ACCESS_MS + 3 * SECOND
       if (startedMs > endMs && !this.#isStoreTroubled(startedMs - ACCESS_MS) && this.#lostDataMs < ended.atMs)
         this.violation(
@@ -402,14 +461,6 @@ export class Week implements Judge, Disposable {
         'no token works after its end',
         `${person.name} called ${call} with a token that had expired`,
       )
-  }
-
-  /** Another process of this client may have lost the grant, and signs in again. */
-  #hasLostGrant(person: Person): boolean {
-    return [...this.#grants.values()].some(
-      (grant) =>
-        grant.person === person && grant.ended !== undefined && time.nowMs - grant.ended.atMs < 15 * MINUTE,
-    )
   }
 
   // What happens to the world.
@@ -459,7 +510,8 @@ export class Week implements Judge, Disposable {
     const stats = await node.drain()
     if (!program.isAlive) return
     await node.close()
-    await sleep(SECOND)
+    // A client of Redis gives up a closing connection after 2 s.
+    await sleep(3 * SECOND)
     this.#checkNode(node)
     if (stats !== undefined) this.#checkLedger(node, stats)
     const timers = time.keeping(program)
@@ -529,7 +581,8 @@ export class Week implements Judge, Disposable {
           const { ended } = this.#grants.get(String(gid)) ?? {}
           if (time.nowMs + START_MS > exp * 1000 + 2 * SKEW_MS) return true
           return (
-            ended?.reason === 'revoked' &&
+            ended !== undefined &&
+            ['repeated', 'revoked'].includes(ended.reason) &&
             time.nowMs > ended.atMs + ACCESS_MS + 3 * SECOND &&
             !this.#isStoreTroubled(time.nowMs - ACCESS_MS) &&
             this.#lostDataMs < ended.atMs
@@ -544,10 +597,13 @@ export class Week implements Judge, Disposable {
   async #watch(task: Task): Promise<void> {
     const { person, id, begunMs, lastsMs } = task
     const isOver = await person.machine.program.run(async () => {
-      for (let poll = 0; poll < 60; poll++) {
+      for (let poll = 0; poll < 120; poll++) {
         await sleep(20 * SECOND)
         const token = person.wallet.tokens()?.access_token
-        if (token === undefined) continue
+        if (token === undefined) {
+          await person.check()
+          continue
+        }
         const reply = await person.send('tasks/get', { taskId: id }, token)
         if (reply?.status === 401) await person.check()
         const status = reply?.message?.result?.status

@@ -47,6 +47,14 @@ const KINDS: Readonly<Record<string, (event: ConsoleEvent) => EventKind>> = {
       `${toolOf(event)}: the store of limits failed, so calls pass${problemOf(event)}`,
       'Check that the store of limits.store is running.',
     ),
+  'kit.mcp.confirm.asked': (event) => tool('plain', 'confirm', `${toolOf(event)}: the client is asked`),
+  'kit.mcp.confirm.accepted': (event) => tool('good', 'confirm', `${toolOf(event)}: the client said yes`),
+  'kit.mcp.confirm.declined': (event) =>
+    tool('warn', 'confirm', `${toolOf(event)}: the client did not say yes`),
+  'kit.mcp.confirm.refused': (event) => {
+    const reason = attributeText(event.attributes?.['kit.mcp.confirm.reason'])
+    return tool('bad', 'confirm', `${toolOf(event)}: refused (${reason})${problemOf(event)}`)
+  },
   'kit.mcp.task.created': (event) => tool('plain', 'task', `${toolOf(event)}: runs as a task`),
   'kit.mcp.task.completed': (event) => tool('good', 'task', `${toolOf(event)}: the task is complete`),
   'kit.mcp.task.cancelled': (event) =>

@@ -11,9 +11,18 @@ type Step = Mutable<StepRow>
 export interface Story extends Mutable<Omit<StoryRow, 'steps'>> {
   readonly steps: Step[]
   stage: Stage
-  /** The time of the event that led to this stage. Events of two processes do not arrive in the order of their times. */
+  /** The time of the event that led to this stage. Events do not arrive in the order of their times. */
   stageAt: string
+  /** The time of the event that ended the story, or `undefined` if it has not ended. */
+  endedAt: string | undefined
+  /** `true` if an event of the story says who has sent its request. */
+  hasSender: boolean
+  /** Where the name comes from. A name of a later source replaces it. */
+  namedBy: NameSource
 }
+
+const NAME_SOURCES = ['nothing', 'id', 'request', 'registration'] as const
+type NameSource = (typeof NAME_SOURCES)[number]
 
 /** The part of a telemetry event that the step of its request shows. The event itself can be large. */
 interface Detail extends Step {
@@ -38,6 +47,8 @@ export const MAX_STEPS = 80
 const MAX_KEYS = 1000
 /** The number of first steps that are kept when a story is long. */
 const FIRST_STEPS = 20
+/** The maximum number of requests that wait for the first event of their story. */
+const MAX_ORPHANS = 20
 
 /** Events that the steps of requests include. */
 const REQUEST_EVENTS =
@@ -50,13 +61,18 @@ const SIGN_IN_PAGE = /\/signin\/(?:callback|[\w-]{1,64}\/consent)$/
 const ENDED: readonly Stage[] = ['called', 'denied', 'not-signed-in', 'token-refused']
 const EARLY: readonly Stage[] = ['begun', 'challenged', 'metadata', 'issuer-metadata']
 
-/** Sorts events into one story for each client. Bounded in memory. */
+/**
+ * Sorts events into one story for each client. Bounded in memory. The server, its telemetry, and the authorization server of `dev`
+ * send their events separately, so those of one of them can arrive before earlier ones of another.
+ */
 export class Stories {
   #stories: Story[] = []
   #changed = new Set<Story>()
   /** By `token:…`, `client:…`, `session:…`, and `from:…`, least recently set first. */
   readonly #byKey = new Map<string, Story>()
   readonly #requests = new Map<string, RequestRecord>()
+  /** The requests for the metadata of the authorization server that belong to no story so far, oldest first. */
+  #orphans: (readonly [row: EventRow, expected: Expected])[] = []
   readonly #issuer: string | undefined
   #count = 0
 
@@ -91,7 +107,10 @@ export class Stories {
     if (SIGN_IN_PAGE.test(attributeText(attributes['url.path']))) return
     const client = request?.unverified?.client_id
     const story = this.#storyOf(row, attributes, client)
-    if (story === undefined) return
+    if (story === undefined) {
+      this.#orphans = [...this.#orphans, [row, expected] as const].slice(-MAX_ORPHANS)
+      return
+    }
     const step = stepOf(row)
     if (stage === 'called') step.word = 'call'
     // The name of the story says where a preflight comes from.
@@ -110,6 +129,18 @@ export class Stories {
     record.step = this.#continue(story, row, step, attributes)
     for (const detail of record.details) this.#detail(story, record.step, detail)
     record.details = []
+    if (event.time === story.startedAt) this.#adopt(event.time, fromOf(attributes))
+  }
+
+  /** Adds the requests of the client of a story that arrived before its first event. */
+  #adopt(startedAt: string, from: string): void {
+    const orphans = this.#orphans
+    this.#orphans = []
+    for (const [row, expected] of orphans) {
+      const { time, attributes = {} } = row.event
+      if (time >= startedAt && fromOf(attributes) === from) this.#addRequest(row, expected)
+      else this.#orphans.push([row, expected])
+    }
   }
 
   /** Adds a telemetry event to the step of its request. */
@@ -148,11 +179,11 @@ export class Stories {
     const client = typeof attributes.client_id === 'string' ? attributes.client_id : undefined
     const isRegistration = stage === 'registered' || stage === 'not-registered'
     const near = this.#byKey.get(fromOf(attributes))
-    const isNear = near !== undefined && !ENDED.includes(near.stage)
+    const isNear = near !== undefined && !hasEnded(near, event.time)
     const story =
       this.#find(keysOf({}, client)) ??
       (isNear && (isRegistration || client === undefined) ? near : undefined) ??
-      (isSender(attributes) ? undefined : this.#latest(client)) ??
+      (isSender(attributes) ? undefined : this.#latest(client, event.time)) ??
       this.#begin(row)
     // A browser opens the pages, not the client.
     const isPage = stage === 'page' || stage === 'consented'
@@ -165,13 +196,20 @@ export class Stories {
   #storyOf(row: EventRow, attributes: Attributes, client: unknown): Story | undefined {
     const known = this.#find(keysOf(attributes, client))
     if (known !== undefined) return known
+    const { time } = row.event
     const near = this.#byKey.get(fromOf(attributes))
-    const hasEnded = near === undefined || ENDED.includes(near.stage)
+    const isOver = near === undefined || hasEnded(near, time)
     // Servers fetch this metadata too, at the first token. It is not a step of their client.
-    if (attributes.server === 'authorization') return hasEnded || near.stage === 'token' ? undefined : near
-    const isNew =
-      near === undefined || (hasEnded && attributes.token === undefined && row.stage === 'challenged')
-    return isNew ? this.#begin(row) : near
+    if (attributes.server === 'authorization')
+      return isOver || (near.stage === 'token' && time >= near.stageAt) ? undefined : near
+    if (!isOver) return near
+    const isNew = near === undefined || (attributes.token === undefined && row.stage === 'challenged')
+    return isNew ? (this.#begunWithout(time) ?? this.#begin(row)) : near
+  }
+
+  /** Returns the latest story that has a later event, and of which no event says who has sent it. */
+  #begunWithout(time: string): Story | undefined {
+    return this.#stories.find(({ hasSender, steps }) => !hasSender && steps.some((step) => step.time > time))
   }
 
   #find(keys: readonly string[]): Story | undefined {
@@ -180,14 +218,15 @@ export class Stories {
 
   /**
    * Returns the latest story whose sign-in is not finished, for an event that does not say who has sent the request. A story of
-   * another client is not returned.
+   * another client is not returned. If the event does not name a client, stories of a known client come first, because only a
+   * client with an id can begin a sign-in.
    */
-  #latest(client: string | undefined): Story | undefined {
+  #latest(client: string | undefined, time: string): Story | undefined {
     const keys = [...this.#byKey].filter(([key]) => key.startsWith('client:'))
     const known = new Set(keys.map(([, story]) => story))
-    return this.#stories.find(
-      (story) => !ENDED.includes(story.stage) && (client === undefined || !known.has(story)),
-    )
+    const open = this.#stories.filter((story) => story.startedAt <= time && !hasEnded(story, time))
+    if (client !== undefined) return open.find((story) => !known.has(story))
+    return open.find((story) => known.has(story)) ?? open[0]
   }
 
   #begin({ time }: EventRow): Story {
@@ -195,9 +234,12 @@ export class Stories {
       id: ++this.#count,
       startedAt: time,
       name: 'a client',
+      namedBy: 'nothing',
+      hasSender: false,
       user: undefined,
       stage: 'begun',
       stageAt: '',
+      endedAt: undefined,
       state: STAGES.begun.text,
       tone: 'warn',
       steps: [],
@@ -211,13 +253,17 @@ export class Stories {
 
   #link(story: Story, attributes: Attributes, client: unknown): void {
     const from = isSender(attributes) ? [fromOf(attributes)] : []
+    story.hasSender ||= from.length > 0
     for (const key of [...from, ...keysOf(attributes, client)]) setLatest(this.#byKey, key, story)
   }
 
   /** Adds a step to a story. Returns the step, or an equal one before it. */
   #continue(story: Story, { stage, time, event }: EventRow, step: Step, attributes: Attributes): Step {
     this.#changed.add(story)
-    story.name = nameOf(story, attributes)
+    if (time < story.startedAt) story.startedAt = time
+    const [name, namedBy] = nameIn(attributes)
+    if (namedBy === 'registration' || NAME_SOURCES.indexOf(namedBy) > NAME_SOURCES.indexOf(story.namedBy))
+      Object.assign(story, { name, namedBy })
     const kept = this.#push(story, step)
     // Metadata that is fetched again is not a step back.
     const isRepeated = (stage === 'metadata' || stage === 'issuer-metadata') && !EARLY.includes(story.stage)
@@ -225,6 +271,7 @@ export class Stories {
       const { text, tone = 'warn' }: StageText = STAGES[stage]
       story.stage = stage
       story.stageAt = time
+      story.endedAt = ENDED.includes(stage) ? (story.endedAt ?? time) : undefined
       story.state = text
       story.tone = tone
       story.next = nextStep(stage, event.attributes ?? {}, this.#issuer)
@@ -299,13 +346,18 @@ function fromOf(attributes: Attributes): string {
   return `from:${plain === '' ? '127.0.0.1' : plain} ${attributeText(agent)} ${attributeText(origin)}`
 }
 
-/** Returns the best known name: the one of the registration, or the first word of the user agent. */
-function nameOf(story: Story, { client_name: name, client_id: id, ...attributes }: Attributes): string {
-  if (typeof name === 'string') return attributeText(name)
-  if (story.name !== 'a client') return story.name
+/** Returns the name of the client in an event: the one of the registration, the first word of the user agent, or the id. */
+function nameIn({ client_name: name, client_id: id, ...attributes }: Attributes): [string, NameSource] {
+  if (typeof name === 'string') return [attributeText(name), 'registration']
   const { origin, 'user_agent.original': agent } = attributes
-  if (typeof origin === 'string') return `page of ${origin}`
-  return typeof agent === 'string' ? (agent.split(' ', 1)[0] as string) : attributeText(id ?? story.name)
+  if (typeof origin === 'string') return [`page of ${origin}`, 'request']
+  if (typeof agent === 'string') return [agent.split(' ', 1)[0] as string, 'request']
+  return id === undefined ? ['', 'nothing'] : [attributeText(id), 'id']
+}
+
+/** Returns `true` if a story had ended at this time. */
+function hasEnded({ endedAt }: Story, time: string): boolean {
+  return endedAt !== undefined && time >= endedAt
 }
 
 /** Sets a key after all others, and removes the first ones if there are too many. */

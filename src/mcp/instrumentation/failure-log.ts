@@ -48,6 +48,7 @@ const WHAT_FAILED: Readonly<Partial<Record<CallEvent, string>>> = {
   'request.failed': 'failed',
   'policy.denied': 'was denied, because authorize failed',
   'limit.unavailable': 'was not counted, because the store of the limits failed',
+  'confirm.refused': 'was refused, because confirm or the store of confirmations failed',
 }
 
 /**

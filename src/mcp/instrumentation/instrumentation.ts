@@ -1,9 +1,10 @@
 import type { ForbiddenSender } from '../../oauth/decision.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
-import { NO_TELEMETRY, type RequestTelemetry } from '../wire/request-telemetry.ts'
+import { NO_TELEMETRY, type ObservedClient, type RequestTelemetry } from '../wire/request-telemetry.ts'
 import { FailureLog } from './failure-log.ts'
 import { InstrumentedRequest, type SharedInstrumentation } from './instrumented-request.ts'
+import { knownClientNames } from './observed-client.ts'
 import type { AnyManager } from './request-events.ts'
 import { Tracing } from './tracing.ts'
 
@@ -12,6 +13,13 @@ export interface RequestObserver {
   /** Resolves when `begin` may be called. Undefined if it may be called at once. Never rejects. */
   readonly loading: Promise<void> | undefined
   begin(request: McpRequest): RequestTelemetry
+}
+
+/** The options of the telemetry of an adapter, with their defaults `false` and none. */
+export interface InstrumentationOptions {
+  readonly recordPayloads?: boolean
+  readonly recordClientAddress?: boolean
+  readonly knownClients?: readonly string[]
 }
 
 /**
@@ -24,14 +32,14 @@ export class Instrumentation implements RequestObserver {
   /** @param manager `undefined` for lines on stderr, and `false` for none */
   constructor(
     manager: AnyManager | false | undefined,
-    recordsPayloads: boolean,
-    recordsClientAddress = false,
+    { recordPayloads = false, recordClientAddress = false, knownClients = [] }: InstrumentationOptions = {},
   ) {
     this.#shared = {
       manager: manager || undefined,
       tracing: new Tracing(),
-      recordsPayloads: recordsPayloads && manager !== undefined && manager !== false,
-      recordsClientAddress,
+      recordsPayloads: recordPayloads && manager !== undefined && manager !== false,
+      recordsClientAddress: recordClientAddress,
+      knownClients: knownClientNames(knownClients),
       log: manager === undefined ? new FailureLog() : undefined,
     }
   }
@@ -44,12 +52,19 @@ export class Instrumentation implements RequestObserver {
    * Records the duration of a session.
    * @param transport `pipe` over stdio, `tcp` over HTTP
    * @param revision one of the revisions that the SDK supports, so that the attribute has few values
+   * @param client the client that has begun the session
    */
-  sessionEnded(transport: 'pipe' | 'tcp', durationMs: number, revision: string | undefined): void {
+  sessionEnded(
+    transport: 'pipe' | 'tcp',
+    durationMs: number,
+    revision: string | undefined,
+    client: ObservedClient | undefined,
+  ): void {
     this.#shared.tracing.recordSession(durationMs, {
       'network.transport': transport,
       ...(transport === 'tcp' && { 'network.protocol.name': 'http' }),
       ...(revision !== undefined && { 'mcp.protocol.version': revision }),
+      ...(client?.label !== undefined && { 'mcp.client.name': client.label }),
     })
   }
 
@@ -67,7 +82,7 @@ export class Instrumentation implements RequestObserver {
  */
 export function observerOf(manager: AnyManager | false | undefined): RequestObserver | undefined {
   if (manager === undefined) return new FailureLog()
-  return manager === false ? undefined : new Instrumentation(manager, false)
+  return manager === false ? undefined : new Instrumentation(manager)
 }
 
 /**

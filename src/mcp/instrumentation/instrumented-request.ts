@@ -14,12 +14,14 @@ import {
   type EventDetails,
   NO_TELEMETRY,
   type NotServed,
+  type ObservedClient,
   type ObservedTask,
   type RequestTelemetry,
   type TaskEvent,
   type TimedCall,
 } from '../wire/request-telemetry.ts'
 import type { FailureLog, LoggedRequest } from './failure-log.ts'
+import { observedClient } from './observed-client.ts'
 import { NO_MESSAGE, type ObservedMessage, unreadMessage } from './observed-message.ts'
 import { httpStatus, Operation, type RpcError } from './observed-operation.ts'
 import {
@@ -64,6 +66,8 @@ export interface SharedInstrumentation {
   readonly recordsPayloads: boolean
   /** `true` if the addresses of clients are recorded on spans. */
   readonly recordsClientAddress: boolean
+  /** The names of clients that metrics may have. */
+  readonly knownClients: ReadonlySet<string>
   /** Receives failures. Absent with a manager, and if the application wants no lines. */
   readonly log: FailureLog | undefined
 }
@@ -99,6 +103,10 @@ export class InstrumentedRequest implements RequestTelemetry {
 
   get session(): RequestTelemetry['session'] {
     return this.#events.session
+  }
+
+  get client(): ObservedClient | undefined {
+    return this.#events.client
   }
 
   get isOpen(): boolean {
@@ -162,9 +170,11 @@ export class InstrumentedRequest implements RequestTelemetry {
     protocolVersion: unknown,
     messages: readonly unknown[],
     knownTools: { has(name: string): boolean } | undefined,
+    sessionClient?: () => ObservedClient | undefined,
   ): void {
     tryOrUndefined(() => {
       this.#events.protocolVersion = this.#events.text(protocolVersion)
+      this.#events.client = this.#clientOf(messages) ?? this.#redacted(sessionClient?.())
       const attributes = this.#events.sharedAttributes
       this.#operations = messages.map((message) => {
         const observed = this.#events.observed(message)
@@ -172,6 +182,22 @@ export class InstrumentedRequest implements RequestTelemetry {
         return this.#begin(observed, isKnown, attributes)
       })
     })
+  }
+
+  /** Returns the client of the first message that tells it. All messages of a request are of one client. */
+  #clientOf(messages: readonly unknown[]): ObservedClient | undefined {
+    const { knownClients } = this.#instrumentation
+    for (const message of messages) {
+      const client = observedClient(message, knownClients, this.#events.text)
+      if (client !== undefined) return client
+    }
+    return undefined
+  }
+
+  /** Removes the token of this request from the names of a client, which have been redacted with the token of another one. */
+  #redacted(client: ObservedClient | undefined): ObservedClient | undefined {
+    const { text } = this.#events
+    return client && { ...client, name: text(client.name), version: text(client.version) }
   }
 
   run<T>(fn: () => T): T {
@@ -256,6 +282,7 @@ export class InstrumentedRequest implements RequestTelemetry {
       const telemetry = new InstrumentedRequest(this.#instrumentation, this.#request)
       if (this.#auth !== undefined) telemetry.identify(this.#auth)
       telemetry.#events.protocolVersion = this.#events.protocolVersion
+      telemetry.#events.client = this.#events.client
       telemetry.#taskSpan = tryOrUndefined(() =>
         this.#instrumentation.tracing.startTask(`task ${tool}`, {
           'gen_ai.operation.name': 'execute_tool',
@@ -350,6 +377,7 @@ export class InstrumentedRequest implements RequestTelemetry {
       recordsClientAddress: this.#instrumentation.recordsClientAddress,
       redactor: this.#events.redactor,
       protocolVersion: this.#events.protocolVersion,
+      client: this.#events.client?.label,
       attributes,
       startedAt: this.#startedAt,
       startedAtMs: this.#startedAtMs,

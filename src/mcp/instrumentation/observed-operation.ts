@@ -29,6 +29,8 @@ export interface OperationRequest {
   readonly recordsClientAddress: boolean
   readonly redactor: TokenRedactor
   readonly protocolVersion: string | undefined
+  /** The name of the client, out of a few. */
+  readonly client: string | undefined
   /** The attributes of each message. */
   readonly attributes: Readonly<Record<string, string>>
   /** The result of `performance.now()` at the beginning. */
@@ -125,7 +127,7 @@ export class Operation {
     isServed: boolean,
     outcome: Record<string, string>,
   ): Record<string, string> {
-    const { request, protocolVersion } = this.#request
+    const { request, protocolVersion, client } = this.#request
     const { tool } = this.message
     return {
       'mcp.method.name': method ?? '_OTHER',
@@ -135,6 +137,7 @@ export class Operation {
       ...(tool !== undefined && { 'gen_ai.operation.name': 'execute_tool' }),
       // A refused request may name any version.
       ...(isServed && protocolVersion !== undefined && { 'mcp.protocol.version': protocolVersion }),
+      ...(client !== undefined && { 'mcp.client.name': client }),
       ...outcome,
       ...network(request),
     }

@@ -7,7 +7,7 @@ import type { KitTelemetrySession } from '../../telemetry/session/session.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
 import { MODERN_REVISION } from '../revisions.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
-import type { EventDetails, Failure, ObservedTask } from '../wire/request-telemetry.ts'
+import type { EventDetails, Failure, ObservedClient, ObservedTask } from '../wire/request-telemetry.ts'
 import { clientText, messageAttributes, type ObservedMessage, observedMessage } from './observed-message.ts'
 import { kindOf } from './observed-outcome.ts'
 import { type Payloads, payloads } from './observed-payloads.ts'
@@ -44,6 +44,10 @@ export const EVENTS = {
   'policy.denied': { level: 'warn', errorType: causeOf },
   'limit.reached': { level: 'warn' },
   'limit.unavailable': { level: 'warn', errorType: causeOf },
+  'confirm.asked': { level: 'info' },
+  'confirm.accepted': { level: 'info' },
+  'confirm.declined': { level: 'info' },
+  'confirm.refused': { level: 'warn', errorType: causeOf },
   'task.created': { level: 'info' },
   'task.completed': { level: 'info' },
   'task.failed': { level: 'error' },
@@ -58,6 +62,7 @@ export class RequestEvents {
   /** The attributes that the application adds to the last event. */
   readonly added: RequestAttributes | undefined
   protocolVersion: string | undefined
+  client: ObservedClient | undefined
   readonly #manager: AnyManager | undefined
   readonly #recordsPayloads: boolean
   readonly #request: McpRequest
@@ -82,19 +87,19 @@ export class RequestEvents {
   /** The attributes that all messages of the request have. */
   get sharedAttributes(): Record<string, string> {
     const version = this.protocolVersion
-    if (version === undefined) return {}
-    const isModern = version >= MODERN_REVISION
-    const sessionId = isModern ? undefined : this.text(this.#request.header('mcp-session-id'))
+    const { name, version: clientVersion } = this.client ?? {}
+    const hasSession = version !== undefined && version < MODERN_REVISION
+    const sessionId = hasSession ? this.text(this.#request.header('mcp-session-id')) : undefined
     return {
-      'mcp.protocol.version': version,
+      ...(version !== undefined && { 'mcp.protocol.version': version }),
       ...(sessionId !== undefined && { 'mcp.session.id': sessionId }),
+      ...(name !== undefined && { 'mcp.client.name': name }),
+      ...(clientVersion !== undefined && { 'mcp.client.version': clientVersion }),
     }
   }
 
   /** Returns a string that the client has sent, redacted and shortened. Returns undefined for other values. */
-  text(value: unknown): string | undefined {
-    return clientText(value, this.#redact)
-  }
+  readonly text = (value: unknown): string | undefined => clientText(value, this.#redact)
 
   /** Returns the parts of a JSON-RPC message that are recorded. */
   observed(message: unknown): ObservedMessage {
@@ -118,7 +123,7 @@ export class RequestEvents {
   /** Emits an event of a call. */
   emitOfCall(event: EventName, call: ObservedMessage, durationMs: number, details: EventDetails): void {
     const { isTimed, hasPayloads, errorType }: EventRule = EVENTS[event]
-    const { failure, reference, purpose, reached } = details
+    const { failure, reference, purpose, reached, confirmation } = details
     const type = errorType?.(failure)
     const attributes = {
       ...messageAttributes(call),
@@ -129,6 +134,10 @@ export class RequestEvents {
         limit: reached.limit,
         'limit.max': reached.max,
         'limit.actual': reached.actual,
+      }),
+      ...(confirmation !== undefined && {
+        'kit.mcp.confirm.hash': confirmation.hash,
+        ...(confirmation.reason !== undefined && { 'kit.mcp.confirm.reason': confirmation.reason }),
       }),
       ...(type !== undefined && { 'error.type': type }),
       ...(reference !== undefined && { 'kit.error.reference': reference }),

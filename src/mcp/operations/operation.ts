@@ -18,9 +18,11 @@ import type { KitContext } from '../router/context.ts'
 import { inputRequired, isInputRequired, stateOf } from '../router/input-required.ts'
 import type { MiddlewareCall } from '../router/middleware.ts'
 import type { RouterTable } from '../router/router-table.ts'
+import type { ToolEntry } from '../router/tool.ts'
 import { KitToolError } from '../router/tool-error.ts'
 import type { Exchange } from '../wire/exchange.ts'
 import { checkJson, plainCopy } from '../wire/json-safe.ts'
+import type { TimedCall } from '../wire/request-telemetry.ts'
 import type { Policy } from './policy.ts'
 import { holderOf, type RequestStates } from './request-state.ts'
 import type { Subscriptions } from './subscriptions.ts'
@@ -31,7 +33,9 @@ const STATE_REJECTED = 'invalid_request_state'
 export interface Serving {
   readonly table: RouterTable
   readonly exchange: Exchange
-  readonly states: Pick<RequestStates, 'seal' | 'open'>
+  readonly states: RoundStates
+  /** Asks users before tools run. Undefined in a task, which has been confirmed before it was created. */
+  readonly confirmations: CallConfirmations | undefined
   readonly subscriptions: Subscriptions
   /** `true` if lists leave out the operations that the token may not use. */
   readonly listOnlyPermitted: boolean
@@ -44,6 +48,54 @@ export interface Serving {
   readonly keepsProtocolErrors?: true
   /** Ends a call that its limits have counted already. */
   readonly endCounted?: (() => void) | undefined
+}
+
+/** Encrypts the states of rounds. */
+export interface RoundStates extends Pick<RequestStates, 'seal' | 'open'> {
+  /** `true` if a round has a state also if its handler does not keep one. */
+  readonly isKept?: true
+}
+
+/** A tool with the option `confirm`. */
+export type ConfirmedTool = Pick<ToolEntry, 'definition'> & Required<Pick<ToolEntry, 'confirm'>>
+
+/** A call that may need a confirmation. */
+export interface ConfirmableCall extends TimedCall {
+  readonly params: { readonly arguments?: unknown }
+}
+
+/** The round of a call that may run, the question to the user, or the reason why the call may not run. */
+export type ConfirmedRound =
+  | { readonly serving: Serving; readonly sdk: SdkContext }
+  | { readonly question: InputRequiredResult }
+  | { readonly refusal: string }
+
+/** Asks users before tools run. */
+export interface CallConfirmations {
+  /**
+   * Returns the round to run, with the state and the answers of the handler only.
+   * @param args the validated arguments
+   * @throws {ProtocolError} -32602 if the state was changed, belongs to another user, or has expired.
+   */
+  round(
+    serving: Serving,
+    sdk: SdkContext,
+    tool: ConfirmedTool,
+    call: ConfirmableCall,
+    args: unknown,
+  ): Promise<ConfirmedRound>
+}
+
+/** Returns the round of a call, as `CallConfirmations` does. A tool without `confirm` may run. */
+export async function confirmedRound(
+  serving: Serving,
+  sdk: SdkContext,
+  tool: ToolEntry,
+  call: ConfirmableCall,
+  args: unknown,
+): Promise<ConfirmedRound> {
+  if (tool.confirm === undefined || serving.confirmations === undefined) return { serving, sdk }
+  return await serving.confirmations.round(serving, sdk, tool as ConfirmedTool, call, args)
 }
 
 /** The part of the SDK's context that a call needs. A task has one without the request that began the task. */
@@ -72,7 +124,7 @@ export async function runRound<Result>(
   run: (context: CallContext) => Promise<Result>,
 ): Promise<Result | InputRequiredResult> {
   const given: unknown = sdk.mcpReq.requestState()
-  const state = given === undefined ? undefined : await opened(states, given, holder())
+  const state = given === undefined ? undefined : await openState(states, given, holder())
   const result = await run(new CallContext(exchange, sdk, state, sessionCapabilities))
   if (!isInputRequired(result)) return result
   const kept = stateOf(result)
@@ -80,7 +132,7 @@ export async function runRound<Result>(
   return {
     resultType: 'input_required',
     ...(inputRequests !== undefined && { inputRequests }),
-    ...(kept !== undefined && { requestState: await states.seal(kept, holder()) }),
+    ...((kept !== undefined || states.isKept) && { requestState: await states.seal(kept, holder()) }),
   }
 
   function holder(): string {
@@ -88,7 +140,8 @@ export async function runRound<Result>(
   }
 }
 
-async function opened(states: Serving['states'], given: unknown, holder: string): Promise<unknown> {
+/** Decrypts a state. @throws {ProtocolError} -32602 if it was changed, belongs to another holder, or has expired. */
+export async function openState(states: RoundStates, given: unknown, holder: string): Promise<unknown> {
   try {
     return await states.open(String(given), holder)
   } catch {

@@ -80,8 +80,11 @@ function deniedBy(decision: unknown): Denied {
   return { text: deny === '' ? undefined : deny, scopes: asked, failure: undefined }
 }
 
-/** Returns the argument of `authorize`. Every member is an own property. */
-function queryOf({ context: source, auth }: Exchange, { args, ...operation }: PolicySubject): PolicyQuery {
+/** Returns the argument of `authorize`, and of `confirm` of a tool. Every member is an own property. */
+export function queryOf(
+  { context: source, auth }: Exchange,
+  { args, ...operation }: PolicySubject,
+): PolicyQuery {
   const { context } = source
   return Object.assign(new LazyRequest(source), {
     ...operation,

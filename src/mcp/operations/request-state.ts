@@ -2,7 +2,7 @@ import { hkdfSync, randomBytes } from 'node:crypto'
 import type { AuthInfo } from '../../oauth/auth-info.ts'
 import { ownerOf } from '../../oauth/owner.ts'
 
-/** The time that a client has for its answer, in seconds. */
+/** The time that a client has for its answer by default, in seconds. */
 const LIFETIME_SECONDS = 3600
 
 /**
@@ -20,12 +20,12 @@ export class RequestStates {
   }
 
   /** @throws if `state` is not a JSON value. */
-  async seal(state: unknown, holder: string): Promise<string> {
+  async seal(state: unknown, holder: string, lifetimeSeconds: number = LIFETIME_SECONDS): Promise<string> {
     const { EncryptJWT } = await import('jose')
     return await new EncryptJWT({ state })
       .setProtectedHeader({ alg: 'dir', enc: 'A256GCM' })
       .setSubject(holder)
-      .setExpirationTime(Math.floor(Date.now() / 1000) + LIFETIME_SECONDS)
+      .setExpirationTime(Math.floor(Date.now() / 1000) + lifetimeSeconds)
       .encrypt(this.#key)
   }
 

@@ -14,12 +14,13 @@ import { validate } from '../router/json-schema.ts'
 import type { Around } from '../router/middleware.ts'
 import type { ToolEntry } from '../router/tool.ts'
 import { checkJson, plainCopy } from '../wire/json-safe.ts'
-import type { Failure, TimedCall } from '../wire/request-telemetry.ts'
+import type { Failure } from '../wire/request-telemetry.ts'
 import { problemIn } from '../wire/schema-issues.ts'
 import { argumentsOf, checkedCall, validArguments } from './checked-call.ts'
 import { LimitReached } from './limits/limit-reached.ts'
 import {
   type CallContext,
+  confirmedRound,
   isProtocolError,
   isStateRefusal,
   middlewareCall,
@@ -48,7 +49,7 @@ export async function callTool(
   if (permitted !== undefined && 'denied' in permitted)
     return server.projectCallToolResult(errorResult(permitted.denied), tool.outputJsonSchema)
   const { telemetry } = serving.exchange
-  const call: TimedCall = {
+  const call = {
     method: request.method,
     params: request.params,
     id: sdk.mcpReq.id,
@@ -58,11 +59,16 @@ export async function callTool(
   let isError: boolean
   let failed: FailedCall | undefined
   try {
-    result = await runRound(serving, sdk, tool.definition.name, async (context) => {
-      const args =
-        permitted === undefined
-          ? await validArguments('tool', tool, request.params.arguments ?? {})
-          : argumentsOf(permitted)
+    const args =
+      permitted === undefined
+        ? await validArguments('tool', tool, request.params.arguments ?? {})
+        : argumentsOf(permitted)
+    const round =
+      tool.confirm === undefined ? { serving, sdk } : await confirmedRound(serving, sdk, tool, call, args)
+    if ('question' in round) return round.question
+    if ('refusal' in round)
+      return server.projectCallToolResult(errorResult(round.refusal), tool.outputJsonSchema)
+    result = await runRound(round.serving, round.sdk, tool.definition.name, async (context) => {
       if (tool.limiter !== undefined)
         return await tool.limiter.run(
           { exchange: serving.exchange, timed: call, context },

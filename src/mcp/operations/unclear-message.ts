@@ -7,7 +7,7 @@ import {
   withCanonicalSubscriptions,
 } from '../router/named-operations.ts'
 import { refusedValue } from '../wire/client-values.ts'
-import { jsonRpcError, type ReceivedMessages } from '../wire/json-rpc.ts'
+import { jsonRpcError, type ReceivedMessages, requestIdOf } from '../wire/json-rpc.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
 import { mirroredMessage } from '../wire/mirrored-headers.ts'
 
@@ -26,8 +26,7 @@ export function refusedUnclear(
     const problem = problemOf(message) ?? differenceFromHeaders(message, request)
     if (problem === undefined) continue
     const [code, text] = problem
-    const { id } = isRecord(message) && message === body ? message : {}
-    return jsonRpcError(400, code, text, { id: typeof id === 'string' || typeof id === 'number' ? id : null })
+    return jsonRpcError(400, code, text, { id: message === body ? requestIdOf(message) : null })
   }
   return undefined
 }

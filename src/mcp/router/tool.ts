@@ -23,7 +23,9 @@ import { declaresHeaders } from './param-headers.ts'
 const checks = optionChecksOf('KitMcpRouter')
 const { checkFunction, checkOneOf, checkText, checkWholeNumber, invalidOption, unusableOption } = checks
 
-/** The argument of a tool's `authorize`: a call that the adapter's `authorize` permits, with the validated arguments. */
+/**
+ * The argument of a tool's `authorize` and `confirm`: a call that the adapter's `authorize` permits, with the validated arguments.
+ */
 export interface ToolPolicyQuery<Args> extends Omit<PolicyQuery<any, any>, 'args'> {
   readonly purpose: 'call'
   readonly args: Args
@@ -63,6 +65,14 @@ export interface ToolConfig<Input, Output> extends DefinitionConfig {
    * @see docs/guides/policy.md
    */
   authorize?(query: ToolPolicyQuery<ArgsOf<Input>>): PolicyDecision | Promise<PolicyDecision>
+  /**
+   * Returns the question that the user must answer with yes before a call of this tool runs, or undefined to ask nothing. A
+   * question has at most 1,024 characters; control characters, and those that change the direction of text, are removed. If it
+   * throws or returns anything else, and if the client cannot ask, the call is refused. An answer is good for one call with these
+   * arguments, for 10 minutes. By default, no question is asked.
+   * @see docs/guides/confirmations.md
+   */
+  confirm?(query: ToolPolicyQuery<ArgsOf<Input>>): string | undefined | Promise<string | undefined>
   /**
    * Runs the tool as a task for clients that support the extension `io.modelcontextprotocol/tasks`: the call returns at once,
    * and the client asks for the result later. For other clients, `optional` runs the tool during the call, and `required`
@@ -140,6 +150,8 @@ export interface ToolEntry extends Wrapped {
   readonly limiter?: ToolLimiter
   /** Decides about each call. Absent if only the adapter's policy does. */
   readonly authorize?: (query: PolicyQuery) => PolicyDecision | Promise<PolicyDecision>
+  /** Returns the question to the user. Absent if the user is not asked. */
+  readonly confirm?: (query: PolicyQuery) => unknown
   readonly handler: (args: unknown, context: KitContext) => unknown
   /** Undefined if the tool never runs as a task. */
   readonly task: ToolTask | undefined
@@ -156,6 +168,7 @@ const TOOL_OPTIONS = [
   'visibility',
   'limits',
   'authorize',
+  'confirm',
   'task',
   ...TASK_OPTIONS,
 ]
@@ -167,7 +180,7 @@ export function toolEntry(
   config: ToolConfig<StandardSchemaV1 | undefined, StandardSchemaV1 | undefined>,
   handler: ToolEntry['handler'],
 ): ToolEntry {
-  const { description, input, output, annotations, app, limits, authorize } = checkDefinition(
+  const { description, input, output, annotations, app, limits, authorize, confirm } = checkDefinition(
     'tool',
     name,
     config,
@@ -178,6 +191,12 @@ export function toolEntry(
   checkFunction('handler', handler, `give ${owner} a function (args, context) => result`)
   if (authorize !== undefined)
     checkFunction(`authorize of ${owner}`, authorize, 'set it to a function (query) => true or false')
+  if (confirm !== undefined)
+    checkFunction(
+      `confirm of ${owner}`,
+      confirm,
+      'set it to a function (query) => the question, or undefined to ask nothing',
+    )
   if (typeof description !== 'string' || description === '') {
     throw invalidOption(
       'description',
@@ -212,6 +231,7 @@ export function toolEntry(
     ...(app !== undefined && { app }),
     limits: limits === undefined ? undefined : checkLimits(checks, limits, owner),
     ...(authorize !== undefined && { authorize: authorize as NonNullable<ToolEntry['authorize']> }),
+    ...(confirm !== undefined && { confirm: confirm as NonNullable<ToolEntry['confirm']> }),
     handler,
     task: toolTask(owner, config),
   }

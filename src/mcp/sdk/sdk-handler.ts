@@ -26,14 +26,15 @@ import { declaresTasks, missingTasks } from '../tasks/task-capabilities.ts'
 import type { Tasks } from '../tasks/tasks.ts'
 import { isEventStream } from '../wire/event-stream.ts'
 import { type Exchange, isAnonymous, permitsScopes } from '../wire/exchange.ts'
-import { jsonRpcError, type ReceivedMessages, retryLater } from '../wire/json-rpc.ts'
+import { jsonRpcError, type ReceivedMessages, requestIdOf, retryLater } from '../wire/json-rpc.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
+import type { ObservedClient } from '../wire/request-telemetry.ts'
 import { fastRequest } from './fast-path/fast-request.ts'
 import { serveFast } from './fast-path/fast-transport.ts'
 import { SdkServers, type SdkServersProps } from './sdk-servers.ts'
 import { servedRequest } from './served-request.ts'
 import { type SessionBody, SessionCall, type SessionCallHost } from './sessions/session-call.ts'
-import { McpSessions } from './sessions/sessions.ts'
+import { McpSessions, type SessionsHost } from './sessions/sessions.ts'
 import { canonicalEventBus } from './streams/canonical-event-bus.ts'
 import { EventOutlet } from './streams/event-outlet.ts'
 import { EventStreams } from './streams/event-stream.ts'
@@ -61,11 +62,7 @@ export class SdkHandler {
   readonly #sessions: McpSessions | undefined
   readonly #sessionCalls: SessionCallHost
 
-  /** @param onSessionEnd called when a session ends, with its duration and the revision that its client has asked for */
-  constructor(
-    props: SdkServersProps,
-    onSessionEnd: (durationMs: number, revision: string | undefined) => void = () => undefined,
-  ) {
+  constructor(props: SdkServersProps, onSessionEnd: SessionsHost['onSessionEnd'] = () => undefined) {
     const { eventBus, maxBodyBytes, sessions, streams } = props.options
     const servers = new SdkServers(props)
     this.#servers = servers
@@ -101,6 +98,11 @@ export class SdkHandler {
         onSessionEnd,
       })
     }
+  }
+
+  /** Returns the client that has begun the session of a request, if the session is that of the user. */
+  sessionClient(request: McpRequest, auth: AuthInfo | undefined): ObservedClient | undefined {
+    return this.#sessions?.clientOf(request.header('mcp-session-id'), auth)
   }
 
   get notify(): ServerNotifier {
@@ -221,7 +223,7 @@ export class SdkHandler {
     const { tasks } = this.#servers
     const message = body as ListenRequest
     const taskIds = tasks && watchedTaskIds(body)
-    if (taskIds !== undefined && !declaresTasks(message.params._meta)) return missingTasksResponse(message.id)
+    if (taskIds !== undefined && !declaresTasks(message.params._meta)) return missingTasksResponse(message)
     const release = this.#takeStream(request, exchange)
     if (typeof release !== 'function') return release
     request.onDisconnect(release)
@@ -349,9 +351,9 @@ function watchedTaskIds(body: unknown): readonly unknown[] | undefined {
   return Array.isArray(ids) && ids.length > 0 ? ids : undefined
 }
 
-function missingTasksResponse(id: unknown): PlainResponse {
-  const { code, message, data } = missingTasks()
-  const error = { jsonrpc: '2.0', id, error: { code, message, data } }
+function missingTasksResponse(message: unknown): PlainResponse {
+  const { code, message: text, data } = missingTasks()
+  const error = { jsonrpc: '2.0', id: requestIdOf(message), error: { code, message: text, data } }
   return { status: 400, headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(error) }
 }
 

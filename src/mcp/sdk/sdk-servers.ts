@@ -10,6 +10,7 @@ import type { AuthInfo } from '../../oauth/auth-info.ts'
 import { lastingClaims } from '../../oauth/lasting-claims.ts'
 import { optionChecksOf } from '../../options/option-checks.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
+import { Confirmations } from '../operations/confirmations.ts'
 import { RequestStates } from '../operations/request-state.ts'
 import type { Subscriptions } from '../operations/subscriptions.ts'
 import type { ResolvedAdapterOptions, ServerInfo } from '../options.ts'
@@ -91,6 +92,7 @@ export const SERVED_REVISIONS: readonly string[] = MODERN_REVISIONS.filter((revi
 export class SdkServers {
   readonly #props: SdkServersProps
   readonly #states: RequestStates
+  readonly #confirmations: Confirmations
   readonly #options: ServerOptions
   readonly #modernOptions: ServerOptions
   /** The options for requests of 2026-07-28 that the handler of the SDK serves. */
@@ -100,7 +102,9 @@ export class SdkServers {
 
   constructor(props: SdkServersProps) {
     this.#props = props
-    this.#states = new RequestStates(props.options.requestStateSecret)
+    const { requestStateSecret, confirmations, authorizeTimeoutMs } = props.options
+    this.#states = new RequestStates(requestStateSecret)
+    this.#confirmations = new Confirmations(confirmations?.store, authorizeTimeoutMs)
     this.#options = serverOptions(props)
     this.#modernOptions = { ...this.#options, supportedProtocolVersions: MODERN_REVISIONS }
     this.tasks = tasksOf(props)
@@ -193,8 +197,17 @@ export class SdkServers {
 
   #serving(table: RouterTable, exchange: Exchange, subscriptions: Subscriptions): SdkServing {
     const { listOnlyPermitted, cache, policy } = this.#props.options
-    const { tasks } = this
-    return { table, exchange, states: this.#states, subscriptions, listOnlyPermitted, cache, policy, tasks }
+    return {
+      table,
+      exchange,
+      states: this.#states,
+      confirmations: this.#confirmations,
+      subscriptions,
+      listOnlyPermitted,
+      cache,
+      policy,
+      tasks: this.tasks,
+    }
   }
 }
 

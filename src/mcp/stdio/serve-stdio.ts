@@ -8,6 +8,7 @@ import { loadServing } from '../load-serving.ts'
 import type { McpNotifier } from '../mcp-adapter.ts'
 import { tableWithLimits } from '../operations/limits/limited-table.ts'
 import { checkServerInfo, type ServerInfo } from '../options.ts'
+import { tableWithInputs, UNKNOWN_ARGUMENTS } from '../router/closed-inputs.ts'
 import { KitMcpRouter, tableOf } from '../router/router.ts'
 import type { RouterTable } from '../router/router-table.ts'
 import { checkTelemetry, type TelemetryOption } from '../telemetry-option.ts'
@@ -16,7 +17,7 @@ import { scopedOperations, withoutScopes } from './local-table.ts'
 import type { StdioConnectionProps } from './stdio-connection.ts'
 
 const checks = optionChecksOf('serveStdio')
-const { checkBoolean, invalidKind, missingOption, readOptions, unusableOption } = checks
+const { checkBoolean, checkTexts, invalidKind, missingOption, oneOf, readOptions, unusableOption } = checks
 
 /** Options of {@link serveStdio}. */
 export interface ServeStdioOptions {
@@ -40,8 +41,12 @@ export interface ServeStdioOptions {
    * to 4 194 304 (4 MiB).
    */
   readonly maxMessageBytes?: number | undefined
+  /** The same as the option of {@link createMcpAdapter}. Defaults to `'ignore'`. */
+  readonly unknownArguments?: 'ignore' | 'reject' | undefined
   /** Records the arguments and results of tools, with the redaction of the telemetry manager. Defaults to `false`. */
   readonly recordPayloads?: boolean | undefined
+  /** The same as the option of {@link createMcpAdapter}. None by default. */
+  readonly knownClients?: readonly string[] | undefined
 }
 
 /** A server over stdio, as {@link serveStdio} returns it. */
@@ -134,7 +139,9 @@ const RULES = {
   serverInfo: optional((_option, value) => checkServerInfo(value, checks), DEFAULT_SERVER_INFO),
   instructions: optional((_option, value) => checkInstructions(value, checks)),
   maxMessageBytes: optional(checkLimit, MAX_MESSAGE_BYTES),
+  unknownArguments: optional(oneOf(UNKNOWN_ARGUMENTS), 'ignore'),
   recordPayloads: optional(checkBoolean, false),
+  knownClients: optional(checkTexts, []),
 } satisfies RulesFor<ServeStdioOptions>
 
 function resolve(
@@ -144,12 +151,20 @@ function resolve(
   if (!(router instanceof KitMcpRouter))
     throw invalidKind('router', 'must be a KitMcpRouter', router, 'pass the router as the first argument')
   const expected = 'must be called with options such as { telemetry }'
-  const { trustLocal, recordPayloads, ...given } = readOptions('serveStdio', expected, options, RULES)
+  const { trustLocal, recordPayloads, knownClients, unknownArguments, ...given } = readOptions(
+    'serveStdio',
+    expected,
+    options,
+    RULES,
+  )
   return {
     ...given,
     // The local user is one caller without an address.
-    table: tableWithLimits(localTable(tableOf(router), trustLocal), undefined),
-    instrumentation: new Instrumentation(given.telemetry, recordPayloads),
+    table: tableWithLimits(
+      localTable(tableWithInputs(tableOf(router), unknownArguments, checks), trustLocal),
+      undefined,
+    ),
+    instrumentation: new Instrumentation(given.telemetry, { recordPayloads, knownClients }),
   }
 }
 

@@ -16,6 +16,7 @@ import { isPromiseLike } from '../../options/value-kinds.ts'
 import { elapsedMs } from '../../timers.ts'
 import type { Instrumentation } from '../instrumentation/instrumentation.ts'
 import type { McpNotifier } from '../mcp-adapter.ts'
+import { Confirmations } from '../operations/confirmations.ts'
 import { RequestStates } from '../operations/request-state.ts'
 import { MAX_SUBSCRIPTIONS, SubscribedUris } from '../operations/subscriptions.ts'
 import type { ServerInfo } from '../options.ts'
@@ -28,7 +29,7 @@ import { guardResponses, watchMessages } from '../sdk/watch-messages.ts'
 import { longValueIn } from '../wire/client-values.ts'
 import type { Exchange } from '../wire/exchange.ts'
 import { CANCELED, CLIENT_GONE, MAX_JSON_DEPTH } from '../wire/json-rpc.ts'
-import type { RequestTelemetry } from '../wire/request-telemetry.ts'
+import type { ObservedClient, RequestTelemetry } from '../wire/request-telemetry.ts'
 import { LineSplitter } from './line-splitter.ts'
 import { StdioOutflow } from './stdio-outflow.ts'
 import { StdioRequest } from './stdio-request.ts'
@@ -67,6 +68,7 @@ export class StdioConnection {
   readonly #transport: StdioServerTransport
   readonly #outflow: StdioOutflow
   readonly #states = new RequestStates(undefined)
+  readonly #confirmations = new Confirmations()
   readonly #subscribed = new SubscribedUris()
   readonly #calls = new Map<RequestId, Call>()
   readonly #sdk: { close(): Promise<void> }
@@ -76,6 +78,8 @@ export class StdioConnection {
   #isModern = false
   /** The revision of a client of 2025. */
   #revision: string | undefined
+  /** The client, if telemetry observes it. */
+  #client: ObservedClient | undefined
   /** The result of `performance.now()` at the first message. Undefined before. */
   #startedAt: number | undefined
   #hasEnded = false
@@ -145,7 +149,7 @@ export class StdioConnection {
     input.pause()
     if (this.#startedAt !== undefined) {
       const revision = this.#isModern ? MODERN_REVISION : this.#revision
-      instrumentation.sessionEnded('pipe', elapsedMs(this.#startedAt), revision)
+      instrumentation.sessionEnded('pipe', elapsedMs(this.#startedAt), revision, this.#client)
     }
     for (const { exchange } of this.#calls.values()) exchange?.telemetry.completed(CLIENT_GONE.status)
     this.#calls.clear()
@@ -178,6 +182,7 @@ export class StdioConnection {
       table: this.#props.table,
       exchange,
       states: this.#states,
+      confirmations: this.#confirmations,
       subscriptions: {
         subscribe: (_owner, uri) => this.#subscribed.add(uri),
         unsubscribe: (_owner, uri) => this.#subscribed.delete(uri),
@@ -211,7 +216,8 @@ export class StdioConnection {
     void instrumentation.loading
     const request = new StdioRequest()
     const telemetry = instrumentation.begin(request)
-    telemetry.received(this.#revisionOf(message), [message], table.tools)
+    telemetry.received(this.#revisionOf(message), [message], table.tools, () => this.#client)
+    this.#client ??= telemetry.client
     const call: Call = { method, exchange: undefined }
     this.#calls.set(id, call)
     void telemetry.run(async () => {

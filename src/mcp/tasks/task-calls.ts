@@ -10,7 +10,7 @@ import { clientKey } from '../../http/client-address.ts'
 import { requestOf } from '../../oauth/inputs.ts'
 import { ownerOf } from '../../oauth/owner.ts'
 import { argumentsOf, checkedCall, validArguments } from '../operations/checked-call.ts'
-import { isStateRefusal, runRound, type Serving } from '../operations/operation.ts'
+import { confirmedRound, isStateRefusal, runRound, type Serving } from '../operations/operation.ts'
 import { callTool, errorResult, failedCall } from '../operations/tool-call.ts'
 import { type InputRequired, isInputRequired } from '../router/input-required.ts'
 import type { ToolEntry, ToolTask } from '../router/tool.ts'
@@ -63,11 +63,14 @@ export class TaskCalls {
     let end: (() => void) | undefined
     let isRunning = false
     try {
+      const round = await confirmedRound(serving, sdk, tool, timed, args.value)
+      if ('question' in round) return round.question
+      if ('refusal' in round) return errorResult(round.refusal)
       // The run of the task counts as this call.
       end = await tool.limiter?.begin({ exchange: serving.exchange, timed })
       let answers: Pick<TaskRun, 'responses' | 'state'> = { responses: {}, state: undefined }
       if (before !== undefined) {
-        const asked = await runRound(serving, sdk, tool.definition.name, async (context) => {
+        const asked = await runRound(round.serving, round.sdk, tool.definition.name, async (context) => {
           const returned: unknown = await before(args.value, context)
           if (returned !== undefined && !isInputRequired(returned))
             throw new TypeError('beforeTask must return the result of context.inputRequired(), or undefined')

@@ -157,8 +157,9 @@ export class TaskRunner {
       ...serving,
       exchange: { ...serving.exchange, telemetry, outflow: undefined },
       states: PLAIN_STATES,
-      // The policy has permitted the request that starts the run.
+      // The policy has permitted the request that starts the run, and the user has confirmed the call.
       policy: undefined,
+      confirmations: undefined,
       keepsProtocolErrors: true,
     }
     let { responses, state } = run

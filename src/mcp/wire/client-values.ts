@@ -1,6 +1,6 @@
 import type { PlainResponse } from '../../http/plain-response.ts'
 import { isRecord } from '../../options/value-kinds.ts'
-import { jsonRpcError, type ReceivedMessages } from './json-rpc.ts'
+import { jsonRpcError, type ReceivedMessages, requestIdOf } from './json-rpc.ts'
 import type { McpRequest } from './mcp-request.ts'
 
 /** The maximum length of an id, a token, or a name that a client chooses, in characters. Responses may repeat it. */
@@ -16,7 +16,7 @@ const PROTOCOL_VERSION_META_KEY = 'io.modelcontextprotocol/protocolVersion'
 export interface LongValue {
   readonly code: -32_600 | -32_602
   readonly message: string
-  /** The id of the request; `null` if it has none, or if the id is too long. */
+  /** The id of the request; `null` if the message is not a request, or if the id is too long. */
   readonly id: string | number | null
 }
 
@@ -46,7 +46,7 @@ export function refusedValue(
 export function longValueIn(message: unknown): LongValue | undefined {
   const { id, method, params } = isRecord(message) ? message : NONE
   if (isTooLong(id)) return { code: -32_600, message: `Invalid Request: id ${LIMIT}`, id: null }
-  const known = typeof id === 'string' || typeof id === 'number' ? id : null
+  const known = requestIdOf(message)
   if (isTooLong(method)) return { code: -32_600, message: `Invalid Request: method ${LIMIT}`, id: known }
   const name = isRecord(params) ? longParameter(params) : undefined
   return name === undefined

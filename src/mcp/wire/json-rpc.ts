@@ -1,5 +1,6 @@
 import type { BodyMemory, BodyRead } from '../../http/body-reader.ts'
 import type { PlainResponse } from '../../http/plain-response.ts'
+import { isRecord } from '../../options/value-kinds.ts'
 import { endOfString, parsedBytes } from './json-cost.ts'
 
 const MAX_BATCH = 100
@@ -112,9 +113,16 @@ function withoutSelfCancellations(batch: readonly unknown[]): readonly unknown[]
   })
 }
 
+/** Returns the id of a request; `null` for any other message. The errors of the SDK have the same id. */
+export function requestIdOf(message: unknown): string | number | null {
+  if (!isRecord(message)) return null
+  const { id, method } = message
+  return typeof method === 'string' && (typeof id === 'string' || typeof id === 'number') ? id : null
+}
+
 /**
  * Returns a JSON-RPC error as an HTTP response.
- * @param options.id the id of the request, `null` if it could not be read, or `undefined` to leave it out
+ * @param options.id the id of the request, `null` if it could not be read or the message is not a request, or `undefined` to leave it out
  */
 export function jsonRpcError(
   status: number,

@@ -43,6 +43,14 @@ export interface ObservedTask {
   readonly errorType?: string | undefined
 }
 
+/** How a client calls itself, without tokens and shortened. */
+export interface ObservedClient {
+  readonly name: string | undefined
+  readonly version: string | undefined
+  /** The name if it is one of the known ones, or else `_OTHER`. Undefined if the client has no name. */
+  readonly label: string | undefined
+}
+
 /** The events of a call. `request.failed` is about a prompt, a resource, or a completion. */
 export type CallEvent =
   | 'tool.completed'
@@ -51,6 +59,10 @@ export type CallEvent =
   | 'policy.denied'
   | 'limit.reached'
   | 'limit.unavailable'
+  | 'confirm.asked'
+  | 'confirm.accepted'
+  | 'confirm.declined'
+  | 'confirm.refused'
 
 export type TaskEvent = 'task.created' | 'task.completed' | 'task.failed' | 'task.cancelled'
 
@@ -65,6 +77,8 @@ export interface EventDetails {
   /** The policy has denied a call or, if the policy has failed, entries of a list. */
   readonly purpose?: 'call' | 'list'
   readonly reached?: ReachedLimit
+  /** The SHA-256 hash of the arguments to confirm, and the reason of a refusal. */
+  readonly confirmation?: { readonly hash: string; readonly reason: string | undefined }
 }
 
 /**
@@ -74,6 +88,8 @@ export interface EventDetails {
 export interface RequestTelemetry {
   /** The telemetry session of the request, if events are emitted. */
   readonly session: KitTelemetrySession<any, any, any> | undefined
+  /** The client that has sent the messages, if they name it, or the `initialize` of their session does. */
+  readonly client: ObservedClient | undefined
   /** `true` if no method has ended the telemetry, and `servedHere(true)` was not called. */
   readonly isOpen: boolean
   /**
@@ -92,11 +108,13 @@ export interface RequestTelemetry {
   /**
    * Records the messages of the request.
    * @param knownTools the names of the tools that exist, if they are known
+   * @param sessionClient returns the client that has begun the session of the request. Called if the messages do not tell.
    */
   received(
     protocolVersion: unknown,
     messages: readonly unknown[],
     knownTools: { has(name: string): boolean } | undefined,
+    sessionClient?: () => ObservedClient | undefined,
   ): void
   /**
    * Watches the messages that the server of this request sends.
@@ -130,6 +148,10 @@ export interface RequestTelemetry {
 /** The telemetry of a request that is not recorded: every method does nothing. */
 export class Unrecorded implements RequestTelemetry {
   get session(): undefined {
+    return undefined
+  }
+
+  get client(): undefined {
     return undefined
   }
 

@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { get, type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http'
+import { Agent, get, type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { expect } from 'chai'
 import { type ConsoleServer, startConsoleServer } from '../../../cli/dev/console-server.ts'
@@ -121,6 +121,18 @@ describe('the server of the console', () => {
       expect(answer.headers.allow).to.equal(allow)
     })
   }
+
+  it('does not close an idle connection of the feed, over which events may be on their way', async () => {
+    const agent = new Agent({ keepAlive: true })
+    const req = request(server.feedUrl, { method: 'POST', agent })
+    req.end(JSON.stringify(feed(event(1))))
+    const [res] = (await once(req, 'response')) as [IncomingMessage]
+    await text(res)
+    agent.destroy()
+    expect(res.headers.connection).to.equal('keep-alive')
+    // A server that closes idle connections announces when.
+    expect(res.headers).not.to.have.property('keep-alive')
+  })
 
   it('accepts events at the feed URL, and only with POST', async () => {
     expect((await post(feed(event(1)))).status).to.equal(204)

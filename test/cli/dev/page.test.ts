@@ -50,6 +50,10 @@ const NAMES = [
   'kit.mcp.auth.anonymous',
   'kit.mcp.auth.refused',
   'kit.mcp.auth.unavailable',
+  'kit.mcp.confirm.accepted',
+  'kit.mcp.confirm.asked',
+  'kit.mcp.confirm.declined',
+  'kit.mcp.confirm.refused',
   'kit.mcp.limit.reached',
   'kit.mcp.limit.unavailable',
   'kit.mcp.policy.denied',
@@ -78,6 +82,17 @@ describe('kindOf()', () => {
     ],
     [event('kit.mcp.auth.anonymous', call), 'gate plain anonymous: tools/call search, without a token'],
     [event('kit.mcp.auth.anonymous'), 'gate plain anonymous: a public operation, without a token'],
+    [event('kit.mcp.confirm.asked', call), 'tool plain confirm: search: the client is asked'],
+    [event('kit.mcp.confirm.accepted', call), 'tool good confirm: search: the client said yes'],
+    [event('kit.mcp.confirm.declined', call), 'tool warn confirm: search: the client did not say yes'],
+    [
+      event('kit.mcp.confirm.refused', { ...call, 'kit.mcp.confirm.reason': 'used' }),
+      'tool bad confirm: search: refused (used)',
+    ],
+    [
+      event('kit.mcp.confirm.refused', { ...call, 'kit.mcp.confirm.reason': 'failed' }, failure),
+      'tool bad confirm: search: refused (failed): the index is gone',
+    ],
     [event('kit.mcp.task.created', call), 'tool plain task: search: runs as a task'],
     [event('kit.mcp.task.completed', call), 'tool good task: search: the task is complete'],
     [event('kit.mcp.task.cancelled', call), 'tool warn task: search: the client cancelled the task'],
@@ -126,6 +141,14 @@ describe('kindOf()', () => {
       'request warn completed: a request → 404',
     ],
     [
+      event('kit.mcp.request.completed', { 'http.response.status_code': 400 }),
+      'request warn completed: a request → 400',
+    ],
+    [
+      event('kit.mcp.request.completed', { 'http.response.status_code': 399 }),
+      'request plain completed: a request → 399',
+    ],
+    [
       event('kit.mcp.request.failed', call, failure),
       'request bad failed: tools/call search: the index is gone',
     ],
@@ -145,6 +168,130 @@ describe('kindOf()', () => {
       expect(`${group} ${tone} ${word}: ${title}`).to.equal(expected)
     })
   }
+
+  const [group, host, origin] = ['request', 'a.example', 'https://page.example']
+  const HOST_HINT = 'Add the host name of a.example to allowedHosts, or send the request to localhost.'
+  const ORIGIN_HINT =
+    "Add 'https://page.example' to allowedOrigins. A loopback server permits only loopback origins by default."
+  const forbidden = { group, tone: 'bad', stage: 'forbidden' }
+  const RESOURCE = '/.well-known/oauth-protected-resource/mcp'
+  const metadata = { group, word: 'metadata' }
+  const other = { group, word: 'request', stage: undefined }
+  for (const [what, attributes, expected] of [
+    [
+      'a preflight that is allowed',
+      { preflight: true, status: 399 },
+      { group, tone: 'plain', word: 'preflight', title: '/mcp → 399' },
+    ],
+    [
+      'a preflight of a page that is forbidden',
+      { preflight: true, origin, status: 400 },
+      { ...forbidden, word: 'preflight', title: '/mcp from https://page.example → 400', hint: ORIGIN_HINT },
+    ],
+    [
+      'a request of a page that is forbidden',
+      { origin, host, status: 403 },
+      {
+        ...forbidden,
+        word: 'forbidden',
+        title: 'Origin https://page.example is not allowed → 403',
+        hint: ORIGIN_HINT,
+      },
+    ],
+    [
+      'a request to a host that is forbidden',
+      { host, status: 403 },
+      { ...forbidden, word: 'forbidden', title: 'Host a.example is not allowed → 403', hint: HOST_HINT },
+    ],
+    [
+      'the metadata of the server',
+      { path: RESOURCE, status: 200 },
+      { ...metadata, tone: 'good', title: `${RESOURCE} → 200`, stage: 'metadata' },
+    ],
+    [
+      'missing metadata of the server',
+      { path: RESOURCE, status: 404 },
+      { ...metadata, tone: 'plain', title: `${RESOURCE} → 404`, stage: 'no-metadata' },
+    ],
+    [
+      'the metadata of the authorization server',
+      { path: '/.well-known/x', server: 'authorization', status: 200 },
+      { ...metadata, tone: 'good', title: '/.well-known/x → 200', stage: 'issuer-metadata' },
+    ],
+    [
+      'missing metadata of the authorization server',
+      { path: '/.well-known/x', server: 'authorization', status: 404 },
+      { ...metadata, tone: 'plain', title: '/.well-known/x → 404', stage: undefined },
+    ],
+    [
+      'other well-known documents',
+      { path: '/.well-known/x', status: 200 },
+      { ...metadata, tone: 'good', title: '/.well-known/x → 200', stage: undefined },
+    ],
+    [
+      'a challenge',
+      { ...call, status: 401 },
+      { ...other, tone: 'warn', title: 'tools/call search → 401', stage: 'challenged' },
+    ],
+    [
+      'a refused token',
+      { ...call, status: 401, token: 't' },
+      { ...other, tone: 'warn', title: 'tools/call search → 401', stage: 'refused' },
+    ],
+    [
+      'a token without a scope',
+      { status: 403, token: 't', challenge: 'Bearer error="insufficient_scope"' },
+      { ...other, tone: 'warn', title: 'POST /mcp → 403', stage: 'scopes' },
+    ],
+    [
+      'another refusal of a token',
+      { status: 403, token: 't', challenge: 'Bearer' },
+      { ...other, tone: 'warn', title: 'POST /mcp → 403' },
+    ],
+    [
+      'a refusal that telemetry explains',
+      { status: 403, covered: true },
+      { ...other, group: 'hidden', tone: 'warn', title: 'POST /mcp → 403' },
+    ],
+    [
+      'a call with a token',
+      { status: 399, token: 't', 'mcp.method.name': 'ping' },
+      { ...other, tone: 'plain', title: 'ping → 399', stage: 'called' },
+    ],
+    ['a call without a token', { status: 200 }, { ...other, tone: 'plain', title: 'POST /mcp → 200' }],
+    ['a bad request', { status: 400, token: 't' }, { ...other, tone: 'warn', title: 'POST /mcp → 400' }],
+    [
+      'a client that disconnects',
+      { status: 499, token: 't' },
+      { ...other, tone: 'warn', title: 'POST /mcp → the client disconnected' },
+    ],
+  ] as const)
+    it(`kindOf() describes ${what}`, () => {
+      const { path = '/mcp', status, ...more } = attributes as { path?: string; status: number }
+      const wire = {
+        'http.request.method': 'POST',
+        'url.path': path,
+        'http.response.status_code': status,
+        ...more,
+      }
+      expect(kindOf(event('dev.request', wire))).to.deep.equal(expected)
+    })
+
+  for (const [given, about] of [
+    [event('kit.mcp.auth.refused', { ...call, reason: 'expired' }), 'tools/call search · ada'],
+    [event('kit.mcp.auth.accepted', call), 'ada'],
+    [event('kit.mcp.tool.failed', call), 'ada'],
+    [event('kit.mcp.auth.refused', { reason: 'expired' }), 'ada'],
+  ] as const)
+    it(`the line of ${given.name} ${operationOf(given) ?? 'without an operation'} is about "${about}"`, () => {
+      expect(rowOf({ ...given, actor: { type: 'user', id: 'ada' } }).about).to.equal(about)
+    })
+
+  it('the line of a refused operation of an unknown user is about the operation', () => {
+    expect(rowOf(event('kit.mcp.auth.refused', { ...call, reason: 'expired' })).about).to.equal(
+      'tools/call search',
+    )
+  })
 
   it('suggests a fix for an outage, and shows the message of the verifier', () => {
     expect(kindOf(event('kit.mcp.auth.unavailable', {}, failure)).hint).to.contain('the index is gone')
@@ -190,7 +337,9 @@ describe('kindOf()', () => {
     ).to.equal('resources/read x:y')
     for (const [given, ms] of [
       [12.5, 12.5],
+      [0, 0],
       [-1, undefined],
+      [Number.NaN, undefined],
       ['12', undefined],
       [null, undefined],
     ] as const)
@@ -311,6 +460,18 @@ describe('Summary', () => {
     expect(summary.calls.at(-1)?.number).to.equal(number)
     expect(summary.sessions).to.have.length(12)
     expect(summary.sessions[0]?.id).to.equal('ses_2999')
+  })
+
+  it('the summary forgets the first of 101 sessions, and none of 100', () => {
+    const events = (count: number) =>
+      Array.from({ length: count }, (_, n) => event('x', {}, { sessionId: `ses_${n % 101}` }))
+    const again = (count: number) =>
+      summaryOf([...events(count), event('x', {}, { sessionId: 'ses_0' })]).sessions.find(
+        ({ id }) => id === 'ses_0',
+      )?.events
+    // An old session stays where it was, so the others have to leave the list.
+    expect(again(12)).to.equal(2)
+    expect([again(100), again(101)]).to.deep.equal([undefined, 1])
   })
 
   it('the summary counts decisions of the gate and tool calls, but not a request without a token', () => {

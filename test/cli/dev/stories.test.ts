@@ -75,6 +75,35 @@ function storiesOf(...events: readonly ConsoleEvent[]): readonly Story[] {
   return stories.all
 }
 
+/** Returns every order in which two lists of events can arrive, each of which arrives in its own order. */
+function ordersOf<Type>(one: readonly Type[], other: readonly Type[]): readonly (readonly Type[])[] {
+  const [[a, ...restOfOne], [b, ...restOfOther]] = [one, other]
+  if (a === undefined || b === undefined) return [[...one, ...other]]
+  return [
+    ...ordersOf(restOfOne, other).map((rest) => [a, ...rest]),
+    ...ordersOf(one, restOfOther).map((rest) => [b, ...rest]),
+  ]
+}
+
+/** Expects the same story for each order in which the requests to the server and the other events can arrive. */
+function expectSameStory(events: readonly ConsoleEvent[]): void {
+  const isRequest = ({ name, attributes }: ConsoleEvent): boolean =>
+    name === 'dev.request' && attributes?.server === undefined
+  const plain = (stories: readonly Story[]) =>
+    stories.map(({ steps, id, ...story }) => ({
+      ...story,
+      steps: steps.map(({ word, title, count }) => `${word} ${title} ${count}`),
+    }))
+  const expected = plain([only(storiesOf(...events))])
+  const orders = ordersOf(
+    events.filter(isRequest),
+    events.filter((one) => !isRequest(one)),
+  )
+  expect(orders).to.have.length.above(5)
+  for (const order of orders)
+    expect(plain(storiesOf(...order)), order.map(({ name }) => name).join()).to.deep.equal(expected)
+}
+
 const only = (stories: readonly Story[]): Story => {
   expect(stories).to.have.length(1)
   return stories[0] as Story
@@ -134,6 +163,122 @@ describe('Stories', () => {
       'call 2',
     ])
   })
+
+  it('a story has the time of its beginning, its state, and all members of its steps', () => {
+    const events = [
+      asked('/mcp', 401, { challenge: 'Bearer error_description="No token"' }),
+      asked('/mcp', 401, { challenge: 'Bearer error_description="No more"', token: 't1' }),
+    ] as const
+    const [{ time: begun }, { time: refused }] = events
+    const step = { count: 1, facts: [], hint: undefined, word: '401' }
+    const { id, startedAt, name, user, state, tone, dropped, steps } = only(storiesOf(...events))
+    expect({ id, startedAt, name, user, state, tone, dropped }).to.deep.equal({
+      id: 1,
+      startedAt: begun,
+      name: 'node',
+      user: undefined,
+      state: 'token refused',
+      tone: 'bad',
+      dropped: 0,
+    })
+    expect(steps).to.deep.equal([
+      { ...step, number: 1, time: begun, title: 'No token', tone: 'plain' },
+      { ...step, number: 2, time: refused, title: 'No more', tone: 'bad' },
+    ])
+  })
+
+  for (const [tone, last] of [
+    ['warn', () => registered()],
+    ['good', () => called()],
+    ['bad', () => signIn('client.refused', { error: 'x' })],
+  ] as const)
+    it(`the tone of a story after ${last().name} is ${tone}`, () => {
+      expect(only(storiesOf(first(), last())).tone).to.equal(tone)
+    })
+
+  it('a story has the user of the latest telemetry event that names one', () => {
+    const request = { id: 'r' }
+    const wire = () => asked('/mcp', 200, { token: 't' }, request)
+    const by = (actor?: ConsoleEvent['actor']) =>
+      event('kit.mcp.auth.accepted', {}, { request, ...(actor && { actor }) })
+    expect(only(storiesOf(wire(), by({ type: 'user', id: 'ada' }))).user).to.equal('ada')
+    expect(only(storiesOf(wire(), by({ type: 'user', id: 'ada' }), by())).user).to.equal('ada')
+  })
+
+  for (const [what, names, expectedTitle] of [
+    ['an operation', ['kit.mcp.auth.accepted'], 'tools/call search'],
+    ['the end of a request', ['kit.mcp.request.completed'], 'tools/call search → '],
+    [
+      'a refusal before the operation',
+      ['kit.mcp.auth.refused', 'kit.mcp.auth.accepted'],
+      'expired: the access token has expired',
+    ],
+    ['a tool that failed', ['kit.mcp.tool.failed', 'kit.mcp.auth.accepted'], 'search'],
+  ] as const)
+    it(`the step of a request with ${what} is called "${expectedTitle}"`, () => {
+      const request = { id: 'r' }
+      const call = { 'mcp.method.name': 'tools/call', 'gen_ai.tool.name': 'search', reason: 'expired' }
+      const { steps } = only(
+        storiesOf(
+          asked('/mcp', 200, { token: 't' }, request),
+          ...names.map((name) => event(name, call, { request })),
+        ),
+      )
+      expect(steps.map(({ title }) => title)).to.deep.equal([expectedTitle])
+    })
+
+  it('a request keeps eight telemetry events that arrive before it', () => {
+    const request = { id: 'r' }
+    const arrivals = (count: number) => [
+      ...Array.from({ length: count }, () => event('kit.mcp.auth.accepted', {}, { request })),
+      event('kit.mcp.auth.accepted', {}, { request, actor: { type: 'user', id: 'ada' } }),
+      asked('/mcp', 200, { token: 't' }, request),
+    ]
+    expect(only(storiesOf(...arrivals(7))).user).to.equal('ada')
+    expect(only(storiesOf(...arrivals(8))).user).to.equal(undefined)
+  })
+
+  it('equal steps of one time are counted, and other steps of that time keep their order', () => {
+    const [one, two, three] = ['/a', '/a', '/b'].map((path) => asked(path, 200, { token: 't' })) as [
+      ConsoleEvent,
+      ConsoleEvent,
+      ConsoleEvent,
+    ]
+    const { time } = one
+    const { steps } = only(storiesOf(one, { ...two, time }, { ...three, time }))
+    expect(steps.map(({ title, count }) => `${title} ${count}`)).to.deep.equal([
+      'POST /a → 200 2',
+      'POST /b → 200 1',
+    ])
+  })
+
+  it('the later one of two events of one time sets the stage of a story', () => {
+    const [one, two] = [first(), metadata()]
+    expect(only(storiesOf(one, { ...two, time: one.time })).stage).to.equal('metadata')
+  })
+
+  it('steps that telemetry makes equal become one step', () => {
+    const pair = (id: string) => [
+      asked(`/${id}`, 200, { token: 't' }, { id }),
+      event('kit.mcp.auth.accepted', { 'mcp.method.name': 'ping' }, { request: { id } }),
+    ]
+    const { steps } = only(storiesOf(...pair('a'), ...pair('b'), ...pair('c')))
+    expect(steps.map(({ title, count }) => `${title} ${count}`)).to.deep.equal(['ping 3'])
+  })
+
+  for (const [count, what, expectedStories] of [
+    [998, 'fewer than 1000', 2],
+    [999, '1000', 3],
+  ] as const)
+    it(`a token ${expectedStories === 2 ? 'belongs to its story' : 'begins a new story'} after ${what} keys of others`, () => {
+      const use = (token: string, more: object = {}) => asked('/mcp', 200, { token, ...more })
+      const others = (length: number) => Array.from({ length }, () => use(`other-${++number}`))
+      const own = () => use('t', { 'user_agent.original': 'own' })
+      const unknown = { 'client.address': undefined, 'user_agent.original': undefined }
+      // A key counts from its latest use, and the sender is a key too.
+      const events = [own(), ...others(500), own(), ...others(count), use('t', unknown)]
+      expect(storiesOf(...events)).to.have.length(expectedStories)
+    })
 
   for (const [stage, count, next] of [
     ['challenged', 1, 'fetches http://127.0.0.1:3000/.well-known/x'],
@@ -292,6 +437,35 @@ describe('Stories', () => {
     expect({ stage, next }).to.deep.equal({ stage: 'called', next: undefined })
     expect(steps).to.have.length(8)
   })
+
+  for (const [what, events] of [
+    ['a sign-in and calls', () => [...WHOLE(), issuerMetadata(), called()]],
+    [
+      'a sign-in that the user denies',
+      () => [...WHOLE().slice(0, 5), signIn('consent.denied', { client_id: 'c1' })],
+    ],
+    [
+      'a refused registration',
+      () => [...WHOLE().slice(0, 3), signIn('client.refused', { error: 'invalid_redirect_uri' })],
+    ],
+    [
+      'a page, which sends preflights',
+      () => [
+        asked('/mcp', 204, { ...PAGE, preflight: true }),
+        asked('/mcp', 401, { ...PAGE, challenge: CHALLENGE }),
+        issuerMetadata({ ...PAGE, preflight: true }),
+        issuerMetadata(PAGE),
+        signIn('client.registered', { ...PAGE, client_id: 'c1', client_name: 'A page' }),
+        shown(),
+        given(),
+        signIn('token.issued', { ...PAGE, client_id: 'c1', token: 't1', scope: 'mcp:read' }),
+        asked('/mcp', 200, { ...PAGE, token: 't1' }),
+      ],
+    ],
+  ] as const)
+    it(`the story of ${what} does not depend on the order in which the events of two servers arrive`, () => {
+      expectSameStory(events())
+    })
 
   it('stories are bounded in number and length', () => {
     const many = Array.from({ length: 500 }, (_, index) => [
@@ -465,10 +639,44 @@ describe('Stories', () => {
       ])
     })
 
+    for (const [what, events] of [
+      ['a sign-in and calls', () => [...SIGN_IN(), CALL(), CALL()]],
+      [
+        'a user whom allow denies',
+        () => [...SIGN_IN().slice(0, 3), facade('signin.refused', { reason: 'not_allowed' })],
+      ],
+      ['a denied consent', () => [...SIGN_IN().slice(0, 3), facade('consent.denied', { client: 'c1' })]],
+      [
+        'a refused code',
+        () => [...SIGN_IN().slice(0, 4), facade('token.refused', { client: 'c1', reason: 'invalid_grant' })],
+      ],
+    ] as const)
+      it(`the story of ${what} does not depend on the order in which telemetry and requests arrive`, () => {
+        expectSameStory(events())
+      })
+
     it('the pages of the sign-in are not steps of a client', () => {
       const form = () =>
         asked('/auth/signin/a-b_c/consent', 303, { ...PAGE, origin: 'http://127.0.0.1:3000' })
       expect(only(storiesOf(...SIGN_IN().slice(0, 3), form())).steps).to.have.length(3)
+    })
+
+    it('a refused sign-in belongs to the client that has registered, although another program asks for metadata later', () => {
+      const begun = SIGN_IN().slice(0, 3)
+      const other = asked('/.well-known/openid-configuration', 200, {
+        'user_agent.original': 'openid-client',
+      })
+      const stories = storiesOf(...begun, other, facade('signin.refused', { reason: 'not_allowed' }))
+      expect(stories.map(({ stage }) => stage)).to.deep.equal(['begun', 'not-signed-in'])
+    })
+
+    it('a registration that arrives late belongs to the client that has sent requests before it', () => {
+      const [challenged, known, late] = SIGN_IN() as [ConsoleEvent, ConsoleEvent, ConsoleEvent]
+      const other = asked('/.well-known/openid-configuration', 200, {
+        'user_agent.original': 'openid-client',
+      })
+      const stories = storiesOf(challenged, known, other, late)
+      expect(stories.map(({ stage }) => stage)).to.deep.equal(['begun', 'registered'])
     })
 
     it('a second client of the facade has a story of its own', () => {

@@ -171,6 +171,7 @@ describe('attributes that an application adds to the event of a request', () => 
             'gen_ai.usage.output_tokens': 1200,
             'mcp.method.name': 'tools/call',
             'mcp.protocol.version': era,
+            ...(era === MODERN && { 'mcp.client.name': 'test', 'mcp.client.version': '1' }),
             'jsonrpc.request.id': '1',
             'gen_ai.tool.name': 'write-report',
             'gen_ai.operation.name': 'execute_tool',

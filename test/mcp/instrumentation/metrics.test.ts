@@ -119,6 +119,7 @@ for (const entryPoint of ENTRY_POINTS) {
         expect(point?.attributes).to.deep.equal({
           'network.transport': 'tcp',
           'network.protocol.name': 'http',
+          'mcp.client.name': '_OTHER',
           ...recorded,
         })
         expect(point?.value.count).to.equal(1)

@@ -28,6 +28,8 @@ const METRICS = [
       'gen_ai.operation.name',
       'jsonrpc.protocol.version',
       'mcp.protocol.version',
+      // Not part of the conventions.
+      'mcp.client.name',
       'network.protocol.name',
       'network.protocol.version',
       'network.transport',
@@ -38,7 +40,14 @@ const METRICS = [
     unit: 's',
     description: 'The duration of the MCP session as observed on the MCP server.',
     boundaries: BUCKETS,
-    allowed: ['mcp.protocol.version', 'network.protocol.name', 'network.transport', 'error.type'],
+    allowed: [
+      'mcp.protocol.version',
+      // Not part of the conventions.
+      'mcp.client.name',
+      'network.protocol.name',
+      'network.transport',
+      'error.type',
+    ],
   },
   // Not part of the conventions.
   {
@@ -220,12 +229,14 @@ describe('the semantic conventions for MCP', () => {
     expect(onlySpan(otel).attributes).not.to.have.property('client.address')
   })
 
-  it('the attributes of a span of 2026-07-28 are those of the conventions', async () => {
+  it('the attributes of a span of 2026-07-28 are those of the conventions, and the name and version of the client', async () => {
     const { send } = await serve('mcpHandler on Express', { recordClientAddress: true })
     await send(modern('tools/call', { name: 'echo' }, bearer('reader')))
     expect(onlySpan(otel).attributes).to.deep.equal({
       'mcp.method.name': 'tools/call',
       'mcp.protocol.version': MODERN,
+      'mcp.client.name': 'test',
+      'mcp.client.version': '1',
       'jsonrpc.request.id': '1',
       'gen_ai.tool.name': 'echo',
       'gen_ai.operation.name': 'execute_tool',

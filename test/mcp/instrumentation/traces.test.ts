@@ -158,7 +158,9 @@ describe('mcp: traces', () => {
           expect(span.attributes).to.deep.equal({
             'mcp.method.name': 'tools/call',
             'mcp.protocol.version': era,
-            ...(era === LEGACY && { 'mcp.session.id': 'ses-1' }),
+            ...(era === LEGACY
+              ? { 'mcp.session.id': 'ses-1' }
+              : { 'mcp.client.name': 'test', 'mcp.client.version': '1' }),
             'jsonrpc.request.id': '1',
             'gen_ai.tool.name': 'echo',
             'gen_ai.operation.name': 'execute_tool',
@@ -237,7 +239,13 @@ describe('mcp: traces', () => {
         const points = await otel.durations()
         expect(points.map(({ attributes }) => attributes)).to.deep.equal([
           { ...about, 'mcp.method.name': 'tools/list', 'mcp.protocol.version': LEGACY },
-          { ...about, ...tool, 'mcp.protocol.version': MODERN, 'gen_ai.tool.name': 'echo' },
+          {
+            ...about,
+            ...tool,
+            'mcp.protocol.version': MODERN,
+            'mcp.client.name': '_OTHER',
+            'gen_ai.tool.name': 'echo',
+          },
           {
             ...about,
             ...tool,

@@ -443,7 +443,7 @@ describe('mcp/router: apps', () => {
       table: tableOf(router),
       serverInfo: { name: 'test', version: '1.0.0' },
       instructions: undefined,
-      instrumentation: new Instrumentation(undefined, false),
+      instrumentation: new Instrumentation(undefined),
       maxMessageBytes: 1_000_000,
       input,
       output,

@@ -159,7 +159,12 @@ describe('serveStdio', () => {
             .find((one) => one.includes(reference)) ?? ''
         const event = JSON.parse(line)
         expect(event.error.message).to.equal('a secret cause')
-        expect(event.attributes).to.include({ 'mcp.protocol.version': revision, 'gen_ai.tool.name': 'crash' })
+        expect(event.attributes).to.include({
+          'mcp.protocol.version': revision,
+          'mcp.client.name': INFO.name,
+          'mcp.client.version': INFO.version,
+          'gen_ai.tool.name': 'crash',
+        })
         expect(line).to.not.contain('http.')
       })
 
@@ -194,6 +199,10 @@ describe('serveStdio', () => {
         expect(textOf(await connected.client.callTool({ name: 'ask' }))).to.equal(
           'answered true with a state',
         )
+      })
+
+      it(`a ${name} is asked for a confirmation before a tool runs`, async () => {
+        expect(textOf(await connected.client.callTool({ name: 'confirmed' }))).to.equal('confirmed')
       })
 
       it(`a canceled call of a ${name} aborts the signal of its context`, async () => {

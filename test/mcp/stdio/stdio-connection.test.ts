@@ -48,7 +48,7 @@ class Connection {
       table: tableOf(router),
       serverInfo: { name: 'test', version: '1.0.0' },
       instructions: undefined,
-      instrumentation: new Instrumentation(undefined, false),
+      instrumentation: new Instrumentation(undefined),
       maxMessageBytes: 1_000_000,
       input: this.input,
       output: this.output,
@@ -126,6 +126,8 @@ describe('telemetry over stdio', () => {
         'gen_ai.operation.name': 'execute_tool',
         'gen_ai.tool.name': 'echo',
         'mcp.protocol.version': revision,
+        'mcp.client.name': revision === MODERN ? 'test' : 'c',
+        'mcp.client.version': '1',
         'network.transport': 'pipe',
       })
       const work = otel.all.find(({ name }) => name === 'work')
@@ -142,6 +144,7 @@ describe('telemetry over stdio', () => {
       expect(session?.attributes).to.deep.equal({
         'network.transport': 'pipe',
         'mcp.protocol.version': revision,
+        'mcp.client.name': '_OTHER',
       })
     })
 

@@ -99,6 +99,16 @@ const router = KitMcpRouter.create()
     (_args, context) => JSON.stringify([context.accepted('sure', OK), context.state]),
   )
   .tool('before-fails', { description: 'x', task: 'required', beforeTask: () => 5 as never }, () => 'never')
+  .tool('numbers', { description: 'x', task: 'optional' }, async (_args, context) => {
+    await context.progress(1, 4)
+    await Promise.race([release.promise, once(context.signal, 'abort')])
+    return 'done'
+  })
+  .tool('count', { description: 'x', task: 'optional' }, async (_args, context) => {
+    await context.progress(2)
+    await Promise.race([release.promise, once(context.signal, 'abort')])
+    return 'done'
+  })
   .tool('progress', { description: 'x', task: 'optional' }, async (_args, context) => {
     await context.progress(1, 4)
     await context.progress(2, 4, 'half')
@@ -347,17 +357,22 @@ describe('mcp/tasks: tasks', () => {
     expect(code).to.equal(-32_602)
   })
 
-  it('progress of a task becomes its status message', async () => {
-    const id = await client.start('progress')
-    let task = await client.get(id)
-    while (task.statusMessage === undefined) {
-      await delay(20)
-      task = await client.get(id)
-    }
-    expect(task).to.include({ status: 'working', statusMessage: 'half' })
-    release.resolve()
-    expect(await client.settled(id)).not.to.have.property('statusMessage')
-  })
+  for (const [tool, what, statusMessage] of [
+    ['progress', 'with a message', 'half'],
+    ['numbers', 'with a total', '1/4'],
+    ['count', 'without a total', '2'],
+  ] as const)
+    it(`progress of a task ${what} becomes its status message`, async () => {
+      const id = await client.start(tool)
+      let task = await client.get(id)
+      while (task.statusMessage === undefined) {
+        await delay(20)
+        task = await client.get(id)
+      }
+      expect(task).to.include({ status: 'working', statusMessage })
+      release.resolve()
+      expect(await client.settled(id)).not.to.have.property('statusMessage')
+    })
 
   it('a task is not found after its time to live, and its handler is aborted', async () => {
     const short = KitMcpRouter.create().tool(
@@ -442,6 +457,18 @@ describe('mcp/tasks: tasks', () => {
         },
       }
     }
+
+    for (const [what, id, repeated] of [
+      ['a number', 7, 7],
+      ['an object', { a: 1 }, null],
+    ] as const)
+      it(`a client that does not support tasks gets -32021 with the id ${repeated} for an id that is ${what}`, async () => {
+        const { headers = {}, body } = modern('subscriptions/listen', { notifications: { taskIds: ['x'] } })
+        const message = { ...JSON.parse(body as string), id }
+        const answer = await server.send({ headers, body: JSON.stringify(message) })
+        expect(answer.message.error.code).to.equal(-32_021)
+        expect(answer.message.id).to.equal(repeated)
+      })
 
     it('a stream acknowledges its tasks, reports each change, and ends after the last one', async () => {
       const id = await client.start('wait')

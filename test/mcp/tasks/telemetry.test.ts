@@ -81,6 +81,8 @@ describe('mcp/tasks: telemetry', () => {
       expect(attributes).to.deep.equal({
         'gen_ai.tool.name': tool,
         'mcp.protocol.version': '2026-07-28',
+        'mcp.client.name': 'test',
+        'mcp.client.version': '1',
         ...(errorType !== undefined && { 'error.type': errorType }),
       })
     })

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { parsedBytes } from '../../../src/mcp/wire/json-cost.ts'
+import { endOfString, parsedBytes } from '../../../src/mcp/wire/json-cost.ts'
 
 describe('parsedBytes()', () => {
   const COUNT = 10_000
@@ -26,6 +26,28 @@ describe('parsedBytes()', () => {
       expect(parsedBytes(text) - 2 * text.length).to.equal(64)
     })
   }
+
+  for (const [what, text, bytes] of [
+    ['a text of 2,047 characters', `[${' '.repeat(2_045)}]`, 4_094],
+    ['a text of 2,048 characters', `[${' '.repeat(2_046)}]`, 4_096 + 48],
+    ['an object with two members', `{"a":1,"b":[]${' '.repeat(2_034)}}`, 4_096 + 64 + 24 + 16 + 24 + 48],
+  ] as const)
+    it(`parsedBytes() counts ${bytes} bytes for ${what}`, () => {
+      expect(parsedBytes(text)).to.equal(bytes)
+    })
+
+  for (const [text, start, end] of [
+    ['"ab"', 0, 3],
+    ['x"a"b"', 1, 3],
+    ['"a\\"b"', 0, 5],
+    ['"a\\\\"b"', 0, 4],
+    ['"a\\\\\\"b"', 0, 7],
+    ['""', 0, 1],
+    ['"abc', 0, 4],
+  ] as const)
+    it(`endOfString() returns ${end} for ${text} from ${start}`, () => {
+      expect(endOfString(text, start)).to.equal(end)
+    })
 
   it('parsedBytes() reads a string that does not end', () => {
     expect(parsedBytes(`"${'{'.repeat(5_000)}`)).to.equal(10_002)

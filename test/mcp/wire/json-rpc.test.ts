@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import type { BodyRead } from '../../../src/http/body-reader.ts'
-import { parseMessages } from '../../../src/mcp/wire/json-rpc.ts'
+import { parseMessages, requestIdOf } from '../../../src/mcp/wire/json-rpc.ts'
 
 describe('parseMessages()', () => {
   /** The number of messages, or the status and the code of the error. */
@@ -40,4 +40,22 @@ describe('parseMessages()', () => {
     const parsed = parseMessages(text([ping(1), cancelled(1), cancelled(2), { method: 'a' }]), undefined)
     expect('messages' in parsed && parsed.messages).to.deep.equal([ping(1), cancelled(2), { method: 'a' }])
   })
+})
+
+describe('requestIdOf()', () => {
+  for (const [what, message, id] of [
+    ['a request', { id: 1, method: 'ping' }, 1],
+    ['a request with a string as its id', { id: 'a', method: 'ping' }, 'a'],
+    ['a notification', { method: 'ping' }, null],
+    ['a response', { id: 1, result: {} }, null],
+    ['a message with a method that is null', { id: 1, method: null }, null],
+    ['a message with an id that is an object', { id: { a: 1 }, method: 'ping' }, null],
+    ['a batch', [{ id: 1, method: 'ping' }], null],
+    ['null', null, null],
+    ['a missing body', undefined, null],
+  ] as const) {
+    it(`requestIdOf() returns ${JSON.stringify(id)} for ${what}`, () => {
+      expect(requestIdOf(message)).to.equal(id)
+    })
+  }
 })

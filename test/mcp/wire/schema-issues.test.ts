@@ -20,6 +20,17 @@ describe('problemIn()', () => {
     expect(problemIn(issues.slice(0, 20)).split('; ')).to.have.length(20)
   })
 
+  it('a report names an issue if it fits exactly', () => {
+    const room = 3_800 - '; and 9,007,199,254,740,991 more'.length
+    const reportOf = (last: number) => {
+      const issues = [1_000, 1_000, 1_000, last].map((length) => ({ message: 'x'.repeat(length) }))
+      return problemIn(issues).split('; ').map(({ length }) => length)
+    }
+    const left = room - 3 * 1_002
+    expect(reportOf(left)).to.deep.equal([1_000, 1_000, 1_000, left])
+    expect(reportOf(left + 1)).to.deep.equal([1_000, 1_000, 1_000, 'and 1 more'.length])
+  })
+
   it('a report has at most 3,800 characters', () => {
     for (const length of [10, 100, 500, 900, 1_000, 5_000]) {
       const issues = Array.from({ length: 20 }, () => ({ message: 'x'.repeat(length) }))

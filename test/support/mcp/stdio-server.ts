@@ -44,6 +44,7 @@ const router = KitMcpRouter.create()
       'a state',
     )
   })
+  .tool('confirmed', { description: 'Needs a confirmation', confirm: () => 'Sure?' }, () => 'confirmed')
   .tool('change', { description: 'Changes the page' }, () => {
     server.notify.resourceUpdated('page://one')
     server.notify.toolsChanged()

@@ -120,6 +120,38 @@ describe('the size of an event', () => {
     expect(memory.getEvents()[0]?.attributes?.['kit.truncated']).to.deep.equal(['list'])
   })
 
+  for (const [what, attributesOf] of Object.entries<(length: number) => Record<string, unknown>>({
+    'a string': (length) => ({ large: 'x'.repeat(length) }),
+    'an array': (length) => ({ large: ['x'.repeat(1_000), 'x'.repeat(length), 5, null, true] }),
+    'an object': (length) => ({ large: { a: 'x'.repeat(1_000), b: {}, c: [], d: 'x'.repeat(length) } }),
+    'a key': (length) => ({ large: { ['k'.repeat(length)]: 1 } }),
+    'three bytes for a character': (length) => ({ large: `漢${'x'.repeat(length)}` }),
+  }))
+    it(`an event with ${what} keeps it up to exactly 1 MiB`, () => {
+      const jsonOf = (length: number) =>
+        JSON.stringify(emitted({ attributes: attributesOf(length) }).envelope)
+      const length = 100_000 + MIB - Buffer.byteLength(jsonOf(100_000))
+      expect(Buffer.byteLength(jsonOf(length))).to.equal(MIB)
+      expect(JSON.parse(jsonOf(length + 1)).attributes).to.deep.equal({ 'kit.truncated': ['large'] })
+    })
+
+  for (const [count, more] of [
+    [10, []],
+    [11, ['… and 1 more']],
+  ] as const)
+    it(`an event that loses ${count} attributes names ten`, () => {
+      // The last attribute fits, and the others do not.
+      const attributes = {
+        ...Object.fromEntries(
+          Array.from({ length: count }, (_, index) => [`large${index}`, list(1_041_000)]),
+        ),
+        small: list(1_030_000),
+      }
+      const names = emitted({ attributes }).envelope.attributes?.['kit.truncated'] as string[]
+      expect(names).to.have.length(10 + more.length)
+      expect(names.slice(10)).to.deep.equal(more)
+    })
+
   it('an event of less than 1 MiB loses nothing', () => {
     const attributes = { list: list(1_040_000), text: '漢"\u0000', nested: { numbers: [1, 2.5, null, true] } }
     expect(emitted({ attributes }).envelope.attributes).to.deep.equal(attributes)

@@ -18,6 +18,10 @@ describe('redaction', () => {
         { user_password: 4, passwords: 5 },
       ],
       ['PassWord', { password: 1, a: 2 }, { a: 2 }],
+      ['*ab*ab*', { ab: 1, abab: 2, xabyabz: 3, aab: 4 }, { ab: 1, aab: 4 }],
+      ['a*a', { a: 1, aa: 2, aba: 3 }, { a: 1 }],
+      ['a*bc*c', { abc: 1, abcc: 2, abxc: 3, axbcxc: 4 }, { abc: 1, abxc: 3 }],
+      ['a*b*c', { abc: 1, ac: 2, acb: 3 }, { ac: 2, acb: 3 }],
       [
         'password',
         { 'ctx.password.hint': 1, 'ctx.password': 2, 'password.x': 3, 'ctx.passwordx': 4 },

@@ -51,6 +51,7 @@ describe('COMMON_SECRET_PATTERNS', () => {
     ['from GB82WEST12345698765432 to no9386011117947', 'from [iban] to [iban]'],
     ['MT84MALT011000012345MTLCAST001S FR14 2004 1010 0505 0001 3M02 606', '[iban] [iban]'],
     [`token=${jwt};`, 'token=[jwt];'],
+    ['eyJabcde.eyJz.x', '[jwt]'],
     ['eyJhbGciOiJub25lIn0.eyJzdWIiOiJhZGEifQ.', '[jwt]'],
     [`Authorization: Bearer ${jwt}`, 'Authorization: [bearer]'],
     ['authorization=BEARER%20s3cr3t-token', 'authorization=[bearer]'],
@@ -173,7 +174,7 @@ describe('COMMON_SECRET_PATTERNS', () => {
       'DE8937040044053201300',
       'xDE89370400440532013000',
     ],
-    ...['eyJ', 'eyJhbGciOiJIUzI1NiJ9', 'eyJhbGci.eyJz', 'Bearer authentication failed.'],
+    ...['eyJ', 'eyJabcd.eyJz.x', 'eyJhbGciOiJIUzI1NiJ9', 'eyJhbGci.eyJz', 'Bearer authentication failed.'],
     ...['Bearer realm="mcp", error="invalid_token"', 'risk-assessment-of-the-whole-document', 'AKIA1234'],
     ...[
       `xsk-${key(30)}`,

@@ -3,6 +3,7 @@ import type { PlainResponse } from '../../../http/plain-response.ts'
 import type { AuthInfo } from '../../../oauth/auth-info.ts'
 import { type Exchange, isAnonymous } from '../../wire/exchange.ts'
 import type { McpRequest } from '../../wire/mcp-request.ts'
+import type { ObservedClient } from '../../wire/request-telemetry.ts'
 import { requestHandle, type ServedRequest, servedRequest } from '../served-request.ts'
 import type { EventOutlet } from '../streams/event-outlet.ts'
 
@@ -69,6 +70,11 @@ export class SessionCall {
 
   get auth(): AuthInfo | undefined {
     return this.#exchange.auth
+  }
+
+  /** The client that has sent the request, if telemetry observes it. */
+  get client(): ObservedClient | undefined {
+    return this.#exchange.telemetry.client
   }
 
   /** `true` if a gate serves the request without a token. */

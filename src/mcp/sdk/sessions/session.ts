@@ -3,6 +3,7 @@ import type { ServerEvent } from '@modelcontextprotocol/server'
 import type { PlainResponse } from '../../../http/plain-response.ts'
 import { elapsedMs } from '../../../timers.ts'
 import { SubscribedUris, type Subscriptions } from '../../operations/subscriptions.ts'
+import type { ObservedClient } from '../../wire/request-telemetry.ts'
 import type { StreamClock } from '../streams/stream-clock.ts'
 import { ActiveSession } from './active-session.ts'
 import type { Notification } from './server-messages.ts'
@@ -36,6 +37,8 @@ export class Session implements Subscriptions {
   idleSince = 0
   /** The revision that the client has asked for, if the SDK supports it. Set when the session has begun. */
   revision: string | undefined = undefined
+  /** The client, if telemetry observes it. Set when the session has begun. */
+  observedClient: ObservedClient | undefined = undefined
   hasBegun = false
   readonly client: ClientState = {
     initialize: undefined,

@@ -6,8 +6,10 @@ import {
   SUPPORTED_PROTOCOL_VERSIONS,
 } from '@modelcontextprotocol/server'
 import type { PlainResponse } from '../../../http/plain-response.ts'
+import type { AuthInfo } from '../../../oauth/auth-info.ts'
 import { ownerOf } from '../../../oauth/owner.ts'
 import { jsonRpcError, retryLater } from '../../wire/json-rpc.ts'
+import type { ObservedClient } from '../../wire/request-telemetry.ts'
 import { notificationOf } from '../streams/event-stream.ts'
 import { OwnedSessions } from './owned-sessions.ts'
 import { Session, type SessionOwner } from './session.ts'
@@ -50,8 +52,8 @@ export interface ResolvedSessionOptions {
 /** The adapter of sessions. */
 export interface SessionsHost
   extends Pick<SessionOwner, 'makeServer' | 'authorityOf' | 'canMakeAgain' | 'clock'> {
-  /** Called when a session ends. @param revision the revision that its client has asked for, if the SDK supports it */
-  onSessionEnd(durationMs: number, revision: string | undefined): void
+  /** Called when a session ends. */
+  onSessionEnd(session: Pick<Session, 'durationMs' | 'revision' | 'observedClient'>): void
 }
 
 /** The maximum interval at which idle sessions are looked for, in milliseconds. */
@@ -93,6 +95,13 @@ export class McpSessions {
       onKept: (session, bytes) => this.#owned.kept(session, bytes),
       onEnd: (session) => this.#ended(session),
     }
+  }
+
+  /** Returns the client that has begun a session, unless the session belongs to another user. */
+  clientOf(id: string | undefined, auth: AuthInfo | undefined): ObservedClient | undefined {
+    const session = id === undefined ? undefined : this.#sessions.get(id)
+    if (session === undefined) return undefined
+    return session.owner === '' || session.owner === ownerOf(auth) ? session.observedClient : undefined
   }
 
   /** Serves a request of a 2025 revision. */
@@ -155,6 +164,7 @@ export class McpSessions {
         this.#enter(session, countedFor)
         if (isAnonymous) this.#unowned.set(session, 0)
         session.revision = revisionIn(received.body)
+        session.observedClient = received.client
         session.hasBegun = true
       }
       return response
@@ -167,7 +177,7 @@ export class McpSessions {
   #ended(session: Session): void {
     this.#unowned.delete(session)
     this.#leave(session)
-    if (session.hasBegun) this.#host.onSessionEnd(session.durationMs, session.revision)
+    if (session.hasBegun) this.#host.onSessionEnd(session)
   }
 
   /** Returns `false` if a session without an owner would take the place of a session with an owner. */

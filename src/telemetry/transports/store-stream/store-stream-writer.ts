@@ -53,7 +53,7 @@ export class StreamWriter {
       return { result: 'stop', forGood: false, failure: { reason } }
     }
     if (state !== 'ready') return unavailable('Redis is unavailable')
-    if (this.#unsure !== undefined && this.#unsure === batch[0]) {
+    if (this.#unsure === batch[0]) {
       const found = await this.#findOut(batch)
       if (found !== undefined) return found
     }
@@ -82,7 +82,10 @@ export class StreamWriter {
     }
     if (this.#transactions === 'untried') this.#transactions = 'yes'
     const ids = replies.filter((reply) => typeof reply === 'string')
-    if (wasLost() && ids.length === batch.length) await this.#removeCopy(batch, ids)
+    if (wasLost() && ids.length === batch.length) {
+      const outcome = await this.#findOut(batch)
+      if (outcome !== undefined) return outcome
+    }
     this.#lastId = ids.at(-1) ?? this.#lastId
     const rejected = new Map<number, Failure>()
     for (const [index, reply] of replies.entries())
@@ -133,52 +136,58 @@ export class StreamWriter {
         )
   }
 
-  /** Looks for the batch in the stream. @returns `undefined` if it must be sent again. */
+  /**
+   * Looks for the batch in the stream, and removes all copies of it but one. ioredis sends pending commands again after each
+   * connection loss (`autoResendUnfulfilledCommands`), even if the earlier ones succeeded.
+   * @returns `undefined` if the stream does not contain the batch.
+   */
   async #findOut(batch: readonly TelemetryEnvelope[]): Promise<Outcome | undefined> {
     try {
-      const id = await this.#find(batch)
-      if (id === undefined) return undefined
+      const copies = await this.#copiesOf(batch)
+      // Redis may have trimmed the beginning of the oldest copy.
+      const kept = copies.findLast(({ length }) => length === batch.length) ?? copies.at(-1)
+      if (kept === undefined) return undefined
+      const others = copies.filter((copy) => copy !== kept).flat()
+      if (others.length > 0) await this.#reply(Promise.resolve(this.#client.remove?.(others)))
       this.#unsure = undefined
-      this.#lastId = id
+      this.#lastId = kept[0]
       return { result: 'delivered' }
     } catch (error) {
       const { kind } = readStreamFailure(error)
-      // If the client may not read, adding the batch twice is better than losing it.
-      return kind === 'lost' || kind === 'busy' ? unavailable('Redis is unavailable') : undefined
+      // If the client may not read or remove, adding the batch twice is better than losing it.
+      if (kind !== 'lost' && kind !== 'busy') return undefined
+      this.#unsure = batch[0]
+      return unavailable('Redis is unavailable')
     }
   }
 
-  /**
-   * Removes a second copy. ioredis sends pending commands again after a connection loss (`autoResendUnfulfilledCommands`),
-   * even if the first command succeeded.
-   */
-  async #removeCopy(batch: readonly TelemetryEnvelope[], ids: readonly string[]): Promise<void> {
-    try {
-      const original = await this.#find(batch, ids[0])
-      if (original !== undefined) await this.#reply(Promise.resolve(this.#client.remove?.(ids)))
-    } catch {
-      // The copy stays.
-    }
-  }
-
-  /**
-   * Returns the id of the last entry of `batch` if it is in the stream, after the latest known entry and before `before`.
-   * Its other entries are then in the stream too, unless Redis has trimmed them.
-   */
-  async #find(batch: readonly TelemetryEnvelope[], before = '+'): Promise<string | undefined> {
+  /** Returns the ids of each copy of `batch` after the latest known entry, the latest first. */
+  async #copiesOf(batch: readonly TelemetryEnvelope[]): Promise<string[][]> {
     const { newest } = this.#client
-    if (newest === undefined) return undefined
-    const last = JSON.stringify(batch.at(-1))
+    const copies: string[][] = []
+    if (newest === undefined) return copies
+    const events = batch.map((envelope) => JSON.stringify(envelope)).reverse()
     const after = this.#lastId
-    let end = before
-    for (let left = batch.length + LOOK_BACK; left > 0; left -= PAGE) {
+    let copy: string[] = []
+    let end = '+'
+    let left = batch.length + LOOK_BACK
+    for (; left > 0; left -= PAGE) {
       // Both ends are part of the page.
       const page = await this.#reply(newest(end, after ?? '-', PAGE + 1))
-      const found = page.find(({ id, event }) => event === last && id !== end && id !== after)
-      if (found !== undefined || page.length <= PAGE) return found?.id
+      for (const { id, event } of page) {
+        if (id === end || id === after) continue
+        if (event !== events[copy.length]) copy = []
+        if (event !== events[copy.length]) continue
+        copy.push(id)
+        if (copy.length < batch.length) continue
+        copies.push(copy)
+        copy = []
+        left += batch.length
+      }
+      if (page.length <= PAGE) break
       end = page.at(-1)?.id ?? end
     }
-    return undefined
+    return copy.length > 0 ? [...copies, copy] : copies
   }
 }
 

@@ -189,12 +189,30 @@ describe('HttpTransportAdapter', () => {
       })
     }
 
-    for (const status of [300, 301, 307, 400, 401, 403, 404, 410, 413, 422]) {
+    const CREDENTIALS = ' (check the credentials in headers)'
+    const REDIRECTS = ' (redirects are not followed; set url to the final URL)'
+    const PATH = ' (check the path of url)'
+    for (const [status, advice] of [
+      [300, REDIRECTS],
+      [301, REDIRECTS],
+      [307, REDIRECTS],
+      [399, REDIRECTS],
+      [400, ''],
+      [401, CREDENTIALS],
+      [403, CREDENTIALS],
+      [404, PATH],
+      [405, PATH],
+      [410, ''],
+      [413, ' (the body is too large; lower batch.maxSize)'],
+      [422, ''],
+      [499, ''],
+    ] as const) {
       it(`HttpTransportAdapter does not send an event again after ${status}`, async () => {
         target.answers.push({ status, headers: { location: '/elsewhere', 'retry-after': '1' } })
         const transport = create({ retries: 3 })
         const error = await failure(transport.handle(anEvent()))
-        expect(error.message).to.include(`the target responded with ${status}`)
+        expect(error.message).to.include(`the target responded with ${status}${advice}`)
+        if (advice === '') expect(error.message).to.not.include(`${status} (`)
         await transport.handle(anEvent())
         expect(target.requests).to.have.length(2)
         expect(gaps()[0]).to.be.lessThan(500)

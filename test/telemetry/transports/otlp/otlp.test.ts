@@ -415,6 +415,7 @@ describe('OtlpTransportAdapter', () => {
     }
 
     for (const [status, advice] of [
+      [300, /redirects/],
       [301, /redirects/],
       [399, /redirects/],
       [400, /responded with 400;|responded with 400[^(]*$/],

@@ -92,8 +92,26 @@ describe('StoreStreamTransportAdapter after a lost connection', function () {
     ['the reply to a transaction', (proxy) => proxy.cutAnswerTo('EXEC')],
     ['a transaction', (proxy) => proxy.cutRequest('EXEC')],
   ]
+  // Clients that send a command again by themselves.
+  const cutsOfResends: typeof cuts = [
+    [
+      'the reply to a transaction, and then the one to the next transaction,',
+      async (proxy) => {
+        await proxy.cutAnswerTo('EXEC')
+        void proxy.cutAnswerTo('EXEC')
+      },
+    ],
+    [
+      'the reply to a transaction, and then a removal,',
+      async (proxy) => {
+        await proxy.cutAnswerTo('EXEC')
+        void proxy.cutRequest('XDEL')
+      },
+    ],
+  ]
   for (const [options, connect] of CLIENTS) {
-    for (const [what, cut] of cuts) {
+    const resends = !options.includes('"autoResendUnfulfilledCommands":false')
+    for (const [what, cut] of resends ? [...cuts, ...cutsOfResends] : cuts) {
       it(`${options} writes each event once, in order, after the connection is closed instead of passing ${what}`, async () => {
         const proxy = await startCuttingProxy(server.port)
         cleanups.push(proxy.close)

@@ -1,0 +1,12 @@
+import { isRecord } from '../../options/value-kinds.ts'
+
+/**
+ * Returns a JSON value as text in canonical form (RFC 8785): without spaces, and with the members of objects sorted by name. Equal
+ * values have equal texts.
+ */
+export function canonicalJson(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`
+  if (!isRecord(value)) return JSON.stringify(value)
+  const members = Object.keys(value).sort()
+  return `{${members.map((name) => `${JSON.stringify(name)}:${canonicalJson(value[name])}`).join(',')}}`
+}
