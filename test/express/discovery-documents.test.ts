@@ -81,6 +81,13 @@ const WAYS: Readonly<Record<string, (adapter: McpAdapter) => Promise<Ask>>> = {
 /** Returns the JSON at a URL. */
 const jsonAt = async (url: string): Promise<any> => await (await fetch(url)).json()
 
+/**
+ * Returns the status of a path. Each request has a connection of its own, so that none meets the connection of an earlier server
+ * at the same port.
+ */
+const statusAt = async (port: number, target: string): Promise<number> =>
+  (await rawRequest(port, { target, headers: ['Host: mcp.example.com'] })).status
+
 describe('the server card and the catalog', () => {
   for (const [way, ways] of Object.entries(WAYS)) {
     describe(`of ${way}`, () => {
@@ -242,9 +249,8 @@ describe('the server card and the catalog', () => {
   })
 
   it('both need no token', async () => {
-    const { origin } = await serve(adapterFor({ resource: RESOURCE }))
-    for (const path of [`/tools/mcp${CARD}`, CATALOG])
-      expect((await fetch(origin + path)).status).to.equal(200)
+    const { port } = await serve(adapterFor({ resource: RESOURCE }))
+    for (const path of [`/tools/mcp${CARD}`, CATALOG]) expect(await statusAt(port, path)).to.equal(200)
   })
 
   const hostile: readonly (readonly [what: string, host: string, status: number])[] = [
@@ -298,7 +304,7 @@ describe('the server card and the catalog', () => {
   })
 
   it('other paths are passed on', async () => {
-    const { origin } = await serve(adapterFor({ resource: RESOURCE }))
+    const { port } = await serve(adapterFor({ resource: RESOURCE }))
     for (const path of [
       '/server-card',
       '/mcp/server-card',
@@ -307,19 +313,18 @@ describe('the server card and the catalog', () => {
       `/x${CATALOG}`,
       '/.well-known/ai-catalog',
     ])
-      expect((await fetch(origin + path)).status, path).to.equal(418)
+      expect(await statusAt(port, path), path).to.equal(418)
   })
 
   it('discovery: false serves neither', async () => {
-    const { origin } = await serve(adapterFor({ resource: RESOURCE }), { discovery: false })
-    for (const path of [`/tools/mcp${CARD}`, CATALOG])
-      expect((await fetch(origin + path)).status).to.equal(418)
+    const { port } = await serve(adapterFor({ resource: RESOURCE }), { discovery: false })
+    for (const path of [`/tools/mcp${CARD}`, CATALOG]) expect(await statusAt(port, path)).to.equal(418)
   })
 
   it('discovery: { catalog: false } serves the card only', async () => {
-    const { origin } = await serve(adapterFor({ resource: RESOURCE }), { discovery: { catalog: false } })
-    expect((await fetch(`${origin}/tools/mcp${CARD}`)).status).to.equal(200)
-    expect((await fetch(origin + CATALOG)).status).to.equal(418)
+    const { port } = await serve(adapterFor({ resource: RESOURCE }), { discovery: { catalog: false } })
+    expect(await statusAt(port, `/tools/mcp${CARD}`)).to.equal(200)
+    expect(await statusAt(port, CATALOG)).to.equal(418)
   })
 
   it('the members of discovery replace values, for web hosts too', async () => {
