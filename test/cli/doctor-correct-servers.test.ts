@@ -130,7 +130,9 @@ const SERVERS: readonly CorrectServer[] = [
         version: '0.0.0',
         description: 'Notes',
       }
-      app.get('/mcp/server-card', (_req, res) => void res.type('application/mcp-server-card+json').send(card))
+      app.get('/mcp/server-card', (_req, res) => {
+        res.set('Access-Control-Allow-Origin', '*').type('application/mcp-server-card+json').send(card)
+      })
       const entry = {
         identifier: 'urn:air:example.com:mcp:notes',
         type: 'application/mcp-server-card+json',
