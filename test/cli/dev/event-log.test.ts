@@ -59,7 +59,12 @@ describe('EventLog', () => {
 
   it('a listener of an empty log gets no events, and the server is starting', () => {
     const messages = listening(new EventLog({ command: 'x' })).take()
-    expect(messages.map(({ event: name }) => name)).to.deep.equal(['hello', 'server', 'stories', 'statistics'])
+    expect(messages.map(({ event: name }) => name)).to.deep.equal([
+      'hello',
+      'server',
+      'stories',
+      'statistics',
+    ])
     expect(messages[1]?.data).to.deep.equal({ state: 'starting' })
   })
 
@@ -89,7 +94,10 @@ describe('EventLog', () => {
   it('a listener that comes back gets the events after the last one, and all events of another run', () => {
     const log = new EventLog({ command: 'x' })
     log.add(feed(['a', 'b', 'c'].map((name) => event(name))))
-    const eventsOf = (lastId?: string) => listening(log, lastId).take().find((one) => one.event === 'events')
+    const eventsOf = (lastId?: string) =>
+      listening(log, lastId)
+        .take()
+        .find((one) => one.event === 'events')
     const [run = ''] = String(eventsOf()?.id).split('-')
     expect(eventsOf(`${run}-1`)?.data.map(({ number }: any) => number)).to.deep.equal([2, 3])
     expect(eventsOf(`${run}-3`)).to.equal(undefined)
@@ -116,7 +124,9 @@ describe('EventLog', () => {
     const log = new EventLog({ command: 'x' }, ({ name }) => heard.push(name))
     log.add(feed([event('dev.listening'), event('a')]))
     expect(heard).to.deep.equal(['dev.listening'])
-    const shown = listening(log).take().find((one) => one.event === 'events')
+    const shown = listening(log)
+      .take()
+      .find((one) => one.event === 'events')
     expect(shown?.data.map((row: any) => row.event.name)).to.deep.equal(['a'])
     expect(() => new EventLog({ command: 'x' }).add(feed([event('dev.listening')]))).to.not.throw()
   })
@@ -139,7 +149,9 @@ describe('EventLog', () => {
       const log = new EventLog({ command: 'x' })
       for (let number = 0; number < count; number += 500)
         log.add(feed(Array.from({ length: Math.min(500, count - number) }, () => event('a'))))
-      const { data } = listening(log).take().find((one) => one.event === 'events') ?? { data: [] }
+      const { data } = listening(log)
+        .take()
+        .find((one) => one.event === 'events') ?? { data: [] }
       expect([data.length, data[0].number]).to.deep.equal([2_000, first])
     })
 
@@ -147,10 +159,14 @@ describe('EventLog', () => {
     const log = new EventLog({ command: 'x' })
     const large = () => event('a', { attributes: { text: 'x'.repeat(999_000) } })
     for (let count = 0; count < 12; count++) log.add(feed([large()]))
-    const { data } = listening(log).take().find((one) => one.event === 'events') ?? { data: [] }
+    const { data } = listening(log)
+      .take()
+      .find((one) => one.event === 'events') ?? { data: [] }
     expect(data.map(({ number }: any) => number)).to.deep.equal([5, 6, 7, 8, 9, 10, 11, 12])
     log.add(feed([event('b')]))
-    const later = listening(log).take().find((one) => one.event === 'events')?.data
+    const later = listening(log)
+      .take()
+      .find((one) => one.event === 'events')?.data
     expect(later.map(({ number }: any) => number)).to.deep.equal([5, 6, 7, 8, 9, 10, 11, 12, 13])
   })
 })

@@ -32,7 +32,11 @@ const sized = (characters: number) => {
 describe('BodyBudget', () => {
   const limits = { maxBytes: 32 * MIB, timeoutMs: 5_000 }
   const kindOf = (parsed: object | undefined): string =>
-    parsed === undefined ? 'busy' : 'response' in parsed ? `status ${(parsed as any).response.status}` : 'served'
+    parsed === undefined
+      ? 'busy'
+      : 'response' in parsed
+        ? `status ${(parsed as any).response.status}`
+        : 'served'
 
   it('the bodies of an owner take at most 64 MiB at the same time, and those of others are not counted', async () => {
     const budget = new BodyBudget({ ...limits, maxBytes: 4 * MIB })
@@ -65,7 +69,9 @@ describe('BodyBudget', () => {
   it('a body that is not JSON is refused without being read', async () => {
     const budget = new BodyBudget(limits)
     for (const type of ['text/plain', ''])
-      expect(kindOf(await budget.receive(requestOf('x', { 'content-type': type }), () => ''))).to.equal('status 415')
+      expect(kindOf(await budget.receive(requestOf('x', { 'content-type': type }), () => ''))).to.equal(
+        'status 415',
+      )
   })
 
   for (const [what, headers, kind] of [

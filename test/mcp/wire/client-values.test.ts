@@ -76,7 +76,12 @@ describe('refusedValue()', () => {
       (name) =>
         [
           [`the header ${name} at its limit`, {}, { [name]: FITS }, undefined],
-          [`a long header ${name}`, {}, { [name]: LONG }, error(-32_600, `Invalid Request: the header ${name} ${LIMIT}`)],
+          [
+            `a long header ${name}`,
+            {},
+            { [name]: LONG },
+            error(-32_600, `Invalid Request: the header ${name} ${LIMIT}`),
+          ],
         ] as const,
     ),
     ['a long Mcp-Name that is a URI', { params: { uri: 'a:b' } }, { 'mcp-name': LONG }, undefined],
@@ -100,7 +105,10 @@ describe('refusedValue()', () => {
     })
 
   it('the refusal of a batch has no id, and names the first long value', () => {
-    const batch = [{ id: 1, method: 'm' }, { id: 2, method: LONG }]
+    const batch = [
+      { id: 1, method: 'm' },
+      { id: 2, method: LONG },
+    ]
     expect(refusalOf(batch, {}, batch as never)).to.deep.equal(
       error(-32_600, `Invalid Request: method ${LIMIT}`),
     )

@@ -43,16 +43,25 @@ describe('a response to a client', () => {
   const INPUT_ERROR = 'Input validation error: '
   const failed = (message: string) => ({ jsonrpc: '2.0', id: 1, error: { code: -32_602, message } }) as const
   const invalid = (text: string, more: object = {}) =>
-    ({ jsonrpc: '2.0', id: 1, result: { isError: true, content: [{ type: 'text', text }], ...more } }) as never
+    ({
+      jsonrpc: '2.0',
+      id: 1,
+      result: { isError: true, content: [{ type: 'text', text }], ...more },
+    }) as never
   const issues = (count: number) =>
-    JSON.stringify(Array.from({ length: count }, (_, index) => ({ message: `m${index}`.padEnd(90), path: ['a'] })))
+    JSON.stringify(
+      Array.from({ length: count }, (_, index) => ({ message: `m${index}`.padEnd(90), path: ['a'] })),
+    )
 
   for (const [what, message] of [
     ['a message of 2,000 characters', failed('x'.repeat(2_000))],
     ['a message of 4,000 characters that is not a list of issues', failed('x'.repeat(4_000))],
     ['an invalid input of 4,000 characters', invalid(INPUT_ERROR.padEnd(4_000, 'x'))],
     ['another long error of a tool', invalid('x'.repeat(5_000))],
-    ['two long texts', invalid(INPUT_ERROR.padEnd(5_000), { content: [{ text: INPUT_ERROR.padEnd(5_000) }, { text: 'b' }] })],
+    [
+      'two long texts',
+      invalid(INPUT_ERROR.padEnd(5_000), { content: [{ text: INPUT_ERROR.padEnd(5_000) }, { text: 'b' }] }),
+    ],
     ['a long result', invalid(INPUT_ERROR.padEnd(5_000), { isError: false })],
     ['a request', { jsonrpc: '2.0', id: 1, method: 'ping' }],
     ['a list of issues that is short', failed(issues(10))],
@@ -69,7 +78,9 @@ describe('a response to a client', () => {
       code: -32_602,
       message: `${kept}… and 102 more characters`,
     })
-    expect((jsonSafe(failed('x'.repeat(50_000))) as any).error.message).to.match(/… and 46,101 more characters$/)
+    expect((jsonSafe(failed('x'.repeat(50_000))) as any).error.message).to.match(
+      /… and 46,101 more characters$/,
+    )
     const { result } = jsonSafe(invalid(INPUT_ERROR.padEnd(4_001, 'x'))) as any
     expect(result.content[0].text).to.equal(`${INPUT_ERROR.padEnd(3_899, 'x')}… and 102 more characters`)
     expect(result.isError).to.equal(true)
@@ -93,7 +104,8 @@ describe('a response to a client', () => {
     it(`a response with ${what} is replaced with an internal error`, () => {
       const error = { code: -32_603, message: 'The response cannot be serialized as JSON' }
       expect(jsonSafe(response as never)).to.deep.equal({ jsonrpc: '2.0', id, error })
-      if (what !== 'no result') expect(JSON.parse(responseText(response as never))).to.deep.equal({ jsonrpc: '2.0', id, error })
+      if (what !== 'no result')
+        expect(JSON.parse(responseText(response as never))).to.deep.equal({ jsonrpc: '2.0', id, error })
     })
 
   it('an internal error has no id if the response has none', () => {

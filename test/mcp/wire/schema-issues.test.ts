@@ -24,7 +24,9 @@ describe('problemIn()', () => {
     const room = 3_800 - '; and 9,007,199,254,740,991 more'.length
     const reportOf = (last: number) => {
       const issues = [1_000, 1_000, 1_000, last].map((length) => ({ message: 'x'.repeat(length) }))
-      return problemIn(issues).split('; ').map(({ length }) => length)
+      return problemIn(issues)
+        .split('; ')
+        .map(({ length }) => length)
     }
     const left = room - 3 * 1_002
     expect(reportOf(left)).to.deep.equal([1_000, 1_000, 1_000, left])
