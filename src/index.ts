@@ -14,7 +14,12 @@ export {
   type UnservedRouter,
 } from './mcp/adapter.ts'
 export type { McpDiscoveryHandlers } from './mcp/mcp-adapter.ts'
-export type { McpAdapterOptions, McpConfirmationOptions, McpStreamOptions, ServerInfo } from './mcp/options.ts'
+export type {
+  McpAdapterOptions,
+  McpConfirmationOptions,
+  McpStreamOptions,
+  ServerInfo,
+} from './mcp/options.ts'
 export type { McpAppConfig, McpAppCsp, McpAppPermissions, ToolVisibility } from './mcp/router/app.ts'
 export type { Authorize, PolicyDecision, PolicyDenial, PolicyQuery } from './mcp/router/authorize.ts'
 export type { Completer, CompletionInput } from './mcp/router/completers.ts'

@@ -6,7 +6,7 @@ import { optional, type ReadBy, type RulesFor } from '../options/option-rules.ts
 const { checkBoolean, checkText, invalidKind, invalidOption, readMembers, required, text } =
   optionChecksOf('mcpServer')
 
-/** What the server card and the catalog say. */
+/** The contents of the server card and the catalog. */
 export interface McpDiscoveryOptions {
   /**
    * The name in reverse-DNS form, such as `com.example/notes`. Defaults to `serverInfo.name` if it has this form, or else to a name

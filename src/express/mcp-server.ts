@@ -31,8 +31,8 @@ export interface McpServerOptions {
    */
   readonly cors?: McpCorsOptions | undefined
   /**
-   * What the server card and the catalog say, with which clients find the server before they connect (SEP-2127). `false` serves neither.
-   * Defaults to the values of `serverInfo`.
+   * The contents of the server card and the catalog (SEP-2127), with which clients find the server before they connect. `false`
+   * serves neither. Defaults to the values of `serverInfo`.
    */
   readonly discovery?: false | McpDiscoveryOptions | undefined
 }

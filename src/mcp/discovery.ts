@@ -34,7 +34,7 @@ const CORS = {
 const CARD: DocumentKind = { cors: CORS, mediaType: CARD_TYPE }
 const CATALOG: DocumentKind = { cors: CORS, mediaType: CATALOG_TYPE }
 
-/** What an application sets about the server card and the catalog. */
+/** The values that an application sets for the server card and the catalog. */
 export interface DiscoveryValues extends CardValues {
   readonly identifier?: string | undefined
 }

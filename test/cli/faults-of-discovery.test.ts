@@ -80,7 +80,7 @@ describe('doctor, for the server card and the catalog,', () => {
     ['a page', { headers: { 'content-type': 'text/html' }, body: '<!doctype html>' }],
   ]
   for (const [what, answer] of absent) {
-    it(`a server that responds to its card with ${what} has none, which is no problem`, async () => {
+    it(`a server that responds to its card with ${what} has none, which is not a problem`, async () => {
       const fault = altered(CARD_PATH, () => answer)
       const without: Fault = {
         instead: (request) => (request.path === CATALOG_PATH ? answer : fault(request)),

@@ -1,6 +1,6 @@
 import { Ajv2020 } from 'ajv/dist/2020.js'
 
-/** What the schema of server cards requires (SEP-2127), written by its meaning. Further members are allowed. */
+/** The requirements of the schema of server cards (SEP-2127), written by their meaning. Further members are allowed. */
 const CARD = {
   type: 'object',
   required: ['$schema', 'name', 'version', 'description'],
@@ -51,7 +51,7 @@ const CARD = {
   },
 }
 
-/** What the specification of catalogs requires of an entry for a server card. */
+/** The requirements of the specification of catalogs for an entry of a server card. */
 const CATALOG = {
   type: 'object',
   required: ['specVersion', 'entries'],
