@@ -165,7 +165,7 @@ class SharedWallet extends Wallet {
   }
 }
 
-/** What the lives of all people depend on. */
+/** The things that the lives of all people depend on. */
 export interface Lives {
   readonly seed: number
   readonly workdayHours: number
@@ -550,7 +550,7 @@ export class Attacker {
     })
   }
 
-  /** Sends a whole token request of another user once more. Resolves with the status, or `undefined` if there was no response. */
+  /** Sends a whole token request of another user once more. Resolves with the status, or `undefined` if the server did not respond. */
   async replay(form: string, owner: Person): Promise<number | undefined> {
     const { machine, judge } = this.person
     this.attempts++
