@@ -1,7 +1,9 @@
-import { CLIENT_INFO_META_KEY } from '@modelcontextprotocol/server'
 import { CLIENT_NAMES } from '../../client-names.ts'
 import { isRecord } from '../../options/value-kinds.ts'
 import type { ObservedClient } from '../wire/request-telemetry.ts'
+
+/** The gate observes clients too, and does not load the SDK. */
+const CLIENT_INFO_META_KEY = 'io.modelcontextprotocol/clientInfo'
 
 /** The label of a client that is not known, so that metrics have few values. */
 const OTHER = '_OTHER'
