@@ -165,7 +165,7 @@ class SharedWallet extends Wallet {
   }
 }
 
-/** The things that the lives of all people depend on. */
+/** The options of the lives of all people. */
 export interface Lives {
   readonly seed: number
   readonly workdayHours: number
@@ -550,7 +550,7 @@ export class Attacker {
     })
   }
 
-  /** Sends a whole token request of another user once more. Resolves with the status, or `undefined` if the server did not respond. */
+  /** Sends a whole token request of another user once more. Resolves with the status, or `undefined` if the request failed. */
   async replay(form: string, owner: Person): Promise<number | undefined> {
     const { machine, judge } = this.person
     this.attempts++

@@ -19,13 +19,21 @@ describe('longValueIn()', () => {
   for (const [name, messageOf, code] of [
     ['id', (value) => ({ id: value, method: 'm' }), -32_600],
     ['method', (value) => ({ id: 1, method: value }), -32_600],
-    ['name', (value) => ({ id: 1, params: { name: value } }), -32_602],
-    ['taskId', (value) => ({ id: 1, params: { taskId: value } }), -32_602],
-    ['protocolVersion', (value) => ({ id: 1, params: { protocolVersion: value } }), -32_602],
-    ['ref.name', (value) => ({ id: 1, params: { ref: { name: value } } }), -32_602],
-    ['argument.name', (value) => ({ id: 1, params: { argument: { name: value } } }), -32_602],
-    ['_meta.progressToken', (value) => ({ id: 1, params: { _meta: { progressToken: value } } }), -32_602],
-    [`_meta["${VERSION}"]`, (value) => ({ id: 1, params: { _meta: { [VERSION]: value } } }), -32_602],
+    ['name', (value) => ({ id: 1, method: 'm', params: { name: value } }), -32_602],
+    ['taskId', (value) => ({ id: 1, method: 'm', params: { taskId: value } }), -32_602],
+    ['protocolVersion', (value) => ({ id: 1, method: 'm', params: { protocolVersion: value } }), -32_602],
+    ['ref.name', (value) => ({ id: 1, method: 'm', params: { ref: { name: value } } }), -32_602],
+    ['argument.name', (value) => ({ id: 1, method: 'm', params: { argument: { name: value } } }), -32_602],
+    [
+      '_meta.progressToken',
+      (value) => ({ id: 1, method: 'm', params: { _meta: { progressToken: value } } }),
+      -32_602,
+    ],
+    [
+      `_meta["${VERSION}"]`,
+      (value) => ({ id: 1, method: 'm', params: { _meta: { [VERSION]: value } } }),
+      -32_602,
+    ],
   ] as [string, (value: string) => object, number][])
     it(`a ${name} of 1,025 characters is an error, and one of 1,024 is not`, () => {
       expect(longValueIn(messageOf(FITS))).to.equal(undefined)
