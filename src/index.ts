@@ -1,3 +1,5 @@
+export { aiCatalog } from './express/ai-catalog.ts'
+export type { McpDiscoveryOptions } from './express/discovery-options.ts'
 export { mcpHandler } from './express/mcp-handler.ts'
 export { type McpServerOptions, mcpServer } from './express/mcp-server.ts'
 export * from './gate.ts'
@@ -11,6 +13,7 @@ export {
   type ServedRouter,
   type UnservedRouter,
 } from './mcp/adapter.ts'
+export type { McpDiscoveryHandlers } from './mcp/mcp-adapter.ts'
 export type {
   McpAdapterOptions,
   McpConfirmationOptions,
@@ -58,6 +61,7 @@ export { KitToolError } from './mcp/router/tool-error.ts'
 export type { TemplateVariables } from './mcp/router/uris/uri-template.ts'
 export type { ServerFactory, ServerFactoryContext } from './mcp/sdk/sdk-servers.ts'
 export type { McpSessionOptions } from './mcp/sdk/sessions/sessions.ts'
+export type { CardRepository } from './mcp/server-card.ts'
 export { type ServeStdioOptions, type StdioServer, serveStdio } from './mcp/stdio/serve-stdio.ts'
 export { type MemoryTaskStoreOptions, memoryTaskStore } from './mcp/tasks/memory-task-store.ts'
 export type { McpTaskOptions } from './mcp/tasks/task-options.ts'

@@ -14,6 +14,7 @@ import { PROTOCOL } from './protocol.ts'
 import { PUBLIC_OPERATIONS } from './public-operations.ts'
 import { REACHABILITY } from './reachability.ts'
 import { RESOURCE_METADATA } from './resource-metadata.ts'
+import { SERVER_CARD } from './server-card.ts'
 import { TOKEN_CLAIMS } from './token-claims.ts'
 import { TOKENS } from './tokens.ts'
 import { TOOLS } from './tools.ts'
@@ -34,6 +35,7 @@ const FUNCTIONS: CheckFunctions = {
   ...PROTOCOL,
   ...CALLS,
   ...TOOLS,
+  ...SERVER_CARD,
   ...CORS,
   ...ISSUER_CORS,
   ...ORIGINS,
@@ -118,6 +120,13 @@ export const CHECKS: readonly Check[] = [
     ['call.tool', 'The tool of --call can be called', 'protocol.revisions'],
     ['tools.directory', 'The tools meet the rules of clients and directories', 'call.tools-list'],
     ['tools.result-size', 'The result of the tool of --call is not too large', 'call.tool'],
+  ]),
+  ...groupOf('Server card', [
+    ['card.valid', 'The server card is valid', 'server.endpoint'],
+    ['card.remote', 'The server card leads to the URL that clients use', 'card.valid'],
+    ['card.discover', 'The server card says what server/discover says', 'card.valid', 'protocol.revisions'],
+    ['card.catalog', 'The catalog of the host leads to the server card', 'card.valid'],
+    ['card.cors', 'Web pages can read the server card', 'card.valid'],
   ]),
   ...groupOf('CORS', [
     ['cors.preflight', 'Preflights work without a token', 'server.endpoint'],

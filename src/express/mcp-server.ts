@@ -1,9 +1,12 @@
 import type { NodeMiddleware } from '../http/node-middleware.ts'
+import { DEFAULT_MCP_PATH, withoutSlash } from '../mcp/discovery.ts'
 import { endpointOf } from '../mcp/endpoint-of.ts'
 import type { McpAdapter } from '../mcp/mcp-adapter.ts'
 import { notFound } from '../oauth/protected-resource.ts'
 import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
 import { optional, type RulesFor } from '../options/option-rules.ts'
+import { discoveryDocuments } from './discovery-documents.ts'
+import { checkDiscovery, type McpDiscoveryOptions } from './discovery-options.ts'
 import { type McpCorsOptions, mcpCors } from './mcp-cors.ts'
 import { mcpHandler } from './mcp-handler.ts'
 import { pathOf } from './node-request.ts'
@@ -27,9 +30,12 @@ export interface McpServerOptions {
    * `allowedOrigins`, exactly these origins.
    */
   readonly cors?: McpCorsOptions | undefined
+  /**
+   * The contents of the server card and the catalog (SEP-2127), with which clients find the server before they connect. `false`
+   * serves neither. Defaults to the values of `serverInfo`.
+   */
+  readonly discovery?: false | McpDiscoveryOptions | undefined
 }
-
-const DEFAULT_PATH = '/mcp'
 
 const { checkBoolean, checkPath, invalidKind, invalidOption, readOptions, unusableOption } =
   optionChecksOf('mcpServer')
@@ -41,16 +47,18 @@ const RULES = {
     if (isOptionsObject(value)) return mcpCors(value)
     throw invalidKind(option, 'must be an object with options of mcpCors', value)
   }),
+  discovery: checkDiscovery,
 } satisfies RulesFor<McpServerOptions>
 
 /**
- * Serves all routes of an adapter: MCP at the path of `resource`, and the protected resource metadata document (RFC 9728) at
- * its paths, with CORS headers and preflights. Other requests are passed on.
+ * Serves all routes of an adapter: MCP at the path of `resource`, the protected resource metadata document (RFC 9728) at its paths,
+ * the server card (SEP-2127) at the path of MCP followed by `/server-card`, and the catalog with it at
+ * `/.well-known/ai-catalog.json`. It sets CORS headers and responds to preflights. Other requests are passed on.
  *
  * Mount it at the root of the application. Without a fixed `resource`, MCP is served at the option `path`.
  * @param adapter the return value of `createMcpAdapter()` or `KitMcpServer…build()`.
- * @param options the path, for an adapter without a fixed `resource`, and whether to serve a copy of the authorization
- * server's metadata.
+ * @param options the path, for an adapter without a fixed `resource`, whether to serve a copy of the authorization
+ * server's metadata, and what the server card says.
  * @returns middleware for Express, Connect, or a plain `http.createServer`. Without a `next` function it responds with 404
  * to requests for other paths.
  * @throws {KitMcpConfigError} if `adapter` is not an adapter, or an option is invalid or does not fit it.
@@ -81,7 +89,7 @@ export function mcpServer(adapter: McpAdapter, options: McpServerOptions = {}): 
     )
   }
   const expected = 'must be an object such as { path: "/mcp" }'
-  const { path, authorizationServerMetadata, cors } = readOptions(
+  const { path, authorizationServerMetadata, cors, discovery } = readOptions(
     'mcpServer',
     expected,
     options,
@@ -104,9 +112,12 @@ export function mcpServer(adapter: McpAdapter, options: McpServerOptions = {}): 
       'remove path, or change resource',
     )
   }
-  const endpointPath = resource === undefined ? (path ?? DEFAULT_PATH) : new URL(resource).pathname
-  const withoutSlash = endpointPath.endsWith('/') ? endpointPath.slice(0, -1) : endpointPath
-  const isEndpoint = (path: string): boolean => path === withoutSlash || path === `${withoutSlash}/`
+  const given = resource === undefined ? (path ?? DEFAULT_MCP_PATH) : new URL(resource).pathname
+  const endpointPath = withoutSlash(given)
+  const isEndpoint = (path: string): boolean => path === endpointPath || path === `${endpointPath}/`
+  endpoint.discovery.configure(discovery, given)
+  const documents =
+    discovery === false ? undefined : discoveryDocuments(endpoint, endpointPath, discovery.catalog)
   const handler = mcpHandler(adapter)
   const metadata =
     endpoint.gate === undefined
@@ -116,7 +127,9 @@ export function mcpServer(adapter: McpAdapter, options: McpServerOptions = {}): 
   return function mcpServer(req, res, next = () => writePlainResponse(req, res, notFound())) {
     // A fixed resource names the whole path; the option `path` is relative to the mount path, which Express removes.
     const target = resource === undefined ? req.url : (req.originalUrl ?? req.url)
-    if (!isEndpoint(pathOf(target))) {
+    const requested = pathOf(target)
+    if (!isEndpoint(requested)) {
+      if (documents?.(req, res, requested) === true) return
       if (metadata === undefined) next()
       else metadata(req, res, next)
     } else if (cors === undefined) handler(req, res, next)

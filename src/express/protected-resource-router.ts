@@ -1,5 +1,6 @@
 import { preflightHeaders } from '../http/cors-headers.ts'
 import type { NodeMiddleware } from '../http/node-middleware.ts'
+import { documentRequest } from '../mcp/wire/document-request.ts'
 import { AuthorizationServerMetadata } from '../oauth/authorization-server-metadata.ts'
 import type { ResolvedOAuthOptions } from '../oauth/options.ts'
 import { optionChecksOf } from '../options/option-checks.ts'
@@ -77,17 +78,7 @@ export function protectedResourceRouter(
       void copy.respond({ method, ifNoneMatch }).then((response) => writePlainResponse(req, res, response))
       return
     }
-    const response = resolved.resource().respond({
-      method,
-      path,
-      get origin() {
-        return request.origin
-      },
-      ifNoneMatch: request.header('if-none-match'),
-      get request() {
-        return request.request
-      },
-    })
+    const response = resolved.resource().respond(documentRequest(request))
     if (response === undefined) next()
     else writePlainResponse(req, res, response)
   }

@@ -19,9 +19,16 @@ import {
 import { KitMcpRouter, tableOf } from './router/router.ts'
 import type { ServerFactory } from './sdk/sdk-servers.ts'
 import { checkTelemetry, type TelemetryOption } from './telemetry-option.ts'
+import { documentRequest } from './wire/document-request.ts'
 import { WebMcpRequest } from './wire/mcp-request.ts'
 
-export type { FetchHandler, McpAdapter, McpAuthHandlers, McpNotifier } from './mcp-adapter.ts'
+export type {
+  FetchHandler,
+  McpAdapter,
+  McpAuthHandlers,
+  McpDiscoveryHandlers,
+  McpNotifier,
+} from './mcp-adapter.ts'
 
 const checks = optionChecksOf('createMcpAdapter')
 const { checkKnownOptions, invalidKind, missingOption } = checks
@@ -243,11 +250,12 @@ function adapterOf(props: McpEndpointProps, listed: 'handler' | 'server'): McpAd
   const caller = listed === 'server' ? 'createMcpAdapter' : 'KitMcpServer'
   const { McpEndpoint } = loadServing(caller, checks)
   const endpoint = new McpEndpoint(props)
-  const { handler, auth } = webHandlersOf(endpoint)
+  const { handler, auth, discovery } = webHandlersOf(endpoint)
   const adapter = Object.defineProperties(
     { [listed]: handler, auth },
     {
       [listed === 'handler' ? 'server' : 'handler']: { value: handler },
+      discovery: { value: discovery },
       notify: { value: endpoint.sdkHandler.notify },
       tasks: { value: endpoint.sdkHandler.tasks },
     },
@@ -280,7 +288,7 @@ export function checkInstructions(text: unknown, of: OptionChecks = checks): str
   return text
 }
 
-function webHandlersOf(endpoint: McpEndpoint): Pick<McpAdapter, 'handler' | 'auth'> {
+function webHandlersOf(endpoint: McpEndpoint): Pick<McpAdapter, 'handler' | 'auth' | 'discovery'> {
   const requestOf = (request: Request): WebMcpRequest => new WebMcpRequest(request, endpoint.trustsProxy)
   return {
     async handler(request) {
@@ -307,16 +315,24 @@ function webHandlersOf(endpoint: McpEndpoint): Pick<McpAdapter, 'handler' | 'aut
         return toResponse(metadataResponse(endpoint, mcpRequest), mcpRequest.method)
       },
     }),
+    discovery: Object.freeze({
+      card(request: Request) {
+        const mcpRequest = requestOf(request)
+        return toResponse(endpoint.discovery.card(documentRequest(mcpRequest)), mcpRequest.method)
+      },
+      catalog(request: Request) {
+        const mcpRequest = requestOf(request)
+        return toResponse(endpoint.discovery.catalog(documentRequest(mcpRequest)), mcpRequest.method)
+      },
+    }),
   }
 }
 
 function metadataResponse({ gate }: McpEndpoint, request: WebMcpRequest): PlainResponse {
   const root = gate?.options.resourceMetadataPath
   if (gate === undefined || root === undefined) return notFound()
-  const { method, origin } = request
-  const ifNoneMatch = request.header('if-none-match')
   const respond = (path: string): PlainResponse =>
-    gate.resource.respond({ method, path, origin, ifNoneMatch, request: request.request }) ?? notFound()
+    gate.resource.respond(documentRequest(request, path)) ?? notFound()
   if (gate.resource.owns(request.path)) return respond(request.path)
   // The host may mount the handler at any path: then the document at the root is served, but not for another resource.
   if (request.path.startsWith(`${root}/`)) return notFound()

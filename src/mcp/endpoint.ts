@@ -9,6 +9,7 @@ import { ownerOf } from '../oauth/owner.ts'
 import { unionOfScopes } from '../oauth/scope.ts'
 import { optionChecksOf } from '../options/option-checks.ts'
 import { type AuthenticationResult, Authenticator } from './authenticator.ts'
+import { Discovery } from './discovery.ts'
 import { Instrumentation, recordForbidden } from './instrumentation/instrumentation.ts'
 import { authorizeCalls } from './operations/authorize-calls.ts'
 import { tableWithLimits } from './operations/limits/limited-table.ts'
@@ -17,7 +18,7 @@ import { tableWithInputs } from './router/closed-inputs.ts'
 import type { AppContextFactory, RouterTable } from './router/router-table.ts'
 import { tableWithSecuritySchemes } from './router/security-schemes.ts'
 import { SdkHandler } from './sdk/sdk-handler.ts'
-import type { SdkServersProps } from './sdk/sdk-servers.ts'
+import { type SdkServersProps, SERVED_REVISIONS } from './sdk/sdk-servers.ts'
 import type { TelemetryOption } from './telemetry-option.ts'
 import { refusedValue } from './wire/client-values.ts'
 import { isEventStream, withEnd } from './wire/event-stream.ts'
@@ -51,6 +52,8 @@ export class McpEndpoint {
   readonly gate: Gate | undefined
   readonly authenticator: Authenticator
   readonly sdkHandler: SdkHandler
+  /** The server card and the catalog. */
+  readonly discovery: Discovery
   readonly #props: McpEndpointProps
   readonly #table: RouterTable | undefined
   readonly #originPolicy: OriginPolicyOptions
@@ -66,6 +69,7 @@ export class McpEndpoint {
     this.gate = props.oauth && new Gate(props.oauth, operations?.scopes ?? [], makeContext)
     const instrumentation = new Instrumentation(props.telemetry, props.options)
     this.#instrumentation = instrumentation
+    this.discovery = new Discovery(props.serverInfo, SERVED_REVISIONS, props.oauth)
     this.authenticator = new Authenticator({
       gate: this.gate,
       makeContext,

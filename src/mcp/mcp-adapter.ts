@@ -9,6 +9,14 @@ export interface McpAuthHandlers {
   readonly resource: (request: Request) => Response | Promise<Response>
 }
 
+/** Handlers for the documents with which clients find a server before they connect. */
+export interface McpDiscoveryHandlers {
+  /** Serves the server card (SEP-2127), at the path of the MCP route followed by `/server-card`. */
+  readonly card: (request: Request) => Response
+  /** Serves the catalog with the entry of this server, at `/.well-known/ai-catalog.json`. */
+  readonly catalog: (request: Request) => Response
+}
+
 /**
  * An MCP server over HTTP, as {@link createMcpAdapter} and `KitMcpServer…build()` return it. `handler` and `server` are
  * the same function. `createMcpAdapter()` returns an object that lists `{ server, auth }`, and `build()` one that lists
@@ -24,6 +32,8 @@ export interface McpAdapter {
   readonly server: FetchHandler
   /** Handlers for requests outside the MCP route: CORS preflights, and the protected resource metadata document. */
   readonly auth: McpAuthHandlers
+  /** Handlers for the server card and the catalog, for hosts of the web-standard handler. `mcpServer` serves both by itself. */
+  readonly discovery: McpDiscoveryHandlers
   /** Notifies clients of changes. */
   readonly notify: McpNotifier
   /** The tasks that run in this process. Pass it to `gracefulShutdown` to let them end. */

@@ -15,16 +15,34 @@ export const CROSS_ORIGIN = {
   'Access-Control-Expose-Headers': 'ETag',
 } as const
 
+/** The headers of a document: which pages may read it, and its media type. */
+export interface DocumentKind {
+  readonly cors: Readonly<Record<string, string>>
+  readonly mediaType: string
+}
+
+const JSON_DOCUMENT: DocumentKind = { cors: CROSS_ORIGIN, mediaType: 'application/json' }
+
 /** The headers of a response instead of a document. */
 export const UNCACHED = { 'Content-Type': 'application/json', 'Cache-Control': 'no-store' } as const
 
 /** The caching of a document that is the same for all clients. */
 export const PUBLIC = 'public, max-age=3600'
 
+/**
+ * The caching of a document that depends on the request, by its host or by a function. A cache that ignores the host would send
+ * the document of one resource to clients of another.
+ */
+export const UNSTORED = 'no-store'
+
 /** @param body the document as JSON */
-export function renderDocument(body: string, cacheControl: string): RenderedDocument {
+export function renderDocument(
+  body: string,
+  cacheControl: string,
+  { cors, mediaType }: DocumentKind = JSON_DOCUMENT,
+): RenderedDocument {
   const etag = `"${createHash('sha256').update(body).digest('base64url').slice(0, 27)}"`
-  const headers = { ...CROSS_ORIGIN, 'Cache-Control': cacheControl, ETag: etag }
+  const headers = { ...cors, 'Cache-Control': cacheControl, ETag: etag }
   return {
     etag,
     unchanged: { status: 304, headers },
@@ -32,7 +50,7 @@ export function renderDocument(body: string, cacheControl: string): RenderedDocu
       status: 200,
       headers: {
         ...headers,
-        'Content-Type': 'application/json',
+        'Content-Type': mediaType,
         'Content-Length': String(Buffer.byteLength(body)),
       },
       body,
@@ -49,11 +67,14 @@ export function respondWith(document: RenderedDocument, ifNoneMatch: string | un
 }
 
 /** Returns the 405 for a method other than GET and HEAD; `undefined` for these. */
-export function refusedMethod(method: string): PlainResponse | undefined {
+export function refusedMethod(
+  method: string,
+  cors: DocumentKind['cors'] = CROSS_ORIGIN,
+): PlainResponse | undefined {
   if (method === 'GET' || method === 'HEAD') return undefined
   return {
     status: 405,
-    headers: { Allow: 'GET, HEAD, OPTIONS', ...CROSS_ORIGIN, 'Content-Type': 'application/json' },
+    headers: { Allow: 'GET, HEAD, OPTIONS', ...cors, 'Content-Type': 'application/json' },
     body: '{"error":"method_not_allowed"}',
   }
 }

@@ -9,6 +9,7 @@ import {
   renderDocument,
   respondWith,
   UNCACHED,
+  UNSTORED,
 } from './metadata-document.ts'
 import type { ResolvedOAuthOptions } from './options.ts'
 import { unionOfScopes } from './scope.ts'
@@ -193,14 +194,8 @@ export class ProtectedResource {
   }
 }
 
-/**
- * The caching of a document that depends on the request, by its host or by a function. A cache that ignores
- * the host would send the document of one resource to clients of another.
- */
-const UNSTORED = 'no-store'
-
 /** Returns a request to the resource itself, with the headers of the request for its document. */
-function requestTo(url: string, { request }: RequestSource): Request {
+export function requestTo(url: string, { request }: RequestSource): Request {
   return new Request(url, { headers: request.headers })
 }
 

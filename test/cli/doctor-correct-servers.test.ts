@@ -124,10 +124,22 @@ const SERVERS: readonly CorrectServer[] = [
   {
     name: 'a server card, a catalog, and other members of the resource metadata',
     mount(app, oauth) {
-      const card = { name: 'com.example/notes', version: '1.0.0', description: 'Notes' }
-      app.get('/mcp/server-card', (_req, res) => void res.type('application/mcp-server-card+json').send(card))
+      const card = {
+        $schema: 'https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json',
+        name: 'com.example/mcp-gatekit',
+        version: '0.0.0',
+        description: 'Notes',
+      }
+      app.get('/mcp/server-card', (_req, res) => {
+        res.set('Access-Control-Allow-Origin', '*').type('application/mcp-server-card+json').send(card)
+      })
+      const entry = {
+        identifier: 'urn:air:example.com:mcp:notes',
+        type: 'application/mcp-server-card+json',
+        url: `${oauth.resource}/server-card`,
+      }
       app.get('/.well-known/ai-catalog.json', (_req, res) => {
-        res.type('application/ai-catalog+json').send({ specVersion: '1.0', entries: [] })
+        res.type('application/ai-catalog+json').send({ specVersion: '1.0', entries: [entry] })
       })
       app.use(mcpServer(createMcpAdapter({ router, oauth })))
     },

@@ -384,6 +384,14 @@ export const TAKERS: readonly OptionsTaker[] = [
     wrong: {
       path: [null, 5, '', 'mcp', '/a?b', '/a#b', '/a/../b'],
       cors: NO_OBJECT,
+      discovery: [
+        ...NO_OBJECT.filter((value) => value !== undefined),
+        { name: 'notes' },
+        { description: '' },
+        { repository: 'https://git.example' },
+        { identifier: 'notes' },
+        { catalog: 'no' },
+      ],
     },
   },
   {
@@ -893,6 +901,7 @@ export const ARGUMENTS: readonly (readonly [
     /^adapter /,
     () => kit.mcpServer({} as Wrong),
   ],
+  ['an empty array of adapters', 'aicatalog', /^adapters /, () => kit.aiCatalog([])],
   [
     'a path next to a fixed resource',
     'mcpserver',

@@ -85,6 +85,9 @@ export interface SdkServersProps {
 /** The revisions of a server that serves the modern revision without the SDK's handler around it. */
 const MODERN_REVISIONS = [MODERN_REVISION, ...SUPPORTED_PROTOCOL_VERSIONS]
 
+/** The revisions of Streamable HTTP, the newest first. The SDK also knows some of before. */
+export const SERVED_REVISIONS: readonly string[] = MODERN_REVISIONS.filter((revision) => revision >= '2025')
+
 /** Creates servers of the official SDK from the router's table, or with the application's router function. */
 export class SdkServers {
   readonly #props: SdkServersProps

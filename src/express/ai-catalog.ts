@@ -1,0 +1,55 @@
+import type { NodeMiddleware } from '../http/node-middleware.ts'
+import { catalogResponse, type KnownCatalog } from '../mcp/discovery.ts'
+import { endpointOf } from '../mcp/endpoint-of.ts'
+import type { McpAdapter } from '../mcp/mcp-adapter.ts'
+import { documentRequest } from '../mcp/wire/document-request.ts'
+import { optionChecksOf } from '../options/option-checks.ts'
+import { isCatalogPath } from './discovery-documents.ts'
+import { NodeMcpRequest } from './node-request.ts'
+import { writePlainResponse } from './node-response.ts'
+
+const { invalidKind } = optionChecksOf('aiCatalog')
+
+/**
+ * Serves the catalog of several servers at `/.well-known/ai-catalog.json`, in place of the catalogs that `mcpServer` serves for one
+ * server each. Mount it in front of `mcpServer`, at the root of the application. Other requests are passed on.
+ *
+ * A server with `discovery: false` is left out. The identifiers of the servers must differ: of servers with the same one, the
+ * catalog contains only the first, and a warning is written.
+ * @param adapters the return values of `createMcpAdapter()` or `KitMcpServer…build()`.
+ * @returns middleware for Express, Connect, or a plain `http.createServer`.
+ * @throws {KitMcpConfigError} if `adapters` is not an array of adapters.
+ * @example
+ * ```ts
+ * import express from 'express'
+ * import { aiCatalog, createMcpAdapter, KitMcpRouter, mcpServer } from 'mcp-gatekit'
+ *
+ * const router = KitMcpRouter.create()
+ * const notes = createMcpAdapter({ router, serverInfo: { name: 'notes', version: '1.0.0' } })
+ * const tasks = createMcpAdapter({ router, serverInfo: { name: 'tasks', version: '1.0.0' } })
+ *
+ * express()
+ *   .use(aiCatalog([notes, tasks]))
+ *   .use(mcpServer(notes, { path: '/notes' }))
+ *   .use(mcpServer(tasks, { path: '/tasks' }))
+ *   .listen(3000)
+ * ```
+ * @see docs/guides/discovery.md
+ */
+export function aiCatalog(adapters: readonly McpAdapter[]): NodeMiddleware {
+  const expected = 'must be an array of return values of KitMcpServer…build() or createMcpAdapter()'
+  if (!Array.isArray(adapters) || adapters.length === 0) throw invalidKind('adapters', expected, adapters)
+  const endpoints = adapters.map((adapter) => {
+    const endpoint = endpointOf(adapter)
+    if (endpoint === undefined) throw invalidKind('adapters', expected, adapter)
+    return endpoint
+  })
+  const servers = endpoints.map(({ discovery }) => discovery)
+  const trustsProxy = endpoints.every((endpoint) => endpoint.trustsProxy)
+  const known: KnownCatalog = {}
+  return function aiCatalog(req, res, next = () => undefined) {
+    if (!isCatalogPath(req)) return next()
+    const request = documentRequest(new NodeMcpRequest(req, res, trustsProxy))
+    writePlainResponse(req, res, catalogResponse(servers, request, known))
+  }
+}
