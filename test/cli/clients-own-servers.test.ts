@@ -61,6 +61,12 @@ describe('the server of the examples', () => {
       expect(report.checks.filter(({ status }) => status === 'skip').map(({ id }) => id)).to.deep.equal([
         'token.login',
         'token.under-scoped',
+        // Only mcpServer serves a card.
+        'card.valid',
+        'card.remote',
+        'card.discover',
+        'card.catalog',
+        'card.cors',
       ])
     })
   }

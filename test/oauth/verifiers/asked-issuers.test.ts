@@ -358,11 +358,17 @@ describe('issuers as a function', () => {
     for (const one of others.slice(0, 99)) expect(await outcome(verifier, one)).to.equal('accepted')
     const requestsTo = () => requests().filter((line) => line.startsWith(TENANT))
     const before = requestsTo().length
-    expect(await outcome(verifier, token)).to.equal('accepted')
-    expect(requestsTo()).to.have.length(before + 1)
-    await Promise.all(others.map((one) => outcome(verifier, one)))
-    expect(await outcome(verifier, token)).to.equal('accepted')
-    expect(requestsTo()).to.have.length(before + 1)
+    // All of this happens within the second.
+    const time = fakeTime()
+    try {
+      expect(await outcome(verifier, token)).to.equal('accepted')
+      expect(requestsTo()).to.have.length(before + 1)
+      await Promise.all(others.map((one) => outcome(verifier, one)))
+      expect(await outcome(verifier, token)).to.equal('accepted')
+      expect(requestsTo()).to.have.length(before + 1)
+    } finally {
+      time.restore()
+    }
   })
 
   it('keys of at most 1,000 issuers are fetched at the same time', async () => {
