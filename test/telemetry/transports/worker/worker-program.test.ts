@@ -77,6 +77,53 @@ describe('runWorkerProgram', () => {
     ])
   })
 
+  for (const call of ['flush', 'shutdown'] as const)
+    it(`runWorkerProgram sends the outcomes that ${call} has waited for before its response, also within a later batch`, async () => {
+      let deliver = () => {}
+      let finish = () => {}
+      const finished = new Promise<void>((resolve) => {
+        finish = resolve
+      })
+      const { send, next } = start({
+        default: () => ({
+          handle: ({ name }: { name: string }) => {
+            if (name === 'waiting')
+              return new Promise<void>((resolve) => {
+                deliver = resolve
+              })
+            if (name === 'last') {
+              deliver()
+              finish()
+            }
+            return Promise.resolve()
+          },
+          [call]: () => finished,
+        }),
+      })
+      await next()
+      const states = new Uint8Array(new SharedArrayBuffer(22))
+      const types: string[] = []
+      const deliveredBefore: number[] = []
+      send({ type: 'events', states, start: 0, events: [[1, anEvent({ name: 'waiting' }), undefined]] })
+      send(call === 'flush' ? { type: 'flush', call: 1 } : { type: 'shutdown' })
+      // The batch goes on for many microtasks after the event that ends the call.
+      const rest = Array.from(
+        { length: 20 },
+        (_, index) => [index + 3, anEvent({ name: 'more' }), undefined] as const,
+      )
+      send({
+        type: 'events',
+        start: 1,
+        events: [[2, anEvent({ name: 'last' }), undefined], ...rest],
+      })
+      while (!types.some((type) => type === 'flushed' || type === 'closed')) {
+        const message = await next()
+        types.push(message.type)
+        if (message.type === 'settled') deliveredBefore.push(...message.delivered)
+      }
+      expect(deliveredBefore).to.include(1)
+    })
+
   it('runWorkerProgram describes thrown values that are not errors, or that cannot be read', async () => {
     const unreadable = new Proxy({}, { get: () => expect.fail() })
     const thrown = [undefined, null, 'x', 5, unreadable, { name: 5, message: {} }]
