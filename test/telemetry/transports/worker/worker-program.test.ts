@@ -9,6 +9,7 @@ import {
   type ToWorker,
 } from '../../../../src/telemetry/transports/worker/worker-program.ts'
 import { anEvent } from '../../../support/chat-services.ts'
+import { type Deferred, deferred } from '../../../support/telemetry/recording.ts'
 
 describe('runWorkerProgram', () => {
   let port: MessagePort
@@ -123,6 +124,37 @@ describe('runWorkerProgram', () => {
       }
       expect(deliveredBefore).to.include(1)
     })
+
+  it('runWorkerProgram sends outcomes that are known later without another message, those of one turn together', async () => {
+    const waiting: Deferred[] = []
+    const begun = deferred()
+    const { send, next } = start({
+      default: () => ({
+        handle() {
+          const one = deferred()
+          waiting.push(one)
+          if (waiting.length === 4) begun.resolve()
+          return one.promise
+        },
+      }),
+    })
+    await next()
+    const events = [1, 2, 3, 4].map((number) => [number, anEvent({}), undefined] as const)
+    send({ type: 'events', states: new Uint8Array(new SharedArrayBuffer(4)), start: 0, events })
+    await begun.promise
+    // The batch ends in the microtasks after its last event.
+    await new Promise((resolve) => setImmediate(resolve))
+    waiting[2]?.resolve()
+    waiting[0]?.resolve()
+    waiting[1]?.reject(new RangeError('bad'))
+    const { delivered, failed } = (await next()) as FromWorker & { readonly type: 'settled' }
+    expect([delivered, failed.map(([number, { message }]) => [number, message])]).to.deep.equal([
+      [3, 1],
+      [[2, 'bad']],
+    ])
+    waiting[3]?.resolve()
+    expect(await next()).to.deep.equal({ type: 'settled', delivered: [4], failed: [] })
+  })
 
   it('runWorkerProgram describes thrown values that are not errors, or that cannot be read', async () => {
     const unreadable = new Proxy({}, { get: () => expect.fail() })
