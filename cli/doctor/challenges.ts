@@ -37,7 +37,7 @@ export function parseChallenges(header: string): Challenge[] {
     const current = found.at(-1)
     if (cursor.take(EQUALS) !== undefined) {
       if (current === undefined || !open) throw cursor.error('a parameter has no scheme', at)
-      addParameter(current.parameters, name, cursor)
+      addParameter(current.parameters, name, at, cursor)
     } else {
       const challenge = { scheme: name, token68: undefined as string | undefined, parameters: new Map() }
       found.push(challenge)
@@ -64,16 +64,17 @@ function firstOf(parameters: Map<string, string>, cursor: Cursor): string | unde
     cursor.at = at
     return undefined
   }
-  addParameter(parameters, name, cursor)
+  addParameter(parameters, name, at, cursor)
   return undefined
 }
 
-function addParameter(parameters: Map<string, string>, name: string, cursor: Cursor): void {
+/** Reads the value of the parameter whose name is at `at`, and adds it to `parameters`. */
+function addParameter(parameters: Map<string, string>, name: string, at: number, cursor: Cursor): void {
   const key = name.toLowerCase()
   const quoted = cursor.take(QUOTED, 1)
   const value = quoted?.replace(/\\(.)/gs, '$1') ?? cursor.take(TOKEN)
   if (value === undefined) throw cursor.error(`the value of ${key} must be a token or a quoted string`)
-  if (parameters.has(key)) throw cursor.error(`${key} occurs twice in one challenge`)
+  if (parameters.has(key)) throw cursor.error(`${key} occurs twice in one challenge`, at)
   parameters.set(key, value)
 }
 

@@ -112,7 +112,7 @@ const settings = new WeakMap<object, ProviderSettings>()
 
 /** Returns the settings of a provider, or `undefined` for any other value. */
 export function settingsOf(provider: unknown): ProviderSettings | undefined {
-  return typeof provider === 'object' && provider !== null ? settings.get(provider) : undefined
+  return settings.get(provider as object)
 }
 
 /**

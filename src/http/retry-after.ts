@@ -17,10 +17,10 @@ const HTTP_DATES = [
 /** The maximum length of a header value. */
 const MAX_LENGTH = 64
 
-/** The two headers of a response that determine how long to wait. */
 /** The longest `Retry-After` of an authorization server that is passed on. */
 const MAX_PASSED_ON_MS = 3_600_000
 
+/** The two headers of a response that determine how long to wait. */
 export interface RetryAfterHeaders {
   readonly retryAfter: string | null | undefined
   /** The response's `Date`. A date in `Retry-After` is measured against it, since the two clocks may differ. */

@@ -371,13 +371,25 @@ describe('doctor --as', () => {
     expect(bare.status).to.equal('ok')
   })
 
-  it('an authorization server without registration is a warning that suggests a client ID', async () => {
-    const { status, hint } = await replay('gemini', {
-      issuer: (document) => delete document.registration_endpoint,
+  for (const [as, name, documents, methods] of [
+    ['gemini', 'Gemini CLI', false, ['none']],
+    ['gemini', 'Gemini CLI', true, ['none']],
+    ['vscode', 'VS Code', false, ['none']],
+    ['claude', 'Claude', true, ['client_secret_basic']],
+  ] as const) {
+    it(`an authorization server without registration, ${documents ? 'with' : 'without'} metadata documents, and with ${methods.join()} is a warning that suggests a client ID for ${as}`, async () => {
+      const { status, seen, hint } = await replay(as, {
+        issuer: (document) => {
+          delete document.registration_endpoint
+          document.client_id_metadata_document_supported = documents
+          document.token_endpoint_auth_methods_supported = methods
+        },
+      })
+      expect(status).to.equal('warn')
+      expect(seen).to.contain('; it cannot register; it requests ')
+      expect(hint).to.contain(`configure a client ID in ${name}`)
     })
-    expect(status).to.equal('warn')
-    expect(hint).to.contain('configure a client ID in Gemini CLI')
-  })
+  }
 
   for (const [as, methods, expected] of [
     ['claude', ['none'], 'it uses its client ID metadata document'],

@@ -6,7 +6,9 @@ import { writeResponse } from '../../src/express/node-response.ts'
 import { createMcpAdapter } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import { Http2Exchange, type Http2Listening, listenHttp2 } from '../support/http2.ts'
+import { listen } from '../support/listen.ts'
 import { definedOf, modern } from '../support/mcp/wire.ts'
+import { RawConnection } from '../support/raw-http.ts'
 
 /** The time after which a response that is not read is cut off, instead of 60 s. */
 const UNREAD_MS = 2_000
@@ -124,4 +126,31 @@ describe('responses over HTTP/2', function () {
     exchange.stream.end()
     expect((await exchange.closed).rstCode).to.equal(constants.NGHTTP2_INTERNAL_ERROR)
   })
+})
+
+describe('plain responses', () => {
+  for (const [status, method, body, length] of [
+    [200, 'GET', 'text', '4'],
+    [200, 'HEAD', 'text', '4'],
+    [200, 'GET', undefined, '0'],
+    [203, 'GET', undefined, '0'],
+    // A response without a body must have no Content-Length (RFC 9110, section 8.6), or that of the response to a GET.
+    [204, 'GET', undefined, undefined],
+    [204, 'OPTIONS', undefined, undefined],
+    [304, 'GET', undefined, undefined],
+    [304, 'HEAD', undefined, undefined],
+    [405, 'PUT', undefined, '0'],
+    [404, 'GET', 'é', '2'],
+  ] as const)
+    it(`a response ${status} to ${method} with ${body === undefined ? 'no body' : `the body ${body}`} has ${length === undefined ? 'no Content-Length' : `the Content-Length ${length}`}`, async () => {
+      const { port } = await listen(
+        (req, res) => void writeResponse(req, res, { status, headers: {}, ...(body && { body }) }),
+      )
+      const connection = await RawConnection.open(port)
+      const response = await connection.send(`${method} / HTTP/1.1\r\nHost: x\r\n\r\n`)
+      connection.close()
+      expect(response.status).to.equal(status)
+      expect(response.header('content-length')).to.equal(length)
+      expect(response.body).to.equal(method === 'HEAD' ? '' : (body ?? ''))
+    })
 })

@@ -58,6 +58,20 @@ describe('mcp: cache hints of 2026-07-28', () => {
         ['resources/read', 'notes://e', 7, 'private'],
       ],
     ],
+    [
+      'with only a time',
+      plain,
+      { cache: { ttlMs: 5 } },
+      false,
+      [...lists(5, 'private'), ['server/discover', undefined, 5, 'private']],
+    ],
+    [
+      'with only a scope',
+      plain,
+      { cache: { cacheScope: 'public' } },
+      false,
+      [...lists(0, 'public'), ['server/discover', undefined, 0, 'public']],
+    ],
     ['where a template lists', listing, shared, false, [['resources/list', undefined, 5, 'private']]],
     [
       'behind a gate',

@@ -1,4 +1,4 @@
-import { mkdirSync, symlinkSync } from 'node:fs'
+import { mkdirSync, promises, symlinkSync } from 'node:fs'
 import { relative } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { expect } from 'chai'
@@ -129,6 +129,50 @@ describe('loadSkills', () => {
         })
     })
   }
+
+  for (const [maxFiles, read] of [
+    [1, 1 + 1],
+    [10, 10 + 1],
+    [29, 29 + 1],
+    [30, 30],
+    [100, 30],
+  ] as const)
+    it(`maxFiles: ${maxFiles} ends the reading of folders after ${read} of 30 entries`, async () => {
+      // The folders contain 2, 4, and 24 entries.
+      const made = folderOf({
+        'a/SKILL.md': manifest('a'),
+        'a/x/1': 'x',
+        'a/y': 'x',
+        'a/z': 'x',
+        ...Object.fromEntries(Array.from({ length: 23 }, (_, index) => [`a/x/${index + 2}`, 'x'])),
+        README: 'x',
+      })
+      const { opendir } = promises
+      let entries = 0
+      promises.opendir = (async (...args: Parameters<typeof opendir>) => {
+        const opened = await opendir(...args)
+        return (async function* () {
+          for await (const entry of opened) {
+            entries++
+            yield entry
+          }
+        })()
+      }) as unknown as typeof opendir
+      try {
+        const loading = loadSkills(made.path, { maxFiles })
+        if (maxFiles >= 30) expect((await loading).skills).to.have.length(1)
+        else
+          await expectConfigRejection(loading, {
+            code: INVALID,
+            option: 'source',
+            message: /raise maxFiles/,
+          })
+      } finally {
+        promises.opendir = opendir
+        made.remove()
+      }
+      expect(entries).to.equal(read)
+    })
 
   const long = 'x'.repeat(1025)
   for (const [problem, files, reason] of [

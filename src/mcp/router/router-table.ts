@@ -148,9 +148,8 @@ function resourcesByUri(
   templates: readonly ResourceTemplateEntry[],
 ): ReadonlyMap<string, ResourceEntry> {
   const byUri = new Map(resources.map((entry) => [entry.canonical, entry]))
-  const scoped = templates.filter(({ scopes }) => scopes.length > 0)
   for (const [canonical, entry] of byUri) {
-    const scopes = scopesOfUri({ resources: byUri, templates: scoped }, canonical)
+    const scopes = scopesOfUri({ resources: byUri, templates }, canonical)
     if (scopes.some((scope) => !entry.scopes.includes(scope))) byUri.set(canonical, { ...entry, scopes })
   }
   return byUri

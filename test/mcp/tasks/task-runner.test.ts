@@ -5,6 +5,7 @@ import type { TaskRecord } from '../../../src/mcp/tasks/task-record.ts'
 import { TaskRunner } from '../../../src/mcp/tasks/task-runner.ts'
 import type { TaskStore } from '../../../src/mcp/tasks/task-store.ts'
 import { NO_TELEMETRY, type RequestTelemetry } from '../../../src/mcp/wire/request-telemetry.ts'
+import { countTimers } from '../../support/count-timers.ts'
 
 const KEY = { owner: 'owner', id: 'id' }
 
@@ -20,6 +21,22 @@ const RECORD: TaskRecord = {
   node: 'another',
   round: 1,
 }
+
+describe('TaskRunner.close', () => {
+  for (const timeoutMs of [0, 60_000])
+    it(`a runner without runs that is closed with ${timeoutMs} ms leaves no timer`, async () => {
+      const runner = new TaskRunner({ store: memoryTaskStore(), maxResultBytes: 1_000 }, 5)
+      // Mocha starts the timer of the test after its first turn.
+      await new Promise((resolve) => setImmediate(resolve))
+      const timers = countTimers()
+      try {
+        await runner.close(timeoutMs)
+        expect(timers.live.size).to.equal(0)
+      } finally {
+        timers.stop()
+      }
+    })
+})
 
 describe('TaskRunner with a task of a node that does not report', () => {
   let runner: TaskRunner

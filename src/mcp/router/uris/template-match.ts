@@ -89,8 +89,7 @@ function variableBegins(kind: VariableKind, text: string, ends: Uint8Array): Uin
   for (let at = text.length - 1; at >= 0; at--) {
     const code = text.charCodeAt(at)
     if (ends[at + 1] === 1 && code !== comma) nearestEnd = at + 1
-    if (code === excluded || code === alsoExcluded) limit = at
-    else if (code === comma && next === comma) limit = at + 1
+    if (code === excluded || code === alsoExcluded || (code === comma && next === comma)) limit = at
     if (nearestEnd <= limit && code !== comma) begins[at] = 1
     next = code
   }

@@ -180,8 +180,8 @@ function queryMatcher(
   variables: readonly Variable[],
 ): ((uri: string) => Found | undefined) | undefined {
   const queryFrom = expressions.findIndex((expression) => expression.startsWith('{?'))
+  // Without a query, every literal must be empty, and the first one is not, because it contains the scheme.
   const endsWithQuery =
-    queryFrom !== -1 &&
     expressions.slice(queryFrom).every((expression) => /^\{[?&]/.test(expression)) &&
     literals.slice(queryFrom + 1).every((literal) => literal === '') &&
     !literals.slice(0, queryFrom + 1).some((literal) => literal.includes('?'))
@@ -199,7 +199,8 @@ function queryMatcher(
       const equalsAt = pair.indexOf('=')
       const name = pair.slice(0, Math.max(0, equalsAt))
       const isList = lists.get(name)
-      if (equalsAt === -1 || isList === undefined) return undefined
+      // Without `=`, the name is empty, which no variable is.
+      if (isList === undefined) return undefined
       const value = pair.slice(equalsAt + 1)
       const earlier = Object.hasOwn(found, name) ? found[name] : undefined
       if (!isList && earlier !== undefined) return undefined

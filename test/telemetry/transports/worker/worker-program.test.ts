@@ -9,6 +9,7 @@ import {
   type ToWorker,
 } from '../../../../src/telemetry/transports/worker/worker-program.ts'
 import { anEvent } from '../../../support/chat-services.ts'
+import { type Deferred, deferred } from '../../../support/telemetry/recording.ts'
 
 describe('runWorkerProgram', () => {
   let port: MessagePort
@@ -75,6 +76,84 @@ describe('runWorkerProgram', () => {
       ...['data', { service: 's', environment: 'e' }],
       ...['a.good', 5, 'a.bad', undefined, 'a.late', undefined, 'flush'],
     ])
+  })
+
+  for (const call of ['flush', 'shutdown'] as const)
+    it(`runWorkerProgram sends the outcomes that ${call} has waited for before its response, also within a later batch`, async () => {
+      let deliver = () => {}
+      let finish = () => {}
+      const finished = new Promise<void>((resolve) => {
+        finish = resolve
+      })
+      const { send, next } = start({
+        default: () => ({
+          handle: ({ name }: { name: string }) => {
+            if (name === 'waiting')
+              return new Promise<void>((resolve) => {
+                deliver = resolve
+              })
+            if (name === 'last') {
+              deliver()
+              finish()
+            }
+            return Promise.resolve()
+          },
+          [call]: () => finished,
+        }),
+      })
+      await next()
+      const states = new Uint8Array(new SharedArrayBuffer(22))
+      const types: string[] = []
+      const deliveredBefore: number[] = []
+      send({ type: 'events', states, start: 0, events: [[1, anEvent({ name: 'waiting' }), undefined]] })
+      send(call === 'flush' ? { type: 'flush', call: 1 } : { type: 'shutdown' })
+      // The batch goes on for many microtasks after the event that ends the call.
+      const rest = Array.from(
+        { length: 20 },
+        (_, index) => [index + 3, anEvent({ name: 'more' }), undefined] as const,
+      )
+      send({
+        type: 'events',
+        start: 1,
+        events: [[2, anEvent({ name: 'last' }), undefined], ...rest],
+      })
+      while (!types.some((type) => type === 'flushed' || type === 'closed')) {
+        const message = await next()
+        types.push(message.type)
+        if (message.type === 'settled') deliveredBefore.push(...message.delivered)
+      }
+      expect(deliveredBefore).to.include(1)
+    })
+
+  it('runWorkerProgram sends outcomes that are known later without another message, those of one turn together', async () => {
+    const waiting: Deferred[] = []
+    const begun = deferred()
+    const { send, next } = start({
+      default: () => ({
+        handle() {
+          const one = deferred()
+          waiting.push(one)
+          if (waiting.length === 4) begun.resolve()
+          return one.promise
+        },
+      }),
+    })
+    await next()
+    const events = [1, 2, 3, 4].map((number) => [number, anEvent({}), undefined] as const)
+    send({ type: 'events', states: new Uint8Array(new SharedArrayBuffer(4)), start: 0, events })
+    await begun.promise
+    // The batch ends in the microtasks after its last event.
+    await new Promise((resolve) => setImmediate(resolve))
+    waiting[2]?.resolve()
+    waiting[0]?.resolve()
+    waiting[1]?.reject(new RangeError('bad'))
+    const { delivered, failed } = (await next()) as FromWorker & { readonly type: 'settled' }
+    expect([delivered, failed.map(([number, { message }]) => [number, message])]).to.deep.equal([
+      [3, 1],
+      [[2, 'bad']],
+    ])
+    waiting[3]?.resolve()
+    expect(await next()).to.deep.equal({ type: 'settled', delivered: [4], failed: [] })
   })
 
   it('runWorkerProgram describes thrown values that are not errors, or that cannot be read', async () => {
