@@ -1,6 +1,7 @@
 import { FetchFailure, FetchRefusal, ResponseRefusal } from '../../../http/bounded-fetch.ts'
 import { retryAfterMs } from '../../../http/retry-after.ts'
 import type { SafeFetch } from '../../../http/safe-fetch.ts'
+import type { WebhookError } from '../store.ts'
 import { signatureOf } from './signature.ts'
 
 /** The maximum size of the body of one message, in bytes (SEP-3415, "Delivery profile"). */
@@ -22,27 +23,21 @@ export interface WebhookMessage {
   readonly secrets: readonly string[]
 }
 
-/** The categories of a failure that subscribers can read. They contain nothing of a response. */
-export type WebhookFailure =
-  | 'connection_refused'
-  | 'timeout'
-  | 'tls_error'
-  | 'http_4xx'
-  | 'http_5xx'
-  | 'challenge_failed'
-
 /** The outcome of one attempt. */
 export type AttemptOutcome =
   /** The endpoint has accepted the message. */
   | { readonly kind: 'accepted'; readonly response: Response }
-  /** The endpoint does not want this message (413), or any (410). */
-  | { readonly kind: 'final'; readonly failure: WebhookFailure; readonly status: number }
-  /** Another attempt can succeed. `isReached` is `true` if the host has sent a response. */
+  /** The endpoint wants no messages (410), or not this one (413). */
+  | { readonly kind: 'gone' | 'too-large'; readonly error: WebhookError; readonly status: number }
+  /** Another attempt can succeed. */
   | {
       readonly kind: 'failed'
-      readonly failure: WebhookFailure
+      readonly error: WebhookError
+      /** `true` if the host has sent a response. */
       readonly isReached: boolean
-      readonly retryAfterMs: number | undefined
+      readonly status?: number
+      /** The time that the endpoint asks to wait. */
+      readonly retryAfterMs?: number | undefined
     }
 
 /** Returns `true` if an id can be the value of a header. */
@@ -77,22 +72,22 @@ export async function attempt(
     return outcomeOf(response)
   } catch (error) {
     const isReached = error instanceof ResponseRefusal
-    return { kind: 'failed', failure: failureOf(error), isReached, retryAfterMs: undefined }
+    return { kind: 'failed', error: categoryOf(error), isReached }
   }
 }
 
 function outcomeOf(response: Response): AttemptOutcome {
   const { status, headers } = response
   if (response.ok) return { kind: 'accepted', response }
-  // A redirect is not followed. It is a mistake of the endpoint, as other statuses below 500 are.
-  const failure = status >= 500 ? 'http_5xx' : 'http_4xx'
-  if (status === 410 || status === 413) return { kind: 'final', failure, status }
+  // A redirect is not followed. It is a mistake of the endpoint, like other statuses below 500.
+  const error = status >= 500 ? 'http_5xx' : 'http_4xx'
+  if (status === 410 || status === 413) return { kind: status === 410 ? 'gone' : 'too-large', error, status }
   const wait = { retryAfter: headers.get('retry-after'), date: headers.get('date') }
-  return { kind: 'failed', failure, isReached: true, retryAfterMs: retryAfterMs(wait) }
+  return { kind: 'failed', error, isReached: true, status, retryAfterMs: retryAfterMs(wait) }
 }
 
 /** Returns the category of an error of the network. An address that is not public does not differ from one that is closed. */
-function failureOf(error: unknown): WebhookFailure {
+function categoryOf(error: unknown): WebhookError {
   if (error instanceof ResponseRefusal) return 'http_5xx'
   if (error instanceof FetchRefusal) return 'connection_refused'
   if (!(error instanceof FetchFailure)) return 'timeout'

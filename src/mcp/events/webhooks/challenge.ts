@@ -2,7 +2,8 @@ import { randomBytes, timingSafeEqual } from 'node:crypto'
 import type { SafeFetch } from '../../../http/safe-fetch.ts'
 import { isRecord } from '../../../options/value-kinds.ts'
 import { tryOrUndefined } from '../../../try-or-undefined.ts'
-import { attempt, type WebhookFailure, type WebhookMessage } from './attempt.ts'
+import type { WebhookError } from '../store.ts'
+import { attempt, type WebhookMessage } from './attempt.ts'
 
 /** The maximum size of the answer to a challenge, in bytes. */
 const MAX_ANSWER_BYTES = 4_096
@@ -16,21 +17,20 @@ const MAX_ANSWER_BYTES = 4_096
 export async function challengeEndpoint(
   safeFetch: SafeFetch,
   endpoint: Pick<WebhookMessage, 'url' | 'subscriptionId' | 'secrets'>,
-): Promise<WebhookFailure | undefined> {
+): Promise<WebhookError | undefined> {
   const challenge = randomBytes(32).toString('base64url')
   const outcome = await attempt(
     safeFetch,
-    { ...endpoint, messageId: controlMessageId('verification'), body: JSON.stringify({ type: 'verification', challenge }) },
+    {
+      ...endpoint,
+      messageId: `msg_verification_${randomBytes(16).toString('base64url')}`,
+      body: JSON.stringify({ type: 'verification', challenge }),
+    },
     { responseBytes: MAX_ANSWER_BYTES },
   )
-  if (outcome.kind !== 'accepted') return outcome.failure
+  if (outcome.kind !== 'accepted') return outcome.error
   const answer = await outcome.response.text()
   return isAnswer(answer, challenge) ? undefined : 'challenge_failed'
-}
-
-/** Returns a `webhook-id` for a message that is not an event. */
-export function controlMessageId(type: string): string {
-  return `msg_${type}_${randomBytes(16).toString('base64url')}`
 }
 
 /** Returns `true` for the challenge in an object. A server that reflects each body does not want messages, and sends `type` too. */

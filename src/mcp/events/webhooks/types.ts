@@ -1,3 +1,4 @@
+import type { SafeFetchSettings } from '../../../http/safe-fetch.ts'
 import type {
   EventStore,
   StoredSubscription,
@@ -45,6 +46,8 @@ export interface WebhookSettings {
    * an id of the message, `msg_event_…`, which stays the same in all attempts. Control messages always have the latter.
    */
   readonly webhookId: 'event' | 'message'
+  /** The access to the network. Tests replace it. */
+  readonly network?: SafeFetchSettings
 }
 
 /** Sends the messages of webhooks. It takes deliveries from the store as long as it is open. */
