@@ -26,7 +26,7 @@ export interface WebhookMessage {
 /** The outcome of one attempt. */
 export type AttemptOutcome =
   /** The endpoint has accepted the message. */
-  | { readonly kind: 'accepted'; readonly response: Response }
+  | { readonly kind: 'accepted'; readonly status: number; readonly text: () => Promise<string> }
   /** The endpoint wants no messages (410), or not this one (413). */
   | { readonly kind: 'gone' | 'too-large'; readonly error: WebhookError; readonly status: number }
   /** Another attempt can succeed. */
@@ -78,7 +78,7 @@ export async function attempt(
 
 function outcomeOf(response: Response): AttemptOutcome {
   const { status, headers } = response
-  if (response.ok) return { kind: 'accepted', response }
+  if (response.ok) return { kind: 'accepted', status, text: () => response.text() }
   // A redirect is not followed. It is a mistake of the endpoint, like other statuses below 500.
   const error = status >= 500 ? 'http_5xx' : 'http_4xx'
   if (status === 410 || status === 413) return { kind: status === 410 ? 'gone' : 'too-large', error, status }

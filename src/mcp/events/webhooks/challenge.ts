@@ -29,7 +29,7 @@ export async function challengeEndpoint(
     { responseBytes: MAX_ANSWER_BYTES },
   )
   if (outcome.kind !== 'accepted') return outcome.error
-  const answer = await outcome.response.text()
+  const answer = await outcome.text()
   return isAnswer(answer, challenge) ? undefined : 'challenge_failed'
 }
 

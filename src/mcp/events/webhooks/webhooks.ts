@@ -117,8 +117,9 @@ class WebhookSender implements Webhooks {
     try {
       const verdict = delivery.kind === 'event' ? await this.#host.judge(delivery) : 'permitted'
       if (verdict === 'denied') return
-      if (verdict === 'unavailable' && !isTooOld(delivery)) {
-        await this.#settle(delivery, { outcome: 'postponed', delayMs: UNAVAILABLE_MS })
+      if (verdict === 'unavailable') {
+        const again = { outcome: 'postponed', delayMs: UNAVAILABLE_MS } as const
+        await this.#settle(delivery, isTooOld(delivery) ? { outcome: 'abandoned' } : again)
         return
       }
       // The process may have been paused. Another node has the delivery by now, or gets it soon.
@@ -163,8 +164,8 @@ class WebhookSender implements Webhooks {
       ...(eventId !== undefined && { eventId }),
       attempts,
       durationMs,
-      ...(outcome.kind === 'accepted' ? { status: outcome.response.status } : { error: outcome.error }),
-      ...('status' in outcome && outcome.status !== undefined && { status: outcome.status }),
+      ...(outcome.kind !== 'accepted' && { error: outcome.error }),
+      ...(outcome.status !== undefined && { status: outcome.status }),
     })
   }
 
