@@ -11,6 +11,8 @@ export type NamedKind =
   | 'directory'
   /** The resources of a subscription. */
   | 'subscription'
+  /** An event type. */
+  | 'event'
 
 /** The properties of a method. A property that is absent is false. */
 export interface McpMethod {
@@ -29,6 +31,11 @@ export interface McpMethod {
 /** All methods that the revisions of the protocol and their extensions let a client send. */
 const METHODS = {
   'completion/complete': { names: 'reference', anonymous: 'public', isFast: true },
+  'events/list': {},
+  'events/poll': { names: 'event' },
+  'events/stream': { names: 'event' },
+  'events/subscribe': { names: 'event' },
+  'events/unsubscribe': {},
   initialize: { anonymous: 'all', servedBySdk: true },
   'logging/setLevel': { servedBySdk: true },
   'notifications/cancelled': { servedBySdk: true },

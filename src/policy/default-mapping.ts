@@ -1,12 +1,12 @@
 import type { PolicyQuery } from '../mcp/router/authorize.ts'
-import type { OperationKind } from '../mcp/router/middleware.ts'
 import { isRecord } from '../options/value-kinds.ts'
 import type { AuthZenEvaluation } from './evaluation.ts'
 
-const ACTIONS: Readonly<Record<OperationKind, { readonly name: string }>> = {
+const ACTIONS: Readonly<Record<PolicyQuery['kind'], { readonly name: string }>> = {
   tool: { name: 'tools/call' },
   prompt: { name: 'prompts/get' },
   resource: { name: 'resources/read' },
+  event: { name: 'events/subscribe' },
 }
 
 /**

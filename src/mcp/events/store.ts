@@ -47,7 +47,7 @@ export interface SubscriptionRecord {
   readonly owner: string
   /** The name of the event type. */
   readonly name: string
-  /** The validated arguments as canonical JSON. */
+  /** The validated arguments as JSON. The hash of `id` is that of the arguments as the client has sent them. */
   readonly args: string
   /** Absent for a caller without a token. Always present with `webhook`. */
   readonly auth?: StoredAuth
@@ -203,13 +203,13 @@ export interface EventStore {
   append(event: NewEvent): Promise<{ readonly position: Position; readonly dropped: readonly string[] }>
 
   /**
-   * Adds an appended event to further channels, and adds deliveries of it, as `append` does. It replaces none: a channel or a
-   * delivery that the event has already has no effect. It serves for the subscriptions that were made while the event was being
-   * appended, and for the replay after a renewal.
+   * Adds appended events to further channels, and adds deliveries of them, as `append` does. It replaces none: a channel or a
+   * delivery that an event has already has no effect, and neither has a position that is no longer in the log. It serves for the
+   * subscriptions that were made while an event was being appended, and for the replay after a subscription has lapsed.
    */
   extend(
     name: string,
-    position: Position,
+    positions: readonly Position[],
     added: Pick<NewEvent, 'channels' | 'deliveries'>,
   ): Promise<{ readonly dropped: readonly string[] }>
 

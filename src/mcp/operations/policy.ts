@@ -3,7 +3,6 @@ import { isScopeToken } from '../../options/scope-token.ts'
 import { isPromiseLike, isRecord } from '../../options/value-kinds.ts'
 import { within } from '../../within.ts'
 import type { Authorize, PolicyDenial, PolicyQuery } from '../router/authorize.ts'
-import type { OperationKind } from '../router/middleware.ts'
 import type { Exchange } from '../wire/exchange.ts'
 import type { Failure } from '../wire/request-telemetry.ts'
 
@@ -97,7 +96,7 @@ export function queryOf(
 /** An entry of a list, and the operation that it shows. */
 interface ListEntry<Entry> {
   readonly entry: Entry
-  readonly kind: OperationKind
+  readonly kind: PolicyQuery['kind']
   readonly name: string
   readonly uri?: string
 }

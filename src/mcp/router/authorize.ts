@@ -3,15 +3,18 @@ import type { OperationKind } from './middleware.ts'
 
 /** The argument of `authorize`: an operation that a client wants to use, or to see in a list. */
 export interface PolicyQuery<App = unknown, User = any> {
-  /** `call` for a tool call, a prompt get, or a resource read. `list` for an entry of a list. */
+  /**
+   * `call` for a tool call, a prompt get, a resource read, a subscription to an event type, and each delivery of an event. `list`
+   * for an entry of a list.
+   */
   readonly purpose: 'call' | 'list'
-  /** The kind of the operation. A resource template is a `resource`. */
-  readonly kind: OperationKind
+  /** The kind of the operation: `tool`, `prompt`, `resource`, or `event`. A resource template is a `resource`. */
+  readonly kind: OperationKind | 'event'
   /** The full name of the operation, with the prefixes of `merge()`. */
   readonly name: string
   /** The canonical URI of a resource. Absent for tools, prompts, and the templates in a list. */
   readonly uri?: string
-  /** The validated arguments or, for a resource, the variables of its template. Absent for lists. */
+  /** The validated arguments, also those of a subscription or, for a resource, the variables of its template. Absent for lists. */
   readonly args?: Readonly<Record<string, unknown>>
   /** The verified token. Undefined if OAuth is disabled. */
   readonly auth: AuthInfo<User> | undefined

@@ -35,7 +35,7 @@ export interface DefinitionConfig {
 export const DEFINITION_OPTIONS = ['title', 'icons', 'scopes', 'public', '_meta'] as const
 
 /** The kind of a definition: the name of the builder's method. */
-export type DefinitionKind = 'tool' | 'prompt' | 'resource' | 'resourceTemplate' | 'app'
+export type DefinitionKind = 'tool' | 'prompt' | 'resource' | 'resourceTemplate' | 'app' | 'event'
 
 const TOOL_NAME = /^[A-Za-z0-9_.-]{1,128}$/
 /** MCP does not restrict the names of prompts and resources. `Project files` is one of its own examples. */
@@ -59,7 +59,7 @@ export function checkDefinition<Config extends object>(
 
 /** @throws {KitMcpConfigError} if MCP does not allow the name. */
 export function checkName(option: string, name: unknown): asserts name is string {
-  const isTool = option === 'tool' || option === 'merge' || option === 'app'
+  const isTool = option === 'tool' || option === 'merge' || option === 'app' || option === 'event'
   if (typeof name === 'string' && (isTool ? TOOL_NAME : NAME).test(name)) return
   throw invalidOption(
     option,
@@ -79,7 +79,7 @@ export function commonMembers(owner: string, { title, icons, _meta }: Definition
   }
 }
 
-export function scopesOf(owner: string, { scopes }: DefinitionConfig): readonly string[] {
+export function scopesOf(owner: string, { scopes }: Pick<DefinitionConfig, 'scopes'>): readonly string[] {
   return scopes === undefined ? NO_SCOPES : checkRequiredScopes(`scopes of ${owner}`, scopes)
 }
 

@@ -18,6 +18,8 @@ export interface ScopedOperations extends ScopedResources {
   readonly scopes: readonly string[]
   readonly tools: ReadonlyMap<string, Scoped>
   readonly prompts: ReadonlyMap<string, Scoped>
+  /** The event types of a router. */
+  readonly events?: ReadonlyMap<string, Scoped>
   /** The skills of a router by the canonical URI of `SKILL.md`. Those of a router function are resources. */
   readonly skills?: ReadonlyMap<string, Scoped>
   /** The directories of the skills of a router by canonical URI. */
@@ -49,6 +51,7 @@ interface Access {
 const ACCESS: Readonly<Record<NamedKind, Access>> = {
   tool: accessByName('tools'),
   prompt: accessByName('prompts'),
+  event: accessByName('events'),
   resource: accessByUri((operations) => operations),
   skill: accessByUri((operations) => withResources(operations, operations.skills)),
   skills: { scopes: () => [], isPublic: ({ skills }) => skills !== undefined },
@@ -96,9 +99,9 @@ const ACCESS: Readonly<Record<NamedKind, Access>> = {
   },
 }
 
-function accessByName(kind: 'tools' | 'prompts'): Access {
+function accessByName(kind: 'tools' | 'prompts' | 'events'): Access {
   const entryOf = (operations: ScopedOperations, { name }: Params): Scoped | undefined =>
-    typeof name === 'string' ? operations[kind].get(name) : undefined
+    typeof name === 'string' ? operations[kind]?.get(name) : undefined
   return {
     scopes: (operations, params) => entryOf(operations, params)?.scopes ?? [],
     isPublic(operations, params) {

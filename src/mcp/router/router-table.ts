@@ -3,6 +3,7 @@ import { unionOfScopes } from '../../oauth/scope.ts'
 import { APPS_EXTENSION } from './app.ts'
 import { linkedApps } from './app-links.ts'
 import { composedMiddleware, type Middleware, type Wrapped } from './middleware.ts'
+import type { EventEntry } from './event.ts'
 import type { PromptEntry } from './prompt.ts'
 import type { ResourceEntry, ResourceTemplateEntry } from './resource.ts'
 import {
@@ -14,6 +15,9 @@ import {
 } from './skills.ts'
 import type { ToolEntry } from './tool.ts'
 import { scopesOfUri } from './uris/uri-scopes.ts'
+
+/** The name of the extension of events (SEP-3415). */
+export const EVENTS_EXTENSION = 'io.modelcontextprotocol/events'
 
 /** Creates the application's data for a request. It is the argument of `KitMcpRouter…context()`. */
 export type AppContextFactory<App> = (input: { readonly request: Request }) => App | Promise<App>
@@ -29,6 +33,7 @@ export interface RouterTable extends SkillTables {
   /** The resources of `resources/list`: of the files of a skill, only `SKILL.md`. */
   readonly listedResources: ReadonlyMap<string, ResourceEntry>
   readonly templates: readonly ResourceTemplateEntry[]
+  readonly events: ReadonlyMap<string, EventEntry>
   readonly capabilities: ServerCapabilities
   /** `true` if a tool has arguments that are repeated in headers. */
   readonly declaresHeaders: boolean
@@ -44,6 +49,7 @@ export interface RouterEntries {
   readonly resources: readonly ResourceEntry[]
   readonly templates: readonly ResourceTemplateEntry[]
   readonly skills: readonly SkillEntry[]
+  readonly events: readonly EventEntry[]
 }
 
 export function routerTable(
@@ -51,7 +57,7 @@ export function routerTable(
   entries: RouterEntries,
   middleware: readonly Middleware<any>[],
 ): RouterTable {
-  const { prompts, templates, skills, ...unlinked } = wrappedEntries(entries, middleware)
+  const { prompts, templates, skills, events, ...unlinked } = wrappedEntries(entries, middleware)
   const { tools, resources: own } = linkedApps(unlinked)
   const files = skills.map(skillResources)
   const resources = [...own, ...files.flat()]
@@ -73,29 +79,33 @@ export function routerTable(
             files.flatMap(([, ...others]) => others),
           ),
     templates,
+    events: new Map(events.map((entry) => [entry.definition.name, entry])),
     ...skillTables(skills, byUri),
     capabilities: Object.freeze({
       logging: {},
-      ...((tools.length > 0 || (prompts.length === 0 && !hasResources)) && { tools: { listChanged: true } }),
+      ...((tools.length > 0 || (prompts.length === 0 && !hasResources && events.length === 0)) && { tools: { listChanged: true } }),
       ...(prompts.length > 0 && { prompts: { listChanged: true } }),
       ...(hasResources && { resources: { listChanged: true, subscribe: true } }),
       ...(completes && { completions: {} }),
-      ...((hasApps || skills.length > 0) && {
+      // Clients of today read either.
+      ...(events.length > 0 && { events: {} }),
+      ...((hasApps || skills.length > 0 || events.length > 0) && {
         extensions: {
           ...(skills.length > 0 && SKILLS_CAPABILITY.extensions),
           ...(hasApps && { [APPS_EXTENSION]: {} }),
+          ...(events.length > 0 && { [EVENTS_EXTENSION]: {} }),
         },
       }),
     }),
     declaresHeaders: tools.some((entry) => entry.declaresHeaders),
     hasTasks: tools.some((entry) => entry.task !== undefined),
-    scopes: unionOfScopes(...[...tools, ...prompts, ...resources, ...templates].map((entry) => entry.scopes)),
+    scopes: unionOfScopes(...[...tools, ...prompts, ...resources, ...templates, ...events].map((entry) => entry.scopes)),
   }
 }
 
 /** Returns the entries with the middleware of the router around that of merged routers. */
 function wrappedEntries(
-  { tools, prompts, resources, templates, skills }: RouterEntries,
+  { tools, prompts, resources, templates, skills, events }: RouterEntries,
   middleware: readonly Middleware<any>[],
 ): RouterEntries {
   const wrapped = <Entry extends Wrapped>(entry: Entry): Entry => {
@@ -108,6 +118,7 @@ function wrappedEntries(
     resources: resources.map(wrapped),
     templates: templates.map(wrapped),
     skills: skills.map(wrapped),
+    events,
   }
 }
 

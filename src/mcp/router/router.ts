@@ -5,6 +5,7 @@ import { appEntry, type McpAppConfig } from './app.ts'
 import type { KitContext } from './context.ts'
 import { checkName } from './definition.ts'
 import { Entries } from './entries.ts'
+import { type EventConfig, type EventEntry, eventEntry } from './event.ts'
 import type { Middleware } from './middleware.ts'
 import { type PromptConfig, type PromptEntry, type PromptHandler, promptEntry } from './prompt.ts'
 import {
@@ -34,6 +35,7 @@ interface RouterProps {
   readonly resources: Entries<ResourceEntry>
   readonly templates: Entries<ResourceTemplateEntry>
   readonly skills: Entries<SkillEntry>
+  readonly events: Entries<EventEntry>
   /** Outermost first. */
   readonly middleware: readonly Middleware<any>[]
 }
@@ -83,6 +85,7 @@ export class KitMcpRouter<App = unknown, User = any> {
       resources: Entries.empty(),
       templates: Entries.empty(),
       skills: Entries.empty(),
+      events: Entries.empty(),
       middleware: [],
     })
   }
@@ -247,6 +250,34 @@ export class KitMcpRouter<App = unknown, User = any> {
   }
 
   /**
+   * Adds an event type (SEP-3415). Clients subscribe to it, and `adapter.events.emit(name, data)` sends an event.
+   * @param name 1 to 128 characters of `A-Z a-z 0-9 _ . -`, unique among the event types of this router.
+   * @param config the description, the schemas of arguments and data, the scopes, and the deliveries.
+   * @returns a new router.
+   * @throws {KitMcpConfigError} if the name is invalid or already registered, or if an option is invalid.
+   * @example
+   * ```ts
+   * import { createMcpAdapter, KitMcpRouter } from 'mcp-gatekit'
+   * import { z } from 'zod'
+   *
+   * const router = KitMcpRouter.create().event('order.paid', {
+   *   description: 'An order was paid',
+   *   payload: z.object({ orderId: z.string() }),
+   * })
+   * const adapter = createMcpAdapter({ router })
+   * await adapter.events.emit('order.paid', { orderId: 'A-17' })
+   * ```
+   * @see docs/guides/events.md
+   */
+  event<Payload extends StandardSchemaV1, Input extends StandardSchemaV1 | undefined = undefined>(
+    name: string,
+    config: EventConfig<Input, Payload>,
+  ): KitMcpRouter<App, User> {
+    const entry = eventEntry(name, config as EventConfig<StandardSchemaV1 | undefined, StandardSchemaV1>)
+    return new KitMcpRouter({ ...this.#props, events: added(this.#props.events, 'event', entry) })
+  }
+
+  /**
    * Adds middleware around every tool call, prompt get, and resource read of this router and of the routers that are merged
    * into it, also of operations that are added later. It runs after scopes, policy, and validation, in the order in which it is
    * added, the first outermost. The middleware of a merged router runs inside that of this router.
@@ -312,6 +343,7 @@ export class KitMcpRouter<App = unknown, User = any> {
       skills: merged(this.#props.skills, 'skills', prefix, other.skills, middleware, resources),
       tools: merged(this.#props.tools, 'tool', prefix, other.tools, middleware),
       prompts: merged(this.#props.prompts, 'prompt', prefix, other.prompts, middleware),
+      events: merged(this.#props.events, 'event', prefix, other.events, middleware),
       templates: merged(this.#props.templates, 'resourceTemplate', prefix, other.templates, middleware),
     })
   }
@@ -319,7 +351,7 @@ export class KitMcpRouter<App = unknown, User = any> {
   static {
     readProps = (router) => router.#props
     readTable = (router) => {
-      const { makeContext, tools, prompts, resources, templates, skills, middleware } = router.#props
+      const { makeContext, tools, prompts, resources, templates, skills, events, middleware } = router.#props
       router.#table ??= routerTable(
         makeContext,
         {
@@ -328,6 +360,7 @@ export class KitMcpRouter<App = unknown, User = any> {
           resources: resources.toArray(),
           templates: templates.toArray(),
           skills: skills.toArray(),
+          events: events.toArray(),
         },
         middleware,
       )

@@ -91,7 +91,7 @@ export class DeliveryLoop {
       const { deliveries, nextInMs } = await store.take({ leaseMs, max })
       const before = free()
       for (const delivery of deliveries) this.#track(deliver(delivery))
-      if (deliveries.length === max && free() === before) await this.#pause(NO_ROOM_MS)
+      if (deliveries.length > 0 && free() === before) await this.#pause(NO_ROOM_MS)
       else if (deliveries.length < max) await this.#sleep(Math.min(nextInMs, IDLE_MS))
     } catch {
       await this.#pause(STORE_AWAY_MS)

@@ -46,6 +46,8 @@ export interface WebhookSettings {
    * an id of the message, `msg_event_…`, which stays the same in all attempts. Control messages always have the latter.
    */
   readonly webhookId: 'event' | 'message'
+  /** Sends `gap` and `terminated`. If `false`, a `gap` counts as abandoned without an attempt, and there is no `terminated`. */
+  readonly controlMessages: boolean
   /** The access to the network. Tests replace it. */
   readonly network?: SafeFetchSettings
 }

@@ -106,6 +106,10 @@ class WebhookSender implements Webhooks {
     const takenMs = performance.now()
     const { owner, webhook } = delivery.subscription
     const { host } = new URL(webhook.url)
+    if (delivery.kind !== 'event' && !this.#settings.controlMessages) {
+      await this.#settle(delivery, { outcome: 'abandoned' })
+      return
+    }
     const busyMs = this.#limits.enter(host, owner)
     if (busyMs > 0) {
       // Jitter, so that the deliveries that wait for one host do not come back together.

@@ -1,0 +1,487 @@
+import { randomUUID } from 'node:crypto'
+import { optionChecksOf } from '../../options/option-checks.ts'
+import { optional, type ReadBy, type RulesFor } from '../../options/option-rules.ts'
+import type {
+  DeliveryOutcome,
+  DeliveryStatus,
+  EventStore,
+  LoggedEvent,
+  LogPage,
+  NewEvent,
+  Position,
+  StoredSubscription,
+  SubscriptionRecord,
+  TakenDelivery,
+  WebhookTarget,
+} from './store.ts'
+
+const { readOptions, wholeNumber } = optionChecksOf('memoryEventStore')
+
+/** The limits of a store of events. */
+export interface EventStoreLimits {
+  /**
+   * The maximum size of the log of one event type, in bytes. The oldest events are dropped, and a client that has not read them gets
+   * `truncated`. Defaults to 8 388 608 (8 MiB).
+   */
+  readonly maxLogBytes?: number | undefined
+  /** The time for which the log keeps an event, in milliseconds. Defaults to 3 600 000 ms (one hour). */
+  readonly maxLogAgeMs?: number | undefined
+  /**
+   * The maximum size of the subscriptions of one owner, and of the deliveries that wait for them, in bytes. A delivery beyond it is
+   * dropped, and its webhook gets a `gap` message. Defaults to 8 388 608 (8 MiB).
+   */
+  readonly maxBytesPerOwner?: number | undefined
+}
+
+/** The rules of {@link EventStoreLimits}. */
+export const LIMIT_RULES = {
+  maxLogBytes: optional(wholeNumber(1), 8 * 1024 * 1024),
+  maxLogAgeMs: optional(wholeNumber(1_000), 3_600_000),
+  maxBytesPerOwner: optional(wholeNumber(1), 8 * 1024 * 1024),
+} satisfies RulesFor<EventStoreLimits>
+
+/** The memory of a record in addition to its text. */
+const ENTRY_BYTES = 512
+/** The maximum number of URLs that an owner has verified. */
+const MAX_VERIFIED = 100
+const SWEEP_MS = 10_000
+
+/**
+ * Creates a store in the memory of this process. It is the default, and it is for servers with one process: a restart loses all
+ * subscriptions, the log, and the deliveries that wait. Clients then subscribe again, and learn with `truncated` that they may have
+ * missed events.
+ * @param options the limits of the store.
+ * @returns a store for the adapter option `events.store`.
+ * @throws {KitMcpConfigError} if an option is invalid or unknown.
+ * @example
+ * ```ts
+ * import { createMcpAdapter, KitMcpRouter, memoryEventStore } from 'mcp-gatekit'
+ * import { z } from 'zod'
+ *
+ * const router = KitMcpRouter.create().event('tick', { description: 'A minute has passed', payload: z.object({}) })
+ * const adapter = createMcpAdapter({ router, events: { store: memoryEventStore({ maxLogAgeMs: 600_000 }) } })
+ * ```
+ * @see docs/guides/events.md
+ */
+export function memoryEventStore(options: EventStoreLimits = {}): EventStore {
+  const expected = 'must be called with an object such as { maxLogAgeMs: 3600000 }'
+  return new MemoryEventStore(readOptions('memoryEventStore', expected, options, LIMIT_RULES))
+}
+
+interface Kept {
+  record: SubscriptionRecord
+  bytes: number
+  expiresAtMs: number
+  status: DeliveryStatus
+  readonly since: Position
+  readonly owner: Owner
+  /** The pending deliveries of events, by position and in its order. */
+  readonly pending: Map<Position, Delivery>
+  hasGap: boolean
+}
+
+/** The state of an owner. It is forgotten when it is empty. */
+interface Owner {
+  readonly name: string
+  /** By id, the one that was renewed the longest ago first. */
+  readonly webhooks: Map<string, Kept>
+  readonly others: Map<string, Kept>
+  readonly deliveries: Map<string, Delivery>
+  /** By URL, the time until which it counts as verified. */
+  readonly verified: Map<string, number>
+  bytes: number
+}
+
+interface Delivery extends Omit<TakenDelivery, 'subscription' | 'lease' | 'attempts'> {
+  readonly kept: Kept
+  readonly bytes: number
+  attempts: number
+  /** The time of the next attempt or, during one, the end of its lease. */
+  dueAtMs: number
+  lease: string | undefined
+}
+
+interface Log {
+  /** In the order of their positions. */
+  readonly events: (LoggedEvent & { readonly channels: Set<string>; readonly eventId: string })[]
+  bytes: number
+  droppedUpTo: Position
+}
+
+class MemoryEventStore implements EventStore {
+  readonly #limits: ReadBy<typeof LIMIT_RULES>
+  readonly #epoch = randomUUID().slice(0, 8)
+  readonly #subscriptions = new Map<string, Kept>()
+  readonly #byName = new Map<string, Set<Kept>>()
+  /** In the order in which they get deliveries. */
+  readonly #owners = new Map<string, Owner>()
+  /** One for each event type of the router. */
+  readonly #logs = new Map<string, Log>()
+  readonly #listeners = new Set<(name: string | undefined) => void>()
+  #head: Position = 0
+  #sweeping: NodeJS.Timeout | undefined
+
+  constructor(limits: ReadBy<typeof LIMIT_RULES>) {
+    this.#limits = limits
+  }
+
+  async subscribe(
+    record: SubscriptionRecord,
+    { ttlMs, max }: { readonly ttlMs: number; readonly max: number },
+  ): ReturnType<EventStore['subscribe']> {
+    const { id, name } = record
+    const expiresAtMs = Date.now() + ttlMs
+    const known = this.#live(id)
+    const kept = known ?? this.#newSubscription(record, max)
+    const owner = kept === NO_ROOM ? this.#owner(record.owner) : kept.owner
+    const bytes = bytesOf(JSON.stringify(record))
+    const more = bytes - kept.bytes
+    if (kept === NO_ROOM || owner.bytes + more > this.#limits.maxBytesPerOwner) {
+      this.#forgetIfEmpty(owner)
+      return { outcome: 'owner-full' }
+    }
+    owner.bytes += more
+    Object.assign(kept, { record, bytes, expiresAtMs })
+    const group = groupOf(owner, record)
+    // The newest one comes last.
+    group.delete(id)
+    group.set(id, kept)
+    this.#subscriptions.set(id, kept)
+    this.#byName.set(name, (this.#byName.get(name) ?? new Set()).add(kept))
+    this.#sweeping ??= setInterval(() => this.#sweep(), SWEEP_MS).unref()
+    if (known === undefined) return { outcome: 'added', subscription: shown(kept), head: this.#head }
+    for (const delivery of owner.deliveries.values())
+      if (delivery.kept === kept && delivery.lease === undefined) delivery.dueAtMs = 0
+    if (kept.pending.size > 0) this.#notify(name)
+    return { outcome: 'renewed', subscription: shown(kept), head: this.#head }
+  }
+
+  async get(id: string): Promise<StoredSubscription | undefined> {
+    const kept = this.#live(id)
+    return kept && shown(kept)
+  }
+
+  async list(
+    name: string,
+    { owners, after = 0 }: { readonly owners?: readonly string[]; readonly after?: Position } = {},
+  ): ReturnType<EventStore['list']> {
+    const all =
+      owners === undefined
+        ? [...(this.#byName.get(name) ?? [])]
+        : owners.flatMap((owner) => {
+            const { webhooks, others } = this.#owners.get(owner) ?? {}
+            return [...(webhooks?.values() ?? []), ...(others?.values() ?? [])]
+          })
+    const now = Date.now()
+    const isListed = (kept: Kept): boolean =>
+      kept.record.name === name && kept.since > after && kept.expiresAtMs > now
+    return { subscriptions: all.filter(isListed).map(shown), head: this.#head }
+  }
+
+  async end(id: string, terminated?: string): Promise<boolean> {
+    const kept = this.#live(id)
+    if (kept === undefined) return false
+    this.#remove(kept)
+    if (terminated !== undefined && kept.record.webhook !== undefined) {
+      const owner = this.#owner(kept.owner.name)
+      this.#add({ ...kept, owner }, { kind: 'terminated', position: 0, body: terminated })
+      this.#notify(kept.record.name)
+    }
+    return true
+  }
+
+  async append(event: NewEvent): ReturnType<EventStore['append']> {
+    const { name, body, eventId } = event
+    const position = ++this.#head
+    const log = this.#logs.get(name) ?? { events: [], bytes: 0, droppedUpTo: 0 }
+    this.#logs.set(name, log)
+    log.events.push({ position, body, eventId, atMs: Date.now(), channels: new Set(event.channels) })
+    log.bytes += logBytes(body, event.channels)
+    this.#trim(log)
+    const dropped = this.#deliver({ position, body }, event.deliveries)
+    this.#notify(name)
+    return { position, dropped }
+  }
+
+  async extend(
+    name: string,
+    positions: readonly Position[],
+    added: Pick<NewEvent, 'channels' | 'deliveries'>,
+  ): ReturnType<EventStore['extend']> {
+    const log = this.#logs.get(name)
+    const wanted = new Set(positions)
+    const dropped = new Set<string>()
+    for (const event of log?.events ?? []) {
+      if (!wanted.has(event.position)) continue
+      const fresh = added.channels.filter((channel) => !event.channels.has(channel))
+      for (const channel of fresh) event.channels.add(channel)
+      ;(log as Log).bytes += logBytes('', fresh) - ENTRY_BYTES
+      for (const id of this.#deliver(event, added.deliveries)) dropped.add(id)
+    }
+    this.#notify(name)
+    return { dropped: [...dropped] }
+  }
+
+  async read(
+    name: string,
+    channels: readonly string[],
+    { after, maxEvents, maxBytes }: Parameters<EventStore['read']>[2],
+  ): Promise<LogPage> {
+    const log = this.#logs.get(name)
+    if (log === undefined) return { events: [], hasMore: false, head: this.#head, droppedUpTo: 0 }
+    this.#trim(log)
+    const events: LoggedEvent[] = []
+    let bytes = 0
+    let hasMore = false
+    for (let index = firstAfter(log.events, after); index < log.events.length; index++) {
+      const event = log.events[index] as Log['events'][number]
+      if (!channels.some((channel) => event.channels.has(channel))) continue
+      bytes += event.body.length
+      hasMore = events.length >= maxEvents || (bytes > maxBytes && events.length > 0)
+      if (hasMore) break
+      events.push({ position: event.position, body: event.body, atMs: event.atMs })
+    }
+    return { events, hasMore, head: this.#head, droppedUpTo: log.droppedUpTo }
+  }
+
+  async epoch(): Promise<string> {
+    return this.#epoch
+  }
+
+  async take({
+    leaseMs,
+    max,
+  }: {
+    readonly leaseMs: number
+    readonly max: number
+  }): ReturnType<EventStore['take']> {
+    const now = Date.now()
+    const taken: TakenDelivery[] = []
+    let nextAtMs = Number.POSITIVE_INFINITY
+    const share = Math.max(1, Math.ceil(max / 4))
+    for (const owner of [...this.#owners.values()]) {
+      let count = 0
+      for (const delivery of owner.deliveries.values()) {
+        if (delivery.dueAtMs <= now && count < share && taken.length < max) {
+          delivery.lease = randomUUID()
+          delivery.dueAtMs = now + leaseMs
+          taken.push(takenOf(delivery, delivery.lease))
+          count++
+        }
+        nextAtMs = Math.min(nextAtMs, delivery.dueAtMs)
+      }
+      if (count === 0) continue
+      // The others come first the next time.
+      this.#owners.delete(owner.name)
+      this.#owners.set(owner.name, owner)
+    }
+    return { deliveries: taken, nextInMs: Math.max(0, nextAtMs - now) }
+  }
+
+  async settle(
+    { id, lease }: Pick<TakenDelivery, 'id' | 'lease'>,
+    outcome: DeliveryOutcome,
+  ): Promise<boolean> {
+    const ownerName = id.slice(0, id.lastIndexOf(' '))
+    const delivery = this.#owners.get(ownerName)?.deliveries.get(id)
+    if (delivery === undefined || delivery.lease !== lease) return false
+    const { kept } = delivery
+    delivery.lease = undefined
+    if (outcome.outcome === 'failed' || outcome.outcome === 'postponed') {
+      delivery.dueAtMs = Date.now() + outcome.delayMs
+      if (outcome.outcome === 'failed') delivery.attempts++
+    } else this.#drop(delivery)
+    if (outcome.outcome === 'abandoned' && delivery.kind === 'event') this.#addGap(kept)
+    if (outcome.outcome === 'delivered') kept.status = { lastDeliveryAtMs: Date.now() }
+    else if (outcome.outcome !== 'postponed' && outcome.error !== undefined)
+      kept.status = { failedSinceMs: Date.now(), ...kept.status, lastError: outcome.error }
+    return true
+  }
+
+  async setVerified(owner: string, url: string, ttlMs: number): Promise<void> {
+    const { verified } = this.#owner(owner)
+    verified.delete(url)
+    verified.set(url, Date.now() + ttlMs)
+    const [oldest] = verified.keys()
+    if (verified.size > MAX_VERIFIED && oldest !== undefined) verified.delete(oldest)
+    this.#sweeping ??= setInterval(() => this.#sweep(), SWEEP_MS).unref()
+  }
+
+  async isVerified(owner: string, url: string): Promise<boolean> {
+    return (this.#owners.get(owner)?.verified.get(url) ?? 0) > Date.now()
+  }
+
+  watch(listener: (name: string | undefined) => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  #notify(name: string): void {
+    for (const listener of this.#listeners) listener(name)
+  }
+
+  #owner(name: string): Owner {
+    const owner = this.#owners.get(name) ?? {
+      name,
+      webhooks: new Map(),
+      others: new Map(),
+      deliveries: new Map(),
+      verified: new Map(),
+      bytes: 0,
+    }
+    this.#owners.set(name, owner)
+    return owner
+  }
+
+  #newSubscription(record: SubscriptionRecord, max: number): Kept {
+    const group = groupOf(this.#owner(record.owner), record)
+    if (group.size >= max) this.#sweep()
+    if (group.size >= max && record.webhook !== undefined) return NO_ROOM
+    const [oldest] = group.values()
+    if (group.size >= max && oldest !== undefined) this.#remove(oldest)
+    return {
+      record,
+      bytes: 0,
+      expiresAtMs: 0,
+      status: {},
+      since: ++this.#head,
+      owner: this.#owner(record.owner),
+      pending: new Map(),
+      hasGap: false,
+    }
+  }
+
+  #live(id: string): Kept | undefined {
+    const kept = this.#subscriptions.get(id)
+    if (kept === undefined || kept.expiresAtMs > Date.now()) return kept
+    this.#remove(kept)
+    return undefined
+  }
+
+  #remove(kept: Kept): void {
+    const { record, owner } = kept
+    this.#subscriptions.delete(record.id)
+    this.#byName.get(record.name)?.delete(kept)
+    groupOf(owner, record).delete(record.id)
+    owner.bytes -= kept.bytes
+    for (const delivery of owner.deliveries.values()) if (delivery.kept === kept) this.#drop(delivery)
+    this.#forgetIfEmpty(owner)
+  }
+
+  /** Adds the deliveries of an event. Returns the ids of the subscriptions whose owner has no room. */
+  #deliver(event: Pick<LoggedEvent, 'position' | 'body'>, ids: readonly string[]): string[] {
+    const dropped: string[] = []
+    for (const id of ids) {
+      const kept = this.#live(id)
+      if (kept?.record.webhook === undefined || kept.pending.has(event.position)) continue
+      const { owner } = kept
+      if (owner.bytes + bytesOf(event.body) <= this.#limits.maxBytesPerOwner) {
+        const { position, body } = event
+        kept.pending.set(position, this.#add(kept, { kind: 'event', position, body }))
+        continue
+      }
+      dropped.push(id)
+      this.#addGap(kept)
+    }
+    return dropped
+  }
+
+  #addGap(kept: Kept): void {
+    if (!kept.hasGap) this.#add(kept, { kind: 'gap', position: this.#head, body: '' })
+    kept.hasGap = true
+  }
+
+  #add(kept: Kept, message: Pick<Delivery, 'kind' | 'position' | 'body'>): Delivery {
+    const { owner } = kept
+    const delivery: Delivery = {
+      ...message,
+      id: `${owner.name} ${randomUUID()}`,
+      kept,
+      bytes: bytesOf(message.body),
+      attempts: 0,
+      addedAtMs: Date.now(),
+      dueAtMs: 0,
+      lease: undefined,
+    }
+    owner.deliveries.set(delivery.id, delivery)
+    owner.bytes += delivery.bytes
+    return delivery
+  }
+
+  #drop(delivery: Delivery): void {
+    const { kept, id, bytes, position, kind } = delivery
+    const { owner } = kept
+    if (!owner.deliveries.delete(id)) return
+    owner.bytes -= bytes
+    if (kind === 'event') kept.pending.delete(position)
+    else if (kind === 'gap') kept.hasGap = false
+    this.#forgetIfEmpty(owner)
+  }
+
+  #trim(log: Log): void {
+    const oldestMs = Date.now() - this.#limits.maxLogAgeMs
+    let count = 0
+    for (const { body, channels, position, atMs } of log.events) {
+      if (log.bytes <= this.#limits.maxLogBytes && atMs > oldestMs) break
+      log.bytes -= logBytes(body, [...channels])
+      log.droppedUpTo = position
+      count++
+    }
+    log.events.splice(0, count)
+  }
+
+  #sweep(): void {
+    for (const id of this.#subscriptions.keys()) this.#live(id)
+    for (const log of this.#logs.values()) this.#trim(log)
+    for (const owner of this.#owners.values()) {
+      for (const [url, untilMs] of owner.verified) if (untilMs <= Date.now()) owner.verified.delete(url)
+      this.#forgetIfEmpty(owner)
+    }
+    if (this.#owners.size > 0) return
+    clearInterval(this.#sweeping)
+    this.#sweeping = undefined
+  }
+
+  #forgetIfEmpty({ name, webhooks, others, deliveries, verified }: Owner): void {
+    if (webhooks.size + others.size + deliveries.size + verified.size === 0) this.#owners.delete(name)
+  }
+}
+
+/** In place of a subscription for which there is no room. */
+const NO_ROOM = { bytes: 0 } as Kept
+
+function groupOf({ webhooks, others }: Owner, { webhook }: SubscriptionRecord): Map<string, Kept> {
+  return webhook === undefined ? others : webhooks
+}
+
+function shown({ record, since, expiresAtMs, status, pending }: Kept): StoredSubscription {
+  const firstPending = pending.size === 0 ? undefined : Math.min(...pending.keys())
+  return { ...record, since, expiresAtMs, status, ...(firstPending !== undefined && { firstPending }) }
+}
+
+function takenOf(delivery: Delivery, lease: string): TakenDelivery {
+  const { id, kind, position, body, attempts, addedAtMs, kept } = delivery
+  const subscription = shown(kept) as StoredSubscription & { readonly webhook: WebhookTarget }
+  return { id, lease, kind, position, body, attempts, addedAtMs, subscription }
+}
+
+/** Strings take at most two bytes per character. */
+function bytesOf(text: string): number {
+  return 2 * text.length + ENTRY_BYTES
+}
+
+function logBytes(body: string, channels: readonly string[]): number {
+  return channels.reduce((bytes, channel) => bytes + 2 * channel.length + 64, bytesOf(body))
+}
+
+/** Returns the index of the first event after a position. */
+function firstAfter(events: readonly LoggedEvent[], after: Position): number {
+  let low = 0
+  let high = events.length
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if ((events[middle] as LoggedEvent).position <= after) low = middle + 1
+    else high = middle
+  }
+  return low
+}
