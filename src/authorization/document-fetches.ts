@@ -1,8 +1,8 @@
 import { LRUCache } from 'lru-cache'
 import { FetchRefusal } from '../http/bounded-fetch.ts'
+import { createSafeFetch, type SafeFetch, type SafeFetchSettings } from '../http/safe-fetch.ts'
 import { isRecord } from '../options/value-kinds.ts'
 import { tryOrUndefined } from '../try-or-undefined.ts'
-import { createSafeFetch, type SafeFetchSettings } from './safe-fetch.ts'
 import { TemporarilyUnavailableError } from './unavailable.ts'
 
 /** The maximum number of documents that are fetched at the same time, in all and from one host. */
@@ -43,7 +43,7 @@ interface Result {
  * last good document is used.
  */
 export class DocumentFetches {
-  readonly #safeFetch: (url: string) => Promise<Response>
+  readonly #safeFetch: SafeFetch
   readonly #now: () => number
   readonly #results = new LRUCache<string, Result>({
     max: MAX_RESULTS,

@@ -1,4 +1,4 @@
-import { describeNetworkFailure } from './network-failure.ts'
+import { describeNetworkFailure, networkFailureCodes } from './network-failure.ts'
 import { untilAborted } from './until-aborted.ts'
 
 /** The default for the maximum size of a body, for documents and responses of endpoints. Real ones are much smaller. */
@@ -30,6 +30,20 @@ export interface FetchLimits {
 /** The error of a request or a response that the rules of the caller do not allow. Trying again does not help. */
 export class FetchRefusal extends Error {}
 
+/** The refusal of a response: its status is not valid, or it is too large. */
+export class ResponseRefusal extends FetchRefusal {}
+
+/** The error of a request that the network or the other side has failed. */
+export class FetchFailure extends Error {
+  /** The codes of the failure, such as `ECONNREFUSED`. */
+  readonly codes: readonly string[]
+
+  constructor(error: unknown) {
+    super(`the request failed${describeNetworkFailure(error)}`)
+    this.codes = networkFailureCodes(error)
+  }
+}
+
 /**
  * Like `fetch`, with the rules for all requests of this package that are not telemetry:
  *
@@ -50,7 +64,7 @@ export async function boundedFetch(
   const ended = new AbortController()
   const exchange = async (): Promise<Response> => {
     const { status, headers, body } = await send(url, { ...init, redirect: 'manual', signal: ended.signal })
-    if (status < 200 || status > 599) throw new FetchRefusal('the status of the response is not valid')
+    if (status < 200 || status > 599) throw new ResponseRefusal('the status of the response is not valid')
     const bytes = body === null ? null : await readBounded(body, maxBytes)
     return new Response(WITHOUT_BODY.includes(status) ? null : bytes, { status, headers })
   }
@@ -59,13 +73,13 @@ export async function boundedFetch(
   } catch (error) {
     limit.throwIfAborted()
     if (error instanceof FetchRefusal) throw error
-    throw new Error(`the request failed${describeNetworkFailure(error)}`)
+    throw new FetchFailure(error)
   } finally {
     ended.abort()
   }
 }
 
-/** Reads a stream. @throws {FetchRefusal} if it has more than `maxBytes` bytes. Throwing ends the stream. */
+/** Reads a stream. @throws {ResponseRefusal} if it has more than `maxBytes` bytes. Throwing ends the stream. */
 export async function readBounded(
   chunks: AsyncIterable<Uint8Array>,
   maxBytes: number,
@@ -74,7 +88,7 @@ export async function readBounded(
   let size = 0
   for await (const chunk of chunks) {
     const end = size + chunk.byteLength
-    if (end > maxBytes) throw new FetchRefusal(`the response is larger than ${maxBytes} bytes`)
+    if (end > maxBytes) throw new ResponseRefusal(`the response is larger than ${maxBytes} bytes`)
     if (end > body.length) body = Buffer.concat([body], Math.max(end, 2 * body.length))
     body.set(chunk, size)
     size = end

@@ -9,6 +9,12 @@ const CODE = /^[A-Z][A-Z\d_]{1,63}$/
  * causes and aggregated errors. Uses only codes, because messages may contain an address.
  */
 export function describeNetworkFailure(error: unknown): string {
+  const named = networkFailureCodes(error)
+  return named.length === 0 ? '' : ` (${named.slice(0, MAX_CODES).join(', ')})`
+}
+
+/** Returns the codes of a network failure, such as `ECONNREFUSED`, in the order in which they were found. */
+export function networkFailureCodes(error: unknown): readonly string[] {
   const codes = new Set<string>()
   const errors: unknown[] = [error]
   for (let index = 0; index < errors.length && index < MAX_ERRORS; index++) {
@@ -18,10 +24,7 @@ export function describeNetworkFailure(error: unknown): string {
     if (Array.isArray(several)) errors.push(...several.slice(0, MAX_ERRORS))
   }
   // The code of an error that wraps other errors is less specific than theirs.
-  const named = [...codes].filter(
-    (code, index) => codes.size === 1 || index > 0 || !code.startsWith('UND_ERR'),
-  )
-  return named.length === 0 ? '' : ` (${named.slice(0, MAX_CODES).join(', ')})`
+  return [...codes].filter((code, index) => codes.size === 1 || index > 0 || !code.startsWith('UND_ERR'))
 }
 
 function readError(error: unknown): { code?: unknown; cause?: unknown; errors?: unknown } {

@@ -291,6 +291,7 @@ class MemoryEventStore implements EventStore {
       delivery.dueAtMs = Date.now() + outcome.delayMs
       if (outcome.outcome === 'failed') delivery.attempts++
     } else this.#drop(delivery)
+    if (outcome.outcome === 'abandoned' && delivery.kind === 'event') this.#addGap(kept)
     if (outcome.outcome === 'delivered') kept.status = { lastDeliveryAtMs: Date.now() }
     else if (outcome.outcome !== 'postponed' && outcome.error !== undefined)
       kept.status = { failedSinceMs: Date.now(), ...kept.status, lastError: outcome.error }
@@ -380,10 +381,14 @@ class MemoryEventStore implements EventStore {
         continue
       }
       dropped.push(id)
-      if (!kept.hasGap) this.#add(kept, { kind: 'gap', position: event.position, body: '' })
-      kept.hasGap = true
+      this.#addGap(kept)
     }
     return dropped
+  }
+
+  #addGap(kept: Kept): void {
+    if (!kept.hasGap) this.#add(kept, { kind: 'gap', position: this.#head, body: '' })
+    kept.hasGap = true
   }
 
   #add(kept: Kept, message: Pick<Delivery, 'kind' | 'position' | 'body'>): Delivery {

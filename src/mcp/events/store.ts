@@ -143,7 +143,7 @@ export type DeliveryOutcome =
   | { readonly outcome: 'failed'; readonly error: WebhookError; readonly delayMs: number }
   /** The attempt was not made, as while the circuit of the host is open. It is not counted. */
   | { readonly outcome: 'postponed'; readonly delayMs: number }
-  /** The delivery is given up. */
+  /** The delivery is given up. An event that is given up gets a `gap` message instead, if none is pending. */
   | { readonly outcome: 'abandoned'; readonly error?: WebhookError }
 
 /**

@@ -1,3 +1,4 @@
+import type { SafeFetchSettings } from '../../../http/safe-fetch.ts'
 import type {
   EventStore,
   StoredSubscription,
@@ -47,6 +48,8 @@ export interface WebhookSettings {
   readonly webhookId: 'event' | 'message'
   /** Sends `gap` and `terminated`. If `false`, a `gap` counts as abandoned without an attempt, and there is no `terminated`. */
   readonly controlMessages: boolean
+  /** The access to the network. Tests replace it. */
+  readonly network?: SafeFetchSettings
 }
 
 /** Sends the messages of webhooks. It takes deliveries from the store as long as it is open. */

@@ -1,17 +1,17 @@
 import { lookup as systemLookup } from 'node:dns'
 import { request } from 'node:https'
 import { BlockList, isIP, type LookupFunction } from 'node:net'
-import { boundedFetch, type FetchLimits, FetchRefusal } from '../http/bounded-fetch.ts'
-import { responseOf } from '../http/response-of.ts'
+import { boundedFetch, FetchRefusal, type OpenResponse } from './bounded-fetch.ts'
+import { responseOf } from './response-of.ts'
 
-/** The maximum size of a document. */
+/** The default for the maximum size of a response body. */
 const MAX_BYTES = 65_536
 
-/** The maximum time for one document, including the connection. */
+/** The default for the maximum time of one request, including the connection. */
 const TIMEOUT_MS = 2_500
 
 /** The headers of a response that are kept, and the maximum length of their values. */
-const KEPT_HEADERS = ['content-type', 'cache-control', 'expires']
+const KEPT_HEADERS = ['content-type', 'cache-control', 'expires', 'retry-after', 'date']
 const MAX_HEADER_LENGTH = 256
 
 /** Addresses that are not of the public internet (RFC 6890 and the registries of IANA). */
@@ -66,17 +66,30 @@ export interface SafeFetchSettings {
   readonly timeoutMs?: number
 }
 
+/** A request of {@link SafeFetch}. A request with a body is a POST, and all others are GET. */
+export interface SafeRequest {
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body?: string
+  /** The maximum size of the response body, in bytes. Defaults to 64 KiB. With 0, the body is not read. */
+  readonly maxBytes?: number
+  /** Ends the request early. */
+  readonly signal?: AbortSignal
+}
+
+/** A `fetch` for URLs that strangers name. */
+export type SafeFetch = (url: string, request?: SafeRequest) => Promise<Response>
+
 /**
- * Creates a `fetch` for URLs that strangers name: https only, public addresses only, no redirects, at most 64 KiB in 2.5 s. A
- * host is resolved once, and the connection goes to the address that was checked. A URL that is not allowed, and a document
- * that is too large, is a `FetchRefusal`.
+ * Creates a `fetch` for URLs that strangers name: https only, public addresses only, no redirects, at most 64 KiB in 2.5 s unless
+ * the caller sets other limits. A host is resolved once, and the connection goes to the address that was checked. A URL that is
+ * not allowed, and a response that is too large, is a `FetchRefusal`.
  */
 export function createSafeFetch({
   lookup = systemLookup as LookupFunction,
   isAllowed = isPublicAddress,
   ca,
   timeoutMs = TIMEOUT_MS,
-}: SafeFetchSettings = {}): (url: string) => Promise<Response> {
+}: SafeFetchSettings = {}): SafeFetch {
   const checkedLookup: LookupFunction = (hostname, options, callback) => {
     lookup(hostname, { ...options, all: true }, (error, found) => {
       if (error !== null) return callback(error, '', 0)
@@ -90,7 +103,11 @@ export function createSafeFetch({
     })
   }
 
-  const send: FetchLimits['send'] = async (href, { signal }) => {
+  const send = async (
+    href: string,
+    { headers, body, maxBytes }: SafeRequest,
+    signal: AbortSignal,
+  ): Promise<OpenResponse> => {
     const url = new URL(href)
     if (url.protocol !== 'https:') throw new FetchRefusal('the URL is not an https URL')
     if (url.username !== '' || url.password !== '') throw new FetchRefusal('the URL has credentials')
@@ -98,13 +115,14 @@ export function createSafeFetch({
     const literal = url.hostname.replace(/^\[|\]$/g, '')
     if (isIP(literal) !== 0 && !isAllowed(literal)) throw notPublic()
     const outgoing = request(url, {
-      headers: { accept: 'application/json', 'user-agent': 'mcp-gatekit' },
+      method: body === undefined ? 'GET' : 'POST',
+      headers: { accept: 'application/json', 'user-agent': 'mcp-gatekit', ...headers },
       lookup: checkedLookup,
       agent: false,
       signal,
       ...(ca !== undefined && { ca }),
     })
-    outgoing.end()
+    outgoing.end(body)
     const incoming = await responseOf(outgoing)
     const kept = KEPT_HEADERS.flatMap((name) => {
       const value = incoming.headers[name]
@@ -113,11 +131,19 @@ export function createSafeFetch({
     return {
       status: incoming.statusCode ?? 0,
       headers: new Headers(Object.fromEntries(kept)),
-      body: incoming,
+      body: maxBytes === 0 ? null : incoming,
     }
   }
 
-  return (url) => boundedFetch(url, { signal: AbortSignal.timeout(timeoutMs) }, { maxBytes: MAX_BYTES, send })
+  return (url, safeRequest = {}) => {
+    const timeout = AbortSignal.timeout(timeoutMs)
+    const { maxBytes = MAX_BYTES, signal } = safeRequest
+    return boundedFetch(
+      url,
+      { signal: signal === undefined ? timeout : AbortSignal.any([timeout, signal]) },
+      { maxBytes, send: (href, init) => send(href, safeRequest, init.signal) },
+    )
+  }
 }
 
 function notPublic(): FetchRefusal {

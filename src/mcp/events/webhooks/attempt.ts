@@ -1,0 +1,100 @@
+import { FetchFailure, FetchRefusal, ResponseRefusal } from '../../../http/bounded-fetch.ts'
+import { retryAfterMs } from '../../../http/retry-after.ts'
+import type { SafeFetch } from '../../../http/safe-fetch.ts'
+import type { WebhookError } from '../store.ts'
+import { signatureOf } from './signature.ts'
+
+/** The maximum size of the body of one message, in bytes (SEP-3415, "Delivery profile"). */
+export const MAX_BODY_BYTES = 262_144
+
+/** The characters of an id that a header can carry. */
+const HEADER_ID = /^[\x21-\x7e]{1,256}$/
+
+/** One message to a callback URL. */
+export interface WebhookMessage {
+  readonly url: string
+  /** The id that the response of `events/subscribe` contains. */
+  readonly subscriptionId: string
+  /** The value of `webhook-id`, which is the same in each attempt. */
+  readonly messageId: string
+  /** The body, as JSON. */
+  readonly body: string
+  /** The current secret and, in the time of a rotation, the previous one. */
+  readonly secrets: readonly string[]
+}
+
+/** The outcome of one attempt. */
+export type AttemptOutcome =
+  /** The endpoint has accepted the message. */
+  | { readonly kind: 'accepted'; readonly status: number; readonly text: () => Promise<string> }
+  /** The endpoint wants no messages (410), or not this one (413). */
+  | { readonly kind: 'gone' | 'too-large'; readonly error: WebhookError; readonly status: number }
+  /** Another attempt can succeed. */
+  | {
+      readonly kind: 'failed'
+      readonly error: WebhookError
+      /** `true` if the host has sent a response. */
+      readonly isReached: boolean
+      readonly status?: number
+      /** The time that the endpoint asks to wait. */
+      readonly retryAfterMs?: number | undefined
+    }
+
+/** Returns `true` if an id can be the value of a header. */
+export function isHeaderId(id: string): boolean {
+  return HEADER_ID.test(id)
+}
+
+/**
+ * Sends one message once. Signs it with the current time, so that a later attempt is not rejected as old. Never rejects.
+ * @param responseBytes the maximum size of the response body, in bytes. With 0, the status decides, and the body is not read.
+ */
+export async function attempt(
+  safeFetch: SafeFetch,
+  { url, subscriptionId, messageId: id, body, secrets }: WebhookMessage,
+  { responseBytes = 0, signal }: { readonly responseBytes?: number; readonly signal?: AbortSignal } = {},
+): Promise<AttemptOutcome> {
+  const timestamp = Math.floor(Date.now() / 1_000)
+  const headers = {
+    'content-type': 'application/json',
+    'webhook-id': id,
+    'webhook-timestamp': String(timestamp),
+    'webhook-signature': signatureOf({ id, timestamp, body }, secrets),
+    'x-mcp-subscription-id': subscriptionId,
+  }
+  try {
+    const response = await safeFetch(url, {
+      headers,
+      body,
+      maxBytes: responseBytes,
+      ...(signal !== undefined && { signal }),
+    })
+    return outcomeOf(response)
+  } catch (error) {
+    const isReached = error instanceof ResponseRefusal
+    return { kind: 'failed', error: categoryOf(error), isReached }
+  }
+}
+
+function outcomeOf(response: Response): AttemptOutcome {
+  const { status, headers } = response
+  if (response.ok) return { kind: 'accepted', status, text: () => response.text() }
+  // A redirect is not followed. It is a mistake of the endpoint, like other statuses below 500.
+  const error = status >= 500 ? 'http_5xx' : 'http_4xx'
+  if (status === 410 || status === 413) return { kind: status === 410 ? 'gone' : 'too-large', error, status }
+  const wait = { retryAfter: headers.get('retry-after'), date: headers.get('date') }
+  return { kind: 'failed', error, isReached: true, status, retryAfterMs: retryAfterMs(wait) }
+}
+
+/** Returns the category of an error of the network. An address that is not public does not differ from one that is closed. */
+function categoryOf(error: unknown): WebhookError {
+  if (error instanceof ResponseRefusal) return 'http_5xx'
+  if (error instanceof FetchRefusal) return 'connection_refused'
+  if (!(error instanceof FetchFailure)) return 'timeout'
+  return error.codes.some(isTlsCode) ? 'tls_error' : 'connection_refused'
+}
+
+/** Recognizes the codes of TLS and of certificates, such as `ERR_TLS_CERT_ALTNAME_INVALID` and `CERT_HAS_EXPIRED`. */
+function isTlsCode(code: string): boolean {
+  return /CERT|SSL|TLS|EPROTO|ISSUER|CRL|SIGNATURE/.test(code)
+}
