@@ -79,11 +79,7 @@ export class EventCore {
    * Checks that a request may receive events. A policy that fails denies.
    * @throws {ProtocolError} -32012 if it may not.
    */
-  async permit(
-    exchange: Exchange,
-    { entry, args }: NamedSubscription,
-    request: EventRequest,
-  ): Promise<void> {
+  async permit(exchange: Exchange, { entry, args }: NamedSubscription, request: EventRequest): Promise<void> {
     const denied = await this.access.denial(exchange, entry, 'subscribe', { args })
     if (denied === undefined) return
     const { failure, text } = denied

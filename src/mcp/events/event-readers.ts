@@ -80,13 +80,17 @@ export class EventReaders {
     }
   }
 
-  /** Serves `events/stream`, until the client leaves, the owner may no longer receive the events, or the adapter is closed. */
+  /** Serves `events/stream`, until the client leaves, the token expires or no longer
+   * permits the events, or the adapter is closed. */
   async stream(exchange: Exchange, params: Params, sdk: ServerContext): Promise<Record<string, unknown>> {
     const reading = await this.#begin(exchange, params, requestOf(sdk, params), 'stream')
     const { ledger } = this.#core
     ledger.streams++
     try {
       await this.#send(reading, sdk)
+    } catch (error) {
+      // Nothing can be sent to a client that has left.
+      if (!sdk.mcpReq.signal.aborted) throw error
     } finally {
       ledger.streams--
     }
@@ -140,7 +144,9 @@ export class EventReaders {
     let isActive = false
     let sentAt = performance.now()
     let renewedAt = sentAt
-    while (!mcpReq.signal.aborted && !this.#isClosed) {
+    const { expiresAt } = reading.exchange.auth ?? {}
+    const expiresAtMs = expiresAt === undefined ? Number.POSITIVE_INFINITY : expiresAt * 1000
+    while (!mcpReq.signal.aborted && !this.#isClosed && Date.now() < expiresAtMs) {
       // Begins to wait before it reads, so that no event comes in between.
       const waiting = this.#waits.begin(record.name)
       try {
@@ -172,7 +178,8 @@ export class EventReaders {
         const isDone = position >= (page.events.at(-1)?.position ?? 0)
         if (isDone) position = Math.max(position, page.position)
         if (isDone && page.hasMore) continue
-        await waiting.until(this.#heartbeatMs - (performance.now() - sentAt), mcpReq.signal)
+        const quietMs = this.#heartbeatMs - (performance.now() - sentAt)
+        await waiting.until(Math.min(quietMs, expiresAtMs - Date.now()), mcpReq.signal)
         if (performance.now() - sentAt < this.#heartbeatMs) continue
         await notify('heartbeat', { cursor: cursorAt(epoch, position) })
         sentAt = performance.now()

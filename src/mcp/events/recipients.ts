@@ -38,7 +38,11 @@ function ownersOfOne(recipient: unknown, issuers: readonly string[]): readonly s
   const { sub, issuer }: Record<string, unknown> = isRecord(recipient) ? recipient : { sub: recipient }
   const isUser = (typeof sub === 'string' && sub.trim() !== '') || Number.isFinite(sub)
   if (!isUser || (issuer !== undefined && typeof issuer !== 'string'))
-    throw invalidKind('to', `must be the id of a user, { sub, issuer }, context.auth, or a list of them`, recipient)
+    throw invalidKind(
+      'to',
+      `must be the id of a user, { sub, issuer }, context.auth, or a list of them`,
+      recipient,
+    )
   const own = issuer === undefined ? issuers : [`iss:${issuer}`]
   // As `ownerOf` writes them.
   return own.map((one) => ownerKey(JSON.stringify([one, typeof sub, String(sub)])))
