@@ -6,8 +6,9 @@ import { FAILED_RESPONSE } from '../oauth/refusal-responses.ts'
 import { isOptionsObject, type OptionChecks, optionChecksOf } from '../options/option-checks.ts'
 import type { McpEndpoint, McpEndpointProps } from './endpoint.ts'
 import { keepEndpoint } from './endpoint-of.ts'
+import { newLedger, statsOf } from './events/event-ledger.ts'
 import { loadServing } from './load-serving.ts'
-import type { McpAdapter } from './mcp-adapter.ts'
+import type { McpAdapter, McpEvents } from './mcp-adapter.ts'
 import {
   ADAPTER_OPTIONS,
   checkServerInfo,
@@ -27,6 +28,7 @@ export type {
   McpAdapter,
   McpAuthHandlers,
   McpDiscoveryHandlers,
+  McpEvents,
   McpNotifier,
 } from './mcp-adapter.ts'
 
@@ -258,10 +260,27 @@ function adapterOf(props: McpEndpointProps, listed: 'handler' | 'server'): McpAd
       discovery: { value: discovery },
       notify: { value: endpoint.sdkHandler.notify },
       tasks: { value: endpoint.sdkHandler.tasks },
+      events: { value: eventsOf(endpoint) },
     },
   ) as unknown as McpAdapter
   keepEndpoint(adapter, endpoint)
   return Object.freeze(adapter)
+}
+
+function eventsOf({ events }: McpEndpoint): McpEvents {
+  return Object.freeze<McpEvents>({
+    emit: async (name, data, options) => {
+      if (events === undefined)
+        throw optionChecksOf('events.emit').unusableOption(
+          'emit',
+          'needs an event type',
+          'Declare it with router.event().',
+        )
+      return await events.emit(name, data, options)
+    },
+    stats: () => events?.stats() ?? statsOf(newLedger()),
+    close: async (options) => await events?.close(options),
+  })
 }
 
 function checkRouter(router: unknown): McpEndpointProps['router'] {

@@ -8,8 +8,11 @@ import type { ResolvedOAuthOptions, VerifyContext } from '../oauth/options.ts'
 import { ownerOf } from '../oauth/owner.ts'
 import { unionOfScopes } from '../oauth/scope.ts'
 import { optionChecksOf } from '../options/option-checks.ts'
+import { isWorkerd } from '../runtime.ts'
 import { type AuthenticationResult, Authenticator } from './authenticator.ts'
 import { Discovery } from './discovery.ts'
+import { resolveEventOptions } from './events/event-options.ts'
+import { Events } from './events/events.ts'
 import { Instrumentation, recordForbidden } from './instrumentation/instrumentation.ts'
 import { authorizeCalls } from './operations/authorize-calls.ts'
 import { tableWithLimits } from './operations/limits/limited-table.ts'
@@ -33,7 +36,7 @@ import {
 } from './wire/origin-policy.ts'
 
 const checks = optionChecksOf('createMcpAdapter')
-const { invalidOption } = checks
+const { invalidOption, unusableOption } = checks
 const oauthChecks = optionChecksOf('oauth')
 
 export interface McpEndpointProps extends SdkServersProps {
@@ -52,6 +55,8 @@ export class McpEndpoint {
   readonly gate: Gate | undefined
   readonly authenticator: Authenticator
   readonly sdkHandler: SdkHandler
+  /** Undefined if no event type is declared. */
+  readonly events: Events | undefined
   /** The server card and the catalog. */
   readonly discovery: Discovery
   readonly #props: McpEndpointProps
@@ -78,8 +83,11 @@ export class McpEndpoint {
       bodyLimits: { maxBytes, timeoutMs },
     })
     this.#originPolicy = { ...props.options, hasOAuth: this.gate !== undefined }
-    this.sdkHandler = new SdkHandler(props, ({ durationMs, revision, observedClient }) =>
-      instrumentation.sessionEnded('tcp', durationMs, revision, observedClient),
+    this.events = eventsOf(props, this.gate, instrumentation)
+    this.sdkHandler = new SdkHandler(
+      { ...props, events: this.events },
+      ({ durationMs, revision, observedClient }) =>
+        instrumentation.sessionEnded('tcp', durationMs, revision, observedClient),
     )
   }
 
@@ -231,6 +239,34 @@ export class McpEndpoint {
   }
 }
 
+/** @throws {KitMcpConfigError} if an event type can only be delivered to webhooks, which need OAuth. */
+function eventsOf(
+  { router, options }: McpEndpointProps,
+  gate: Gate | undefined,
+  instrumentation: Instrumentation,
+): Events | undefined {
+  if (typeof router === 'function' || router.events.size === 0) return undefined
+  for (const [name, { delivery }] of router.events)
+    if (gate === undefined && delivery.size === 1 && delivery.has('webhook'))
+      throw unusableOption(
+        'oauth',
+        `is needed for event '${name}', because a webhook belongs to a user`,
+        `Set oauth, or add 'poll' or 'stream' to the option delivery of the event.`,
+      )
+  const { authorizeTimeoutMs, events, policy } = options
+  const made = new Events({
+    table: router,
+    options: events ?? resolveEventOptions({}),
+    gate,
+    policy,
+    authorizeTimeoutMs,
+    record: (event, attributes) => instrumentation.emit(event, attributes),
+  })
+  // Another node may have left deliveries in a store that is shared.
+  if (events !== undefined && !isWorkerd()) made.start()
+  return made
+}
+
 /** Returns the owner of a body: the user or, without OAuth, the address of the client. */
 function bodyOwner(request: McpRequest, auth: AuthInfo | undefined): string {
   return auth === undefined ? (clientKey(request.clientAddress) ?? '') : ownerOf(auth)
@@ -262,12 +298,13 @@ function withTable({ router, oauth, options, ...others }: McpEndpointProps): Mcp
       'must not be set together with a router function',
       'Set _meta.securitySchemes of each tool in the server that the router function returns.',
     )
-  const { confirmations, limits, listOnlyPermitted, policy, tasks, unknownArguments } = options
+  const { confirmations, events, limits, listOnlyPermitted, policy, tasks, unknownArguments } = options
   for (const [option, isSet, task] of [
     ['limits', limits !== undefined, 'limit its own calls'],
     ['listOnlyPermitted', listOnlyPermitted, 'filter its own lists'],
     ['authorize', policy !== undefined, 'check each call itself'],
     ['tasks', tasks !== undefined, 'serve tasks itself'],
+    ['events', events !== undefined, 'serve events itself'],
     ['confirmations', confirmations !== undefined, 'ask users itself'],
     ['unknownArguments', unknownArguments === 'reject', 'reject unknown arguments itself'],
   ] as const)

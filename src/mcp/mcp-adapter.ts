@@ -1,3 +1,6 @@
+import type { EmitOptions } from './events/event-emitter.ts'
+import type { EventStats } from './events/event-ledger.ts'
+
 /** A web-standard request handler. */
 export type FetchHandler = (request: Request) => Promise<Response>
 
@@ -38,6 +41,8 @@ export interface McpAdapter {
   readonly notify: McpNotifier
   /** The tasks that run in this process. Pass it to `gracefulShutdown` to let them end. */
   readonly tasks: McpTasks
+  /** The events of the router: sends them, and counts them. */
+  readonly events: McpEvents
 }
 
 /**
@@ -53,6 +58,30 @@ export interface McpNotifier {
   resourcesChanged(): void
   /** Notifies the clients that have subscribed to `uri` that this resource has changed. */
   resourceUpdated(uri: string): void
+}
+
+/** The events of a router (SEP-3415). */
+export interface McpEvents {
+  /**
+   * Sends an event to its subscribers: those that poll, those with a stream, and webhooks. When the promise resolves, the event and
+   * its deliveries are in the store.
+   * @param name the name of an event type of the router.
+   * @param data the data, which must fit the `payload` of the event type. The event has at most 256 KiB.
+   * @param options the receivers. All subscribers by default.
+   * @returns the id of the event.
+   * @throws {KitMcpConfigError} if an argument is invalid. The error of the store if it is unavailable: call `emit` again with the
+   * same `eventId`.
+   * @see docs/guides/events.md
+   */
+  emit(name: string, data: unknown, options?: EmitOptions): Promise<{ readonly eventId: string }>
+  /** Returns the numbers of this node since its start. */
+  stats(): EventStats
+  /**
+   * Ends the open streams of events, takes no more deliveries, and waits for the running ones, at most `timeoutMs`. Never rejects.
+   * Deliveries that wait stay in the store.
+   * @param options `timeoutMs` defaults to 0 ms.
+   */
+  close(options?: { readonly timeoutMs?: number | undefined }): Promise<void>
 }
 
 /** The tasks that run in this process. */

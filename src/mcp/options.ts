@@ -3,6 +3,7 @@ import { DEFAULT_BODY_LIMITS } from '../http/body-reader.ts'
 import type { DpopReplayStore } from '../oauth/dpop/replay-store.ts'
 import { isOptionsObject, type OptionChecks, optionChecksOf } from '../options/option-checks.ts'
 import { type OptionRule, optional, type ReadBy, type RulesFor } from '../options/option-rules.ts'
+import { type McpEventOptions, resolveEventOptions } from './events/event-options.ts'
 import { Policy } from './operations/policy.ts'
 import type { Authorize } from './router/authorize.ts'
 import { UNKNOWN_ARGUMENTS } from './router/closed-inputs.ts'
@@ -141,6 +142,12 @@ export interface McpAdapterOptions<App = any, User = any> {
    * @see docs/guides/confirmations.md
    */
   readonly confirmations?: McpConfirmationOptions | undefined
+  /**
+   * The store and the limits of events, for a `KitMcpRouter` with event types. By default, subscriptions and events are kept in the
+   * memory of this process.
+   * @see docs/guides/events.md
+   */
+  readonly events?: McpEventOptions | undefined
 }
 
 const SESSION_RULES = {
@@ -187,11 +194,12 @@ const ADAPTER_RULES = {
   confirmations: optional(
     members('must be an object such as { store: redisReplayStore(client) }', CONFIRMATION_RULES),
   ),
+  events: optional((_option, value) => resolveEventOptions(value)),
 } satisfies RulesFor<McpAdapterOptions>
 
 export const ADAPTER_OPTIONS: readonly string[] = Object.keys(ADAPTER_RULES)
 
-/** `McpAdapterOptions`, validated and with defaults. `tasks` is undefined if the option is not set. */
+/** `McpAdapterOptions`, validated and with defaults. `tasks` and `events` are undefined if the option is not set. */
 export interface ResolvedAdapterOptions extends ReadBy<typeof ADAPTER_RULES> {
   readonly policy: Policy | undefined
 }

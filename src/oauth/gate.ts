@@ -98,6 +98,12 @@ export class Gate {
     this.#ownIssuer = `gate:${options.authorizationServers.join(' ')}`
   }
 
+  /** The issuers, as owners name them, that a user of this gate can have if only the id of the user is known. */
+  get userIssuers(): readonly string[] {
+    const { issuer } = this.options.gateValues ?? {}
+    return [...(issuer === undefined ? [] : [`iss:${issuer}`]), this.#ownIssuer]
+  }
+
   /** Makes challenges name the path-suffixed form of the metadata document. */
   announceSuffixedMetadata(): void {
     this.#announced.suffixed = true

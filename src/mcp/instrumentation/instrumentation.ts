@@ -5,7 +5,7 @@ import { NO_TELEMETRY, type ObservedClient, type RequestTelemetry } from '../wir
 import { FailureLog } from './failure-log.ts'
 import { InstrumentedRequest, type SharedInstrumentation } from './instrumented-request.ts'
 import { knownClientNames } from './observed-client.ts'
-import type { AnyManager } from './request-events.ts'
+import { type AnyManager, EVENTS, type EventName } from './request-events.ts'
 import { Tracing } from './tracing.ts'
 
 /** Begins the telemetry of requests. */
@@ -66,6 +66,13 @@ export class Instrumentation implements RequestObserver {
       ...(revision !== undefined && { 'mcp.protocol.version': revision }),
       ...(client?.label !== undefined && { 'mcp.client.name': client.label }),
     })
+  }
+
+  /** Emits an event that belongs to no request. Never throws. */
+  emit(event: EventName, attributes: Readonly<Record<string, unknown>>): void {
+    const { level } = EVENTS[event]
+    // The promise is not awaited. It does not reject.
+    void tryOrUndefined(() => this.#shared.manager?.emit(`kit.mcp.${event}`, { level, attributes }))
   }
 
   begin(request: McpRequest): RequestTelemetry {

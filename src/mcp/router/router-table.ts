@@ -2,8 +2,8 @@ import type { ServerCapabilities, Tool } from '@modelcontextprotocol/server'
 import { unionOfScopes } from '../../oauth/scope.ts'
 import { APPS_EXTENSION } from './app.ts'
 import { linkedApps } from './app-links.ts'
-import { composedMiddleware, type Middleware, type Wrapped } from './middleware.ts'
 import type { EventEntry } from './event.ts'
+import { composedMiddleware, type Middleware, type Wrapped } from './middleware.ts'
 import type { PromptEntry } from './prompt.ts'
 import type { ResourceEntry, ResourceTemplateEntry } from './resource.ts'
 import {
@@ -83,7 +83,9 @@ export function routerTable(
     ...skillTables(skills, byUri),
     capabilities: Object.freeze({
       logging: {},
-      ...((tools.length > 0 || (prompts.length === 0 && !hasResources && events.length === 0)) && { tools: { listChanged: true } }),
+      ...((tools.length > 0 || (prompts.length === 0 && !hasResources && events.length === 0)) && {
+        tools: { listChanged: true },
+      }),
       ...(prompts.length > 0 && { prompts: { listChanged: true } }),
       ...(hasResources && { resources: { listChanged: true, subscribe: true } }),
       ...(completes && { completions: {} }),
@@ -99,7 +101,9 @@ export function routerTable(
     }),
     declaresHeaders: tools.some((entry) => entry.declaresHeaders),
     hasTasks: tools.some((entry) => entry.task !== undefined),
-    scopes: unionOfScopes(...[...tools, ...prompts, ...resources, ...templates, ...events].map((entry) => entry.scopes)),
+    scopes: unionOfScopes(
+      ...[...tools, ...prompts, ...resources, ...templates, ...events].map((entry) => entry.scopes),
+    ),
   }
 }
 

@@ -10,6 +10,7 @@ import {
 } from '@modelcontextprotocol/server'
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { ownerOf } from '../../oauth/owner.ts'
+import type { Events } from '../events/events.ts'
 import { isServed, SERVED_METHODS, type ServedMethod } from '../methods.ts'
 import { complete } from '../operations/complete.ts'
 import { CallContext, runSafely, type Serving } from '../operations/operation.ts'
@@ -77,6 +78,8 @@ class HeaderCheckingServer extends McpServer {
 /** The data of a request, and the tasks of the adapter if a tool runs as a task. */
 export interface SdkServing extends Serving {
   readonly tasks: Tasks | undefined
+  /** Undefined if no event type is declared. */
+  readonly events: Events | undefined
 }
 
 /** Accepts all parameters. The handlers check them. */
@@ -184,6 +187,21 @@ function addHandler(
     case 'tasks/cancel':
       addExtension((serving, _params, sdk) => tasksOf(serving).cancel(serving, sdk))
       break
+    case 'events/list':
+      addExtension((serving, params, sdk) => eventsOf(serving).list(serving.exchange, params, sdk))
+      break
+    case 'events/poll':
+      addExtension((serving, params, sdk) => eventsOf(serving).poll(serving.exchange, params, sdk))
+      break
+    case 'events/stream':
+      addExtension((serving, params, sdk) => eventsOf(serving).stream(serving.exchange, params, sdk))
+      break
+    case 'events/subscribe':
+      addExtension((serving, params, sdk) => eventsOf(serving).subscribe(serving.exchange, params, sdk))
+      break
+    case 'events/unsubscribe':
+      addExtension((serving, params) => eventsOf(serving).unsubscribe(serving.exchange, params))
+      break
     default:
       method satisfies never
   }
@@ -192,7 +210,7 @@ function addHandler(
 type ExtensionResult = Record<string, unknown> | Promise<Record<string, unknown>>
 
 /** Returns `true` if a router has operations of the kind that a method is about. */
-function isOffered({ capabilities, skills, hasTasks }: RouterTable, method: ServedMethod): boolean {
+function isOffered({ capabilities, skills, events, hasTasks }: RouterTable, method: ServedMethod): boolean {
   if (method === 'resources/directory/read') return skills.size > 0
   switch (method.split('/', 1)[0]) {
     case 'tools':
@@ -205,6 +223,8 @@ function isOffered({ capabilities, skills, hasTasks }: RouterTable, method: Serv
       return capabilities.completions !== undefined
     case 'skills':
       return skills.size > 0
+    case 'events':
+      return events.size > 0
     default:
       return hasTasks
   }
@@ -213,6 +233,11 @@ function isOffered({ capabilities, skills, hasTasks }: RouterTable, method: Serv
 function tasksOf({ tasks }: SdkServing): Tasks {
   if (tasks === undefined) throw new ProtocolError(ProtocolErrorCode.MethodNotFound, 'Method not found')
   return tasks
+}
+
+function eventsOf({ events }: SdkServing): Events {
+  if (events === undefined) throw new ProtocolError(ProtocolErrorCode.MethodNotFound, 'Method not found')
+  return events
 }
 
 interface Listable<Definition> extends Scoped {

@@ -24,7 +24,7 @@ import type { RouterTable } from '../router/router-table.ts'
 import { scopesOfUri } from '../router/uris/uri-scopes.ts'
 import { declaresTasks, missingTasks } from '../tasks/task-capabilities.ts'
 import type { Tasks } from '../tasks/tasks.ts'
-import { isEventStream } from '../wire/event-stream.ts'
+import { isEventStream, withEnd } from '../wire/event-stream.ts'
 import { type Exchange, isAnonymous, permitsScopes } from '../wire/exchange.ts'
 import { jsonRpcError, type ReceivedMessages, requestIdOf, retryLater } from '../wire/json-rpc.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
@@ -131,6 +131,38 @@ export class SdkHandler {
     received: ReceivedMessages,
   ): Promise<Response | PlainResponse> {
     const { messages } = received
+    if (this.#table?.events.size && messages.some(isEventStreamRequest))
+      return this.#streamEvents(request, exchange, received)
+    return this.#postMessages(request, exchange, received)
+  }
+
+  /** Serves `events/stream`, which takes a slot as long as its stream is open. */
+  async #streamEvents(
+    request: McpRequest,
+    exchange: Exchange,
+    received: ReceivedMessages,
+  ): Promise<Response | PlainResponse> {
+    if (received.messages.length > 1)
+      return jsonRpcError(400, -32_600, 'Invalid Request: events/stream must be the only message')
+    const release = this.#takeStream(request, exchange)
+    if (typeof release !== 'function') return release
+    try {
+      const response = await this.#postMessages(request, exchange, received)
+      if (response instanceof Response && isEventStream(response)) return withEnd(response, request, release)
+      release()
+      return response
+    } catch (error) {
+      release()
+      throw error
+    }
+  }
+
+  #postMessages(
+    request: McpRequest,
+    exchange: Exchange,
+    received: ReceivedMessages,
+  ): Promise<Response | PlainResponse> {
+    const { messages } = received
     const checked = withCanonicalUris(received.body)
     if ('problem' in checked) return Promise.resolve(refusedUri(exchange, checked))
     const { body } = checked
@@ -145,9 +177,10 @@ export class SdkHandler {
     const { tasks } = this.#servers
     if (tasks !== undefined && isTaskRequest(body)) return this.#serveTask(tasks, request, exchange, body)
     if (table === undefined || fast === undefined) {
-      return isListening(messages)
-        ? this.#listen(request, exchange, { ...received, body })
-        : this.#serveWithSdk(request, exchange, body, messages)
+      if (isListening(messages)) return this.#listen(request, exchange, { ...received, body })
+      // The heartbeats of `events/stream` keep its stream open.
+      const outlet = messages.some(isEventStreamRequest) ? new EventOutlet({ isSilent: true }) : undefined
+      return this.#serveWithSdk(request, exchange, body, messages, outlet)
     }
     const server = this.#servers.forFastPath(table, exchange, this.#streams, fast)
     return serveFast(server, { ...fast, exchange, request, clock: this.#clock })
@@ -322,6 +355,10 @@ const NO_TASKS: McpTasks = Object.freeze({ running: 0, close: async () => undefi
 /** Returns the owner of a stream or session: the user or, for a request without a token, the client's address. */
 function countedFor(request: McpRequest, auth: AuthInfo | undefined): string | undefined {
   return auth === undefined ? clientKey(request.clientAddress) : ownerOf(auth)
+}
+
+function isEventStreamRequest(message: unknown): boolean {
+  return (message as { method?: unknown } | null)?.method === 'events/stream'
 }
 
 function isListening([message]: readonly unknown[]): boolean {

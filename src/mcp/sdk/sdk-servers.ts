@@ -10,6 +10,7 @@ import type { AuthInfo } from '../../oauth/auth-info.ts'
 import { lastingClaims } from '../../oauth/lasting-claims.ts'
 import { optionChecksOf } from '../../options/option-checks.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
+import type { Events } from '../events/events.ts'
 import { Confirmations } from '../operations/confirmations.ts'
 import { RequestStates } from '../operations/request-state.ts'
 import type { Subscriptions } from '../operations/subscriptions.ts'
@@ -80,6 +81,8 @@ export interface SdkServersProps {
   readonly serverInfo: ServerInfo
   readonly instructions: string | undefined
   readonly options: ResolvedAdapterOptions
+  /** Undefined if no event type is declared. */
+  readonly events?: Events | undefined
 }
 
 /** The revisions of a server that serves the modern revision without the SDK's handler around it. */
@@ -207,6 +210,7 @@ export class SdkServers {
       cache,
       policy,
       tasks: this.tasks,
+      events: this.#props.events,
     }
   }
 }

@@ -4,8 +4,20 @@ import type { RouterTable } from '../router/router-table.ts'
 const MAX_NAMED = 5
 
 /** Returns the operations with scopes, or with their own policy, such as `tool 'wipe'`, shortened to the first ones. Returns '' if there are none. */
-export function scopedOperations({ tools, prompts, listedResources, templates, events }: RouterTable): string {
-  const kinds = { tool: tools, prompt: prompts, resource: listedResources, resourceTemplate: templates, event: events }
+export function scopedOperations({
+  tools,
+  prompts,
+  listedResources,
+  templates,
+  events,
+}: RouterTable): string {
+  const kinds = {
+    tool: tools,
+    prompt: prompts,
+    resource: listedResources,
+    resourceTemplate: templates,
+    event: events,
+  }
   const named = Object.entries(kinds).flatMap(([kind, entries]) =>
     [...entries.values()]
       .filter((entry) => entry.scopes.length > 0 || 'authorize' in entry)

@@ -14,6 +14,7 @@ import { StdioServerTransport, serveStdio as serveWithSdk } from '@modelcontextp
 import { LazyRequest, RequestContext } from '../../oauth/inputs.ts'
 import { isPromiseLike } from '../../options/value-kinds.ts'
 import { elapsedMs } from '../../timers.ts'
+import type { Events } from '../events/events.ts'
 import type { Instrumentation } from '../instrumentation/instrumentation.ts'
 import type { McpNotifier } from '../mcp-adapter.ts'
 import { Confirmations } from '../operations/confirmations.ts'
@@ -45,6 +46,7 @@ export interface StdioConnectionProps {
   readonly serverInfo: ServerInfo
   readonly instructions: string | undefined
   readonly instrumentation: Instrumentation
+  readonly events?: Events | undefined
   readonly maxMessageBytes: number
   readonly input: Readable
   readonly output: Writable
@@ -189,6 +191,7 @@ export class StdioConnection {
       },
       policy: undefined,
       tasks: undefined,
+      events: this.#props.events,
       listOnlyPermitted: false,
       cache: {},
       sessionCapabilities: server.getClientCapabilities(),

@@ -41,6 +41,8 @@ export interface EventOutletOptions {
   readonly onEnd?: (() => void) | undefined
   /** Ends the stream when too many bytes wait for a client that does not read. The client can open another stream. */
   readonly endsWhenFull?: boolean | undefined
+  /** Sends no comments, because other messages keep the stream open. */
+  readonly isSilent?: boolean | undefined
   /** Ends the stream when its token expires, in seconds since 1970. */
   readonly expiresAt?: number | undefined
 }
@@ -199,7 +201,7 @@ export class EventOutlet implements Outflow, TimedStream {
 
   /** Sends a comment. Comments must not accumulate for a client that does not read. */
   keepAlive(): void {
-    if (this.hasRoom) this.write(KEEP_ALIVE)
+    if (this.hasRoom && this.#options.isSilent !== true) this.write(KEEP_ALIVE)
   }
 
   expire(): void {

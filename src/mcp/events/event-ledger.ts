@@ -1,0 +1,45 @@
+/** The numbers of a node since its start. They count what this node has done, whichever node has received or emitted it. */
+export interface EventStats {
+  /** Events that `emit` has stored. */
+  readonly emitted: number
+  /** Streams that are open now. */
+  readonly streams: number
+  /** Subscriptions with a webhook that were made, renewed, and ended by their clients. */
+  readonly subscribed: number
+  readonly renewed: number
+  readonly unsubscribed: number
+  /** Subscriptions that have ended because their owner may no longer receive the events. */
+  readonly terminated: number
+  /** Deliveries: attempts that a webhook has accepted, and events in the responses to `events/poll` and on streams. */
+  readonly delivered: { readonly webhook: number; readonly poll: number; readonly stream: number }
+  /** Attempts to reach a webhook that have failed and are repeated. */
+  readonly failed: number
+  /** Deliveries to webhooks that were given up. */
+  readonly abandoned: number
+  /** Deliveries to webhooks for which their owner had no room. */
+  readonly dropped: number
+}
+
+type Counts<T> = { -readonly [Member in keyof T]: T[Member] extends number ? number : Counts<T[Member]> }
+
+/** Counts what a node does with events. */
+export type EventLedger = Counts<EventStats>
+
+export function newLedger(): EventLedger {
+  return {
+    emitted: 0,
+    streams: 0,
+    subscribed: 0,
+    renewed: 0,
+    unsubscribed: 0,
+    terminated: 0,
+    delivered: { webhook: 0, poll: 0, stream: 0 },
+    failed: 0,
+    abandoned: 0,
+    dropped: 0,
+  }
+}
+
+export function statsOf(ledger: EventLedger): EventStats {
+  return Object.freeze({ ...ledger, delivered: Object.freeze({ ...ledger.delivered }) })
+}

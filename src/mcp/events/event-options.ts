@@ -1,0 +1,84 @@
+import { isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
+import { optional, type ReadBy, type RulesFor } from '../../options/option-rules.ts'
+import { memoryEventStore } from './memory-event-store.ts'
+import type { EventStore } from './store.ts'
+
+const { checkBoolean, invalidKind, members, oneOf, readMembers, wholeNumber } =
+  optionChecksOf('createMcpAdapter')
+
+/** The form of the messages to webhooks, where the texts of the protocol and its clients differ. */
+export interface McpWebhookOptions {
+  /**
+   * The header `webhook-id` of an event: its `eventId` (`'event'`), with which clients of today compare it, or an id of the message
+   * that stays the same in all attempts (`'message'`). Defaults to `'event'`.
+   */
+  readonly webhookId?: 'event' | 'message' | undefined
+  /** Sends `gap` and `terminated`. Set it to `false` for clients that reject them, such as ChatGPT. Defaults to `true`. */
+  readonly controlMessages?: boolean | undefined
+}
+
+/** The store and the limits of events. */
+export interface McpEventOptions {
+  /**
+   * The place of subscriptions, the log, and deliveries: `memoryEventStore()` or `redisEventStore()`. Defaults to
+   * `memoryEventStore()`.
+   */
+  readonly store?: EventStore | undefined
+  /** The maximum number of subscriptions of one owner with a webhook. A further one gets the error -32013. Defaults to 100. */
+  readonly maxPerOwner?: number | undefined
+  /**
+   * The maximum time for which a subscription with a webhook is granted, in milliseconds. A client may ask for less, but at least
+   * 60 seconds are granted. Clients renew their subscriptions in time. Defaults to 3 600 000 ms (one hour).
+   */
+  readonly ttlMs?: number | undefined
+  /** The form of the messages to webhooks. */
+  readonly webhooks?: McpWebhookOptions | undefined
+}
+
+const METHODS = [
+  'subscribe',
+  'get',
+  'list',
+  'end',
+  'append',
+  'extend',
+  'read',
+  'epoch',
+  'take',
+  'settle',
+  'setVerified',
+  'isVerified',
+  'watch',
+] as const satisfies readonly (keyof EventStore)[]
+
+const WEBHOOK_RULES = {
+  webhookId: optional(oneOf(['event', 'message'] as const), 'event'),
+  controlMessages: optional(checkBoolean, true),
+} satisfies RulesFor<McpWebhookOptions>
+
+const RULES = {
+  store: checkStore,
+  maxPerOwner: optional(wholeNumber(1), 100),
+  ttlMs: optional(wholeNumber(60_000), 3_600_000),
+  webhooks: optional(
+    members(`must be an object such as { webhookId: 'event' }`, WEBHOOK_RULES),
+    Object.freeze({ webhookId: 'event' as const, controlMessages: true }),
+  ),
+} satisfies RulesFor<McpEventOptions>
+
+/** `McpEventOptions`, validated and with defaults. */
+export type ResolvedEventOptions = ReadBy<typeof RULES>
+
+/** @throws {KitMcpConfigError} if an option is invalid or unknown. */
+export function resolveEventOptions(options: unknown): ResolvedEventOptions {
+  if (!isOptionsObject(options))
+    throw invalidKind('events', 'must be an object such as { maxPerOwner: 100, ttlMs: 3600000 }', options)
+  return readMembers('events', options, RULES)
+}
+
+function checkStore(option: string, store: unknown): EventStore {
+  if (store === undefined) return memoryEventStore()
+  const given = store as Partial<Record<string, unknown>> | null
+  if (METHODS.every((method) => typeof given?.[method] === 'function')) return store as EventStore
+  throw invalidKind(option, 'must be a store, such as the result of redisEventStore(client)', store)
+}
