@@ -69,6 +69,12 @@ export type { StoredTask, TaskKey, TaskLimits, TaskStore } from './mcp/tasks/tas
 export type { TelemetryOption } from './mcp/telemetry-option.ts'
 export { type RedisEventBus, redisEventBus } from './redis/event-bus.ts'
 export {
+  type EventRedisClient,
+  type RedisEventStore,
+  type RedisEventStoreOptions,
+  redisEventStore,
+} from './redis/event-store.ts'
+export {
   type RedisTaskStore,
   type RedisTaskStoreOptions,
   redisTaskStore,

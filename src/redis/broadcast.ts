@@ -26,7 +26,11 @@ export type RedisClients =
     }
 
 /** The functions that share something through Redis. */
-export type RedisBroadcastOwner = 'redisEventBus' | 'shareInvalidations' | 'redisTaskStore'
+export type RedisBroadcastOwner =
+  | 'redisEventBus'
+  | 'redisEventStore'
+  | 'redisTaskStore'
+  | 'shareInvalidations'
 
 /** Options of {@link redisEventBus} and {@link shareInvalidations}. */
 export interface RedisBroadcastOptions {

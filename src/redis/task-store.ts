@@ -3,6 +3,7 @@ import { optionChecksOf } from '../options/option-checks.ts'
 import { optional, type ReadBy, type RulesFor } from '../options/option-rules.ts'
 import { isOne, valueIn } from '../redis-replies.ts'
 import { RedisBroadcast, type RedisClient } from './broadcast.ts'
+import { isLikeNodeRedis, type RunScript, scriptRunner } from './run-script.ts'
 
 const { callable, invalidKind, readOptions, text } = optionChecksOf('redisTaskStore')
 
@@ -96,15 +97,14 @@ export function redisTaskStore(client: TaskRedisClient, options: RedisTaskStoreO
 class TasksInRedis implements RedisTaskStore {
   readonly #client: TaskRedisClient
   readonly #prefix: string
-  /** node-redis writes commands in camel case, and ioredis in lower case. */
-  readonly #likeNodeRedis: boolean
+  readonly #eval: RunScript
   readonly #listeners = new Set<(key: TaskKey) => void>()
   readonly #broadcast: RedisBroadcast
 
   constructor(client: TaskRedisClient, { prefix, onError }: ReadBy<typeof RULES>) {
     this.#client = client
     this.#prefix = prefix
-    this.#likeNodeRedis = typeof (client as { xAdd?: unknown }).xAdd === 'function'
+    this.#eval = scriptRunner(client)
     this.#broadcast = new RedisBroadcast(
       'redisTaskStore',
       client as unknown as RedisClient,
@@ -141,7 +141,7 @@ class TasksInRedis implements RedisTaskStore {
 
   async beat(node: string, ttlMs: number): Promise<void> {
     const key = this.#nodeKey(node)
-    if (this.#likeNodeRedis) await this.#client.set(key, '1', { PX: ttlMs })
+    if (isLikeNodeRedis(this.#client)) await this.#client.set(key, '1', { PX: ttlMs })
     else await this.#client.set(key, '1', 'PX', ttlMs)
   }
 
@@ -175,11 +175,5 @@ class TasksInRedis implements RedisTaskStore {
 
   #nodeKey(node: string): string {
     return `${this.#prefix}:node:${node}`
-  }
-
-  async #eval(script: string, keys: readonly string[], args: readonly string[]): Promise<unknown> {
-    return this.#likeNodeRedis
-      ? await this.#client.eval(script, { keys, arguments: args })
-      : await this.#client.eval(script, keys.length, ...keys, ...args)
   }
 }

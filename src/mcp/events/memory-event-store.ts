@@ -334,6 +334,9 @@ class MemoryEventStore implements EventStore {
   }
 
   #newSubscription(record: SubscriptionRecord, max: number): Kept {
+    // Its last message would end the new subscription at the receiver.
+    for (const delivery of this.#owners.get(record.owner)?.deliveries.values() ?? [])
+      if (delivery.kind === 'terminated' && delivery.kept.record.id === record.id) this.#drop(delivery)
     const group = groupOf(this.#owner(record.owner), record)
     if (group.size >= max) this.#sweep()
     if (group.size >= max && record.webhook !== undefined) return NO_ROOM

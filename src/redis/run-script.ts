@@ -1,0 +1,21 @@
+/** The part of an ioredis or node-redis client that runs Lua scripts. */
+export interface ScriptClient {
+  eval(...args: any[]): unknown
+}
+
+/** Runs a Lua script with keys and arguments. */
+export type RunScript = (script: string, keys: readonly string[], args: readonly string[]) => Promise<unknown>
+
+/** Returns a function that runs Lua scripts with a client of either library. */
+export function scriptRunner(client: ScriptClient): RunScript {
+  const likeNodeRedis = isLikeNodeRedis(client)
+  return async (script, keys, args) =>
+    likeNodeRedis
+      ? await client.eval(script, { keys, arguments: args })
+      : await client.eval(script, keys.length, ...keys, ...args)
+}
+
+/** node-redis writes commands in camel case, and ioredis in lower case. */
+export function isLikeNodeRedis(client: object): boolean {
+  return typeof (client as { xAdd?: unknown }).xAdd === 'function'
+}
