@@ -3,11 +3,12 @@ import { type ClientRequest, request as httpRequest, type IncomingMessage } from
 import express, { type RequestHandler } from 'express'
 import { z } from 'zod'
 import { mcpServer } from '../../../src/express/mcp-server.ts'
-import { type CreateMcpAdapterOptions, createMcpAdapter } from '../../../src/mcp/adapter.ts'
+import { adapterWith, type CreateMcpAdapterOptions } from '../../../src/mcp/adapter.ts'
 import type { McpAdapter } from '../../../src/mcp/mcp-adapter.ts'
 import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
 import { listen } from '../listen.ts'
 import { until } from '../until.ts'
+import { LOOPBACK } from './webhook-receiver.ts'
 import { eventsOf, legacy, modern, send, type WireAnswer } from './wire.ts'
 
 /** The revisions in which events are tested. */
@@ -25,12 +26,12 @@ export const eventRouter = KitMcpRouter.create()
   .event('secret', { ...incident, scopes: ['secrets'] })
   .event('polled', { ...incident, delivery: ['poll'] })
 
-/** OAuth in which the token `ada` or `ada:scope scope` belongs to the user ada. */
+/** OAuth in which the token `ada` or `ada/scope+scope` belongs to the user ada. */
 export const NAMED_USERS = {
   issuer: 'https://auth.example.com',
   verifyToken: ({ bearerToken = '' }: { bearerToken?: string | undefined }) => {
-    const [id = '', scopes = ''] = bearerToken.split(':')
-    return { valid: true as const, user: { id }, scopes: scopes.split(' ').filter((scope) => scope !== '') }
+    const [id = '', scopes = ''] = bearerToken.split('/')
+    return { valid: true as const, user: { id }, scopes: scopes.split('+').filter((scope) => scope !== '') }
   },
 }
 
@@ -49,12 +50,8 @@ export interface EventServer {
 export async function serveEvents(
   options: Partial<CreateMcpAdapterOptions> & { readonly router?: KitMcpRouter<any> } = {},
 ): Promise<EventServer> {
-  const adapter = createMcpAdapter({
-    router: eventRouter,
-    oauth: NAMED_USERS,
-    telemetry: false,
-    ...options,
-  } as never)
+  const given = { router: eventRouter, oauth: NAMED_USERS, telemetry: false as const, ...options }
+  const adapter = adapterWith(given as never, LOOPBACK)
   const { port } = await listen(express().use(mcpServer(adapter) as RequestHandler))
   const headersOf = (user: string) => (user === '' ? {} : { authorization: `Bearer ${user}` })
   const server: EventServer = {
