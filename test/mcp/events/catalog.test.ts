@@ -3,7 +3,8 @@ import { z } from 'zod'
 import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
 import { expectConfigError } from '../../support/config-error.ts'
-import { ERAS, eventRouter, serveEvents } from '../../support/mcp/events.ts'
+import { eventRouter } from '../../support/mcp/event-router.ts'
+import { ERAS, serveEvents } from '../../support/mcp/events.ts'
 import { modern, send } from '../../support/mcp/wire.ts'
 
 const payload = z.object({ id: z.number() })

@@ -3,7 +3,8 @@ import { z } from 'zod'
 import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
 import { expectConfigRejection } from '../../support/config-error.ts'
-import { eventRouter, serveEvents } from '../../support/mcp/events.ts'
+import { eventRouter } from '../../support/mcp/event-router.ts'
+import { serveEvents } from '../../support/mcp/events.ts'
 import { newSecret, receiveWebhooks } from '../../support/mcp/webhook-receiver.ts'
 
 describe('adapter.events.emit', () => {

@@ -1,7 +1,9 @@
 import { expect } from 'chai'
 import { z } from 'zod'
 import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
-import { type EventServer, NAMED_USERS, serveEvents } from '../../support/mcp/events.ts'
+import { InMemoryTransportAdapter, KitTelemetry } from '../../../src/telemetry/index.ts'
+import { NAMED_USERS } from '../../support/mcp/event-router.ts'
+import { type EventServer, serveEvents } from '../../support/mcp/events.ts'
 import { newSecret, receiveWebhooks, signersOf } from '../../support/mcp/webhook-receiver.ts'
 import { until } from '../../support/until.ts'
 
@@ -223,9 +225,11 @@ describe('events/subscribe', () => {
     })
 
   it('telemetry has the subscription and each delivery, without the secret, the URL, and the token', async () => {
-    const { InMemoryTransportAdapter, KitTelemetry } = await import('../../../src/telemetry/index.ts')
-    const events = new InMemoryTransportAdapter()
-    const telemetry = KitTelemetry.create().withTransport(events).build()
+    const transport = InMemoryTransportAdapter.create()
+    const telemetry = KitTelemetry.create()
+      .addTransport(transport)
+      .withSampling({ infoRate: 1, debugRate: 1 })
+      .build()
     const server = await serveEvents({ telemetry: telemetry as never })
     const receiver = await receiveWebhooks('/hook?key=hidden')
     const { id } = await subscriber(server, receiver.url)('ada')
@@ -234,7 +238,8 @@ describe('events/subscribe', () => {
     await until(() => server.adapter.events.stats().delivered.webhook === 1, 5)
     await server.adapter.events.close()
     await telemetry.shutdown()
-    const own = events.events.filter(({ name }) => name.startsWith('kit.mcp.event.'))
+    const events = transport.getEvents()
+    const own = events.filter(({ name }) => name.startsWith('kit.mcp.event.'))
     expect(own.map(({ name }) => name)).to.deep.equal([
       'kit.mcp.event.subscribed',
       'kit.mcp.event.emitted',
@@ -247,7 +252,7 @@ describe('events/subscribe', () => {
       'kit.mcp.event.attempts': 1,
       'http.response.status_code': 204,
     })
-    const text = JSON.stringify(events.events)
+    const text = JSON.stringify(events)
     for (const hidden of [SECRET, 'hidden', 'Bearer']) expect(text).to.not.include(hidden)
   })
 

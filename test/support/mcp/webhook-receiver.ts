@@ -33,6 +33,8 @@ export interface WebhookReceiver {
   status: number
   /** The answer to a challenge. By default, the challenge itself. */
   echo: (challenge: string) => string
+  /** Answers no message until the returned function is called. */
+  hold(): () => void
   /** Resolves when there are `count` messages. */
   received(count: number): Promise<readonly ReceivedMessage[]>
 }
@@ -45,6 +47,7 @@ export async function receiveWebhooks(path = '/hook'): Promise<WebhookReceiver> 
   const challenges: ReceivedMessage[] = []
   const server = createServer({ key, cert }, (req, res) => void receive(req, res))
   open.add(server)
+  let held: Promise<void> | undefined
   await once(server.listen(0, '127.0.0.1'), 'listening')
 
   async function receive(req: IncomingMessage, res: ServerResponse): Promise<void> {
@@ -59,6 +62,7 @@ export async function receiveWebhooks(path = '/hook'): Promise<WebhookReceiver> 
       return
     }
     messages.push(message)
+    await held
     res.statusCode = receiver.status
     res.end()
   }
@@ -69,12 +73,25 @@ export async function receiveWebhooks(path = '/hook'): Promise<WebhookReceiver> 
     challenges,
     status: 204,
     echo: (challenge) => challenge,
+    hold() {
+      const { promise, resolve } = signal()
+      held = promise
+      return resolve
+    },
     async received(count) {
       await until(() => messages.length >= count, 5)
       return messages
     },
   }
   return receiver
+}
+
+function signal(): { readonly promise: Promise<void>; readonly resolve: () => void } {
+  let resolve: () => void = () => undefined
+  const promise = new Promise<void>((done) => {
+    resolve = done
+  })
+  return { promise, resolve }
 }
 
 /** Returns the secrets of `secrets` that have signed a message (Standard Webhooks). */
