@@ -1,5 +1,6 @@
 import { preflightHeaders } from '../http/cors-headers.ts'
 import { type PlainResponse, toResponse } from '../http/plain-response.ts'
+import type { SafeFetchSettings } from '../http/safe-fetch.ts'
 import { type OAuthOptions, resolveOAuthOptions } from '../oauth/options.ts'
 import { notFound } from '../oauth/protected-resource.ts'
 import { FAILED_RESPONSE } from '../oauth/refusal-responses.ts'
@@ -106,6 +107,14 @@ export function createMcpAdapter<
   Router extends RouterOption | SdkV1Factory,
   User extends UserOfRouter<Router> = UserOfRouter<Router>,
 >(options: CreateMcpAdapterOptions<Router, User> & { readonly router: ServedRouter<Router> }): McpAdapter {
+  return createAdapter(options, {})
+}
+
+/** Creates the adapter. Tests replace the access to the network with which webhooks are sent. */
+export function createAdapter(
+  options: CreateMcpAdapterOptions<any, any>,
+  webhookNetwork: SafeFetchSettings,
+): McpAdapter {
   if (!isOptionsObject(options))
     throw invalidKind('createMcpAdapter', 'must be called with an object with at least { router }', options)
   checkKnownOptions('createMcpAdapter', options, CREATE_OPTIONS)
@@ -117,6 +126,7 @@ export function createMcpAdapter<
     instructions: instructions === undefined ? undefined : checkInstructions(instructions),
     telemetry: telemetry === undefined ? undefined : checkTelemetry(telemetry, checks),
     options: resolveAdapterOptions(rest),
+    webhookNetwork,
   }
   return adapterOf(props, 'server')
 }

@@ -1,6 +1,7 @@
 import { clientKey } from '../http/client-address.ts'
 import { preflightHeaders } from '../http/cors-headers.ts'
 import type { PlainResponse } from '../http/plain-response.ts'
+import type { SafeFetchSettings } from '../http/safe-fetch.ts'
 import type { AuthInfo } from '../oauth/auth-info.ts'
 import { Gate, type GateRequest } from '../oauth/gate.ts'
 import { LazyRequest, RequestContext } from '../oauth/inputs.ts'
@@ -42,6 +43,8 @@ const oauthChecks = optionChecksOf('oauth')
 export interface McpEndpointProps extends SdkServersProps {
   readonly oauth: ResolvedOAuthOptions | undefined
   readonly telemetry: TelemetryOption | undefined
+  /** The access to the network with which webhooks are sent. */
+  readonly webhookNetwork?: SafeFetchSettings
 }
 
 /** The parsed body of a request without one. */
@@ -241,7 +244,7 @@ export class McpEndpoint {
 
 /** @throws {KitMcpConfigError} if an event type can only be delivered to webhooks, which need OAuth. */
 function eventsOf(
-  { router, options }: McpEndpointProps,
+  { router, options, webhookNetwork = {} }: McpEndpointProps,
   gate: Gate | undefined,
   instrumentation: Instrumentation,
 ): Events | undefined {
@@ -260,6 +263,7 @@ function eventsOf(
     gate,
     policy,
     authorizeTimeoutMs,
+    webhookNetwork,
     record: (event, attributes) => instrumentation.emit(event, attributes),
   })
   // Another node may have left deliveries in a store that is shared.

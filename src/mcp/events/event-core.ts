@@ -1,4 +1,5 @@
 import type { ProtocolError } from '@modelcontextprotocol/server'
+import type { SafeFetchSettings } from '../../http/safe-fetch.ts'
 import type { Gate } from '../../oauth/gate.ts'
 import { StoreGuard } from '../../oauth/store-guard.ts'
 import type { EventName } from '../instrumentation/request-events.ts'
@@ -22,6 +23,7 @@ export interface EventsProps {
   readonly gate: Gate | undefined
   readonly policy: Policy | undefined
   readonly authorizeTimeoutMs: number
+  readonly webhookNetwork: SafeFetchSettings
   /** Emits a telemetry event that belongs to no request. It must not throw. */
   readonly record: (event: EventTelemetry, attributes: Readonly<Record<string, unknown>>) => void
 }

@@ -32,10 +32,10 @@ export class Events {
     this.#core = core
     this.#emitter = new EventEmitter(core)
     this.#readers = new EventReaders(core, heartbeatMs)
-    const { table, gate, options } = props
+    const { table, gate, options, webhookNetwork: network } = props
     const entries = [...table.events.values()]
     if (gate !== undefined && entries.some(({ delivery }) => delivery.has('webhook'))) {
-      this.#webhooks = createWebhooks(this.#host(), options.webhooks)
+      this.#webhooks = createWebhooks(this.#host(), { ...options.webhooks, network })
       this.#subscriptions = new EventSubscriptions(core, this.#webhooks)
     }
     this.#definitions = new Map(
@@ -95,19 +95,16 @@ export class Events {
   }
 
   #host(): WebhookHost {
-    let epoch = ''
     return {
       store: this.#core.props.options.store,
       judge: async (delivery) => {
         try {
-          // A cursor of the delivery needs it.
-          epoch = await this.#core.epoch()
           return await this.#judge(delivery)
         } catch {
           return 'unavailable'
         }
       },
-      cursorAt: (position) => cursorAt(epoch, position),
+      cursorAt: async (position) => cursorAt(await this.#core.epoch(), position),
       report: (report) => this.#report(report),
     }
   }
