@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import { joinGate, onJoin } from '../oauth/gate-values.ts'
+import { withLiveness } from '../oauth/liveness.ts'
 import type { VerifyToken } from '../oauth/options.ts'
 import type { JwtUser } from '../oauth/verifiers/jwt-options.ts'
 import { within } from '../within.ts'
@@ -103,6 +104,7 @@ export function liveVerifier(
     if (verified?.valid !== true) return verified
     return (await isLive(verified.user?.claims ?? {})) ? verified : undefined
   }
+  withLiveness(verify, (user) => isLive((user as Partial<JwtUser> | null | undefined)?.claims ?? {}))
   return onJoin(verify, (gate) => joinGate(verifier, gate))
 }
 

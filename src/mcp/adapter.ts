@@ -7,9 +7,9 @@ import { FAILED_RESPONSE } from '../oauth/refusal-responses.ts'
 import { isOptionsObject, type OptionChecks, optionChecksOf } from '../options/option-checks.ts'
 import type { McpEndpoint, McpEndpointProps } from './endpoint.ts'
 import { keepEndpoint } from './endpoint-of.ts'
-import { newLedger, statsOf } from './events/event-ledger.ts'
+import { eventsFor } from './events/events-for.ts'
 import { loadServing } from './load-serving.ts'
-import type { McpAdapter, McpEvents } from './mcp-adapter.ts'
+import type { McpAdapter } from './mcp-adapter.ts'
 import {
   ADAPTER_OPTIONS,
   checkServerInfo,
@@ -107,13 +107,13 @@ export function createMcpAdapter<
   Router extends RouterOption | SdkV1Factory,
   User extends UserOfRouter<Router> = UserOfRouter<Router>,
 >(options: CreateMcpAdapterOptions<Router, User> & { readonly router: ServedRouter<Router> }): McpAdapter {
-  return createAdapter(options, {})
+  return adapterWith(options)
 }
 
-/** Creates the adapter. Tests replace the access to the network with which webhooks are sent. */
-export function createAdapter(
-  options: CreateMcpAdapterOptions<any, any>,
-  webhookNetwork: SafeFetchSettings,
+/** Creates an adapter. @param network the access to the network of webhooks, which tests replace */
+export function adapterWith(
+  options: CreateMcpAdapterOptions<RouterOption | SdkV1Factory>,
+  network?: SafeFetchSettings,
 ): McpAdapter {
   if (!isOptionsObject(options))
     throw invalidKind('createMcpAdapter', 'must be called with an object with at least { router }', options)
@@ -126,7 +126,7 @@ export function createAdapter(
     instructions: instructions === undefined ? undefined : checkInstructions(instructions),
     telemetry: telemetry === undefined ? undefined : checkTelemetry(telemetry, checks),
     options: resolveAdapterOptions(rest),
-    webhookNetwork,
+    network,
   }
   return adapterOf(props, 'server')
 }
@@ -270,27 +270,11 @@ function adapterOf(props: McpEndpointProps, listed: 'handler' | 'server'): McpAd
       discovery: { value: discovery },
       notify: { value: endpoint.sdkHandler.notify },
       tasks: { value: endpoint.sdkHandler.tasks },
-      events: { value: eventsOf(endpoint) },
+      events: { value: eventsFor(endpoint.events) },
     },
   ) as unknown as McpAdapter
   keepEndpoint(adapter, endpoint)
   return Object.freeze(adapter)
-}
-
-function eventsOf({ events }: McpEndpoint): McpEvents {
-  return Object.freeze<McpEvents>({
-    emit: async (name, data, options) => {
-      if (events === undefined)
-        throw optionChecksOf('events.emit').unusableOption(
-          'emit',
-          'needs an event type',
-          'Declare it with router.event().',
-        )
-      return await events.emit(name, data, options)
-    },
-    stats: () => events?.stats() ?? statsOf(newLedger()),
-    close: async (options) => await events?.close(options),
-  })
 }
 
 function checkRouter(router: unknown): McpEndpointProps['router'] {

@@ -9,11 +9,10 @@ import type { ResolvedOAuthOptions, VerifyContext } from '../oauth/options.ts'
 import { ownerOf } from '../oauth/owner.ts'
 import { unionOfScopes } from '../oauth/scope.ts'
 import { optionChecksOf } from '../options/option-checks.ts'
-import { isWorkerd } from '../runtime.ts'
 import { type AuthenticationResult, Authenticator } from './authenticator.ts'
 import { Discovery } from './discovery.ts'
-import { resolveEventOptions } from './events/event-options.ts'
-import { Events } from './events/events.ts'
+import type { Events } from './events/events.ts'
+import { makeEvents } from './events/make-events.ts'
 import { Instrumentation, recordForbidden } from './instrumentation/instrumentation.ts'
 import { authorizeCalls } from './operations/authorize-calls.ts'
 import { tableWithLimits } from './operations/limits/limited-table.ts'
@@ -37,14 +36,14 @@ import {
 } from './wire/origin-policy.ts'
 
 const checks = optionChecksOf('createMcpAdapter')
-const { invalidOption, unusableOption } = checks
+const { invalidOption } = checks
 const oauthChecks = optionChecksOf('oauth')
 
 export interface McpEndpointProps extends SdkServersProps {
   readonly oauth: ResolvedOAuthOptions | undefined
   readonly telemetry: TelemetryOption | undefined
-  /** The access to the network with which webhooks are sent. */
-  readonly webhookNetwork?: SafeFetchSettings
+  /** The access to the network of webhooks. Tests replace it. */
+  readonly network?: SafeFetchSettings | undefined
 }
 
 /** The parsed body of a request without one. */
@@ -86,7 +85,21 @@ export class McpEndpoint {
       bodyLimits: { maxBytes, timeoutMs },
     })
     this.#originPolicy = { ...props.options, hasOAuth: this.gate !== undefined }
-    this.events = eventsOf(props, this.gate, instrumentation)
+    const { policy, events, authorizeTimeoutMs } = props.options
+    this.events =
+      this.#table &&
+      makeEvents(
+        {
+          table: this.#table,
+          options: events,
+          gate: this.gate,
+          policy,
+          authorizeTimeoutMs,
+          record: (event, attributes) => instrumentation.emit(event, attributes),
+          network: props.network,
+        },
+        checks,
+      )
     this.sdkHandler = new SdkHandler(
       { ...props, events: this.events },
       ({ durationMs, revision, observedClient }) =>
@@ -240,35 +253,6 @@ export class McpEndpoint {
     const make = this.#table?.makeContext
     return make === undefined ? new RequestContext(request, {}) : makeContext(make, request)
   }
-}
-
-/** @throws {KitMcpConfigError} if an event type can only be delivered to webhooks, which need OAuth. */
-function eventsOf(
-  { router, options, webhookNetwork = {} }: McpEndpointProps,
-  gate: Gate | undefined,
-  instrumentation: Instrumentation,
-): Events | undefined {
-  if (typeof router === 'function' || router.events.size === 0) return undefined
-  for (const [name, { delivery }] of router.events)
-    if (gate === undefined && delivery.size === 1 && delivery.has('webhook'))
-      throw unusableOption(
-        'oauth',
-        `is needed for event '${name}', because a webhook belongs to a user`,
-        `Set oauth, or add 'poll' or 'stream' to the option delivery of the event.`,
-      )
-  const { authorizeTimeoutMs, events, policy } = options
-  const made = new Events({
-    table: router,
-    options: events ?? resolveEventOptions({}),
-    gate,
-    policy,
-    authorizeTimeoutMs,
-    webhookNetwork,
-    record: (event, attributes) => instrumentation.emit(event, attributes),
-  })
-  // Another node may have left deliveries in a store that is shared.
-  if (events !== undefined && !isWorkerd()) made.start()
-  return made
 }
 
 /** Returns the owner of a body: the user or, without OAuth, the address of the client. */

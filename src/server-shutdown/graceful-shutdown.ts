@@ -28,6 +28,8 @@ export interface GracefulShutdownOptions<Stats = unknown> {
    * The tasks of an adapter (`adapter.tasks`). They end in the same time as requests. Those that do not are marked as failed.
    */
   readonly tasks?: ShutdownTasks | undefined
+  /** The events of an adapter (`adapter.events`). Their streams end, and deliveries to webhooks that run finish. */
+  readonly events?: ShutdownTasks | undefined
   /** A telemetry manager, which is flushed and shut down after the last request, in the remaining time. */
   readonly telemetry?: ShutdownTelemetry<Stats> | undefined
   /**
@@ -127,12 +129,13 @@ export function gracefulShutdown<Stats = unknown>(
       'must be a server of node:http, node:https, or node:http2, such as the return value of app.listen()',
       server,
     )
-  const { tasks, telemetry, timeoutMs, readinessDelayMs, idleGraceMs, signals, onClosed } = readOptions(
-    'gracefulShutdown',
-    'must be called with options such as { telemetry, timeoutMs: 25_000 }',
-    options,
-    RULES,
-  )
+  const { tasks, events, telemetry, timeoutMs, readinessDelayMs, idleGraceMs, signals, onClosed } =
+    readOptions(
+      'gracefulShutdown',
+      'must be called with options such as { telemetry, timeoutMs: 25_000 }',
+      options,
+      RULES,
+    )
   const connections = new OpenConnections(server)
   const ending = new AbortController()
   let closing: Promise<ShutdownReport<Stats>> | undefined
@@ -153,7 +156,8 @@ export function gracefulShutdown<Stats = unknown>(
     const timeForRequests = timeoutMs * (telemetry === undefined ? 1 : 1 - TELEMETRY_SHARE)
     // The last tenth is kept for marking the tasks that have not ended.
     const timeForTasks = Math.floor(timeForRequests * (1 - TASK_SHARE))
-    const tasksEnded = tasks && settled(() => tasks.close({ timeoutMs: timeForTasks }))
+    const end = (one: ShutdownTasks | undefined) => settled(() => one?.close({ timeoutMs: timeForTasks }))
+    const tasksEnded = Promise.all([end(tasks), end(events)])
     await settled(() => within(Promise.all([drained, tasksEnded]), timeForRequests, late))
     clearInterval(later)
     const left = { openConnections: connections.count, pendingRequests: connections.pending }
@@ -192,11 +196,14 @@ function isHttp1Server(server: HttpServer): boolean {
   return 'closeIdleConnections' in server && typeof server.closeIdleConnections === 'function'
 }
 
+function closable(option: string, value: unknown): ShutdownTasks {
+  if (typeof (value as Partial<ShutdownTasks> | null)?.close === 'function') return value as ShutdownTasks
+  throw invalidKind(option, `must be the member ${option} of an adapter`, value)
+}
+
 const RULES = {
-  tasks: optional((option, value) => {
-    if (typeof (value as Partial<ShutdownTasks> | null)?.close === 'function') return value as ShutdownTasks
-    throw invalidKind(option, 'must be the member tasks of an adapter', value)
-  }),
+  tasks: optional(closable),
+  events: optional(closable),
   telemetry: optional((option, value) => {
     const { shutdown, stats } = (value ?? {}) as Partial<ShutdownTelemetry>
     if (typeof shutdown === 'function' && typeof stats === 'function') return value as ShutdownTelemetry<any>

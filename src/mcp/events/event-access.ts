@@ -1,6 +1,7 @@
 import { AuthInfo, tokenIssuer } from '../../oauth/auth-info.ts'
 import type { Gate } from '../../oauth/gate.ts'
 import { LazyRequest, RequestContext, type RequestSource } from '../../oauth/inputs.ts'
+import { livenessOf } from '../../oauth/liveness.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
 import { type Denied, Policy } from '../operations/policy.ts'
 import type { EventEntry } from '../router/event.ts'
@@ -56,12 +57,20 @@ export class EventAccess {
   ): Promise<Denied | undefined> {
     if (!permitsScopes(exchange, entry.scopes))
       return { text: undefined, scopes: entry.scopes, failure: undefined }
+    if (purpose === 'deliver' && !(await this.#isLive(exchange)))
+      return { text: undefined, scopes: [], failure: undefined }
     const { name } = entry.definition
     const subject = { kind: 'event', name, args: use.args as Readonly<Record<string, unknown>> } as const
     return (
       (await this.#policy?.denial(exchange, { ...subject, purpose: 'call' })) ??
       (await this.#own.get(entry)?.denial(exchange, { ...subject, ...use, purpose } as never))
     )
+  }
+
+  /** Returns `false` if the grant of the token has ended, as the user or the authorization server can end it at any time. */
+  async #isLive({ auth }: Exchange): Promise<boolean> {
+    const isLive = auth && this.#gate && livenessOf(this.#gate.options.verifyToken)
+    return isLive === undefined || (await isLive(auth?.user))
   }
 
   /**

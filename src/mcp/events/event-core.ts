@@ -23,7 +23,8 @@ export interface EventsProps {
   readonly gate: Gate | undefined
   readonly policy: Policy | undefined
   readonly authorizeTimeoutMs: number
-  readonly webhookNetwork: SafeFetchSettings
+  /** The access to the network of webhooks. Tests replace it. */
+  readonly network?: SafeFetchSettings | undefined
   /** Emits a telemetry event that belongs to no request. It must not throw. */
   readonly record: (event: EventTelemetry, attributes: Readonly<Record<string, unknown>>) => void
 }

@@ -32,10 +32,13 @@ export class Events {
     this.#core = core
     this.#emitter = new EventEmitter(core)
     this.#readers = new EventReaders(core, heartbeatMs)
-    const { table, gate, options, webhookNetwork: network } = props
+    const { table, gate, options, network } = props
     const entries = [...table.events.values()]
     if (gate !== undefined && entries.some(({ delivery }) => delivery.has('webhook'))) {
-      this.#webhooks = createWebhooks(this.#host(), { ...options.webhooks, network })
+      this.#webhooks = createWebhooks(this.#host(), {
+        ...options.webhooks,
+        ...(network !== undefined && { network }),
+      })
       this.#subscriptions = new EventSubscriptions(core, this.#webhooks)
     }
     this.#definitions = new Map(

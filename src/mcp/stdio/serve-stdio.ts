@@ -3,9 +3,10 @@ import { endOnSignals } from '../../end-on-signals.ts'
 import { optionChecksOf } from '../../options/option-checks.ts'
 import { optional, type RulesFor } from '../../options/option-rules.ts'
 import { checkInstructions, DEFAULT_SERVER_INFO } from '../adapter.ts'
+import { eventsFor } from '../events/events-for.ts'
 import { Instrumentation } from '../instrumentation/instrumentation.ts'
 import { loadServing } from '../load-serving.ts'
-import type { McpNotifier } from '../mcp-adapter.ts'
+import type { McpEvents, McpNotifier } from '../mcp-adapter.ts'
 import { tableWithLimits } from '../operations/limits/limited-table.ts'
 import { checkServerInfo, type ServerInfo } from '../options.ts'
 import { tableWithInputs, UNKNOWN_ARGUMENTS } from '../router/closed-inputs.ts'
@@ -53,6 +54,8 @@ export interface ServeStdioOptions {
 export interface StdioServer {
   /** Notifies the client of changes. */
   readonly notify: McpNotifier
+  /** The events of the router, which the client polls, or receives on streams. */
+  readonly events: McpEvents
   /** Resolves when the connection has ended and telemetry is shut down. Never rejects. Close your own resources then. */
   readonly closed: Promise<void>
   /**
@@ -125,6 +128,7 @@ export function serveStdio(router: KitMcpRouter<any>, options: ServeStdioOptions
   let closing: Promise<void> | undefined
   return Object.freeze<StdioServer>({
     notify: connection.notify,
+    events: eventsFor(connection.events),
     closed,
     close() {
       closing ??= end().then(ignoreSignals)
@@ -157,15 +161,13 @@ function resolve(
     options,
     RULES,
   )
-  return {
-    ...given,
-    // The local user is one caller without an address.
-    table: tableWithLimits(
-      localTable(tableWithInputs(tableOf(router), unknownArguments, checks), trustLocal),
-      undefined,
-    ),
-    instrumentation: new Instrumentation(given.telemetry, { recordPayloads, knownClients }),
-  }
+  // The local user is one caller without an address.
+  const table = tableWithLimits(
+    localTable(tableWithInputs(tableOf(router), unknownArguments, checks), trustLocal),
+    undefined,
+  )
+  const instrumentation = new Instrumentation(given.telemetry, { recordPayloads, knownClients })
+  return { ...given, table, instrumentation }
 }
 
 function checkLimit(option: string, value: unknown): number {

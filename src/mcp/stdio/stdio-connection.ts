@@ -12,9 +12,11 @@ import {
 } from '@modelcontextprotocol/server'
 import { StdioServerTransport, serveStdio as serveWithSdk } from '@modelcontextprotocol/server/stdio'
 import { LazyRequest, RequestContext } from '../../oauth/inputs.ts'
+import { optionChecksOf } from '../../options/option-checks.ts'
 import { isPromiseLike } from '../../options/value-kinds.ts'
 import { elapsedMs } from '../../timers.ts'
 import type { Events } from '../events/events.ts'
+import { makeEvents } from '../events/make-events.ts'
 import type { Instrumentation } from '../instrumentation/instrumentation.ts'
 import type { McpNotifier } from '../mcp-adapter.ts'
 import { Confirmations } from '../operations/confirmations.ts'
@@ -35,8 +37,13 @@ import { LineSplitter } from './line-splitter.ts'
 import { StdioOutflow } from './stdio-outflow.ts'
 import { StdioRequest } from './stdio-request.ts'
 
+const checks = optionChecksOf('serveStdio')
+
 /** The maximum number of requests without a response. A further one gets an error. */
 const MAX_CALLS = 1024
+
+/** The time in which `authorize` of an event type must decide. */
+const AUTHORIZE_MS = 5_000
 
 /** The time in which the client can read the end of its subscriptions when the connection is closed. */
 const CLOSE_MS = 500
@@ -46,7 +53,6 @@ export interface StdioConnectionProps {
   readonly serverInfo: ServerInfo
   readonly instructions: string | undefined
   readonly instrumentation: Instrumentation
-  readonly events?: Events | undefined
   readonly maxMessageBytes: number
   readonly input: Readable
   readonly output: Writable
@@ -62,6 +68,8 @@ interface Call {
 /** One connection over stdio: the SDK serves it, and each request has its own telemetry and its own context. */
 export class StdioConnection {
   readonly notify: McpNotifier
+  /** Undefined if no event type is declared. */
+  readonly events: Events | undefined
   /** Resolves when the connection has ended. */
   readonly ended: Promise<void>
   #onEnd: (() => void) | undefined
@@ -89,6 +97,18 @@ export class StdioConnection {
   constructor(props: StdioConnectionProps) {
     const { input, output, maxMessageBytes: maxBytes } = props
     this.#props = props
+    const { table, instrumentation } = props
+    this.events = makeEvents(
+      {
+        table,
+        options: undefined,
+        gate: undefined,
+        policy: undefined,
+        authorizeTimeoutMs: AUTHORIZE_MS,
+        record: (event, attributes) => instrumentation.emit(event, attributes),
+      },
+      checks,
+    )
     this.ended = new Promise((resolve) => {
       this.#onEnd = resolve
     })
@@ -191,7 +211,7 @@ export class StdioConnection {
       },
       policy: undefined,
       tasks: undefined,
-      events: this.#props.events,
+      events: this.events,
       listOnlyPermitted: false,
       cache: {},
       sessionCapabilities: server.getClientCapabilities(),

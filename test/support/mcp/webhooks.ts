@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { z } from 'zod'
 import { mcpHandler } from '../../../src/express/mcp-handler.ts'
 import type { SafeFetchSettings } from '../../../src/http/safe-fetch.ts'
-import { type CreateMcpAdapterOptions, createAdapter } from '../../../src/mcp/adapter.ts'
+import { adapterWith, type CreateMcpAdapterOptions } from '../../../src/mcp/adapter.ts'
 import type { McpAdapter } from '../../../src/mcp/mcp-adapter.ts'
 import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
 import { spokenOAuth, token } from '../attacks/spoken-tokens.ts'
@@ -151,7 +151,7 @@ export async function serveWebhooks(
   options: Partial<CreateMcpAdapterOptions> = {},
 ): Promise<WebhookServer> {
   const given = { router: incidentRouter, oauth: spokenOAuth(), telemetry: false as const, ...options }
-  const adapter = createAdapter(given as never, network)
+  const adapter = adapterWith(given as never, network)
   adapters.add(adapter)
   const { port } = await listen(mcpHandler(adapter))
   const server: WebhookServer = {

@@ -190,6 +190,8 @@ class WebhookSender implements Webhooks {
 
   async #settle(delivery: TakenDelivery, outcome: DeliveryOutcome): Promise<void> {
     await this.#persist(() => this.#host.store.settle(delivery, outcome))
+    // The store has added a gap.
+    if (outcome.outcome === 'abandoned') this.#loop.wake()
   }
 
   /** Sends a change to the store until it answers. If it never does, the delivery is sent again after its lease. */
