@@ -2,16 +2,15 @@ import { createHmac } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:https'
 import type { AddressInfo } from 'node:net'
-import { z } from 'zod'
 import { mcpHandler } from '../../../src/express/mcp-handler.ts'
 import type { SafeFetchSettings } from '../../../src/http/safe-fetch.ts'
 import { adapterWith, type CreateMcpAdapterOptions } from '../../../src/mcp/adapter.ts'
 import type { McpAdapter } from '../../../src/mcp/mcp-adapter.ts'
-import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
 import { spokenOAuth, token } from '../attacks/spoken-tokens.ts'
 import { listen } from '../listen.ts'
 import { selfSigned } from '../self-signed.ts'
 import { until } from '../until.ts'
+import { incidentRouter } from './incident-router.ts'
 import { bearer, modern, send } from './wire.ts'
 
 export const SECRET = `whsec_${Buffer.alloc(32, 1).toString('base64')}`
@@ -115,18 +114,6 @@ export function isSignedWith({ headers, text }: ReceivedMessage, secret: string)
   const age = Math.abs(Date.now() / 1_000 - Number(headers['webhook-timestamp']))
   return age < 300 && (headers['webhook-signature'] ?? '').split(' ').includes(expected)
 }
-
-export const incidentRouter = KitMcpRouter.create()
-  .event('incident', {
-    description: 'An incident was reported',
-    input: z.object({ severity: z.string().optional() }).loose(),
-    payload: z.object({ id: z.number() }).loose(),
-  })
-  .event('secret', {
-    description: 'A secret was read',
-    payload: z.object({ id: z.number() }),
-    scopes: ['admin'],
-  })
 
 /** A server whose webhooks reach a receiver. */
 export interface WebhookServer {
