@@ -98,19 +98,16 @@ export class Events {
   }
 
   #host(): WebhookHost {
-    let epoch = ''
     return {
       store: this.#core.props.options.store,
       judge: async (delivery) => {
         try {
-          // A cursor of the delivery needs it.
-          epoch = await this.#core.epoch()
           return await this.#judge(delivery)
         } catch {
           return 'unavailable'
         }
       },
-      cursorAt: (position) => cursorAt(epoch, position),
+      cursorAt: async (position) => cursorAt(await this.#core.epoch(), position),
       report: (report) => this.#report(report),
     }
   }

@@ -35,7 +35,7 @@ export class DeliveryLoop {
   #isWoken = false
   /** `true` while the end of a delivery is waited for. */
   #isFull = false
-  #wake: (() => void) | undefined
+  #endSleep: (() => void) | undefined
   #unwatch: (() => void) | undefined
 
   constructor(parts: DeliveryLoopParts) {
@@ -44,7 +44,7 @@ export class DeliveryLoop {
 
   start(): void {
     if (!this.#isOpen || this.#loop !== undefined) return
-    this.#unwatch = this.#parts.store.watch(() => this.#signal())
+    this.#unwatch = this.#parts.store.watch(() => this.wake())
     this.#loop = this.#run()
   }
 
@@ -55,7 +55,7 @@ export class DeliveryLoop {
   async stop(timeoutMs: number, abort: () => void): Promise<void> {
     this.#isOpen = false
     this.#unwatch?.()
-    this.#signal()
+    this.wake()
     const timers: NodeJS.Timeout[] = []
     const late = new Promise<void>((resolve) => {
       timers.push(setTimeout(abort, timeoutMs), setTimeout(resolve, timeoutMs + ABORT_MS))
@@ -103,24 +103,25 @@ export class DeliveryLoop {
       .catch(() => undefined)
       .then(() => {
         this.#running.delete(running)
-        if (this.#isFull) this.#signal()
+        if (this.#isFull) this.wake()
       })
     this.#running.add(running)
   }
 
-  #signal(): void {
+  /** Asks the store again at once. */
+  wake(): void {
     this.#isWoken = true
-    this.#wake?.()
+    this.#endSleep?.()
   }
 
   /** Waits, or returns early for a signal. */
   async #sleep(ms: number): Promise<void> {
     if (this.#isWoken) return
     await new Promise<void>((resolve) => {
-      this.#wake = resolve
+      this.#endSleep = resolve
       setTimeout(resolve, ms).unref()
     })
-    this.#wake = undefined
+    this.#endSleep = undefined
   }
 
   /** Waits, however many signals arrive, but not after the end. */

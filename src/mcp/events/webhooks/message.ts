@@ -13,13 +13,14 @@ export interface DeliveryMessage {
 
 /**
  * Returns the message of a delivery: its body with the cursor that the client may keep, its id, and the secrets that sign it now.
+ * Rejects if the store is unavailable.
  * @see SEP-3415, "Webhook Event Delivery" and "Non-event webhook bodies"
  */
-export function messageOf(
+export async function messageOf(
   delivery: TakenDelivery,
   { cursorAt }: Pick<WebhookHost, 'cursorAt'>,
   { webhookId }: Pick<WebhookSettings, 'webhookId'>,
-): DeliveryMessage {
+): Promise<DeliveryMessage> {
   const { id, kind, subscription } = delivery
   const { url, secrets } = subscription.webhook
   const nowMs = Date.now()
@@ -31,7 +32,7 @@ export function messageOf(
       url,
       subscriptionId: subscription.id,
       messageId: webhookId === 'event' && eventId !== undefined && isHeaderId(eventId) ? eventId : ownId,
-      body: bodyOf(delivery, cursorAt),
+      body: await bodyOf(delivery, cursorAt),
       secrets: secrets
         .filter(({ untilMs }) => untilMs === undefined || untilMs > nowMs)
         .slice(0, 2)
@@ -40,15 +41,15 @@ export function messageOf(
   }
 }
 
-function bodyOf(
+async function bodyOf(
   { kind, body, position, subscription }: TakenDelivery,
   cursorAt: WebhookHost['cursorAt'],
-): string {
+): Promise<string> {
   if (kind === 'terminated') return body
   const { firstPending } = subscription
   // Everything before the first pending event is settled. This event itself is settled if the client keeps the cursor.
   const isFirst = firstPending === undefined || firstPending >= position
-  const cursor = cursorAt(isFirst ? position : firstPending - 1)
+  const cursor = await cursorAt(isFirst ? position : firstPending - 1)
   return kind === 'gap'
     ? JSON.stringify({ type: 'gap', cursor })
     : `${body.slice(0, -1)},"cursor":${JSON.stringify(cursor)}}`

@@ -25,17 +25,18 @@ export interface DeliveryReport {
   readonly status?: number
 }
 
-/** The part of the core that the sender of webhooks uses. No function of it throws or rejects. */
+/** The part of the core that the sender of webhooks uses. */
 export interface WebhookHost {
   readonly store: EventStore
   /**
    * Decides whether the subscription still may have events: scopes, policy, and `authorize` of the event type. The sender asks
    * before each attempt of an event. If it is `denied`, the core ends the subscription with `terminated`, and the sender does
-   * nothing more about the delivery.
+   * nothing more about the delivery. Never rejects.
    */
   judge(delivery: TakenDelivery): Promise<DeliveryVerdict>
-  /** Returns the cursor for a position, as it is sent to clients. */
-  cursorAt(position: number): string
+  /** Returns the cursor for a position, as it is sent to clients. Rejects if the store is unavailable. */
+  cursorAt(position: number): Promise<string>
+  /** Counts and reports an attempt. Must not throw. */
   report(report: DeliveryReport): void
 }
 

@@ -121,18 +121,21 @@ class WebhookSender implements Webhooks {
     try {
       const verdict = delivery.kind === 'event' ? await this.#host.judge(delivery) : 'permitted'
       if (verdict === 'denied') return
-      if (verdict === 'unavailable') {
+      const made =
+        verdict === 'permitted'
+          ? await messageOf(delivery, this.#host, this.#settings).catch(() => undefined)
+          : undefined
+      if (made === undefined) {
         const again = { outcome: 'postponed', delayMs: UNAVAILABLE_MS } as const
         await this.#settle(delivery, isTooOld(delivery) ? { outcome: 'abandoned' } : again)
         return
       }
       // The process may have been paused. Another node has the delivery by now, or gets it soon.
       if (performance.now() - takenMs > LEASE_MS - ATTEMPT_MS) return
-      const { message, eventId } = messageOf(delivery, this.#host, this.#settings)
       const startedMs = performance.now()
-      const outcome = await this.#attempt(message)
+      const outcome = await this.#attempt(made.message)
       isReached = outcome.kind !== 'failed' || outcome.isReached
-      await this.#conclude(delivery, eventId, outcome, performance.now() - startedMs)
+      await this.#conclude(delivery, made.eventId, outcome, performance.now() - startedMs)
     } finally {
       this.#limits.leave(host, owner, isReached)
     }
@@ -187,6 +190,8 @@ class WebhookSender implements Webhooks {
 
   async #settle(delivery: TakenDelivery, outcome: DeliveryOutcome): Promise<void> {
     await this.#persist(() => this.#host.store.settle(delivery, outcome))
+    // The store has added a gap.
+    if (outcome.outcome === 'abandoned') this.#loop.wake()
   }
 
   /** Sends a change to the store until it answers. If it never does, the delivery is sent again after its lease. */

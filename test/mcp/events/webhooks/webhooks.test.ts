@@ -1,0 +1,196 @@
+import { expect } from 'chai'
+import { memoryEventStore } from '../../../../src/mcp/events/memory-event-store.ts'
+import {
+  accept,
+  isSignedWith,
+  OTHER_SECRET,
+  type ReceivedMessage,
+  SECRET,
+  serveWebhooks,
+  startReceiver,
+  type WebhookReceiver,
+  type WebhookServer,
+} from '../../../support/mcp/webhooks.ts'
+import { until } from '../../../support/until.ts'
+
+describe('mcp/events/webhooks: messages', () => {
+  let receiver: WebhookReceiver
+  let server: WebhookServer
+  const rejectedBy = (status: number) => (message: ReceivedMessage) =>
+    message.json.type === 'verification' ? accept(message) : { status }
+
+  beforeEach(async () => {
+    receiver = await startReceiver()
+    server = await serveWebhooks(receiver.network)
+  })
+
+  it('a subscription is made after the endpoint has answered a signed challenge, and only one is sent for one URL', async () => {
+    const first = await server.subscribe('ada', receiver.url)
+    expect(first).to.include.all.keys('id', 'refreshBefore', 'cursor', 'truncated')
+    const [challenge] = receiver.messages
+    expect(challenge?.json).to.have.all.keys('type', 'challenge')
+    expect(challenge?.method).to.equal('POST')
+    expect(challenge?.headers).to.include({
+      'content-type': 'application/json',
+      'x-mcp-subscription-id': first.id,
+    })
+    expect(challenge?.headers['webhook-id']).to.match(/^msg_verification_[\w-]{22}$/)
+    expect(isSignedWith(challenge as ReceivedMessage, SECRET)).to.equal(true)
+    const other = await server.subscribe('ada', receiver.url, { arguments: { severity: 'P1' } })
+    expect(other.id).to.not.equal(first.id)
+    expect((await server.subscribe('ada', receiver.url)).id).to.equal(first.id)
+    expect(receiver.messages).to.have.length(1)
+    await server.subscribe('bob', receiver.url)
+    expect(receiver.messages).to.have.length(2)
+  })
+
+  it('an event arrives signed, with its id, its subscription, and a cursor', async () => {
+    const { id } = await server.subscribe('ada', receiver.url)
+    const { eventId } = await server.adapter.events.emit('incident', { id: 7 })
+    const [message] = await receiver.received(1)
+    expect(message?.json).to.have.all.keys('eventId', 'name', 'timestamp', 'data', 'cursor')
+    expect(message?.json).to.deep.include({ eventId, name: 'incident', data: { id: 7 } })
+    expect(message?.headers).to.include({ 'webhook-id': eventId, 'x-mcp-subscription-id': id })
+    expect(isSignedWith(message as ReceivedMessage, SECRET)).to.equal(true)
+    expect(isSignedWith(message as ReceivedMessage, OTHER_SECRET)).to.equal(false)
+    await until(() => server.adapter.events.stats().delivered.webhook === 1, 2)
+    const { deliveryStatus, cursor } = await server.subscribe('ada', receiver.url)
+    expect(deliveryStatus).to.deep.include({ active: true, lastError: null })
+    expect(cursor).to.equal(message?.json.cursor)
+  })
+
+  it('with webhookId: message, the id of a message is another one for each subscription, and stays the same in all attempts', async () => {
+    server = await serveWebhooks(receiver.network, { events: { webhooks: { webhookId: 'message' } } })
+    receiver.respond = rejectedBy(500)
+    await server.subscribe('ada', receiver.url)
+    await server.subscribe('bob', receiver.url)
+    await server.adapter.events.emit('incident', { id: 7 }, { eventId: 'own-id' })
+    const first = await receiver.received(2)
+    receiver.respond = accept
+    await until(() => server.adapter.events.stats().failed === 2, 2)
+    for (const user of ['ada', 'bob']) await server.subscribe(user, receiver.url)
+    const all = await receiver.received(4)
+    const ids = all.map(({ headers }) => headers['webhook-id'])
+    expect(new Set(ids).size).to.equal(2)
+    expect(ids.every((id) => /^msg_event_[\w-]{22}$/.test(String(id)))).to.equal(true)
+    expect(all.every((message) => isSignedWith(message, SECRET))).to.equal(true)
+    expect(all.every(({ json }) => json.eventId === 'own-id')).to.equal(true)
+    expect(first).to.have.length(2)
+  })
+
+  it('after a new secret, messages are signed with both secrets', async () => {
+    await server.subscribe('ada', receiver.url)
+    await server.subscribe('ada', receiver.url, { delivery: { url: receiver.url, secret: OTHER_SECRET } })
+    await server.adapter.events.emit('incident', { id: 7 })
+    const [message] = (await receiver.received(1)) as [ReceivedMessage]
+    expect(isSignedWith(message, SECRET)).to.equal(true)
+    expect(isSignedWith(message, OTHER_SECRET)).to.equal(true)
+    expect(message.headers['webhook-signature']?.split(' ')).to.have.length(2)
+  })
+
+  it('the cursor of an event does not pass an earlier event that is not delivered', async () => {
+    await server.subscribe('ada', receiver.url)
+    receiver.respond = (message) => (message.json.data?.id === 1 ? { status: 500 } : accept(message))
+    await server.adapter.events.emit('incident', { id: 1 })
+    await until(() => server.adapter.events.stats().failed === 1, 2)
+    await server.adapter.events.emit('incident', { id: 2 })
+    await until(() => server.adapter.events.stats().delivered.webhook === 1, 2)
+    const cursor = receiver.deliveries.at(-1)?.json.cursor
+    receiver.respond = accept
+    const renewed = await server.subscribe('ada', receiver.url, { cursor })
+    expect(renewed.cursor).to.equal(cursor)
+    expect(renewed.deliveryStatus.lastError).to.equal(null)
+    await until(() => server.adapter.events.stats().delivered.webhook === 2, 2)
+    const last = receiver.deliveries.at(-1)?.json
+    expect(last.data.id).to.equal(1)
+  })
+
+  for (const status of [500, 503, 429, 408, 425, 400, 401, 404, 302])
+    it(`an event that is answered with ${status} is sent again after a renewal, with the same id`, async () => {
+      await server.subscribe('ada', receiver.url)
+      receiver.respond = rejectedBy(status)
+      const { eventId } = await server.adapter.events.emit('incident', { id: 1 })
+      await until(() => server.adapter.events.stats().failed === 1, 2)
+      receiver.respond = accept
+      const { deliveryStatus } = await server.subscribe('ada', receiver.url)
+      expect(deliveryStatus).to.include({ lastError: status >= 500 ? 'http_5xx' : 'http_4xx' })
+      const all = await receiver.received(2)
+      expect(all.map(({ headers }) => headers['webhook-id'])).to.deep.equal([eventId, eventId])
+      await until(() => server.adapter.events.stats().delivered.webhook === 1, 2)
+    })
+
+  it('an event that is answered with 413 is given up, and a gap follows', async () => {
+    const { id } = await server.subscribe('ada', receiver.url)
+    receiver.respond = (message) => (message.json.eventId === undefined ? accept(message) : { status: 413 })
+    await server.adapter.events.emit('incident', { id: 1 })
+    const [, gap] = (await receiver.received(2)) as [ReceivedMessage, ReceivedMessage]
+    expect(gap.json).to.have.all.keys('type', 'cursor')
+    expect(gap.json.type).to.equal('gap')
+    expect(gap.json.cursor).to.match(/^[\w-]{8}\.\w+$/)
+    expect(gap.headers['webhook-id']).to.match(/^msg_gap_[\w-]{22}$/)
+    expect(gap.headers['x-mcp-subscription-id']).to.equal(id)
+    expect(isSignedWith(gap, SECRET)).to.equal(true)
+    expect(server.adapter.events.stats()).to.include({ abandoned: 1, failed: 0 })
+  })
+
+  it('an endpoint that answers 410 gets nothing more, and its subscription ends', async () => {
+    await server.subscribe('ada', receiver.url)
+    receiver.respond = rejectedBy(410)
+    await server.adapter.events.emit('incident', { id: 1 })
+    await until(() => server.adapter.events.stats().abandoned === 1, 2)
+    receiver.respond = accept
+    await server.adapter.events.emit('incident', { id: 2 })
+    const params = { name: 'incident', arguments: {}, delivery: { url: receiver.url } }
+    expect((await server.ask('ada', 'events/unsubscribe', params)).code).to.equal(-32_011)
+    expect(receiver.deliveries).to.have.length(1)
+  })
+
+  it('events that find no room are dropped and counted, and the endpoint gets one gap', async () => {
+    server = await serveWebhooks(receiver.network, {
+      events: { store: memoryEventStore({ maxBytesPerOwner: 5_000 }) },
+    })
+    await server.subscribe('ada', receiver.url)
+    receiver.respond = () => undefined
+    for (let id = 0; id < 10; id++) await server.adapter.events.emit('incident', { id })
+    expect(server.adapter.events.stats().dropped).to.be.within(1, 9)
+    await until(() => receiver.deliveries.some(({ json }) => json.type === 'gap'), 2)
+    expect(receiver.deliveries.filter(({ json }) => json.type === 'gap')).to.have.length(1)
+  })
+
+  it('a user who may no longer receive an event gets `terminated`, and not the event', async () => {
+    let isAllowed = true
+    server = await serveWebhooks(receiver.network, { authorize: () => isAllowed })
+    const { id } = await server.subscribe('ada', receiver.url)
+    isAllowed = false
+    await server.adapter.events.emit('incident', { id: 1 })
+    const [message] = (await receiver.received(1)) as [ReceivedMessage]
+    expect(message.json.type).to.equal('terminated')
+    expect(message.json.error).to.include({ code: -32_012, message: 'Forbidden' })
+    expect(message.headers['x-mcp-subscription-id']).to.equal(id)
+    expect(isSignedWith(message, SECRET)).to.equal(true)
+    expect(receiver.deliveries).to.have.length(1)
+  })
+
+  it('after close, no delivery is taken, and those that run have ended', async () => {
+    await server.subscribe('ada', receiver.url)
+    receiver.respond = () => undefined
+    await server.adapter.events.emit('incident', { id: 1 })
+    await receiver.received(1)
+    const startedMs = performance.now()
+    await server.adapter.events.close({ timeoutMs: 100 })
+    expect(performance.now() - startedMs).to.be.within(90, 2_000)
+    receiver.respond = accept
+    await server.adapter.events.emit('incident', { id: 2 })
+    await new Promise((resolve) => setTimeout(resolve, 100))
+    expect(receiver.deliveries).to.have.length(1)
+  })
+
+  it('close waits for a message that is being accepted', async () => {
+    await server.subscribe('ada', receiver.url)
+    receiver.respond = () => new Promise((resolve) => setTimeout(() => resolve({ status: 204 }), 150))
+    await server.adapter.events.emit('incident', { id: 1 })
+    await receiver.received(1)
+    await server.adapter.events.close({ timeoutMs: 5_000 })
+    expect(server.adapter.events.stats().delivered.webhook).to.equal(1)
+  })
+})
