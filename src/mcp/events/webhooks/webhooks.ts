@@ -101,7 +101,7 @@ class WebhookSender implements Webhooks {
     return this.#challenges.add(`host ${host}`, CHALLENGE_PERIOD_MS).points <= MAX_CHALLENGES_PER_HOST
   }
 
-  /** Makes one attempt, unless there is no room for it. Never rejects. */
+  /** Makes one attempt if there is room for it. Never rejects. */
   async #deliver(delivery: TakenDelivery): Promise<void> {
     const takenMs = performance.now()
     const { owner, webhook } = delivery.subscription
