@@ -28,7 +28,7 @@ import type {
   WebhookSecret,
   WebhookTarget,
 } from './store.ts'
-import type { Webhooks } from './webhooks/types.ts'
+import type { Webhooks } from './webhooks/webhook-sender.ts'
 
 /** The minimum time of a subscription, so that clients do not renew it all the time. */
 const MIN_TTL_MS = 60_000

@@ -11,7 +11,7 @@ import type { Params } from './event-params.ts'
 import { checkCursor, EventReaders } from './event-readers.ts'
 import { EventSubscriptions } from './event-subscriptions.ts'
 import type { TakenDelivery } from './store.ts'
-import type { DeliveryReport, DeliveryVerdict, WebhookHost, Webhooks } from './webhooks/types.ts'
+import type { DeliveryReport, DeliveryVerdict, WebhookHost, Webhooks } from './webhooks/webhook-sender.ts'
 import { createWebhooks } from './webhooks/webhooks.ts'
 
 /** The interval of heartbeats on a stream (SEP-3415: at least every 30 s). */

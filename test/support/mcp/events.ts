@@ -1,13 +1,14 @@
 import { once } from 'node:events'
 import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
 import express, { type RequestHandler } from 'express'
-import { z } from 'zod'
 import { mcpServer } from '../../../src/express/mcp-server.ts'
-import { type CreateMcpAdapterOptions, createMcpAdapter } from '../../../src/mcp/adapter.ts'
+import { adapterWith, type CreateMcpAdapterOptions } from '../../../src/mcp/adapter.ts'
 import type { McpAdapter } from '../../../src/mcp/mcp-adapter.ts'
-import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
+import type { KitMcpRouter } from '../../../src/mcp/router/router.ts'
 import { listen } from '../listen.ts'
 import { until } from '../until.ts'
+import { eventRouter, NAMED_USERS } from './event-router.ts'
+import { LOOPBACK } from './webhook-receiver.ts'
 import { eventsOf, legacy, modern, send, type WireAnswer } from './wire.ts'
 
 /** The revisions in which events are tested. */
@@ -15,23 +16,6 @@ export const ERAS = { '2026-07-28': modern, '2025-11-25': legacyCall } as const
 
 function legacyCall(method: string, params: unknown, headers: Record<string, string> = {}) {
   return legacy({ jsonrpc: '2.0', id: 1, method, params }, headers)
-}
-
-const incident = { description: 'An incident was reported', payload: z.object({ id: z.number() }) }
-
-/** A router whose event types differ in their deliveries, scopes, and arguments. */
-export const eventRouter = KitMcpRouter.create()
-  .event('incident', { ...incident, input: z.object({ severity: z.string().optional() }) })
-  .event('secret', { ...incident, scopes: ['secrets'] })
-  .event('polled', { ...incident, delivery: ['poll'] })
-
-/** OAuth in which the token `ada` or `ada:scope scope` belongs to the user ada. */
-export const NAMED_USERS = {
-  issuer: 'https://auth.example.com',
-  verifyToken: ({ bearerToken = '' }: { bearerToken?: string | undefined }) => {
-    const [id = '', scopes = ''] = bearerToken.split(':')
-    return { valid: true as const, user: { id }, scopes: scopes.split(' ').filter((scope) => scope !== '') }
-  },
 }
 
 export interface EventServer {
@@ -49,12 +33,8 @@ export interface EventServer {
 export async function serveEvents(
   options: Partial<CreateMcpAdapterOptions> & { readonly router?: KitMcpRouter<any> } = {},
 ): Promise<EventServer> {
-  const adapter = createMcpAdapter({
-    router: eventRouter,
-    oauth: NAMED_USERS,
-    telemetry: false,
-    ...options,
-  } as never)
+  const given = { router: eventRouter, oauth: NAMED_USERS, telemetry: false as const, ...options }
+  const adapter = adapterWith(given as never, LOOPBACK)
   const { port } = await listen(express().use(mcpServer(adapter) as RequestHandler))
   const headersOf = (user: string) => (user === '' ? {} : { authorization: `Bearer ${user}` })
   const server: EventServer = {

@@ -3,7 +3,7 @@ import { isRecord } from '../../../options/value-kinds.ts'
 import { tryOrUndefined } from '../../../try-or-undefined.ts'
 import type { TakenDelivery } from '../store.ts'
 import { isHeaderId, type WebhookMessage } from './attempt.ts'
-import type { WebhookHost, WebhookSettings } from './types.ts'
+import type { WebhookHost, WebhookSettings } from './webhook-sender.ts'
 
 /** A message, and the id of its event. Control messages have none. */
 export interface DeliveryMessage {

@@ -9,7 +9,7 @@ import { HostLimits } from './host-limits.ts'
 import { messageOf } from './message.ts'
 import { retryDelayMs } from './retry-delay.ts'
 import { signingKeyOf } from './signature.ts'
-import type { CreateWebhooks, WebhookHost, WebhookSettings, Webhooks } from './types.ts'
+import type { CreateWebhooks, WebhookHost, WebhookSettings, Webhooks } from './webhook-sender.ts'
 
 /** The maximum time for one attempt, including the connection. */
 const ATTEMPT_MS = 10_000

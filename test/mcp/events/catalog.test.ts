@@ -1,0 +1,161 @@
+import { expect } from 'chai'
+import { z } from 'zod'
+import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
+import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
+import { expectConfigError } from '../../support/config-error.ts'
+import { eventRouter } from '../../support/mcp/event-router.ts'
+import { ERAS, serveEvents } from '../../support/mcp/events.ts'
+import { modern, send } from '../../support/mcp/wire.ts'
+
+const payload = z.object({ id: z.number() })
+const incident = { description: 'An incident was reported', payload }
+
+describe('Event types', () => {
+  it('events/list has the description, the schemas, and the deliveries by the names of SEP-3415', async () => {
+    const { ask } = await serveEvents()
+    const { events } = await ask('ada', 'events/list')
+    const [{ inputSchema, payloadSchema, ...first }] = events
+    expect(first).to.deep.equal({
+      name: 'incident',
+      description: 'An incident was reported',
+      delivery: ['webhook', 'poll', 'push'],
+    })
+    expect(inputSchema).to.deep.include({ type: 'object', properties: { severity: { type: 'string' } } })
+    expect(payloadSchema).to.deep.include({ type: 'object', required: ['id'] })
+  })
+
+  it('events/list leaves out the event types whose scopes the token lacks', async () => {
+    const { ask } = await serveEvents()
+    const names = async (user: string) =>
+      (await ask(user, 'events/list')).events.map(({ name }: { name: string }) => name)
+    expect(await names('ada')).to.deep.equal(['incident', 'polled'])
+    expect(await names('ada/secrets')).to.deep.equal(['incident', 'secret', 'polled'])
+  })
+
+  it('events/list leaves out the event types that the policy does not permit', async () => {
+    const asked: unknown[] = []
+    const { ask } = await serveEvents({
+      authorize({ purpose, kind, name }) {
+        asked.push([purpose, kind, name])
+        return name !== 'incident'
+      },
+    })
+    const { events } = await ask('ada', 'events/list')
+    expect(events.map(({ name }: { name: string }) => name)).to.deep.equal(['polled'])
+    expect(asked).to.deep.equal([
+      ['list', 'event', 'incident'],
+      ['list', 'event', 'polled'],
+    ])
+  })
+
+  it('without OAuth, events/list has no webhooks, and events/subscribe does not exist', async () => {
+    const { ask } = await serveEvents({
+      oauth: undefined,
+      router: KitMcpRouter.create().event('incident', incident),
+    })
+    const { events } = await ask('', 'events/list')
+    expect(events[0].delivery).to.deep.equal(['poll', 'push'])
+    expect(await ask('', 'events/subscribe', { name: 'incident' })).to.deep.include({ code: -32601 })
+  })
+
+  it('server/discover and initialize declare events twice, as clients of today read either', async () => {
+    const { ask, port } = await serveEvents()
+    const declared = { events: {}, extensions: { 'io.modelcontextprotocol/events': {} } }
+    expect((await ask('ada', 'server/discover')).capabilities).to.deep.include(declared)
+    const clientInfo = { name: 'test', version: '1' }
+    const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo }
+    const request = ERAS['2025-11-25']('initialize', params, { authorization: 'Bearer ada' })
+    expect((await send(port, request)).message.result.capabilities).to.deep.include(declared)
+  })
+
+  it('a router without event types neither declares events nor serves their methods', async () => {
+    const router = KitMcpRouter.create().tool('ping', { description: 'Pings' }, () => 'pong')
+    const { ask, port } = await serveEvents({ router, oauth: undefined })
+    const { capabilities } = await ask('', 'server/discover')
+    expect(capabilities).to.not.have.any.keys('events', 'extensions')
+    for (const method of [
+      'events/list',
+      'events/poll',
+      'events/stream',
+      'events/subscribe',
+      'events/unsubscribe',
+    ])
+      expect((await send(port, modern(method, {}))).message.error.code, method).to.equal(-32601)
+  })
+
+  it('merge() puts the prefix before the names of event types', async () => {
+    const router = KitMcpRouter.create().merge('ops', KitMcpRouter.create().event('incident', incident))
+    const { ask, adapter } = await serveEvents({ router })
+    expect((await ask('ada', 'events/list')).events[0].name).to.equal('ops_incident')
+    await adapter.events.emit('ops_incident', { id: 1 })
+  })
+
+  const declare = (name: string, config: unknown) => KitMcpRouter.create().event(name, config as never)
+  for (const [title, option, act, message] of [
+    ['an invalid name', 'event', () => declare('a b', incident), /needs a name of 1 to 128 characters/],
+    [
+      'a name that is registered',
+      'event',
+      () => eventRouter.event('incident', incident),
+      /already registered/,
+    ],
+    ['no description', `description of event 'a'`, () => declare('a', { payload }), /string/],
+    ['no payload', `payload of event 'a'`, () => declare('a', { description: 'a' }), /a Standard Schema/],
+    [
+      'a payload that is no object',
+      `payload of event 'a'`,
+      () => declare('a', { ...incident, payload: z.string() }),
+      /must describe an object/,
+    ],
+    [
+      'an unknown delivery',
+      `delivery of event 'a'`,
+      () => declare('a', { ...incident, delivery: ['push'] }),
+      /'webhook', 'poll', and 'stream'/,
+    ],
+    [
+      'no delivery',
+      `delivery of event 'a'`,
+      () => declare('a', { ...incident, delivery: [] }),
+      /at least one/,
+    ],
+    [
+      'authorize that is no function',
+      `authorize of event 'a'`,
+      () => declare('a', { ...incident, authorize: true }),
+      /set it to a function/i,
+    ],
+    [
+      'only webhooks without OAuth',
+      `delivery of event 'a'`,
+      () => createMcpAdapter({ router: declare('a', { ...incident, delivery: ['webhook'] }) }),
+      /because a webhook belongs to a user/,
+    ],
+    [
+      'a store without its methods',
+      'events.store',
+      () => createMcpAdapter({ router: eventRouter, events: { store: {} as never } }),
+      /redisEventStore/,
+    ],
+    [
+      'a TTL below a minute',
+      'events.ttlMs',
+      () => createMcpAdapter({ router: eventRouter, events: { ttlMs: 1_000 } }),
+      /60000/,
+    ],
+    [
+      'an unknown form of webhook-id',
+      'events.webhooks.webhookId',
+      () => createMcpAdapter({ router: eventRouter, events: { webhooks: { webhookId: 'x' as never } } }),
+      /'event'/,
+    ],
+    [
+      'a router function and the option events',
+      'events',
+      () => createMcpAdapter({ router: (() => undefined) as never, events: {} }),
+      /can be used only with a KitMcpRouter; a router function must serve events itself/,
+    ],
+  ] as const)
+    it(`an event type or an adapter with ${title} is a configuration error that says so`, () =>
+      expectConfigError(act, { code: 'MCP_CONFIG_INVALID_OPTION', option, message }))
+})

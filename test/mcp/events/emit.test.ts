@@ -1,0 +1,149 @@
+import { expect } from 'chai'
+import { z } from 'zod'
+import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
+import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
+import { expectConfigRejection } from '../../support/config-error.ts'
+import { eventRouter } from '../../support/mcp/event-router.ts'
+import { serveEvents } from '../../support/mcp/events.ts'
+import { newSecret, receiveWebhooks } from '../../support/mcp/webhook-receiver.ts'
+
+describe('adapter.events.emit', () => {
+  /** Emits an event, and returns who receives it by each delivery: `user severity`. */
+  async function receiversOf(options: object): Promise<Record<'poll' | 'stream' | 'webhook', string[]>> {
+    const server = await serveEvents()
+    const { adapter, ask, stream } = server
+    const receiver = await receiveWebhooks()
+    const found: Record<'poll' | 'stream' | 'webhook', string[]> = { poll: [], stream: [], webhook: [] }
+    const subscribers = ['ada', 'bob'].flatMap((user) => ['P1', 'P2'].map((severity) => ({ user, severity })))
+    const webhooks = new Map<string, string>()
+    const ready = await Promise.all(
+      subscribers.map(async ({ user, severity }) => {
+        const subscription = { name: 'incident', arguments: { severity } }
+        const { cursor } = await ask(user, 'events/poll', subscription)
+        const delivery = { url: receiver.url, secret: newSecret() }
+        const { id } = await ask(user, 'events/subscribe', { ...subscription, delivery })
+        webhooks.set(id, `${user} ${severity}`)
+        const open = await stream(user, subscription)
+        await open.received(1)
+        return { user, severity, subscription, cursor, open }
+      }),
+    )
+    await adapter.events.emit('incident', { id: 1 }, options)
+    for (const { user, severity, subscription, cursor } of ready) {
+      const { events } = await ask(user, 'events/poll', { ...subscription, cursor })
+      if (events.length > 0) found.poll.push(`${user} ${severity}`)
+    }
+    await receiver.received(found.poll.length)
+    found.webhook = receiver.messages.map(
+      ({ headers }) => `${webhooks.get(headers['x-mcp-subscription-id'] ?? '')}`,
+    )
+    // The streams get a further event, before which the first one must have come.
+    await adapter.events.emit('incident', { id: 2 })
+    for (const { user, severity, open } of ready) {
+      while (open.messages.at(-1)?.params.data?.id !== 2) await open.received(open.messages.length + 1)
+      if (open.messages.length === 3) found.stream.push(`${user} ${severity}`)
+      open.close()
+    }
+    await adapter.events.close({ timeoutMs: 1_000 })
+    found.webhook.sort()
+    return found
+  }
+
+  const ALL = ['ada P1', 'ada P2', 'bob P1', 'bob P2']
+  for (const [title, options, expected] of [
+    ['without options reaches all', {}, ALL],
+    ['to a user reaches the subscriptions of the user', { to: 'ada' }, ['ada P1', 'ada P2']],
+    ['to a list of users reaches each', { to: ['ada', 'bob'] }, ALL],
+    [
+      'to a user of an issuer reaches the user of no other issuer',
+      { to: { sub: 'ada', issuer: 'https://other.example.com' } },
+      [],
+    ],
+    [
+      'with match reaches the subscriptions whose arguments match',
+      { match: ({ args }: any) => args.severity === 'P1' },
+      ['ada P1', 'bob P1'],
+    ],
+    [
+      'with to and match reaches those that both permit',
+      { to: 'bob', match: ({ args }: any) => args.severity === 'P1' },
+      ['bob P1'],
+    ],
+    ['with a match that returns something else than true reaches none', { match: () => 1 as never }, []],
+  ] as const)
+    it(`emit ${title}, by poll, stream, and webhook alike`, async () => {
+      expect(await receiversOf(options)).to.deep.equal({
+        poll: expected,
+        stream: expected,
+        webhook: expected,
+      })
+    })
+
+  it('emit to the auth of a request reaches its user', async () => {
+    let auth: unknown
+    const router = eventRouter.tool('remember', { description: 'Remembers' }, (_args, context) => {
+      auth = context.auth
+      return 'ok'
+    })
+    const { adapter, ask } = await serveEvents({ router })
+    await ask('ada', 'tools/call', { name: 'remember', arguments: {} })
+    const cursors = await Promise.all(
+      ['ada', 'bob'].map((user) => ask(user, 'events/poll', { name: 'incident' })),
+    )
+    await adapter.events.emit('incident', { id: 1 }, { to: auth as never })
+    const pages = await Promise.all(
+      ['ada', 'bob'].map((user, index) =>
+        ask(user, 'events/poll', { name: 'incident', cursor: cursors[index].cursor }),
+      ),
+    )
+    expect(pages.map(({ events }) => events.length)).to.deep.equal([1, 0])
+  })
+
+  it('emit resolves to the id of the event, which is the one that was given', async () => {
+    const { adapter } = await serveEvents()
+    expect(await adapter.events.emit('incident', { id: 1 }, { eventId: 'gh-17' })).to.deep.equal({
+      eventId: 'gh-17',
+    })
+    const { eventId } = await adapter.events.emit('incident', { id: 1 })
+    expect(eventId).to.match(/^evt_[0-9a-f-]{36}$/)
+  })
+
+  const code = 'MCP_CONFIG_INVALID_OPTION'
+  for (const [title, args, option, message] of [
+    ['an unknown name', ['nope', { id: 1 }], 'name', /'incident'/],
+    ['data that the payload rejects', ['incident', { id: 'x' }], 'data', /payload of 'incident': .*id/],
+    ['data of more than 256 KiB', ['big', { text: 'x'.repeat(300_000) }], 'data', /larger than 261888 bytes/],
+    ['data that is no JSON', ['big', { text: 1n }], 'data', /JSON/],
+    ['an id with a space', ['incident', { id: 1 }, { eventId: 'a b' }], 'eventId', /1 to 128 characters/],
+    ['match that is no function', ['incident', { id: 1 }, { match: {} }], 'match', /function/],
+    ['an empty recipient', ['incident', { id: 1 }, { to: '' }], 'to', /the id of a user/],
+    ['a recipient that is an object of another form', ['incident', { id: 1 }, { to: {} }], 'to', /issuer/],
+    ['options that are no object', ['incident', { id: 1 }, 1], 'options', /object/],
+  ] as const)
+    it(`emit with ${title} rejects with a configuration error that names the option`, async () => {
+      const router = eventRouter.event('big', { description: 'Big', payload: z.object({ text: z.any() }) })
+      const { adapter } = await serveEvents({ router })
+      await expectConfigRejection((adapter.events.emit as any)(...args), { code, option, message })
+      expect(adapter.events.stats().emitted).to.equal(0)
+    })
+
+  it('emit with an option that does not exist rejects and names it', async () => {
+    const { adapter } = await serveEvents()
+    const emitted = adapter.events.emit('incident', { id: 1 }, { too: 'ada' } as never)
+    await expectConfigRejection(emitted, {
+      code: 'MCP_CONFIG_UNKNOWN_OPTION',
+      option: 'too',
+      message: /'to'/,
+    })
+  })
+
+  it('emit to a user rejects without OAuth, and emit rejects without an event type', async () => {
+    const { adapter } = await serveEvents({ oauth: undefined })
+    const emitted = adapter.events.emit('incident', { id: 1 }, { to: 'ada' })
+    await expectConfigRejection(emitted, { code, option: 'to', message: /needs OAuth/ })
+    const none = createMcpAdapter({ router: KitMcpRouter.create() })
+    await expectConfigRejection(none.events.emit('a', {}), { code, option: 'emit', message: /router\.event/ })
+    expect(none.events.stats()).to.deep.include({ emitted: 0, streams: 0 })
+    await none.events.close()
+  })
+})

@@ -1,0 +1,264 @@
+import { expect } from 'chai'
+import { z } from 'zod'
+import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
+import { InMemoryTransportAdapter, KitTelemetry } from '../../../src/telemetry/index.ts'
+import { NAMED_USERS } from '../../support/mcp/event-router.ts'
+import { type EventServer, serveEvents } from '../../support/mcp/events.ts'
+import { newSecret, receiveWebhooks, signersOf } from '../../support/mcp/webhook-receiver.ts'
+import { until } from '../../support/until.ts'
+
+const SECRET = newSecret()
+const payload = z.object({ id: z.number() })
+
+/** Returns a function that subscribes a user to incidents at a URL. */
+function subscriber({ ask }: EventServer, url: string) {
+  return (user: string, changes: Record<string, unknown> = {}, delivery: Record<string, unknown> = {}) =>
+    ask(user, 'events/subscribe', {
+      name: 'incident',
+      arguments: {},
+      delivery: { mode: 'webhook', url, secret: SECRET, ...delivery },
+      cursor: null,
+      ...changes,
+    })
+}
+
+describe('events/subscribe', () => {
+  it('a webhook is challenged once, and then gets each event with its cursor, signed', async () => {
+    const server = await serveEvents()
+    const receiver = await receiveWebhooks()
+    const subscribe = subscriber(server, receiver.url)
+    const { id, refreshBefore, cursor, truncated, deliveryStatus } = await subscribe('ada')
+    expect(id).to.match(/^sub_[0-9a-f]{32}$/)
+    expect(Date.parse(refreshBefore) - Date.now()).to.be.within(3_590_000, 3_600_000)
+    expect([typeof cursor, truncated, deliveryStatus]).to.deep.equal(['string', false, undefined])
+    expect(receiver.challenges).to.have.length(1)
+    expect(signersOf(receiver.challenges[0] as never, [SECRET])).to.deep.equal([SECRET])
+
+    const { eventId } = await server.adapter.events.emit('incident', { id: 7 })
+    const [message] = await receiver.received(1)
+    expect(message?.body).to.deep.include({ eventId, name: 'incident', data: { id: 7 } })
+    expect(message?.headers).to.deep.include({
+      'content-type': 'application/json',
+      'webhook-id': eventId,
+      'x-mcp-subscription-id': id,
+    })
+    expect(signersOf(message as never, [SECRET])).to.deep.equal([SECRET])
+
+    const renewed = await subscribe('ada', { cursor: message?.body.cursor })
+    expect(renewed).to.deep.include({ id, truncated: false, cursor: message?.body.cursor })
+    expect(renewed.deliveryStatus).to.deep.include({ active: true, lastError: null })
+    expect(Date.parse(renewed.deliveryStatus.lastDeliveryAt)).to.be.closeTo(Date.now(), 60_000)
+    expect(receiver.challenges).to.have.length(1)
+    expect(server.adapter.events.stats()).to.deep.include({
+      subscribed: 1,
+      renewed: 1,
+      delivered: { webhook: 1, poll: 0, stream: 0 },
+    })
+    await server.adapter.events.close()
+  })
+
+  it('events/unsubscribe ends a subscription of the same user, and no other', async () => {
+    const server = await serveEvents()
+    const receiver = await receiveWebhooks()
+    const subscribe = subscriber(server, receiver.url)
+    const [ada, bob] = [await subscribe('ada'), await subscribe('bob')]
+    expect(ada.id).to.not.equal(bob.id)
+    const params = { name: 'incident', arguments: {}, delivery: { url: receiver.url } }
+    const missing = { code: -32011, message: 'No such subscription', data: { kind: 'subscription' } }
+    expect(await server.ask('eve', 'events/unsubscribe', params)).to.deep.equal(missing)
+    expect((await server.ask('ada', 'events/unsubscribe', params)).resultType).to.equal('complete')
+    expect(await server.ask('ada', 'events/unsubscribe', params)).to.deep.equal(missing)
+    await server.adapter.events.emit('incident', { id: 1 })
+    const [message] = await receiver.received(1)
+    expect(message?.headers['x-mcp-subscription-id']).to.equal(bob.id)
+    await server.adapter.events.close()
+  })
+
+  it('after a renewal with another secret, both secrets sign for a while', async () => {
+    const server = await serveEvents()
+    const receiver = await receiveWebhooks()
+    const subscribe = subscriber(server, receiver.url)
+    const next = newSecret()
+    const { id } = await subscribe('ada')
+    expect((await subscribe('ada', {}, { secret: next })).id).to.equal(id)
+    await server.adapter.events.emit('incident', { id: 1 })
+    const [message] = await receiver.received(1)
+    expect(signersOf(message as never, [SECRET, next])).to.have.members([SECRET, next])
+    await server.adapter.events.close()
+  })
+
+  it('a subscription that has ended and is made again with its cursor gets the events since then', async () => {
+    const server = await serveEvents()
+    const receiver = await receiveWebhooks()
+    const subscribe = subscriber(server, receiver.url)
+    const { cursor } = await subscribe('ada')
+    await server.ask('ada', 'events/unsubscribe', { name: 'incident', delivery: { url: receiver.url } })
+    for (const id of [1, 2]) await server.adapter.events.emit('incident', { id })
+    const again = await subscribe('ada', { cursor })
+    expect(again.truncated).to.equal(false)
+    const messages = await receiver.received(2)
+    expect(messages.map(({ body }) => body.data.id)).to.have.members([1, 2])
+    await server.adapter.events.close()
+  })
+
+  it('the user who loses a permission gets terminated, and the subscription is gone', async () => {
+    const permitted = new Set(['ada', 'bob'])
+    const asked: unknown[] = []
+    const router = KitMcpRouter.create().event('incident', {
+      description: 'An incident',
+      payload,
+      input: z.object({ severity: z.string().default('P1') }),
+      authorize({ purpose, args, auth, data }) {
+        asked.push([purpose, args.severity, auth?.user.id, data?.id])
+        return permitted.has(auth?.user.id)
+      },
+    })
+    const server = await serveEvents({ router })
+    const receiver = await receiveWebhooks()
+    const subscribe = subscriber(server, receiver.url)
+    const { id } = await subscribe('ada')
+    permitted.delete('ada')
+    await server.adapter.events.emit('incident', { id: 1 })
+    const [message] = await receiver.received(1)
+    expect(message?.body).to.deep.equal({
+      type: 'terminated',
+      error: { code: -32012, message: 'Forbidden', data: { reason: 'Access revoked' } },
+    })
+    expect(message?.headers['x-mcp-subscription-id']).to.equal(id)
+    expect(message?.headers['webhook-id']).to.match(/^msg_terminated_/)
+    expect(await subscribe('ada')).to.deep.include({ code: -32012 })
+    expect(asked).to.deep.equal([
+      ['subscribe', 'P1', 'ada', undefined],
+      ['deliver', 'P1', 'ada', 1],
+      ['subscribe', 'P1', 'ada', undefined],
+    ])
+    expect(server.adapter.events.stats().terminated).to.equal(1)
+    await server.adapter.events.close()
+  })
+
+  it('controlMessages: false ends a subscription in silence, for clients without terminated', async () => {
+    let isPermitted = true
+    const server = await serveEvents({
+      events: { webhooks: { controlMessages: false } },
+      authorize: () => isPermitted,
+    })
+    const receiver = await receiveWebhooks()
+    await subscriber(server, receiver.url)('ada')
+    isPermitted = false
+    await server.adapter.events.emit('incident', { id: 1 })
+    await until(() => server.adapter.events.stats().terminated === 1, 5)
+    await server.adapter.events.close({ timeoutMs: 100 })
+    expect(receiver.messages).to.deep.equal([])
+  })
+
+  it(`webhookId: 'message' sends an id of the message instead of that of the event`, async () => {
+    const server = await serveEvents({ events: { webhooks: { webhookId: 'message' } } })
+    const receiver = await receiveWebhooks()
+    await subscriber(server, receiver.url)('ada')
+    await server.adapter.events.emit('incident', { id: 1 })
+    const [message] = await receiver.received(1)
+    expect(message?.headers['webhook-id']).to.match(/^msg_event_/)
+    await server.adapter.events.close()
+  })
+
+  it('a receiver that does not echo the challenge gets no subscription and no event', async () => {
+    const server = await serveEvents()
+    const receiver = await receiveWebhooks()
+    receiver.echo = () => 'another'
+    const error = await subscriber(server, receiver.url)('ada')
+    expect(error).to.deep.include({ code: -32015, data: { reason: 'challenge_failed' } })
+    expect(server.adapter.events.stats().subscribed).to.equal(0)
+    await server.adapter.events.close()
+  })
+
+  it('a user has at most maxPerOwner webhooks, and another user has room', async () => {
+    const server = await serveEvents({ events: { maxPerOwner: 1 } })
+    const receiver = await receiveWebhooks()
+    const subscribe = subscriber(server, receiver.url)
+    await subscribe('ada')
+    const error = await subscribe('ada', { arguments: { severity: 'P2' } })
+    expect(error).to.deep.include({ code: -32013, data: { limit: 'subscriptions', max: 1 } })
+    expect((await subscribe('ada')).truncated).to.equal(false)
+    expect((await subscribe('bob')).truncated).to.equal(false)
+    await server.adapter.events.close()
+  })
+
+  for (const [title, ttlMs, least, most] of [
+    ['of one second', 1_000, 59_000, 60_000],
+    ['of two minutes', 120_000, 119_000, 120_000],
+    ['of a year', 31_536_000_000, 3_590_000, 3_600_000],
+    ['without an end', null, 3_590_000, 3_600_000],
+  ] as const)
+    it(`a client that asks for a lifetime ${title} is granted what the server allows`, async () => {
+      const server = await serveEvents()
+      const receiver = await receiveWebhooks()
+      const { refreshBefore } = await subscriber(server, receiver.url)('ada', { ttlMs })
+      expect(Date.parse(refreshBefore) - Date.now()).to.be.within(least, most)
+      await server.adapter.events.close()
+    })
+
+  for (const [title, params, delivery, code, data] of [
+    ['an http URL', {}, { url: 'http://example.com/' }, -32602, undefined],
+    ['a URL with credentials', {}, { url: 'https://a:b@example.com/' }, -32602, undefined],
+    ['no secret', {}, { secret: undefined }, -32602, undefined],
+    ['a short secret', {}, { secret: 'whsec_AAAA' }, -32602, undefined],
+    ['another mode', {}, { mode: 'push' }, -32014, { feature: 'deliveryMode', value: 'push' }],
+    ['a negative ttlMs', { ttlMs: -1 }, {}, -32602, undefined],
+    ['an unknown event', { name: 'nope' }, {}, -32011, { kind: 'event' }],
+    [
+      'an event without webhooks',
+      { name: 'polled' },
+      {},
+      -32014,
+      { feature: 'deliveryMode', value: 'webhook' },
+    ],
+    ['invalid arguments', { arguments: { severity: 1 } }, {}, -32602, undefined],
+  ] as const)
+    it(`a subscription with ${title} gets the error ${code} and no request`, async () => {
+      const server = await serveEvents()
+      const receiver = await receiveWebhooks()
+      const error = await subscriber(server, receiver.url)('ada', params, delivery)
+      expect([error.code, error.data]).to.deep.equal([code, data])
+      expect(JSON.stringify(error)).to.not.include(SECRET)
+      expect(receiver.challenges).to.deep.equal([])
+      await server.adapter.events.close()
+    })
+
+  it('telemetry has the subscription and each delivery, without the secret, the URL, and the token', async () => {
+    const transport = InMemoryTransportAdapter.create()
+    const telemetry = KitTelemetry.create()
+      .addTransport(transport)
+      .withSampling({ infoRate: 1, debugRate: 1 })
+      .build()
+    const server = await serveEvents({ telemetry: telemetry as never })
+    const receiver = await receiveWebhooks('/hook?key=hidden')
+    const { id } = await subscriber(server, receiver.url)('ada')
+    const { eventId } = await server.adapter.events.emit('incident', { id: 1 })
+    await receiver.received(1)
+    await until(() => server.adapter.events.stats().delivered.webhook === 1, 5)
+    await server.adapter.events.close()
+    await telemetry.shutdown()
+    const events = transport.getEvents()
+    const own = events.filter(({ name }) => name.startsWith('kit.mcp.event.'))
+    expect(own.map(({ name }) => name)).to.deep.equal([
+      'kit.mcp.event.subscribed',
+      'kit.mcp.event.emitted',
+      'kit.mcp.event.delivered',
+    ])
+    expect(own.at(-1)?.attributes).to.deep.include({
+      'kit.mcp.event.name': 'incident',
+      'kit.mcp.event.subscription': id,
+      'kit.mcp.event.id': eventId,
+      'kit.mcp.event.attempts': 1,
+      'http.response.status_code': 204,
+    })
+    const text = JSON.stringify(events)
+    for (const hidden of [SECRET, 'hidden', 'Bearer']) expect(text).to.not.include(hidden)
+  })
+
+  it('webhooks of users without a token are refused, whatever the adapter permits', async () => {
+    const server = await serveEvents({ oauth: { ...NAMED_USERS, anonymous: true } as never })
+    const { status } = await server.send('', 'events/subscribe', { name: 'incident' })
+    expect(status).to.equal(401)
+  })
+})
