@@ -82,9 +82,17 @@ const MCP_MAP: typeof MAP = {
   router: { wire: 'all' },
   operations: { wire: 'all', router: 'all' },
   tasks: { wire: 'all', router: 'all', operations: 'all' },
-  sdk: { wire: 'all', router: 'all', operations: 'all', tasks: 'all' },
+  events: { wire: 'all', router: 'all', operations: 'all', instrumentation: 'types' },
+  sdk: { wire: 'all', router: 'all', operations: 'all', tasks: 'all', events: 'types' },
   instrumentation: { wire: 'all', sdk: 'all' },
-  stdio: { wire: 'all', router: 'all', operations: 'all', sdk: 'all', instrumentation: 'all' },
+  stdio: {
+    wire: 'all',
+    router: 'all',
+    operations: 'all',
+    events: 'all',
+    sdk: 'all',
+    instrumentation: 'all',
+  },
 }
 
 /** The folders of telemetry/ that a folder of telemetry/ may import. The files next to these folders import all of them. */

@@ -33,12 +33,26 @@ export interface EventStoreLimits {
   readonly maxBytesPerOwner?: number | undefined
 }
 
+/** Options of {@link memoryEventStore}. */
+export interface MemoryEventStoreOptions extends EventStoreLimits {
+  /**
+   * The maximum size of the subscriptions and deliveries of all owners together, in bytes. What has no room is refused or dropped, as
+   * for one owner. Defaults to 67 108 864 (64 MiB).
+   */
+  readonly maxBytes?: number | undefined
+}
+
 /** The rules of {@link EventStoreLimits}. */
 export const LIMIT_RULES = {
   maxLogBytes: optional(wholeNumber(1), 8 * 1024 * 1024),
   maxLogAgeMs: optional(wholeNumber(1_000), 3_600_000),
   maxBytesPerOwner: optional(wholeNumber(1), 8 * 1024 * 1024),
 } satisfies RulesFor<EventStoreLimits>
+
+const RULES = {
+  ...LIMIT_RULES,
+  maxBytes: optional(wholeNumber(1), 64 * 1024 * 1024),
+} satisfies RulesFor<MemoryEventStoreOptions>
 
 /** The memory of a record in addition to its text. */
 const ENTRY_BYTES = 512
@@ -63,9 +77,9 @@ const SWEEP_MS = 10_000
  * ```
  * @see docs/guides/events.md
  */
-export function memoryEventStore(options: EventStoreLimits = {}): EventStore {
+export function memoryEventStore(options: MemoryEventStoreOptions = {}): EventStore {
   const expected = 'must be called with an object such as { maxLogAgeMs: 3600000 }'
-  return new MemoryEventStore(readOptions('memoryEventStore', expected, options, LIMIT_RULES))
+  return new MemoryEventStore(readOptions('memoryEventStore', expected, options, RULES))
 }
 
 interface Kept {
@@ -109,7 +123,7 @@ interface Log {
 }
 
 class MemoryEventStore implements EventStore {
-  readonly #limits: ReadBy<typeof LIMIT_RULES>
+  readonly #limits: ReadBy<typeof RULES>
   readonly #epoch = randomUUID().slice(0, 8)
   readonly #subscriptions = new Map<string, Kept>()
   readonly #byName = new Map<string, Set<Kept>>()
@@ -119,9 +133,11 @@ class MemoryEventStore implements EventStore {
   readonly #logs = new Map<string, Log>()
   readonly #listeners = new Set<(name: string | undefined) => void>()
   #head: Position = 0
+  /** The bytes of all owners. */
+  #bytes = 0
   #sweeping: NodeJS.Timeout | undefined
 
-  constructor(limits: ReadBy<typeof LIMIT_RULES>) {
+  constructor(limits: ReadBy<typeof RULES>) {
     this.#limits = limits
   }
 
@@ -136,11 +152,11 @@ class MemoryEventStore implements EventStore {
     const owner = kept === NO_ROOM ? this.#owner(record.owner) : kept.owner
     const bytes = bytesOf(JSON.stringify(record))
     const more = bytes - kept.bytes
-    if (kept === NO_ROOM || owner.bytes + more > this.#limits.maxBytesPerOwner) {
+    if (kept === NO_ROOM || !this.#hasRoom(owner, more)) {
       this.#forgetIfEmpty(owner)
       return { outcome: 'owner-full' }
     }
-    owner.bytes += more
+    this.#use(owner, more)
     Object.assign(kept, { record, bytes, expiresAtMs })
     const group = groupOf(owner, record)
     // The newest one comes last.
@@ -299,11 +315,16 @@ class MemoryEventStore implements EventStore {
   }
 
   async setVerified(owner: string, url: string, ttlMs: number): Promise<void> {
-    const { verified } = this.#owner(owner)
-    verified.delete(url)
-    verified.set(url, Date.now() + ttlMs)
+    const kept = this.#owner(owner)
+    const { verified } = kept
+    this.#unverify(kept, url)
     const [oldest] = verified.keys()
-    if (verified.size > MAX_VERIFIED && oldest !== undefined) verified.delete(oldest)
+    if (verified.size >= MAX_VERIFIED && oldest !== undefined) this.#unverify(kept, oldest)
+    // Without room, the URL is verified again the next time.
+    if (this.#hasRoom(kept, bytesOf(url))) {
+      this.#use(kept, bytesOf(url))
+      verified.set(url, Date.now() + ttlMs)
+    }
     this.#sweeping ??= setInterval(() => this.#sweep(), SWEEP_MS).unref()
   }
 
@@ -314,6 +335,21 @@ class MemoryEventStore implements EventStore {
   watch(listener: (name: string | undefined) => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
+  }
+
+  #unverify(owner: Owner, url: string): void {
+    if (owner.verified.delete(url)) this.#use(owner, -bytesOf(url))
+  }
+
+  #hasRoom(owner: Owner, bytes: number): boolean {
+    const { maxBytes, maxBytesPerOwner } = this.#limits
+    // A smaller record always fits.
+    return bytes <= 0 || (owner.bytes + bytes <= maxBytesPerOwner && this.#bytes + bytes <= maxBytes)
+  }
+
+  #use(owner: Owner, bytes: number): void {
+    owner.bytes += bytes
+    this.#bytes += bytes
   }
 
   #notify(name: string): void {
@@ -366,7 +402,7 @@ class MemoryEventStore implements EventStore {
     this.#subscriptions.delete(record.id)
     this.#byName.get(record.name)?.delete(kept)
     groupOf(owner, record).delete(record.id)
-    owner.bytes -= kept.bytes
+    this.#use(owner, -kept.bytes)
     for (const delivery of owner.deliveries.values()) if (delivery.kept === kept) this.#drop(delivery)
     this.#forgetIfEmpty(owner)
   }
@@ -378,7 +414,7 @@ class MemoryEventStore implements EventStore {
       const kept = this.#live(id)
       if (kept?.record.webhook === undefined || kept.pending.has(event.position)) continue
       const { owner } = kept
-      if (owner.bytes + bytesOf(event.body) <= this.#limits.maxBytesPerOwner) {
+      if (this.#hasRoom(owner, bytesOf(event.body))) {
         const { position, body } = event
         kept.pending.set(position, this.#add(kept, { kind: 'event', position, body }))
         continue
@@ -407,7 +443,7 @@ class MemoryEventStore implements EventStore {
       lease: undefined,
     }
     owner.deliveries.set(delivery.id, delivery)
-    owner.bytes += delivery.bytes
+    this.#use(owner, delivery.bytes)
     return delivery
   }
 
@@ -415,7 +451,7 @@ class MemoryEventStore implements EventStore {
     const { kept, id, bytes, position, kind } = delivery
     const { owner } = kept
     if (!owner.deliveries.delete(id)) return
-    owner.bytes -= bytes
+    this.#use(owner, -bytes)
     if (kind === 'event') kept.pending.delete(position)
     else if (kind === 'gap') kept.hasGap = false
     this.#forgetIfEmpty(owner)
@@ -437,7 +473,7 @@ class MemoryEventStore implements EventStore {
     for (const id of this.#subscriptions.keys()) this.#live(id)
     for (const log of this.#logs.values()) this.#trim(log)
     for (const owner of this.#owners.values()) {
-      for (const [url, untilMs] of owner.verified) if (untilMs <= Date.now()) owner.verified.delete(url)
+      for (const [url, untilMs] of owner.verified) if (untilMs <= Date.now()) this.#unverify(owner, url)
       this.#forgetIfEmpty(owner)
     }
     if (this.#owners.size > 0) return
