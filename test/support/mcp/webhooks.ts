@@ -52,7 +52,8 @@ export interface WebhookReceiver {
   close(): Promise<void>
 }
 
-const certificate = selfSigned('hook.example.com')
+/** The certificate of every receiver. */
+export const certificate = selfSigned('hook.example.com')
 
 /** Answers challenges, and accepts everything else. */
 export function accept({ json }: ReceivedMessage): ReceiverResponse {
