@@ -58,6 +58,12 @@ export function isPublicAddress(address: string): boolean {
   return family === 6 && publicIpv6.check(address, 'ipv6') && !specialIpv6.check(address, 'ipv6')
 }
 
+/** Returns the host of a URL if it is an address. The parser has written all forms of an IPv4 address in its dotted form. */
+export function addressIn({ hostname }: URL): string | undefined {
+  const host = hostname.replace(/^\[|\]$/g, '')
+  return isIP(host) === 0 ? undefined : host
+}
+
 /** The parts of {@link createSafeFetch} that tests replace. */
 export interface SafeFetchSettings {
   readonly lookup?: LookupFunction
@@ -111,9 +117,9 @@ export function createSafeFetch({
     const url = new URL(href)
     if (url.protocol !== 'https:') throw new FetchRefusal('the URL is not an https URL')
     if (url.username !== '' || url.password !== '') throw new FetchRefusal('the URL has credentials')
-    // Addresses are not looked up. The parser has written all forms of an IPv4 address in its dotted form.
-    const literal = url.hostname.replace(/^\[|\]$/g, '')
-    if (isIP(literal) !== 0 && !isAllowed(literal)) throw notPublic()
+    // Addresses are not looked up.
+    const address = addressIn(url)
+    if (address !== undefined && !isAllowed(address)) throw notPublic()
     const outgoing = request(url, {
       method: body === undefined ? 'GET' : 'POST',
       headers: { accept: 'application/json', 'user-agent': 'mcp-gatekit', ...headers },

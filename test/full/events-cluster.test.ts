@@ -1,35 +1,23 @@
-import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
 import { token } from '../support/attacks/spoken-tokens.ts'
+import { type EventNode, EventNodes } from '../support/mcp/event-nodes.ts'
 import { accept, isSignedWith, SECRET, startReceiver, type WebhookReceiver } from '../support/mcp/webhooks.ts'
 import { bearer, modern, send, signalled } from '../support/mcp/wire.ts'
 import { type RedisServer, redisMissing, startRedis } from '../support/redis.ts'
 import { skipIf } from '../support/skip.ts'
 import { until } from '../support/until.ts'
 
-const PROGRAM = fileURLToPath(new URL('./events-program.js', import.meta.url))
 const EVENTS = 400
 const USERS = ['ada', 'bob']
 /** The maximum number of messages that one node sends to one host at the same time. */
 const AT_ONCE = 8
-
-interface Node {
-  readonly child: ChildProcess
-  readonly port: number
-  /** The numbers of the events whose `emit` has resolved. */
-  readonly emitted: Set<number>
-  emit(id: number): void
-}
 
 describe('events on two nodes with Redis', function () {
   this.timeout(180_000)
 
   let redis: RedisServer
   let receiver: WebhookReceiver
-  const children: ChildProcess[] = []
+  const nodes = new EventNodes()
 
   before(async function () {
     skipIf(this, redisMissing())
@@ -38,42 +26,17 @@ describe('events on two nodes with Redis', function () {
   beforeEach(async () => {
     receiver = await startReceiver()
   })
-  afterEach(async () => {
-    for (const child of children.splice(0)) {
-      if (child.exitCode !== null || child.signalCode !== null) continue
-      const closed = once(child, 'close')
-      child.kill('SIGKILL')
-      await closed
-    }
-  })
+  afterEach(() => nodes.close())
   after(() => redis?.stop())
 
-  async function startNode(): Promise<Node> {
-    const child = spawn(process.execPath, [PROGRAM, String(redis.port), String(receiver.network.ca)], {
-      stdio: ['pipe', 'pipe', 'inherit'],
-    })
-    child.stdin.on('error', () => undefined)
-    children.push(child)
-    const lines = createInterface({ input: child.stdout })
-    const [line] = await once(lines, 'line')
-    const emitted = new Set<number>()
-    lines.on('line', (id) => emitted.add(Number(id)))
-    return { child, port: Number(line), emitted, emit: (id) => void child.stdin.write(`${id}\n`) }
-  }
-
-  async function subscribe(node: Node, user: string): Promise<any> {
+  async function subscribe(node: EventNode, user: string): Promise<any> {
     const delivery = { mode: 'webhook', url: `${receiver.url}/${user}`, secret: SECRET }
     const params = { name: 'incident', arguments: {}, delivery, cursor: null }
     return (await send(node.port, modern('events/subscribe', params, bearer(token(user))))).message
   }
 
-  async function kill({ child }: Node): Promise<void> {
-    child.kill('SIGKILL')
-    await once(child, 'close')
-  }
-
   it('no event whose emit has resolved is lost when a node is killed, and only what it was sending arrives twice', async () => {
-    const [one, two] = [await startNode(), await startNode()]
+    const [one, two] = (await nodes.start(2, redis, receiver)) as [EventNode, EventNode]
     for (const user of USERS) expect((await subscribe(one, user)).result.id).to.match(/^sub_/)
     const running = new Map<string, number>()
     let mostAtOnce = 0
@@ -95,7 +58,7 @@ describe('events on two nodes with Redis', function () {
     released = signalled()
     for (let id = EVENTS / 2; id < EVENTS; id++) (id % 2 === 0 ? one : two).emit(id)
     await until(() => atOnce() === 2 * AT_ONCE, 1)
-    await kill(one)
+    await nodes.kill(one)
     released.resolve()
     await until(() => two.emitted.size === EVENTS / 2, 5)
     const wanted = USERS.flatMap((user) =>
@@ -129,20 +92,20 @@ describe('events on two nodes with Redis', function () {
   })
 
   it('a node that starts sends what was left when all nodes were killed', async () => {
-    const one = await startNode()
+    const [one] = (await nodes.start(1, redis, receiver)) as [EventNode]
     await subscribe(one, 'ada')
     receiver.respond = () => undefined
     for (let id = 0; id < 20; id++) one.emit(id)
     await until(() => one.emitted.size === 20 && receiver.deliveries.length === AT_ONCE, 5)
-    await kill(one)
+    await nodes.kill(one)
     receiver.respond = accept
-    const two = await startNode()
+    const [two] = (await nodes.start(1, redis, receiver)) as [EventNode]
     await until(() => new Set(receiver.deliveries.map(({ json }) => json.eventId)).size === 20, 20)
     expect((await subscribe(two, 'ada')).result.deliveryStatus).to.include({ active: true, lastError: null })
   })
 
   it('events that were emitted while Redis was killed are either rejected or delivered', async () => {
-    const [one, two] = [await startNode(), await startNode()]
+    const [one, two] = (await nodes.start(2, redis, receiver)) as [EventNode, EventNode]
     await subscribe(two, 'ada')
     for (let id = 0; id < 200; id++) (id % 2 === 0 ? one : two).emit(id)
     await until(() => one.emitted.size + two.emitted.size >= 20, 1)

@@ -8,14 +8,20 @@ export function cursorAt(epoch: string, position: Position): string {
   return `${epoch}.${position.toString(36)}`
 }
 
+/** @throws {ProtocolError} -32602 unless a cursor is a string, `null`, or absent. */
+export function checkCursorType(cursor: unknown): void {
+  if (cursor !== undefined && cursor !== null && typeof cursor !== 'string')
+    throw invalidParams('cursor must be a string or null')
+}
+
 /**
  * Returns the position of a cursor that a client sends, and `undefined` for `null`, which means the current position. A cursor of
  * another log, or one that was never issued, is position -1: what came after it is not known.
  * @throws {ProtocolError} -32602 if it is not a string.
  */
 export function positionOf(epoch: string, head: Position, cursor: unknown): Position | undefined {
-  if (cursor === undefined || cursor === null) return undefined
-  if (typeof cursor !== 'string') throw invalidParams('cursor must be a string or null')
+  checkCursorType(cursor)
+  if (typeof cursor !== 'string') return undefined
   const [, log, text = ''] = CURSOR.exec(cursor) ?? []
   const position = Number.parseInt(text, 36)
   return log === epoch && position <= head ? position : -1

@@ -2,7 +2,7 @@ import type { ServerContext } from '@modelcontextprotocol/server'
 import { isRecord } from '../../options/value-kinds.ts'
 import { callerKey } from '../operations/limits/caller-key.ts'
 import type { Exchange } from '../wire/exchange.ts'
-import { cursorAt, positionOf } from './cursors.ts'
+import { checkCursorType, cursorAt, positionOf } from './cursors.ts'
 import { storedAuth } from './event-access.ts'
 import { type EventCore, readPage } from './event-core.ts'
 import {
@@ -59,6 +59,7 @@ export class EventSubscriptions {
     if (auth === undefined) throw forbidden('Webhooks need a request with an access token.')
     const ttlMs = wholeNumberOf(params, 'ttlMs', 1) ?? options.ttlMs
     const maxAgeMs = wholeNumberOf(params, 'maxAgeMs', 0)
+    checkCursorType(params.cursor)
     const { url, secret } = this.#target(params)
     const named = await namedSubscription(table, params, 'webhook')
     await this.#core.permit(exchange, named, requestOf(sdk, params))

@@ -53,7 +53,8 @@ export interface WebhookReceiver {
   close(): Promise<void>
 }
 
-const certificate = selfSigned('hook.example.com')
+/** The certificate of every receiver. */
+export const certificate = selfSigned('hook.example.com')
 
 /** Access to all receivers. */
 export const LOOPBACK: SafeFetchSettings = {

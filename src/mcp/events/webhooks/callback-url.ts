@@ -1,5 +1,4 @@
-import { isIP } from 'node:net'
-import { isPublicAddress } from '../../../http/safe-fetch.ts'
+import { addressIn, isPublicAddress } from '../../../http/safe-fetch.ts'
 
 /** The maximum length of a callback URL. */
 const MAX_LENGTH = 2_048
@@ -28,6 +27,6 @@ export function problemWithUrl(
   if (url.href.includes('#')) return 'must not have a fragment'
   if (url.port !== '' && Number(url.port) < FIRST_FREE_PORT)
     return `must use port 443 or a port from ${FIRST_FREE_PORT} on`
-  const host = url.hostname.replace(/^\[|\]$/g, '')
-  return isIP(host) !== 0 && !isAllowed(host) ? 'must have a public address' : undefined
+  const address = addressIn(url)
+  return address !== undefined && !isAllowed(address) ? 'must have a public address' : undefined
 }

@@ -6,7 +6,7 @@ const MAX_TAKEN = 32
 /** The longest wait before the store is asked again. */
 const IDLE_MS = 10_000
 
-/** The wait if none of the deliveries that were taken had room. */
+/** The wait if none of the deliveries that were taken could begin. */
 const NO_ROOM_MS = 250
 
 /** The wait after an error of the store. */
@@ -21,7 +21,7 @@ export interface DeliveryLoopParts {
   readonly leaseMs: number
   /** Returns the number of deliveries that can begin now. */
   readonly free: () => number
-  /** Sends a delivery and settles it, or postpones it if it has no room. Takes its place before it returns. */
+  /** Sends a delivery and settles it, or postpones it if too many run. Takes its place before it returns. */
   readonly deliver: (delivery: TakenDelivery) => Promise<void>
 }
 

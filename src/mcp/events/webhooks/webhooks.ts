@@ -101,7 +101,7 @@ class WebhookSender implements Webhooks {
     return this.#challenges.add(`host ${host}`, CHALLENGE_PERIOD_MS).points <= MAX_CHALLENGES_PER_HOST
   }
 
-  /** Makes one attempt if there is room for it. Never rejects. */
+  /** Makes one attempt, or postpones it if too many run. Never rejects. */
   async #deliver(delivery: TakenDelivery): Promise<void> {
     const takenMs = performance.now()
     const { owner, webhook } = delivery.subscription
