@@ -59,6 +59,8 @@ const ENTRY_BYTES = 512
 /** The maximum number of URLs that an owner has verified. */
 const MAX_VERIFIED = 100
 const SWEEP_MS = 10_000
+/** The time after which deliveries that were left for later are due. */
+const BUSY_MS = 250
 
 /**
  * Creates a store in the memory of this process. It is the default, and it is for servers with one process: a restart loses all
@@ -264,20 +266,20 @@ class MemoryEventStore implements EventStore {
     return this.#epoch
   }
 
-  async take({
-    leaseMs,
-    max,
-  }: {
-    readonly leaseMs: number
-    readonly max: number
-  }): ReturnType<EventStore['take']> {
+  async take({ leaseMs, max, busy }: Parameters<EventStore['take']>[0]): ReturnType<EventStore['take']> {
     const now = Date.now()
     const taken: TakenDelivery[] = []
     let nextAtMs = Number.POSITIVE_INFINITY
     const share = Math.max(1, Math.ceil(max / 4))
+    const [hosts, owners] = [new Set(busy?.hosts), new Set(busy?.owners)]
     for (const owner of [...this.#owners.values()]) {
       let count = 0
       for (const delivery of owner.deliveries.values()) {
+        const isBusy = owners.has(owner.name) || hosts.has(hostOf(delivery.kept))
+        if (isBusy && delivery.dueAtMs <= now) {
+          nextAtMs = Math.min(nextAtMs, now + BUSY_MS)
+          continue
+        }
         if (delivery.dueAtMs <= now && count < share && taken.length < max) {
           delivery.lease = randomUUID()
           delivery.dueAtMs = now + leaseMs
@@ -484,6 +486,10 @@ class MemoryEventStore implements EventStore {
   #forgetIfEmpty({ name, webhooks, others, deliveries, verified }: Owner): void {
     if (webhooks.size + others.size + deliveries.size + verified.size === 0) this.#owners.delete(name)
   }
+}
+
+function hostOf({ record: { webhook } }: Kept): string {
+  return webhook === undefined ? '' : new URL(webhook.url).host
 }
 
 /** In place of a subscription for which there is no room. */
