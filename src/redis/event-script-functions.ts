@@ -56,8 +56,8 @@ local function due(owner, id, at)
   schedule(owner)
 end
 
-local function add(id, kind, sub, owner, position, bytes, ...)
-  call('HSET', P .. 'dl:' .. id, 'kind', kind, 'sub', sub, 'owner', owner, 'position', position, 'bytes', int(bytes),
+local function add(id, kind, sub, owner, host, position, bytes, ...)
+  call('HSET', P .. 'dl:' .. id, 'kind', kind, 'sub', sub, 'owner', owner, 'host', host, 'position', position, 'bytes', int(bytes),
     'attempts', 0, 'addedAt', int(now), 'lease', '', ...)
   spend(owner, bytes)
   due(owner, id, now)
@@ -79,7 +79,7 @@ end
 
 local function finish(id, terminated)
   local key = P .. 'sub:' .. id
-  local s = call('HMGET', key, 'owner', 'name', 'webhook', 'bytes', 'gap', 'record', 'since', 'expiresAt')
+  local s = call('HMGET', key, 'owner', 'name', 'webhook', 'bytes', 'gap', 'record', 'since', 'expiresAt', 'host')
   for _, pending in ipairs(call('ZRANGE', P .. 'pend:' .. id, 0, -1)) do drop(pending) end
   if s[5] then drop(s[5]) end
   call('DEL', key)
@@ -90,22 +90,22 @@ local function finish(id, terminated)
   if terminated == '' or s[3] ~= '1' then return end
   local last = 'end.' .. call('INCR', P .. 'head') .. '.' .. id
   call('SET', P .. 'last:' .. id, last)
-  add(last, 'terminated', id, s[1], 0, #terminated + tonumber(s[4]), 'body', terminated, 'record', s[6], 'since', s[7], 'expiresAt', s[8])
+  add(last, 'terminated', id, s[1], s[9], 0, #terminated + tonumber(s[4]), 'body', terminated, 'record', s[6], 'since', s[7], 'expiresAt', s[8])
 end
 
 local function live(id)
-  local s = call('HMGET', P .. 'sub:' .. id, 'expiresAt', 'owner', 'webhook', 'gap', 'bytes', 'name')
+  local s = call('HMGET', P .. 'sub:' .. id, 'expiresAt', 'owner', 'webhook', 'gap', 'bytes', 'name', 'host')
   if not s[1] then return nil end
   if tonumber(s[1]) > now then return s end
   finish(id, '')
   return nil
 end
 
-local function gap(id, owner)
+local function gap(id, owner, host)
   if call('HEXISTS', P .. 'sub:' .. id, 'gap') == 1 then return end
   local delivery = 'gap.' .. call('INCR', P .. 'head') .. '.' .. id
   call('HSET', P .. 'sub:' .. id, 'gap', delivery)
-  add(delivery, 'gap', id, owner, 0, ENTRY)
+  add(delivery, 'gap', id, owner, host, 0, ENTRY)
 end
 
 local function deliver(position, size, ids, dropped)
@@ -116,10 +116,10 @@ local function deliver(position, size, ids, dropped)
       if spent(s[2]) + size + ENTRY <= MAX_OWNER then
         call('HINCRBY', P .. 'evt:' .. position, 'refs', 1)
         call('ZADD', P .. 'pend:' .. id, position, delivery)
-        add(delivery, 'event', id, s[2], position, size + ENTRY)
+        add(delivery, 'event', id, s[2], s[7], position, size + ENTRY)
       else
         dropped[#dropped + 1] = id
-        gap(id, s[2])
+        gap(id, s[2], s[7])
       end
     end
   end

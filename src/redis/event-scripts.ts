@@ -1,6 +1,6 @@
 import { PRELUDE } from './event-script-functions.ts'
 
-/** Arguments: id, owner, name, `1` with a webhook, record, time to live, maximum. Returns the outcome, the head, and the subscription. */
+/** Arguments: id, owner, name, `1` with a webhook, record, time to live, maximum, host. Returns the outcome, the head, and the subscription. */
 export const SUBSCRIBE: string = `${PRELUDE}
 sweep()
 local id, owner, name, webhook, record, max = ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], tonumber(ARGV[10])
@@ -25,7 +25,8 @@ if not known then
   call('HSET', key, 'since', call('INCR', P .. 'head'))
 end
 local ends = int(now + ARGV[9])
-call('HSET', key, 'owner', owner, 'name', name, 'webhook', webhook, 'record', record, 'bytes', bytes, 'expiresAt', ends)
+call('HSET', key, 'owner', owner, 'name', name, 'webhook', webhook, 'record', record, 'bytes', bytes, 'expiresAt', ends,
+  'host', ARGV[11])
 call('ZADD', P .. 'expiry', ends, id)
 call('ZADD', P .. 'subs:' .. name, call('HGET', key, 'since'), id)
 call('ZADD', group, int(now), id)
@@ -162,14 +163,26 @@ redis.call('SET', KEYS[1] .. ':epoch', ARGV[4], 'NX')
 return redis.call('GET', KEYS[1] .. ':epoch')
 `
 
-/** Arguments: time of the lease, number, a random text. Returns the wait, and the deliveries. Each owner gets one in turn. */
+/** Arguments: time of the lease, number, a random text, busy hosts and owners as JSON. Returns the wait, and the deliveries. Each owner gets one in turn. */
 export const TAKE: string = `${PRELUDE}
 sweep()
-local reply, taken = { '' }, 0
-while taken < tonumber(ARGV[5]) do
+local reply, taken, left, hosts, owners = { '' }, 0, 0, {}, {}
+for _, host in ipairs(cjson.decode(ARGV[7])) do hosts[host] = true end
+for _, owner in ipairs(cjson.decode(ARGV[8])) do owners[owner] = true end
+
+-- Returns the first of some deliveries of an owner to a host that is not busy. The others are left for later.
+local function choose(owner)
+  if owners[owner] then return nil end
+  for _, id in ipairs(call('ZRANGEBYSCORE', P .. 'due:' .. owner, '-inf', int(now), 'LIMIT', 0, 20)) do
+    if not hosts[call('HGET', P .. 'dl:' .. id, 'host') or ''] then return id end
+  end
+  return nil
+end
+
+while taken < tonumber(ARGV[5]) and left < 200 do
   local owner = call('ZRANGEBYSCORE', P .. 'owners', '-inf', '(' .. int(now + 1), 'LIMIT', 0, 1)[1]
   if not owner then break end
-  local id = call('ZRANGEBYSCORE', P .. 'due:' .. owner, '-inf', int(now), 'LIMIT', 0, 1)[1]
+  local id = choose(owner)
   if id then
     local d = call('HMGET', P .. 'dl:' .. id, 'kind', 'position', 'attempts', 'addedAt', 'body', 'sub', 'record', 'since', 'expiresAt')
     local body = d[5] or ''
@@ -193,6 +206,10 @@ while taken < tonumber(ARGV[5]) do
   else
     -- Owners whose turn has come wait behind the others.
     local at = tonumber(first[2])
+    if at <= now and not id then
+      at = now + 250
+      left = left + 1
+    end
     call('ZADD', P .. 'owners', at <= now and string.format('%.3f', now + taken / 1000) or int(at), owner)
   end
 end
@@ -204,7 +221,7 @@ return reply
 /** Arguments: id, lease, outcome, delay, error. Returns 1, or 0 if the outcome has no effect. */
 export const SETTLE: string = `${PRELUDE}
 local id, outcome, failure = ARGV[4], ARGV[6], ARGV[8]
-local d = call('HMGET', P .. 'dl:' .. id, 'lease', 'owner', 'sub', 'kind')
+local d = call('HMGET', P .. 'dl:' .. id, 'lease', 'owner', 'sub', 'kind', 'host')
 if not d[1] or d[1] ~= ARGV[5] then return 0 end
 local sub = P .. 'sub:' .. d[3]
 local isKept = d[4] ~= 'terminated'
@@ -222,7 +239,7 @@ elseif failure ~= '' then
   call('HSET', sub, 'lastError', failure)
   call('HSETNX', sub, 'failedSince', int(now))
 end
-if outcome == 'abandoned' and d[4] == 'event' then gap(d[3], d[2]) end
+if outcome == 'abandoned' and d[4] == 'event' then gap(d[3], d[2], d[5]) end
 return 1
 `
 

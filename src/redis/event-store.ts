@@ -131,7 +131,8 @@ class EventsInRedis implements RedisEventStore {
   ): ReturnType<EventStore['subscribe']> {
     const { id, owner, name, webhook } = record
     const kind = webhook === undefined ? '0' : '1'
-    const values = [id, owner, name, kind, JSON.stringify(record), String(ttlMs), String(max)]
+    const host = webhook === undefined ? '' : new URL(webhook.url).host
+    const values = [id, owner, name, kind, JSON.stringify(record), String(ttlMs), String(max), host]
     const [outcome, head, ...rest] = await this.#run(scripts.SUBSCRIBE, values)
     if (outcome === 'owner-full') return { outcome }
     const subscription = subscriptionIn(rest)
@@ -219,8 +220,10 @@ class EventsInRedis implements RedisEventStore {
     return valueIn(reply) ?? ''
   }
 
-  async take({ leaseMs, max }: Parameters<EventStore['take']>[0]): ReturnType<EventStore['take']> {
-    const values = [String(leaseMs), String(max), randomUUID()]
+  async take({ leaseMs, max, busy }: Parameters<EventStore['take']>[0]): ReturnType<EventStore['take']> {
+    const { hosts = [], owners = [] } = busy ?? {}
+    const values = [leaseMs, max, randomUUID()].map(String)
+    values.push(JSON.stringify(hosts), JSON.stringify(owners))
     const [nextInMs, ...rest] = await this.#run(scripts.TAKE, values)
     return {
       deliveries: chunksOf(rest, DELIVERY_VALUES + SUBSCRIPTION_VALUES).map(deliveryIn),

@@ -277,6 +277,27 @@ function behavesAsEventStore(name: string, make: (limits: EventStoreLimits) => P
       expect(owners).to.include('ada')
     })
 
+    it(`${name} leaves the deliveries to busy hosts and of busy owners for later`, async () => {
+      await store.subscribe(record('a'), LIMITS)
+      const other = { url: 'https://other.example.com:8443/b', secrets: [{ secret: SECRET }] }
+      await store.subscribe(record('b', { webhook: other }), LIMITS)
+      await store.subscribe(record('c', { owner: 'bob', webhook: other }), LIMITS)
+      await store.append(event(['a', 'b', 'c']))
+      const takeExcept = (hosts: readonly string[], owners: readonly string[]) =>
+        store.take({ leaseMs: 1, max: 10, busy: { hosts, owners } })
+      const idsOf = ({ deliveries }: Awaited<ReturnType<EventStore['take']>>) =>
+        deliveries.map(({ subscription }) => subscription.id).sort()
+      const nothing = await takeExcept(['example.com', 'other.example.com:8443'], [])
+      expect(idsOf(nothing)).to.deep.equal([])
+      expect(nothing.nextInMs).to.be.within(200, 250)
+      await later(260)
+      expect(idsOf(await takeExcept(['other.example.com:8443'], []))).to.deep.equal(['a'])
+      await later(260)
+      expect(idsOf(await takeExcept([], ['ada']))).to.deep.equal(['c'])
+      await later(260)
+      expect(idsOf(await takeExcept([], []))).to.deep.equal(['a', 'b', 'c'])
+    })
+
     it(`${name} ends a subscription with its deliveries, and sends a last message if there is one`, async () => {
       for (const id of ['a', 'b']) await store.subscribe(record(id), LIMITS)
       await store.append(event(['a', 'b']))

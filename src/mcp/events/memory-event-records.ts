@@ -64,3 +64,7 @@ export function takenOf(delivery: Delivery, lease: string): TakenDelivery {
 export function bytesOf(text: string): number {
   return 2 * text.length + ENTRY_BYTES
 }
+
+export function hostOf({ record: { webhook } }: Kept): string {
+  return webhook === undefined ? '' : new URL(webhook.url).host
+}

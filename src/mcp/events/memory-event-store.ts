@@ -7,6 +7,7 @@ import {
   bytesOf,
   type Delivery,
   groupOf,
+  hostOf,
   type Kept,
   NO_ROOM,
   type Owner,
@@ -44,6 +45,8 @@ const RULES = {
 /** The maximum number of URLs that an owner has verified. */
 const MAX_VERIFIED = 100
 const SWEEP_MS = 10_000
+/** The time after which deliveries that were left for later are due. */
+const BUSY_MS = 250
 
 /**
  * Creates a store in the memory of this process. It is the default, and it is for servers with one process: a restart loses all
@@ -186,20 +189,20 @@ class MemoryEventStore implements EventStore {
     return this.#epoch
   }
 
-  async take({
-    leaseMs,
-    max,
-  }: {
-    readonly leaseMs: number
-    readonly max: number
-  }): ReturnType<EventStore['take']> {
+  async take({ leaseMs, max, busy }: Parameters<EventStore['take']>[0]): ReturnType<EventStore['take']> {
     const now = Date.now()
     const taken: TakenDelivery[] = []
     let nextAtMs = Number.POSITIVE_INFINITY
     const share = Math.max(1, Math.ceil(max / 4))
+    const [hosts, owners] = [new Set(busy?.hosts), new Set(busy?.owners)]
     for (const owner of [...this.#owners.values()]) {
       let count = 0
       for (const delivery of owner.deliveries.values()) {
+        const isBusy = owners.has(owner.name) || hosts.has(hostOf(delivery.kept))
+        if (isBusy && delivery.dueAtMs <= now) {
+          nextAtMs = Math.min(nextAtMs, now + BUSY_MS)
+          continue
+        }
         if (delivery.dueAtMs <= now && count < share && taken.length < max) {
           delivery.lease = randomUUID()
           delivery.dueAtMs = now + leaseMs

@@ -226,10 +226,15 @@ export interface EventStore {
   /**
    * Takes deliveries that are due: those that are new, whose delay is over, or whose lease has ended without `settle`. The deliveries
    * of one owner do not keep those of others waiting.
-   * @param options `leaseMs` is the time in which no other node takes them. `max` is their maximum number.
+   * @param options `leaseMs` is the time in which no other node takes them. `max` is their maximum number. The deliveries to the
+   * hosts of `busy`, with their ports, and those of its owners are left for later.
    * @returns the deliveries, and the time until the next one is due, in milliseconds. `Infinity` if none is pending.
    */
-  take(options: { readonly leaseMs: number; readonly max: number }): Promise<{
+  take(options: {
+    readonly leaseMs: number
+    readonly max: number
+    readonly busy?: { readonly hosts: readonly string[]; readonly owners: readonly string[] }
+  }): Promise<{
     readonly deliveries: readonly TakenDelivery[]
     readonly nextInMs: number
   }>

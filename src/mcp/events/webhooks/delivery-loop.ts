@@ -1,4 +1,5 @@
 import type { EventStore, TakenDelivery } from '../store.ts'
+import type { HostLimits } from './host-limits.ts'
 
 /** The maximum number of deliveries that are taken at once. */
 const MAX_TAKEN = 32
@@ -19,9 +20,8 @@ const ABORT_MS = 1_000
 export interface DeliveryLoopParts {
   readonly store: Pick<EventStore, 'take' | 'watch'>
   readonly leaseMs: number
-  /** Returns the number of deliveries that can begin now. */
-  readonly free: () => number
-  /** Sends a delivery and settles it, or postpones it if too many run. Takes its place before it returns. */
+  readonly limits: Pick<HostLimits, 'free' | 'busy'>
+  /** Sends a delivery and settles it, or postpones it if too many were taken. Takes its place before it returns. */
   readonly deliver: (delivery: TakenDelivery) => Promise<void>
 }
 
@@ -33,7 +33,7 @@ export class DeliveryLoop {
   #loop: Promise<void> | undefined
   /** `true` if something has happened since the store was asked. */
   #isWoken = false
-  /** `true` while the end of a delivery is waited for. */
+  /** `true` while the end of a delivery makes room for others. */
   #isFull = false
   #endSleep: (() => void) | undefined
   #unwatch: (() => void) | undefined
@@ -74,24 +74,22 @@ export class DeliveryLoop {
   async #run(): Promise<void> {
     while (this.#isOpen) {
       this.#isWoken = false
-      this.#isFull = false
       await this.#next()
     }
   }
 
   /** Begins what is due, and waits until there may be more. Never rejects. */
   async #next(): Promise<void> {
-    const { store, leaseMs, free, deliver } = this.#parts
-    const max = Math.min(MAX_TAKEN, free())
-    if (max <= 0) {
-      this.#isFull = true
-      return this.#sleep(IDLE_MS)
-    }
+    const { store, leaseMs, limits, deliver } = this.#parts
+    const max = Math.min(MAX_TAKEN, limits.free)
+    const { busy } = limits
+    this.#isFull = max <= 0 || busy.hosts.length + busy.owners.length > 0
+    if (max <= 0) return this.#sleep(IDLE_MS)
     try {
-      const { deliveries, nextInMs } = await store.take({ leaseMs, max })
-      const before = free()
+      const { deliveries, nextInMs } = await store.take({ leaseMs, max, busy })
+      const before = limits.free
       for (const delivery of deliveries) this.#track(deliver(delivery))
-      if (deliveries.length > 0 && free() === before) await this.#pause(NO_ROOM_MS)
+      if (deliveries.length > 0 && limits.free === before) await this.#pause(NO_ROOM_MS)
       else if (deliveries.length < max) await this.#sleep(Math.min(nextInMs, IDLE_MS))
     } catch {
       await this.#pause(STORE_AWAY_MS)

@@ -58,7 +58,7 @@ class WebhookSender implements Webhooks {
     this.#loop = new DeliveryLoop({
       store: host.store,
       leaseMs: LEASE_MS,
-      free: () => this.#limits.free,
+      limits: this.#limits,
       deliver: (delivery) => this.#deliver(delivery),
     })
   }
@@ -76,7 +76,7 @@ class WebhookSender implements Webhooks {
     const { url, secrets } = webhook
     const { host } = new URL(url)
     if (!this.#mayChallenge(host, owner)) return 'challenge_failed'
-    if (this.#limits.enter(host, owner) > 0) return 'timeout'
+    if ((await this.#limits.enter(host, owner)) > 0) return 'timeout'
     const endpoint = { url, subscriptionId: id, secrets: secrets.slice(0, 1).map(({ secret }) => secret) }
     const error = await challengeEndpoint(this.#safeFetch, endpoint)
     // Anyone may name a host here, so a failure must not stop the deliveries to it.
@@ -110,7 +110,7 @@ class WebhookSender implements Webhooks {
       await this.#settle(delivery, { outcome: 'abandoned' })
       return
     }
-    const busyMs = this.#limits.enter(host, owner)
+    const busyMs = await this.#limits.enter(host, owner)
     if (busyMs > 0) {
       // Jitter, so that the deliveries that wait for one host do not come back together.
       const delayMs = Math.round(busyMs * (1 + Math.random()))
@@ -119,6 +119,10 @@ class WebhookSender implements Webhooks {
     }
     let isReached: boolean | undefined
     try {
+      if (this.#isAborted) {
+        await this.#settle(delivery, { outcome: 'postponed', delayMs: 0 })
+        return
+      }
       const verdict = delivery.kind === 'event' ? await this.#host.judge(delivery) : 'permitted'
       if (verdict === 'denied') return
       const made =

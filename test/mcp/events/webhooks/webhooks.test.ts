@@ -185,6 +185,29 @@ describe('mcp/events/webhooks: messages', () => {
     expect(receiver.deliveries).to.have.length(1)
   })
 
+  it('close ends the messages that wait for others to the same host, without sending them', async () => {
+    for (let index = 0; index < 12; index++)
+      await server.subscribe('ada', receiver.url, { arguments: { index } })
+    receiver.respond = () => undefined
+    await server.adapter.events.emit('incident', { id: 1 })
+    await receiver.received(8)
+    await server.adapter.events.close({ timeoutMs: 50 })
+    await new Promise((resolve) => setTimeout(resolve, 100))
+    expect(receiver.deliveries).to.have.length(8)
+    expect(server.adapter.events.stats()).to.include({ failed: 0, abandoned: 0 })
+  })
+
+  it('a fast endpoint gets 300 events in a row without pauses between them', async () => {
+    await server.subscribe('ada', receiver.url)
+    const startedMs = performance.now()
+    for (let id = 0; id < 300; id++) await server.adapter.events.emit('incident', { id })
+    await receiver.received(300)
+    const perSecond = Math.round(300_000 / (performance.now() - startedMs))
+    console.log(`      ${perSecond} messages per second over TLS, each on its own connection`)
+    expect(new Set(receiver.deliveries.map(({ json }) => json.eventId)).size).to.equal(300)
+    await until(() => server.adapter.events.stats().delivered.webhook === 300, 2)
+  })
+
   it('close waits for a message that is being accepted', async () => {
     await server.subscribe('ada', receiver.url)
     receiver.respond = () => new Promise((resolve) => setTimeout(() => resolve({ status: 204 }), 150))
