@@ -18,6 +18,7 @@ const replies: { [Request in keyof HostReplies]: () => Promise<HostReplies[Reque
     const { user, system } = process.cpuUsage()
     return user + system
   },
+  rss: async () => process.memoryUsage.rss(),
   async memory() {
     for (let times = 0; times < 4; times++) {
       globalThis.gc?.()

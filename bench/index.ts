@@ -13,6 +13,7 @@ import { benchOtlp } from './otlp.ts'
 import { takeRatios } from './report.ts'
 import { benchSessions } from './sessions.ts'
 import { benchStartup } from './startup.ts'
+import { benchTmDevLab } from './tmdevlab/index.ts'
 import { benchToolsCall } from './tools-call.ts'
 import { benchVerifiers } from './verifiers.ts'
 
@@ -30,6 +31,7 @@ const SECTIONS: Readonly<Record<string, () => Promise<void>>> = {
   imports: benchImports,
   startup: benchStartup,
   cluster: benchCluster,
+  tmdevlab: benchTmDevLab,
 }
 
 /** The section that is neither compared nor saved, because its ratios depend on the number of cores. */

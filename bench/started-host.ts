@@ -5,6 +5,8 @@ import { once } from 'node:events'
 export interface HostReplies {
   /** The CPU time of the process in microseconds. */
   cpu: number
+  /** The resident memory in bytes. */
+  rss: number
   /** The memory after a garbage collection. It requires `--expose-gc`. */
   memory: HostMemory
   /** Starts to sample allocations. */
