@@ -5,6 +5,7 @@ import { mcpServer } from '../../src/express/mcp-server.ts'
 import { createMcpAdapter } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import type { OAuthOptions } from '../../src/oauth/options.ts'
+import { cachedVerifier } from '../../src/oauth/verifiers/cached.ts'
 import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
 import type { Contestant } from '../contestants.ts'
 import { type Shop, shopOf } from './shop.ts'
@@ -32,7 +33,7 @@ export const contestants: Record<string, Contestant> = {
   [OPEN]: () => gatekit(),
   [GATED]: () => {
     const publicKey = JSON.parse(process.env[ENV.jwks] ?? '')
-    const verifyToken = jwtVerifier({ issuer: ISSUER, resource: RESOURCE, publicKey })
+    const verifyToken = cachedVerifier(jwtVerifier({ issuer: ISSUER, resource: RESOURCE, publicKey }))
     return gatekit({ issuer: ISSUER, resource: RESOURCE, scopes: ['mcp:read'], verifyToken })
   },
 }
