@@ -15,6 +15,7 @@ import { benchSessions } from './sessions.ts'
 import { benchStartup } from './startup.ts'
 import { benchTmDevLab } from './tmdevlab/index.ts'
 import { benchToolsCall } from './tools-call.ts'
+import { benchUnderLoad } from './under-load.ts'
 import { benchVerifiers } from './verifiers.ts'
 
 /** The sections by name. `npm run bench` runs all of them, `npm run bench -- gate emit` only the named ones. */
@@ -32,6 +33,7 @@ const SECTIONS: Readonly<Record<string, () => Promise<void>>> = {
   startup: benchStartup,
   cluster: benchCluster,
   tmdevlab: benchTmDevLab,
+  'under-load': benchUnderLoad,
 }
 
 /** The section that is neither compared nor saved, because its ratios depend on the number of cores. */
