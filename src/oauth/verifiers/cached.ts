@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
+import { entriesUpTo } from '../../entries-up-to.ts'
 import { optionChecksOf } from '../../options/option-checks.ts'
 import { optional, type RulesFor } from '../../options/option-rules.ts'
 import { certificateBindingOf } from '../confirmation.ts'
@@ -138,7 +139,7 @@ export function cachedVerifier<App = unknown, User = unknown>(
     sizeCalculation: ({ size }) => size,
     ttl: Math.ceil(ttlSeconds * 1000),
   })
-  const inFlight = new LRUCache<string, PendingCall<User>>({ max: maxEntries })
+  const inFlight = new LRUCache<string, PendingCall<User>>(entriesUpTo(maxEntries))
 
   function verifyCached(input: VerifyTokenInput<App>): ReturnType<VerifyToken<App, User>> {
     const { bearerToken } = input
