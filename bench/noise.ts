@@ -7,7 +7,7 @@ const SLOW_MS = 2_000
 /** How often requests are sent. */
 const TICK_MS = 10
 
-/** What the process of the noise does next. */
+/** The next requests of the process. */
 export interface Noise {
   readonly port: number
   /** The requests that are sent each second. */

@@ -27,12 +27,16 @@ const LONG = [MOCHA, '--no-config', ...REQUIRED, '--forbid-only', '--exit', '--t
 /** The failures, which are printed again at the end. */
 const failures = []
 
+/** The durations of the parts, which are printed at the end. */
+const durations = []
+
 /** Runs mocha, and notes its failure. Prints its output at once, or at the end if it runs in the background. */
 async function run(title, command, args, { inBackground = false } = {}) {
   const child = spawn(command, args, {
     stdio: ['ignore', 'pipe', 'inherit'],
     env: { ...process.env, FULL_RUNS: '1' },
   })
+  const startedMs = performance.now()
   if (inBackground) setPriority(child.pid, constants.priority.PRIORITY_BELOW_NORMAL)
   process.once('exit', () => child.kill())
   let output = ''
@@ -42,6 +46,7 @@ async function run(title, command, args, { inBackground = false } = {}) {
   })
   const [status, signal] = await once(child, 'close')
   if (inBackground) console.log(`\n${title}\n${output}`)
+  durations.push(`${String(Math.round((performance.now() - startedMs) / 1000)).padStart(5)} s ${title}`)
   if (status === 0) return
   const text = stripVTControlCharacters(output)
   const failure = FAILING.test(text) ? text.slice(text.search(FAILING)) : text.slice(-2_000)
@@ -63,5 +68,6 @@ for (const line of ['22', '24']) {
   await run(`The suite on Node ${line}`, 'npx', ['--yes', '--package', `node@${line}`, '--', ...suite])
 }
 await soak
+console.log(`\nDurations:\n${durations.sort().reverse().join('\n')}`)
 for (const failure of failures) console.error(`\n${failure}`)
 if (failures.length > 0) process.exitCode = 1
