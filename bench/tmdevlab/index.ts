@@ -11,8 +11,8 @@ import { startRedis } from '../../test/support/redis.ts'
 import { median, printRatios, recordRatio } from '../report.ts'
 import { startHost } from '../started-host.ts'
 import { shopLoad } from './load.ts'
+import { seed } from './seed.ts'
 import { ENV, GATED, ISSUER, NEWEST, OPEN, PUBLISHED, RESOURCE } from './servers.ts'
-import { seed } from './shop.ts'
 
 /** The packages of the published server, whose package.json names these versions. */
 const PINNED = ['@modelcontextprotocol/sdk@1.26.0', 'express@^4.19.0', 'ioredis@^5.3.2', 'zod@^3.25.0']

@@ -16,8 +16,11 @@ export interface Shop {
 /** The commands of Redis that the tools use. */
 type Commands = Pick<Redis, 'zrevrange' | 'hgetall' | 'lrange' | 'incr' | 'rpush' | 'zincrby'>
 
-/** @param api the URL of the HTTP API */
-export function shopOf(api: string, redis: Commands): Shop {
+/**
+ * @param api the URL of the HTTP API
+ * @param server_type the name of the server, which is a part of each result
+ */
+export function shopOf(api: string, redis: Commands, server_type: string): Shop {
   const get = async (path: string, init?: RequestInit): Promise<any> =>
     (await fetch(`${api}${path}`, init)).json()
   return {
@@ -36,7 +39,13 @@ export function shopOf(api: string, redis: Commands): Shop {
       const products = found.products.map(({ id, sku, name, price, rating }: any) => {
         return { id, sku, name, price, rating, popularity_rank: top.indexOf(id) + 1 }
       })
-      return JSON.stringify({ category, total_found: found.total_found, products, top10_popular_ids: top })
+      return JSON.stringify({
+        category,
+        total_found: found.total_found,
+        products,
+        top10_popular_ids: top,
+        server_type,
+      })
     },
     async cart({ user_id }) {
       const stored = await redis.hgetall(`bench:cart:${user_id}`)
@@ -46,7 +55,12 @@ export function shopOf(api: string, redis: Commands): Shop {
         redis.lrange(`bench:history:${user_id}`, 0, 4),
       ])
       const cart = { items, item_count: items.length, estimated_total: Number(stored.total ?? 0) }
-      return JSON.stringify({ user_id, cart, recent_history: history.map((entry) => JSON.parse(entry)) })
+      return JSON.stringify({
+        user_id,
+        cart,
+        recent_history: history.map((entry) => JSON.parse(entry)),
+        server_type,
+      })
     },
     async checkout({ user_id, items }) {
       const counter = String(Number(user_id.split('-').pop()) % 100).padStart(5, '0')
@@ -63,39 +77,7 @@ export function shopOf(api: string, redis: Commands): Shop {
       ])
       const { order_id, total } = calculated
       const answer = { order_id, user_id, total, items_count: items.length, rate_limit_count: count }
-      return JSON.stringify({ ...answer, status: 'confirmed' })
+      return JSON.stringify({ ...answer, status: 'confirmed', server_type })
     },
   }
-}
-
-/** Writes the data of the benchmark: 10,000 carts, 1,000 histories of 20 orders, and 100,000 ranks. */
-export async function seed(redis: Redis): Promise<void> {
-  await redis.flushall()
-  const pad = (number: number) => String(number).padStart(5, '0')
-  const pipeline = redis.pipeline()
-  for (let n = 1; n <= 10_000; n++) {
-    const items = [7, 13, ...(n % 3 === 0 ? [17] : [])].map((factor) => {
-      return { product_id: ((n * factor) % 100_000) + 1, qty: 1 + (n % 3) }
-    })
-    const cart = { user_id: `user-${pad(n)}`, items: JSON.stringify(items), total: '42.00' }
-    pipeline.hset(`bench:cart:user-${pad(n)}`, cart)
-  }
-  for (let n = 1; n <= 1_000; n++) {
-    const orders = Array.from({ length: 20 }, (_, j) =>
-      JSON.stringify({
-        order_id: `ORD-${pad(n)}-${j}`,
-        product_id: ((n * j * 7) % 100_000) + 1,
-        qty: 1 + (j % 3),
-      }),
-    )
-    pipeline.rpush(`bench:history:user-${pad(n)}`, ...orders)
-  }
-  for (let from = 1; from <= 100_000; from += 1_000) {
-    const ranks = Array.from({ length: 1_000 }, (_, index) => [
-      String(((from + index) * 7) % 10_000),
-      `product:${from + index}`,
-    ])
-    pipeline.zadd('bench:popular', ...ranks.flat())
-  }
-  await pipeline.exec()
 }
