@@ -50,7 +50,7 @@ export async function authorizationRequest(
 
 /**
  * Opens an authorization request as a browser without a session would: keeps cookies, and follows redirects on the host of
- * the endpoint. Signs nobody in, and sends nothing to other hosts.
+ * the endpoint. Completes no sign-in, and sends nothing to other hosts.
  * @throws {NoResponseError} or, after a 429, {InconclusiveError}
  */
 export async function startSignIn(

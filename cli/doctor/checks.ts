@@ -159,7 +159,7 @@ export const CHECKS: readonly Check[] = [
       'issuer.endpoints',
     ],
     ['flaw.pkce', 'A sign-in without PKCE is refused', 'issuer.endpoints'],
-    ['flaw.consent', 'There is no code without a sign-in', 'issuer.endpoints'],
+    ['flaw.consent', 'A sign-in is needed for a code', 'issuer.endpoints'],
     ['flaw.redirect', 'A redirect URI that is not registered is refused', 'issuer.endpoints'],
     ['flaw.upstream-state', 'The state at the identity provider cannot be guessed', 'issuer.endpoints'],
     ['flaw.code-replay', 'A code can be used only once', 'token.login'],
