@@ -31,7 +31,7 @@ export const RFC_9728: readonly Requirement[] = [
     requirement: 'Members without values are left out',
     status: 'implemented',
     how: 'Always.',
-    test: [DOCUMENT, 'scopes_supported of the document is no list when it is empty'],
+    test: [DOCUMENT, 'the document contains only what RFC 9728 and the options define'],
   },
   {
     id: '9728-scopes',
