@@ -97,10 +97,11 @@ function cookiesOf(response: HttpExchange): readonly (readonly [name: string, va
 /** Describes a page by what two pages of the same kind have in common: the number of redirects, the path, and the title. */
 function pageOf(response: HttpExchange, { pathname }: URL, hop: number): SignInStart {
   if (!response.succeeded) return { kind: 'refused', seen: response.redirect ?? response.summary }
-  const title = /<title[^>]{0,100}>([^<]{0,200})/i.exec(response.body)?.[1] ?? ''
+  const { body } = response
   // IDs of sign-ins are long.
-  const path = pathname.replace(/[^/]{16,}/g, '*')
-  return { kind: 'page', look: JSON.stringify([hop, path, title]) }
+  const path = pathname.split('/').map((part) => (part.length < 16 ? part : '*'))
+  const [title] = body.slice(body.indexOf('<title')).split('</title', 1)
+  return { kind: 'page', look: JSON.stringify([hop, path, body.includes('<title') ? title : '']) }
 }
 
 /** How certain it is that an authorization server accepts a request. */

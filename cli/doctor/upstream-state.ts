@@ -1,15 +1,16 @@
 /** The number of characters in which two random states of 64 bits and more always differ. */
 const MIN_DIFFERENCES = 10
 
-/** A part of this length or more after a dot is taken for a signature. */
-const SIGNATURE = /\.[\w-]{20,}$/
+/** A part of this length or more after the last dot is taken for a signature. */
+const MIN_SIGNATURE = 20
 
 /**
  * Returns the first of some texts that anybody can read in a `state`, as it is or in Base64, or `undefined`. A state with a
  * signature is not readable in this sense, because it cannot be changed.
  */
 export function readableContext(state: string, texts: readonly string[]): string | undefined {
-  if (SIGNATURE.test(state)) return undefined
+  const dot = state.lastIndexOf('.')
+  if (dot >= 0 && state.length - dot > MIN_SIGNATURE) return undefined
   const forms = [state, Buffer.from(state, 'base64').toString('utf8')].flatMap((form) => [
     form,
     decoded(form),
