@@ -16,10 +16,12 @@ export interface SignInRules {
   readonly answer: (request: URLSearchParams, provider: string) => string
   /** Returns the response to one that is refused: a URL, or `undefined` for a page with the status 400. */
   readonly refusal: (request: URLSearchParams) => string | undefined
+  /** The status of the page for requests that are refused. */
+  readonly refusalStatus: number
   /** Returns the status of a use of a code, by the number of earlier uses. A status of 200 is a token. */
   readonly exchange: (usesBefore: number) => number
   /** Changes the metadata in place. */
-  readonly metadata: (document: Record<string, unknown>) => void
+  readonly metadata: (document: Record<string, unknown>) => unknown
 }
 
 /** The code of every sign-in. */
@@ -60,6 +62,7 @@ const CORRECT: SignInRules = {
   allowsPkce: (challenge, method) => challenge !== null && method === 'S256',
   answer: (_request, provider) => upstreamRequest(provider),
   refusal: () => undefined,
+  refusalStatus: 400,
   exchange: (usesBefore) => (usesBefore === 0 ? 200 : 400),
   metadata: () => undefined,
 }
@@ -123,8 +126,8 @@ export async function examineSignIn(
       rules.allowsRedirect(String(request.get('redirect_uri')), registered ?? []) &&
       rules.allowsPkce(request.get('code_challenge'), request.get('code_challenge_method'))
     const answer = isAllowed ? rules.answer(request, provider.origin) : rules.refusal(request)
-    if (answer === undefined) return res.writeHead(400).end('<title>Error</title>')
-    if (answer.startsWith('http')) return res.writeHead(302, { location: answer }).end()
+    if (answer === undefined) return res.writeHead(rules.refusalStatus).end('<title>Error</title>')
+    if (/^(http|\/)/.test(answer)) return res.writeHead(302, { location: answer }).end()
     return res.writeHead(200, { 'content-type': 'text/html' }).end(answer)
   })
   const target = await startTarget({ oauth: { authorizationServers: [origin] } })

@@ -109,7 +109,7 @@ export const AISVS_C10: readonly Requirement[] = [
     2,
     'Clients bind stored credentials to their authorization server',
     'delegated',
-    'The client decides. `doctor` sends a secret only to `--issuer`.',
+    'The client decides.',
   ),
   row(
     '10.2.10',
@@ -134,8 +134,8 @@ export const AISVS_C10: readonly Requirement[] = [
     '10.3.2',
     1,
     'stdio only in controlled local environments',
-    'by option',
-    '`serveStdio` serves operations with scopes only with `trustLocal`.',
+    'delegated',
+    'The operator decides where the process runs. `serveStdio` serves operations with scopes only with `trustLocal`.',
     [
       'test/mcp/stdio/serve-stdio.test.ts',
       'a router with scopes is not served without trustLocal, and the error names its operations',

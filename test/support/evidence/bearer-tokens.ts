@@ -225,8 +225,8 @@ export const RFC_6750: readonly Requirement[] = [
     status: 'implemented',
     how: 'Both are checked for each request.',
     test: [
-      'test/oauth/verifiers/introspection.test.ts',
-      'introspectionVerifier() accepts an aud among others',
+      'test/oauth/verifiers/audience.test.ts',
+      'introspectionVerifier() rejects a token whose audience has another host',
     ],
   },
   {

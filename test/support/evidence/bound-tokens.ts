@@ -197,4 +197,40 @@ export const RFC_9449: readonly Requirement[] = [
     how: '`dpop.replayStore`, in memory by default.',
     test: [DPOP, 'a proof that was used before is rejected, even for another request of the same kind'],
   },
+  {
+    id: '9449-token-request',
+    section: '5',
+    level: 'MUST',
+    requirement: 'Facade: check the proof of a token request, and bind the token to its key',
+    status: 'implemented',
+    how: 'For clients that send a proof. A client that registers `dpop_bound_access_tokens` must.',
+    test: [
+      'test/authorization/facade.test.ts',
+      'a client that registers dpop_bound_access_tokens gets no token without a DPoP proof',
+    ],
+  },
+  {
+    id: '9449-refresh',
+    section: '5',
+    level: 'MUST',
+    requirement: 'Facade: refresh tokens of public clients are bound as well',
+    status: 'implemented',
+    how: 'Each refresh needs a proof of the same key.',
+    test: [
+      'test/authorization/refresh.test.ts',
+      'a token that is bound to a key needs a proof of this key for each use within the grace',
+    ],
+  },
+  {
+    id: '9449-token-replay',
+    section: '11.1',
+    level: 'SHOULD',
+    requirement: 'Facade: accept each proof once',
+    status: 'implemented',
+    how: 'In the store of the facade.',
+    test: [
+      'test/attacks/authorization.test.ts',
+      'authorization: codes and tokens: a DPoP proof is replayed at the token endpoint: the second is rejected',
+    ],
+  },
 ]

@@ -252,8 +252,8 @@ export const MCP_SERVERS: readonly Requirement[] = [
     section: 'Communication security',
     level: 'MUST',
     requirement: 'TLS (OAuth 2.1 §1.5)',
-    status: 'implemented',
-    how: 'Options reject http except on loopback. The host terminates TLS.',
+    status: 'delegated',
+    how: 'The host of the application terminates TLS. The options require https, except on loopback.',
     test: ['test/oauth/options.test.ts', 'OAuth options throw for a resource on http'],
   },
   {

@@ -6,7 +6,7 @@ const INTRODUCTION = `# Evidence
 <!-- Generated from test/support/evidence by \`npm run evidence\`. Change those files instead. -->
 
 This page lists requirements of specifications and security guides, and the test that shows that this package meets each of them. The requirements are
-in our own words: the sources have the exact ones. Requirements for clients are left out, except in AISVS.
+in our own words: the sources have the exact ones. Requirements for MCP clients are left out, except in AISVS.
 
 | Status | Meaning |
 |---|---|

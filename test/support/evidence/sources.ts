@@ -46,7 +46,8 @@ export const SOURCES: readonly Source[] = [
   {
     title: 'RFC 9449, DPoP',
     short: 'RFC 9449',
-    about: 'From [RFC 9449](https://www.rfc-editor.org/rfc/rfc9449), for a resource server.',
+    about:
+      'From [RFC 9449](https://www.rfc-editor.org/rfc/rfc9449), for a resource server. Rows that begin with "Facade" concern the [authorization facade](authorization-facade.md).',
     rows: RFC_9449,
   },
   {
