@@ -158,7 +158,7 @@ export const CHECKS: readonly Check[] = [
       'The state at the identity provider does not carry addresses',
       'issuer.endpoints',
     ],
-    ['flaw.pkce', 'A sign-in without PKCE is refused', 'issuer.endpoints'],
+    ['flaw.pkce', 'A sign-in without PKCE is refused', 'issuer.endpoints', 'issuer.pkce'],
     ['flaw.consent', 'A sign-in is needed for a code', 'issuer.endpoints'],
     ['flaw.redirect', 'A redirect URI that is not registered is refused', 'issuer.endpoints'],
     ['flaw.upstream-state', 'The state at the identity provider cannot be guessed', 'issuer.endpoints'],
