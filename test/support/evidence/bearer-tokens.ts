@@ -55,6 +55,24 @@ export const RFC_9728: readonly Requirement[] = [
     ],
   },
   {
+    id: '9728-slash',
+    section: '3.1',
+    level: 'MUST',
+    requirement: 'A slash at the end of the host is removed before the path is inserted',
+    status: 'implemented',
+    how: 'For `/`, the URL has no path after the well-known name.',
+    test: [GATE, 'the challenge names as resource_metadata the root form for the path /'],
+  },
+  {
+    id: '9728-comparison',
+    section: '6',
+    level: 'MUST',
+    requirement: 'Compare strings by their code points, without normalization',
+    status: 'implemented',
+    how: 'Audiences are compared as strings. `audienceSlash` also accepts the slash of an origin.',
+    test: ['test/oauth/verifiers/jwt.test.ts', 'a token with the audience in capitals is rejected'],
+  },
+  {
     id: '9728-response',
     section: '3.2',
     level: 'MUST',
@@ -220,7 +238,7 @@ export const RFC_6750: readonly Requirement[] = [
   {
     id: '6750-audience',
     section: '5.2',
-    level: 'MUST',
+    level: 'RECOMMENDED',
     requirement: 'Restrict tokens to an audience and a scope',
     status: 'implemented',
     how: 'Both are checked for each request.',
@@ -255,8 +273,8 @@ export const RFC_8707: readonly Requirement[] = [
   },
   {
     id: '8707-invalid-target',
-    section: '2',
-    level: 'MUST',
+    section: '2.1',
+    level: 'SHOULD',
     requirement: '`invalid_target` for an unknown or malformed resource',
     status: 'implemented',
     how: 'At the facade, for both endpoints.',
@@ -268,7 +286,7 @@ export const RFC_8707: readonly Requirement[] = [
   {
     id: '8707-token-request',
     section: '2.2',
-    level: 'MUST',
+    level: 'MAY',
     requirement: 'A token request names a resource of the grant',
     status: 'implemented',
     how: 'Another one is refused at the facade.',

@@ -55,8 +55,8 @@ export const RFC_8705: readonly Requirement[] = [
   {
     id: '8705-proxy',
     section: '6.5',
-    level: 'MUST',
-    requirement: 'A proxy that terminates TLS passes the certificate on safely',
+    level: 'MAY',
+    requirement: 'TLS ends at a proxy, which passes the certificate on',
     status: 'by option',
     how: '`clientCertificate` as a function reads the header of your proxy, which must overwrite it.',
     test: [
@@ -180,6 +180,27 @@ export const RFC_9449: readonly Requirement[] = [
     ],
   },
   {
+    id: '9449-error',
+    section: '7.1, 7.2',
+    level: 'SHOULD',
+    requirement: 'An `error` in the challenge of the scheme that the client used',
+    status: 'by option',
+    how: '`dpop`.',
+    test: proof('no proof: 401 invalid_dpop_proof'),
+  },
+  {
+    id: '9449-no-code',
+    section: '7.2',
+    level: 'SHOULD NOT',
+    requirement: 'An error code if the request had no token',
+    status: 'by option',
+    how: "`challengeWithoutToken: 'bare'`.",
+    test: [
+      'test/oauth/gate.test.ts',
+      'with challengeWithoutToken bare, the DPoP challenge for a request without a token has no error code',
+    ],
+  },
+  {
     id: '9449-nonce',
     section: '9, 8.2',
     level: 'MUST',
@@ -191,7 +212,7 @@ export const RFC_9449: readonly Requirement[] = [
   {
     id: '9449-replay',
     section: '11.1',
-    level: 'SHOULD',
+    level: 'MAY',
     requirement: 'Accept each `jti` once',
     status: 'by option',
     how: '`dpop.replayStore`, in memory by default.',
@@ -224,7 +245,7 @@ export const RFC_9449: readonly Requirement[] = [
   {
     id: '9449-token-replay',
     section: '11.1',
-    level: 'SHOULD',
+    level: 'MAY',
     requirement: 'Facade: accept each proof once',
     status: 'implemented',
     how: 'In the store of the facade.',

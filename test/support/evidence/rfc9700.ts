@@ -28,6 +28,18 @@ export const RFC_9700: readonly Requirement[] = [
     ),
   },
   {
+    id: '9700-authenticate-first',
+    section: '4.11.2',
+    level: 'MUST',
+    requirement: 'Facade: authenticate the user before each redirect to a client',
+    status: 'gap',
+    how: 'Errors of a request go to loopback addresses and to `clients.static` without a sign-in, as native clients expect. Those for other https addresses and private schemes are shown on a page.',
+    test: [
+      'test/attacks/authorization-redirects.test.ts',
+      'redirects: a link that leads users to an address that a stranger has chosen: a request of a https client fails because no requested scope is known: an HTML page with 400',
+    ],
+  },
+  {
     id: '9700-csrf',
     section: '2.1, 4.7',
     level: 'MUST',
@@ -69,6 +81,18 @@ export const RFC_9700: readonly Requirement[] = [
     test: requests('a request with no PKCE: invalid_request'),
   },
   {
+    id: '9700-pkce-metadata',
+    section: '2.1.1, 4.7.1',
+    level: 'MUST',
+    requirement: 'Facade: clients can detect the support for PKCE',
+    status: 'implemented',
+    how: '`code_challenge_methods_supported`.',
+    test: [
+      'test/authorization/facade.test.ts',
+      "the metadata of the issuer with the path '/auth' is served at both forms of both names",
+    ],
+  },
+  {
     id: '9700-code-verifier',
     section: '2.1.1, 4.5',
     level: 'MUST',
@@ -105,6 +129,14 @@ export const RFC_9700: readonly Requirement[] = [
     test: codes(
       'a refresh token is used after its successor was used: invalid_grant, and the newest token is revoked',
     ),
+  },
+  {
+    id: '9700-refresh-risk',
+    section: '4.14.2',
+    level: 'MUST',
+    requirement: 'Facade: decide by risk which clients get refresh tokens',
+    status: 'gap',
+    how: 'Each client that registers the grant gets them. `clients.allow` can deny a client, and `tokens` shortens their lifetimes.',
   },
   {
     id: '9700-refresh-bound',
@@ -235,14 +267,6 @@ export const RFC_9700: readonly Requirement[] = [
     test: codes('a code is used twice: invalid_grant, and the first tokens are revoked'),
   },
   {
-    id: '9700-counterfeit',
-    section: '4.9.1',
-    level: 'SHOULD',
-    requirement: 'Clients detect a counterfeit resource server',
-    status: 'delegated',
-    how: 'Clients compare `resource` of the metadata, which is correct behind any `Host`.',
-  },
-  {
     id: '9700-307',
     section: '4.12',
     level: 'MUST NOT',
@@ -265,6 +289,22 @@ export const RFC_9700: readonly Requirement[] = [
       'test/express/mcp-auth.test.ts',
       'resource_metadata uses forwarded headers only if Express trusts its proxy',
     ],
+  },
+  {
+    id: '9700-proxy-link',
+    section: '4.13',
+    level: 'MUST',
+    requirement: 'The connection between a proxy and the application is protected',
+    status: 'delegated',
+    how: 'The operator protects the network: [Behind a proxy](proxies.md).',
+  },
+  {
+    id: '9700-end-to-end-tls',
+    section: '2.6',
+    level: 'RECOMMENDED',
+    requirement: 'TLS between the client and the resource server, end to end',
+    status: 'delegated',
+    how: 'The operator decides where TLS ends.',
   },
   {
     id: '9700-impersonation',
