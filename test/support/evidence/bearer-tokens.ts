@@ -85,10 +85,10 @@ export const RFC_9728: readonly Requirement[] = [
     id: '9728-signed',
     section: '2.2',
     level: 'MUST',
-    requirement: 'Signed metadata is a JWT about this resource',
+    requirement: 'Signed metadata is a JWT with an `iss`',
     status: 'by option',
-    how: '`signedMetadata` takes a JWT that you sign.',
-    test: ['test/oauth/tenants.test.ts', 'signedMetadata throws if it is about another resource'],
+    how: '`signedMetadata` takes a JWT about this resource that you sign.',
+    test: ['test/oauth/tenants.test.ts', 'signedMetadata throws if it is without iss'],
   },
   {
     id: '9728-challenge',
