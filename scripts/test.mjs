@@ -60,6 +60,7 @@ const SECONDS = {
   'cli/init': 4,
   'cli/init-provider': 25,
   docs: 4,
+  evidence: 8,
   'examples/identity-providers': 10,
   'mcp/operations/limits/stored-call-counter': 4,
   'oauth/rate-limit': 4,

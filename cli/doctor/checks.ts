@@ -15,6 +15,7 @@ import { PUBLIC_OPERATIONS } from './public-operations.ts'
 import { REACHABILITY } from './reachability.ts'
 import { RESOURCE_METADATA } from './resource-metadata.ts'
 import { SERVER_CARD } from './server-card.ts'
+import { SIGN_IN_FLAWS } from './sign-in-flaws.ts'
 import { TOKEN_CLAIMS } from './token-claims.ts'
 import { TOKENS } from './tokens.ts'
 import { TOOLS } from './tools.ts'
@@ -39,6 +40,7 @@ const FUNCTIONS: CheckFunctions = {
   ...CORS,
   ...ISSUER_CORS,
   ...ORIGINS,
+  ...SIGN_IN_FLAWS,
   ...CLIENT,
   ...LIMITS,
 }
@@ -146,6 +148,21 @@ export const CHECKS: readonly Check[] = [
     ['origin.foreign', 'A web page of an unknown origin is rejected', 'server.endpoint'],
     ['host.foreign', 'An unknown host name is rejected', 'server.endpoint'],
     ['host.forwarded', 'Forwarded headers of a client are ignored', 'challenge.resource-metadata'],
+  ]),
+  ...groupOf('Sign-in flaws', [
+    ['flaw.registration', 'Clients cannot register a harmful redirect URI', 'issuer.metadata'],
+    ['flaw.unknown-client', 'A client that is not registered cannot start a sign-in', 'issuer.endpoints'],
+    ['flaw.upstream-pkce', 'The request to the identity provider uses PKCE', 'issuer.endpoints'],
+    [
+      'flaw.upstream-context',
+      'The state at the identity provider does not carry addresses',
+      'issuer.endpoints',
+    ],
+    ['flaw.pkce', 'A sign-in without PKCE is refused', 'issuer.endpoints', 'issuer.pkce'],
+    ['flaw.consent', 'A sign-in is needed for a code', 'issuer.endpoints'],
+    ['flaw.redirect', 'A redirect URI that is not registered is refused', 'issuer.endpoints'],
+    ['flaw.upstream-state', 'The state at the identity provider cannot be guessed', 'issuer.endpoints'],
+    ['flaw.code-replay', 'A code can be used only once', 'token.login'],
   ]),
   ...groupOf('Client', [['client.discovery', 'The client of --as finds out where to sign in', 'server.tls']]),
   ...groupOf('Limits', [['limit.rate', 'A rate limit states when to retry', 'server.reachable']]),
