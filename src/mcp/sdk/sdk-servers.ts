@@ -149,13 +149,14 @@ export class SdkServers {
   }
 
   /**
-   * Returns a key of what a token permits: its client, its scopes, and its user without the claims that each token has anew.
+   * Returns a key of what a token permits: its client, its scopes, its actor, and its user without the claims that each token has anew.
    * Tokens with the same key can share a server of a session. A server of a router's table checks the token of each request
    * itself, so all tokens share it.
    */
   authorityOf(auth: AuthInfo | undefined): string {
     if (typeof this.#props.router !== 'function' || auth === undefined) return ''
-    return JSON.stringify([auth.clientId, [...new Set(auth.scopes)].sort(), lastingClaims(auth.user)])
+    const { clientId, scopes, user, actor } = auth
+    return JSON.stringify([clientId, [...new Set(scopes)].sort(), lastingClaims(user), actor])
   }
 
   /** Returns a server for a session. It finds the `Exchange` of each request through that request. */
