@@ -112,6 +112,13 @@ export interface McpAdapterOptions<App = any, User = any> {
    */
   readonly recordClientAddress?: boolean | undefined
   /**
+   * Records a span for each message, if a tracer provider is registered. `false` if another instrumentation, such as Sentry, records
+   * one: handlers then run in the trace of the HTTP span or, without one, of the caller. Metrics and events do not change. Defaults
+   * to `true`.
+   * @see docs/guides/telemetry.md
+   */
+  readonly recordSpans?: boolean | undefined
+  /**
    * Further values of `clientInfo.name` that metrics have as `mcp.client.name`, compared exactly. The names of common clients
    * are known without it; all others are `_OTHER` in metrics. Events and spans have every name. None by default.
    */
@@ -179,6 +186,7 @@ const ADAPTER_RULES = {
   scopes: optional((_option, value) => checkOperationScopes(value)),
   recordPayloads: optional(checkBoolean, false),
   recordClientAddress: optional(checkBoolean, false),
+  recordSpans: optional(checkBoolean, true),
   knownClients: optional(checkTexts, []),
   authorize: optional(callable<Authorize<any>>('set it to a function (query) => true or false')),
   authorizeTimeoutMs: optional(wholeNumber(1), 5_000),

@@ -33,6 +33,7 @@ describe('mcp: options', () => {
     unknownArguments: ['strict', true, null],
     recordPayloads: ['yes', 1, null],
     recordClientAddress: ['yes', 1, null],
+    recordSpans: ['no', 0, null],
     knownClients: ['claude-code', [''], [5], {}, null],
     allowedOrigins: [
       'https://app.example.com',
@@ -337,6 +338,7 @@ describe('mcp: every option of the adapter', () => {
     requestStateSecret: 'x'.repeat(32),
     recordPayloads: true,
     recordClientAddress: true,
+    recordSpans: false,
     knownClients: ['my-client'],
     confirmations: { store: { use: () => true } },
   })) {
