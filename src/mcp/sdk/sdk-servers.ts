@@ -197,7 +197,7 @@ export class SdkServers {
   }
 
   #serving(table: RouterTable, exchange: Exchange, subscriptions: Subscriptions): SdkServing {
-    const { listOnlyPermitted, cache, policy } = this.#props.options
+    const { listOnlyPermitted, toolsets, cache, policy } = this.#props.options
     return {
       table,
       exchange,
@@ -205,6 +205,7 @@ export class SdkServers {
       confirmations: this.#confirmations,
       subscriptions,
       listOnlyPermitted,
+      toolsets,
       cache,
       policy,
       tasks: this.tasks,
@@ -256,7 +257,7 @@ async function callFactory(
 /** Returns the options that all servers share. */
 function serverOptions({ router, instructions, options }: SdkServersProps): ServerOptions {
   const table = typeof router === 'function' ? undefined : router
-  const { cache, listOnlyPermitted, policy } = options
+  const { cache, listOnlyPermitted, policy, toolsets } = options
   const ownLists: CacheHint =
     listOnlyPermitted || policy?.filtersLists === true ? { ...cache, cacheScope: 'private' } : cache
   const listing = table?.templates.some(({ list }) => list !== undefined) === true
@@ -266,7 +267,8 @@ function serverOptions({ router, instructions, options }: SdkServersProps): Serv
     ...(Object.keys(cache).length > 0 && {
       cacheHints: {
         'server/discover': cache,
-        'tools/list': ownLists,
+        // A shared cache does not distinguish headers.
+        'tools/list': toolsets === undefined ? ownLists : { ...ownLists, cacheScope: 'private' },
         'prompts/list': ownLists,
         'resources/templates/list': ownLists,
         // Templates may list resources of the user.
