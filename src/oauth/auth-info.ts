@@ -44,7 +44,7 @@ class Holder extends (Given as unknown as new (target: object) => object) {
 
 /**
  * The verified token of a request and its user. `mcpAuth` sets it as `req.auth`; handlers get it as `context.auth`. It has
- * the shape of the official SDK's `AuthInfo`, so that the SDK's transports find it, plus `user`.
+ * the shape of the official SDK's `AuthInfo`, so that the SDK's transports find it, plus `user` and `actor`.
  *
  * `token` can be read but is not enumerable: `JSON.stringify(auth)`, `util.inspect(auth)`, and copies made with spread do
  * not contain it.
