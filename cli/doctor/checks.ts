@@ -18,6 +18,7 @@ import { SERVER_CARD } from './server-card.ts'
 import { SIGN_IN_FLAWS } from './sign-in-flaws.ts'
 import { TOKEN_CLAIMS } from './token-claims.ts'
 import { TOKENS } from './tokens.ts'
+import { TOOL_SIZES } from './tool-sizes.ts'
 import { TOOLS } from './tools.ts'
 import { WELL_KNOWN } from './well-known.ts'
 
@@ -36,6 +37,7 @@ const FUNCTIONS: CheckFunctions = {
   ...PROTOCOL,
   ...CALLS,
   ...TOOLS,
+  ...TOOL_SIZES,
   ...SERVER_CARD,
   ...CORS,
   ...ISSUER_CORS,
@@ -121,6 +123,7 @@ export const CHECKS: readonly Check[] = [
     ['call.tools-list', 'The tools can be listed', 'protocol.revisions'],
     ['call.tool', 'The tool of --call can be called', 'protocol.revisions'],
     ['tools.directory', 'The tools meet the rules of clients and directories', 'call.tools-list'],
+    ['tools.size', 'The definitions of the tools are not too large', 'call.tools-list'],
     ['tools.result-size', 'The result of the tool of --call is not too large', 'call.tool'],
   ]),
   ...groupOf('Server card', [

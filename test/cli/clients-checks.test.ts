@@ -629,6 +629,86 @@ describe('doctor, for tools,', () => {
     },
   ])
 
+  const schema = { type: 'object', properties: { text: { type: 'string', description: 'x'.repeat(2_000) } } }
+  /** Tools with these numbers of characters in their descriptions, and 4 in their names. */
+  const described = (...lengths: readonly number[]): Fault => ({
+    instead: ({ message }) =>
+      message?.method === 'tools/list'
+        ? json({
+            result: {
+              tools: lengths.map((length, index) => ({
+                ...COMPLETE,
+                name: `t${String(index).padStart(3, '0')}`,
+                description: 'x'.repeat(length),
+                inputSchema: { type: 'object' },
+              })),
+            },
+          })
+        : undefined,
+  })
+  const EMPTY_SCHEMA = '{"type":"object"}'.length
+  const FIXED = 4 + EMPTY_SCHEMA
+
+  itChecks('tools.size', [
+    {
+      what: 'a correct server',
+      fault: {},
+      status: 'ok',
+      seen: /^2 tools, about \d+ tokens \(\d+ characters \/ 4\); the largest: \w+ \d+ \(schema \d+\), \w+ \d+ \(\w+ \d+\)$/,
+    },
+    { what: 'a server without tools', fault: listing([]), status: 'ok', seen: /no tools/ },
+    {
+      what: 'tools of different sizes',
+      fault: described(40, 400, 4, 80),
+      status: 'ok',
+      seen: /; the largest: t001 106 \(description 100\), t003 26 \(description 20\), t000 16 \(description 10\)$/,
+    },
+    {
+      what: 'a large schema',
+      fault: listing([{ ...COMPLETE, name: 'long', inputSchema: schema }]),
+      status: 'ok',
+      seen: /the largest: long 5\d\d \(schema 5\d\d\)$/,
+    },
+    {
+      what: 'members that clients do not send to models',
+      fault: listing([{ ...COMPLETE, name: 'long', outputSchema: schema, _meta: schema }]),
+      status: 'ok',
+      seen: new RegExp(`^1 tool, about 6 tokens \\(${FIXED} characters`),
+    },
+    { what: '10,000 tokens', fault: described(40_000 - FIXED), status: 'ok', seen: /about 10000 tokens/ },
+    {
+      what: '10,001 tokens',
+      fault: described(40_001 - FIXED),
+      status: 'warn',
+      seen: /about 10001 tokens \(40001 characters \/ 4\); the largest: t000 10001 \(description \d+\)$/,
+      hint: /^shorten the descriptions and schemas.* above 10000 tokens \(https:\/\/platform\.claude\.com/,
+      warnsAs: 'claude-code',
+    },
+    { what: '50 tools', fault: described(...Array(50).fill(1)), status: 'ok', seen: /^50 tools/ },
+    {
+      what: '51 tools',
+      fault: described(...Array(51).fill(1)),
+      status: 'warn',
+      seen: /^51 tools/,
+      hint: /^offer fewer tools: Claude/,
+    },
+    {
+      what: '128 tools',
+      fault: described(...Array(128).fill(1)),
+      status: 'warn',
+      seen: /^128 tools/,
+      hint: /Claude/,
+    },
+    {
+      what: '129 tools',
+      fault: described(...Array(129).fill(1)),
+      status: 'warn',
+      seen: /^129 tools/,
+      hint: /^offer fewer tools: a request of VS Code has at most 128/,
+      warnsAs: 'vscode',
+    },
+  ])
+
   itChecks('tools.result-size', [
     { what: 'a small result', fault: {}, status: 'ok', seen: /^\d+ characters, about \d+ tokens$/ },
     { what: '10,000 tokens', fault: result(40_000), status: 'ok', seen: /^40000 characters, about 10000/ },

@@ -1,4 +1,5 @@
 import type { ErrorTexts } from '../../describe-error.ts'
+import type { Actor } from '../../oauth/actor.ts'
 import type { AuthInfo } from '../../oauth/auth-info.ts'
 import { memberOf } from '../../options/describe-value.ts'
 import type { KitTelemetryManager } from '../../telemetry/manager.ts'
@@ -16,8 +17,8 @@ import { TokenRedactor } from './token-redactor.ts'
 export type AnyManager = KitTelemetryManager<any, any, any>
 type Attributes = Record<string, unknown>
 
-/** The maximum length of a user's id, in UTF-16 units. */
-const MAX_USER_ID = 1024
+/** The maximum length of the id of a user or an actor, in UTF-16 units. */
+const MAX_ID = 1024
 
 interface EventRule {
   readonly level: 'debug' | 'info' | 'warn' | 'error'
@@ -63,6 +64,7 @@ export class RequestEvents {
   readonly added: RequestAttributes | undefined
   protocolVersion: string | undefined
   client: ObservedClient | undefined
+  #actor: Record<string, string> | undefined
   readonly #manager: AnyManager | undefined
   readonly #recordsPayloads: boolean
   readonly #request: McpRequest
@@ -95,6 +97,7 @@ export class RequestEvents {
       ...(sessionId !== undefined && { 'mcp.session.id': sessionId }),
       ...(name !== undefined && { 'mcp.client.name': name }),
       ...(clientVersion !== undefined && { 'mcp.client.version': clientVersion }),
+      ...this.#actor,
     }
   }
 
@@ -108,11 +111,20 @@ export class RequestEvents {
 
   identify(auth: AuthInfo): void {
     this.#redactor = new TokenRedactor(auth.token)
+    this.#actor = auth.actor && this.#attributesOf(auth.actor)
     const user = auth.user as object
     const id = [memberOf(user, 'id'), memberOf(user, 'sub'), auth.clientId].find((one) => isId(one))
     // A session of another implementation may return a promise, which may reject.
-    if (id !== undefined)
-      tryOrUndefined(() => this.session?.actor('user', this.#redact(String(id), MAX_USER_ID)))
+    if (id !== undefined) tryOrUndefined(() => this.session?.actor('user', this.#redact(String(id), MAX_ID)))
+  }
+
+  /** Only the current actor is recorded. */
+  #attributesOf({ subject, issuer, clientId }: Actor): Record<string, string> {
+    return {
+      ...(subject !== undefined && { 'kit.mcp.auth.act.sub': this.#redact(subject, MAX_ID) }),
+      ...(issuer !== undefined && { 'kit.mcp.auth.act.iss': this.#redact(issuer, MAX_ID) }),
+      ...(clientId !== undefined && { 'kit.mcp.auth.act.client_id': this.#redact(clientId, MAX_ID) }),
+    }
   }
 
   /** Returns the arguments and the result of a tool as attributes, if they are recorded. */

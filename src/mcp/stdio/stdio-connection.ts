@@ -190,6 +190,7 @@ export class StdioConnection {
       policy: undefined,
       tasks: undefined,
       listOnlyPermitted: false,
+      toolsets: undefined,
       cache: {},
       sessionCapabilities: server.getClientCapabilities(),
     }

@@ -61,7 +61,7 @@ const MIN_TOTAL_SIZE = 1_048_576
 const JOINABLE_MS = 10_000
 
 /** The members of a result that the gate reads, own or inherited. */
-const RESULT_MEMBERS = ['user', 'scopes', 'clientId', 'expiresAt', 'resource', 'extra', 'cnf']
+const RESULT_MEMBERS = ['user', 'scopes', 'clientId', 'expiresAt', 'resource', 'extra', 'cnf', 'act']
 
 /** The parts of a request, in addition to its token, that determine the results of this package's verifiers. */
 interface RequestVariant {
