@@ -34,8 +34,8 @@ export function readVerification(
     return { outcome: 'refused', reason: 'invalid', ...fault, invalidCause: 'key_bound' }
   }
   // Without its actor, a delegated token would look like one of the user.
-  const actor = actorOf(verified.act)
-  if (actor === null) return { outcome: 'refused', reason: 'invalid', invalidCause: 'type' }
+  const act = actorOf(verified.act)
+  if (act === null) return { outcome: 'refused', reason: 'invalid', invalidCause: 'type' }
   const clientId = verified.clientId ?? undefined
   const user = verified.user ?? undefined
   const given = verified.extra ?? undefined
@@ -48,7 +48,7 @@ export function readVerification(
       expiresAt,
       resource: resource === undefined ? undefined : urlOf(String(resource)),
       user,
-      actor,
+      act,
       extra,
     },
     issuerOf(user, extra, verification.issuer) ?? ownIssuer,

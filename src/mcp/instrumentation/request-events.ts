@@ -111,7 +111,7 @@ export class RequestEvents {
 
   identify(auth: AuthInfo): void {
     this.#redactor = new TokenRedactor(auth.token)
-    this.#actor = auth.actor && this.#attributesOf(auth.actor)
+    this.#actor = auth.act && this.#attributesOf(auth.act)
     const user = auth.user as object
     const id = [memberOf(user, 'id'), memberOf(user, 'sub'), auth.clientId].find((one) => isId(one))
     // A session of another implementation may return a promise, which may reject.
@@ -119,11 +119,11 @@ export class RequestEvents {
   }
 
   /** Only the current actor is recorded. */
-  #attributesOf({ subject, issuer, clientId }: Actor): Record<string, string> {
+  #attributesOf({ sub, iss, client_id }: Actor): Record<string, string> {
     return {
-      ...(subject !== undefined && { 'kit.mcp.auth.act.sub': this.#redact(subject, MAX_ID) }),
-      ...(issuer !== undefined && { 'kit.mcp.auth.act.iss': this.#redact(issuer, MAX_ID) }),
-      ...(clientId !== undefined && { 'kit.mcp.auth.act.client_id': this.#redact(clientId, MAX_ID) }),
+      ...(sub !== undefined && { 'kit.mcp.auth.act.sub': this.#redact(sub, MAX_ID) }),
+      ...(iss !== undefined && { 'kit.mcp.auth.act.iss': this.#redact(iss, MAX_ID) }),
+      ...(client_id !== undefined && { 'kit.mcp.auth.act.client_id': this.#redact(client_id, MAX_ID) }),
     }
   }
 

@@ -155,8 +155,8 @@ export class SdkServers {
    */
   authorityOf(auth: AuthInfo | undefined): string {
     if (typeof this.#props.router !== 'function' || auth === undefined) return ''
-    const { clientId, scopes, user, actor } = auth
-    return JSON.stringify([clientId, [...new Set(scopes)].sort(), lastingClaims(user), actor])
+    const { clientId, scopes, user, act } = auth
+    return JSON.stringify([clientId, [...new Set(scopes)].sort(), lastingClaims(user), act])
   }
 
   /** Returns a server for a session. It finds the `Exchange` of each request through that request. */

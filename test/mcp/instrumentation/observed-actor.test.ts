@@ -11,7 +11,7 @@ const PREFIX = 'kit.mcp.auth.act.'
 const LONG = 's'.repeat(1_024)
 
 const router = KitMcpRouter.create()
-  .tool('echo', { description: 'x' }, (_args, { auth }) => JSON.stringify(auth?.actor ?? null))
+  .tool('echo', { description: 'x' }, (_args, { auth }) => JSON.stringify(auth?.act ?? null))
   .tool('slow', { description: 'x', task: 'required' }, () => 'x')
 
 const events = InMemoryTransportAdapter.create()
@@ -73,10 +73,10 @@ describe('the actor of a token', () => {
     it(`${face.name}: handlers get the chain, and events and spans the current actor`, async () => {
       const { text, found } = await call('agent', face)
       expect(JSON.parse(text)).to.deep.equal({
-        subject: 'agent',
-        issuer: 'https://a.example',
-        clientId: 'planner',
-        actor: { subject: 'chat' },
+        sub: 'agent',
+        iss: 'https://a.example',
+        client_id: 'planner',
+        act: { sub: 'chat' },
       })
       const actor = {
         [`${PREFIX}sub`]: 'agent',
