@@ -79,6 +79,7 @@ const SECONDS_PER_PROCESS = 40
  */
 const PACKAGE = [
   'api-reference',
+  'browser/account',
   'browser/app-chart',
   'browser/console',
   'browser/consent',
@@ -88,7 +89,9 @@ const PACKAGE = [
   'browser/sign-in',
   'browser/telemetry',
   'docs',
+  'evidence',
   'examples/basic',
+  'examples/browser',
   'examples/demo',
   'examples/identity-providers',
   'examples/keys-for-ci',
@@ -134,6 +137,9 @@ const SLOW = [
   'cli/clients-hostile',
   'cli/dev/dev-command',
   'cli/doctor-causes',
+  'cli/doctor-correct-servers',
+  'cli/doctor-sign-in-flaws',
+  'cli/faults-of-discovery',
   'cli/faults-of-protection',
   'cli/faults-of-serving',
   'cli/init',
