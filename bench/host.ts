@@ -1,4 +1,5 @@
 import { createHook } from 'node:async_hooks'
+import { type IntervalHistogram, monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout } from 'node:timers/promises'
 import { type Contestant, listen } from './contestants.ts'
 import { COUNT_TIMERS, type HostReplies } from './started-host.ts'
@@ -12,12 +13,14 @@ const timers = mode === COUNT_TIMERS ? countTimers() : undefined
 const { contestants } = (await import(module)) as { contestants: Record<string, Contestant> }
 const server = await (contestants[name] as Contestant)()
 let stopSampling: () => number = () => 0
+let delay: IntervalHistogram | undefined
 
 const replies: { [Request in keyof HostReplies]: () => Promise<HostReplies[Request]> } = {
   async cpu() {
     const { user, system } = process.cpuUsage()
     return user + system
   },
+  rss: async () => process.memoryUsage.rss(),
   async memory() {
     for (let times = 0; times < 4; times++) {
       globalThis.gc?.()
@@ -29,6 +32,13 @@ const replies: { [Request in keyof HostReplies]: () => Promise<HostReplies[Reque
       server.getConnections((error, count) => (error === null ? resolve(count) : reject(error)))
     })
     return { heapUsed, rss, connections, activeTimers: active.length, timers: timers?.size }
+  },
+  async delay() {
+    const p99 = (delay?.percentile(99) ?? 0) / 1e6
+    delay?.disable()
+    delay = monitorEventLoopDelay({ resolution: 1 })
+    delay.enable()
+    return p99
   },
   async sample() {
     stopSampling = await sampleAllocations()

@@ -13,7 +13,9 @@ import { benchOtlp } from './otlp.ts'
 import { takeRatios } from './report.ts'
 import { benchSessions } from './sessions.ts'
 import { benchStartup } from './startup.ts'
+import { benchTmDevLab } from './tmdevlab/index.ts'
 import { benchToolsCall } from './tools-call.ts'
+import { benchUnderLoad } from './under-load.ts'
 import { benchVerifiers } from './verifiers.ts'
 
 /** The sections by name. `npm run bench` runs all of them, `npm run bench -- gate emit` only the named ones. */
@@ -30,6 +32,8 @@ const SECTIONS: Readonly<Record<string, () => Promise<void>>> = {
   imports: benchImports,
   startup: benchStartup,
   cluster: benchCluster,
+  tmdevlab: benchTmDevLab,
+  'under-load': benchUnderLoad,
 }
 
 /** The section that is neither compared nor saved, because its ratios depend on the number of cores. */

@@ -5,8 +5,12 @@ import { once } from 'node:events'
 export interface HostReplies {
   /** The CPU time of the process in microseconds. */
   cpu: number
+  /** The resident memory in bytes. */
+  rss: number
   /** The memory after a garbage collection. It requires `--expose-gc`. */
   memory: HostMemory
+  /** The 99th percentile of the event loop delay since the last request for it, in milliseconds. */
+  delay: number
   /** Starts to sample allocations. */
   sample: true
   /** Stops to sample. The number is the bytes of the V8 heap that were allocated meanwhile. */

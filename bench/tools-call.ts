@@ -11,6 +11,7 @@ import { mcpServer } from '../src/express/mcp-server.ts'
 import { createMcpAdapter, type McpAdapter } from '../src/mcp/adapter.ts'
 import type { McpAdapterOptions } from '../src/mcp/options.ts'
 import { KitMcpRouter } from '../src/mcp/router/router.ts'
+import type { OAuthOptions } from '../src/oauth/options.ts'
 import type { Contestant } from './contestants.ts'
 import { measureLoad } from './load.ts'
 import { printRatios } from './report.ts'
@@ -20,6 +21,9 @@ const INPUT = z.object({ a: z.number(), b: z.number() })
 
 /** The input that a tool hashes as an example of work. Hashing takes 0.25 to 0.5 ms. */
 const WORK = Buffer.alloc(256 * 1024, 'work')
+
+/** The name of the contestant that does only what every server has to do for a call. */
+const FLOOR = 'Express, JSON.parse, and zod alone'
 
 /** The name of the contestant whose tools do work. */
 export const AT_WORK = 'mcp-gatekit, 10 tools that work'
@@ -33,6 +37,7 @@ export const contestants: Record<string, Contestant> = Object.fromEntries<Contes
     [`mcp-gatekit behind the SDK's toNodeHandler, ${tools} tools`, () => gatekitOnSdkNode(tools)],
   ]),
 )
+contestants[FLOOR] = floor
 contestants[AT_WORK] = () => gatekit(10, () => createHash('sha256').update(WORK).digest('hex'))
 
 const gate = () =>
@@ -65,11 +70,44 @@ function sdk(tools: number): Server {
   return createServer(app)
 }
 
+/** Reads the call, checks its arguments, and responds, without authorization and without MCP. */
+function floor(): Server {
+  const app = express()
+  app.use('/mcp', (req, res) => {
+    let text = ''
+    req.setEncoding('utf8').on('data', (chunk) => {
+      text += chunk
+    })
+    req.on('end', () => {
+      const { id, params } = JSON.parse(text)
+      const result = { content: [{ type: 'text', text: add(INPUT.parse(params.arguments)) }] }
+      res.writeHead(200, { 'Content-Type': 'application/json' })
+      res.end(JSON.stringify({ jsonrpc: '2.0', id, result }))
+    })
+  })
+  return createServer(app)
+}
+
 /** The handler of a tool. */
 export const add = ({ a, b }: z.infer<typeof INPUT>): string => String(a + b)
 
-/** Returns an adapter with tools of the same input, behind a verifier that does nothing. */
-export function adapter(tools: number, handler = add, options: McpAdapterOptions = {}): McpAdapter {
+/** A verifier that does nothing. */
+const ANY_TOKEN: OAuthOptions<any, any> = {
+  issuer: 'https://auth.example.com',
+  scopes: ['mcp:read'],
+  verifyToken: async ({ bearerToken }) =>
+    bearerToken === undefined
+      ? undefined
+      : { valid: true, clientId: 'c', scopes: ['mcp:read'], expiresAt: EXPIRES_AT },
+}
+
+/** Returns an adapter with tools of the same input, by default behind a verifier that does nothing. */
+export function adapter(
+  tools: number,
+  handler = add,
+  options: McpAdapterOptions = {},
+  oauth: OAuthOptions<any, any> = ANY_TOKEN,
+): McpAdapter {
   let router = KitMcpRouter.create()
   for (let index = 0; index < tools; index++) {
     router = router.tool(`tool-${index}`, { description: 'Adds', input: INPUT }, handler)
@@ -78,14 +116,7 @@ export function adapter(tools: number, handler = add, options: McpAdapterOptions
     ...options,
     router,
     serverInfo: { name: 'bench', version: '1.0.0' },
-    oauth: {
-      issuer: 'https://auth.example.com',
-      scopes: ['mcp:read'],
-      verifyToken: async ({ bearerToken }) =>
-        bearerToken === undefined
-          ? undefined
-          : { valid: true, clientId: 'c', scopes: ['mcp:read'], expiresAt: EXPIRES_AT },
-    },
+    oauth,
   })
 }
 
@@ -170,6 +201,10 @@ export async function benchToolsCall(): Promise<void> {
     'mcp-gatekit mcpHandler alone, 10 tools',
     'mcp-gatekit mcpServer, 10 tools',
     "mcp-gatekit behind the SDK's toNodeHandler, 10 tools",
+  ])
+  await measure('(b) tools/call, revision 2026-07-28, against a floor', modern, [
+    FLOOR,
+    'mcp-gatekit mcpServer, 10 tools',
   ])
   await measure('(b) tools/call, revision 2026-07-28, many tools', modern, [
     'SDK, 1000 tools',

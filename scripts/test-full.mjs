@@ -1,5 +1,5 @@
-// Runs what takes too long for `npm test`: the tests of the package, the slow tests, the tests of test/full, then the whole suite on the
-// other supported lines of Node, with the full number of random inputs. The Node binaries come from the npm packages node@22 and node@24. They
+// Runs what takes too long for `npm test`: the tests of the package, the slow tests, the tests of test/full, then the whole suite on Node 24 and its
+// faster part on Node 22, with the full number of random inputs. The Node binaries come from the npm packages node@22 and node@24. They
 // are not in package.json, because they would put themselves on PATH. The soak, which mostly waits, runs alongside.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -14,6 +14,7 @@ const SOAK = 'soak.test.js'
 const OF_ONE_LINE = [
   'browser/',
   'docs',
+  'evidence',
   'frameworks/',
   'api-reference',
   'package',
@@ -27,12 +28,16 @@ const LONG = [MOCHA, '--no-config', ...REQUIRED, '--forbid-only', '--exit', '--t
 /** The failures, which are printed again at the end. */
 const failures = []
 
+/** The durations of the parts, which are printed at the end. */
+const durations = []
+
 /** Runs mocha, and notes its failure. Prints its output at once, or at the end if it runs in the background. */
 async function run(title, command, args, { inBackground = false } = {}) {
   const child = spawn(command, args, {
     stdio: ['ignore', 'pipe', 'inherit'],
     env: { ...process.env, FULL_RUNS: '1' },
   })
+  const startedMs = performance.now()
   if (inBackground) setPriority(child.pid, constants.priority.PRIORITY_BELOW_NORMAL)
   process.once('exit', () => child.kill())
   let output = ''
@@ -42,6 +47,7 @@ async function run(title, command, args, { inBackground = false } = {}) {
   })
   const [status, signal] = await once(child, 'close')
   if (inBackground) console.log(`\n${title}\n${output}`)
+  durations.push(`${String(Math.round((performance.now() - startedMs) / 1000)).padStart(5)} s ${title}`)
   if (status === 0) return
   const text = stripVTControlCharacters(output)
   const failure = FAILING.test(text) ? text.slice(text.search(FAILING)) : text.slice(-2_000)
@@ -56,12 +62,16 @@ const tests = readdirSync(FULL).filter((name) => name.endsWith('.test.js'))
 const soak = run('The soak', 'node', [...LONG, FULL + SOAK], { inBackground: true })
 for (const [title, group] of groups) await run(title, 'node', ['scripts/test.mjs', '--group', group])
 for (const name of tests) if (name !== SOAK) await run(FULL + name, 'node', [...LONG, FULL + name])
-for (const line of ['22', '24']) {
+for (const [line, group] of [
+  ['22', ['--group', 'code']],
+  ['24', []],
+]) {
   console.log(`\nNode ${line}`)
   const ignored = OF_ONE_LINE.flatMap((path) => ['--ignore', path])
-  const suite = ['node', 'scripts/test.mjs', '--reporter', 'dot', ...ignored]
+  const suite = ['node', 'scripts/test.mjs', ...group, '--reporter', 'dot', ...ignored]
   await run(`The suite on Node ${line}`, 'npx', ['--yes', '--package', `node@${line}`, '--', ...suite])
 }
 await soak
+console.log(`\nDurations:\n${durations.sort().reverse().join('\n')}`)
 for (const failure of failures) console.error(`\n${failure}`)
 if (failures.length > 0) process.exitCode = 1

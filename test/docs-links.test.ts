@@ -37,7 +37,14 @@ function brokenLinks(file: string): string[] {
 
 describe('links in the documentation', () => {
   it('every relative link leads to an existing file and heading', () => {
-    const pages = ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'llms.txt', 'examples/README.md'].concat(
+    const pages = [
+      'README.md',
+      'CONTRIBUTING.md',
+      'SECURITY.md',
+      'llms.txt',
+      'examples/README.md',
+      'skills/mcp-gatekit/SKILL.md',
+    ].concat(
       readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' })
         .filter((name) => name.endsWith('.md') && !/^reference\/api\//.test(name))
         .map((name) => `docs/${name}`),

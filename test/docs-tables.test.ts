@@ -197,6 +197,8 @@ async function everyEvent(): Promise<TelemetryEnvelope[]> {
       anonymous: true,
       verifyToken: (input) => {
         if (input.bearerToken === 'outage') throw new VerifierUnavailableError('x')
+        if (input.bearerToken === 'agent')
+          return { valid: true, scopes: ['mcp:read'], act: { sub: 'x', iss: 'y', client_id: 'z' } }
         return input.bearerToken === 'throws' ? fail() : verifyToken(input)
       },
       onVerified: ({ request }) => {
@@ -235,6 +237,7 @@ async function everyEvent(): Promise<TelemetryEnvelope[]> {
     legacy(call('echo'), { ...session, 'x-no-hook': '1' }),
     legacy(call('echo')),
     legacy(initialize),
+    legacy(call('echo'), bearer('agent')),
     legacy(call('echo'), bearer('throws')),
     legacy(call('echo'), bearer('outage')),
   ]

@@ -8,6 +8,7 @@ import { promisify } from 'node:util'
 import { gzipSync } from 'node:zlib'
 import { expect } from 'chai'
 import { rolldown } from 'rolldown'
+import { parse } from 'yaml'
 import { VERSION } from '../src/version.ts'
 import { installed, link, type Packed, pack, unpack } from './support/packed.ts'
 
@@ -19,11 +20,11 @@ const bin = (name: string): string => join(root, 'node_modules', '.bin', name)
 const MAX_INSTALLED = { packages: 9, bytes: 10 * 1024 * 1024 }
 
 /** The limit of the tarball in bytes. */
-const MAX_TARBALL = 900_000
+const MAX_TARBALL = 950_000
 
 /** Bytes that an import adds to an application's minified and compressed bundle, without the packages it needs. */
 const MAX_BUNDLED: Readonly<Record<string, number>> = {
-  "export * from 'mcp-gatekit'": 178_000,
+  "export * from 'mcp-gatekit'": 179_000,
   "export * from 'mcp-gatekit/telemetry'": 60_500,
   "export { KitTelemetry, LoggerTransportAdapter } from 'mcp-gatekit/telemetry'": 31_000,
 }
@@ -90,7 +91,7 @@ describe('the package', function () {
   it('the tarball contains the bundles, the template, the documentation, and nothing else', () => {
     const others = packed.files.filter(
       (path) =>
-        !/^dist\/.*\.(?:js|d\.ts)$|^template\/|^docs\/(?!internals\/).*\.md$|^examples\/.*\.(?:ts|md|yaml|conf)$|^examples\/browser\/(?:index\.html|page\.js)$|^examples\/observability\/dashboard\.json$/.test(
+        !/^dist\/.*\.(?:js|d\.ts)$|^template\/|^docs\/(?!internals\/).*\.md$|^skills\/mcp-gatekit\/SKILL\.md$|^examples\/.*\.(?:ts|md|yaml|conf)$|^examples\/browser\/(?:index\.html|page\.js)$|^examples\/observability\/dashboard\.json$/.test(
           path,
         ),
     )
@@ -99,6 +100,7 @@ describe('the package', function () {
     expect([...legal, 'llms.txt']).to.include.members(others)
     expect(packed.files).to.include.members([
       'docs/reference/errors.md',
+      'skills/mcp-gatekit/SKILL.md',
       'dist/index.js',
       'dist/index.d.ts',
       'dist/telemetry/index.js',
@@ -227,6 +229,15 @@ describe('the package', function () {
     const files = links.filter(({ target }) => !target.startsWith('docs/images/'))
     const broken = files.filter(({ target }) => !existsSync(join(unpacked, target)))
     expect(broken.map(({ page, target }) => `${page}: ${target}`)).to.deep.equal([])
+  })
+
+  it('the skill has the name of its folder and a description, as Agent Skills require', () => {
+    const text = readFileSync(join(unpacked, 'skills', 'mcp-gatekit', 'SKILL.md'), 'utf8')
+    const { name, description, ...others } = parse(/^---\n([\s\S]*?)^---$/m.exec(text)?.[1] ?? '')
+    expect(name).to.equal('mcp-gatekit')
+    expect(description).to.be.a('string').and.have.length.within(1, 1_024)
+    expect(Object.keys(others)).to.deep.equal(['license', 'compatibility'])
+    expect(others.compatibility).to.have.length.below(501)
   })
 
   it('every test and source that a shipped page names exists in the repository', () => {

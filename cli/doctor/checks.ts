@@ -15,8 +15,10 @@ import { PUBLIC_OPERATIONS } from './public-operations.ts'
 import { REACHABILITY } from './reachability.ts'
 import { RESOURCE_METADATA } from './resource-metadata.ts'
 import { SERVER_CARD } from './server-card.ts'
+import { SIGN_IN_FLAWS } from './sign-in-flaws.ts'
 import { TOKEN_CLAIMS } from './token-claims.ts'
 import { TOKENS } from './tokens.ts'
+import { TOOL_SIZES } from './tool-sizes.ts'
 import { TOOLS } from './tools.ts'
 import { WELL_KNOWN } from './well-known.ts'
 
@@ -35,10 +37,12 @@ const FUNCTIONS: CheckFunctions = {
   ...PROTOCOL,
   ...CALLS,
   ...TOOLS,
+  ...TOOL_SIZES,
   ...SERVER_CARD,
   ...CORS,
   ...ISSUER_CORS,
   ...ORIGINS,
+  ...SIGN_IN_FLAWS,
   ...CLIENT,
   ...LIMITS,
 }
@@ -119,6 +123,7 @@ export const CHECKS: readonly Check[] = [
     ['call.tools-list', 'The tools can be listed', 'protocol.revisions'],
     ['call.tool', 'The tool of --call can be called', 'protocol.revisions'],
     ['tools.directory', 'The tools meet the rules of clients and directories', 'call.tools-list'],
+    ['tools.size', 'The definitions of the tools are not too large', 'call.tools-list'],
     ['tools.result-size', 'The result of the tool of --call is not too large', 'call.tool'],
   ]),
   ...groupOf('Server card', [
@@ -146,6 +151,21 @@ export const CHECKS: readonly Check[] = [
     ['origin.foreign', 'A web page of an unknown origin is rejected', 'server.endpoint'],
     ['host.foreign', 'An unknown host name is rejected', 'server.endpoint'],
     ['host.forwarded', 'Forwarded headers of a client are ignored', 'challenge.resource-metadata'],
+  ]),
+  ...groupOf('Sign-in flaws', [
+    ['flaw.registration', 'Clients cannot register a harmful redirect URI', 'issuer.metadata'],
+    ['flaw.unknown-client', 'A client that is not registered cannot start a sign-in', 'issuer.endpoints'],
+    ['flaw.upstream-pkce', 'The request to the identity provider uses PKCE', 'issuer.endpoints'],
+    [
+      'flaw.upstream-context',
+      'The state at the identity provider does not carry addresses',
+      'issuer.endpoints',
+    ],
+    ['flaw.pkce', 'A sign-in without PKCE is refused', 'issuer.endpoints', 'issuer.pkce'],
+    ['flaw.consent', 'A sign-in is needed for a code', 'issuer.endpoints'],
+    ['flaw.redirect', 'A redirect URI that is not registered is refused', 'issuer.endpoints'],
+    ['flaw.upstream-state', 'The state at the identity provider cannot be guessed', 'issuer.endpoints'],
+    ['flaw.code-replay', 'A code can be used only once', 'token.login'],
   ]),
   ...groupOf('Client', [['client.discovery', 'The client of --as finds out where to sign in', 'server.tls']]),
   ...groupOf('Limits', [['limit.rate', 'A rate limit states when to retry', 'server.reachable']]),

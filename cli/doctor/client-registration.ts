@@ -72,21 +72,10 @@ async function tryRegistration(
   { name, redirectUris, hasScope, quirk }: Attempt,
 ): Promise<Finding> {
   const scopes = hasScope === true ? (await scopesOfResource(examination)).slice(0, MAX_SCOPES) : []
-  const response = await examination.fetch('POST', endpoint, {
-    headers: { accept: 'application/json', 'content-type': 'application/json' },
-    body: JSON.stringify({
-      client_name: 'mcp-gatekit doctor',
-      redirect_uris: redirectUris,
-      grant_types: ['authorization_code', 'refresh_token'],
-      response_types: ['code'],
-      token_endpoint_auth_method: 'none',
-      application_type: 'native',
-      ...(hasScope === true && { scope: [...scopes, 'offline_access'].join(' ') }),
-    }),
+  const { response, client } = await registerClient(examination, endpoint, {
+    redirect_uris: redirectUris,
+    ...(hasScope === true && { scope: [...scopes, 'offline_access'].join(' ') }),
   })
-  const client = response.object ?? {}
-  for (const secret of [client.client_secret, client.registration_access_token])
-    if (typeof secret === 'string') examination.secrets.add(secret)
   if (response.status !== 201 && response.status !== 200)
     return clientProblem(examination, quirk, `registration with ${name}: ${errorOf(response)}`)
   if (typeof client.client_id !== 'string' || client.client_id === '')
@@ -94,8 +83,37 @@ async function tryRegistration(
       `registration with ${name}: ${response.summary} without a client_id`,
       'respond with a JSON object that contains client_id (RFC 7591 §3.2.1)',
     )
-  deleteLater(examination, endpoint, client)
   return checkMembers(examination, name, client)
+}
+
+/** The response to a registration, with its members. */
+export interface Registration {
+  readonly response: HttpExchange
+  readonly client: JsonObject
+}
+
+/** Registers a public client, and deletes it after the last check if the authorization server supports that. */
+export async function registerClient(
+  examination: Examination,
+  endpoint: URL,
+  metadata: JsonObject,
+): Promise<Registration> {
+  const response = await examination.fetch('POST', endpoint, {
+    headers: { accept: 'application/json', 'content-type': 'application/json' },
+    body: JSON.stringify({
+      client_name: 'mcp-gatekit doctor',
+      grant_types: ['authorization_code', 'refresh_token'],
+      response_types: ['code'],
+      token_endpoint_auth_method: 'none',
+      application_type: 'native',
+      ...metadata,
+    }),
+  })
+  const client = response.object ?? {}
+  for (const secret of [client.client_secret, client.registration_access_token])
+    if (typeof secret === 'string') examination.secrets.add(secret)
+  if (response.succeeded) deleteLater(examination, endpoint, client)
+  return { response, client }
 }
 
 /** Checks the members that the official SDK validates. */

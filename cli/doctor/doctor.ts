@@ -74,8 +74,7 @@ export async function examine(
       durationMs: Math.round(performance.now() - began),
     })
   }
-  // Sessions are closed on a best-effort basis, all at once, because a server may not respond to any of these requests.
-  await Promise.all(examination.closing.map((close) => close().catch(() => undefined)))
+  await examination.close()
   const count = (status: Status): number => checks.filter((check) => check.status === status).length
   const summary = { ok: count('ok'), warn: count('warn'), fail: count('fail'), skip: count('skip') }
   return {

@@ -71,6 +71,8 @@ export class Examination {
   readonly closing: (() => Promise<unknown>)[] = []
   /** The number of requests to any server. */
   requests = 0
+  /** Sends the code of the sign-in again, after it has been exchanged for a token. */
+  replayCode: (() => Promise<Response>) | undefined
   /** The slow responses of the current check. */
   readonly slow: HttpExchange[] = []
   /** The token of the sign-in, if it is not sent because it is for another resource. */
@@ -158,6 +160,11 @@ export class Examination {
   fetchPlain(method: string, url: URL, request: FetchOptions): Promise<HttpExchange> {
     this.requests++
     return sendRequest({ method, url, ...request, timeoutMs: this.options.timeoutMs })
+  }
+
+  /** Ends sessions on a best-effort basis, all at once, because a server may not respond to any of these requests. */
+  async close(): Promise<void> {
+    await Promise.all(this.closing.splice(0).map((close) => close().catch(() => undefined)))
   }
 
   /** Returns `true` if it is safe to fetch a document at a URL that a server has named. */

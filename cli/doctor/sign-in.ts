@@ -105,10 +105,8 @@ async function authorize(
   const callback = oauth.validateAuthResponse(as, client, await redirected, state)
   examination.secrets.add(callback.get('code') ?? undefined)
   const options = { ...request, additionalParameters: { resource } }
-  const tokens = await oauth.processAuthorizationCodeResponse(
-    as,
-    client,
-    await oauth.authorizationCodeGrantRequest(
+  const exchangeCode = (): Promise<Response> =>
+    oauth.authorizationCodeGrantRequest(
       as,
       client,
       authenticationOf(client),
@@ -116,8 +114,9 @@ async function authorize(
       redirectUri,
       verifier,
       options,
-    ),
-  )
+    )
+  const tokens = await oauth.processAuthorizationCodeResponse(as, client, await exchangeCode())
+  examination.replayCode = exchangeCode
   const { access_token: token, token_type: type, scope: granted = scope } = tokens
   for (const secret of [token, tokens.refresh_token, tokens.id_token]) examination.secrets.add(secret)
   const audiences = foreignAudiences(token, examination.url, as.issuer)

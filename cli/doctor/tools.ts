@@ -7,11 +7,11 @@ import { type Finding, ok, warn, worst } from './finding.ts'
 import type { HttpExchange } from './http-exchange.ts'
 import { memberOf } from './json-object.ts'
 import { quoteAll } from './quote.ts'
+import { CHARACTERS_PER_TOKEN } from './tool-sizes.ts'
 
 /** The names that every model API accepts. */
 const TOOL_NAME = /^[A-Za-z0-9_-]{1,64}$/
 
-const CHARACTERS_PER_TOKEN = 4
 /** The number of tokens from which Claude Code warns. */
 const LARGE_TOKENS = 10_000
 /** The number of tokens from which Claude Code cuts a result. */

@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache'
+import { entriesUpTo } from '../entries-up-to.ts'
 import { joinGate, onJoin } from '../oauth/gate-values.ts'
 import { withLiveness } from '../oauth/liveness.ts'
 import type { VerifyToken } from '../oauth/options.ts'
@@ -33,7 +34,7 @@ export function liveVerifier(
   grants: Grants,
   accessSeconds: number,
 ): VerifyToken<unknown, JwtUser> {
-  const answers = new LRUCache<string, Answer>({ max: MAX_ANSWERS })
+  const answers = new LRUCache<string, Answer>(entriesUpTo(MAX_ANSWERS))
 
   async function ask<T>(
     question: string,

@@ -28,6 +28,11 @@ export interface McpAuthOptions extends AllowedOriginsOptions {
    */
   readonly telemetry?: TelemetryOption | undefined
   /**
+   * Records a span for each request, if `telemetry` is a manager and a tracer provider is registered. `false` if another
+   * instrumentation, such as Sentry, records one. Only for OAuth options: an adapter has its own. Defaults to `true`.
+   */
+  readonly recordSpans?: boolean | undefined
+  /**
    * The scopes that operations of the server behind the gate need, in addition to those of the endpoint: of tools and prompts by
    * name, of resources by URI or URI template. Only for OAuth options: an adapter has its own. Lists are not filtered. No
    * operation needs scopes by default.
@@ -37,6 +42,7 @@ export interface McpAuthOptions extends AllowedOriginsOptions {
 
 export interface ResolvedMcpAuthOptions {
   readonly telemetry: TelemetryOption | undefined
+  readonly recordSpans: boolean
   readonly originPolicy: OriginPolicyOptions | undefined
   readonly operations: ScopedOperations | undefined
 }
@@ -47,6 +53,7 @@ const checks = optionChecksOf('mcpAuth')
 export function resolveMcpAuthOptions(options: McpAuthOptions, isAdapter: boolean): ResolvedMcpAuthOptions {
   const {
     telemetry,
+    recordSpans,
     scopes: operations,
     ...policy
   } = checks.readOptions(
@@ -62,6 +69,14 @@ export function resolveMcpAuthOptions(options: McpAuthOptions, isAdapter: boolea
           value,
         )
       }),
+      recordSpans: optional((option, value) => {
+        if (!isAdapter) return checks.checkBoolean(option, value)
+        throw checks.invalidKind(
+          option,
+          'must not be set together with an adapter. Pass it to createMcpAdapter() or withOptions()',
+          value,
+        )
+      }, true),
       scopes: optional((option, value) => {
         if (!isAdapter) return checkRequiredOperationScopes(value)
         throw checks.unusableOption(
@@ -74,7 +89,7 @@ export function resolveMcpAuthOptions(options: McpAuthOptions, isAdapter: boolea
     } satisfies RulesFor<McpAuthOptions>,
     'options',
   )
-  return { telemetry, operations, originPolicy: originPolicyOf(policy) }
+  return { telemetry, recordSpans, operations, originPolicy: originPolicyOf(policy) }
 }
 
 /** Returns the checks of `Origin` and `Host`; `undefined` if neither option is set. */

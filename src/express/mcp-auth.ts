@@ -56,11 +56,11 @@ const MAX_MESSAGES = 100
  * @see docs/guides/existing-servers.md
  */
 export function mcpAuth(target: GateTarget, options: McpAuthOptions = {}): NodeMiddleware {
-  const { telemetry, originPolicy, operations } = resolveMcpAuthOptions(
+  const { telemetry, recordSpans, originPolicy, operations } = resolveMcpAuthOptions(
     options,
     endpointOf(target) !== undefined,
   )
-  const observer = observerOf(telemetry)
+  const observer = observerOf(telemetry, { recordSpans })
   const { gate, authenticator, isAdapter } = resolveTarget(target, observer, operations)
   const { trustProxy } = gate.options
   const RequestClass = operations === undefined ? NodeMcpRequest : ReplayedRequest

@@ -273,6 +273,7 @@ function withTable({ router, oauth, options, ...others }: McpEndpointProps): Mcp
         ? tableWithSecuritySchemes(checked, oauth.scopes, oauth.anonymous)
         : checked
     const limited = tableWithLimits(listed, options.limits)
+    options.toolsets?.checkTools(limited.tools, checks)
     if (options.scopes !== undefined)
       throw invalidOption(
         'scopes',
@@ -286,10 +287,12 @@ function withTable({ router, oauth, options, ...others }: McpEndpointProps): Mcp
       'must not be set together with a router function',
       'Set _meta.securitySchemes of each tool in the server that the router function returns.',
     )
-  const { confirmations, events, limits, listOnlyPermitted, policy, tasks, unknownArguments } = options
+  const { confirmations, events, limits, listOnlyPermitted, policy, tasks, toolsets, unknownArguments } =
+    options
   for (const [option, isSet, task] of [
     ['limits', limits !== undefined, 'limit its own calls'],
     ['listOnlyPermitted', listOnlyPermitted, 'filter its own lists'],
+    ['toolsets', toolsets !== undefined, 'filter its own lists'],
     ['authorize', policy !== undefined, 'check each call itself'],
     ['tasks', tasks !== undefined, 'serve tasks itself'],
     ['events', events !== undefined, 'serve events itself'],

@@ -5,6 +5,7 @@ import { isOptionsObject, type OptionChecks, optionChecksOf } from '../options/o
 import { type OptionRule, optional, type ReadBy, type RulesFor } from '../options/option-rules.ts'
 import { type McpEventOptions, resolveEventOptions } from './events/event-options.ts'
 import { Policy } from './operations/policy.ts'
+import { checkToolsets } from './operations/toolsets.ts'
 import type { Authorize } from './router/authorize.ts'
 import { UNKNOWN_ARGUMENTS } from './router/closed-inputs.ts'
 import { objectCopy } from './router/definition.ts'
@@ -75,6 +76,14 @@ export interface McpAdapterOptions<App = any, User = any> {
   /** Leaves the operations out of lists that the token may not use. Requires a `KitMcpRouter`. Defaults to `false`. */
   readonly listOnlyPermitted?: boolean | undefined
   /**
+   * The names of tools by toolset: `{ read: ['list_notes', 'read_note'], admin: ['wipe'] }`. A client that sends the header
+   * `X-MCP-Toolsets: read` lists only the tools of this set, so that the others take no room in the context of its model. Several
+   * names are separated by commas, and unknown ones are ignored. Without the header, or with `all`, every tool is listed. It does
+   * not limit calls: use `scopes`. Requires a `KitMcpRouter`. None by default.
+   * @see docs/reference/mcp.md
+   */
+  readonly toolsets?: Readonly<Record<string, readonly string[]>> | undefined
+  /**
    * The treatment of members of a tool's arguments that its schema does not name. `'reject'` makes them invalid, and lists the
    * tools with `additionalProperties: false`. A schema that decides about such members itself, as `z.looseObject()` does, stays
    * as it is. Requires a `KitMcpRouter`. Defaults to `'ignore'`: the schema's library decides, and most remove them.
@@ -112,6 +121,13 @@ export interface McpAdapterOptions<App = any, User = any> {
    * socket. A web-standard request has none. Defaults to `false`.
    */
   readonly recordClientAddress?: boolean | undefined
+  /**
+   * Records a span for each message, if a tracer provider is registered. `false` if another instrumentation, such as Sentry, records
+   * one: handlers then run in the trace of the HTTP span or, without one, of the caller. Metrics and events do not change. Defaults
+   * to `true`.
+   * @see docs/guides/telemetry.md
+   */
+  readonly recordSpans?: boolean | undefined
   /**
    * Further values of `clientInfo.name` that metrics have as `mcp.client.name`, compared exactly. The names of common clients
    * are known without it; all others are `_OTHER` in metrics. Events and spans have every name. None by default.
@@ -177,6 +193,7 @@ const ADAPTER_RULES = {
   streams: checkStreams,
   ...originRules(checks),
   listOnlyPermitted: optional(checkBoolean, false),
+  toolsets: optional((option, value) => checkToolsets(option, value, checks)),
   unknownArguments: optional(oneOf(UNKNOWN_ARGUMENTS), 'ignore'),
   maxBodyBytes: optional(wholeNumber(1), DEFAULT_BODY_LIMITS.maxBytes),
   bodyTimeoutMs: optional(wholeNumber(1), DEFAULT_BODY_LIMITS.timeoutMs),
@@ -186,6 +203,7 @@ const ADAPTER_RULES = {
   scopes: optional((_option, value) => checkOperationScopes(value)),
   recordPayloads: optional(checkBoolean, false),
   recordClientAddress: optional(checkBoolean, false),
+  recordSpans: optional(checkBoolean, true),
   knownClients: optional(checkTexts, []),
   authorize: optional(callable<Authorize<any>>('set it to a function (query) => true or false')),
   authorizeTimeoutMs: optional(wholeNumber(1), 5_000),

@@ -1,4 +1,5 @@
 import { inspect } from 'node:util'
+import type { Actor } from './actor.ts'
 
 /** The members of `AuthInfo` other than the token. */
 export interface AuthInfoMembers<User> {
@@ -7,6 +8,7 @@ export interface AuthInfoMembers<User> {
   readonly expiresAt?: number | undefined
   readonly resource?: URL | undefined
   readonly user?: User | undefined
+  readonly act?: Actor | undefined
   readonly extra: Record<string, unknown>
 }
 
@@ -42,7 +44,7 @@ class Holder extends (Given as unknown as new (target: object) => object) {
 
 /**
  * The verified token of a request and its user. `mcpAuth` sets it as `req.auth`; handlers get it as `context.auth`. It has
- * the shape of the official SDK's `AuthInfo`, so that the SDK's transports find it, plus `user`.
+ * the shape of the official SDK's `AuthInfo`, so that the SDK's transports find it, plus `user` and `act`.
  *
  * `token` can be read but is not enumerable: `JSON.stringify(auth)`, `util.inspect(auth)`, and copies made with spread do
  * not contain it.
@@ -69,6 +71,8 @@ export class AuthInfo<User = unknown> {
   declare readonly resource?: URL
   /** The `user` of the verifier's result. */
   declare readonly user?: User
+  /** The party that acts for the user (the claim `act`, RFC 8693 §4.1). Absent if the user or the client calls directly. */
+  declare readonly act?: Actor
   /** The `extra` of the verifier's result. */
   readonly extra: Record<string, unknown>
 
@@ -80,6 +84,7 @@ export class AuthInfo<User = unknown> {
     if (members.expiresAt !== undefined) this.expiresAt = members.expiresAt
     if (members.resource !== undefined) this.resource = members.resource
     if (members.user !== undefined) this.user = members.user
+    if (members.act !== undefined) this.act = members.act
   }
 
   /** Creates the `AuthInfo` of an accepted token. @internal */

@@ -26,7 +26,8 @@ export type TokenRefusalReason = Exclude<RefusalReason, ForbiddenSender['reason'
  * - `signature`: The signature is wrong, or no key matches.
  * - `issuer`: The token is of another issuer.
  * - `algorithm`: The algorithm of the signature is not allowed.
- * - `type`: It is not an access token of the expected kind, or it lacks a required claim.
+ * - `type`: It is not an access token of the expected kind, it lacks a required claim, or its actor cannot be
+ *   read.
  * - `key_bound`: It is bound to a key, and the request does not prove the key.
  * - `not_active`: It is not valid yet, or its server says that it is not active.
  * - `verifier`: The function of the application threw, or rejected the token without a cause.

@@ -74,6 +74,12 @@ export interface VerifiedToken<User = unknown> {
    * ignored unless they are registered confirmation methods.
    */
   readonly cnf?: Readonly<Record<string, unknown>> | null | undefined
+  /**
+   * The party that acts for the user: the `act` claim of a JWT, or `act` of an introspection response (RFC 8693 §4.1). Handlers get
+   * it as `auth.act`. The token is rejected if it is not an object with a `sub` or a `client_id`, or if one of its members `sub`,
+   * `iss`, and `client_id` is not a string of 1 to 1,024 characters.
+   */
+  readonly act?: Readonly<Record<string, unknown>> | null | undefined
 }
 
 /**

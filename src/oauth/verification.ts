@@ -1,4 +1,5 @@
 import { memberOf } from '../options/describe-value.ts'
+import { actorOf } from './actor.ts'
 import { AuthInfo } from './auth-info.ts'
 import { bindingOf, certificateBindingOf } from './confirmation.ts'
 import type { Refusal } from './decision.ts'
@@ -32,6 +33,9 @@ export function readVerification(
     const fault = proofKey === undefined ? {} : { fault: 'not_bound' as const }
     return { outcome: 'refused', reason: 'invalid', ...fault, invalidCause: 'key_bound' }
   }
+  // Without its actor, a delegated token would look like one of the user.
+  const act = actorOf(verified.act)
+  if (act === null) return { outcome: 'refused', reason: 'invalid', invalidCause: 'type' }
   const clientId = verified.clientId ?? undefined
   const user = verified.user ?? undefined
   const given = verified.extra ?? undefined
@@ -44,6 +48,7 @@ export function readVerification(
       expiresAt,
       resource: resource === undefined ? undefined : urlOf(String(resource)),
       user,
+      act,
       extra,
     },
     issuerOf(user, extra, verification.issuer) ?? ownIssuer,

@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache'
+import { entriesUpTo } from '../entries-up-to.ts'
 
 /** The count of a key in its current period. */
 export interface WindowCount {
@@ -20,7 +21,7 @@ export class WindowCounter {
   readonly #keys: LRUCache<string, Counted>
 
   constructor(maxKeys: number) {
-    this.#keys = new LRUCache({ max: maxKeys })
+    this.#keys = new LRUCache(entriesUpTo(maxKeys))
   }
 
   /** The number of keys that are kept. */

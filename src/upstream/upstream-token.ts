@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
+import { entriesUpTo } from '../entries-up-to.ts'
 import type { KitContext } from '../mcp/router/context.ts'
 import { KitToolError } from '../mcp/router/tool-error.ts'
 import type { AuthInfo } from '../oauth/auth-info.ts'
@@ -87,7 +88,7 @@ export function upstreamToken(options: UpstreamTokenOptions): UpstreamTokens {
   const resolved = resolveUpstreamTokenOptions(options)
   const { maxEntries, store, storeSecret } = resolved
   const endpoint = new TokenEndpoint(resolved)
-  const cached = new LRUCache<string, CachedToken>({ max: maxEntries })
+  const cached = new LRUCache<string, CachedToken>(entriesUpTo(maxEntries))
   const pending = new Map<string, PendingExchange>()
   const shared =
     store === undefined || storeSecret === undefined

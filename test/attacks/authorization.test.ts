@@ -894,6 +894,16 @@ describe('attacks on the authorization facade', () => {
       },
     })),
     {
+      attack: 'a request with a redirect URI that its document does not contain',
+      outcome: 'an HTML page with 400',
+      run: async () => {
+        served = (path) => ({ body: documentOf(path) })
+        const changes = { redirect_uri: 'https://evil.example.com/cb' }
+        isError(await authorize(changes, { client_id: `${documentOrigin}/other-redirect` }))
+        expect(fetched).to.deep.equal(['/other-redirect'])
+      },
+    },
+    {
       attack: 'a document that redirects, is too large, is not JSON, or is missing',
       outcome: 'an HTML page with 400, and the redirect is not followed',
       run: async () => {

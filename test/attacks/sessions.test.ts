@@ -236,6 +236,20 @@ describe('attacks on sessions', () => {
         },
       },
       {
+        attack: 'a token of the same user, client, and scopes for another actor',
+        outcome: 'a new server is created',
+        async run() {
+          const target = await Target.start({ router })
+          const actedBy = (sub: string) => token('ada', WRITE, 'web', {}, { sub })
+          const session = await target.begin(actedBy('agent'))
+          expect(await target.status(actedBy('agent'), session)).to.equal(200)
+          expect(made).to.have.length(1)
+          for (const other of [actedBy('other'), token('ada', WRITE, 'web', {})])
+            expect(await target.status(other, session)).to.equal(200)
+          expect(made).to.have.length(3)
+        },
+      },
+      {
         attack: 'a refreshed token of the same user, with other times and another id at any depth',
         outcome: 'the server is kept',
         async run() {

@@ -437,6 +437,16 @@ describe('authorizationFacade', () => {
     }
   })
 
+  it('a script of another origin cannot read the authorization endpoint', async () => {
+    const facade = await start()
+    const url = facade.authorizeUrl(await facade.register())
+    const headers = { origin: 'https://inspector.example.com', 'access-control-request-method': 'GET' }
+    for (const method of ['GET', 'OPTIONS']) {
+      const response = await fetch(url, { method, headers, redirect: 'manual' })
+      expect(response.headers.get('access-control-allow-origin'), method).to.equal(null)
+    }
+  })
+
   it('a facade behind the body parsers of Express registers clients, takes consent, and issues tokens', async () => {
     const facade = await start({}, { parsesBodies: true })
     const client = await facade.register()

@@ -28,4 +28,18 @@ describe('options of authorizationFacade', () => {
       expect(error?.message).to.equal(`${name} did not settle within 10 ms`)
     }
   })
+
+  it('url must be https, except on loopback', () => {
+    const resolve = (url: string) =>
+      resolveFacadeOptions({
+        url,
+        resource: `${url}/mcp`,
+        upstream: google({ clientId: 'a', clientSecret: 'b' }),
+        scopes: { 'mcp:read': 'Read' },
+        allow: 'everyone',
+      })
+    expect(() => resolve('http://auth.example.com')).to.throw(/^url must be an https URL/)
+    for (const url of ['https://auth.example.com', 'http://127.0.0.1:3000', 'http://localhost:3000'])
+      expect(() => resolve(url), url).not.to.throw()
+  })
 })

@@ -179,6 +179,21 @@ describe('pages of authorizationFacade', () => {
     await upstream?.close()
   })
 
+  it('the consent page says that a loopback redirect URI leads to a program on this device', async () => {
+    const facade = await start()
+    const callback = 'https://app.example.com/callback'
+    const [local, remote] = [
+      await facade.register(),
+      await facade.register({ redirect_uris: [callback] }),
+    ] as const
+    const open = async (url: URL) => (await new Browser().open(url.href, toClient)).body
+    const note = ' (a program on this device)</bdi>'
+    expect(await open(facade.authorizeUrl(local))).to.contain(`<bdi>127.0.0.1:53682${note}`)
+    expect(await open(facade.authorizeUrl(remote, { redirect_uri: callback })))
+      .to.contain('<bdi>app.example.com</bdi>')
+      .and.not.contain(note)
+  })
+
   /** Follows the link to another account. */
   async function chooseAnother(page: Page, browser: Browser): Promise<Page> {
     const [, path = ''] = /href="([^"]+)">Use another account<\/a>/.exec(page.body) ?? []

@@ -439,7 +439,8 @@ describe('doctor --register', () => {
       status: 'ok',
       seen: 'loopback, cursor://, no scope, and offline_access',
     })
-    expect(registrations.map(({ scope }) => scope)).to.deep.equal([
+    // The others are those of the checks of flaws.
+    expect(registrations.slice(0, 3).map(({ scope }) => scope)).to.deep.equal([
       undefined,
       undefined,
       'mcp:read mcp:write offline_access',
@@ -527,7 +528,7 @@ describe('doctor --register', () => {
 
   it('the registered clients are deleted, with their own tokens, and no secret is printed', async () => {
     const secrets = ['registration-token-of-client', 'secret-of-the-new-client']
-    const { origin, requests, examine } = await startRegistrar({
+    const { origin, requests, registrations, examine } = await startRegistrar({
       register: () => ({
         registration_client_uri: `${origin}/register/new`,
         registration_access_token: secrets[0],
@@ -540,8 +541,9 @@ describe('doctor --register', () => {
     const { report } = await examine()
     const deleted = requests.filter(({ method }) => method === 'DELETE')
     expect(deleted.map(({ url, authorization }) => `${url} ${authorization}`)).to.deep.equal(
-      Array(3).fill(`/register/new Bearer ${secrets[0]}`),
+      Array(registrations.length).fill(`/register/new Bearer ${secrets[0]}`),
     )
+    expect(registrations).to.have.length.above(3)
     expectNoLeak(report, secrets)
   })
 
@@ -624,6 +626,86 @@ describe('doctor, for tools,', () => {
       status: 'warn',
       seen: /^without readOnlyHint or destructiveHint: greet/,
       warnsAs: 'chatgpt',
+    },
+  ])
+
+  const schema = { type: 'object', properties: { text: { type: 'string', description: 'x'.repeat(2_000) } } }
+  /** Tools with these numbers of characters in their descriptions, and 4 in their names. */
+  const described = (...lengths: readonly number[]): Fault => ({
+    instead: ({ message }) =>
+      message?.method === 'tools/list'
+        ? json({
+            result: {
+              tools: lengths.map((length, index) => ({
+                ...COMPLETE,
+                name: `t${String(index).padStart(3, '0')}`,
+                description: 'x'.repeat(length),
+                inputSchema: { type: 'object' },
+              })),
+            },
+          })
+        : undefined,
+  })
+  const EMPTY_SCHEMA = '{"type":"object"}'.length
+  const FIXED = 4 + EMPTY_SCHEMA
+
+  itChecks('tools.size', [
+    {
+      what: 'a correct server',
+      fault: {},
+      status: 'ok',
+      seen: /^2 tools, about \d+ tokens \(\d+ characters \/ 4\); the largest: \w+ \d+ \(schema \d+\), \w+ \d+ \(\w+ \d+\)$/,
+    },
+    { what: 'a server without tools', fault: listing([]), status: 'ok', seen: /no tools/ },
+    {
+      what: 'tools of different sizes',
+      fault: described(40, 400, 4, 80),
+      status: 'ok',
+      seen: /; the largest: t001 106 \(description 100\), t003 26 \(description 20\), t000 16 \(description 10\)$/,
+    },
+    {
+      what: 'a large schema',
+      fault: listing([{ ...COMPLETE, name: 'long', inputSchema: schema }]),
+      status: 'ok',
+      seen: /the largest: long 5\d\d \(schema 5\d\d\)$/,
+    },
+    {
+      what: 'members that clients do not send to models',
+      fault: listing([{ ...COMPLETE, name: 'long', outputSchema: schema, _meta: schema }]),
+      status: 'ok',
+      seen: new RegExp(`^1 tool, about 6 tokens \\(${FIXED} characters`),
+    },
+    { what: '10,000 tokens', fault: described(40_000 - FIXED), status: 'ok', seen: /about 10000 tokens/ },
+    {
+      what: '10,001 tokens',
+      fault: described(40_001 - FIXED),
+      status: 'warn',
+      seen: /about 10001 tokens \(40001 characters \/ 4\); the largest: t000 10001 \(description \d+\)$/,
+      hint: /^shorten the descriptions and schemas.* above 10000 tokens \(https:\/\/platform\.claude\.com/,
+      warnsAs: 'claude-code',
+    },
+    { what: '50 tools', fault: described(...Array(50).fill(1)), status: 'ok', seen: /^50 tools/ },
+    {
+      what: '51 tools',
+      fault: described(...Array(51).fill(1)),
+      status: 'warn',
+      seen: /^51 tools/,
+      hint: /^offer fewer tools: Claude/,
+    },
+    {
+      what: '128 tools',
+      fault: described(...Array(128).fill(1)),
+      status: 'warn',
+      seen: /^128 tools/,
+      hint: /Claude/,
+    },
+    {
+      what: '129 tools',
+      fault: described(...Array(129).fill(1)),
+      status: 'warn',
+      seen: /^129 tools/,
+      hint: /^offer fewer tools: a request of VS Code has at most 128/,
+      warnsAs: 'vscode',
     },
   ])
 

@@ -116,6 +116,20 @@ describe('doctor --as for hostile servers', function () {
     })
   }
 
+  it('a list of tools with a deeply nested schema, or with other types, is measured or skipped', async () => {
+    for (const [tool, expected] of [
+      [`{"name":"a","inputSchema":{"type":"object","properties":${NESTED}}}`, /nested too deeply/],
+      ['{"name":"a","description":{"x":[1]},"inputSchema":{"type":"object"}}', /^1 tool, about 7 tokens/],
+    ] as const) {
+      const body = `{"jsonrpc":"2.0","id":1,"result":{"tools":[${tool}]}}`
+      const target = await startTarget({
+        instead: ({ message }) => (message?.method === 'tools/list' ? { ...json({}), body } : undefined),
+      })
+      const report = await look(target.url, { token: target.token })
+      expect(report.checks.find(({ id }) => id === 'tools.size')?.seen).to.match(expected)
+    }
+  })
+
   it('tools with names and annotations of other types are reported, not thrown', async () => {
     const tools = [
       { name: 'a', inputSchema: { type: 'object' }, annotations: null, title: 7 },
@@ -129,5 +143,6 @@ describe('doctor --as for hostile servers', function () {
     const finding = report.checks.find(({ id }) => id === 'tools.directory')
     expect(finding?.status).to.equal('fail')
     expect(finding?.seen).not.to.match(STEERING)
+    expect(report.checks.find(({ id }) => id === 'tools.size')?.seen).not.to.match(STEERING)
   })
 })

@@ -37,7 +37,23 @@ describe('doctor', () => {
     expect(problemsOf(report)).to.deep.equal([])
     const skipped = report.checks.filter(({ status }) => status === 'skip').map(({ id }) => id)
     const card = ['card.valid', 'card.remote', 'card.discover', 'card.catalog', 'card.cors']
-    expect(skipped).to.deep.equal(['issuer.register', 'token.login', ...card, 'client.discovery'])
+    const registered = [
+      'registration',
+      'upstream-pkce',
+      'upstream-context',
+      'pkce',
+      'consent',
+      'upstream-state',
+    ]
+    const flaws = registered.map((flaw) => `flaw.${flaw}`)
+    expect(skipped).to.have.members([
+      'issuer.register',
+      'token.login',
+      ...card,
+      ...flaws,
+      'flaw.code-replay',
+      'client.discovery',
+    ])
     expect(report.verdict).to.equal('ok')
   })
 
@@ -357,6 +373,7 @@ describe('doctor', () => {
     expect(findingOf(report, 'token.login')?.seen).to.equal('a token with the scopes mcp:read')
     expect(findingOf(report, 'token.accepted')?.status).to.equal('ok')
     expect(findingOf(report, 'call.tools-list')?.status).to.equal('ok')
+    expect(findingOf(report, 'flaw.code-replay')?.status).to.equal('ok')
     expect(secrets.length).to.be.greaterThan(0)
     expectNoLeak(report, secrets)
   })

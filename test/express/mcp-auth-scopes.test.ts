@@ -337,6 +337,9 @@ describe('mcpAuth(oauth, { scopes })', () => {
   it('refuses scopes for an adapter, and unknown members', () => {
     const adapter = createMcpAdapter({ router: KitMcpRouter.create(), oauth })
     expect(() => mcpAuth(adapter, { scopes })).to.throw(/scopes must not be set together with an adapter/)
+    expect(() => mcpAuth(adapter, { recordSpans: false })).to.throw(
+      /recordSpans must not be set together with an adapter/,
+    )
     for (const wrong of [{ public: { tools: ['a'] } }, { tool: {} }, { tools: { a: 'mcp:admin' } }])
       expect(() => mcpAuth(oauth, { scopes: wrong as never })).to.throw(/scopes/)
   })

@@ -30,9 +30,11 @@ describe('mcp: options', () => {
     maxBodyBytes: [0, -1, 1.5, Number.NaN, Number.POSITIVE_INFINITY, '4mb', null],
     bodyTimeoutMs: [0, -1, 1.5, Number.NaN, 2 ** 31, '30s', null],
     listOnlyPermitted: ['yes', 1, null],
+    toolsets: [null, [], 'read', 5],
     unknownArguments: ['strict', true, null],
     recordPayloads: ['yes', 1, null],
     recordClientAddress: ['yes', 1, null],
+    recordSpans: ['no', 0, null],
     knownClients: ['claude-code', [''], [5], {}, null],
     allowedOrigins: [
       'https://app.example.com',
@@ -330,6 +332,7 @@ describe('mcp: every option of the adapter', () => {
     allowedOrigins: '*',
     allowedHosts: ['mcp.example.com'],
     listOnlyPermitted: true,
+    toolsets: { read: ['echo'] },
     unknownArguments: 'reject',
     maxBodyBytes: 1,
     bodyTimeoutMs: 1,
@@ -337,6 +340,7 @@ describe('mcp: every option of the adapter', () => {
     requestStateSecret: 'x'.repeat(32),
     recordPayloads: true,
     recordClientAddress: true,
+    recordSpans: false,
     knownClients: ['my-client'],
     confirmations: { store: { use: () => true } },
   })) {

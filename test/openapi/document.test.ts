@@ -66,6 +66,13 @@ describe('openapi: readDocument', () => {
       new RegExp(`^document is wrong at ${SCHEMA}: `),
     ],
     [
+      'an external reference',
+      responses({ $ref: 'http://169.254.169.254/latest/meta-data' }),
+      new RegExp(
+        `^document is wrong at ${SCHEMA}: \\$ref 'http://169\\.254\\.169\\.254/latest/meta-data' is outside`,
+      ),
+    ],
+    [
       'a reference in a member with ~ and /',
       responses({ properties: { 'a~/b': { $ref: './x.yaml' } } }),
       new RegExp(`^document is wrong at ${SCHEMA}/properties/a~0~1b: \\$ref './x\\.yaml' is outside`),

@@ -30,7 +30,8 @@ export interface RedisServer {
   stop(): Promise<void>
 }
 
-export async function startRedis(): Promise<RedisServer> {
+/** @param options.isDurable `false` if nothing is written to disk, as for a benchmark */
+export async function startRedis({ isDurable = true } = {}): Promise<RedisServer> {
   const dir = await mkdtemp(join(tmpdir(), 'mcp-gatekit-redis-'))
   const port = await freePort()
   let child: ChildProcess | undefined
@@ -38,7 +39,7 @@ export async function startRedis(): Promise<RedisServer> {
   async function start(): Promise<void> {
     await removeTornCommand(dir)
     const args = ['--port', String(port), '--bind', '127.0.0.1', '--dir', dir, '--save', '']
-    const durable = ['--appendonly', 'yes', '--appendfsync', 'always']
+    const durable = isDurable ? ['--appendonly', 'yes', '--appendfsync', 'always'] : []
     const started = spawn('redis-server', [...args, ...durable], { stdio: ['ignore', 'pipe', 'inherit'] })
     child = started
     for await (const line of createInterface({ input: started.stdout })) {

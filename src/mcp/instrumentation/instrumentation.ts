@@ -15,11 +15,12 @@ export interface RequestObserver {
   begin(request: McpRequest): RequestTelemetry
 }
 
-/** The options of the telemetry of an adapter, with their defaults `false` and none. */
+/** The options of the telemetry of an adapter. Their defaults are `false` and none, but `true` for `recordSpans`. */
 export interface InstrumentationOptions {
   readonly recordPayloads?: boolean
   readonly recordClientAddress?: boolean
   readonly knownClients?: readonly string[]
+  readonly recordSpans?: boolean
 }
 
 /**
@@ -30,13 +31,16 @@ export class Instrumentation implements RequestObserver {
   readonly #shared: SharedInstrumentation
 
   /** @param manager `undefined` for lines on stderr, and `false` for none */
-  constructor(
-    manager: AnyManager | false | undefined,
-    { recordPayloads = false, recordClientAddress = false, knownClients = [] }: InstrumentationOptions = {},
-  ) {
+  constructor(manager: AnyManager | false | undefined, options: InstrumentationOptions = {}) {
+    const {
+      recordPayloads = false,
+      recordClientAddress = false,
+      knownClients = [],
+      recordSpans = true,
+    } = options
     this.#shared = {
       manager: manager || undefined,
-      tracing: new Tracing(),
+      tracing: new Tracing(recordSpans),
       recordsPayloads: recordPayloads && manager !== undefined && manager !== false,
       recordsClientAddress: recordClientAddress,
       knownClients: knownClientNames(knownClients),
@@ -87,9 +91,12 @@ export class Instrumentation implements RequestObserver {
  * Returns what observes the requests of middleware that serves no messages itself.
  * @param manager `undefined` for lines on stderr, and `false` for nothing
  */
-export function observerOf(manager: AnyManager | false | undefined): RequestObserver | undefined {
+export function observerOf(
+  manager: AnyManager | false | undefined,
+  options?: InstrumentationOptions,
+): RequestObserver | undefined {
   if (manager === undefined) return new FailureLog()
-  return manager === false ? undefined : new Instrumentation(manager)
+  return manager === false ? undefined : new Instrumentation(manager, options)
 }
 
 /**

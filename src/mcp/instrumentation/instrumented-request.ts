@@ -7,7 +7,7 @@ import { tryOrUndefined } from '../../try-or-undefined.ts'
 import { watchMessages } from '../sdk/watch-messages.ts'
 import type { ClientConnection } from '../wire/client-connection.ts'
 import { isEventStream, withEnd } from '../wire/event-stream.ts'
-import { CANCELED, CLIENT_GONE } from '../wire/json-rpc.ts'
+import { CLIENT_GONE } from '../wire/json-rpc.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
 import {
   type CallEvent,
@@ -22,11 +22,12 @@ import {
 } from '../wire/request-telemetry.ts'
 import type { FailureLog, LoggedRequest } from './failure-log.ts'
 import { observedClient } from './observed-client.ts'
-import { NO_MESSAGE, type ObservedMessage, unreadMessage } from './observed-message.ts'
+import { NO_MESSAGE, type ObservedMessage, runsApplication, unreadMessage } from './observed-message.ts'
 import { httpStatus, Operation, type RpcError } from './observed-operation.ts'
 import {
   failureIn,
   invalidCause,
+  isRefusal,
   kindOf,
   refusalAttributes,
   rpcErrorIn,
@@ -37,26 +38,6 @@ import { payloadTexts } from './observed-payloads.ts'
 import { type AnyManager, RequestEvents } from './request-events.ts'
 import { runWithin } from './run-within.ts'
 import type { TaskSpan, Tracing } from './tracing.ts'
-
-/** The codes of errors with which a request is refused, or ends canceled. Other codes mean that serving it has failed. */
-const REFUSAL_CODES: ReadonlySet<number> = new Set([
-  -32_700, // parse error
-  -32_600, // invalid request
-  -32_601, // method not found
-  -32_602, // invalid params
-  -32_002, // resource not found
-  -32_021, // missing client capability
-  -32_022, // unsupported protocol version
-  -32_042, // URL elicitation required
-  CANCELED.code,
-])
-
-/** Methods, other than `tools/call`, that run code of the application. */
-const APPLICATION_METHODS: ReadonlySet<string | undefined> = new Set([
-  'prompts/get',
-  'resources/read',
-  'completion/complete',
-])
 
 /** The telemetry that the requests of an adapter share. */
 export interface SharedInstrumentation {
@@ -237,11 +218,10 @@ export class InstrumentedRequest implements RequestTelemetry {
       const error = rpcErrorIn(message)
       if (error === undefined) return
       operation.error = error
-      if (!emitsToolEvents || REFUSAL_CODES.has(error.code)) return
+      if (!emitsToolEvents || isRefusal(error)) return
       const failure = { thrown: error.message }
       if (isCall) this.#emitSent(operation, 'tool.failed', { failure })
-      else if (APPLICATION_METHODS.has(operation.message.method))
-        this.#emitSent(operation, 'request.failed', { failure })
+      else if (runsApplication(operation.message)) this.#emitSent(operation, 'request.failed', { failure })
       return
     }
     if (!isCall) return

@@ -101,3 +101,15 @@ export function lowCardinality(
     return { method: undefined, target: undefined }
   return { method, target: isAnswered || isKnown ? (tool ?? prompt) : undefined }
 }
+
+/** Methods, other than `tools/call`, that run code of the application. */
+const APPLICATION_METHODS: ReadonlySet<string | undefined> = new Set([
+  'prompts/get',
+  'resources/read',
+  'completion/complete',
+])
+
+/** Returns `true` if a message other than `tools/call` runs code of the application. */
+export function runsApplication({ method }: ObservedMessage): boolean {
+  return APPLICATION_METHODS.has(method)
+}

@@ -2,8 +2,27 @@ import type { PlainResponse } from '../../http/plain-response.ts'
 import type { ForbiddenSender, Refusal } from '../../oauth/decision.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
 import { isJsonContentType } from '../wire/json-content-type.ts'
+import { CANCELED } from '../wire/json-rpc.ts'
 import type { Failure, NotServed } from '../wire/request-telemetry.ts'
 import type { RpcError } from './observed-operation.ts'
+
+/** The codes of errors with which a request is refused, or ends canceled. Other codes mean that serving it has failed. */
+const REFUSAL_CODES: ReadonlySet<number> = new Set([
+  -32_700, // parse error
+  -32_600, // invalid request
+  -32_601, // method not found
+  -32_602, // invalid params
+  -32_002, // resource not found
+  -32_021, // missing client capability
+  -32_022, // unsupported protocol version
+  -32_042, // URL elicitation required
+  CANCELED.code,
+])
+
+/** Returns `true` if an error refuses a request or ends a canceled one. Otherwise serving it has failed. */
+export function isRefusal({ code }: RpcError): boolean {
+  return REFUSAL_CODES.has(code)
+}
 
 /** Returns the code or the name of an error, if it is one word. */
 export function kindOf(cause: unknown): string | undefined {

@@ -1,4 +1,5 @@
 import type { ErrorTexts } from '../../describe-error.ts'
+import type { Actor } from '../../oauth/actor.ts'
 import type { AuthInfo } from '../../oauth/auth-info.ts'
 import { memberOf } from '../../options/describe-value.ts'
 import type { KitTelemetryManager } from '../../telemetry/manager.ts'
@@ -16,8 +17,8 @@ import { TokenRedactor } from './token-redactor.ts'
 export type AnyManager = KitTelemetryManager<any, any, any>
 type Attributes = Record<string, unknown>
 
-/** The maximum length of a user's id, in UTF-16 units. */
-const MAX_USER_ID = 1024
+/** The maximum length of the id of a user or an actor, in UTF-16 units. */
+const MAX_ID = 1024
 
 interface EventRule {
   readonly level: 'debug' | 'info' | 'warn' | 'error'
@@ -73,6 +74,7 @@ export class RequestEvents {
   readonly added: RequestAttributes | undefined
   protocolVersion: string | undefined
   client: ObservedClient | undefined
+  #actor: Record<string, string> | undefined
   readonly #manager: AnyManager | undefined
   readonly #recordsPayloads: boolean
   readonly #request: McpRequest
@@ -105,6 +107,7 @@ export class RequestEvents {
       ...(sessionId !== undefined && { 'mcp.session.id': sessionId }),
       ...(name !== undefined && { 'mcp.client.name': name }),
       ...(clientVersion !== undefined && { 'mcp.client.version': clientVersion }),
+      ...this.#actor,
     }
   }
 
@@ -118,11 +121,20 @@ export class RequestEvents {
 
   identify(auth: AuthInfo): void {
     this.#redactor = new TokenRedactor(auth.token)
+    this.#actor = auth.act && this.#attributesOf(auth.act)
     const user = auth.user as object
     const id = [memberOf(user, 'id'), memberOf(user, 'sub'), auth.clientId].find((one) => isId(one))
     // A session of another implementation may return a promise, which may reject.
-    if (id !== undefined)
-      tryOrUndefined(() => this.session?.actor('user', this.#redact(String(id), MAX_USER_ID)))
+    if (id !== undefined) tryOrUndefined(() => this.session?.actor('user', this.#redact(String(id), MAX_ID)))
+  }
+
+  /** Only the current actor is recorded. */
+  #attributesOf({ sub, iss, client_id }: Actor): Record<string, string> {
+    return {
+      ...(sub !== undefined && { 'kit.mcp.auth.act.sub': this.#redact(sub, MAX_ID) }),
+      ...(iss !== undefined && { 'kit.mcp.auth.act.iss': this.#redact(iss, MAX_ID) }),
+      ...(client_id !== undefined && { 'kit.mcp.auth.act.client_id': this.#redact(client_id, MAX_ID) }),
+    }
   }
 
   /** Returns the arguments and the result of a tool as attributes, if they are recorded. */

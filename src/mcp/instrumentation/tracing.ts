@@ -73,6 +73,12 @@ export class Tracing {
   #loading: Promise<void> | undefined
   #meters: Api.MeterProvider | undefined
   #instruments: Instruments | undefined
+  readonly #recordsSpans: boolean
+
+  /** @param recordsSpans `false` if only the context in `params._meta` is passed on, and durations and counters are recorded */
+  constructor(recordsSpans = true) {
+    this.#recordsSpans = recordsSpans
+  }
 
   /**
    * Resolves when the API has been loaded, or is missing. Undefined afterwards, and while no provider is registered. Never
@@ -93,23 +99,31 @@ export class Tracing {
     return api !== undefined && (registeredTracer(api) ?? this.#registeredInstruments(api)) !== undefined
   }
 
-  /** Begins a span or, without a provider for spans, only measures the duration. Returns undefined without any provider. */
+  /**
+   * Begins a span or, without a provider for spans, only measures the duration. If spans are not recorded, it passes on the
+   * context instead. Returns undefined without any provider.
+   */
   start(describe: () => SpanStart): ServerSpan | undefined {
     const api = this.#api
     if (api === undefined) return undefined
     const tracer = registeredTracer(api)
     const durations = this.#registeredInstruments(api)?.durations
     if (tracer === undefined) {
-      return durations && serverSpan(api, undefined, api.context.active(), durations, 0)
+      return durations && serverSpan(api, undefined, undefined, durations, 0)
     }
     const { name, attributes, meta, admits, startedAtMs } = describe()
     const ambient = api.context.active()
     const parent = remoteParent(api, ambient, meta, admits)
     const ambientSpan = api.trace.getSpanContext(ambient)
+    if (!this.#recordsSpans) {
+      const inside = withLocalSpan(api, parent, ambient)
+      return serverSpan(api, undefined, inside, durations, 0)
+    }
     const isLinked =
       ambientSpan !== undefined &&
       api.isSpanContextValid(ambientSpan) &&
-      api.trace.getSpanContext(parent) !== ambientSpan
+      // Some instrumentations create a new object for each call.
+      api.trace.getSpanContext(parent)?.spanId !== ambientSpan.spanId
     const options: Api.SpanOptions = {
       kind: api.SpanKind.SERVER,
       attributes,
@@ -122,12 +136,12 @@ export class Tracing {
 
   /**
    * Begins the span of a task. It is the root of a trace, because the task may run for hours, and it is linked to the active
-   * span. Returns undefined without a provider for spans.
+   * span. Returns undefined without a provider for spans, or if spans are not recorded.
    */
   startTask(name: string, attributes: SpanAttributes): TaskSpan | undefined {
     const api = this.#api
     const tracer = api && registeredTracer(api)
-    if (api === undefined || tracer === undefined) return undefined
+    if (!this.#recordsSpans || api === undefined || tracer === undefined) return undefined
     const ambient = api.context.active()
     const caller = api.trace.getSpanContext(ambient)
     const links = caller !== undefined && api.isSpanContextValid(caller) ? [{ context: caller }] : []
@@ -207,12 +221,14 @@ function instrumentsOf(meter: Api.Meter) {
 function serverSpan(
   api: typeof Api,
   span: Api.Span | undefined,
-  context: Api.Context,
+  /** The context of what handlers do. Undefined for the one in which they are called. */
+  inside: Api.Context | undefined,
   durations: Api.Histogram | undefined,
   startedAtMs: number,
 ): ServerSpan {
+  const context = inside ?? api.context.active()
   return {
-    run: (fn) => (span === undefined ? fn() : api.context.with(context, fn)),
+    run: (fn) => (inside === undefined ? fn() : api.context.with(inside, fn)),
     end(describe) {
       const isRecorded = span?.isRecording() ?? false
       if (!isRecorded && durations === undefined) {
@@ -281,6 +297,17 @@ function remoteParent(
   }
   const baggage = fields.length === 0 ? getter.get(meta, 'baggage') : undefined
   return baggage === undefined ? parent : withBaggage(api, parent, baggage)
+}
+
+/**
+ * Returns `context` with the active span of `ambient`, if another instrumentation has begun one in this process. It remains the
+ * parent of what handlers do.
+ */
+function withLocalSpan(api: typeof Api, context: Api.Context, ambient: Api.Context): Api.Context {
+  const span = api.trace.getSpan(ambient)
+  const spanContext = span?.spanContext()
+  const isLocal = spanContext !== undefined && api.isSpanContextValid(spanContext) && !spanContext.isRemote
+  return span !== undefined && isLocal ? api.trace.setSpan(context, span) : context
 }
 
 /** `traceparent` as in W3C Trace Context Level 1 §3.2. Later versions may append further fields. */

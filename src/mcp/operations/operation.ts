@@ -26,6 +26,7 @@ import type { TimedCall } from '../wire/request-telemetry.ts'
 import type { Policy } from './policy.ts'
 import { holderOf, type RequestStates } from './request-state.ts'
 import type { Subscriptions } from './subscriptions.ts'
+import type { Toolsets } from './toolsets.ts'
 
 const STATE_REJECTED = 'invalid_request_state'
 
@@ -39,6 +40,8 @@ export interface Serving {
   readonly subscriptions: Subscriptions
   /** `true` if lists leave out the operations that the token may not use. */
   readonly listOnlyPermitted: boolean
+  /** The option `toolsets`. */
+  readonly toolsets: Toolsets | undefined
   readonly cache: CacheHint
   /** The option `authorize`. */
   readonly policy: Policy | undefined

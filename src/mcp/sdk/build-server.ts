@@ -109,7 +109,7 @@ function addHandler(
   switch (method) {
     case 'tools/list':
       server.setRequestHandler(method, async (_request, sdk) => ({
-        tools: await listed(servingOf(sdk), sdk, 'tool', table.tools),
+        tools: await listed(servingOf(sdk), sdk, 'tool', chosenTools(servingOf(sdk))),
       }))
       break
     case 'tools/call':
@@ -238,6 +238,12 @@ function tasksOf({ tasks }: SdkServing): Tasks {
 function eventsOf({ events }: SdkServing): Events {
   if (events === undefined) throw new ProtocolError(ProtocolErrorCode.MethodNotFound, 'Method not found')
   return events
+}
+
+/** Returns the tools of the toolsets that a request has chosen. */
+function chosenTools({ table, toolsets, exchange }: Serving): RouterTable['tools'] {
+  const chosen = toolsets?.chosenBy(exchange.context.request)
+  return chosen === undefined ? table.tools : new Map([...table.tools].filter(([name]) => chosen.has(name)))
 }
 
 interface Listable<Definition> extends Scoped {

@@ -29,7 +29,7 @@ import { type Exchange, isAnonymous, permitsScopes } from '../wire/exchange.ts'
 import { jsonRpcError, type ReceivedMessages, requestIdOf, retryLater } from '../wire/json-rpc.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
 import type { ObservedClient } from '../wire/request-telemetry.ts'
-import { fastRequest } from './fast-path/fast-request.ts'
+import { fastRequest, isInitialized } from './fast-path/fast-request.ts'
 import { serveFast } from './fast-path/fast-transport.ts'
 import { SdkServers, type SdkServersProps } from './sdk-servers.ts'
 import { servedRequest } from './served-request.ts'
@@ -170,7 +170,10 @@ export class SdkHandler {
     if ('problem' in checked) return Promise.resolve(refusedUri(exchange, checked))
     const { body } = checked
     const table = this.#table
-    const fast = table === undefined || !this.usesFastPath ? undefined : fastRequest(request, body, table)
+    const hasSessions = this.#sessions !== undefined
+    const canBeFast = table !== undefined && this.usesFastPath
+    if (canBeFast && !hasSessions && isInitialized(request, body)) return Promise.resolve(ACCEPTED)
+    const fast = canBeFast ? fastRequest(request, body, table, hasSessions) : undefined
     if (
       this.#sessions !== undefined &&
       (fast === undefined ? isLegacy(request, body) : fast.classification.era === 'legacy')
@@ -352,6 +355,9 @@ export class SdkHandler {
     })
   }
 }
+
+/** The response to a notification. */
+const ACCEPTED: PlainResponse = { status: 202, headers: {} }
 
 const NO_TASKS: McpTasks = Object.freeze({ running: 0, close: async () => undefined })
 

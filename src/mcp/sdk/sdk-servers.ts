@@ -152,13 +152,14 @@ export class SdkServers {
   }
 
   /**
-   * Returns a key of what a token permits: its client, its scopes, and its user without the claims that each token has anew.
+   * Returns a key of what a token permits: its client, its scopes, its actor, and its user without the claims that each token has anew.
    * Tokens with the same key can share a server of a session. A server of a router's table checks the token of each request
    * itself, so all tokens share it.
    */
   authorityOf(auth: AuthInfo | undefined): string {
     if (typeof this.#props.router !== 'function' || auth === undefined) return ''
-    return JSON.stringify([auth.clientId, [...new Set(auth.scopes)].sort(), lastingClaims(auth.user)])
+    const { clientId, scopes, user, act } = auth
+    return JSON.stringify([clientId, [...new Set(scopes)].sort(), lastingClaims(user), act])
   }
 
   /** Returns a server for a session. It finds the `Exchange` of each request through that request. */
@@ -199,7 +200,7 @@ export class SdkServers {
   }
 
   #serving(table: RouterTable, exchange: Exchange, subscriptions: Subscriptions): SdkServing {
-    const { listOnlyPermitted, cache, policy } = this.#props.options
+    const { listOnlyPermitted, toolsets, cache, policy } = this.#props.options
     return {
       table,
       exchange,
@@ -207,6 +208,7 @@ export class SdkServers {
       confirmations: this.#confirmations,
       subscriptions,
       listOnlyPermitted,
+      toolsets,
       cache,
       policy,
       tasks: this.tasks,
@@ -259,7 +261,7 @@ async function callFactory(
 /** Returns the options that all servers share. */
 function serverOptions({ router, instructions, options }: SdkServersProps): ServerOptions {
   const table = typeof router === 'function' ? undefined : router
-  const { cache, listOnlyPermitted, policy } = options
+  const { cache, listOnlyPermitted, policy, toolsets } = options
   const ownLists: CacheHint =
     listOnlyPermitted || policy?.filtersLists === true ? { ...cache, cacheScope: 'private' } : cache
   const listing = table?.templates.some(({ list }) => list !== undefined) === true
@@ -269,7 +271,8 @@ function serverOptions({ router, instructions, options }: SdkServersProps): Serv
     ...(Object.keys(cache).length > 0 && {
       cacheHints: {
         'server/discover': cache,
-        'tools/list': ownLists,
+        // A shared cache does not distinguish headers.
+        'tools/list': toolsets === undefined ? ownLists : { ...ownLists, cacheScope: 'private' },
         'prompts/list': ownLists,
         'resources/templates/list': ownLists,
         // Templates may list resources of the user.

@@ -213,6 +213,7 @@ export class StdioConnection {
       tasks: undefined,
       events: this.events,
       listOnlyPermitted: false,
+      toolsets: undefined,
       cache: {},
       sessionCapabilities: server.getClientCapabilities(),
     }

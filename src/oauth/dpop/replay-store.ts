@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache'
+import { entriesUpTo } from '../../entries-up-to.ts'
 
 /**
  * A store of used DPoP proofs (RFC 9449 §11.1). Nodes that serve the same resource must share one. In Redis, an
@@ -36,8 +37,7 @@ export class MemoryReplayStore implements DpopReplayStore {
   readonly #refusedUntil: LRUCache<string, number>
 
   constructor(maxEntries: number = MAX_ENTRIES) {
-    // The option `max` would allocate memory for all entries at once.
-    const bounds = { maxSize: maxEntries, sizeCalculation: () => 1, ttl: 1, ttlResolution: 0 }
+    const bounds = { ...entriesUpTo(maxEntries), ttl: 1, ttlResolution: 0 }
     this.#refusedUntil = new LRUCache(bounds)
     this.#used = new LRUCache({
       ...bounds,

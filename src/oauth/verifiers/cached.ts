@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
+import { entriesUpTo } from '../../entries-up-to.ts'
 import { optionChecksOf } from '../../options/option-checks.ts'
 import { optional, type RulesFor } from '../../options/option-rules.ts'
 import { certificateBindingOf } from '../confirmation.ts'
@@ -60,7 +61,7 @@ const MIN_TOTAL_SIZE = 1_048_576
 const JOINABLE_MS = 10_000
 
 /** The members of a result that the gate reads, own or inherited. */
-const RESULT_MEMBERS = ['user', 'scopes', 'clientId', 'expiresAt', 'resource', 'extra', 'cnf']
+const RESULT_MEMBERS = ['user', 'scopes', 'clientId', 'expiresAt', 'resource', 'extra', 'cnf', 'act']
 
 /** The parts of a request, in addition to its token, that determine the results of this package's verifiers. */
 interface RequestVariant {
@@ -138,7 +139,7 @@ export function cachedVerifier<App = unknown, User = unknown>(
     sizeCalculation: ({ size }) => size,
     ttl: Math.ceil(ttlSeconds * 1000),
   })
-  const inFlight = new LRUCache<string, PendingCall<User>>({ max: maxEntries })
+  const inFlight = new LRUCache<string, PendingCall<User>>(entriesUpTo(maxEntries))
 
   function verifyCached(input: VerifyTokenInput<App>): ReturnType<VerifyToken<App, User>> {
     const { bearerToken } = input

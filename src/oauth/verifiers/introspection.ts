@@ -2,6 +2,7 @@ import type * as OAuth from 'oauth4webapi'
 import type { IntrospectionResponse } from 'oauth4webapi'
 import { boundedFetch } from '../../http/bounded-fetch.ts'
 import { retryAfterOption } from '../../http/retry-after.ts'
+import { actOf } from '../actor.ts'
 import { VerifierUnavailableError } from '../errors.ts'
 import { onJoin } from '../gate-values.ts'
 import { rejected, verificationOf } from '../inputs.ts'
@@ -127,6 +128,7 @@ async function accept<User>(
     ...(exp !== undefined && { expiresAt: exp }),
     ...(resource !== undefined && { resource }),
     ...confirmationOf(response),
+    ...actOf(response),
     extra: Object.fromEntries(Object.entries(response).filter(([member]) => !REGISTERED.has(member))),
   }
 }

@@ -2,6 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import type * as Jose from 'jose'
 import type { JWTPayload } from 'jose'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
+import { actOf } from '../actor.ts'
 import { type GateValues, onJoin } from '../gate-values.ts'
 import { type RefusalNote, rejected, verificationOf } from '../inputs.ts'
 import type { VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
@@ -186,7 +187,9 @@ async function accept<User>(
   if (!hasClaims(claims, rules.requiredClaims)) return rejected(input, 'type')
   const exp = claims.exp as number
   const expiresAt = exp > Date.now() / 1000 ? exp : exp + rules.clockTolerance
-  const clientId = [claims.client_id, claims.azp, claims.cid].find((id) => typeof id === 'string')
+  const clientId = [claims.client_id, claims.azp, claims.cid, claims.appid].find(
+    (id) => typeof id === 'string',
+  )
   const verification = verificationOf(input)
   const resource = resourceIn(claims.aud, rules.resources, verification.resource, rules.audienceSlash)
   const user = rules.mapUser === undefined ? (userOf(claims) as User) : await rules.mapUser(claims)
@@ -199,6 +202,7 @@ async function accept<User>(
     expiresAt,
     ...(resource !== undefined && { resource }),
     ...confirmationOf(claims),
+    ...actOf(claims),
   }
 }
 

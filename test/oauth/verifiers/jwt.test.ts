@@ -82,9 +82,10 @@ describe('jwtVerifier()', () => {
       })
     }
 
-    it('the client of a token is read from client_id, azp, or cid', async () => {
+    it('the client of a token is read from client_id, azp, cid, or appid', async () => {
       expect((await verify(await signToken(rsa, { azp: 'a' })))?.clientId).to.equal('a')
-      expect((await verify(await signToken(rsa, { cid: 'b' })))?.clientId).to.equal('b')
+      expect((await verify(await signToken(rsa, { cid: 'b', appid: 'c' })))?.clientId).to.equal('b')
+      expect((await verify(await signToken(rsa, { appid: 'c' })))?.clientId).to.equal('c')
       expect((await verify(await signToken(rsa)))?.clientId).to.equal(undefined)
     })
 

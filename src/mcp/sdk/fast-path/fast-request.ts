@@ -28,10 +28,15 @@ const LEGACY: MessageClassification = { era: 'legacy' }
  * headers agree with it and do not repeat arguments. Returns undefined for every other body, which the handler of the SDK
  * serves.
  */
-export function fastRequest(request: McpRequest, body: unknown, table: RouterTable): FastRequest | undefined {
+export function fastRequest(
+  request: McpRequest,
+  body: unknown,
+  table: RouterTable,
+  hasSessions: boolean,
+): FastRequest | undefined {
   const { method, params } = (body ?? {}) as { method?: unknown; params?: Record<string, unknown> | null }
   const { isFast, names } = methodNamed(method) ?? {}
-  if (isFast !== true) return undefined
+  if (isFast === undefined || (isFast === 'stateless' && hasSessions)) return undefined
   if (names === 'tool' && table.tools.get(params?.name as string)?.declaresHeaders === true) return undefined
   const protocolVersionHeader = request.header('mcp-protocol-version')
   const mcpMethodHeader = request.header('mcp-method')
@@ -46,11 +51,10 @@ export function fastRequest(request: McpRequest, body: unknown, table: RouterTab
   )
   if (classification === undefined) return undefined
   const message = body as JSONRPCRequest
-  if (classification === 'legacy') {
-    const isServed =
-      protocolVersionHeader === undefined || SUPPORTED_PROTOCOL_VERSIONS.includes(protocolVersionHeader)
-    return isServed && acceptsBoth(request.header('accept')) ? { message, classification: LEGACY } : undefined
-  }
+  if (classification === 'legacy')
+    return isServedLegacy(request) ? { message, classification: LEGACY } : undefined
+  // The modern revision has neither of these methods.
+  if (isFast === 'stateless') return undefined
   const headersAgree =
     classification.revision === MODERN_REVISION &&
     protocolVersionHeader === MODERN_REVISION &&
@@ -59,6 +63,31 @@ export function fastRequest(request: McpRequest, body: unknown, table: RouterTab
       names === 'reference' ||
       (mcpNameHeader === params?.[names === 'resource' ? 'uri' : 'name'] && isUnencoded(mcpNameHeader)))
   return headersAgree ? { message, classification } : undefined
+}
+
+const NOTIFICATION_MEMBERS: ReadonlySet<string> = new Set(['jsonrpc', 'method'])
+
+/**
+ * Returns `true` if `body` is `notifications/initialized` of a 2025 revision. Without a session, it changes nothing, and the
+ * response is 202. Returns `false` for an unusual one, which the handler of the SDK judges.
+ */
+export function isInitialized(request: McpRequest, body: unknown): boolean {
+  return (
+    isPlain(body) &&
+    body.method === 'notifications/initialized' &&
+    body.jsonrpc === '2.0' &&
+    Object.keys(body).every((member) => NOTIFICATION_MEMBERS.has(member)) &&
+    isServedLegacy(request)
+  )
+}
+
+/** Returns `true` if the headers of a request without an envelope are those of a 2025 revision that the SDK serves. */
+function isServedLegacy(request: McpRequest): boolean {
+  const revision = request.header('mcp-protocol-version')
+  return (
+    (revision === undefined || SUPPORTED_PROTOCOL_VERSIONS.includes(revision)) &&
+    acceptsBoth(request.header('accept'))
+  )
 }
 
 /** Returns `true` if a header value is not encoded as `=?base64?…?=`. */

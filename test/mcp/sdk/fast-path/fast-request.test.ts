@@ -30,7 +30,7 @@ const router = KitMcpRouter.create()
   .tool('break', { description: 'Fails' }, () => {
     throw new Error('a secret')
   })
-  .tool('nonsense', { description: 'Returns what is no JSON' }, () => Symbol('nonsense') as never)
+  .tool('nonsense', { description: 'Returns what is no JSON' }, () => Symbol('nonsense'))
   .tool('progress', { description: 'Tells how far it is' }, async (_args, { progress, log }) => {
     await progress(1, 2, 'half')
     await log('warning', { half: true })
@@ -110,6 +110,57 @@ const REQUESTS: Readonly<Record<string, WireRequest>> = {
   'a call that accepts anything': legacy(call('sum', { a: 1 }), { accept: '*/*' }),
   'a list of 2025-11-25': legacy(rpc('tools/list', {})),
   'a ping': legacy(rpc('ping', {})),
+  ...Object.fromEntries(
+    ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05', '2020-01-01', 7].flatMap((protocolVersion) => {
+      const initialize = rpc('initialize', {
+        protocolVersion,
+        capabilities: {},
+        clientInfo: { name: 'test', version: '1' },
+      })
+      return [
+        [`initialize of ${protocolVersion}`, legacy(initialize, { 'mcp-protocol-version': undefined })],
+        [`initialize of ${protocolVersion} with a revision in the header`, legacy(initialize)],
+      ]
+    }),
+  ),
+  'initialize without params': legacy(rpc('initialize')),
+  'initialize without the name of the client': legacy(
+    rpc('initialize', { protocolVersion: LEGACY, capabilities: {} }),
+  ),
+  'a ping of 2026-07-28': modern('ping', {}),
+  'initialize of 2026-07-28': modern('initialize', {}),
+  'notifications/initialized': legacy({ jsonrpc: '2.0', method: 'notifications/initialized' }),
+  'notifications/initialized with params': legacy({
+    jsonrpc: '2.0',
+    method: 'notifications/initialized',
+    params: { a: 1 },
+  }),
+  'notifications/initialized with another member': legacy({
+    jsonrpc: '2.0',
+    method: 'notifications/initialized',
+    more: 1,
+  }),
+  'notifications/initialized with an id': legacy(rpc('notifications/initialized')),
+  'notifications/initialized of another JSON-RPC': legacy({
+    jsonrpc: '1.0',
+    method: 'notifications/initialized',
+  }),
+  'notifications/initialized of an unknown revision': legacy(
+    { jsonrpc: '2.0', method: 'notifications/initialized' },
+    { 'mcp-protocol-version': '2020-01-01' },
+  ),
+  'notifications/initialized that accepts JSON alone': legacy(
+    { jsonrpc: '2.0', method: 'notifications/initialized' },
+    { accept: 'application/json' },
+  ),
+  'notifications/initialized with the envelope of 2026-07-28': {
+    ...modern('notifications/initialized', {}),
+    body: JSON.stringify({
+      jsonrpc: '2.0',
+      method: 'notifications/initialized',
+      params: { _meta: { 'io.modelcontextprotocol/protocolVersion': MODERN } },
+    }),
+  },
   'a call with a text for params': legacy(
     JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: 'x' }),
   ),

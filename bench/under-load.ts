@@ -1,0 +1,145 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { Agent, createServer, request } from 'node:http'
+import { setTimeout } from 'node:timers/promises'
+import express from 'express'
+import { exportJWK, generateKeyPair, SignJWT } from 'jose'
+import { mcpServer } from '../src/express/mcp-server.ts'
+import { jwtVerifier } from '../src/oauth/verifiers/jwt.ts'
+import type { Contestant } from './contestants.ts'
+import type { Noise } from './noise.ts'
+import { median, recordRatio } from './report.ts'
+import { type StartedHost, startHost } from './started-host.ts'
+import { adapter, CALL_MODERN } from './tools-call.ts'
+
+const ISSUER = 'https://auth.example.com'
+const RESOURCE = 'https://mcp.example.com/mcp'
+const SERVER = 'mcp-gatekit mcpServer, 10 tools, JWT'
+/** The environment variable that passes the address of the JWKS to the process of the server. */
+const JWKS = 'MCP_GATEKIT_BENCH_JWKS_URI'
+const ROUNDS = 5
+const SECONDS = 6
+/** One honest call is sent in each interval. */
+const INTERVAL_MS = 20
+const KID = 'bench'
+
+export const contestants: Record<string, Contestant> = {
+  [SERVER]: () => {
+    const jwksUri = process.env[JWKS] as string
+    const verifyToken = jwtVerifier({ issuer: ISSUER, resource: RESOURCE, jwksUri })
+    const oauth = { issuer: ISSUER, resource: RESOURCE, scopes: ['mcp:read'], verifyToken }
+    return createServer(express().use(mcpServer(adapter(10, undefined, {}, oauth))))
+  },
+}
+
+interface Round {
+  readonly p50: number
+  readonly p99: number
+  /** The 99th percentile of the event loop delay of the server in milliseconds. */
+  readonly delay: number
+}
+
+/** (m) Measures honest calls at a constant rate while others send their own. */
+export async function benchUnderLoad(): Promise<void> {
+  const { publicKey, privateKey } = await generateKeyPair('ES256')
+  const tokenOf = (kid: string) =>
+    new SignJWT({ scope: 'mcp:read', client_id: 'bench' })
+      .setProtectedHeader({ alg: 'ES256', kid })
+      .setIssuer(ISSUER)
+      .setAudience(RESOURCE)
+      .setSubject('ada')
+      .setIssuedAt()
+      .setExpirationTime('1d')
+      .sign(privateKey)
+  const keys = [{ ...(await exportJWK(publicKey)), kid: KID, alg: 'ES256', use: 'sig' }]
+  const noise = fork(new URL('noise.js', import.meta.url), [JSON.stringify({ keys })])
+  const [jwksPort] = (await once(noise, 'message')) as [number]
+  process.env[JWKS] = `http://127.0.0.1:${jwksPort}/`
+  const host = await startHost(new URL(import.meta.url), SERVER)
+  const sent = (token: string): Pick<Noise, 'port' | 'headers' | 'body'> => ({
+    port: host.port,
+    headers: { ...(CALL_MODERN.headers as Record<string, string>), authorization: `Bearer ${token}` },
+    body: String(CALL_MODERN.body),
+  })
+  const honest = sent(await tokenOf(KID))
+  const unknown = sent(await tokenOf('unknown'))
+  const quiet = { ...honest, perSecond: 0, isSlow: false }
+  const scenarios: Readonly<Record<string, Noise>> = {
+    quiet,
+    '200 clients that call once a second': { ...honest, perSecond: 200, isSlow: false },
+    '1,000 refused tokens a second': { ...sent('wrong'), perSecond: 1_000, isSlow: false },
+    'unknown keys 100 times a second, and a slow JWKS': { ...unknown, perSecond: 100, isSlow: true },
+  }
+  try {
+    print(await measure(host, noise, honest, scenarios))
+  } finally {
+    host.stop()
+    noise.disconnect()
+  }
+}
+
+async function measure(
+  host: StartedHost,
+  noise: ChildProcess,
+  honest: Pick<Noise, 'port' | 'headers' | 'body'>,
+  scenarios: Readonly<Record<string, Noise>>,
+): Promise<Record<string, Round[]>> {
+  const rounds: Record<string, Round[]> = Object.fromEntries(Object.keys(scenarios).map((name) => [name, []]))
+  for (let round = 0; round <= ROUNDS; round++) {
+    for (const [name, next] of Object.entries(scenarios)) {
+      noise.send(next)
+      await setTimeout(500)
+      await host.ask('delay')
+      const callsMs = await callAtConstantRate(honest)
+      const delay = await host.ask('delay')
+      noise.send({ ...next, perSecond: 0 })
+      const at = (share: number) => callsMs[Math.floor(callsMs.length * share)] as number
+      // The first round warms up.
+      if (round > 0) rounds[name]?.push({ p50: at(0.5), p99: at(0.99), delay })
+    }
+  }
+  return rounds
+}
+
+/** Returns the durations of honest calls in milliseconds, sorted. @throws if a call fails */
+async function callAtConstantRate({ port, headers, body }: Pick<Noise, 'port' | 'headers' | 'body'>) {
+  const agent = new Agent({ keepAlive: true })
+  const call = (): Promise<number> =>
+    new Promise((resolve, reject) => {
+      const startedMs = performance.now()
+      const sent = request(
+        { port, host: '127.0.0.1', path: '/mcp', method: 'POST', agent, headers },
+        (response) => {
+          if (response.statusCode !== 200) reject(new Error(`an honest call got ${response.statusCode}`))
+          response.resume().on('end', () => resolve(performance.now() - startedMs))
+        },
+      )
+      sent.on('error', reject)
+      sent.end(body)
+    })
+  const calls: Promise<number>[] = []
+  const endsAt = performance.now() + SECONDS * 1_000
+  while (performance.now() < endsAt) {
+    calls.push(call())
+    await setTimeout(INTERVAL_MS)
+  }
+  const callsMs = await Promise.all(calls)
+  agent.destroy()
+  return callsMs.sort((one, other) => one - other)
+}
+
+function print(rounds: Readonly<Record<string, readonly Round[]>>): void {
+  const title = '(m) honest calls under load, 99th percentile'
+  console.log(`\n### ${title}\n`)
+  console.log(
+    '| meanwhile | median, ms | 99th percentile, ms | × quiet | event loop delay, 99th percentile, ms |',
+  )
+  console.log('|---|---|---|---|---|')
+  for (const [name, own] of Object.entries(rounds)) {
+    const of = (part: keyof Round) => median(own.map((round) => round[part]))
+    const times = median(own.map(({ p99 }, index) => p99 / (rounds.quiet?.[index]?.p99 as number)))
+    if (name !== 'quiet') recordRatio(title, name, 1 / times)
+    const cells = [of('p50'), of('p99'), times, of('delay')].map((value) => value.toFixed(2))
+    console.log(`| ${[name, ...cells].join(' | ')} |`)
+  }
+}

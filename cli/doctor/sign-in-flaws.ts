@@ -1,0 +1,245 @@
+import { randomUUID } from 'node:crypto'
+import {
+  type Acceptance,
+  acceptanceOf,
+  authorizationRequest,
+  FOREIGN_URI,
+  REDIRECT_URI,
+  type SignInStart,
+  startSignIn,
+} from './authorization-request.ts'
+import type { KnownServer } from './authorization-servers.ts'
+import type { CheckFunction, CheckFunctions } from './check.ts'
+import { registerClient } from './client-registration.ts'
+import { type Examination, type Observation, observation } from './examination.ts'
+import { type Finding, fail, InconclusiveError, ok, warn } from './finding.ts'
+import { ofEach } from './issuers.ts'
+import { textsOf } from './json-object.ts'
+import { quote, quoteAll } from './quote.ts'
+import { readableContext, statesDiffer } from './upstream-state.ts'
+
+/** Redirect URIs that an authorization server must not register for anybody, with the reason. */
+const HARMFUL_URIS: readonly string[] = [
+  'javascript:alert(1)',
+  'data:text/html,mcp-gatekit-doctor',
+  'http://mcp-gatekit-doctor.invalid/callback',
+]
+
+/** Redirect URIs that differ from the registered one: another host, a longer host, and a longer path. */
+const CHANGED_URIS: readonly string[] = [
+  FOREIGN_URI,
+  REDIRECT_URI.replace('127.0.0.1', '127.0.0.1.mcp-gatekit-doctor.invalid'),
+  `${REDIRECT_URI}/other`,
+]
+
+/** The sign-ins that a registered client starts. */
+interface RegisteredStarts {
+  readonly clientId: string
+  readonly first: SignInStart
+  readonly second: SignInStart
+}
+
+/** Returns a fact about each authorization server, which is determined once for each examination. */
+function ofServers<T>(
+  observe: (server: KnownServer, examination: Examination) => Promise<T>,
+): (server: KnownServer, examination: Examination) => Promise<T> {
+  const observed: Observation<Map<string, Promise<T>>> = observation(async () => new Map())
+  return async (server, examination) => {
+    const facts = await observed(examination)
+    const fact = facts.get(server.issuer) ?? observe(server, examination)
+    facts.set(server.issuer, fact)
+    return await fact
+  }
+}
+
+/** Sends an authorization request. @throws {InconclusiveError} if the endpoint is not safe to fetch */
+async function open(
+  { document }: KnownServer,
+  examination: Examination,
+  clientId: string,
+  changes: Readonly<Record<string, string | null>> = {},
+): Promise<SignInStart> {
+  const endpoint = examination.safeUrl(document.authorization_endpoint)
+  if (endpoint === undefined) throw new InconclusiveError('see issuer.endpoints')
+  return await startSignIn(examination, endpoint, await authorizationRequest(examination, clientId, changes))
+}
+
+/** The sign-in that a client without a registration starts. */
+const startOfStranger = ofServers(async (server, examination) => {
+  const changes = { redirect_uri: FOREIGN_URI }
+  return await open(server, examination, `mcp-gatekit-doctor-${randomUUID()}`, changes)
+})
+
+/** The sign-ins that a registered client starts. @throws {InconclusiveError} without `--register` */
+const startsOfClient = ofServers(async (server, examination): Promise<RegisteredStarts> => {
+  const endpoint = registrationEndpoint(server, examination)
+  const { response, client } = await registerClient(examination, endpoint, { redirect_uris: [REDIRECT_URI] })
+  const { client_id: clientId } = client
+  if (!response.succeeded || typeof clientId !== 'string')
+    throw new InconclusiveError('doctor could not register a client: see issuer.register')
+  const first = await open(server, examination, clientId)
+  if (first.kind === 'refused')
+    throw new InconclusiveError(`the request of a registered client gets ${first.seen}`)
+  return { clientId, first, second: await open(server, examination, clientId) }
+})
+
+function registrationEndpoint({ document }: KnownServer, examination: Examination): URL {
+  if (examination.options.register !== true)
+    throw new InconclusiveError('only with --register, because it registers clients')
+  const endpoint = examination.safeUrl(document.registration_endpoint)
+  if (endpoint === undefined)
+    throw new InconclusiveError('the authorization server does not support dynamic registration')
+  return endpoint
+}
+
+/** Returns a check of the request that a registered client leads to at an identity provider. */
+function ofUpstream(
+  check: (first: URL, second: URL, clientId: string) => Finding | Promise<Finding>,
+): CheckFunction {
+  return ofEach(async (server, examination) => {
+    const { first, second, clientId } = await startsOfClient(server, examination)
+    if (first.kind !== 'upstream' || second.kind !== 'upstream')
+      throw new InconclusiveError('the sign-in does not lead to another authorization server at once')
+    return await check(first.url, second.url, clientId)
+  })
+}
+
+/** Returns the finding about a request that must be refused. */
+function findingOf(acceptance: Acceptance, what: string, refused: string, hint: string): Finding {
+  if (acceptance === 'no') return ok(refused)
+  if (acceptance === 'yes') return fail(`${what} is accepted`, hint)
+  return warn(`${what} gets the same page as a correct request`, `${hint}, before the sign-in`)
+}
+
+const REDIRECT_HINT =
+  'show an error page for a redirect URI that is not registered for the client, and compare the whole string (RFC 9700 §2.1)'
+
+export const SIGN_IN_FLAWS: CheckFunctions = {
+  'flaw.registration': ofEach(async (server, examination) => {
+    const endpoint = registrationEndpoint(server, examination)
+    const accepted: string[] = []
+    for (const uri of [...HARMFUL_URIS, FOREIGN_URI]) {
+      const { response, client } = await registerClient(examination, endpoint, { redirect_uris: [uri] })
+      // A server may leave a redirect URI out instead.
+      const registered = textsOf(client, 'redirect_uris') ?? [uri]
+      if (response.succeeded && registered.includes(uri)) accepted.push(uri)
+    }
+    const harmful = accepted.filter((uri) => uri !== FOREIGN_URI)
+    if (harmful.length > 0)
+      return fail(
+        `anybody can register ${quoteAll(harmful)}`,
+        'accept only https, http on loopback, and the private schemes of known clients (RFC 8252 §7)',
+      )
+    if (accepted.length === 0) return ok('scripts, http, and addresses of strangers are refused')
+    return ok(
+      'scripts and http are refused; anybody can register an https address, so the consent page must name its host',
+    )
+  }),
+  'flaw.unknown-client': ofEach(async (server, examination) => {
+    const start = await startOfStranger(server, examination)
+    const correct = await correctStart(server, examination)
+    if (correct === undefined && ['page', 'elsewhere'].includes(start.kind))
+      throw new InconclusiveError('the response is either an error or a sign-in: use --register to compare')
+    return findingOf(
+      acceptanceOf(start, correct),
+      'a client_id that does not exist',
+      'an unknown client_id is refused',
+      'show an error page for a client_id that is not registered (RFC 6749 §4.1.2.1)',
+    )
+  }),
+  'flaw.upstream-pkce': ofUpstream((url) => {
+    const { host, searchParams } = url
+    if (searchParams.has('request_uri') || searchParams.has('request'))
+      throw new InconclusiveError('the parameters of the request to the identity provider are not visible')
+    const method = searchParams.get('code_challenge_method')
+    if (searchParams.has('code_challenge') && method === 'S256') return ok(`S256 at ${quote(host)}`)
+    return warn(
+      `the request to ${quote(host)} has ${searchParams.has('code_challenge') ? `the method ${quote(method ?? 'plain')}` : 'no code_challenge'}`,
+      'send a code_challenge with S256 to the identity provider as well (RFC 9700 §2.1.1)',
+    )
+  }),
+  'flaw.upstream-context': ofUpstream((url, _second, clientId) => {
+    const context = readableContext(url.searchParams.get('state') ?? '', [
+      new URL(REDIRECT_URI).host,
+      clientId,
+    ])
+    if (context === undefined) return ok('nothing readable in state')
+    return warn(
+      `anybody can read ${quote(context)} in the state at ${quote(url.host)}, and change it if the server does not notice`,
+      'send a random state, and keep what belongs to it on the server',
+    )
+  }),
+  'flaw.pkce': ofEach(async (server, examination) => {
+    const hint =
+      'refuse authorization requests without code_challenge and with a method other than S256 (RFC 9700 §2.1.1)'
+    if (textsOf(server.document, 'code_challenge_methods_supported')?.includes('plain') === true)
+      return warn('code_challenge_methods_supported contains plain', hint)
+    const { first, clientId } = await startsOfClient(server, examination)
+    const findings: Finding[] = []
+    for (const [what, changes] of [
+      ['a request without code_challenge', { code_challenge: null, code_challenge_method: null }],
+      ['a request with the method plain', { code_challenge_method: 'plain' }],
+    ] as const) {
+      const start = await open(server, examination, clientId, changes)
+      findings.push(findingOf(acceptanceOf(start, first), what, 'only S256 is accepted', hint))
+    }
+    return findings
+  }),
+  'flaw.consent': ofEach(async (server, examination) => {
+    const { first } = await startsOfClient(server, examination)
+    if (first.kind === 'client' && first.url.searchParams.has('code'))
+      return fail(
+        'an authorization request gets a code at once, without a sign-in and without a consent',
+        'sign the user in, and show a page that names the client and the host of its redirect URI',
+      )
+    return ok('no code before a sign-in; check that the consent page names the host of the redirect URI')
+  }),
+  'flaw.redirect': ofEach(async (server, examination) => {
+    const stranger = await startOfStranger(server, examination)
+    if (stranger.kind === 'client')
+      return fail('an unknown client is redirected to an address of its choice', REDIRECT_HINT)
+    if (examination.options.register !== true) return ok('an unknown client is not redirected')
+    const { first, clientId } = await startsOfClient(server, examination)
+    const findings: Finding[] = []
+    for (const uri of CHANGED_URIS) {
+      const start = await open(server, examination, clientId, { redirect_uri: uri })
+      const acceptance = start.kind === 'client' ? 'yes' : acceptanceOf(start, first)
+      findings.push(findingOf(acceptance, quote(uri), 'changed redirect URIs are refused', REDIRECT_HINT))
+    }
+    return findings
+  }),
+  'flaw.upstream-state': ofUpstream((first, second) => {
+    const [one, other] = [first, second].map(({ searchParams }) => searchParams.get('state') ?? '')
+    const hint = 'send at least 128 random bits as state, and bind them to the browser (RFC 9700 §4.7.1)'
+    if (!one || !other) return fail(`the request to ${quote(first.host)} has no state`, hint)
+    if (one === other) return fail(`each request to ${quote(first.host)} has the same state`, hint)
+    if (statesDiffer(one, other)) return ok('a random state')
+    return fail('the states of two sign-ins differ in a few characters only', hint)
+  }),
+  async 'flaw.code-replay'(examination) {
+    const { replayCode } = examination
+    if (replayCode === undefined) throw new InconclusiveError('only with --login')
+    // The second use can end the grant, and with it the token that ends sessions.
+    await examination.close()
+    const response = await replayCode().catch(() => {
+      throw new InconclusiveError('the token endpoint did not respond to the second use')
+    })
+    await response.body?.cancel()
+    if (response.ok)
+      return fail(
+        `${response.status} for a code that was used before`,
+        'delete a code when it is used, in one step with its use (RFC 6749 §4.1.2)',
+      )
+    return ok(`${response.status} for a code that was used before`)
+  },
+}
+
+/** Returns the start of a registered client, or `undefined` if there is none. */
+async function correctStart(server: KnownServer, examination: Examination): Promise<SignInStart | undefined> {
+  try {
+    return (await startsOfClient(server, examination)).first
+  } catch (error) {
+    if (error instanceof InconclusiveError) return undefined
+    throw error
+  }
+}
