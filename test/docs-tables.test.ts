@@ -17,6 +17,7 @@ import {
 } from '../src/telemetry/index.ts'
 import * as testing from '../src/testing/index.ts'
 import { web } from './support/mcp/entry-points.ts'
+import { emitEveryEvent } from './support/mcp/every-event.ts'
 import { oauth } from './support/mcp/notes.ts'
 import { TaskClient } from './support/mcp/tasks.ts'
 import { bearer, call, legacy, rpc } from './support/mcp/wire.ts'
@@ -238,6 +239,7 @@ async function everyEvent(): Promise<TelemetryEnvelope[]> {
     legacy(call('echo'), bearer('outage')),
   ]
   for (const request of requests) await send(request)
+  await emitEveryEvent(telemetry)
   return memory.getEvents()
 }
 

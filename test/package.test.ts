@@ -19,11 +19,11 @@ const bin = (name: string): string => join(root, 'node_modules', '.bin', name)
 const MAX_INSTALLED = { packages: 9, bytes: 10 * 1024 * 1024 }
 
 /** The limit of the tarball in bytes. */
-const MAX_TARBALL = 850_000
+const MAX_TARBALL = 900_000
 
 /** Bytes that an import adds to an application's minified and compressed bundle, without the packages it needs. */
 const MAX_BUNDLED: Readonly<Record<string, number>> = {
-  "export * from 'mcp-gatekit'": 158_000,
+  "export * from 'mcp-gatekit'": 178_000,
   "export * from 'mcp-gatekit/telemetry'": 60_500,
   "export { KitTelemetry, LoggerTransportAdapter } from 'mcp-gatekit/telemetry'": 31_000,
 }

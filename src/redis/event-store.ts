@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto'
-import type { EventStoreLimits } from '../mcp/events/memory-event-store.ts'
+import type { EventStoreLimits } from '../mcp/events/event-store-limits.ts'
 import type {
   DeliveryOutcome,
   EventStore,

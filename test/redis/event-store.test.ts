@@ -1,5 +1,6 @@
 import { expect } from 'chai'
-import { type EventStoreLimits, memoryEventStore } from '../../src/mcp/events/memory-event-store.ts'
+import type { EventStoreLimits } from '../../src/mcp/events/event-store-limits.ts'
+import { memoryEventStore } from '../../src/mcp/events/memory-event-store.ts'
 import type { EventStore, NewEvent, SubscriptionRecord, TakenDelivery } from '../../src/mcp/events/store.ts'
 import { type EventRedisClient, type RedisEventStore, redisEventStore } from '../../src/redis/event-store.ts'
 import { expectConfigError } from '../support/config-error.ts'

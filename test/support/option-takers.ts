@@ -120,6 +120,7 @@ const ADAPTER = {
   scopes: [{ tools: { wipe: 'mcp:admin' } }],
   limits: LIMITS,
   tasks: [{ store: {} }, { maxPerOwner: 0 }, { ttlMs: 2 ** 31 }],
+  events: [{ store: {} }, { maxPerOwner: 0 }, { ttlMs: 1_000 }, { webhooks: { webhookId: 'x' } }],
 }
 
 /** Every function that takes options. A new option fails the tests until it has an entry here. */
@@ -233,6 +234,18 @@ export const TAKERS: readonly OptionsTaker[] = [
     name: 'redisTaskStore',
     heading: 'redistaskstore',
     call: (options) => kit.redisTaskStore(redis as Wrong, options).close(),
+    good: {},
+  },
+  {
+    name: 'redisEventStore',
+    heading: 'rediseventstore',
+    call: (options) => kit.redisEventStore(redis as Wrong, options).close(),
+    good: {},
+  },
+  {
+    name: 'memoryEventStore',
+    heading: 'memoryeventstore',
+    call: (options) => kit.memoryEventStore(options),
     good: {},
   },
   {
@@ -407,6 +420,7 @@ export const TAKERS: readonly OptionsTaker[] = [
     good: {},
     wrong: {
       tasks: [null, {}, 5],
+      events: [null, {}, 5],
       telemetry: [null, {}, 'telemetry'],
       signals: ['SIGTERM', ['SIGKILL'], ['SIGTREM'], ['toString'], [undefined], [5]],
     },

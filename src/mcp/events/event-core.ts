@@ -39,7 +39,7 @@ export interface EventRequest {
 /** The time in which the store must respond. */
 const STORE_TIMEOUT_MS = 5_000
 
-/** What the parts of events share. */
+/** The options, the store, and the decisions that the parts of events share. */
 export class EventCore {
   readonly props: EventsProps
   readonly access: EventAccess

@@ -8,7 +8,7 @@ import { type EventRecipient, ownersOf } from './recipients.ts'
 import type { NewEvent, Position, StoredSubscription } from './store.ts'
 
 const { checkFunction, checkKnownOptions, invalidKind, invalidOption, unusableOption } =
-  optionChecksOf('events.emit')
+  optionChecksOf('emit')
 
 /** A subscription that an event may be for. */
 export interface EventSubscriber {
@@ -52,7 +52,7 @@ export class EventEmitter {
   async emit(name: string, data: unknown, options: EmitOptions = {}): Promise<{ readonly eventId: string }> {
     const { table, gate } = this.#core.props
     if (!isOptionsObject(options)) throw invalidKind('options', 'must be an object such as { to }', options)
-    checkKnownOptions('events.emit', options, EMIT_OPTIONS)
+    checkKnownOptions('emit', options, EMIT_OPTIONS)
     const { to, match, eventId = `evt_${randomUUID()}` } = options
     const entry = table.events.get(name)
     if (entry === undefined) {

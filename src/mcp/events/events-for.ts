@@ -8,7 +8,7 @@ export function eventsFor(events: Events | undefined): McpEvents {
   return Object.freeze<McpEvents>({
     async emit(name, data, options) {
       if (events !== undefined) return await events.emit(name, data, options)
-      const { unusableOption } = optionChecksOf('events.emit')
+      const { unusableOption } = optionChecksOf('emit')
       throw unusableOption('emit', 'needs an event type', 'Declare it with router.event().')
     },
     stats: () => events?.stats() ?? statsOf(newLedger()),

@@ -156,7 +156,7 @@ export class Events {
   }
 }
 
-/** Returns the entry of an event type in lists. Without OAuth, there are no webhooks. */
+/** Returns the entry of an event type in lists. Webhooks need OAuth. */
 function offered(definition: EventDefinition, hasOAuth: boolean): EventDefinition {
   if (hasOAuth) return definition
   return Object.freeze({ ...definition, delivery: definition.delivery.filter((way) => way !== 'webhook') })

@@ -1,9 +1,21 @@
 import { randomUUID } from 'node:crypto'
 import { optionChecksOf } from '../../options/option-checks.ts'
 import { optional, type ReadBy, type RulesFor } from '../../options/option-rules.ts'
+import { type EventStoreLimits, LIMIT_RULES } from './event-store-limits.ts'
+import { MemoryEventLog } from './memory-event-log.ts'
+import {
+  bytesOf,
+  type Delivery,
+  groupOf,
+  hostOf,
+  type Kept,
+  NO_ROOM,
+  type Owner,
+  shown,
+  takenOf,
+} from './memory-event-records.ts'
 import type {
   DeliveryOutcome,
-  DeliveryStatus,
   EventStore,
   LoggedEvent,
   LogPage,
@@ -12,26 +24,9 @@ import type {
   StoredSubscription,
   SubscriptionRecord,
   TakenDelivery,
-  WebhookTarget,
 } from './store.ts'
 
 const { readOptions, wholeNumber } = optionChecksOf('memoryEventStore')
-
-/** The limits of a store of events. */
-export interface EventStoreLimits {
-  /**
-   * The maximum size of the log of one event type, in bytes. The oldest events are dropped, and a client that has not read them gets
-   * `truncated`. Defaults to 8 388 608 (8 MiB).
-   */
-  readonly maxLogBytes?: number | undefined
-  /** The time for which the log keeps an event, in milliseconds. Defaults to 3 600 000 ms (one hour). */
-  readonly maxLogAgeMs?: number | undefined
-  /**
-   * The maximum size of the subscriptions of one owner, and of the deliveries that wait for them, in bytes. A delivery beyond it is
-   * dropped, and its webhook gets a `gap` message. Defaults to 8 388 608 (8 MiB).
-   */
-  readonly maxBytesPerOwner?: number | undefined
-}
 
 /** Options of {@link memoryEventStore}. */
 export interface MemoryEventStoreOptions extends EventStoreLimits {
@@ -42,20 +37,11 @@ export interface MemoryEventStoreOptions extends EventStoreLimits {
   readonly maxBytes?: number | undefined
 }
 
-/** The rules of {@link EventStoreLimits}. */
-export const LIMIT_RULES = {
-  maxLogBytes: optional(wholeNumber(1), 8 * 1024 * 1024),
-  maxLogAgeMs: optional(wholeNumber(1_000), 3_600_000),
-  maxBytesPerOwner: optional(wholeNumber(1), 8 * 1024 * 1024),
-} satisfies RulesFor<EventStoreLimits>
-
 const RULES = {
   ...LIMIT_RULES,
   maxBytes: optional(wholeNumber(1), 64 * 1024 * 1024),
 } satisfies RulesFor<MemoryEventStoreOptions>
 
-/** The memory of a record in addition to its text. */
-const ENTRY_BYTES = 512
 /** The maximum number of URLs that an owner has verified. */
 const MAX_VERIFIED = 100
 const SWEEP_MS = 10_000
@@ -84,46 +70,6 @@ export function memoryEventStore(options: MemoryEventStoreOptions = {}): EventSt
   return new MemoryEventStore(readOptions('memoryEventStore', expected, options, RULES))
 }
 
-interface Kept {
-  record: SubscriptionRecord
-  bytes: number
-  expiresAtMs: number
-  status: DeliveryStatus
-  readonly since: Position
-  readonly owner: Owner
-  /** The pending deliveries of events, by position and in its order. */
-  readonly pending: Map<Position, Delivery>
-  hasGap: boolean
-}
-
-/** The state of an owner. It is forgotten when it is empty. */
-interface Owner {
-  readonly name: string
-  /** By id, the one that was renewed the longest ago first. */
-  readonly webhooks: Map<string, Kept>
-  readonly others: Map<string, Kept>
-  readonly deliveries: Map<string, Delivery>
-  /** By URL, the time until which it counts as verified. */
-  readonly verified: Map<string, number>
-  bytes: number
-}
-
-interface Delivery extends Omit<TakenDelivery, 'subscription' | 'lease' | 'attempts'> {
-  readonly kept: Kept
-  readonly bytes: number
-  attempts: number
-  /** The time of the next attempt or, during one, the end of its lease. */
-  dueAtMs: number
-  lease: string | undefined
-}
-
-interface Log {
-  /** In the order of their positions. */
-  readonly events: (LoggedEvent & { readonly channels: Set<string>; readonly eventId: string })[]
-  bytes: number
-  droppedUpTo: Position
-}
-
 class MemoryEventStore implements EventStore {
   readonly #limits: ReadBy<typeof RULES>
   readonly #epoch = randomUUID().slice(0, 8)
@@ -132,7 +78,7 @@ class MemoryEventStore implements EventStore {
   /** In the order in which they get deliveries. */
   readonly #owners = new Map<string, Owner>()
   /** One for each event type of the router. */
-  readonly #logs = new Map<string, Log>()
+  readonly #logs = new Map<string, MemoryEventLog>()
   readonly #listeners = new Set<(name: string | undefined) => void>()
   #head: Position = 0
   /** The bytes of all owners. */
@@ -209,13 +155,11 @@ class MemoryEventStore implements EventStore {
   }
 
   async append(event: NewEvent): ReturnType<EventStore['append']> {
-    const { name, body, eventId } = event
+    const { name, body } = event
     const position = ++this.#head
-    const log = this.#logs.get(name) ?? { events: [], bytes: 0, droppedUpTo: 0 }
+    const log = this.#logs.get(name) ?? new MemoryEventLog(this.#limits)
     this.#logs.set(name, log)
-    log.events.push({ position, body, eventId, atMs: Date.now(), channels: new Set(event.channels) })
-    log.bytes += logBytes(body, event.channels)
-    this.#trim(log)
+    log.append(position, event)
     const dropped = this.#deliver({ position, body }, event.deliveries)
     this.#notify(name)
     return { position, dropped }
@@ -224,18 +168,10 @@ class MemoryEventStore implements EventStore {
   async extend(
     name: string,
     positions: readonly Position[],
-    added: Pick<NewEvent, 'channels' | 'deliveries'>,
+    { channels, deliveries }: Pick<NewEvent, 'channels' | 'deliveries'>,
   ): ReturnType<EventStore['extend']> {
-    const log = this.#logs.get(name)
-    const wanted = new Set(positions)
-    const dropped = new Set<string>()
-    for (const event of log?.events ?? []) {
-      if (!wanted.has(event.position)) continue
-      const fresh = added.channels.filter((channel) => !event.channels.has(channel))
-      for (const channel of fresh) event.channels.add(channel)
-      ;(log as Log).bytes += logBytes('', fresh) - ENTRY_BYTES
-      for (const id of this.#deliver(event, added.deliveries)) dropped.add(id)
-    }
+    const events = this.#logs.get(name)?.extend(positions, channels) ?? []
+    const dropped = new Set(events.flatMap((event) => this.#deliver(event, deliveries)))
     this.#notify(name)
     return { dropped: [...dropped] }
   }
@@ -243,23 +179,10 @@ class MemoryEventStore implements EventStore {
   async read(
     name: string,
     channels: readonly string[],
-    { after, maxEvents, maxBytes }: Parameters<EventStore['read']>[2],
+    options: Parameters<EventStore['read']>[2],
   ): Promise<LogPage> {
-    const log = this.#logs.get(name)
-    if (log === undefined) return { events: [], hasMore: false, head: this.#head, droppedUpTo: 0 }
-    this.#trim(log)
-    const events: LoggedEvent[] = []
-    let bytes = 0
-    let hasMore = false
-    for (let index = firstAfter(log.events, after); index < log.events.length; index++) {
-      const event = log.events[index] as Log['events'][number]
-      if (!channels.some((channel) => event.channels.has(channel))) continue
-      bytes += event.body.length
-      hasMore = events.length >= maxEvents || (bytes > maxBytes && events.length > 0)
-      if (hasMore) break
-      events.push({ position: event.position, body: event.body, atMs: event.atMs })
-    }
-    return { events, hasMore, head: this.#head, droppedUpTo: log.droppedUpTo }
+    const page = this.#logs.get(name)?.read(channels, options)
+    return { events: [], hasMore: false, droppedUpTo: 0, ...page, head: this.#head }
   }
 
   async epoch(): Promise<string> {
@@ -459,21 +382,9 @@ class MemoryEventStore implements EventStore {
     this.#forgetIfEmpty(owner)
   }
 
-  #trim(log: Log): void {
-    const oldestMs = Date.now() - this.#limits.maxLogAgeMs
-    let count = 0
-    for (const { body, channels, position, atMs } of log.events) {
-      if (log.bytes <= this.#limits.maxLogBytes && atMs > oldestMs) break
-      log.bytes -= logBytes(body, [...channels])
-      log.droppedUpTo = position
-      count++
-    }
-    log.events.splice(0, count)
-  }
-
   #sweep(): void {
     for (const id of this.#subscriptions.keys()) this.#live(id)
-    for (const log of this.#logs.values()) this.#trim(log)
+    for (const log of this.#logs.values()) log.trim()
     for (const owner of this.#owners.values()) {
       for (const [url, untilMs] of owner.verified) if (untilMs <= Date.now()) this.#unverify(owner, url)
       this.#forgetIfEmpty(owner)
@@ -486,47 +397,4 @@ class MemoryEventStore implements EventStore {
   #forgetIfEmpty({ name, webhooks, others, deliveries, verified }: Owner): void {
     if (webhooks.size + others.size + deliveries.size + verified.size === 0) this.#owners.delete(name)
   }
-}
-
-function hostOf({ record: { webhook } }: Kept): string {
-  return webhook === undefined ? '' : new URL(webhook.url).host
-}
-
-/** In place of a subscription for which there is no room. */
-const NO_ROOM = { bytes: 0 } as Kept
-
-function groupOf({ webhooks, others }: Owner, { webhook }: SubscriptionRecord): Map<string, Kept> {
-  return webhook === undefined ? others : webhooks
-}
-
-function shown({ record, since, expiresAtMs, status, pending }: Kept): StoredSubscription {
-  const firstPending = pending.size === 0 ? undefined : Math.min(...pending.keys())
-  return { ...record, since, expiresAtMs, status, ...(firstPending !== undefined && { firstPending }) }
-}
-
-function takenOf(delivery: Delivery, lease: string): TakenDelivery {
-  const { id, kind, position, body, attempts, addedAtMs, kept } = delivery
-  const subscription = shown(kept) as StoredSubscription & { readonly webhook: WebhookTarget }
-  return { id, lease, kind, position, body, attempts, addedAtMs, subscription }
-}
-
-/** Strings take at most two bytes per character. */
-function bytesOf(text: string): number {
-  return 2 * text.length + ENTRY_BYTES
-}
-
-function logBytes(body: string, channels: readonly string[]): number {
-  return channels.reduce((bytes, channel) => bytes + 2 * channel.length + 64, bytesOf(body))
-}
-
-/** Returns the index of the first event after a position. */
-function firstAfter(events: readonly LoggedEvent[], after: Position): number {
-  let low = 0
-  let high = events.length
-  while (low < high) {
-    const middle = (low + high) >> 1
-    if ((events[middle] as LoggedEvent).position <= after) low = middle + 1
-    else high = middle
-  }
-  return low
 }

@@ -4,7 +4,7 @@ import { ownerOf } from '../../oauth/owner.ts'
 import { optionChecksOf } from '../../options/option-checks.ts'
 import { isRecord } from '../../options/value-kinds.ts'
 
-const { invalidKind, unusableOption } = optionChecksOf('events.emit')
+const { invalidKind, unusableOption } = optionChecksOf('emit')
 
 /**
  * A user who receives an event: the id or subject (`sub`) of the user of a token from `oauth.issuer`, the same with another issuer,
@@ -29,7 +29,7 @@ function ownerKey(owner: string): string {
 export function ownersOf(to: unknown, issuers: readonly string[] | undefined): readonly string[] {
   const recipients: readonly unknown[] = Array.isArray(to) ? to : [to]
   if (issuers === undefined)
-    throw unusableOption('to', 'needs OAuth, because there are no users without it', 'Set oauth, or omit to.')
+    throw unusableOption('to', 'needs OAuth, because only tokens name users', 'Set oauth, or omit to.')
   return [...new Set(recipients.flatMap((recipient) => ownersOfOne(recipient, issuers)))]
 }
 

@@ -204,7 +204,7 @@ export interface EventStore {
 
   /**
    * Adds appended events to further channels, and adds deliveries of them, as `append` does. It replaces none: a channel or a
-   * delivery that an event has already has no effect, and neither has a position that is no longer in the log. It serves for the
+   * delivery that an event has already has no effect, and neither has a position that the log has dropped. It serves for the
    * subscriptions that were made while an event was being appended, and for the replay after a subscription has lapsed.
    */
   extend(

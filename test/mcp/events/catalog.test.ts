@@ -3,8 +3,8 @@ import { z } from 'zod'
 import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
 import { expectConfigError } from '../../support/config-error.ts'
-import { eventRouter } from '../../support/mcp/event-router.ts'
 import { ERAS, serveEvents } from '../../support/mcp/events.ts'
+import { incidentRouter } from '../../support/mcp/incident-router.ts'
 import { modern, send } from '../../support/mcp/wire.ts'
 
 const payload = z.object({ id: z.number() })
@@ -29,7 +29,7 @@ describe('Event types', () => {
     const names = async (user: string) =>
       (await ask(user, 'events/list')).events.map(({ name }: { name: string }) => name)
     expect(await names('ada')).to.deep.equal(['incident', 'polled'])
-    expect(await names('ada/secrets')).to.deep.equal(['incident', 'secret', 'polled'])
+    expect(await names('ada/admin')).to.deep.equal(['incident', 'secret', 'polled'])
   })
 
   it('events/list leaves out the event types that the policy does not permit', async () => {
@@ -96,13 +96,13 @@ describe('Event types', () => {
     [
       'a name that is registered',
       'event',
-      () => eventRouter.event('incident', incident),
+      () => incidentRouter.event('incident', incident),
       /already registered/,
     ],
     ['no description', `description of event 'a'`, () => declare('a', { payload }), /string/],
     ['no payload', `payload of event 'a'`, () => declare('a', { description: 'a' }), /a Standard Schema/],
     [
-      'a payload that is no object',
+      'a payload that is not an object',
       `payload of event 'a'`,
       () => declare('a', { ...incident, payload: z.string() }),
       /must describe an object/,
@@ -120,7 +120,7 @@ describe('Event types', () => {
       /at least one/,
     ],
     [
-      'authorize that is no function',
+      'authorize that is not a function',
       `authorize of event 'a'`,
       () => declare('a', { ...incident, authorize: true }),
       /set it to a function/i,
@@ -134,19 +134,19 @@ describe('Event types', () => {
     [
       'a store without its methods',
       'events.store',
-      () => createMcpAdapter({ router: eventRouter, events: { store: {} as never } }),
+      () => createMcpAdapter({ router: incidentRouter, events: { store: {} as never } }),
       /redisEventStore/,
     ],
     [
       'a TTL below a minute',
       'events.ttlMs',
-      () => createMcpAdapter({ router: eventRouter, events: { ttlMs: 1_000 } }),
+      () => createMcpAdapter({ router: incidentRouter, events: { ttlMs: 1_000 } }),
       /60000/,
     ],
     [
       'an unknown form of webhook-id',
       'events.webhooks.webhookId',
-      () => createMcpAdapter({ router: eventRouter, events: { webhooks: { webhookId: 'x' as never } } }),
+      () => createMcpAdapter({ router: incidentRouter, events: { webhooks: { webhookId: 'x' as never } } }),
       /'event'/,
     ],
     [

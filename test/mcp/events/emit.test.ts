@@ -3,16 +3,16 @@ import { z } from 'zod'
 import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
 import { expectConfigRejection } from '../../support/config-error.ts'
-import { eventRouter } from '../../support/mcp/event-router.ts'
 import { serveEvents } from '../../support/mcp/events.ts'
-import { newSecret, receiveWebhooks } from '../../support/mcp/webhook-receiver.ts'
+import { incidentRouter } from '../../support/mcp/incident-router.ts'
+import { OTHER_SECRET, startReceiver } from '../../support/mcp/webhooks.ts'
 
 describe('adapter.events.emit', () => {
   /** Emits an event, and returns who receives it by each delivery: `user severity`. */
   async function receiversOf(options: object): Promise<Record<'poll' | 'stream' | 'webhook', string[]>> {
     const server = await serveEvents()
     const { adapter, ask, stream } = server
-    const receiver = await receiveWebhooks()
+    const receiver = await startReceiver()
     const found: Record<'poll' | 'stream' | 'webhook', string[]> = { poll: [], stream: [], webhook: [] }
     const subscribers = ['ada', 'bob'].flatMap((user) => ['P1', 'P2'].map((severity) => ({ user, severity })))
     const webhooks = new Map<string, string>()
@@ -20,7 +20,7 @@ describe('adapter.events.emit', () => {
       subscribers.map(async ({ user, severity }) => {
         const subscription = { name: 'incident', arguments: { severity } }
         const { cursor } = await ask(user, 'events/poll', subscription)
-        const delivery = { url: receiver.url, secret: newSecret() }
+        const delivery = { url: receiver.url, secret: OTHER_SECRET }
         const { id } = await ask(user, 'events/subscribe', { ...subscription, delivery })
         webhooks.set(id, `${user} ${severity}`)
         const open = await stream(user, subscription)
@@ -34,7 +34,7 @@ describe('adapter.events.emit', () => {
       if (events.length > 0) found.poll.push(`${user} ${severity}`)
     }
     await receiver.received(found.poll.length)
-    found.webhook = receiver.messages.map(
+    found.webhook = receiver.deliveries.map(
       ({ headers }) => `${webhooks.get(headers['x-mcp-subscription-id'] ?? '')}`,
     )
     // The streams get a further event, before which the first one must have come.
@@ -81,7 +81,7 @@ describe('adapter.events.emit', () => {
 
   it('emit to the auth of a request reaches its user', async () => {
     let auth: unknown
-    const router = eventRouter.tool('remember', { description: 'Remembers' }, (_args, context) => {
+    const router = incidentRouter.tool('remember', { description: 'Remembers' }, (_args, context) => {
       auth = context.auth
       return 'ok'
     })
@@ -113,15 +113,15 @@ describe('adapter.events.emit', () => {
     ['an unknown name', ['nope', { id: 1 }], 'name', /'incident'/],
     ['data that the payload rejects', ['incident', { id: 'x' }], 'data', /payload of 'incident': .*id/],
     ['data of more than 256 KiB', ['big', { text: 'x'.repeat(300_000) }], 'data', /larger than 261888 bytes/],
-    ['data that is no JSON', ['big', { text: 1n }], 'data', /JSON/],
+    ['data that is not JSON', ['big', { text: 1n }], 'data', /JSON/],
     ['an id with a space', ['incident', { id: 1 }, { eventId: 'a b' }], 'eventId', /1 to 128 characters/],
-    ['match that is no function', ['incident', { id: 1 }, { match: {} }], 'match', /function/],
+    ['match that is not a function', ['incident', { id: 1 }, { match: {} }], 'match', /function/],
     ['an empty recipient', ['incident', { id: 1 }, { to: '' }], 'to', /the id of a user/],
     ['a recipient that is an object of another form', ['incident', { id: 1 }, { to: {} }], 'to', /issuer/],
-    ['options that are no object', ['incident', { id: 1 }, 1], 'options', /object/],
+    ['options that are not an object', ['incident', { id: 1 }, 1], 'options', /object/],
   ] as const)
     it(`emit with ${title} rejects with a configuration error that names the option`, async () => {
-      const router = eventRouter.event('big', { description: 'Big', payload: z.object({ text: z.any() }) })
+      const router = incidentRouter.event('big', { description: 'Big', payload: z.object({ text: z.any() }) })
       const { adapter } = await serveEvents({ router })
       await expectConfigRejection((adapter.events.emit as any)(...args), { code, option, message })
       expect(adapter.events.stats().emitted).to.equal(0)

@@ -94,9 +94,9 @@ describe('events/poll', () => {
     ['an unknown name', { name: 'nope' }, -32011, { kind: 'event' }],
     ['no name', { name: undefined }, -32602, undefined],
     ['arguments that the schema rejects', { arguments: { severity: 1 } }, -32602, undefined],
-    ['arguments that are no object', { arguments: [] }, -32602, undefined],
+    ['arguments that are not an object', { arguments: [] }, -32602, undefined],
     ['arguments of 20,000 characters', { arguments: { severity: 'x'.repeat(20_000) } }, -32602, undefined],
-    ['a cursor that is no string', { cursor: 1 }, -32602, undefined],
+    ['a cursor that is not a string', { cursor: 1 }, -32602, undefined],
     ['a negative maxAgeMs', { maxAgeMs: -1 }, -32602, undefined],
     ['maxEvents of 0', { maxEvents: 0 }, -32602, undefined],
   ] as const)
@@ -117,8 +117,8 @@ describe('events/poll', () => {
     const { send: sendTo } = await serveEvents()
     const { status, headers } = await sendTo('ada', 'events/poll', { name: 'secret' })
     expect(status).to.equal(403)
-    expect(headers.get('www-authenticate')).to.include('scope="secrets"')
-    expect((await sendTo('ada/secrets', 'events/poll', { name: 'secret' })).status).to.equal(200)
+    expect(headers.get('www-authenticate')).to.include('scope="admin"')
+    expect((await sendTo('ada/admin', 'events/poll', { name: 'secret' })).status).to.equal(200)
   })
 
   it('a user has at most maxPerOwner polled subscriptions, of which the oldest is forgotten', async () => {

@@ -2,12 +2,10 @@ import { expect } from 'chai'
 import { z } from 'zod'
 import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
 import { InMemoryTransportAdapter, KitTelemetry } from '../../../src/telemetry/index.ts'
-import { NAMED_USERS } from '../../support/mcp/event-router.ts'
-import { type EventServer, serveEvents } from '../../support/mcp/events.ts'
-import { newSecret, receiveWebhooks, signersOf } from '../../support/mcp/webhook-receiver.ts'
+import { type EventServer, NAMED_USERS, serveEvents } from '../../support/mcp/events.ts'
+import { isSignedWith, OTHER_SECRET, SECRET, startReceiver } from '../../support/mcp/webhooks.ts'
 import { until } from '../../support/until.ts'
 
-const SECRET = newSecret()
 const payload = z.object({ id: z.number() })
 
 /** Returns a function that subscribes a user to incidents at a URL. */
@@ -25,27 +23,27 @@ function subscriber({ ask }: EventServer, url: string) {
 describe('events/subscribe', () => {
   it('a webhook is challenged once, and then gets each event with its cursor, signed', async () => {
     const server = await serveEvents()
-    const receiver = await receiveWebhooks()
+    const receiver = await startReceiver()
     const subscribe = subscriber(server, receiver.url)
     const { id, refreshBefore, cursor, truncated, deliveryStatus } = await subscribe('ada')
     expect(id).to.match(/^sub_[0-9a-f]{32}$/)
     expect(Date.parse(refreshBefore) - Date.now()).to.be.within(3_590_000, 3_600_000)
     expect([typeof cursor, truncated, deliveryStatus]).to.deep.equal(['string', false, undefined])
     expect(receiver.challenges).to.have.length(1)
-    expect(signersOf(receiver.challenges[0] as never, [SECRET])).to.deep.equal([SECRET])
+    expect(isSignedWith(receiver.challenges[0] as never, SECRET)).to.equal(true)
 
     const { eventId } = await server.adapter.events.emit('incident', { id: 7 })
     const [message] = await receiver.received(1)
-    expect(message?.body).to.deep.include({ eventId, name: 'incident', data: { id: 7 } })
+    expect(message?.json).to.deep.include({ eventId, name: 'incident', data: { id: 7 } })
     expect(message?.headers).to.deep.include({
       'content-type': 'application/json',
       'webhook-id': eventId,
       'x-mcp-subscription-id': id,
     })
-    expect(signersOf(message as never, [SECRET])).to.deep.equal([SECRET])
+    expect(isSignedWith(message as never, SECRET)).to.equal(true)
 
-    const renewed = await subscribe('ada', { cursor: message?.body.cursor })
-    expect(renewed).to.deep.include({ id, truncated: false, cursor: message?.body.cursor })
+    const renewed = await subscribe('ada', { cursor: message?.json.cursor })
+    expect(renewed).to.deep.include({ id, truncated: false, cursor: message?.json.cursor })
     expect(renewed.deliveryStatus).to.deep.include({ active: true, lastError: null })
     expect(Date.parse(renewed.deliveryStatus.lastDeliveryAt)).to.be.closeTo(Date.now(), 60_000)
     expect(receiver.challenges).to.have.length(1)
@@ -59,7 +57,7 @@ describe('events/subscribe', () => {
 
   it('events/unsubscribe ends a subscription of the same user, and no other', async () => {
     const server = await serveEvents()
-    const receiver = await receiveWebhooks()
+    const receiver = await startReceiver()
     const subscribe = subscriber(server, receiver.url)
     const [ada, bob] = [await subscribe('ada'), await subscribe('bob')]
     expect(ada.id).to.not.equal(bob.id)
@@ -76,20 +74,20 @@ describe('events/subscribe', () => {
 
   it('after a renewal with another secret, both secrets sign for a while', async () => {
     const server = await serveEvents()
-    const receiver = await receiveWebhooks()
+    const receiver = await startReceiver()
     const subscribe = subscriber(server, receiver.url)
-    const next = newSecret()
+    const next = OTHER_SECRET
     const { id } = await subscribe('ada')
     expect((await subscribe('ada', {}, { secret: next })).id).to.equal(id)
     await server.adapter.events.emit('incident', { id: 1 })
     const [message] = await receiver.received(1)
-    expect(signersOf(message as never, [SECRET, next])).to.have.members([SECRET, next])
+    for (const secret of [SECRET, next]) expect(isSignedWith(message as never, secret)).to.equal(true)
     await server.adapter.events.close()
   })
 
   it('a subscription that has ended and is made again with its cursor gets the events since then', async () => {
     const server = await serveEvents()
-    const receiver = await receiveWebhooks()
+    const receiver = await startReceiver()
     const subscribe = subscriber(server, receiver.url)
     const { cursor } = await subscribe('ada')
     await server.ask('ada', 'events/unsubscribe', { name: 'incident', delivery: { url: receiver.url } })
@@ -97,7 +95,7 @@ describe('events/subscribe', () => {
     const again = await subscribe('ada', { cursor })
     expect(again.truncated).to.equal(false)
     const messages = await receiver.received(2)
-    expect(messages.map(({ body }) => body.data.id)).to.have.members([1, 2])
+    expect(messages.map(({ json }) => json.data.id)).to.have.members([1, 2])
     await server.adapter.events.close()
   })
 
@@ -114,13 +112,13 @@ describe('events/subscribe', () => {
       },
     })
     const server = await serveEvents({ router })
-    const receiver = await receiveWebhooks()
+    const receiver = await startReceiver()
     const subscribe = subscriber(server, receiver.url)
     const { id } = await subscribe('ada')
     permitted.delete('ada')
     await server.adapter.events.emit('incident', { id: 1 })
     const [message] = await receiver.received(1)
-    expect(message?.body).to.deep.equal({
+    expect(message?.json).to.deep.equal({
       type: 'terminated',
       error: { code: -32012, message: 'Forbidden', data: { reason: 'Access revoked' } },
     })
@@ -142,18 +140,18 @@ describe('events/subscribe', () => {
       events: { webhooks: { controlMessages: false } },
       authorize: () => isPermitted,
     })
-    const receiver = await receiveWebhooks()
+    const receiver = await startReceiver()
     await subscriber(server, receiver.url)('ada')
     isPermitted = false
     await server.adapter.events.emit('incident', { id: 1 })
     await until(() => server.adapter.events.stats().terminated === 1, 5)
     await server.adapter.events.close({ timeoutMs: 100 })
-    expect(receiver.messages).to.deep.equal([])
+    expect(receiver.deliveries).to.deep.equal([])
   })
 
   it(`webhookId: 'message' sends an id of the message instead of that of the event`, async () => {
     const server = await serveEvents({ events: { webhooks: { webhookId: 'message' } } })
-    const receiver = await receiveWebhooks()
+    const receiver = await startReceiver()
     await subscriber(server, receiver.url)('ada')
     await server.adapter.events.emit('incident', { id: 1 })
     const [message] = await receiver.received(1)
@@ -163,8 +161,8 @@ describe('events/subscribe', () => {
 
   it('a receiver that does not echo the challenge gets no subscription and no event', async () => {
     const server = await serveEvents()
-    const receiver = await receiveWebhooks()
-    receiver.echo = () => 'another'
+    const receiver = await startReceiver()
+    receiver.respond = () => ({ body: JSON.stringify({ challenge: 'another' }) })
     const error = await subscriber(server, receiver.url)('ada')
     expect(error).to.deep.include({ code: -32015, data: { reason: 'challenge_failed' } })
     expect(server.adapter.events.stats().subscribed).to.equal(0)
@@ -173,7 +171,7 @@ describe('events/subscribe', () => {
 
   it('a user has at most maxPerOwner webhooks, and another user has room', async () => {
     const server = await serveEvents({ events: { maxPerOwner: 1 } })
-    const receiver = await receiveWebhooks()
+    const receiver = await startReceiver()
     const subscribe = subscriber(server, receiver.url)
     await subscribe('ada')
     const error = await subscribe('ada', { arguments: { severity: 'P2' } })
@@ -191,7 +189,7 @@ describe('events/subscribe', () => {
   ] as const)
     it(`a client that asks for a lifetime ${title} is granted what the server allows`, async () => {
       const server = await serveEvents()
-      const receiver = await receiveWebhooks()
+      const receiver = await startReceiver()
       const { refreshBefore } = await subscriber(server, receiver.url)('ada', { ttlMs })
       expect(Date.parse(refreshBefore) - Date.now()).to.be.within(least, most)
       await server.adapter.events.close()
@@ -216,7 +214,7 @@ describe('events/subscribe', () => {
   ] as const)
     it(`a subscription with ${title} gets the error ${code} and no request`, async () => {
       const server = await serveEvents()
-      const receiver = await receiveWebhooks()
+      const receiver = await startReceiver()
       const error = await subscriber(server, receiver.url)('ada', params, delivery)
       expect([error.code, error.data]).to.deep.equal([code, data])
       expect(JSON.stringify(error)).to.not.include(SECRET)
@@ -231,8 +229,8 @@ describe('events/subscribe', () => {
       .withSampling({ infoRate: 1, debugRate: 1 })
       .build()
     const server = await serveEvents({ telemetry: telemetry as never })
-    const receiver = await receiveWebhooks('/hook?key=hidden')
-    const { id } = await subscriber(server, receiver.url)('ada')
+    const receiver = await startReceiver()
+    const { id } = await subscriber(server, `${receiver.url}?key=hidden`)('ada')
     const { eventId } = await server.adapter.events.emit('incident', { id: 1 })
     await receiver.received(1)
     await until(() => server.adapter.events.stats().delivered.webhook === 1, 5)

@@ -7,8 +7,8 @@ import type { McpAdapter } from '../../../src/mcp/mcp-adapter.ts'
 import type { KitMcpRouter } from '../../../src/mcp/router/router.ts'
 import { listen } from '../listen.ts'
 import { until } from '../until.ts'
-import { eventRouter, NAMED_USERS } from './event-router.ts'
-import { LOOPBACK } from './webhook-receiver.ts'
+import { incidentRouter } from './incident-router.ts'
+import { LOOPBACK } from './webhooks.ts'
 import { eventsOf, legacy, modern, send, type WireAnswer } from './wire.ts'
 
 /** The revisions in which events are tested. */
@@ -16,6 +16,15 @@ export const ERAS = { '2026-07-28': modern, '2025-11-25': legacyCall } as const
 
 function legacyCall(method: string, params: unknown, headers: Record<string, string> = {}) {
   return legacy({ jsonrpc: '2.0', id: 1, method, params }, headers)
+}
+
+/** OAuth in which the token `ada` or `ada/scope+scope` belongs to the user ada. */
+export const NAMED_USERS = {
+  issuer: 'https://auth.example.com',
+  verifyToken: ({ bearerToken = '' }: { bearerToken?: string | undefined }) => {
+    const [id = '', scopes = ''] = bearerToken.split('/')
+    return { valid: true as const, user: { id }, scopes: scopes.split('+').filter((scope) => scope !== '') }
+  },
 }
 
 export interface EventServer {
@@ -29,11 +38,11 @@ export interface EventServer {
   stream(user: string, params: Record<string, unknown>, era?: keyof typeof ERAS): Promise<OpenStream>
 }
 
-/** Serves `eventRouter`, or another router, until the test ends. */
+/** Serves `incidentRouter`, or another router, until the test ends. */
 export async function serveEvents(
   options: Partial<CreateMcpAdapterOptions> & { readonly router?: KitMcpRouter<any> } = {},
 ): Promise<EventServer> {
-  const given = { router: eventRouter, oauth: NAMED_USERS, telemetry: false as const, ...options }
+  const given = { router: incidentRouter, oauth: NAMED_USERS, telemetry: false as const, ...options }
   const adapter = adapterWith(given as never, LOOPBACK)
   const { port } = await listen(express().use(mcpServer(adapter) as RequestHandler))
   const headersOf = (user: string) => (user === '' ? {} : { authorization: `Bearer ${user}` })

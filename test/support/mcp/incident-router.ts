@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
 
-/** Event types for webhooks. */
+/** Event types that differ in their deliveries, scopes, and arguments. */
 export const incidentRouter = KitMcpRouter.create()
   .event('incident', {
     description: 'An incident was reported',
@@ -12,4 +12,9 @@ export const incidentRouter = KitMcpRouter.create()
     description: 'A secret was read',
     payload: z.object({ id: z.number() }),
     scopes: ['admin'],
+  })
+  .event('polled', {
+    description: 'A page was changed',
+    payload: z.object({ id: z.number() }),
+    delivery: ['poll'],
   })

@@ -43,6 +43,7 @@ export interface WebhookReceiver {
   readonly network: SafeFetchSettings
   /** All messages, in their order. */
   readonly messages: ReceivedMessage[]
+  readonly challenges: ReceivedMessage[]
   /** The messages that are not challenges. */
   readonly deliveries: ReceivedMessage[]
   /** Responds to a message. It may be replaced. By default, it answers challenges, and accepts the rest. */
@@ -54,6 +55,12 @@ export interface WebhookReceiver {
 
 /** The certificate of every receiver. */
 export const certificate = selfSigned('hook.example.com')
+
+/** Access to all receivers. */
+export const LOOPBACK: SafeFetchSettings = {
+  isAllowed: (address) => address === '127.0.0.1',
+  ca: certificate.cert,
+}
 
 /** Answers challenges, and accepts everything else. */
 export function accept({ json }: ReceivedMessage): ReceiverResponse {
@@ -84,8 +91,11 @@ export async function startReceiver(): Promise<WebhookReceiver> {
     server,
     port,
     url: `https://127.0.0.1:${port}/hook`,
-    network: { isAllowed: (address) => address === '127.0.0.1', ca: certificate.cert },
+    network: LOOPBACK,
     messages,
+    get challenges() {
+      return messages.filter(({ json }) => json?.type === 'verification')
+    },
     get deliveries() {
       return messages.filter(({ json }) => json?.type !== 'verification')
     },
