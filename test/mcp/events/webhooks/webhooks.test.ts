@@ -186,8 +186,7 @@ describe('mcp/events/webhooks: messages', () => {
   })
 
   it('close ends the messages that wait for others to the same host, without sending them', async () => {
-    for (let index = 0; index < 12; index++)
-      await server.subscribe('ada', receiver.url, { arguments: { index } })
+    for (let index = 0; index < 12; index++) await server.subscribe(`user${index}`, receiver.url)
     receiver.respond = () => undefined
     await server.adapter.events.emit('incident', { id: 1 })
     await receiver.received(8)
