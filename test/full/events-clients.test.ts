@@ -92,7 +92,7 @@ describe('events with the client of the AI SDK', function () {
         receiver,
       )
       const { events: listed } = await events.list()
-      expect(listed.map(({ name }: { name: string }) => name)).to.deep.equal(['incident'])
+      expect(listed.map(({ name }: { name: string }) => name)).to.include('incident')
       const made = await events.subscribe({
         name: 'incident',
         arguments: { severity: 'P1' },
