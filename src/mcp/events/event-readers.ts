@@ -90,7 +90,7 @@ export class EventReaders {
       await this.#send(reading, sdk)
     } catch (error) {
       // Nothing can be sent to a client that has left.
-      if (!sdk.mcpReq.signal.aborted) throw error
+      if (!signalOf(exchange, sdk).aborted) throw error
     } finally {
       ledger.streams--
     }
@@ -134,7 +134,8 @@ export class EventReaders {
 
   async #send(reading: Reading, sdk: ServerContext): Promise<void> {
     const { mcpReq } = sdk
-    const { epoch, record, resumes, isLate, maxAgeMs } = reading
+    const { exchange, epoch, record, resumes, isLate, maxAgeMs } = reading
+    const signal = signalOf(exchange, sdk)
     const notify = (kind: string, params: object): Promise<void> =>
       mcpReq.notify({
         method: `notifications/events/${kind}`,
@@ -144,9 +145,9 @@ export class EventReaders {
     let isActive = false
     let sentAt = performance.now()
     let renewedAt = sentAt
-    const { expiresAt } = reading.exchange.auth ?? {}
+    const { expiresAt } = exchange.auth ?? {}
     const expiresAtMs = expiresAt === undefined ? Number.POSITIVE_INFINITY : expiresAt * 1000
-    while (!mcpReq.signal.aborted && !this.#isClosed && Date.now() < expiresAtMs) {
+    while (!signal.aborted && !this.#isClosed && Date.now() < expiresAtMs) {
       // Begins to wait before it reads, so that no event comes in between.
       const waiting = this.#waits.begin(record.name)
       try {
@@ -166,7 +167,7 @@ export class EventReaders {
           sentAt = performance.now()
         }
         for (const event of page.events) {
-          if (mcpReq.signal.aborted) return
+          if (signal.aborted) return
           const refusal = await this.#refusal(reading, event)
           if (refusal === 'unavailable') break
           if (refusal !== undefined) return await notify('terminated', { error: errorBody(refusal) })
@@ -179,7 +180,7 @@ export class EventReaders {
         if (isDone) position = Math.max(position, page.position)
         if (isDone && page.hasMore) continue
         const quietMs = this.#heartbeatMs - (performance.now() - sentAt)
-        await waiting.until(Math.min(quietMs, expiresAtMs - Date.now()), mcpReq.signal)
+        await waiting.until(Math.min(quietMs, expiresAtMs - Date.now()), signal)
         if (performance.now() - sentAt < this.#heartbeatMs) continue
         await notify('heartbeat', { cursor: cursorAt(epoch, position) })
         sentAt = performance.now()
@@ -201,6 +202,11 @@ export class EventReaders {
     await this.#core.serve((store) => store.end(record.id))
     return refusal
   }
+}
+
+/** Returns the signal that aborts when the client has left, or has canceled the request. */
+function signalOf({ left }: Exchange, { mcpReq }: ServerContext): AbortSignal {
+  return left === undefined ? mcpReq.signal : AbortSignal.any([mcpReq.signal, left])
 }
 
 /** Returns the part of a page before an event. */

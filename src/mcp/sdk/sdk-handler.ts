@@ -146,6 +146,9 @@ export class SdkHandler {
       return jsonRpcError(400, -32_600, 'Invalid Request: events/stream must be the only message')
     const release = this.#takeStream(request, exchange)
     if (typeof release !== 'function') return release
+    const leaving = new AbortController()
+    exchange.left = leaving.signal
+    request.onDisconnect(() => leaving.abort())
     try {
       const response = await this.#postMessages(request, exchange, received)
       if (response instanceof Response && isEventStream(response)) return withEnd(response, request, release)

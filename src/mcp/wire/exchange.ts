@@ -35,6 +35,8 @@ export interface Exchange {
   readonly telemetry: RequestTelemetry
   /** The event stream of the response, once there is one. */
   outflow?: Outflow | undefined
+  /** Aborts when the client of `events/stream` has left. In a session, the signal of the request does not. */
+  left?: AbortSignal | undefined
   /** The methods of the messages that the SDK's handler serves. */
   methods?: ReadonlySet<unknown>
   /** The decisions about the messages that need one, by the id of the message. */
