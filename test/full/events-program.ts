@@ -34,6 +34,6 @@ createInterface({ input: process.stdin }).on('line', async (line) => {
     await adapter.events.emit('incident', { id: Number(line) }, { eventId: `event-${line}` })
     process.stdout.write(`${line}\n`)
   } catch {
-    // Redis was away for too long: the event may be stored, but is not promised.
+    // The store is away. Whether the event was stored is not known.
   }
 })

@@ -1,3 +1,4 @@
+import { createResolverLookup } from '../../../http/resolver-lookup.ts'
 import { createSafeFetch, type SafeFetch } from '../../../http/safe-fetch.ts'
 import { WindowCounter } from '../../../oauth/window-counter.ts'
 import type { DeliveryOutcome, SubscriptionRecord, TakenDelivery, WebhookError } from '../store.ts'
@@ -54,7 +55,11 @@ class WebhookSender implements Webhooks {
   constructor(host: WebhookHost, settings: WebhookSettings) {
     this.#host = host
     this.#settings = settings
-    this.#safeFetch = createSafeFetch({ timeoutMs: ATTEMPT_MS, ...settings.network })
+    this.#safeFetch = createSafeFetch({
+      timeoutMs: ATTEMPT_MS,
+      lookup: createResolverLookup(),
+      ...settings.network,
+    })
     this.#loop = new DeliveryLoop({
       store: host.store,
       leaseMs: LEASE_MS,
