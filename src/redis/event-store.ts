@@ -49,8 +49,8 @@ export interface RedisEventStore extends EventStore {
 
 const RULES = {
   prefix: optional(text, 'mcp-gatekit:event-store'),
-  maxLogBytes: optional(wholeNumber(1), 64 * 1024 * 1024),
-  maxLogAgeMs: optional(wholeNumber(1_000), 86_400_000),
+  maxLogBytes: optional(wholeNumber(1), 8 * 1024 * 1024),
+  maxLogAgeMs: optional(wholeNumber(1_000), 3_600_000),
   maxBytesPerOwner: optional(wholeNumber(1), 8 * 1024 * 1024),
   onError: optional(
     callable<(error: Error) => void>('set it to a function that is called when Redis is unavailable'),

@@ -6,6 +6,7 @@ import { DocumentFetches } from '../../src/authorization/document-fetches.ts'
 import { ProviderClient } from '../../src/authorization/sign-in.ts'
 import { boundedFetch } from '../../src/http/bounded-fetch.ts'
 import { createSafeFetch } from '../../src/http/safe-fetch.ts'
+import { attempt } from '../../src/mcp/events/webhooks/attempt.ts'
 import { AuthInfo } from '../../src/oauth/auth-info.ts'
 import { introspectionVerifier } from '../../src/oauth/verifiers/introspection.ts'
 import { IssuerDiscovery } from '../../src/oauth/verifiers/issuer-discovery.ts'
@@ -79,6 +80,17 @@ const CALLERS: Readonly<Record<string, Caller>> = {
     isTls: true,
     honest: () => ({}),
     start: (origin) => async () => (await createSafeFetch(safe)(origin)).ok,
+  },
+  'a message to a webhook': {
+    limitMs: LIMIT_MS,
+    isTls: true,
+    honest: () => ({}),
+    start(origin) {
+      const safeFetch = createSafeFetch(safe)
+      const secrets = [`whsec_${Buffer.alloc(32).toString('base64')}`]
+      const message = { url: origin, subscriptionId: 'sub_1', messageId: 'msg_1', body: '{}', secrets }
+      return async () => (await attempt(safeFetch, message)).kind === 'accepted'
+    },
   },
   'DocumentFetches, for 25 documents of a client': {
     limitMs: LIMIT_MS,

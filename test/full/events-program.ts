@@ -30,6 +30,10 @@ await once(server.listen(0, '127.0.0.1'), 'listening')
 process.stdout.write(`${(server.address() as AddressInfo).port}\n`)
 
 createInterface({ input: process.stdin }).on('line', async (line) => {
-  await adapter.events.emit('incident', { id: Number(line) }, { eventId: `event-${line}` })
-  process.stdout.write(`${line}\n`)
+  try {
+    await adapter.events.emit('incident', { id: Number(line) }, { eventId: `event-${line}` })
+    process.stdout.write(`${line}\n`)
+  } catch {
+    // The store is away. Whether the event was stored is not known.
+  }
 })

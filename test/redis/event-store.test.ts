@@ -407,7 +407,7 @@ describe('redis: redisEventStore', () => {
           more = await store.take({ leaseMs: 60_000, max: 32 })
         }
         expect(seen.size).to.equal(1_200)
-      })
+      }).timeout(30_000)
 
       it(`redisEventStore with ${kind.name} leaves nothing behind but counters and the log when all is settled`, async () => {
         const prefix = `empty-${kind.name}`

@@ -65,6 +65,7 @@ export function bytesOf(text: string): number {
   return 2 * text.length + ENTRY_BYTES
 }
 
+/** Returns the host of the webhook of a subscription, with its port. */
 export function hostOf({ record: { webhook } }: Kept): string {
   return webhook === undefined ? '' : new URL(webhook.url).host
 }

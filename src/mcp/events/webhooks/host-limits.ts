@@ -10,7 +10,7 @@ const FAILURES_BEFORE_PAUSE = 5
 const FIRST_PAUSE_MS = 5_000
 const MAX_PAUSE_MS = 60_000
 
-/** The time after which a message for which there is no place is taken again. */
+/** The time after which a message that did not get a place is taken again. */
 const BUSY_MS = 250
 
 /** The maximum number of hosts that had failures and are remembered. */

@@ -6,7 +6,7 @@ const LONGEST_MS = 3_600_000
 /** The longest wait that an endpoint can ask for with `Retry-After`. */
 const LONGEST_ASKED_MS = 3_600_000
 
-/** The maximum number of attempts for one message. They take about five hours. */
+/** The maximum number of attempts for one message. They take about three hours. */
 export const MAX_ATTEMPTS = 10
 
 /**

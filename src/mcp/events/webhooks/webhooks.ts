@@ -1,3 +1,4 @@
+import { createResolverLookup } from '../../../http/resolver-lookup.ts'
 import { createSafeFetch, type SafeFetch } from '../../../http/safe-fetch.ts'
 import { WindowCounter } from '../../../oauth/window-counter.ts'
 import type { DeliveryOutcome, SubscriptionRecord, TakenDelivery, WebhookError } from '../store.ts'
@@ -54,7 +55,11 @@ class WebhookSender implements Webhooks {
   constructor(host: WebhookHost, settings: WebhookSettings) {
     this.#host = host
     this.#settings = settings
-    this.#safeFetch = createSafeFetch({ timeoutMs: ATTEMPT_MS, ...settings.network })
+    this.#safeFetch = createSafeFetch({
+      timeoutMs: ATTEMPT_MS,
+      lookup: createResolverLookup(),
+      ...settings.network,
+    })
     this.#loop = new DeliveryLoop({
       store: host.store,
       leaseMs: LEASE_MS,
@@ -106,10 +111,7 @@ class WebhookSender implements Webhooks {
     const takenMs = performance.now()
     const { owner, webhook } = delivery.subscription
     const { host } = new URL(webhook.url)
-    if (delivery.kind !== 'event' && !this.#settings.controlMessages) {
-      await this.#settle(delivery, { outcome: 'abandoned' })
-      return
-    }
+    if (delivery.kind !== 'event' && !this.#settings.controlMessages) return await this.#giveUp(delivery)
     const busyMs = await this.#limits.enter(host, owner)
     if (busyMs > 0) {
       // Jitter, so that the deliveries that wait for one host do not come back together.
@@ -130,8 +132,8 @@ class WebhookSender implements Webhooks {
           ? await messageOf(delivery, this.#host, this.#settings).catch(() => undefined)
           : undefined
       if (made === undefined) {
-        const again = { outcome: 'postponed', delayMs: UNAVAILABLE_MS } as const
-        await this.#settle(delivery, isTooOld(delivery) ? { outcome: 'abandoned' } : again)
+        if (isTooOld(delivery)) return await this.#giveUp(delivery)
+        await this.#settle(delivery, { outcome: 'postponed', delayMs: UNAVAILABLE_MS })
         return
       }
       // The process may have been paused. Another node has the delivery by now, or gets it soon.
@@ -143,6 +145,13 @@ class WebhookSender implements Webhooks {
     } finally {
       this.#limits.leave(host, owner, isReached)
     }
+  }
+
+  /** Ends a delivery without an attempt. */
+  async #giveUp(delivery: TakenDelivery): Promise<void> {
+    const { kind, subscription, attempts } = delivery
+    await this.#settle(delivery, { outcome: 'abandoned' })
+    this.#host.report({ outcome: 'abandoned', kind, subscription, attempts, durationMs: 0 })
   }
 
   async #attempt(message: WebhookMessage): Promise<AttemptOutcome> {

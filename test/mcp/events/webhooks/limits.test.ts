@@ -80,7 +80,7 @@ describe('mcp/events/webhooks: limits', () => {
   it('the state of hosts that fail is bounded', () => {
     const limits = new HostLimits(() => 0)
     for (let index = 0; index < 20_000; index++) {
-      limits.enter(`h${index}`, 'o')
+      expect(limits.enter(`h${index}`, 'o')).to.equal(0)
       limits.leave(`h${index}`, 'o', false)
     }
     expect(limits.free).to.equal(64)

@@ -133,6 +133,15 @@ describe('mcp/events/webhooks: messages', () => {
     expect(server.adapter.events.stats()).to.include({ abandoned: 1, failed: 0 })
   })
 
+  it('with controlMessages: false, a gap is given up without a message, and counted', async () => {
+    server = await serveWebhooks(receiver.network, { events: { webhooks: { controlMessages: false } } })
+    await server.subscribe('ada', receiver.url)
+    receiver.respond = rejectedBy(413)
+    await server.adapter.events.emit('incident', { id: 1 })
+    await until(() => server.adapter.events.stats().abandoned === 2, 2)
+    expect(receiver.deliveries.map(({ json }) => json.data?.id)).to.deep.equal([1])
+  })
+
   it('an endpoint that answers 410 gets nothing more, and its subscription ends', async () => {
     await server.subscribe('ada', receiver.url)
     receiver.respond = rejectedBy(410)
@@ -186,8 +195,7 @@ describe('mcp/events/webhooks: messages', () => {
   })
 
   it('close ends the messages that wait for others to the same host, without sending them', async () => {
-    for (let index = 0; index < 12; index++)
-      await server.subscribe('ada', receiver.url, { arguments: { index } })
+    for (let index = 0; index < 12; index++) await server.subscribe(`user${index}`, receiver.url)
     receiver.respond = () => undefined
     await server.adapter.events.emit('incident', { id: 1 })
     await receiver.received(8)
