@@ -1,11 +1,12 @@
 import { expect } from 'chai'
 import { z } from 'zod'
 import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
+import { memoryEventStore } from '../../../src/mcp/events/memory-event-store.ts'
 import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
 import { expectConfigRejection } from '../../support/config-error.ts'
 import { serveEvents } from '../../support/mcp/events.ts'
 import { incidentRouter } from '../../support/mcp/incident-router.ts'
-import { OTHER_SECRET, startReceiver } from '../../support/mcp/webhooks.ts'
+import { OTHER_SECRET, SECRET, startReceiver } from '../../support/mcp/webhooks.ts'
 
 describe('adapter.events.emit', () => {
   /** Emits an event, and returns who receives it by each delivery: `user severity`. */
@@ -106,6 +107,41 @@ describe('adapter.events.emit', () => {
     })
     const { eventId } = await adapter.events.emit('incident', { id: 1 })
     expect(eventId).to.match(/^evt_[0-9a-f-]{36}$/)
+  })
+
+  it('a subscription that is made while emit stores the event, and before it, gets the event', async () => {
+    const store = memoryEventStore()
+    const { append } = store
+    const receiver = await startReceiver()
+    const delivery = { url: receiver.url, secret: SECRET }
+    let cursor: unknown
+    store.append = async (event) => {
+      await server.ask('ada', 'events/subscribe', { name: 'incident', delivery })
+      cursor = (await server.ask('ada', 'events/poll', { name: 'incident' })).cursor
+      return await append.call(store, event)
+    }
+    const server = await serveEvents({ events: { store } })
+    const { eventId } = await server.adapter.events.emit('incident', { id: 1 }, { match: () => true })
+    expect((await receiver.received(1))[0]?.json.eventId).to.equal(eventId)
+    const { events } = await server.ask('ada', 'events/poll', { name: 'incident', cursor })
+    expect(events.map((event: any) => event.eventId)).to.deep.equal([eventId])
+    await server.adapter.events.close()
+  })
+
+  it('emit rejects with the error of the store, and can be repeated with the same id', async () => {
+    const store = memoryEventStore()
+    const { append } = store
+    store.append = () => Promise.reject(new Error('Redis is away'))
+    const { adapter, ask } = await serveEvents({ events: { store } })
+    const { cursor } = await ask('ada', 'events/poll', { name: 'incident' })
+    const emit = () => adapter.events.emit('incident', { id: 1 }, { eventId: 'e1' })
+    const failed = await emit().catch((error: Error) => error.message)
+    expect(failed).to.equal('Redis is away')
+    expect(adapter.events.stats().emitted).to.equal(0)
+    store.append = append
+    expect(await emit()).to.deep.equal({ eventId: 'e1' })
+    const { events } = await ask('ada', 'events/poll', { name: 'incident', cursor })
+    expect(events.map((event: any) => event.eventId)).to.deep.equal(['e1'])
   })
 
   const code = 'MCP_CONFIG_INVALID_OPTION'
