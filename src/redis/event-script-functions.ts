@@ -17,8 +17,8 @@
  * | `dl:<id>` | hash | a delivery |
  * | `pend:<subscription>` | sorted set | its pending event deliveries by position |
  * | `last:<subscription>` | string | its pending `terminated` delivery |
- * | `due:<owner>` | sorted set | the deliveries of an owner by the time at which they are due |
- * | `owners` | sorted set | the owners with deliveries by the time of their next turn |
+ * | `due:<owner> <host>` | sorted set | a lane: the deliveries of an owner to a host by the time at which they are due |
+ * | `lanes` | sorted set | the lanes by the time of their next turn |
  * | `ver:<owner>` | sorted set | hashes of the verified URLs of an owner by the end of the verification |
  */
 export const PRELUDE: string = `
@@ -39,36 +39,38 @@ local function release(position)
   if call('HINCRBY', P .. 'evt:' .. position, 'refs', -1) <= 0 then call('DEL', P .. 'evt:' .. position) end
 end
 
-local function schedule(owner)
-  local first = call('ZRANGE', P .. 'due:' .. owner, 0, 0, 'WITHSCORES')
-  if not first[1] then return call('ZREM', P .. 'owners', owner) end
+local function schedule(lane)
+  local first = call('ZRANGE', P .. 'due:' .. lane, 0, 0, 'WITHSCORES')
+  if not first[1] then return call('ZREM', P .. 'lanes', lane) end
   local at = tonumber(first[2])
   if at <= now then
-    local turn = call('ZSCORE', P .. 'owners', owner)
+    local turn = call('ZSCORE', P .. 'lanes', lane)
     if turn and tonumber(turn) <= now then return end
     at = now
   end
-  call('ZADD', P .. 'owners', int(at), owner)
+  call('ZADD', P .. 'lanes', int(at), lane)
 end
 
-local function due(owner, id, at)
-  call('ZADD', P .. 'due:' .. owner, int(at), id)
-  schedule(owner)
+local function due(owner, host, id, at)
+  local lane = owner .. ' ' .. host
+  call('ZADD', P .. 'due:' .. lane, int(at), id)
+  schedule(lane)
 end
 
 local function add(id, kind, sub, owner, host, position, bytes, ...)
   call('HSET', P .. 'dl:' .. id, 'kind', kind, 'sub', sub, 'owner', owner, 'host', host, 'position', position, 'bytes', int(bytes),
     'attempts', 0, 'addedAt', int(now), 'lease', '', ...)
   spend(owner, bytes)
-  due(owner, id, now)
+  due(owner, host, id, now)
 end
 
 local function drop(id)
-  local d = call('HMGET', P .. 'dl:' .. id, 'owner', 'sub', 'kind', 'position', 'bytes')
+  local d = call('HMGET', P .. 'dl:' .. id, 'owner', 'sub', 'kind', 'position', 'bytes', 'host')
   if not d[1] then return end
   call('DEL', P .. 'dl:' .. id)
-  call('ZREM', P .. 'due:' .. d[1], id)
-  schedule(d[1])
+  local lane = d[1] .. ' ' .. d[6]
+  call('ZREM', P .. 'due:' .. lane, id)
+  schedule(lane)
   spend(d[1], -d[5])
   if d[3] == 'event' then
     call('ZREM', P .. 'pend:' .. d[2], id)

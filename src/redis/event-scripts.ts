@@ -34,7 +34,7 @@ spend(owner, more)
 local waiting = call('ZRANGE', P .. 'pend:' .. id, 0, -1)
 if known and known[4] then waiting[#waiting + 1] = known[4] end
 for _, delivery in ipairs(waiting) do
-  if call('HGET', P .. 'dl:' .. delivery, 'lease') == '' then due(owner, delivery, now) end
+  if call('HGET', P .. 'dl:' .. delivery, 'lease') == '' then due(owner, ARGV[11], delivery, now) end
 end
 local reply = { known and 'renewed' or 'added', head() }
 show(reply, id)
@@ -163,57 +163,50 @@ redis.call('SET', KEYS[1] .. ':epoch', ARGV[4], 'NX')
 return redis.call('GET', KEYS[1] .. ':epoch')
 `
 
-/** Arguments: time of the lease, number, a random text, busy hosts and owners as JSON. Returns the wait, and the deliveries. Each owner gets one in turn. */
+/** Arguments: time of the lease, number, a random text, busy hosts and owners as JSON. Returns the wait, and the deliveries. Each lane gets one in turn. */
 export const TAKE: string = `${PRELUDE}
 sweep()
 local reply, taken, left, hosts, owners = { '' }, 0, 0, {}, {}
 for _, host in ipairs(cjson.decode(ARGV[7])) do hosts[host] = true end
 for _, owner in ipairs(cjson.decode(ARGV[8])) do owners[owner] = true end
 
--- Returns the first of some deliveries of an owner to a host that is not busy. The others are left for later.
-local function choose(owner)
-  if owners[owner] then return nil end
-  for _, id in ipairs(call('ZRANGEBYSCORE', P .. 'due:' .. owner, '-inf', int(now), 'LIMIT', 0, 20)) do
-    if not hosts[call('HGET', P .. 'dl:' .. id, 'host') or ''] then return id end
-  end
-  return nil
-end
-
 while taken < tonumber(ARGV[5]) and left < 200 do
-  local owner = call('ZRANGEBYSCORE', P .. 'owners', '-inf', '(' .. int(now + 1), 'LIMIT', 0, 1)[1]
-  if not owner then break end
-  local id = choose(owner)
+  local lane = call('ZRANGEBYSCORE', P .. 'lanes', '-inf', '(' .. int(now + 1), 'LIMIT', 0, 1)[1]
+  if not lane then break end
+  local id = call('ZRANGEBYSCORE', P .. 'due:' .. lane, '-inf', int(now), 'LIMIT', 0, 1)[1]
+  local of = id and call('HMGET', P .. 'dl:' .. id, 'owner', 'host')
+  if of and (owners[of[1] or ''] or hosts[of[2] or '']) then id = nil end
   if id then
     local d = call('HMGET', P .. 'dl:' .. id, 'kind', 'position', 'attempts', 'addedAt', 'body', 'sub', 'record', 'since', 'expiresAt')
     local body = d[5] or ''
     if d[1] == 'event' then body = call('HGET', P .. 'evt:' .. d[2], 'body') end
     -- A Redis that evicts keys can have lost a part of a delivery.
-    if not d[1] then call('ZREM', P .. 'due:' .. owner, id)
+    if not d[1] then call('ZREM', P .. 'due:' .. lane, id)
     elseif not body then drop(id)
     elseif d[1] == 'terminated' or live(d[6]) then
       taken = taken + 1
       local lease = ARGV[6] .. '.' .. taken
       call('HSET', P .. 'dl:' .. id, 'lease', lease, 'attempts', d[3] + 1)
-      call('ZADD', P .. 'due:' .. owner, int(now + ARGV[4]), id)
+      call('ZADD', P .. 'due:' .. lane, int(now + ARGV[4]), id)
       for _, value in ipairs({ id, lease, d[1], d[1] == 'gap' and head() or d[2], d[3], d[4], body }) do reply[#reply + 1] = value end
       if d[1] == 'terminated' then
         for _, value in ipairs({ d[7], d[8], d[9], '', '', '', '' }) do reply[#reply + 1] = value end
       else show(reply, d[6]) end
     end
   end
-  local first = call('ZRANGE', P .. 'due:' .. owner, 0, 0, 'WITHSCORES')
-  if not first[1] then call('ZREM', P .. 'owners', owner)
+  local first = call('ZRANGE', P .. 'due:' .. lane, 0, 0, 'WITHSCORES')
+  if not first[1] then call('ZREM', P .. 'lanes', lane)
   else
-    -- Owners whose turn has come wait behind the others.
+    -- Lanes whose turn has come wait behind the others.
     local at = tonumber(first[2])
     if at <= now and not id then
       at = now + 250
       left = left + 1
     end
-    call('ZADD', P .. 'owners', at <= now and string.format('%.3f', now + taken / 1000) or int(at), owner)
+    call('ZADD', P .. 'lanes', at <= now and string.format('%.3f', now + taken / 1000) or int(at), lane)
   end
 end
-local next = call('ZRANGE', P .. 'owners', 0, 0, 'WITHSCORES')
+local next = call('ZRANGE', P .. 'lanes', 0, 0, 'WITHSCORES')
 if next[1] then reply[1] = int(math.max(0, math.ceil(next[2] - now))) end
 return reply
 `
@@ -229,7 +222,7 @@ if isKept and not live(d[3]) then return 0 end
 if outcome == 'failed' or outcome == 'postponed' then
   if outcome == 'postponed' then call('HINCRBY', P .. 'dl:' .. id, 'attempts', -1) end
   call('HSET', P .. 'dl:' .. id, 'lease', '')
-  due(d[2], id, now + ARGV[7])
+  due(d[2], d[5], id, now + ARGV[7])
 else drop(id) end
 if not isKept then return 1 end
 if outcome == 'delivered' then

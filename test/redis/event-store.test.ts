@@ -298,6 +298,17 @@ function behavesAsEventStore(name: string, make: (limits: EventStoreLimits) => P
       expect(idsOf(await takeExcept([], []))).to.deep.equal(['a', 'b', 'c'])
     })
 
+    it(`${name} takes deliveries to a host behind many to a busy host of the same owner`, async () => {
+      await store.subscribe(record('a'), LIMITS)
+      const other = { url: 'https://other.example.com/b', secrets: [{ secret: SECRET }] }
+      await store.subscribe(record('b', { webhook: other }), LIMITS)
+      for (let index = 0; index < 60; index++) await store.append(event(['a']))
+      await store.append(event(['b']))
+      const busy = { hosts: ['example.com'], owners: [] }
+      const { deliveries } = await store.take({ leaseMs: 60_000, max: 5, busy })
+      expect(deliveries.map(({ subscription }) => subscription.id)).to.deep.equal(['b'])
+    })
+
     it(`${name} ends a subscription with its deliveries, and sends a last message if there is one`, async () => {
       for (const id of ['a', 'b']) await store.subscribe(record(id), LIMITS)
       await store.append(event(['a', 'b']))
