@@ -12,10 +12,10 @@ import { describeRefusal } from './stated-reason.ts'
 /** The names that the API of every model accepts. */
 const TOOL_NAME = /^[A-Za-z0-9_.-]{1,128}$/
 
-const SEE_LOG = 'check the log of the server'
+export const SEE_LOG = 'check the log of the server'
 
 /** Returns the code of a JSON-RPC error, without its message. */
-function errorOf({ status, errorCode, summary }: HttpExchange): string {
+export function errorOf({ status, errorCode, summary }: HttpExchange): string {
   return typeof errorCode === 'number' ? `${status}, JSON-RPC error ${errorCode}` : summary
 }
 

@@ -29,7 +29,7 @@ export const MCP_EVENT_KINDS: Readonly<Record<string, (event: ConsoleEvent) => E
       event,
       'bad',
       'not verified',
-      `the webhook did not answer its challenge${failureOf(event)}, so there is no subscription`,
+      `the subscription is refused, because the webhook has not answered its challenge${failureOf(event)}`,
       hintOf(event),
     ),
   'kit.mcp.event.delivered': (event) => {

@@ -139,7 +139,7 @@ describe('kindOf()', () => {
     ],
     [
       event('kit.mcp.event.refused', { ...paid, 'error.type': 'challenge_failed' }),
-      'event bad not verified: order.paid: the webhook did not answer its challenge (challenge_failed), so there is no subscription',
+      'event bad not verified: order.paid: the subscription is refused, because the webhook has not answered its challenge (challenge_failed)',
     ],
     [
       event('kit.mcp.event.delivered', { ...paid, 'kit.mcp.event.attempts': 1 }),
