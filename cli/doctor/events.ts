@@ -97,7 +97,7 @@ export const EVENTS: CheckFunctions = {
     const offered = new Set((await listedEvents(examination)).flatMap(deliveriesOf))
     const methods = DELIVERIES.filter((way) => offered.has(way)).flatMap((way) => METHODS[way] ?? [])
     if (methods.length === 0) throw new InconclusiveError('the server lists no event type')
-    const findings: Finding[] = [ok(methods.join(', '))]
+    const findings: Finding[] = []
     for (const method of methods) findings.push(await probe(examination, method))
     return worst(findings)
   },

@@ -1,15 +1,16 @@
 import { randomBytes } from 'node:crypto'
 import { EventEmitter, once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import { MAX_BODY_BYTES } from '../../src/mcp/events/webhooks/attempt.ts'
 import { isRecord } from '../../src/options/value-kinds.ts'
-import { tryOrUndefined } from '../../src/try-or-undefined.ts'
 import { InconclusiveError } from './finding.ts'
+import { parseJson } from './http-exchange.ts'
 import { type JsonObject, urlOf } from './json-object.ts'
 import { ReceivedBody } from './received-body.ts'
 
 /** The parameter of a callback URL that names its endpoint. Only the server that got the URL knows the value. */
 const PARAMETER = 'doctor'
+/** The maximum size of a message (SEP-3415, "Delivery profile"). */
+const MAX_BODY_BYTES = 262_144
 /** The maximum number of messages that one endpoint keeps. Further ones are rejected. */
 const MAX_MESSAGES = 20
 
@@ -101,7 +102,7 @@ export class WebhookReceiver {
     if (endpoint === undefined || req.method !== 'POST') return respond(404)
     const body = await bodyOf(req)
     if (body === undefined) return respond(413)
-    const content: unknown = tryOrUndefined(() => JSON.parse(body))
+    const content = parseJson(body)
     const { headers } = req
     const answer = endpoint.take({ headers, body, content: isRecord(content) ? content : undefined })
     respond(answer.status, answer.body)

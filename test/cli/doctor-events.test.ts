@@ -83,7 +83,9 @@ describe('doctor, for a server with events,', () => {
     expect(findingOf(report, 'events.list')?.seen).to.equal(
       '3 event types: comment.created, order.paid, polled',
     )
-    expect(findingOf(report, 'events.methods')?.seen).to.contain('events/unsubscribe')
+    expect(findingOf(report, 'events.methods')?.seen).to.equal(
+      'events/poll; events/stream; events/subscribe; events/unsubscribe',
+    )
     expect(findingOf(report, 'events.challenge')?.seen).to.equal('only with --events')
     expect(target.adapter.events.stats().subscribed).to.equal(0)
   })
@@ -214,7 +216,7 @@ describe('doctor, for a server with events,', () => {
   )
 })
 
-/** What lies between the server and doctor. */
+/** The way of a message from the server to doctor, which can change it. */
 type Tunnel = (
   message: ReceivedMessage,
   forward: (changed?: Partial<ReceivedMessage>) => Promise<ReceiverResponse>,
@@ -332,6 +334,24 @@ describe('doctor --events', () => {
       'events.challenge',
       /-32012, "Forbidden"$/,
       /scopes of the token/,
+    ],
+    [
+      'the server sends the secret back',
+      {
+        fault: {
+          instead: ({ message }: Incoming) => {
+            const secret = message?.params?.delivery?.secret
+            if (secret === undefined) return undefined
+            return json({
+              error: { code: -32_602, message: `bad ${secret} of ${message.params.delivery.url}` },
+            })
+          },
+        },
+      },
+      ['events.challenge: fail'],
+      'events.challenge',
+      /-32602, "bad \[secret\] of https:\/\/127\.0\.0\.1:\d+\/hook\?doctor=\[secret\]"$/,
+      /the URL of --events/,
     ],
     [
       'the server does not accept the right answer',
