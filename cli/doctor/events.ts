@@ -1,6 +1,6 @@
 import { counted } from '../../src/options/counted.ts'
 import { isRecord } from '../../src/options/value-kinds.ts'
-import { errorOf, SEE_LOG } from './calls.ts'
+import { errorOf, repeated, SEE_LOG } from './calls.ts'
 import type { CheckFunctions } from './check.ts'
 import { conversation, revisions } from './conversation.ts'
 import { type Examination, type Observation, observation } from './examination.ts'
@@ -18,7 +18,7 @@ const METHODS: Readonly<Record<string, readonly string[]>> = {
   push: ['events/stream'],
   webhook: ['events/subscribe', 'events/unsubscribe'],
 }
-const DELIVERIES = Object.keys(METHODS)
+const DELIVERIES: readonly unknown[] = Object.keys(METHODS)
 
 /** A name that no server uses for an event type. */
 const UNKNOWN_EVENT = 'mcp-gatekit-doctor-unknown'
@@ -95,7 +95,7 @@ export const EVENTS: CheckFunctions = {
   },
   async 'events.methods'(examination) {
     const offered = new Set((await listedEvents(examination)).flatMap(deliveriesOf))
-    const methods = DELIVERIES.filter((way) => offered.has(way)).flatMap((way) => METHODS[way] ?? [])
+    const methods = Object.entries(METHODS).flatMap(([way, names]) => (offered.has(way) ? names : []))
     if (methods.length === 0) throw new InconclusiveError('the server lists no event type')
     const findings: Finding[] = []
     for (const method of methods) findings.push(await probe(examination, method))
@@ -106,7 +106,7 @@ export const EVENTS: CheckFunctions = {
 function checkNames(names: readonly unknown[]): readonly Finding[] {
   if (!names.every((name) => typeof name === 'string' && name !== ''))
     return [fail('an event type without a name', 'give every event type a name')]
-  const twice = names.filter((name, index) => names.indexOf(name) !== index)
+  const twice = repeated(names)
   return twice.length === 0
     ? []
     : [fail(`duplicate names: ${quoteAll(twice)}`, 'give every event type a unique name')]
@@ -117,8 +117,7 @@ const RULES: readonly (readonly [problem: string, hint: string, isMet: (entry: u
   [
     'without a valid delivery',
     `set delivery to a list of at least one of ${DELIVERIES.join(', ')}`,
-    (entry) =>
-      deliveriesOf(entry).length > 0 && deliveriesOf(entry).every((way) => DELIVERIES.includes(String(way))),
+    (entry) => deliveriesOf(entry).length > 0 && deliveriesOf(entry).every((way) => DELIVERIES.includes(way)),
   ],
   [
     'without an inputSchema of type object',

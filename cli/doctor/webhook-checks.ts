@@ -136,7 +136,7 @@ export const WEBHOOKS: CheckFunctions = {
         'send a challenge to a new URL before its first event: otherwise anyone can direct messages at servers of others',
       )
     const [id, refreshBefore] = [response.result('id'), response.result('refreshBefore')]
-    if (typeof id !== 'string' || Number.isNaN(Date.parse(String(refreshBefore))))
+    if (typeof id !== 'string' || !isTime(refreshBefore))
       return fail(
         `subscribed with id ${quoteValue(id)} and refreshBefore ${quoteValue(refreshBefore)}`,
         'respond with the id of the subscription, and with the time until which clients renew it',
@@ -184,6 +184,10 @@ function stateOf(response: HttpExchange): string {
   return [errorOf(response), ...stated].join(', ')
 }
 
+function isTime(value: unknown): boolean {
+  return typeof value === 'string' && !Number.isNaN(Date.parse(value))
+}
+
 /** Returns the problem of the signature of a message, or `undefined`. */
 function signatureProblem(
   { headers, body }: WebhookMessage,
@@ -224,8 +228,7 @@ function contentProblem({ content }: WebhookMessage, name: string): Finding | un
       'check whether the user of the token may receive the event',
     )
   const { eventId, name: given, timestamp, data } = content ?? {}
-  const isValid =
-    typeof eventId === 'string' && !Number.isNaN(Date.parse(String(timestamp))) && isRecord(data)
+  const isValid = typeof eventId === 'string' && isTime(timestamp) && isRecord(data)
   if (isValid && given === name) return undefined
   return fail(
     `a message with the members ${quoteValue(Object.keys(content ?? {}))} and the name ${quoteValue(given)}`,

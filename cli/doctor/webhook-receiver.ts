@@ -13,6 +13,8 @@ const PARAMETER = 'doctor'
 const MAX_BODY_BYTES = 262_144
 /** The maximum number of messages that one endpoint keeps. Further ones are rejected. */
 const MAX_MESSAGES = 20
+/** The maximum number of messages that arrive at the same time. */
+const MAX_CONNECTIONS = 50
 
 /** A message that the server has sent to an endpoint. */
 export interface WebhookMessage {
@@ -73,6 +75,7 @@ export class WebhookReceiver {
 
   /** @throws {InconclusiveError} if the port is not available */
   async listen(port: number): Promise<void> {
+    this.#server.maxConnections = MAX_CONNECTIONS
     this.#server.listen(port, '127.0.0.1')
     try {
       await once(this.#server, 'listening')

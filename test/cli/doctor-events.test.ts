@@ -156,6 +156,21 @@ describe('doctor, for a server with events,', () => {
             /poll, push, webhook/,
           ],
           [
+            'an event type with a delivery that is an object',
+            (event) => event.delivery.push({ toString: null }),
+            'fail',
+            /without a valid delivery/,
+            /delivery/,
+          ],
+          [
+            '100,000 event types',
+            (_, events) =>
+              events.push(...Array.from({ length: 100_000 }, (_, index) => ({ name: `e${index}` }))),
+            'fail',
+            /^without a valid delivery: e0,.* and 99988 more; /,
+            /delivery/,
+          ],
+          [
             'an event type without deliveries',
             (event) => delete event.delivery,
             'fail',
@@ -412,6 +427,14 @@ describe('doctor --events', () => {
       /id of the subscription/,
     ],
     [
+      'the response has no time until which the subscription is good',
+      { fault: { alter: result('events/subscribe', (value) => (value.refreshBefore = { toString: null })) } },
+      ['events.challenge: fail'],
+      'events.challenge',
+      /refreshBefore \{"toString":null\}$/,
+      /renew/,
+    ],
+    [
       'messages have no signature',
       { tunnel: changing({ 'webhook-signature': '' }) },
       ['events.signature: fail', 'events.delivery: fail'],
@@ -453,6 +476,14 @@ describe('doctor --events', () => {
       'events.delivery',
       /the name other$/,
       /SEP-3415/,
+    ],
+    [
+      'a message has no time',
+      { tunnel: signedAgain((content) => ({ ...content, timestamp: { toString: null } })) },
+      ['events.delivery: fail'],
+      'events.delivery',
+      /"timestamp"/,
+      /timestamp/,
     ],
     [
       'a message has no data',
