@@ -28,7 +28,7 @@ export const MCP_EVENT_KINDS: Readonly<Record<string, (event: ConsoleEvent) => E
     kind(
       event,
       'bad',
-      'not verified',
+      'refused',
       `the subscription is refused, because the webhook has not answered its challenge${failureOf(event)}`,
       hintOf(event),
     ),
@@ -40,7 +40,7 @@ export const MCP_EVENT_KINDS: Readonly<Record<string, (event: ConsoleEvent) => E
   'kit.mcp.event.failed': (event) => {
     const attempts = attributeText(event.attributes?.['kit.mcp.event.attempts'])
     const title = `the webhook has not accepted ${messageOf(event)}${failureOf(event)}: attempt ${attempts}, repeated later`
-    return kind(event, 'warn', 'not delivered', title, hintOf(event))
+    return kind(event, 'bad', 'failed', title, hintOf(event))
   },
   'kit.mcp.event.abandoned': (event) =>
     kind(

@@ -139,7 +139,7 @@ describe('kindOf()', () => {
     ],
     [
       event('kit.mcp.event.refused', { ...paid, 'error.type': 'challenge_failed' }),
-      'event bad not verified: order.paid: the subscription is refused, because the webhook has not answered its challenge (challenge_failed)',
+      'event bad refused: order.paid: the subscription is refused, because the webhook has not answered its challenge (challenge_failed)',
     ],
     [
       event('kit.mcp.event.delivered', { ...paid, 'kit.mcp.event.attempts': 1 }),
@@ -151,7 +151,7 @@ describe('kindOf()', () => {
     ],
     [
       event('kit.mcp.event.failed', attempt),
-      'event warn not delivered: order.paid: the webhook has not accepted event evt_1 (http_5xx, status 503): attempt 2, repeated later',
+      'event bad failed: order.paid: the webhook has not accepted event evt_1 (http_5xx, status 503): attempt 2, repeated later',
     ],
     [
       event('kit.mcp.event.abandoned', attempt),
