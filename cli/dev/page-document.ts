@@ -42,6 +42,7 @@ export const PAGE_DOCUMENT = `<!doctype html>
         <button type="button" id="view-all" aria-pressed="false">All</button>
         <button type="button" id="view-gate" aria-pressed="false">Gate</button>
         <button type="button" id="view-tool" aria-pressed="false">Tools</button>
+        <button type="button" id="view-event" aria-pressed="false">MCP events</button>
         <button type="button" id="view-problems" aria-pressed="false">Problems</button>
       </div>
       <input id="search" type="search" placeholder="Filter: word -excluded" aria-label="Filter events by words" autocomplete="off" spellcheck="false">

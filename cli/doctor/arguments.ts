@@ -1,3 +1,4 @@
+import { problemWithUrl } from '../../src/mcp/events/webhooks/callback-url.ts'
 import { readBearerToken } from '../../src/oauth/authorization-header.ts'
 import { nearestName } from '../../src/options/nearest-name.ts'
 import { isLoopbackHostname } from '../../src/options/option-checks.ts'
@@ -12,6 +13,7 @@ import { urlOf } from './json-object.ts'
 
 const DEFAULT_TIMEOUT_SECONDS = 10
 const MAX_TIMEOUT_SECONDS = 600
+const DEFAULT_EVENTS_PORT = 8787
 
 const HELP = `Usage: mcp-gatekit doctor <url> [options]
 
@@ -36,6 +38,10 @@ Options:
   --as <client>                 replay the discovery of a client, and treat its known problems as failures:
                                 ${CLIENT_IDS.join(', ')}
   --register                    register clients at the authorization servers to check how they respond
+  --events <url>                subscribe with a webhook at this https URL, which must lead to the port below,
+                                as with a tunnel, and wait 60 seconds for an event
+  --events-port <port>          with --events: port on 127.0.0.1 for the messages (default: ${DEFAULT_EVENTS_PORT})
+  --event <name>                with --events: event type (default: the first one without required arguments)
   --ignore <check>              ignore the result of a check; can be repeated
   --list                        list all checks and exit
   --timeout <seconds>           timeout of each request (default: ${DEFAULT_TIMEOUT_SECONDS})
@@ -60,6 +66,9 @@ const OPTIONS = {
   origin: { type: 'string' },
   as: { type: 'string' },
   register: { type: 'boolean' },
+  events: { type: 'string' },
+  'events-port': { type: 'port' },
+  event: { type: 'string' },
   ignore: { type: 'string', multiple: true },
   list: { type: 'boolean' },
   timeout: { type: 'string' },
@@ -82,6 +91,8 @@ const NEEDED: readonly (readonly [name: OptionName, needed: OptionName, reason?:
     '. Only that authorization server receives the secret; one that the server names could collect secrets',
   ],
   ['arguments', 'call'],
+  ['events-port', 'events'],
+  ['event', 'events'],
 ]
 
 /** The action that the command line asks for. */
@@ -114,6 +125,8 @@ export function parseDoctorArguments(argv: readonly string[], env: CliContext['e
     if (isGiven(name) && !isGiven(needed)) throw new UsageError(`--${name} requires --${needed}${reason}`)
   if (values.html === '') throw new UsageError('--html must be the name of a file, such as report.html')
   if (values.call === '') throw new UsageError('--call must be the name of a tool')
+  if (values['events-port'] === 0)
+    throw new UsageError('--events-port must not be 0: the URL of --events leads to one port')
   const fromEnv = (option: OptionName, name: string | undefined): string | undefined => {
     if (name === undefined) return undefined
     const value = env[name]
@@ -145,6 +158,14 @@ export function parseDoctorArguments(argv: readonly string[], env: CliContext['e
       timeoutMs: readTimeout(values.timeout),
       as: readClient(values.as),
       register: values.register,
+      webhook:
+        values.events === undefined
+          ? undefined
+          : {
+              url: readCallback(values.events),
+              port: values['events-port'] ?? DEFAULT_EVENTS_PORT,
+              event: values.event,
+            },
       ignore: values.ignore.map(readCheck),
     },
   }
@@ -200,6 +221,13 @@ function readOrigin(value: string | undefined): string | undefined {
       '--origin must be the scheme, host, and port of a web page, such as https://app.example.com',
     )
   return value
+}
+
+function readCallback(text: string): URL {
+  const problem = problemWithUrl(text, () => true)
+  if (problem !== undefined)
+    throw new UsageError(`--events ${problem}, such as the URL of a tunnel to this machine`)
+  return new URL(text)
 }
 
 function readTimeout(value: string | undefined): number {

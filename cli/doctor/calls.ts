@@ -12,10 +12,10 @@ import { describeRefusal } from './stated-reason.ts'
 /** The names that the API of every model accepts. */
 const TOOL_NAME = /^[A-Za-z0-9_.-]{1,128}$/
 
-const SEE_LOG = 'check the log of the server'
+export const SEE_LOG = 'check the log of the server'
 
 /** Returns the code of a JSON-RPC error, without its message. */
-function errorOf({ status, errorCode, summary }: HttpExchange): string {
+export function errorOf({ status, errorCode, summary }: HttpExchange): string {
   return typeof errorCode === 'number' ? `${status}, JSON-RPC error ${errorCode}` : summary
 }
 
@@ -72,6 +72,12 @@ export const CALLS: CheckFunctions = {
   },
 }
 
+/** Returns the values that occur before in the list. */
+export function repeated(values: readonly unknown[]): readonly unknown[] {
+  const known = new Set<unknown>()
+  return values.filter((value) => known.size === known.add(value).size)
+}
+
 /** Returns the first problem of a list of tools, or `undefined`. */
 export function checkTools(tools: readonly unknown[], seen: string): Finding | undefined {
   const names = tools.map((tool) => memberOf(tool, 'name'))
@@ -81,8 +87,7 @@ export function checkTools(tools: readonly unknown[], seen: string): Finding | u
       `${seen}; without a name or an inputSchema of type object: ${broken.length}`,
       'give every tool a name and an inputSchema of type object: clients ignore the whole list otherwise',
     )
-  const known = new Set<unknown>()
-  const twice = names.filter((name) => known.size === known.add(name).size)
+  const twice = repeated(names)
   if (twice.length > 0)
     return fail(`${seen}; duplicate names: ${quoteAll(twice)}`, 'give every tool a unique name')
   const odd = (names as string[]).filter((name) => !TOOL_NAME.test(name))

@@ -5,6 +5,7 @@ import { CLIENT_REGISTRATION } from './client-registration.ts'
 import { CORS } from './cors.ts'
 import { EDGE } from './edge.ts'
 import { EDGE_PROXY } from './edge-proxy.ts'
+import { EVENTS } from './events.ts'
 import { ISSUER_CORS } from './issuer-cors.ts'
 import { ISSUERS } from './issuers.ts'
 import { LIMITS } from './limits.ts'
@@ -20,6 +21,7 @@ import { TOKEN_CLAIMS } from './token-claims.ts'
 import { TOKENS } from './tokens.ts'
 import { TOOL_SIZES } from './tool-sizes.ts'
 import { TOOLS } from './tools.ts'
+import { WEBHOOKS } from './webhook-checks.ts'
 import { WELL_KNOWN } from './well-known.ts'
 
 const FUNCTIONS: CheckFunctions = {
@@ -38,6 +40,8 @@ const FUNCTIONS: CheckFunctions = {
   ...CALLS,
   ...TOOLS,
   ...TOOL_SIZES,
+  ...EVENTS,
+  ...WEBHOOKS,
   ...SERVER_CARD,
   ...CORS,
   ...ISSUER_CORS,
@@ -125,6 +129,16 @@ export const CHECKS: readonly Check[] = [
     ['tools.directory', 'The tools meet the rules of clients and directories', 'call.tools-list'],
     ['tools.size', 'The definitions of the tools are not too large', 'call.tools-list'],
     ['tools.result-size', 'The result of the tool of --call is not too large', 'call.tool'],
+  ]),
+  ...groupOf('Events', [
+    ['events.capability', 'The server serves the events that it declares', 'protocol.revisions'],
+    ['events.list', 'The event types are valid', 'events.capability'],
+    ['events.methods', 'The methods of every delivery exist', 'events.list'],
+    ['events.wrong-challenge', 'A webhook with a wrong answer to its challenge is refused', 'events.methods'],
+    ['events.challenge', 'A webhook is verified by a challenge', 'events.methods'],
+    ['events.signature', 'The challenge is signed', 'events.challenge'],
+    ['events.delivery', 'An event reaches the webhook', 'events.challenge'],
+    ['events.unsubscribe', 'The client can end the webhook', 'events.delivery'],
   ]),
   ...groupOf('Server card', [
     ['card.valid', 'The server card is valid', 'server.endpoint'],

@@ -60,6 +60,8 @@ export interface RevisionsSeen {
   /** The other revisions, each with the response. */
   readonly refused: readonly string[]
   readonly sessionId: string | undefined
+  /** The capabilities that the server states in the newest revision. */
+  readonly capabilities: unknown
 }
 
 /** Tries every revision. @throws {InconclusiveError} if the server rejects the token */
@@ -68,12 +70,14 @@ export const revisions: Observation<RevisionsSeen> = observation(async (examinat
   const served: string[] = []
   const refused: string[] = []
   let sessionId: string | undefined
+  let capabilities: unknown
   for (const revision of LEGACY_REVISIONS) {
     const response = await examination.post(initialize(revision), { token })
     const offered = response.result('protocolVersion')
     if (offered === revision) {
       served.push(revision)
       sessionId = response.header('mcp-session-id')
+      capabilities = response.result('capabilities')
     } else {
       refused.push(
         `${revision} (${typeof offered === 'string' ? 'offers another revision' : response.status})`,
@@ -81,9 +85,11 @@ export const revisions: Observation<RevisionsSeen> = observation(async (examinat
     }
   }
   const discovered = await examination.post(modernMessage('server/discover'), { token })
-  if (discovered.succeeded && discovered.message?.result !== undefined) served.push(MODERN_REVISION)
-  else refused.push(`${MODERN_REVISION} (${discovered.status})`)
-  return { served, refused, sessionId }
+  if (discovered.succeeded && discovered.message?.result !== undefined) {
+    served.push(MODERN_REVISION)
+    capabilities = discovered.result('capabilities')
+  } else refused.push(`${MODERN_REVISION} (${discovered.status})`)
+  return { served, refused, sessionId, capabilities }
 })
 
 /** A client that has completed the handshake, if its revision has one. */

@@ -21,6 +21,18 @@ export interface LoginOptions {
   readonly redirectPort: number
 }
 
+/** The options of `--events`. */
+export interface WebhookOptions {
+  /** The https URL that leads to the port, such as the one of a tunnel. */
+  readonly url: URL
+  /** The port on 127.0.0.1 on which doctor receives the messages. */
+  readonly port: number
+  /** The event type. Defaults to the first one with webhooks and without required arguments. */
+  readonly event?: string | undefined
+  /** The time to wait for an event. Defaults to 60 s. */
+  readonly waitMs?: number | undefined
+}
+
 export interface ExaminationOptions {
   readonly url: URL
   readonly token?: string | undefined
@@ -35,6 +47,8 @@ export interface ExaminationOptions {
   readonly as?: ClientId | undefined
   /** `true` if clients may be registered at the authorization servers. */
   readonly register?: boolean
+  /** The webhook to subscribe with. Without it, no subscription is made. */
+  readonly webhook?: WebhookOptions | undefined
   /** The timeout of each request. */
   readonly timeoutMs: number
   /** The duration from which a response is reported as slow. Defaults to 2 s. */

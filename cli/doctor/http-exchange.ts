@@ -147,7 +147,7 @@ export interface RpcResponse {
 }
 
 /** Parses a body or the data of an event, or returns `undefined` if it is not valid JSON, such as a body that was cut off. */
-function parseJson(text: string): unknown {
+export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {

@@ -9,6 +9,7 @@ import type { Feed } from '../../cli/dev/events/feed.ts'
 import { countCoverage } from '../support/browser-coverage.ts'
 import { chromiumMissing, startChromium } from '../support/chromium.ts'
 import { callTool, type SampleServer, startSampleServer } from '../support/cli/sample.ts'
+import { serveWebhooks, startReceiver } from '../support/mcp/webhooks.ts'
 import { skipIf } from '../support/skip.ts'
 
 const ISSUER = 'https://auth.example.com'
@@ -185,6 +186,31 @@ describe('the console in a browser', function () {
     await rowsAre(4)
     const times = await page.locator('#events .time').allInnerTexts()
     expect(times.map((time) => time.slice(-6))).to.deep.equal(['29.000', '28.194', '25.725', '25.595'])
+  })
+
+  it('the console shows subscriptions and deliveries of webhooks in a view, with a fix for a failure', async () => {
+    const receiver = await startReceiver()
+    const server = await serveWebhooks(receiver.network, { telemetry: sample.telemetry as never })
+    await server.subscribe('ada', receiver.url)
+    await server.adapter.events.emit('incident', { id: 1 })
+    await page.locator('.row', { hasText: 'the webhook has accepted event evt_' }).waitFor()
+    receiver.respond = () => ({ status: 503 })
+    await server.adapter.events.emit('incident', { id: 2 })
+    await page.locator('.row.bad', { hasText: '(http_5xx, status 503): attempt 1' }).waitFor()
+    expect(await rows().count()).to.be.greaterThan(5)
+    await page.locator('#view-event').click()
+    await rowsAre(5)
+    expect(await page.locator('.row .chip').allInnerTexts()).to.have.members([
+      '✕failed',
+      '·emitted',
+      '✓delivered',
+      '·emitted',
+      '✓subscribed',
+    ])
+    expect(await textOf('.row.bad')).to.contain('Look for the error in the log of the receiver.')
+    await picture('mcp-events')
+    await page.setViewportSize({ width: 390, height: 844 })
+    await picture('phone-mcp-events')
   })
 
   it('the console keeps the newest step of the newest client visible until the user scrolls', async () => {

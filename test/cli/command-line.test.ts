@@ -146,6 +146,16 @@ describe('the command mcp-gatekit', () => {
         '--as must be one of claude, claude-code, chatgpt, codex, cursor, vscode, gemini, inspector',
       ],
       [['doctor', 'https://example.com', '--as', ''], '--as must be one of claude'],
+      [['doctor', 'https://example.com', '--events-port', '8787'], '--events-port requires --events'],
+      [['doctor', 'https://example.com', '--event', 'a'], '--event requires --events'],
+      [['doctor', 'https://example.com', '--events', ''], '--events must be an https URL'],
+      [['doctor', 'https://example.com', '--events', 'http://hook.example.com'], 'must be an https URL'],
+      [['doctor', 'https://example.com', '--events', 'https://a:hunter2@hook.example'], 'credentials'],
+      [['doctor', 'https://example.com', '--events', 'https://hook.example:80'], 'a port from 1024 on'],
+      [
+        ['doctor', 'https://example.com', '--events', 'https://hook.example', '--events-port', '0'],
+        '--events-port must not be 0',
+      ],
       [['doctor', 'https://example.com', '--register=yes'], '--register takes no value'],
     ] as const) {
       it(`exits with 2 and explains in one line why "${argv.join(' ')}" is invalid`, async () => {

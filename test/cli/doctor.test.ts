@@ -10,6 +10,7 @@ import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/
 import { createMcpHandler, McpServer, OAuthError, OAuthErrorCode } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import express, { type Express } from 'express'
+import { CHECKS } from '../../cli/doctor/checks.ts'
 import { startAuthorizationServer } from '../../examples/authorization-server.ts'
 import { Browser } from '../../examples/clients.ts'
 import { mcpAuth } from '../../src/express/mcp-auth.ts'
@@ -50,6 +51,7 @@ describe('doctor', () => {
       'issuer.register',
       'token.login',
       ...card,
+      ...CHECKS.filter(({ group }) => group === 'Events').map(({ id }) => id),
       ...flaws,
       'flaw.code-replay',
       'client.discovery',

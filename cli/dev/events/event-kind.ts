@@ -5,7 +5,7 @@ export type Tone = 'good' | 'bad' | 'warn' | 'plain'
 /** The meaning of an event. */
 export interface EventKind {
   /** The view that contains the event. `hidden` events are shown only in the stories of clients. */
-  readonly group: 'gate' | 'tool' | 'request' | 'other' | 'hidden'
+  readonly group: 'gate' | 'tool' | 'event' | 'request' | 'other' | 'hidden'
   readonly tone: Tone
   /** One or two words for the outcome. */
   readonly word: string

@@ -1,10 +1,11 @@
 import { type Attributes, attributeText, type ConsoleEvent, lookUp, operationOf } from './console-event.ts'
 import type { EventKind, Tone } from './event-kind.ts'
+import { MCP_EVENT_KINDS } from './mcp-event-kinds.ts'
 import { refusalText } from './refusals.ts'
 import { requestKind } from './request-kind.ts'
 import { signInKind } from './sign-in-kind.ts'
 
-/** The events of the gate and of tools that are described in words. */
+/** The events that are described in words. */
 const KINDS: Readonly<Record<string, (event: ConsoleEvent) => EventKind>> = {
   'kit.mcp.auth.accepted': (event) => gate('good', 'accepted', operationOf(event) ?? 'the token is valid'),
   'kit.mcp.auth.anonymous': (event) =>
@@ -80,6 +81,7 @@ const KINDS: Readonly<Record<string, (event: ConsoleEvent) => EventKind>> = {
     const title = `${operationOf(event) ?? 'a request'}${problem}`
     return { group: 'request', tone: 'bad', word: 'failed', title }
   },
+  ...MCP_EVENT_KINDS,
   'dev.request': ({ attributes = {} }) => requestKind(attributes),
 }
 

@@ -14,7 +14,7 @@ import { MAX_STORIES, StoryView } from './story-view.ts'
 import { showSummary } from './summary.ts'
 import { Welcome } from './welcome.ts'
 
-const VIEWS: readonly View[] = ['clients', 'all', 'gate', 'tool', 'problems']
+const VIEWS: readonly View[] = ['clients', 'all', 'gate', 'tool', 'event', 'problems']
 const PANELS = ['list', 'timing', 'sessions', 'delivery'] as const
 
 /** `clients` shows the stories instead of the list of events. */

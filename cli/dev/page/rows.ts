@@ -5,7 +5,7 @@ export const MAX_ROWS = 2000
 
 /** The filter of the list of events. */
 export interface Filter {
-  readonly view: 'all' | 'gate' | 'tool' | 'problems'
+  readonly view: 'all' | 'gate' | 'tool' | 'event' | 'problems'
   /** Words that the event must contain. Words after a minus sign must not occur. */
   readonly text: string
 }

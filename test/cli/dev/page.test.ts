@@ -8,6 +8,7 @@ import type { EventRow } from '../../../cli/dev/events/row.ts'
 import { Summary, type ToolCall } from '../../../cli/dev/events/summary.ts'
 import { decades, durationText, quantile } from '../../../cli/dev/page/durations.ts'
 import { MAX_ROWS, Rows } from '../../../cli/dev/page/rows.ts'
+import { EVENTS } from '../../../src/mcp/instrumentation/request-events.ts'
 import { Gate } from '../../../src/oauth/gate.ts'
 import { resolveOAuthOptions } from '../../../src/oauth/options.ts'
 import { InMemoryTransportAdapter, KitTelemetry } from '../../../src/telemetry/index.ts'
@@ -31,6 +32,16 @@ const summaryOf = (events: readonly ConsoleEvent[]) => {
 }
 
 const call = { 'mcp.method.name': 'tools/call', 'gen_ai.tool.name': 'search' }
+const paid = { 'kit.mcp.event.name': 'order.paid', 'kit.mcp.event.host': 'hooks.example.com' }
+/** A delivery of an event that has failed. */
+const attempt = {
+  ...paid,
+  'kit.mcp.event.kind': 'event',
+  'kit.mcp.event.id': 'evt_1',
+  'kit.mcp.event.attempts': 2,
+  'error.type': 'http_5xx',
+  'http.response.status_code': 503,
+}
 const failure = { error: { name: 'Error', message: 'the index is gone' } }
 
 /** The events that the page describes in words. */
@@ -54,6 +65,16 @@ const NAMES = [
   'kit.mcp.confirm.asked',
   'kit.mcp.confirm.declined',
   'kit.mcp.confirm.refused',
+  'kit.mcp.event.abandoned',
+  'kit.mcp.event.delivered',
+  'kit.mcp.event.dropped',
+  'kit.mcp.event.emitted',
+  'kit.mcp.event.failed',
+  'kit.mcp.event.refused',
+  'kit.mcp.event.renewed',
+  'kit.mcp.event.subscribed',
+  'kit.mcp.event.terminated',
+  'kit.mcp.event.unsubscribed',
   'kit.mcp.limit.reached',
   'kit.mcp.limit.unavailable',
   'kit.mcp.policy.denied',
@@ -99,6 +120,50 @@ describe('kindOf()', () => {
     [
       event('kit.mcp.task.failed', { ...call, 'error.type': 'node_lost' }),
       'tool bad task: search: the task failed (node_lost)',
+    ],
+    [
+      event('kit.mcp.event.emitted', paid),
+      'event plain emitted: order.paid: the server has emitted an event',
+    ],
+    [
+      event('kit.mcp.event.subscribed', paid),
+      'event good subscribed: order.paid: a client subscribes with a webhook at hooks.example.com',
+    ],
+    [
+      event('kit.mcp.event.renewed', paid),
+      'event plain renewed: order.paid: a client has renewed its webhook at hooks.example.com',
+    ],
+    [
+      event('kit.mcp.event.unsubscribed', paid),
+      'event plain ended: order.paid: a client has ended its webhook',
+    ],
+    [
+      event('kit.mcp.event.refused', { ...paid, 'error.type': 'challenge_failed' }),
+      'event bad refused: order.paid: the subscription is refused, because the webhook has not answered its challenge (challenge_failed)',
+    ],
+    [
+      event('kit.mcp.event.delivered', { ...paid, 'kit.mcp.event.attempts': 1 }),
+      'event good delivered: order.paid: the webhook has accepted an event',
+    ],
+    [
+      event('kit.mcp.event.delivered', { ...paid, 'kit.mcp.event.kind': 'gap', 'kit.mcp.event.attempts': 2 }),
+      'event good delivered: order.paid: the webhook has accepted the message gap, at attempt 2',
+    ],
+    [
+      event('kit.mcp.event.failed', attempt),
+      'event bad failed: order.paid: the webhook has not accepted event evt_1 (http_5xx, status 503): attempt 2, repeated later',
+    ],
+    [
+      event('kit.mcp.event.abandoned', attempt),
+      'event bad given up: order.paid: event evt_1 is not sent to the webhook again (http_5xx, status 503)',
+    ],
+    [
+      event('kit.mcp.event.dropped', paid),
+      'event bad dropped: order.paid: the owner of the webhook has no room for a further delivery',
+    ],
+    [
+      event('kit.mcp.event.terminated', {}),
+      'event warn terminated: an event type: the subscription has ended, because its owner may no longer receive the events',
     ],
     [event('kit.mcp.policy.denied', call), 'gate warn denied: tools/call search: the policy denied it'],
     [
@@ -298,6 +363,28 @@ describe('kindOf()', () => {
     expect(kindOf(event('kit.mcp.auth.unavailable')).hint).to.match(/is running\.$/)
   })
 
+  it('every event that a server emits about its requests is described in words', () => {
+    const other = Object.keys(EVENTS).filter((name) => kindOf(event(`kit.mcp.${name}`)).group === 'other')
+    expect(other).to.deep.equal([])
+  })
+
+  for (const [type, hint] of [
+    ['connection_refused', /public address.*tunnel/],
+    ['timeout', /within 10 s/],
+    ['tls_error', /certificate/],
+    ['http_4xx', /path, and the secret/],
+    ['http_5xx', /log of the receiver/],
+    ['challenge_failed', /\{"challenge":"…"\}/],
+    ['constructor', undefined],
+  ] as const)
+    it(`a webhook that has failed with ${type} ${hint === undefined ? 'has no hint' : 'has its next step as hint'}`, () => {
+      for (const name of ['refused', 'failed', 'abandoned']) {
+        const given = kindOf(event(`kit.mcp.event.${name}`, { ...attempt, 'error.type': type })).hint
+        if (hint === undefined) expect(given, name).to.equal(undefined)
+        else expect(given, name).to.match(hint)
+      }
+    })
+
   it('kindOf() describes events whose attributes are objects that cannot be converted to strings', () => {
     const odd = { toString: null }
     const keys = ['mcp.method.name', 'gen_ai.tool.name', 'http.request.method', 'reason', 'origin', 'host']
@@ -308,7 +395,13 @@ describe('kindOf()', () => {
       'limit.max',
       'limit.actual',
       'error.type',
+      'http.response.status_code',
       'kit.mcp.auth.scopes.granted',
+      'kit.mcp.event.attempts',
+      'kit.mcp.event.host',
+      'kit.mcp.event.id',
+      'kit.mcp.event.kind',
+      'kit.mcp.event.name',
     ]
     const attributes = Object.fromEntries([...keys, ...more].map((key) => [key, odd]))
     for (const name of NAMES)
@@ -542,9 +635,11 @@ describe('Rows', () => {
     event('kit.mcp.tool.completed', call, { actor: { type: 'user', id: 'Ada' } }),
     event('kit.mcp.tool.failed', call, failure),
     event('billing.late', {}, { level: 'warn' }),
+    event('kit.mcp.event.delivered', paid),
   ])
   for (const [view, text, expected] of [
-    ['all', '', [0, 1, 2, 3, 4]],
+    ['all', '', [0, 1, 2, 3, 4, 5]],
+    ['event', '', [5]],
     ['gate', '', [0, 1]],
     ['tool', '', [2, 3]],
     ['problems', '', [1, 3, 4]],
@@ -552,11 +647,11 @@ describe('Rows', () => {
     ['all', 'SEARCH', [2, 3]],
     ['all', ' search  index ', [3]],
     ['all', 'search -index', [2]],
-    ['all', '-', [0, 1, 2, 3, 4]],
+    ['all', '-', [0, 1, 2, 3, 4, 5]],
     ['gate', 'another', []],
     ['problems', 'expired', [1]],
   ] as const) {
-    it(`finds ${expected.length} of 5 events in the view ${view} with the filter ${JSON.stringify(text)}`, () => {
+    it(`finds ${expected.length} of 6 events in the view ${view} with the filter ${JSON.stringify(text)}`, () => {
       const found = rows.listed.flatMap((row, index) => (rows.matches(row, { view, text }) ? [index] : []))
       expect(found).to.deep.equal(expected)
     })

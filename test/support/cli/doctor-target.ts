@@ -9,7 +9,9 @@ import { mcpAuth } from '../../../src/express/mcp-auth.ts'
 import { mcpCors } from '../../../src/express/mcp-cors.ts'
 import { mcpHandler } from '../../../src/express/mcp-handler.ts'
 import { protectedResourceRouter } from '../../../src/express/protected-resource-router.ts'
-import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
+import type { SafeFetchSettings } from '../../../src/http/safe-fetch.ts'
+import { adapterWith, createMcpAdapter } from '../../../src/mcp/adapter.ts'
+import type { McpAdapter } from '../../../src/mcp/mcp-adapter.ts'
 import type { McpAdapterOptions } from '../../../src/mcp/options.ts'
 import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
 import type { OAuthOptions } from '../../../src/oauth/options.ts'
@@ -51,9 +53,14 @@ export interface Fault {
   ) => { status: number; headers?: Record<string, string> } | undefined
   /** Removes the gate. */
   readonly open?: true
+  /** Replaces the two tools. */
+  readonly router?: KitMcpRouter
+  /** The access to the network of webhooks. */
+  readonly network?: SafeFetchSettings
 }
 
 export interface DoctorTarget {
+  readonly adapter: McpAdapter
   readonly url: URL
   readonly issuer: string
   /** A token with all scopes. */
@@ -120,12 +127,13 @@ export async function startTarget(fault: Fault = {}): Promise<DoctorTarget> {
     verifyToken: jwtVerifier(issuer.verifierOptions),
     ...fault.oauth,
   }
-  const adapter = createMcpAdapter({ router, oauth, ...fault.options })
+  const adapter = adapterWith({ router: fault.router ?? router, oauth, ...fault.options }, fault.network)
   const served = fault.open === true ? createMcpAdapter({ router: openRouter }) : adapter
   const gate = fault.open === true ? [] : [mcpAuth(adapter)]
   inner.use('/mcp', mcpCors(), ...gate, mcpHandler(served))
   inner.use(protectedResourceRouter(adapter))
   return {
+    adapter,
     url,
     issuer: authorization.origin,
     token: await issuer.issueToken({ scopes: ['mcp:read', 'mcp:write'] }),

@@ -1,0 +1,237 @@
+import { signatureOf } from '../../src/mcp/events/webhooks/signature.ts'
+import { isRecord } from '../../src/options/value-kinds.ts'
+import { errorOf, SEE_LOG } from './calls.ts'
+import type { CheckFunctions } from './check.ts'
+import { askAboutEvents, deliveriesOf, listedEvents } from './events.ts'
+import { type Examination, type Observation, observation, type WebhookOptions } from './examination.ts'
+import { type Finding, fail, InconclusiveError, ok, warn } from './finding.ts'
+import { answerOf, HttpExchange, type NoResponseError } from './http-exchange.ts'
+import { memberOf } from './json-object.ts'
+import { quote, quoteAll, quoteValue } from './quote.ts'
+import { describeRefusal } from './stated-reason.ts'
+import { type WebhookEndpoint, type WebhookMessage, WebhookReceiver } from './webhook-receiver.ts'
+
+/** The error of SEP-3415 for a webhook that was not verified. */
+const CALLBACK_ERROR = -32_015
+/** The time to wait for an event. */
+const WAIT_MS = 60_000
+/** The subscriptions end by themselves after this time, also if doctor is stopped. */
+const TTL_MS = 180_000
+/** The maximum age of a message (Standard Webhooks, "Verifying timestamp"). */
+const MAX_AGE_S = 300
+
+const SIGN_HINT =
+  'sign each message as in Standard Webhooks: webhook-signature is v1, and the Base64 of the HMAC-SHA256 of <webhook-id>.<webhook-timestamp>.<body>, with the bytes of the secret after whsec_ as key'
+
+/** @throws {InconclusiveError} without `--events` */
+function webhookOptions({ options }: Examination): WebhookOptions {
+  if (options.webhook === undefined) throw new InconclusiveError('only with --events')
+  return options.webhook
+}
+
+/** The names of the event types that doctor can subscribe to. */
+async function possibleEvents(examination: Examination): Promise<readonly unknown[]> {
+  return (await listedEvents(examination))
+    .filter((entry) => deliveriesOf(entry).includes('webhook') && needsNothing(entry))
+    .map((entry) => memberOf(entry, 'name'))
+}
+
+/** The event type to subscribe to. @throws {InconclusiveError} if it is not possible */
+const eventName: Observation<string> = observation(async (examination) => {
+  const { event } = webhookOptions(examination)
+  const names = await possibleEvents(examination)
+  if (names.length === 0)
+    throw new InconclusiveError('no event type has webhooks and works without arguments')
+  if (event !== undefined && !names.includes(event))
+    throw new InconclusiveError('the event type of --event cannot be used: see events.challenge')
+  return event ?? (names[0] as string)
+})
+
+function needsNothing(entry: unknown): boolean {
+  const required = memberOf(memberOf(entry, 'inputSchema'), 'required')
+  return !Array.isArray(required) || required.length === 0
+}
+
+/** A subscription that doctor has asked for. */
+interface Attempt {
+  readonly endpoint: WebhookEndpoint
+  readonly response: HttpExchange | NoResponseError
+  /** Ends the subscription. */
+  readonly end: () => Promise<HttpExchange>
+}
+
+const receiver: Observation<WebhookReceiver> = observation(async (examination) => {
+  const server = new WebhookReceiver()
+  await server.listen(webhookOptions(examination).port)
+  examination.closing.push(async () => server.close())
+  return server
+})
+
+/** Asks for a subscription, with an endpoint that answers its challenge rightly or wrongly. */
+async function subscribe(examination: Examination, answersRightly: boolean): Promise<Attempt> {
+  const name = await eventName(examination)
+  const endpoint = (await receiver(examination)).endpoint(webhookOptions(examination).url, answersRightly)
+  const { url, secret } = endpoint
+  for (const text of [secret, secret.slice('whsec_'.length), endpoint.key]) examination.secrets.add(text)
+  const subscription = { name, arguments: {} }
+  const delivery = { mode: 'webhook', url, secret }
+  const params = { ...subscription, delivery, cursor: null, ttlMs: TTL_MS }
+  const response = await answerOf(askAboutEvents(examination, 'events/subscribe', params))
+  let ending: Promise<HttpExchange> | undefined
+  const end = (): Promise<HttpExchange> => {
+    ending ??= askAboutEvents(examination, 'events/unsubscribe', {
+      ...subscription,
+      delivery: { mode: 'webhook', url },
+    })
+    return ending
+  }
+  // A response that was lost may have been a success.
+  if (!(response instanceof HttpExchange) || response.message?.result !== undefined)
+    examination.closing.push(end)
+  return { endpoint, response, end }
+}
+
+const rightly: Observation<Attempt> = observation((examination) => subscribe(examination, true))
+
+export const WEBHOOKS: CheckFunctions = {
+  // The first one: a server may verify a host once for all its URLs.
+  async 'events.wrong-challenge'(examination) {
+    const { endpoint, response } = await subscribe(examination, false)
+    if (!(response instanceof HttpExchange)) throw new InconclusiveError('no response: see events.challenge')
+    if (response.message?.result !== undefined)
+      return fail(
+        `subscribed, although the receiver ${endpoint.challenges.length === 0 ? 'got no challenge' : 'answered with another challenge'}`,
+        'subscribe only a receiver that returns the challenge: otherwise anyone can direct messages at servers of others',
+      )
+    if (endpoint.challenges.length === 0)
+      throw new InconclusiveError('no challenge arrived: see events.challenge')
+    const { errorCode } = response
+    return errorCode === CALLBACK_ERROR
+      ? ok(String(CALLBACK_ERROR))
+      : warn(errorOf(response), `respond with the error ${CALLBACK_ERROR}, so that clients see the cause`)
+  },
+  async 'events.challenge'(examination) {
+    const { event, port } = webhookOptions(examination)
+    const names = await possibleEvents(examination)
+    if (event !== undefined && names.length > 0 && !names.includes(event))
+      return fail(
+        `${quote(event)} is not an event type that has webhooks and works without arguments`,
+        `set --event to one of ${quoteAll(names)}`,
+      )
+    const { endpoint, response } = await rightly(examination)
+    const isChallenged = endpoint.challenges.length > 0
+    if (!(response instanceof HttpExchange) || response.message?.result === undefined) {
+      const stated = response instanceof HttpExchange ? stateOf(response) : response.message
+      if (isChallenged) return fail(`${stated}, although doctor returned the challenge`, SEE_LOG)
+      if (response instanceof HttpExchange && response.errorCode !== CALLBACK_ERROR)
+        return fail(stated, `check the scopes of the token and the URL of --events, or ${SEE_LOG}`)
+      return fail(
+        `${stated}; no challenge has reached port ${port}`,
+        `let the URL of --events lead to http://127.0.0.1:${port}, as with a tunnel. It must be a public address for the server`,
+      )
+    }
+    if (!isChallenged)
+      return fail(
+        'subscribed without a challenge',
+        'send a challenge to a new URL before its first event: otherwise anyone can direct messages at servers of others',
+      )
+    const [id, refreshBefore] = [response.result('id'), response.result('refreshBefore')]
+    if (typeof id !== 'string' || !isTime(refreshBefore))
+      return fail(
+        `subscribed with id ${quoteValue(id)} and refreshBefore ${quoteValue(refreshBefore)}`,
+        'respond with the id of the subscription, and with the time until which clients renew it',
+      )
+    return ok(`${await eventName(examination)}: subscribed after a challenge`)
+  },
+  async 'events.signature'(examination) {
+    const { endpoint } = await rightly(examination)
+    const [challenge] = endpoint.challenges as [WebhookMessage]
+    return signatureProblem(challenge, endpoint) ?? ok('the challenge has a valid signature')
+  },
+  async 'events.delivery'(examination) {
+    const { endpoint, response } = await rightly(examination)
+    const { waitMs = WAIT_MS } = webhookOptions(examination)
+    const name = await eventName(examination)
+    const seconds = waitMs / 1000
+    examination.options.print(`Waiting ${seconds} s for the event ${quote(name)}. Cause one now.`)
+    const message = await endpoint.next(waitMs)
+    if (message === undefined)
+      return warn(`no event within ${seconds} s`, `cause the event ${quote(name)} while doctor waits for it`)
+    return (
+      signatureProblem(message, endpoint) ??
+      idProblem(message, (response as HttpExchange).result('id')) ??
+      contentProblem(message, name) ??
+      ok(`${name}: event ${quoteValue(message.content?.eventId)} with a valid signature`)
+    )
+  },
+  async 'events.unsubscribe'(examination) {
+    const response = await (await rightly(examination)).end()
+    return response.message?.result === undefined
+      ? fail(
+          stateOf(response),
+          'let events/unsubscribe end the subscription of the same user, URL, name, and arguments',
+        )
+      : ok('events/unsubscribe')
+  },
+}
+
+/** Returns the error of a response, with its message and the reason of a webhook that was not verified. */
+function stateOf(response: HttpExchange): string {
+  if (response.status === 401 || response.status === 403) return describeRefusal(response)
+  const error = response.message?.error
+  const texts = [memberOf(error, 'message'), memberOf(memberOf(error, 'data'), 'reason')]
+  const stated = texts.filter((text) => typeof text === 'string').map((text) => `"${quote(text)}"`)
+  return [errorOf(response), ...stated].join(', ')
+}
+
+function isTime(value: unknown): boolean {
+  return typeof value === 'string' && !Number.isNaN(Date.parse(value))
+}
+
+/** Returns the problem of the signature of a message, or `undefined`. */
+function signatureProblem(
+  { headers, body }: WebhookMessage,
+  { secret }: WebhookEndpoint,
+): Finding | undefined {
+  const [id, time, signature] = ['webhook-id', 'webhook-timestamp', 'webhook-signature'].map(
+    (name) => headers[name],
+  )
+  if (typeof id !== 'string' || typeof time !== 'string' || typeof signature !== 'string')
+    return fail('a message without webhook-id, webhook-timestamp, or webhook-signature', SIGN_HINT)
+  const timestamp = Number(time)
+  if (!/^\d+$/.test(time) || Math.abs(Date.now() / 1000 - timestamp) > MAX_AGE_S)
+    return fail(
+      `webhook-timestamp: ${quote(time)}`,
+      'set webhook-timestamp to the time of the attempt in seconds since 1970, and check the clock of the server',
+    )
+  const isSigned = signature.split(' ').includes(signatureOf({ id, timestamp, body }, [secret]))
+  return isSigned
+    ? undefined
+    : fail('webhook-signature does not match the secret of the subscription', SIGN_HINT)
+}
+
+/** Returns the problem of the header that names the subscription, or `undefined`. */
+function idProblem({ headers }: WebhookMessage, id: unknown): Finding | undefined {
+  const given = headers['x-mcp-subscription-id']
+  if (given === id) return undefined
+  return fail(
+    `X-MCP-Subscription-Id: ${quoteValue(given)} instead of ${quoteValue(id)}`,
+    'set X-MCP-Subscription-Id to the id of the subscription: receivers find the secret with it',
+  )
+}
+
+/** Returns the problem of the body of an event, or `undefined`. */
+function contentProblem({ content }: WebhookMessage, name: string): Finding | undefined {
+  if (content?.type === 'terminated')
+    return fail(
+      'the server has ended the subscription (terminated)',
+      'check whether the user of the token may receive the event',
+    )
+  const { eventId, name: given, timestamp, data } = content ?? {}
+  const isValid = typeof eventId === 'string' && isTime(timestamp) && isRecord(data)
+  if (isValid && given === name) return undefined
+  return fail(
+    `a message with the members ${quoteValue(Object.keys(content ?? {}))} and the name ${quoteValue(given)}`,
+    'send eventId, the name of the event type, timestamp, and data, as in SEP-3415',
+  )
+}

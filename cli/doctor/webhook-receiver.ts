@@ -1,0 +1,127 @@
+import { randomBytes } from 'node:crypto'
+import { EventEmitter, once } from 'node:events'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { isRecord } from '../../src/options/value-kinds.ts'
+import { InconclusiveError } from './finding.ts'
+import { parseJson } from './http-exchange.ts'
+import { type JsonObject, urlOf } from './json-object.ts'
+import { ReceivedBody } from './received-body.ts'
+
+/** The parameter of a callback URL that names its endpoint. Only the server that got the URL knows the value. */
+const PARAMETER = 'doctor'
+/** The maximum size of a message (SEP-3415, "Delivery profile"). */
+const MAX_BODY_BYTES = 262_144
+/** The maximum number of messages that one endpoint keeps. Further ones are rejected. */
+const MAX_MESSAGES = 20
+/** The maximum number of messages that arrive at the same time. */
+const MAX_CONNECTIONS = 50
+
+/** A message that the server has sent to an endpoint. */
+export interface WebhookMessage {
+  readonly headers: IncomingMessage['headers']
+  readonly body: string
+  /** The body, if it is a JSON object. */
+  readonly content: JsonObject | undefined
+}
+
+/** A callback URL that no client has used before, and everything that was sent to it. */
+export class WebhookEndpoint {
+  readonly url: string
+  readonly secret: string = `whsec_${randomBytes(32).toString('base64')}`
+  readonly key: string = randomBytes(16).toString('base64url')
+  readonly challenges: WebhookMessage[] = []
+  readonly messages: WebhookMessage[] = []
+  readonly #arrivals = new EventEmitter()
+  readonly #answersRightly: boolean
+
+  /** @param base the URL that leads to the receiver */
+  constructor(base: URL, answersRightly: boolean) {
+    const url = new URL(base)
+    url.searchParams.set(PARAMETER, this.key)
+    this.url = url.href
+    this.#answersRightly = answersRightly
+  }
+
+  /** Keeps a message. Returns the response. */
+  take(message: WebhookMessage): { readonly status: number; readonly body?: string } {
+    const { type, challenge } = message.content ?? {}
+    const isChallenge = type === 'verification'
+    const kept = isChallenge ? this.challenges : this.messages
+    if (kept.length >= MAX_MESSAGES) return { status: 429 }
+    kept.push(message)
+    if (!isChallenge) {
+      this.#arrivals.emit('message')
+      return { status: 204 }
+    }
+    const answer = this.#answersRightly ? challenge : randomBytes(32).toString('base64url')
+    return { status: 200, body: JSON.stringify({ challenge: answer }) }
+  }
+
+  /** Returns the first message that is not a `gap`, or `undefined` if none arrives in time. */
+  async next(timeoutMs: number): Promise<WebhookMessage | undefined> {
+    const signal = AbortSignal.timeout(timeoutMs)
+    for (;;) {
+      const first = this.messages.find(({ content }) => content?.type !== 'gap')
+      if (first !== undefined || signal.aborted) return first
+      await once(this.#arrivals, 'message', { signal }).catch(() => undefined)
+    }
+  }
+}
+
+/** Receives webhooks on 127.0.0.1. */
+export class WebhookReceiver {
+  readonly #server: Server = createServer((req, res) => void this.#serve(req, res))
+  readonly #endpoints = new Map<string, WebhookEndpoint>()
+
+  /** @throws {InconclusiveError} if the port is not available */
+  async listen(port: number): Promise<void> {
+    this.#server.maxConnections = MAX_CONNECTIONS
+    this.#server.listen(port, '127.0.0.1')
+    try {
+      await once(this.#server, 'listening')
+    } catch {
+      throw new InconclusiveError(`port ${port} on 127.0.0.1 is not available. Use another --events-port`)
+    }
+  }
+
+  /** Returns a new endpoint. @param answersRightly `false` for a wrong answer to each challenge */
+  endpoint(base: URL, answersRightly: boolean): WebhookEndpoint {
+    const endpoint = new WebhookEndpoint(base, answersRightly)
+    this.#endpoints.set(endpoint.key, endpoint)
+    return endpoint
+  }
+
+  close(): void {
+    this.#server.close()
+    this.#server.closeAllConnections()
+  }
+
+  async #serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    const key = urlOf(`http://127.0.0.1${req.url}`)?.searchParams.get(PARAMETER)
+    const endpoint = this.#endpoints.get(key ?? '')
+    const respond = (status: number, body?: string): void => {
+      res.writeHead(status, { 'content-type': 'application/json', connection: 'close' }).end(body)
+    }
+    if (endpoint === undefined || req.method !== 'POST') return respond(404)
+    const body = await bodyOf(req)
+    if (body === undefined) return respond(413)
+    const content = parseJson(body)
+    const { headers } = req
+    const answer = endpoint.take({ headers, body, content: isRecord(content) ? content : undefined })
+    respond(answer.status, answer.body)
+  }
+}
+
+/** Returns the body of a request, or `undefined` if it is too large or was cut off. */
+async function bodyOf(req: IncomingMessage): Promise<string | undefined> {
+  const received = new ReceivedBody()
+  try {
+    for await (const chunk of req.iterator({ destroyOnReturn: false })) {
+      received.append(chunk)
+      if (received.length > MAX_BODY_BYTES) return undefined
+    }
+  } catch {
+    return undefined
+  }
+  return received.text()
+}
