@@ -3,17 +3,15 @@ import { once } from 'node:events'
 import { Agent, createServer, request } from 'node:http'
 import { setTimeout } from 'node:timers/promises'
 import express from 'express'
-import { exportJWK, generateKeyPair, SignJWT } from 'jose'
 import { mcpServer } from '../src/express/mcp-server.ts'
 import { jwtVerifier } from '../src/oauth/verifiers/jwt.ts'
 import type { Contestant } from './contestants.ts'
+import { ISSUER, RESOURCE, startIssuer } from './issue-token.ts'
 import type { Noise } from './noise.ts'
 import { median, recordRatio } from './report.ts'
 import { type StartedHost, startHost } from './started-host.ts'
 import { adapter, CALL_MODERN } from './tools-call.ts'
 
-const ISSUER = 'https://auth.example.com'
-const RESOURCE = 'https://mcp.example.com/mcp'
 const SERVER = 'mcp-gatekit mcpServer, 10 tools, JWT'
 /** The environment variable that passes the address of the JWKS to the process of the server. */
 const JWKS = 'MCP_GATEKIT_BENCH_JWKS_URI'
@@ -21,7 +19,6 @@ const ROUNDS = 5
 const SECONDS = 6
 /** One honest call is sent in each interval. */
 const INTERVAL_MS = 20
-const KID = 'bench'
 
 export const contestants: Record<string, Contestant> = {
   [SERVER]: () => {
@@ -41,18 +38,8 @@ interface Round {
 
 /** (m) Measures honest calls at a constant rate while others send their own. */
 export async function benchUnderLoad(): Promise<void> {
-  const { publicKey, privateKey } = await generateKeyPair('ES256')
-  const tokenOf = (kid: string) =>
-    new SignJWT({ scope: 'mcp:read', client_id: 'bench' })
-      .setProtectedHeader({ alg: 'ES256', kid })
-      .setIssuer(ISSUER)
-      .setAudience(RESOURCE)
-      .setSubject('ada')
-      .setIssuedAt()
-      .setExpirationTime('1d')
-      .sign(privateKey)
-  const keys = [{ ...(await exportJWK(publicKey)), kid: KID, alg: 'ES256', use: 'sig' }]
-  const noise = fork(new URL('noise.js', import.meta.url), [JSON.stringify({ keys })])
+  const issuer = await startIssuer('ES256')
+  const noise = fork(new URL('noise.js', import.meta.url), [JSON.stringify(issuer.jwks)])
   const [jwksPort] = (await once(noise, 'message')) as [number]
   process.env[JWKS] = `http://127.0.0.1:${jwksPort}/`
   const host = await startHost(new URL(import.meta.url), SERVER)
@@ -61,8 +48,8 @@ export async function benchUnderLoad(): Promise<void> {
     headers: { ...(CALL_MODERN.headers as Record<string, string>), authorization: `Bearer ${token}` },
     body: String(CALL_MODERN.body),
   })
-  const honest = sent(await tokenOf(KID))
-  const unknown = sent(await tokenOf('unknown'))
+  const honest = sent(await issuer.issue())
+  const unknown = sent(await issuer.issue('unknown'))
   const quiet = { ...honest, perSecond: 0, isSlow: false }
   const scenarios: Readonly<Record<string, Noise>> = {
     quiet,

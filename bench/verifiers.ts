@@ -9,11 +9,10 @@ import { resolveOAuthOptions, type VerifyToken } from '../src/oauth/options.ts'
 import { cachedVerifier } from '../src/oauth/verifiers/cached.ts'
 import { jwtVerifier } from '../src/oauth/verifiers/jwt.ts'
 import type { Contestant } from './contestants.ts'
+import { ISSUER, RESOURCE, startIssuer } from './issue-token.ts'
 import { measureLoad } from './load.ts'
 import { printRatios } from './report.ts'
 
-const ISSUER = 'https://auth.example.com'
-const RESOURCE = 'https://mcp.example.com/mcp'
 const LIBRARY = 'express-oauth2-jwt-bearer'
 const CALLS_PER_ROUND = 4_000
 const ROUNDS = 9
@@ -50,7 +49,9 @@ const gateOptions = (verifyToken: VerifyToken<any, any>) => ({
 
 /** (d) Measures the verification of a JWT with and without a cache, over Express and in process. */
 export async function benchVerifiers(): Promise<void> {
-  const token = await issueToken()
+  const issuer = await startIssuer('RS256')
+  process.env[JWKS] = JSON.stringify(issuer.jwks)
+  const token = await issuer.issue()
   const figures = await measureLoad({
     module: new URL(import.meta.url),
     path: '/mcp',
@@ -60,21 +61,6 @@ export async function benchVerifiers(): Promise<void> {
   })
   printRatios('(d) JWT, RS256, over Express', figures.rounds, LIBRARY, 'requests/s', figures.cpu)
   printRatios('(d) JWT, RS256, in process', await measureInProcess(token), LIBRARY, 'calls/s')
-}
-
-async function issueToken(): Promise<string> {
-  const { exportJWK, generateKeyPair, SignJWT } = await import('jose')
-  const { publicKey, privateKey } = await generateKeyPair('RS256')
-  const jwk = { ...(await exportJWK(publicKey)), kid: 'bench', alg: 'RS256', use: 'sig' }
-  process.env[JWKS] = JSON.stringify({ keys: [jwk] })
-  return await new SignJWT({ scope: 'mcp:read mcp:write', client_id: 'bench' })
-    .setProtectedHeader({ alg: 'RS256', kid: 'bench', typ: 'at+jwt' })
-    .setIssuer(ISSUER)
-    .setAudience(RESOURCE)
-    .setSubject('ada')
-    .setIssuedAt()
-    .setExpirationTime('1d')
-    .sign(privateKey)
 }
 
 /** Measures calls per second without HTTP, one call after the other. The contestants take turns. */

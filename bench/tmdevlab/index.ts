@@ -6,13 +6,13 @@ import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { Redis } from 'ioredis'
-import { exportJWK, generateKeyPair, SignJWT } from 'jose'
 import { startRedis } from '../../test/support/redis.ts'
+import { startIssuer } from '../issue-token.ts'
 import { median, printRatios, recordRatio } from '../report.ts'
 import { startHost } from '../started-host.ts'
 import { shopLoad } from './load.ts'
 import { seed } from './seed.ts'
-import { ENV, GATED, ISSUER, NEWEST, OPEN, PUBLISHED, RESOURCE } from './servers.ts'
+import { ENV, GATED, NEWEST, OPEN, PUBLISHED } from './servers.ts'
 
 /** The packages of the published server, whose package.json names these versions. */
 const PINNED = ['@modelcontextprotocol/sdk@1.26.0', 'express@^4.19.0', 'ioredis@^5.3.2', 'zod@^3.25.0']
@@ -43,8 +43,9 @@ export async function benchTmDevLab(): Promise<void> {
     process.env[ENV.pinned] = folder
     process.env[ENV.api] = `http://127.0.0.1:${port}`
     process.env[ENV.redis] = `redis://127.0.0.1:${redis.port}`
-    const token = await issueToken()
-    print(await measure(redis.port, token))
+    const issuer = await startIssuer('RS256')
+    process.env[ENV.jwks] = JSON.stringify(issuer.jwks)
+    print(await measure(redis.port, await issuer.issue()))
   } finally {
     catalog.disconnect()
     await redis.stop()
@@ -109,19 +110,4 @@ function print(rounds: Record<string, readonly Round[]>): void {
   for (const name of [OPEN, GATED]) {
     recordRatio('(l) the shop of TM Dev Lab, memory', name, least / median(memory[name] ?? []))
   }
-}
-
-async function issueToken(): Promise<string> {
-  const { publicKey, privateKey } = await generateKeyPair('RS256')
-  process.env[ENV.jwks] = JSON.stringify({
-    keys: [{ ...(await exportJWK(publicKey)), kid: 'bench', alg: 'RS256' }],
-  })
-  return await new SignJWT({ scope: 'mcp:read', client_id: 'bench' })
-    .setProtectedHeader({ alg: 'RS256', kid: 'bench', typ: 'at+jwt' })
-    .setIssuer(ISSUER)
-    .setAudience(RESOURCE)
-    .setSubject('ada')
-    .setIssuedAt()
-    .setExpirationTime('2h')
-    .sign(privateKey)
 }

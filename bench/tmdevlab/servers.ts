@@ -2,6 +2,7 @@ import { createServer, type Server } from 'node:http'
 import { createRequire } from 'node:module'
 import { cachedVerifier, jwtVerifier, type OAuthOptions } from 'mcp-gatekit'
 import type { Contestant } from '../contestants.ts'
+import { ISSUER, RESOURCE } from '../issue-token.ts'
 import { inputsOf, shopApp, TEXTS } from './server/app.ts'
 import { type Shop, shopOf } from './server/shop.ts'
 
@@ -13,9 +14,6 @@ export const ENV = {
   /** The folder in which the packages of the published server are installed. */
   pinned: 'MCP_GATEKIT_BENCH_PINNED',
 } as const
-
-export const ISSUER = 'https://auth.example.com'
-export const RESOURCE = 'https://mcp.example.com/mcp'
 
 const OWN = 'mcp-gatekit'
 export const PUBLISHED = 'the published design, SDK 1.26'

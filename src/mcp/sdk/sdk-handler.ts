@@ -1,5 +1,4 @@
 import {
-  classifyInboundRequest,
   createMcpHandler,
   InMemoryServerEventBus,
   type McpHttpHandler,
@@ -11,7 +10,6 @@ import type { PlainResponse } from '../../http/plain-response.ts'
 import type { AuthInfo } from '../../oauth/auth-info.ts'
 import { ownerOf } from '../../oauth/owner.ts'
 import type { McpTasks } from '../mcp-adapter.ts'
-import { methodNamed } from '../methods.ts'
 import { MAX_SUBSCRIBED_LENGTH } from '../operations/subscriptions.ts'
 import { MODERN_REVISION } from '../revisions.ts'
 import {
@@ -31,6 +29,16 @@ import type { McpRequest } from '../wire/mcp-request.ts'
 import type { ObservedClient } from '../wire/request-telemetry.ts'
 import { fastRequest, isInitialized } from './fast-path/fast-request.ts'
 import { serveFast } from './fast-path/fast-transport.ts'
+import {
+  isEventStreamRequest,
+  isLegacy,
+  isListening,
+  isLongerThan,
+  isTaskRequest,
+  type ListenRequest,
+  type TaskRequest,
+  watchedTaskIds,
+} from './posted-requests.ts'
 import { SdkServers, type SdkServersProps } from './sdk-servers.ts'
 import { servedRequest } from './served-request.ts'
 import { type SessionBody, SessionCall, type SessionCallHost } from './sessions/session-call.ts'
@@ -366,50 +374,10 @@ function countedFor(request: McpRequest, auth: AuthInfo | undefined): string | u
   return auth === undefined ? clientKey(request.clientAddress) : ownerOf(auth)
 }
 
-function isEventStreamRequest(message: unknown): boolean {
-  return (message as { method?: unknown } | null)?.method === 'events/stream'
-}
-
-function isListening([message]: readonly unknown[]): boolean {
-  const { method } = (message ?? {}) as { method?: unknown }
-  return methodNamed(method)?.names === 'subscription'
-}
-
-interface TaskRequest {
-  readonly method: string
-  readonly id: string | number
-}
-
-/** Returns `true` for a request about a task. A batch is not one: no revision has both batches and tasks. */
-function isTaskRequest(body: unknown): body is TaskRequest {
-  const { method, id } = (body ?? {}) as { method?: unknown; id?: unknown }
-  const isMethod = method === 'tasks/get' || method === 'tasks/update' || method === 'tasks/cancel'
-  return isMethod && (typeof id === 'string' || typeof id === 'number')
-}
-
-interface ListenRequest extends TaskRequest {
-  readonly params: { readonly _meta?: unknown; readonly notifications: { readonly taskIds: unknown[] } }
-}
-
-/** Returns the ids of the tasks that `subscriptions/listen` names, or undefined if it does not name any. */
-function watchedTaskIds(body: unknown): readonly unknown[] | undefined {
-  const ids = (body as Partial<ListenRequest> | undefined)?.params?.notifications?.taskIds
-  return Array.isArray(ids) && ids.length > 0 ? ids : undefined
-}
-
 function missingTasksResponse(message: unknown): PlainResponse {
   const { code, message: text, data } = missingTasks()
   const error = { jsonrpc: '2.0', id: requestIdOf(message), error: { code, message: text, data } }
   return { status: 400, headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(error) }
-}
-
-/** The maximum number of characters in canonical form for one character of a body: a URI may be percent-encoded. */
-const MAX_EXPANSION = 9
-
-/** Returns `true` if a body has more than `max` characters as JSON. */
-function isLongerThan(max: number, { body, length }: ReceivedMessages): boolean {
-  if (length !== undefined && length * MAX_EXPANSION <= max) return false
-  return JSON.stringify(body).length > max
 }
 
 function refusedUri({ telemetry }: Exchange, { id, problem }: RefusedUri): PlainResponse {
@@ -422,15 +390,4 @@ function methodNotAllowed(hasSessions: boolean): PlainResponse {
   const response = jsonRpcError(405, -32_000, 'Method not allowed.')
   const methods = hasSessions ? 'GET, POST, DELETE, OPTIONS' : 'GET, POST, OPTIONS'
   return { ...response, headers: { ...response.headers, Allow: methods } }
-}
-
-/** Returns `true` if the SDK takes a POST for one of a 2025 revision. */
-function isLegacy(request: McpRequest, body: unknown): boolean {
-  const protocolVersionHeader = request.header('mcp-protocol-version')
-  const { kind } = classifyInboundRequest({
-    httpMethod: 'POST',
-    ...(protocolVersionHeader !== undefined && { protocolVersionHeader }),
-    body,
-  })
-  return kind === 'legacy'
 }
