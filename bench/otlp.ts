@@ -9,6 +9,8 @@ interface Comparison {
   readonly title: string
   readonly load: OtlpLoad
   readonly rounds: number
+  /** Each round has new processes. */
+  readonly isFresh?: true
 }
 
 const PACED: Comparison = {
@@ -21,6 +23,13 @@ const BURST: Comparison = {
   title: '(e) OTLP, 20,000 records in one turn of the event loop',
   load: { records: 20_000, perTurn: 20_000 },
   rounds: 15,
+}
+
+const FIRST: Comparison = {
+  title: '(e) OTLP, the first 20,000 records of a process',
+  load: { records: 20_000, perTurn: 500 },
+  rounds: 9,
+  isFresh: true,
 }
 
 /** The compared forms of requests. */
@@ -39,7 +48,7 @@ export async function benchOtlp(): Promise<void> {
   const receiver = fork(new URL('otlp-sink.js', import.meta.url))
   const [port] = (await once(receiver, 'message')) as [number]
   try {
-    for (const comparison of [PACED, BURST]) {
+    for (const comparison of [PACED, BURST, FIRST]) {
       console.log(`\n### ${comparison.title}\n`)
       console.log(
         '| contestant | records/s | min to max | × the SDK | CPU µs per record | min to max | × the SDK |',
@@ -56,22 +65,25 @@ export async function benchOtlp(): Promise<void> {
 async function compare(
   receiver: ChildProcess,
   port: number,
-  { title, load, rounds }: Comparison,
+  { title, load, rounds, isFresh }: Comparison,
   encoding: OtlpClient['encoding'],
   compression: OtlpClient['compression'],
 ): Promise<void> {
   const contestants = (['OpenTelemetry SDK', 'mcp-gatekit'] as const).map((name) => {
     const options: OtlpClient = { name, encoding, compression, url: `http://127.0.0.1:${port}/v1/logs` }
-    const child = fork(new URL('otlp-clients.js', import.meta.url), [JSON.stringify(options)])
-    return { name, child, rates: [] as number[], costs: [] as number[] }
+    return { name, options, child: startClient(options), rates: [] as number[], costs: [] as number[] }
   })
-  for (const { child } of contestants) await once(child, 'message')
   for (let round = 0; round <= rounds; round++) {
     // The order alternates, because the machine may slow down within a round.
     for (const contestant of round % 2 === 0 ? contestants : [...contestants].reverse()) {
       await setTimeout(200)
-      contestant.child.send(load)
-      const [{ ms, cpuMicros }] = (await once(contestant.child, 'message')) as [Figure]
+      const child = await contestant.child
+      child.send(load)
+      const [{ ms, cpuMicros }] = (await once(child, 'message')) as [Figure]
+      if (isFresh) {
+        child.disconnect()
+        contestant.child = startClient(contestant.options)
+      }
       receiver.send('count')
       const [arrived] = (await once(receiver, 'message')) as [number]
       const { records } = load
@@ -84,13 +96,19 @@ async function compare(
   }
   const [sdk] = contestants as [(typeof contestants)[number]]
   for (const { name, child, rates, costs } of contestants) {
-    child.disconnect()
+    ;(await child).disconnect()
     const form = compression === 'none' ? encoding : `${encoding}, ${compression}`
     if (name !== sdk.name) recordRatio(title, `${name}, ${form}`, 1 / Number(ratio(costs, sdk.costs)))
     console.log(
       `| ${name}, ${form} | ${whole(median(rates))} | ${range(rates, whole)} | ${ratio(rates, sdk.rates)} | ${micros(median(costs))} | ${range(costs, micros)} | ${ratio(costs, sdk.costs)} |`,
     )
   }
+}
+
+async function startClient(options: OtlpClient): Promise<ChildProcess> {
+  const child = fork(new URL('otlp-clients.js', import.meta.url), [JSON.stringify(options)])
+  await once(child, 'message')
+  return child
 }
 
 const whole = (value: number): string => Math.round(value).toLocaleString('en')
