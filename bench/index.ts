@@ -39,6 +39,9 @@ const SECTIONS: Readonly<Record<string, () => Promise<void>>> = {
 /** The section that is neither compared nor saved, because its ratios depend on the number of cores. */
 const NOT_COMPARED = 'cluster'
 
+/** The section that is saved, but not compared: a 99th percentile changes by more than the tolerance from run to run. */
+const NOT_CHECKED = 'under-load'
+
 const FIGURES = new URL('../../bench/figures.json', import.meta.url)
 
 const { values, positionals } = parseArgs({
@@ -53,7 +56,9 @@ if (unknown.length > 0) {
 }
 const compares = values.check || values.save
 const named = positionals.length === 0 ? Object.keys(SECTIONS) : positionals
-const names = compares ? named.filter((name) => name !== NOT_COMPARED) : named
+const names = named.filter(
+  (name) => !(compares && name === NOT_COMPARED) && !(values.check && name === NOT_CHECKED),
+)
 console.log(`Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model}`)
 const measured = await run(names)
 if (values.check) await check(measured)

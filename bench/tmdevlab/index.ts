@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { Redis } from 'ioredis'
-import { startRedis } from '../../test/support/redis.ts'
+import { redisMissing, startRedis } from '../../test/support/redis.ts'
 import { startIssuer } from '../issue-token.ts'
 import { median, printRatios, recordRatio } from '../report.ts'
 import { startHost } from '../started-host.ts'
@@ -33,6 +33,11 @@ interface Round {
 
 /** (l) Repeats the "MCP Server Performance Benchmark v2" of TM Dev Lab with one process for each server. */
 export async function benchTmDevLab(): Promise<void> {
+  const missing = redisMissing()
+  if (missing !== undefined) {
+    console.log(`\nThe shop of TM Dev Lab is skipped: ${missing}. Install Redis, and run the section again.`)
+    return
+  }
   const folder = await mkdtemp(join(tmpdir(), 'mcp-gatekit-bench-'))
   const redis = await startRedis({ isDurable: false })
   const catalog = fork(new URL('catalog.js', import.meta.url))

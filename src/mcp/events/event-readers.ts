@@ -80,8 +80,10 @@ export class EventReaders {
     }
   }
 
-  /** Serves `events/stream`, until the client leaves, the token expires or no longer
-   * permits the events, or the adapter is closed. */
+  /**
+   * Serves `events/stream`, until the client leaves, the token expires or no longer permits the events, or the adapter is
+   * closed.
+   */
   async stream(exchange: Exchange, params: Params, sdk: ServerContext): Promise<Record<string, unknown>> {
     const reading = await this.#begin(exchange, params, requestOf(sdk, params), 'stream')
     const { ledger } = this.#core
