@@ -115,10 +115,12 @@ export class DeliveryLoop {
   /** Waits, or returns early for a signal. */
   async #sleep(ms: number): Promise<void> {
     if (this.#isWoken) return
+    let timer: NodeJS.Timeout | undefined
     await new Promise<void>((resolve) => {
       this.#endSleep = resolve
-      setTimeout(resolve, ms).unref()
+      timer = setTimeout(resolve, ms).unref()
     })
+    clearTimeout(timer)
     this.#endSleep = undefined
   }
 

@@ -83,10 +83,12 @@ class WebhookSender implements Webhooks {
     if (!this.#mayChallenge(host, owner)) return 'challenge_failed'
     if ((await this.#limits.enter(host, owner)) > 0) return 'timeout'
     const endpoint = { url, subscriptionId: id, secrets: secrets.slice(0, 1).map(({ secret }) => secret) }
-    const error = await challengeEndpoint(this.#safeFetch, endpoint)
-    // Anyone may name a host here, so a failure must not stop the deliveries to it.
-    this.#limits.leave(host, owner, undefined)
-    return error
+    try {
+      return await challengeEndpoint(this.#safeFetch, endpoint)
+    } finally {
+      // Anyone may name a host here, so a failure must not stop the deliveries to it.
+      this.#limits.leave(host, owner, undefined)
+    }
   }
 
   start(): void {
