@@ -93,7 +93,7 @@ export class EventAccess {
 
 /** Returns the members of a token that decisions need, without the token. What is not JSON is left out. */
 export function storedAuth(auth: AuthInfo): StoredAuth {
-  const { clientId, scopes, resource, user, extra } = auth
+  const { clientId, scopes, resource, user, act, extra } = auth
   const issuer = tokenIssuer(auth)
   const plain = tryOrUndefined(() => JSON.parse(JSON.stringify({ user, extra }))) ?? {}
   return {
@@ -101,16 +101,18 @@ export function storedAuth(auth: AuthInfo): StoredAuth {
     scopes,
     ...(issuer !== undefined && { issuer }),
     ...(resource !== undefined && { resource: resource.href }),
+    ...(act !== undefined && { act }),
     ...plain,
   }
 }
 
-function restoredAuth({ clientId, scopes, issuer, resource, user, extra = {} }: StoredAuth): AuthInfo {
+function restoredAuth({ clientId, scopes, issuer, resource, user, act, extra = {} }: StoredAuth): AuthInfo {
   const members = {
     clientId,
     scopes: [...scopes],
     resource: resource === undefined ? undefined : new URL(resource),
     user,
+    act,
     extra,
   }
   return AuthInfo.of('', members, issuer)

@@ -1,3 +1,5 @@
+import type { Actor } from '../../oauth/actor.ts'
+
 /**
  * A position in a store: a whole number from 1 up. Each event and each new subscription takes the next one, so all of them are in
  * one order. A position is never used again.
@@ -36,6 +38,7 @@ export interface StoredAuth {
   readonly issuer?: string
   readonly resource?: string
   readonly user?: unknown
+  readonly act?: Actor
   readonly extra?: Readonly<Record<string, unknown>>
 }
 

@@ -134,6 +134,36 @@ describe('events/subscribe', () => {
     await server.adapter.events.close()
   })
 
+  it('the policy sees the same claims of the token at a delivery as at the subscription, its actor included', async () => {
+    const seen: unknown[] = []
+    const server = await serveEvents({
+      oauth: {
+        ...NAMED_USERS,
+        verifyToken: () => ({
+          valid: true,
+          user: { id: 'ada' },
+          clientId: 'planner',
+          scopes: ['read'],
+          extra: { tenant: 7 },
+          act: { sub: 'agent', act: { sub: 'chat' } },
+        }),
+      },
+      authorize: ({ auth, kind }) => {
+        const { user, clientId, scopes, extra, act } = auth ?? {}
+        if (kind === 'event') seen.push({ user, clientId, scopes, extra, act })
+        return true
+      },
+    })
+    const receiver = await startReceiver()
+    await subscriber(server, receiver.url)('ada')
+    await server.adapter.events.emit('incident', { id: 1 })
+    await receiver.received(1)
+    expect(seen).to.have.length(2)
+    expect(seen[0]).to.deep.include({ act: { sub: 'agent', act: { sub: 'chat' } } })
+    expect(seen[1]).to.deep.equal(seen[0])
+    await server.adapter.events.close()
+  })
+
   it('controlMessages: false ends a subscription in silence, for clients without terminated', async () => {
     let isPermitted = true
     const server = await serveEvents({
