@@ -299,7 +299,7 @@ class MemoryEventStore implements EventStore {
     for (const delivery of this.#owners.get(record.owner)?.deliveries.values() ?? [])
       if (delivery.kind === 'terminated' && delivery.kept.record.id === record.id) this.#drop(delivery)
     const group = groupOf(this.#owner(record.owner), record)
-    if (group.size >= max) this.#sweep()
+    if (group.size >= max) for (const id of [...group.keys()]) this.#live(id)
     if (group.size >= max && record.webhook !== undefined) return NO_ROOM
     const [oldest] = group.values()
     if (group.size >= max && oldest !== undefined) this.#remove(oldest)
