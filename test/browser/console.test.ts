@@ -64,11 +64,11 @@ describe('the console in a browser', function () {
     await page.locator('#view-all').click()
   })
   afterEach(async () => {
-    expect(problems).to.deep.equal([])
     await writeCoverage()
     await context.close()
     await sample.close()
     await served.close()
+    expect(problems).to.deep.equal([])
   })
 
   /** Starts the console and a server that sends events to it. */
@@ -114,6 +114,8 @@ describe('the console in a browser', function () {
   }
 
   it('the console shows setup instructions before the telemetry of the server has sent anything', async () => {
+    // A page whose console stops logs its failed attempts to reconnect.
+    await page.goto('about:blank')
     await served.close()
     log = new EventLog({ command: 'server.ts', issuer: ISSUER })
     log.setServer({ state: 'running', pid: 7 })
