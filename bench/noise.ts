@@ -4,8 +4,8 @@ import { listen } from './contestants.ts'
 
 /** How long the JWKS endpoint takes to respond while it is slow. */
 const SLOW_MS = 2_000
-/** How often requests are sent. */
-const TICK_MS = 10
+/** How often requests are sent, so that they do not arrive in bursts. */
+const TICK_MS = 1
 
 /** The next requests of the process. */
 export interface Noise {
@@ -35,10 +35,14 @@ process.on('disconnect', () => process.exit())
 process.send?.(await listen(jwks))
 
 let due = 0
+let lastMs = performance.now()
 setInterval(() => {
+  const nowMs = performance.now()
+  const elapsedMs = nowMs - lastMs
+  lastMs = nowMs
   if (noise === undefined) return
   const { port, perSecond, headers, body } = noise
-  for (due += (perSecond * TICK_MS) / 1_000; due >= 1; due--) {
+  for (due += (perSecond * elapsedMs) / 1_000; due >= 1; due--) {
     const options = { port, host: '127.0.0.1', path: '/mcp', method: 'POST', headers }
     const sent = httpRequest(options, (response) => response.resume())
     sent.on('error', () => undefined)

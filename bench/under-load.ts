@@ -29,11 +29,12 @@ export const contestants: Record<string, Contestant> = {
   },
 }
 
-interface Round {
-  readonly p50: number
-  readonly p99: number
-  /** The 99th percentile of the event loop delay of the server in milliseconds. */
-  readonly delay: number
+/** What was measured in all rounds of a scenario. */
+interface Measured {
+  /** The durations of the calls in milliseconds. */
+  readonly callsMs: number[]
+  /** By round, the 99th percentile of the event loop delay of the server in milliseconds. */
+  readonly delaysMs: number[]
 }
 
 /** (m) Measures honest calls at a constant rate while others send their own. */
@@ -70,8 +71,10 @@ async function measure(
   noise: ChildProcess,
   honest: Pick<Noise, 'port' | 'headers' | 'body'>,
   scenarios: Readonly<Record<string, Noise>>,
-): Promise<Record<string, Round[]>> {
-  const rounds: Record<string, Round[]> = Object.fromEntries(Object.keys(scenarios).map((name) => [name, []]))
+): Promise<ReadonlyMap<string, Measured>> {
+  const measured = new Map(
+    Object.keys(scenarios).map((name) => [name, { callsMs: [], delaysMs: [] } as Measured]),
+  )
   for (let round = 0; round <= ROUNDS; round++) {
     for (const [name, next] of Object.entries(scenarios)) {
       noise.send(next)
@@ -80,15 +83,16 @@ async function measure(
       const callsMs = await callAtConstantRate(honest)
       const delay = await host.ask('delay')
       noise.send({ ...next, perSecond: 0 })
-      const at = (share: number) => callsMs[Math.floor(callsMs.length * share)] as number
       // The first round warms up.
-      if (round > 0) rounds[name]?.push({ p50: at(0.5), p99: at(0.99), delay })
+      if (round === 0) continue
+      measured.get(name)?.callsMs.push(...callsMs)
+      measured.get(name)?.delaysMs.push(delay)
     }
   }
-  return rounds
+  return measured
 }
 
-/** Returns the durations of honest calls in milliseconds, sorted. @throws if a call fails */
+/** Returns the durations of honest calls in milliseconds. @throws if a call fails */
 async function callAtConstantRate({ port, headers, body }: Pick<Noise, 'port' | 'headers' | 'body'>) {
   const agent = new Agent({ keepAlive: true })
   const call = (): Promise<number> =>
@@ -112,21 +116,23 @@ async function callAtConstantRate({ port, headers, body }: Pick<Noise, 'port' | 
   }
   const callsMs = await Promise.all(calls)
   agent.destroy()
-  return callsMs.sort((one, other) => one - other)
+  return callsMs
 }
 
-function print(rounds: Readonly<Record<string, readonly Round[]>>): void {
+function print(measured: ReadonlyMap<string, Measured>): void {
   const title = '(m) honest calls under load, 99th percentile'
   console.log(`\n### ${title}\n`)
   console.log(
     '| meanwhile | median, ms | 99th percentile, ms | × quiet | event loop delay, 99th percentile, ms |',
   )
   console.log('|---|---|---|---|---|')
-  for (const [name, own] of Object.entries(rounds)) {
-    const of = (part: keyof Round) => median(own.map((round) => round[part]))
-    const times = median(own.map(({ p99 }, index) => p99 / (rounds.quiet?.[index]?.p99 as number)))
-    if (name !== 'quiet') recordRatio(title, name, 1 / times)
-    const cells = [of('p50'), of('p99'), times, of('delay')].map((value) => value.toFixed(2))
+  let quiet: number | undefined
+  for (const [name, { callsMs, delaysMs }] of measured) {
+    callsMs.sort((one, other) => one - other)
+    const p99 = callsMs[Math.floor(callsMs.length * 0.99)] as number
+    quiet ??= p99
+    if (p99 !== quiet) recordRatio(title, name, quiet / p99)
+    const cells = [median(callsMs), p99, p99 / quiet, median(delaysMs)].map((value) => value.toFixed(2))
     console.log(`| ${[name, ...cells].join(' | ')} |`)
   }
 }
