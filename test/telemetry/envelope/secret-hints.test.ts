@@ -50,6 +50,30 @@ describe('hintsOf()', () => {
     expect([...seen].sort()).to.deep.equal(COMMON_SECRET_PATTERNS.map(({ name }) => name).sort())
   })
 
+  for (const [secret, ...texts] of [
+    ['email', 'a@b.co', 'a%40b.co'],
+    ['url-credentials', 'redis://:p@', 'x%3A%2F%2Fu%3Ap%40'],
+    ['bearer', 'bEARER\tabc1', 'dpop+abc1', 'Basic%20dTpw', 'dpop abc1'],
+    ['jwt', 'eyJhbGci..', JWT],
+    ['private-key', '-----BEGIN PRIVATE KEY-----'],
+    ['api-key', 'whsec_+/+/+/+/+/+/+/+/+/+/', 'sntrys_=/=/=/=/=/=/=/=/=/=/', 'xoxb-1234567890'],
+    ['iban', 'NO9386011117947', 'RO35-BANK-ACCO-UNTN-UMBE-RABC', 'ro35bankacco untn umbe rabc'],
+    [
+      'iban',
+      'RO35 BANK ACCO UNTN UMBE RABC',
+      'RO35BANK ACCO UNTN UMBE RABC',
+      'RO35-BANK ACCO UNTN UMBE RABC',
+    ],
+    ['card', '4222222222222', '4-2-2-2-2-2-2-2-2-2-2-2-2', '4 2 2 2 2 2 2 2 2 2 2 2 2', '4222-2222 2222-2'],
+  ]) {
+    for (const text of texts) {
+      it(`hintsOf() returns the hint of ${secret} for ${JSON.stringify(text)}`, () => {
+        const found = secretsIn(text).find(({ name }) => name === secret)
+        expect(hintsOf(text) & (found?.hint ?? 0)).to.not.equal(0)
+      })
+    }
+  }
+
   for (const text of [
     ...['', 'POST', 'orders', 'worker-7', '/api/orders/123456/items', 'eu-central-1', '10:30 on 2026-11-23'],
     ...['550e8400-e29b-41d4-a716-446655440000', 'order 12345 was updated by the customer'],
