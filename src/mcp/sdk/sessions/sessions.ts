@@ -195,7 +195,8 @@ export class McpSessions {
   #enter(session: Session, owner: string | undefined): void {
     for (let full = this.#exhausted(owner); full !== undefined; full = this.#exhausted(owner))
       longestIdle(full === 'owner' ? (this.#owned.of(owner) ?? []) : this.#endable(owner))?.end()
-    session.countedFor = owner
+    // Of two equal strings, one is kept.
+    session.countedFor = owner === session.owner ? session.owner : owner
     this.#sessions.set(session.id, session)
     this.#owned.add(session)
     this.#sweeper ??= setInterval(
