@@ -7,7 +7,7 @@ import {
   type RequestId,
   type TransportSendOptions,
 } from '@modelcontextprotocol/server'
-import type { PlainResponse } from '../../../http/plain-response.ts'
+import type { HttpResponse, PlainResponse } from '../../../http/plain-response.ts'
 import type { Subscriptions } from '../../operations/subscriptions.ts'
 import { isEventStream, withBodyEnd } from '../../wire/event-stream.ts'
 import { CANCELED, jsonRpcError, retryLater } from '../../wire/json-rpc.ts'
@@ -103,12 +103,9 @@ export class ActiveSession implements SessionSide {
   }
 
   /** Serves an HTTP request. @param release is called when the request and its stream have ended */
-  async serve(
-    received: SessionCall,
-    release: () => void = () => undefined,
-  ): Promise<Response | PlainResponse> {
+  async serve(received: SessionCall, release: () => void = () => undefined): Promise<HttpResponse> {
     const endUse = this.#beginUse(received, release)
-    let response: Response | PlainResponse
+    let response: HttpResponse
     try {
       response = await (received.method === 'POST' ? this.#post(received) : this.#bodiless(received))
     } catch (error) {
@@ -149,7 +146,7 @@ export class ActiveSession implements SessionSide {
     return endUse
   }
 
-  async #post(received: SessionCall): Promise<Response | PlainResponse> {
+  async #post(received: SessionCall): Promise<HttpResponse> {
     const { fast } = received
     const messages = messagesOf(received.body)
     const ids = requestIds(messages)
@@ -171,11 +168,7 @@ export class ActiveSession implements SessionSide {
   }
 
   /** Passes a request on to a server without the transport of the SDK. See `FastResponse`. */
-  async #postFast(
-    group: RequestGroup,
-    link: SessionLink,
-    message: JSONRPCRequest,
-  ): Promise<Response | PlainResponse> {
+  async #postFast(group: RequestGroup, link: SessionLink, message: JSONRPCRequest): Promise<HttpResponse> {
     if (this.#hasEnded) throw new SessionEnded()
     const { received } = group
     const pending = this.#pending.get(message.id) as PendingRequest
@@ -200,7 +193,7 @@ export class ActiveSession implements SessionSide {
     }
   }
 
-  async #bodiless(received: SessionCall): Promise<Response | PlainResponse> {
+  async #bodiless(received: SessionCall): Promise<HttpResponse> {
     const opened = this.#opening.then(() =>
       received.method === 'GET' ? this.#sent.open(received) : this.#transport.handle(received),
     )

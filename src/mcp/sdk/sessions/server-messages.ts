@@ -5,7 +5,7 @@ import type {
   RequestId,
   TransportSendOptions,
 } from '@modelcontextprotocol/server'
-import type { PlainResponse } from '../../../http/plain-response.ts'
+import type { HttpResponse } from '../../../http/plain-response.ts'
 import { EVENT_STREAM_HEADERS, isEventStream } from '../../wire/event-stream.ts'
 import { EventOutlet } from '../streams/event-outlet.ts'
 import { sendWithoutKeeping } from '../watch-messages.ts'
@@ -61,7 +61,7 @@ export class ServerMessages {
   }
 
   /** Opens the standalone stream, or resumes a stream after `Last-Event-ID`. Must be called for one request at a time. */
-  async open(received: SessionCall): Promise<Response | PlainResponse> {
+  async open(received: SessionCall): Promise<HttpResponse> {
     const { events, clock } = this.#session
     const lastEventId = received.header('last-event-id') ?? ''
     const streamId = lastEventId === '' ? STANDALONE_STREAM : events.streamOf(lastEventId)

@@ -1,6 +1,6 @@
 import { performance } from 'node:perf_hooks'
 import type { ServerEvent } from '@modelcontextprotocol/server'
-import type { PlainResponse } from '../../../http/plain-response.ts'
+import type { HttpResponse } from '../../../http/plain-response.ts'
 import { elapsedMs } from '../../../timers.ts'
 import { SubscribedUris, type Subscriptions } from '../../operations/subscriptions.ts'
 import type { ObservedClient } from '../../wire/request-telemetry.ts'
@@ -96,7 +96,7 @@ export class Session implements Subscriptions {
   }
 
   /** Serves an HTTP request. @param release is called when the request and its stream have ended */
-  async serve(received: SessionCall, release?: () => void): Promise<Response | PlainResponse> {
+  async serve(received: SessionCall, release?: () => void): Promise<HttpResponse> {
     this.#adapter.onUse(this)
     this.#active ??= new ActiveSession(this, this.#adapter)
     return await this.#active.serve(received, release)
