@@ -18,7 +18,7 @@ import {
   PendingRequests,
   type RequestGroup,
 } from './pending-requests.ts'
-import { type Notification, ServerMessages } from './server-messages.ts'
+import { ServerMessages } from './server-messages.ts'
 import { ServerRequests } from './server-requests.ts'
 import type { SessionCall } from './session-call.ts'
 import type { SessionLink, SessionSide } from './session-link.ts'
@@ -70,9 +70,8 @@ export class ActiveSession implements SessionSide {
     this.#serverRequests = new ServerRequests(session.client)
     this.#transport = new SessionTransport(session, {
       onMessage: (message, extra) => this.#receive(message, extra),
-      onError: (error) => this.#servers.current?.onerror?.(error),
+      onError: (error) => this.onError(error),
       onClose: () => this.#end(),
-      mayBeRead: (message) => this.#sent.mayBeRead(message),
       challengeFor: (context) => this.#servers.of(context.authInfo)?.resolveChallenge?.(context),
     })
     this.#sent = new ServerMessages(session, this.#transport, this.#pending, this.#serverRequests)
@@ -86,7 +85,12 @@ export class ActiveSession implements SessionSide {
     return this.#session
   }
 
-  /** `true` if no HTTP request is in progress and no stream is open. */
+  /** The revisions that the client may name in a request. */
+  get protocolVersions(): readonly string[] {
+    return this.#transport.protocolVersions
+  }
+
+  /** `true` if no HTTP request is in progress and no stream is open, other than the standalone stream. */
   get isIdle(): boolean {
     return this.#uses.size === 0
   }
@@ -97,8 +101,7 @@ export class ActiveSession implements SessionSide {
       this.isIdle &&
       this.#servers.canBeMadeAgain &&
       this.#pending.size === 0 &&
-      this.#serverRequests.size === 0 &&
-      !this.#sent.hasWaiting
+      this.#serverRequests.size === 0
     )
   }
 
@@ -119,8 +122,9 @@ export class ActiveSession implements SessionSide {
     return response
   }
 
-  notify(notification: Notification): void {
-    this.#sent.notify(notification)
+  /** Passes an error of the transport on to the server. */
+  onError(error: Error): void {
+    this.#servers.current?.onerror?.(error)
   }
 
   /** Ends all streams, and closes the servers. The session itself may continue. */
@@ -195,7 +199,7 @@ export class ActiveSession implements SessionSide {
 
   async #bodiless(received: SessionCall): Promise<HttpResponse> {
     const opened = this.#opening.then(() =>
-      received.method === 'GET' ? this.#sent.open(received) : this.#transport.handle(received),
+      received.method === 'GET' ? this.#sent.resume(received) : this.#transport.handle(received),
     )
     // The caller gets the error from `opened`; the next request only waits for it.
     this.#opening = opened.catch(() => undefined)

@@ -75,11 +75,16 @@ export class SessionEvents implements EventStore {
   }
 
   async storeEvent(streamId: string, message: JSONRPCMessage): Promise<string> {
+    return this.store(streamId, message)
+  }
+
+  /** Stores a message of a stream. Returns its id. */
+  store(streamId: string, message: JSONRPCMessage): string {
     const id = this.#nextId()
     // An event without a message only marks the beginning of its stream.
     const isBeginning = Object.keys(message).length === 0
     const json = isBeginning ? undefined : this.#keptJson(message, JSON.stringify(message))
-    this.#store(id, { streamId: joined(streamId), json, scopes: neededScopes.get(message) ?? NO_SCOPES })
+    this.#keep(id, { streamId: joined(streamId), json, scopes: neededScopes.get(message) ?? NO_SCOPES })
     return id
   }
 
@@ -88,7 +93,7 @@ export class SessionEvents implements EventStore {
     const streamId = this.#nextId()
     this.#responses ??= new Set()
     this.#responses.add(streamId)
-    this.#store(streamId, { streamId, json: this.#keptJson(response, json), scopes })
+    this.#keep(streamId, { streamId, json: this.#keptJson(response, json), scopes })
     if (this.#responses.size > MAX_RESPONSES) this.#drop(this.#responses.keys().next().value as string)
     return { beginning: streamId, message: streamId + MESSAGE }
   }
@@ -117,22 +122,25 @@ export class SessionEvents implements EventStore {
     { send }: { send: (eventId: string, message: JSONRPCMessage) => Promise<void> },
     permits: (message: JSONRPCMessage) => boolean = () => true,
   ): Promise<string> {
+    const streamId = this.streamOf(lastEventId) ?? ''
+    for (const [id, message] of this.missedAfter(lastEventId)) if (permits(message)) await send(id, message)
+    return streamId
+  }
+
+  /** Returns the messages of a stream that follow one of its events, with their ids. */
+  *missedAfter(lastEventId: string): Iterable<[id: string, message: JSONRPCMessage]> {
     const last = this.#find(lastEventId)
-    if (last === undefined) return ''
+    if (last === undefined) return
     if (this.#isResponse(last.streamId)) {
       if (lastEventId === last.streamId && last.json !== undefined)
-        await send(lastEventId + MESSAGE, parsed(last.json))
-      return last.streamId
+        yield [lastEventId + MESSAGE, parsed(last.json)]
+      return
     }
-    let missed = false
+    let isMissed = false
     for (const [id, { streamId, json }] of [...this.#events]) {
-      if (missed && streamId === last.streamId && json !== undefined) {
-        const message = parsed(json)
-        if (permits(message)) await send(id, message)
-      }
-      if (id === lastEventId) missed = true
+      if (isMissed && streamId === last.streamId && json !== undefined) yield [id, parsed(json)]
+      if (id === lastEventId) isMissed = true
     }
-    return last.streamId
   }
 
   /** Drops the event that was stored first. Returns `false` if there is none. */
@@ -158,7 +166,7 @@ export class SessionEvents implements EventStore {
     return this.#responses?.has(streamId) === true
   }
 
-  #store(id: string, event: StoredEvent): void {
+  #keep(id: string, event: StoredEvent): void {
     this.#events.set(id, event)
     this.#count(sizeOf(event))
     while (this.#events.size > MAX_EVENTS || this.#bytes > this.#maxBytes) this.dropOldest()

@@ -242,9 +242,8 @@ export class McpSessions {
     const now = Date.now()
     const { idleTimeoutMs } = this.#options
     for (const session of this.#sessions.values()) {
-      if (!session.isIdle) continue
       const idleMs = now - session.idleSince
-      if (idleMs >= idleTimeoutMs) session.end()
+      if (session.isIdle && idleMs >= idleTimeoutMs) session.end()
       else if (idleMs >= REST_AFTER_MS) session.rest()
     }
     if (this.#sessions.size > 0) return

@@ -1,9 +1,9 @@
 import type { ServerEvent, ServerEventBus } from '@modelcontextprotocol/server'
 import type { PushedResponse } from '../../../http/plain-response.ts'
-import { PushedBody } from '../../../http/pushed-body.ts'
 import { SubscribedUris, type Subscriptions } from '../../operations/subscriptions.ts'
-import { EVENT_STREAM_HEADERS, KEEP_ALIVE, messageEvent } from '../../wire/event-stream.ts'
-import type { StreamClock, TimedStream } from './stream-clock.ts'
+import { EVENT_STREAM_HEADERS, messageEvent } from '../../wire/event-stream.ts'
+import { LongStream } from './long-stream.ts'
+import type { StreamClock } from './stream-clock.ts'
 
 const METHODS: Readonly<Record<Exclude<ServerEvent['kind'], 'resource_updated'>, string>> = {
   tools_list_changed: 'notifications/tools/list_changed',
@@ -38,13 +38,11 @@ export class EventStreams implements Subscriptions {
   }
 
   open(options: StreamOptions): PushedResponse {
-    const stream = new EventStream(options)
+    const stream = new EventStream(this.#clock, options)
     this.#open.add(stream)
-    const stopWatching = this.#clock.watch(stream, options.expiresAt)
     const unsubscribe = this.#bus.subscribe((event) => stream.receive(event))
     stream.onEnd(() => {
       this.#open.delete(stream)
-      stopWatching()
       unsubscribe()
       options.onEnd()
     })
@@ -61,15 +59,15 @@ export class EventStreams implements Subscriptions {
   }
 }
 
-class EventStream extends PushedBody implements TimedStream {
+class EventStream extends LongStream {
   readonly owner: string
   readonly #permitsResource: (uri: string) => boolean
   #subscribed: SubscribedUris | undefined
   /** The events that a client that does not read has missed. Each is kept once. */
   #missed: Set<string> | undefined
 
-  constructor({ owner, permitsResource }: StreamOptions) {
-    super()
+  constructor(clock: StreamClock, { owner, permitsResource, expiresAt }: StreamOptions) {
+    super(clock, expiresAt)
     this.owner = owner
     this.#permitsResource = permitsResource
     this.write(': open\n\n')
@@ -105,16 +103,6 @@ class EventStream extends PushedBody implements TimedStream {
       this.write([...missed].join(''))
     }
     return super.take()
-  }
-
-  /** Sends a comment. Comments must not accumulate for a client that does not read. */
-  keepAlive(): void {
-    if (this.waitingBytes === 0) this.write(KEEP_ALIVE)
-  }
-
-  /** Ends the stream when its token has expired. */
-  expire(): void {
-    this.end()
   }
 }
 
