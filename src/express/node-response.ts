@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { PlainResponse } from '../http/plain-response.ts'
+import type { HttpResponse, PlainResponse, PushedResponse } from '../http/plain-response.ts'
+import { PushedBody } from '../http/pushed-body.ts'
 import { cutOff, http2StreamOf, isClosed, onceClosed } from '../http/response-close.ts'
 import { ConnectionTurns } from './connection-turns.ts'
 import { hasWholeBody } from './node-request.ts'
@@ -25,29 +26,39 @@ const DISCARD_MS = 5_000
 
 /**
  * Writes a response: a plain one at once, and a stream no faster than the client reads.
- * @returns a promise if it is a web-standard response
+ * @returns a promise if it is a web-standard response, or one that waits for earlier ones of its connection
  */
 export function writeResponse(
   req: IncomingMessage,
   res: ServerResponse,
-  response: PlainResponse | Response,
+  response: HttpResponse,
 ): void | Promise<void> {
   if (response instanceof Response) return writeWebResponse(req, res, response)
   writePlainResponse(req, res, response)
+  if (res.socket === null && response.body instanceof PushedBody)
+    return new Promise((resolve) => onceClosed(req, res, resolve))
 }
 
-/** Writes a short response. Headers that other middleware has set are kept. */
+/** Writes a response of plain values. Headers that other middleware has set are kept. */
 export function writePlainResponse(
   req: IncomingMessage,
   res: ServerResponse,
-  { status, headers, body = '' }: PlainResponse,
+  { status, headers, body = '' }: PlainResponse | PushedResponse,
 ): void {
-  if (isClosed(req, res) || res.headersSent) return
+  if (isClosed(req, res) || res.headersSent) {
+    if (body instanceof PushedBody) body.cancel()
+    return
+  }
   res.statusCode = status
   const stream = http2StreamOf(req, res)
   for (const name of Object.keys(headers)) {
     // HTTP/2 does not allow this header (RFC 9113 §8.2.2).
     if (stream === undefined || name !== 'Connection') setOrAppend(res, name, headers[name] as string)
+  }
+  if (body instanceof PushedBody) {
+    res.flushHeaders()
+    writePushed(req, res, body)
+    return
   }
   if (status === 204 || status === 304) res.end()
   else endWithBody(req, res, body)
@@ -175,24 +186,32 @@ async function pump(
   res: ServerResponse,
 ): Promise<void> {
   const reader = body.getReader()
-  const writer = new BodyWriter(req, res)
-  onceClosed(req, res, () => {
-    // The client has left: an error of the body has no receiver.
-    reader.cancel().catch(() => undefined)
-  })
+  // If the client has left, an error of the body has no receiver.
+  const writer = new BodyWriter(req, res, () => void reader.cancel().catch(() => undefined))
   try {
-    for (let read = await reader.read(); !read.done && !isClosed(req, res); read = await reader.read()) {
-      const sent = ConnectionTurns.count(req, res, read.value.length)
-      try {
-        await writer.write(read.value)
-      } finally {
-        sent?.()
-      }
-    }
+    for (let read = await reader.read(); !read.done && !isClosed(req, res); read = await reader.read())
+      await writer.writeCounted(read.value)
     res.end()
   } catch {
     cutOff(req, res)
   }
+}
+
+/** Writes a body that may stay open for hours. While nothing waits, it keeps no promise. */
+function writePushed(req: IncomingMessage, res: ServerResponse, body: PushedBody): void {
+  const writer = new BodyWriter(req, res, () => body.cancel())
+  let isWriting = false
+  body.onReadable(async () => {
+    if (isWriting) return
+    isWriting = true
+    try {
+      for (let piece = body.take(); piece !== undefined; piece = body.take()) await writer.writeCounted(piece)
+      if (!body.isOpen) res.end()
+    } catch {
+      cutOff(req, res)
+    }
+    isWriting = false
+  })
 }
 
 /** Writes a body no faster than the client reads. */
@@ -202,13 +221,25 @@ class BodyWriter {
   readonly #partBytes: number
   #wake: (() => void) | undefined
 
-  constructor(req: IncomingMessage, res: ServerResponse) {
+  /** @param onClosed is called when the response has ended, complete or not */
+  constructor(req: IncomingMessage, res: ServerResponse, onClosed: () => void = () => undefined) {
     this.#req = req
     this.#res = res
     this.#partBytes = http2StreamOf(req, res) === undefined ? Number.POSITIVE_INFINITY : PART_BYTES
-    const wake = (): void => this.#wake?.()
-    res.on('drain', wake)
-    onceClosed(req, res, wake)
+    onceClosed(req, res, () => {
+      this.#wake?.()
+      onClosed()
+    })
+  }
+
+  /** Like `write`. Other requests of the connection may wait until the client has taken the chunk. */
+  async writeCounted(chunk: Uint8Array): Promise<void> {
+    const sent = ConnectionTurns.count(this.#req, this.#res, chunk.length)
+    try {
+      await this.write(chunk)
+    } finally {
+      sent?.()
+    }
   }
 
   /** Resolves when the client can take more, or when the response has ended. */
@@ -224,6 +255,7 @@ class BodyWriter {
     await new Promise<void>((resolve) => {
       this.#wake = resolve
       if (isClosed(this.#req, this.#res)) resolve()
+      else this.#res.once('drain', resolve)
     })
     taken()
   }

@@ -1,6 +1,6 @@
 import { clientKey } from '../http/client-address.ts'
 import { preflightHeaders } from '../http/cors-headers.ts'
-import type { PlainResponse } from '../http/plain-response.ts'
+import type { HttpResponse, PlainResponse } from '../http/plain-response.ts'
 import type { SafeFetchSettings } from '../http/safe-fetch.ts'
 import type { AuthInfo } from '../oauth/auth-info.ts'
 import { Gate, type GateRequest } from '../oauth/gate.ts'
@@ -112,7 +112,7 @@ export class McpEndpoint {
   }
 
   /** Returns the response to any request to the MCP endpoint. */
-  async respond(request: McpRequest): Promise<PlainResponse | Response> {
+  async respond(request: McpRequest): Promise<HttpResponse> {
     // 1. CORS: every response carries the headers, refusals too, so that browsers can read them.
     if (request.decidesCors) request.addResponseHeaders(this.corsHeaders(request))
     const earlier = request.authenticatedBy(this.gate)

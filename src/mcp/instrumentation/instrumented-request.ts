@@ -1,6 +1,7 @@
 import { performance } from 'node:perf_hooks'
 import type { JSONRPCMessage, McpServer, Server } from '@modelcontextprotocol/server'
-import type { PlainResponse } from '../../http/plain-response.ts'
+import type { HttpResponse } from '../../http/plain-response.ts'
+import { PushedBody } from '../../http/pushed-body.ts'
 import type { AuthInfo } from '../../oauth/auth-info.ts'
 import { elapsedMs } from '../../timers.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
@@ -275,20 +276,19 @@ export class InstrumentedRequest implements RequestTelemetry {
     return run ?? NO_TELEMETRY
   }
 
-  responded(
-    response: PlainResponse | Response,
-    client: ClientConnection,
-  ): PlainResponse | Response | Promise<PlainResponse | Response> {
+  responded(response: HttpResponse, client: ClientConnection): HttpResponse | Promise<HttpResponse> {
     const { status } = response
     if (!client.disconnected && status >= 400) return this.#failed(response)
     if (!client.disconnected && response instanceof Response && isEventStream(response))
       // If the client disconnects, the host may leave the stream open.
       return withEnd(response, client, () => this.completed(status))
-    this.completed(client.disconnected ? CLIENT_GONE.status : status)
+    if (!client.disconnected && response.body instanceof PushedBody)
+      response.body.onEnd(() => this.completed(status))
+    else this.completed(client.disconnected ? CLIENT_GONE.status : status)
     return response
   }
 
-  async #failed(response: PlainResponse | Response): Promise<PlainResponse | Response> {
+  async #failed(response: HttpResponse): Promise<HttpResponse> {
     this.completed(response.status, await rpcErrorOf(response))
     return response
   }

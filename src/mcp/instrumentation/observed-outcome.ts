@@ -1,4 +1,4 @@
-import type { PlainResponse } from '../../http/plain-response.ts'
+import type { HttpResponse } from '../../http/plain-response.ts'
 import type { ForbiddenSender, Refusal } from '../../oauth/decision.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
 import { isJsonContentType } from '../wire/json-content-type.ts'
@@ -62,12 +62,12 @@ function joined(scopes: readonly string[]): string {
 }
 
 /** Returns the JSON-RPC error in a response with an error status, if there is one. */
-export async function rpcErrorOf(response: Response | PlainResponse): Promise<RpcError | undefined> {
+export async function rpcErrorOf(response: HttpResponse): Promise<RpcError | undefined> {
   try {
     if (response instanceof Response && !isJsonContentType(response.headers.get('content-type')))
       return undefined
-    const text = response instanceof Response ? await response.clone().text() : (response.body ?? '')
-    return rpcErrorIn(JSON.parse(text))
+    const text = response instanceof Response ? await response.clone().text() : response.body
+    return typeof text === 'string' ? rpcErrorIn(JSON.parse(text)) : undefined
   } catch {
     return undefined
   }

@@ -6,7 +6,7 @@ import {
   SUPPORTED_PROTOCOL_VERSIONS,
 } from '@modelcontextprotocol/server'
 import { clientKey } from '../../http/client-address.ts'
-import type { PlainResponse } from '../../http/plain-response.ts'
+import type { HttpResponse, PlainResponse, PushedResponse } from '../../http/plain-response.ts'
 import type { AuthInfo } from '../../oauth/auth-info.ts'
 import { ownerOf } from '../../oauth/owner.ts'
 import type { McpTasks } from '../mcp-adapter.ts'
@@ -123,21 +123,13 @@ export class SdkHandler {
   }
 
   /** Serves a request that has been authenticated and has its scopes. */
-  handle(
-    request: McpRequest,
-    exchange: Exchange,
-    received: ReceivedMessages,
-  ): Promise<Response | PlainResponse> {
+  handle(request: McpRequest, exchange: Exchange, received: ReceivedMessages): Promise<HttpResponse> {
     return request.method === 'POST'
       ? this.#post(request, exchange, received)
       : this.#bodiless(request, exchange)
   }
 
-  #post(
-    request: McpRequest,
-    exchange: Exchange,
-    received: ReceivedMessages,
-  ): Promise<Response | PlainResponse> {
+  #post(request: McpRequest, exchange: Exchange, received: ReceivedMessages): Promise<HttpResponse> {
     const { messages } = received
     if (this.#table?.events.size && messages.some(isEventStreamRequest))
       return this.#streamEvents(request, exchange, received)
@@ -149,7 +141,7 @@ export class SdkHandler {
     request: McpRequest,
     exchange: Exchange,
     received: ReceivedMessages,
-  ): Promise<Response | PlainResponse> {
+  ): Promise<HttpResponse> {
     if (received.messages.length > 1)
       return jsonRpcError(400, -32_600, 'Invalid Request: events/stream must be the only message')
     const release = this.#takeStream(request, exchange)
@@ -168,11 +160,7 @@ export class SdkHandler {
     }
   }
 
-  #postMessages(
-    request: McpRequest,
-    exchange: Exchange,
-    received: ReceivedMessages,
-  ): Promise<Response | PlainResponse> {
+  #postMessages(request: McpRequest, exchange: Exchange, received: ReceivedMessages): Promise<HttpResponse> {
     const { messages } = received
     const checked = withCanonicalUris(received.body)
     if ('problem' in checked) return Promise.resolve(refusedUri(exchange, checked))
@@ -206,7 +194,7 @@ export class SdkHandler {
     request: McpRequest,
     exchange: Exchange,
     message: TaskRequest,
-  ): Promise<Response | PlainResponse> {
+  ): Promise<HttpResponse> {
     const missing = await tasks.authorize(exchange, message)
     const { gate, auth, telemetry } = exchange
     if (missing.length === 0 || gate === undefined || auth === undefined)
@@ -217,7 +205,7 @@ export class SdkHandler {
   }
 
   /** Serves requests without a body: GET opens a stream of a 2025 revision, DELETE ends a session. */
-  async #bodiless(request: McpRequest, exchange: Exchange): Promise<Response | PlainResponse> {
+  async #bodiless(request: McpRequest, exchange: Exchange): Promise<HttpResponse> {
     const { method } = request
     const revision = request.header('mcp-protocol-version')
     const isModern = revision !== undefined && revision >= MODERN_REVISION
@@ -254,11 +242,7 @@ export class SdkHandler {
   }
 
   /** Serves `subscriptions/listen`, which takes a slot as long as its stream is open. */
-  async #listen(
-    request: McpRequest,
-    exchange: Exchange,
-    received: ReceivedMessages,
-  ): Promise<Response | PlainResponse> {
+  async #listen(request: McpRequest, exchange: Exchange, received: ReceivedMessages): Promise<HttpResponse> {
     const { body, messages } = received
     // The whole request stays in memory while the stream is open.
     if (isLongerThan(MAX_SUBSCRIBED_LENGTH, received))
@@ -315,7 +299,7 @@ export class SdkHandler {
     request: McpRequest,
     exchange: Exchange,
     posted: SessionBody,
-  ): Promise<Response | PlainResponse> {
+  ): Promise<HttpResponse> {
     try {
       return await sessions.serve(new SessionCall(request, exchange, posted, this.#sessionCalls))
     } catch {
@@ -340,7 +324,7 @@ export class SdkHandler {
     request: McpRequest,
     exchange: Exchange,
     revision: string | undefined,
-  ): Response | PlainResponse {
+  ): PlainResponse | PushedResponse {
     if (revision !== undefined && !SUPPORTED_PROTOCOL_VERSIONS.includes(revision)) {
       return jsonRpcError(
         400,
@@ -357,7 +341,6 @@ export class SdkHandler {
     return this.#streams.open({
       owner: ownerOf(auth),
       expiresAt: auth?.expiresAt,
-      client: request,
       permitsResource: this.#permitsResource(exchange),
       onEnd,
     })

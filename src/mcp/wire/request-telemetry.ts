@@ -1,5 +1,5 @@
 import type { JSONRPCMessage, McpServer, Server } from '@modelcontextprotocol/server'
-import type { PlainResponse } from '../../http/plain-response.ts'
+import type { HttpResponse } from '../../http/plain-response.ts'
 import type { AuthInfo } from '../../oauth/auth-info.ts'
 import type { Decision, ForbiddenSender } from '../../oauth/decision.ts'
 import type { KitTelemetrySession } from '../../telemetry/session/session.ts'
@@ -133,10 +133,7 @@ export interface RequestTelemetry {
   /** Begins the telemetry of one run of a task, which goes on after the request. Its span is linked to the span of the request. */
   beginTask(task: ObservedTask): RequestTelemetry
   /** Records the response. Ends the telemetry when the response is complete. @returns the response to send */
-  responded(
-    response: PlainResponse | Response,
-    client: ClientConnection,
-  ): PlainResponse | Response | Promise<PlainResponse | Response>
+  responded(response: HttpResponse, client: ClientConnection): HttpResponse | Promise<HttpResponse>
   /** Records that a response was sent by something else. Ends the telemetry. */
   completed(status: number): void
   /** Sets whether `mcpHandler` serves the request, and therefore ends the telemetry. */
@@ -163,7 +160,7 @@ export class Unrecorded implements RequestTelemetry {
     return fn()
   }
 
-  responded(response: PlainResponse | Response): PlainResponse | Response {
+  responded(response: HttpResponse): HttpResponse {
     return response
   }
 

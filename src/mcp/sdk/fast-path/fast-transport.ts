@@ -17,7 +17,7 @@ import {
   type Server,
   type TransportSendOptions,
 } from '@modelcontextprotocol/server'
-import type { PlainResponse } from '../../../http/plain-response.ts'
+import type { HttpResponse, PlainResponse } from '../../../http/plain-response.ts'
 import { EVENT_STREAM_HEADERS, KEEP_ALIVE, messageEvent } from '../../wire/event-stream.ts'
 import type { Exchange } from '../../wire/exchange.ts'
 import { CLIENT_GONE } from '../../wire/json-rpc.ts'
@@ -48,7 +48,7 @@ const STATUS_BEFORE_HANDLER: ReadonlyMap<number, number> = new Map([
  * Serves one request. The response is JSON or, if notifications come before the result, an event stream. In a 2025 revision, it
  * is always an event stream, as that of the SDK. If it has only one event, its body is a string.
  */
-export function serveFast(server: Server, call: FastCall): Promise<PlainResponse | Response> {
+export function serveFast(server: Server, call: FastCall): Promise<HttpResponse> {
   return new FastTransport(call).serve(server)
 }
 
@@ -66,7 +66,7 @@ class FastTransport extends PerRequestHTTPServerTransport implements TimedStream
   readonly #call: FastCall
   readonly #extra: MessageExtraInfo
   /** Resolves the response. */
-  #respond: ((response: PlainResponse | Response) => void) | undefined
+  #respond: ((response: HttpResponse) => void) | undefined
   #outlet: EventOutlet | undefined
   #stopWatching: (() => void) | undefined
   #ended = false
@@ -81,10 +81,10 @@ class FastTransport extends PerRequestHTTPServerTransport implements TimedStream
     this.#extra = auth === undefined ? { classification } : { classification, authInfo: auth }
   }
 
-  async serve(server: Server): Promise<PlainResponse | Response> {
+  async serve(server: Server): Promise<HttpResponse> {
     if (this.#isLegacy) this.#watch()
     await server.connect(this)
-    const responded = new Promise<PlainResponse | Response>((resolve) => {
+    const responded = new Promise<HttpResponse>((resolve) => {
       this.#respond = resolve
     })
     inProgress.add(this)

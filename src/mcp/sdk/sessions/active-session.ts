@@ -7,7 +7,7 @@ import {
   type RequestId,
   type TransportSendOptions,
 } from '@modelcontextprotocol/server'
-import type { PlainResponse } from '../../../http/plain-response.ts'
+import type { HttpResponse, PlainResponse } from '../../../http/plain-response.ts'
 import type { Subscriptions } from '../../operations/subscriptions.ts'
 import { isEventStream, withBodyEnd } from '../../wire/event-stream.ts'
 import { CANCELED, jsonRpcError, retryLater } from '../../wire/json-rpc.ts'
@@ -18,7 +18,7 @@ import {
   PendingRequests,
   type RequestGroup,
 } from './pending-requests.ts'
-import { type Notification, ServerMessages } from './server-messages.ts'
+import { ServerMessages } from './server-messages.ts'
 import { ServerRequests } from './server-requests.ts'
 import type { SessionCall } from './session-call.ts'
 import type { SessionLink, SessionSide } from './session-link.ts'
@@ -70,9 +70,8 @@ export class ActiveSession implements SessionSide {
     this.#serverRequests = new ServerRequests(session.client)
     this.#transport = new SessionTransport(session, {
       onMessage: (message, extra) => this.#receive(message, extra),
-      onError: (error) => this.#servers.current?.onerror?.(error),
+      onError: (error) => this.onError(error),
       onClose: () => this.#end(),
-      mayBeRead: (message) => this.#sent.mayBeRead(message),
       challengeFor: (context) => this.#servers.of(context.authInfo)?.resolveChallenge?.(context),
     })
     this.#sent = new ServerMessages(session, this.#transport, this.#pending, this.#serverRequests)
@@ -86,7 +85,12 @@ export class ActiveSession implements SessionSide {
     return this.#session
   }
 
-  /** `true` if no HTTP request is in progress and no stream is open. */
+  /** The revisions that the client may name in a request. */
+  get protocolVersions(): readonly string[] {
+    return this.#transport.protocolVersions
+  }
+
+  /** `true` if no HTTP request is in progress and no stream is open, other than the standalone stream. */
   get isIdle(): boolean {
     return this.#uses.size === 0
   }
@@ -97,18 +101,14 @@ export class ActiveSession implements SessionSide {
       this.isIdle &&
       this.#servers.canBeMadeAgain &&
       this.#pending.size === 0 &&
-      this.#serverRequests.size === 0 &&
-      !this.#sent.hasWaiting
+      this.#serverRequests.size === 0
     )
   }
 
   /** Serves an HTTP request. @param release is called when the request and its stream have ended */
-  async serve(
-    received: SessionCall,
-    release: () => void = () => undefined,
-  ): Promise<Response | PlainResponse> {
+  async serve(received: SessionCall, release: () => void = () => undefined): Promise<HttpResponse> {
     const endUse = this.#beginUse(received, release)
-    let response: Response | PlainResponse
+    let response: HttpResponse
     try {
       response = await (received.method === 'POST' ? this.#post(received) : this.#bodiless(received))
     } catch (error) {
@@ -122,8 +122,9 @@ export class ActiveSession implements SessionSide {
     return response
   }
 
-  notify(notification: Notification): void {
-    this.#sent.notify(notification)
+  /** Passes an error of the transport on to the server. */
+  onError(error: Error): void {
+    this.#servers.current?.onerror?.(error)
   }
 
   /** Ends all streams, and closes the servers. The session itself may continue. */
@@ -149,7 +150,7 @@ export class ActiveSession implements SessionSide {
     return endUse
   }
 
-  async #post(received: SessionCall): Promise<Response | PlainResponse> {
+  async #post(received: SessionCall): Promise<HttpResponse> {
     const { fast } = received
     const messages = messagesOf(received.body)
     const ids = requestIds(messages)
@@ -171,11 +172,7 @@ export class ActiveSession implements SessionSide {
   }
 
   /** Passes a request on to a server without the transport of the SDK. See `FastResponse`. */
-  async #postFast(
-    group: RequestGroup,
-    link: SessionLink,
-    message: JSONRPCRequest,
-  ): Promise<Response | PlainResponse> {
+  async #postFast(group: RequestGroup, link: SessionLink, message: JSONRPCRequest): Promise<HttpResponse> {
     if (this.#hasEnded) throw new SessionEnded()
     const { received } = group
     const pending = this.#pending.get(message.id) as PendingRequest
@@ -200,9 +197,9 @@ export class ActiveSession implements SessionSide {
     }
   }
 
-  async #bodiless(received: SessionCall): Promise<Response | PlainResponse> {
+  async #bodiless(received: SessionCall): Promise<HttpResponse> {
     const opened = this.#opening.then(() =>
-      received.method === 'GET' ? this.#sent.open(received) : this.#transport.handle(received),
+      received.method === 'GET' ? this.#sent.resume(received) : this.#transport.handle(received),
     )
     // The caller gets the error from `opened`; the next request only waits for it.
     this.#opening = opened.catch(() => undefined)

@@ -1,4 +1,4 @@
-import type { PlainResponse } from '../../../http/plain-response.ts'
+import type { HttpResponse, PlainResponse } from '../../../http/plain-response.ts'
 
 /** The time after which a call gets an event stream of its own, in milliseconds. */
 const FAST_MS = 50
@@ -10,15 +10,15 @@ const FAST_MS = 50
  */
 export class FastResponse {
   /** The HTTP response. */
-  readonly response: Promise<Response | PlainResponse>
-  readonly #open: () => Promise<Response | PlainResponse>
+  readonly response: Promise<HttpResponse>
+  readonly #open: () => Promise<HttpResponse>
   readonly #timer: NodeJS.Timeout
-  #resolve: ((response: Response | PlainResponse | Promise<Response | PlainResponse>) => void) | undefined
+  #resolve: ((response: HttpResponse | Promise<HttpResponse>) => void) | undefined
   #opened: Promise<void> | undefined
   #closeStream: (() => void) | undefined
 
   /** @param open lets the transport of the SDK begin the event stream of the call */
-  constructor(open: () => Promise<Response | PlainResponse>) {
+  constructor(open: () => Promise<HttpResponse>) {
     this.#open = open
     this.response = new Promise((resolve) => {
       this.#resolve = resolve

@@ -1,11 +1,10 @@
 import type {
   JSONRPCMessage,
-  JSONRPCNotification,
   JSONRPCRequest,
   RequestId,
   TransportSendOptions,
 } from '@modelcontextprotocol/server'
-import type { PlainResponse } from '../../../http/plain-response.ts'
+import type { HttpResponse } from '../../../http/plain-response.ts'
 import { EVENT_STREAM_HEADERS, isEventStream } from '../../wire/event-stream.ts'
 import { EventOutlet } from '../streams/event-outlet.ts'
 import { sendWithoutKeeping } from '../watch-messages.ts'
@@ -14,21 +13,10 @@ import type { PendingRequest, PendingRequests, RequestGroup } from './pending-re
 import type { ServerRequests } from './server-requests.ts'
 import type { SessionCall } from './session-call.ts'
 import type { SessionLink } from './session-link.ts'
-import {
-  RETRY_MS,
-  type SessionTransport,
-  STANDALONE_STREAM,
-  type TransportSession,
-} from './session-transport.ts'
-
-export type Notification = Pick<JSONRPCNotification, 'method'> & {
-  readonly params?: { readonly uri: string }
-}
+import { RETRY_MS, type SessionTransport, type TransportSession } from './session-transport.ts'
 
 /** The first revision whose clients accept events without data. Such an event begins a stream. */
 const FIRST_WITH_EMPTY_EVENTS = '2025-11-25'
-
-const RESOURCE_UPDATED = 'notifications/resources/updated'
 
 /** The messages that the servers of a session send to the client, and the streams that carry them. */
 export class ServerMessages {
@@ -36,12 +24,8 @@ export class ServerMessages {
   readonly #transport: SessionTransport
   readonly #pending: PendingRequests
   readonly #serverRequests: ServerRequests
-  /** The request that opened the standalone stream, or is opening it. */
-  #reader: SessionCall | undefined
   /** The streams that clients have resumed, by name. */
   readonly #resumed = new Map<string, EventOutlet>()
-  /** The notifications that wait to be sent. */
-  readonly #notifications = new Map<string, Notification>()
 
   constructor(
     session: TransportSession,
@@ -55,30 +39,19 @@ export class ServerMessages {
     this.#serverRequests = serverRequests
   }
 
-  /** `true` if notifications wait to be sent. */
-  get hasWaiting(): boolean {
-    return this.#notifications.size > 0
-  }
-
-  /** Opens the standalone stream, or resumes a stream after `Last-Event-ID`. Must be called for one request at a time. */
-  async open(received: SessionCall): Promise<Response | PlainResponse> {
+  /** Resumes the stream of a POST after `Last-Event-ID`. Must be called for one request at a time. */
+  async resume(received: SessionCall): Promise<HttpResponse> {
     const { events, clock } = this.#session
-    const lastEventId = received.header('last-event-id') ?? ''
-    const streamId = lastEventId === '' ? STANDALONE_STREAM : events.streamOf(lastEventId)
-    const refused = lastEventId === '' ? undefined : received.refusalFor(events.scopesAfter(lastEventId))
+    const { lastEventId } = received
+    const streamId = events.streamOf(lastEventId)
+    const refused = received.refusalFor(events.scopesAfter(lastEventId))
     if (refused !== undefined) return refused
-    const previous = this.#reader
-    if (streamId === STANDALONE_STREAM) this.#reader = received
     const response = await this.#transport.handle(received)
-    if (!isEventStream(response)) {
-      this.#reader = previous
-      return response
-    }
+    if (!isEventStream(response)) return response
     const outlet = new EventOutlet({
       endsWhenFull: true,
       expiresAt: received.auth?.expiresAt,
       onEnd: () => {
-        if (streamId === STANDALONE_STREAM && this.#reader === received) this.#reader = undefined
         if (streamId !== undefined && this.#resumed.get(streamId) === outlet) this.#resumed.delete(streamId)
       },
     })
@@ -112,22 +85,6 @@ export class ServerMessages {
     if (scopes.length > 0) this.#session.events.restrict(eventId, scopes)
   }
 
-  /** Sends a notification on the standalone stream. A notification that still waits is not sent twice. */
-  notify(notification: Notification): void {
-    const isSending = this.hasWaiting
-    this.#notifications.set(`${notification.method} ${notification.params?.uri ?? ''}`, notification)
-    if (!isSending) void this.#sendNotifications()
-  }
-
-  async #sendNotifications(): Promise<void> {
-    for (const [key, notification] of this.#notifications) {
-      await Promise.resolve()
-      // A change from now on is sent again.
-      this.#notifications.delete(key)
-      await this.#sendStandalone({ jsonrpc: '2.0', ...notification }).catch(() => undefined)
-    }
-  }
-
   /** Sends a message of a server. */
   async send(link: SessionLink, message: JSONRPCMessage, options?: TransportSendOptions): Promise<void> {
     if (!('method' in message)) return await this.#sendResponse(link, message)
@@ -141,7 +98,7 @@ export class ServerMessages {
       return await this.#sendServerRequest(link, pending, message, options)
     }
     const notification = this.#serverRequests.toClient(link, message)
-    if (!isForRequest) return await this.#sendStandalone(notification)
+    if (!isForRequest) return this.#session.standalone.send(notification)
     if (pending === undefined || !isInProgress) return
     const { group } = pending
     await this.#outletOf(group).notify(notification, (one) => this.sendFor(pending, one, options))
@@ -195,20 +152,6 @@ export class ServerMessages {
     await this.#transport.send(message, options)
   }
 
-  /** Sends a notification on the standalone stream. */
-  async #sendStandalone(message: JSONRPCNotification): Promise<void> {
-    // If no stream is open, the message is stored. The token that asks for it later is checked then.
-    if (this.#reader !== undefined && !this.mayBeRead(message)) return
-    await this.#transport.send(message)
-  }
-
-  /** Returns `true` if the token of the standalone stream may read the message. */
-  mayBeRead(message: JSONRPCMessage): boolean {
-    if (!('method' in message) || message.method !== RESOURCE_UPDATED) return true
-    const uri = message.params?.uri
-    return typeof uri !== 'string' || this.#reader?.permitsResource(uri) !== false
-  }
-
   /** @param pending the request that the server request belongs to, if any */
   async #sendServerRequest(
     link: SessionLink,
@@ -218,7 +161,7 @@ export class ServerMessages {
   ): Promise<void> {
     const request = this.#serverRequests.register(link, message)
     try {
-      if (pending === undefined) await this.#transport.send(request)
+      if (pending === undefined) this.#session.standalone.send(request)
       else await this.sendFor(pending, request, options)
     } catch (error) {
       this.#serverRequests.forget(request.id)

@@ -98,6 +98,11 @@ export class SessionCall {
     return this.#received.header(name)
   }
 
+  /** The event after which the client resumes a stream; `''` if it opens a new one. */
+  get lastEventId(): string {
+    return this.header('last-event-id') ?? ''
+  }
+
   /** Returns the response to a token that lacks some of these scopes, or undefined if it has them all. */
   refusalFor(scopes: readonly string[]): PlainResponse | undefined {
     const { gate, auth } = this.#exchange

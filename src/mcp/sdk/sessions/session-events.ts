@@ -47,8 +47,8 @@ export class SessionEvents implements EventStore {
   readonly #maxBytes: number
   /** By id. A response that was stored as a whole has the id of its stream. */
   readonly #events = new Map<string, StoredEvent>()
-  /** The ids of the responses among them. */
-  readonly #responses = new Set<string>()
+  /** The ids of the responses among them. Undefined until there is one, because an empty set takes memory. */
+  #responses: Set<string> | undefined
   readonly #onChange: (bytes: number) => void
   /** The beginning of the ids of this session, so that the ids of another session are unknown. */
   readonly #prefix = randomUUID().slice(0, 8)
@@ -75,19 +75,25 @@ export class SessionEvents implements EventStore {
   }
 
   async storeEvent(streamId: string, message: JSONRPCMessage): Promise<string> {
+    return this.store(streamId, message)
+  }
+
+  /** Stores a message of a stream. Returns its id. */
+  store(streamId: string, message: JSONRPCMessage): string {
     const id = this.#nextId()
     // An event without a message only marks the beginning of its stream.
     const isBeginning = Object.keys(message).length === 0
     const json = isBeginning ? undefined : this.#keptJson(message, JSON.stringify(message))
-    this.#store(id, { streamId, json, scopes: neededScopes.get(message) ?? NO_SCOPES })
+    this.#keep(id, { streamId: joined(streamId), json, scopes: neededScopes.get(message) ?? NO_SCOPES })
     return id
   }
 
   /** Stores a response as a stream of two events. @param json the response as JSON */
   storeResponse(response: JSONRPCMessage, json: string, scopes: readonly string[]): ResponseIds {
     const streamId = this.#nextId()
+    this.#responses ??= new Set()
     this.#responses.add(streamId)
-    this.#store(streamId, { streamId, json: this.#keptJson(response, json), scopes })
+    this.#keep(streamId, { streamId, json: this.#keptJson(response, json), scopes })
     if (this.#responses.size > MAX_RESPONSES) this.#drop(this.#responses.keys().next().value as string)
     return { beginning: streamId, message: streamId + MESSAGE }
   }
@@ -116,22 +122,25 @@ export class SessionEvents implements EventStore {
     { send }: { send: (eventId: string, message: JSONRPCMessage) => Promise<void> },
     permits: (message: JSONRPCMessage) => boolean = () => true,
   ): Promise<string> {
+    const streamId = this.streamOf(lastEventId) ?? ''
+    for (const [id, message] of this.missedAfter(lastEventId)) if (permits(message)) await send(id, message)
+    return streamId
+  }
+
+  /** Returns the messages of a stream that follow one of its events, with their ids. */
+  *missedAfter(lastEventId: string): Iterable<[id: string, message: JSONRPCMessage]> {
     const last = this.#find(lastEventId)
-    if (last === undefined) return ''
-    if (this.#responses.has(last.streamId)) {
+    if (last === undefined) return
+    if (this.#isResponse(last.streamId)) {
       if (lastEventId === last.streamId && last.json !== undefined)
-        await send(lastEventId + MESSAGE, parsed(last.json))
-      return last.streamId
+        yield [lastEventId + MESSAGE, parsed(last.json)]
+      return
     }
-    let missed = false
+    let isMissed = false
     for (const [id, { streamId, json }] of [...this.#events]) {
-      if (missed && streamId === last.streamId && json !== undefined) {
-        const message = parsed(json)
-        if (permits(message)) await send(id, message)
-      }
-      if (id === lastEventId) missed = true
+      if (isMissed && streamId === last.streamId && json !== undefined) yield [id, parsed(json)]
+      if (id === lastEventId) isMissed = true
     }
-    return last.streamId
   }
 
   /** Drops the event that was stored first. Returns `false` if there is none. */
@@ -142,7 +151,7 @@ export class SessionEvents implements EventStore {
     return true
   }
 
-  /** Returns a short id. A UUID takes half a kilobyte of memory, because Node joins it from many parts. */
+  /** Returns a short id, because a UUID takes more memory. See `joined`. */
   #nextId(): string {
     return this.#prefix + ++this.#lastId
   }
@@ -150,10 +159,14 @@ export class SessionEvents implements EventStore {
   #find(eventId: string): StoredEvent | undefined {
     if (!eventId.endsWith(MESSAGE)) return this.#events.get(eventId)
     const streamId = eventId.slice(0, -MESSAGE.length)
-    return this.#responses.has(streamId) ? this.#events.get(streamId) : undefined
+    return this.#isResponse(streamId) ? this.#events.get(streamId) : undefined
   }
 
-  #store(id: string, event: StoredEvent): void {
+  #isResponse(streamId: string): boolean {
+    return this.#responses?.has(streamId) === true
+  }
+
+  #keep(id: string, event: StoredEvent): void {
     this.#events.set(id, event)
     this.#count(sizeOf(event))
     while (this.#events.size > MAX_EVENTS || this.#bytes > this.#maxBytes) this.dropOldest()
@@ -162,7 +175,7 @@ export class SessionEvents implements EventStore {
   #drop(id: string): void {
     const event = this.#events.get(id)
     this.#events.delete(id)
-    this.#responses.delete(id)
+    this.#responses?.delete(id)
     if (event !== undefined) this.#count(-sizeOf(event))
   }
 
@@ -197,6 +210,11 @@ function keptForm(json: string, bytes: number): KeptJson {
   const buffer = Buffer.allocUnsafeSlow(bytes)
   buffer.write(json)
   return buffer
+}
+
+/** Returns the same string in one piece. A UUID takes half a kilobyte of memory, because Node.js concatenates it from many parts. */
+function joined(text: string): string {
+  return Buffer.from(text).toString()
 }
 
 function sizeOf({ json }: StoredEvent): number {

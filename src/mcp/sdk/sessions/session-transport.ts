@@ -2,6 +2,7 @@ import {
   type JSONRPCMessage,
   type JSONRPCRequest,
   type MessageExtraInfo,
+  SUPPORTED_PROTOCOL_VERSIONS,
   type TransportSendOptions,
   WebStandardStreamableHTTPServerTransport,
 } from '@modelcontextprotocol/server'
@@ -11,12 +12,10 @@ import { jsonRpcError } from '../../wire/json-rpc.ts'
 import type { StreamClock } from '../streams/stream-clock.ts'
 import type { SessionCall } from './session-call.ts'
 import type { SessionEvents } from './session-events.ts'
+import type { StandaloneStream } from './standalone-stream.ts'
 
 /** The time after which a client opens a stream again that has ended, in milliseconds. */
 export const RETRY_MS = 1_000
-
-/** The name of the standalone stream in the event store. */
-export const STANDALONE_STREAM = '_GET_stream'
 
 /** The part of the client's messages that a session keeps while it has no server. */
 export interface ClientState {
@@ -35,6 +34,7 @@ export interface TransportSession {
   readonly client: ClientState
   readonly events: SessionEvents
   readonly clock: StreamClock
+  readonly standalone: StandaloneStream
 }
 
 /** The receiver of what a transport receives. */
@@ -43,8 +43,6 @@ export interface TransportSide {
   onError(error: Error): void
   /** Called when the client has ended the session. */
   onClose(): void
-  /** Returns `true` if the token of the standalone stream may read a message that was kept. */
-  mayBeRead(message: JSONRPCMessage): boolean
   /** Returns the scopes that a request needs, as `McpServer` declares them to its transport. */
   challengeFor(context: { request: JSONRPCRequest; authInfo?: object }): unknown
 }
@@ -92,13 +90,17 @@ export class SessionTransport {
     throw new SessionEnded()
   }
 
-  /** Sends a message on the stream of the request that it belongs to, or on the standalone stream. */
+  /** Sends a message on the stream of the request that it belongs to. */
   async send(
     message: JSONRPCMessage,
     { relatedRequestId }: Pick<TransportSendOptions, 'relatedRequestId'> = {},
   ): Promise<void> {
-    if (this.#transport === undefined) await this.#session.events.storeEvent(STANDALONE_STREAM, message)
-    else await this.#transport.send(message, relatedRequestId === undefined ? {} : { relatedRequestId })
+    await this.#transport?.send(message, relatedRequestId === undefined ? {} : { relatedRequestId })
+  }
+
+  /** The revisions that the client may name in a request. */
+  get protocolVersions(): readonly string[] {
+    return this.#versions ?? SUPPORTED_PROTOCOL_VERSIONS
   }
 
   setSupportedProtocolVersions(versions: string[]): void {
@@ -113,25 +115,22 @@ export class SessionTransport {
   }
 
   #create(received: SessionCall): WebStandardStreamableHTTPServerTransport {
-    const { id, events, client } = this.#session
+    const { id, events, client, standalone } = this.#session
     const side = this.#side
     const transport = new WebStandardStreamableHTTPServerTransport({
       sessionIdGenerator: () => id,
       eventStore: {
-        storeEvent: async (streamId, message) =>
-          this.#isRestoring && streamId !== STANDALONE_STREAM
-            ? ''
-            : await events.storeEvent(streamId, message),
+        storeEvent: async (streamId, message) => (this.#isRestoring ? '' : events.store(streamId, message)),
         getStreamIdForEventId: (eventId) => events.getStreamIdForEventId(eventId),
         replayEventsAfter: (eventId, to) =>
-          events.replayEventsAfter(eventId, to, (message) => side.mayBeRead(message)),
+          events.replayEventsAfter(eventId, to, (message) => standalone.mayBeRead(message)),
       },
       retryInterval: RETRY_MS,
       // The outlets send comments.
       keepAliveMs: 0,
       ...(this.#versions !== undefined && { supportedProtocolVersions: this.#versions }),
     })
-    transport.onmessage = (message, extra) => side.onMessage(message, extra)
+    transport.onmessage = (message, extra) => this.#deliver(message, extra)
     transport.onerror = (error) => side.onError(error)
     transport.onclose = () => side.onClose()
     transport.setScopeChallengeResolver((context) => side.challengeFor(context) as never)
@@ -139,6 +138,13 @@ export class SessionTransport {
     if (client.initialize !== undefined)
       this.#restored = this.#restore(transport, received, client.initialize)
     return transport
+  }
+
+  #deliver(message: JSONRPCMessage, extra: MessageExtraInfo | undefined): void {
+    const { standalone } = this.#session
+    // The transport does not have the standalone stream.
+    const closeStandaloneSSEStream = extra?.closeStandaloneSSEStream && (() => standalone.close())
+    this.#side.onMessage(message, closeStandaloneSSEStream ? { ...extra, closeStandaloneSSEStream } : extra)
   }
 
   async #restore(
@@ -158,7 +164,7 @@ export class SessionTransport {
       })
       await response.text()
     } finally {
-      transport.onmessage = (message, extra) => this.#side.onMessage(message, extra)
+      transport.onmessage = (message, extra) => this.#deliver(message, extra)
       this.#isRestoring = false
     }
   }

@@ -1,16 +1,17 @@
 import { performance } from 'node:perf_hooks'
-import type { ServerEvent } from '@modelcontextprotocol/server'
-import type { PlainResponse } from '../../../http/plain-response.ts'
+import { type ServerEvent, SUPPORTED_PROTOCOL_VERSIONS } from '@modelcontextprotocol/server'
+import type { HttpResponse } from '../../../http/plain-response.ts'
+import { PushedBody } from '../../../http/pushed-body.ts'
 import { elapsedMs } from '../../../timers.ts'
 import { SubscribedUris, type Subscriptions } from '../../operations/subscriptions.ts'
 import type { ObservedClient } from '../../wire/request-telemetry.ts'
 import type { StreamClock } from '../streams/stream-clock.ts'
 import { ActiveSession } from './active-session.ts'
-import type { Notification } from './server-messages.ts'
 import type { SessionCall } from './session-call.ts'
 import { SessionEvents } from './session-events.ts'
 import type { SessionHost } from './session-servers.ts'
-import { type ClientState, STANDALONE_STREAM } from './session-transport.ts'
+import type { ClientState } from './session-transport.ts'
+import { type Notification, StandaloneStream } from './standalone-stream.ts'
 
 /** The adapter of a session. */
 export interface SessionOwner extends SessionHost {
@@ -50,6 +51,7 @@ export class Session implements Subscriptions {
   readonly #startedAt = performance.now()
   #active: ActiveSession | undefined = undefined
   #events: SessionEvents | undefined = undefined
+  #standalone: StandaloneStream | undefined = undefined
   #subscribed: SubscribedUris | undefined = undefined
   #hasEnded = false
 
@@ -61,7 +63,7 @@ export class Session implements Subscriptions {
 
   /** `true` if no HTTP request is in progress and no stream is open. */
   get isIdle(): boolean {
-    return this.#active === undefined || this.#active.isIdle
+    return this.#active?.isIdle !== false && this.#standalone?.isOpen !== true
   }
 
   get hasEnded(): boolean {
@@ -85,6 +87,22 @@ export class Session implements Subscriptions {
     return this.#events
   }
 
+  /** The stream that the client opens with GET. */
+  get standalone(): StandaloneStream {
+    this.#standalone ??= new StandaloneStream(this)
+    return this.#standalone
+  }
+
+  /** The revisions that the client may name in a request. */
+  get protocolVersions(): readonly string[] {
+    return this.#active?.protocolVersions ?? SUPPORTED_PROTOCOL_VERSIONS
+  }
+
+  /** Receives the error of a request that the session itself refuses. */
+  onError(error: Error): void {
+    this.#active?.onError(error)
+  }
+
   /** The memory that the kept events take, in bytes. */
   get keptBytes(): number {
     return this.#events?.bytes ?? 0
@@ -96,17 +114,29 @@ export class Session implements Subscriptions {
   }
 
   /** Serves an HTTP request. @param release is called when the request and its stream have ended */
-  async serve(received: SessionCall, release?: () => void): Promise<Response | PlainResponse> {
+  async serve(received: SessionCall, release: () => void = () => undefined): Promise<HttpResponse> {
     this.#adapter.onUse(this)
+    if (received.method === 'GET' && this.standalone.serves(received))
+      return this.#openStandalone(received, release)
     this.#active ??= new ActiveSession(this, this.#adapter)
     return await this.#active.serve(received, release)
+  }
+
+  #openStandalone(received: SessionCall, release: () => void): HttpResponse {
+    const response = this.standalone.open(received)
+    const end = (): void => {
+      this.idleSince = Date.now()
+      release()
+    }
+    if (response.body instanceof PushedBody) response.body.onEnd(end)
+    else end()
+    return response
   }
 
   /** Sends a notification to a client that wants it. Without an open stream, the notification is kept. */
   notify(event: ServerEvent, notification: Notification): void {
     if (event.kind === 'resource_updated' && this.#subscribed?.has(event.uri) !== true) return
-    if (this.#active !== undefined) this.#active.notify(notification)
-    else void this.events.storeEvent(STANDALONE_STREAM, { jsonrpc: '2.0', ...notification })
+    this.standalone.notify(notification)
   }
 
   subscribe(_owner: string, uri: string): void {
@@ -131,5 +161,6 @@ export class Session implements Subscriptions {
     this.#hasEnded = true
     this.#adapter.onEnd(this)
     this.#active?.close()
+    this.#standalone?.close()
   }
 }

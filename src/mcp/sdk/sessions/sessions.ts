@@ -5,7 +5,7 @@ import {
   type ServerEventBus,
   SUPPORTED_PROTOCOL_VERSIONS,
 } from '@modelcontextprotocol/server'
-import type { PlainResponse } from '../../../http/plain-response.ts'
+import type { HttpResponse } from '../../../http/plain-response.ts'
 import type { AuthInfo } from '../../../oauth/auth-info.ts'
 import { ownerOf } from '../../../oauth/owner.ts'
 import { jsonRpcError, retryLater } from '../../wire/json-rpc.ts'
@@ -105,7 +105,7 @@ export class McpSessions {
   }
 
   /** Serves a request of a 2025 revision. */
-  async serve(received: SessionCall): Promise<Response | PlainResponse> {
+  async serve(received: SessionCall): Promise<HttpResponse> {
     const id = received.header('mcp-session-id') ?? ''
     if (id === '') {
       return isInitializeRequest(received.body)
@@ -124,7 +124,7 @@ export class McpSessions {
    * Serves a request with a token in a session without an owner. The session belongs to this owner from now on, unless the
    * request turns out to lack a scope. Others do not find the session in the meantime.
    */
-  async #claim(session: Session, owner: string, received: SessionCall): Promise<Response | PlainResponse> {
+  async #claim(session: Session, owner: string, received: SessionCall): Promise<HttpResponse> {
     if (session.owner !== '' && session.owner !== owner) return sessionNotFound()
     session.owner = owner
     this.#unowned.set(session, (this.#unowned.get(session) ?? 0) + 1)
@@ -151,7 +151,7 @@ export class McpSessions {
     this.#enter(session, countedFor)
   }
 
-  async #begin(received: SessionCall): Promise<Response | PlainResponse> {
+  async #begin(received: SessionCall): Promise<HttpResponse> {
     const { countedFor, isAnonymous } = received
     if (isAnonymous && !this.#hasRoomForUnowned(countedFor))
       return retryLater(503, 'Too many sessions are open')
@@ -195,7 +195,8 @@ export class McpSessions {
   #enter(session: Session, owner: string | undefined): void {
     for (let full = this.#exhausted(owner); full !== undefined; full = this.#exhausted(owner))
       longestIdle(full === 'owner' ? (this.#owned.of(owner) ?? []) : this.#endable(owner))?.end()
-    session.countedFor = owner
+    // Of two equal strings, one is kept.
+    session.countedFor = owner === session.owner ? session.owner : owner
     this.#sessions.set(session.id, session)
     this.#owned.add(session)
     this.#sweeper ??= setInterval(
@@ -241,9 +242,8 @@ export class McpSessions {
     const now = Date.now()
     const { idleTimeoutMs } = this.#options
     for (const session of this.#sessions.values()) {
-      if (!session.isIdle) continue
       const idleMs = now - session.idleSince
-      if (idleMs >= idleTimeoutMs) session.end()
+      if (session.isIdle && idleMs >= idleTimeoutMs) session.end()
       else if (idleMs >= REST_AFTER_MS) session.rest()
     }
     if (this.#sessions.size > 0) return
@@ -252,7 +252,7 @@ export class McpSessions {
   }
 }
 
-async function serveIn(session: Session, received: SessionCall): Promise<Response | PlainResponse> {
+async function serveIn(session: Session, received: SessionCall): Promise<HttpResponse> {
   if (received.method !== 'GET') return await session.serve(received)
   const release = received.takeStream()
   return typeof release === 'function' ? await session.serve(received, release) : release

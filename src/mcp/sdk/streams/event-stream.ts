@@ -1,10 +1,9 @@
 import type { ServerEvent, ServerEventBus } from '@modelcontextprotocol/server'
+import type { PushedResponse } from '../../../http/plain-response.ts'
 import { SubscribedUris, type Subscriptions } from '../../operations/subscriptions.ts'
-import { EVENT_STREAM_HEADERS, KEEP_ALIVE, messageEvent } from '../../wire/event-stream.ts'
-import type { McpRequest } from '../../wire/mcp-request.ts'
+import { EVENT_STREAM_HEADERS, messageEvent } from '../../wire/event-stream.ts'
+import { LongStream } from './long-stream.ts'
 import type { StreamClock } from './stream-clock.ts'
-
-const encoder = new TextEncoder()
 
 const METHODS: Readonly<Record<Exclude<ServerEvent['kind'], 'resource_updated'>, string>> = {
   tools_list_changed: 'notifications/tools/list_changed',
@@ -17,8 +16,6 @@ export interface StreamOptions {
   readonly owner: string
   /** The time at which the token expires and the stream ends, in seconds since 1970. */
   readonly expiresAt: number | undefined
-  /** The client. If it has disconnected, the host may leave the stream open. */
-  readonly client: Pick<McpRequest, 'onDisconnect'>
   /** Returns `true` if the token that opens the stream may read a resource. */
   readonly permitsResource: (uri: string) => boolean
   /** Called once, when the stream has ended. */
@@ -33,78 +30,80 @@ export interface StreamOptions {
 export class EventStreams implements Subscriptions {
   readonly #bus: ServerEventBus
   readonly #clock: StreamClock
-  /** The open streams, each with the resources that it has subscribed to. */
-  readonly #open = new Map<StreamOptions, SubscribedUris>()
+  readonly #open = new Set<EventStream>()
 
   constructor(bus: ServerEventBus, clock: StreamClock) {
     this.#bus = bus
     this.#clock = clock
   }
 
-  open(options: StreamOptions): Response {
-    const subscribed = new SubscribedUris()
-    this.#open.set(options, subscribed)
-    return new Response(this.#bodyOf(options, subscribed), { headers: EVENT_STREAM_HEADERS })
+  open(options: StreamOptions): PushedResponse {
+    const stream = new EventStream(this.#clock, options)
+    this.#open.add(stream)
+    const unsubscribe = this.#bus.subscribe((event) => stream.receive(event))
+    stream.onEnd(() => {
+      this.#open.delete(stream)
+      unsubscribe()
+      options.onEnd()
+    })
+    return { status: 200, headers: EVENT_STREAM_HEADERS, body: stream }
   }
 
   /** Subscribes the open streams of `owner` whose token may read `uri`. */
   subscribe(owner: string, uri: string): void {
-    for (const [stream, subscribed] of this.#open)
-      if (stream.owner === owner && stream.permitsResource(uri)) subscribed.add(uri)
+    for (const stream of this.#open) if (stream.owner === owner) stream.subscribe(uri)
   }
 
   unsubscribe(owner: string, uri: string): void {
-    for (const [stream, subscribed] of this.#open) if (stream.owner === owner) subscribed.delete(uri)
-  }
-
-  #bodyOf(stream: StreamOptions, subscribed: SubscribedUris): ReadableStream<Uint8Array> {
-    const { expiresAt, client, onEnd } = stream
-    /** The events that a client that does not read has missed. Each is kept once. */
-    const missed = new Set<string>()
-    let stopWatching: (() => void) | undefined
-    let unsubscribe: (() => void) | undefined
-    const end = (): void => {
-      this.#open.delete(stream)
-      stopWatching?.()
-      unsubscribe?.()
-      onEnd()
-    }
-    return new ReadableStream<Uint8Array>({
-      start: (controller) => {
-        controller.enqueue(encoder.encode(': open\n\n'))
-        const close = (): void => {
-          if (!this.#open.has(stream)) return
-          end()
-          controller.close()
-        }
-        const keepAlive = (): void => {
-          // Comments must not accumulate for a client that does not read.
-          if ((controller.desiredSize ?? 0) > 0) controller.enqueue(encoder.encode(KEEP_ALIVE))
-        }
-        stopWatching = this.#clock.watch({ keepAlive, expire: close }, expiresAt)
-        unsubscribe = this.#bus.subscribe((event) => {
-          const text = eventOf(event, subscribed)
-          if (text === undefined) return
-          if ((controller.desiredSize ?? 0) > 0) controller.enqueue(encoder.encode(text))
-          else missed.add(text)
-        })
-        client.onDisconnect(close)
-      },
-      pull: (controller) => {
-        if (missed.size === 0) return
-        controller.enqueue(encoder.encode([...missed].join('')))
-        missed.clear()
-      },
-      cancel: end,
-    })
+    for (const stream of this.#open) if (stream.owner === owner) stream.unsubscribe(uri)
   }
 }
 
-function eventOf(event: ServerEvent, subscribed: SubscribedUris): string | undefined {
-  if (event.kind === 'resource_updated' && !subscribed.has(event.uri)) return undefined
-  const notification = notificationOf(event)
-  if (notification === undefined) return undefined
-  return messageEvent(JSON.stringify({ jsonrpc: '2.0', ...notification }))
+class EventStream extends LongStream {
+  readonly owner: string
+  readonly #permitsResource: (uri: string) => boolean
+  #subscribed: SubscribedUris | undefined
+  /** The events that a client that does not read has missed. Each is kept once. */
+  #missed: Set<string> | undefined
+
+  constructor(clock: StreamClock, { owner, permitsResource, expiresAt }: StreamOptions) {
+    super(clock, expiresAt)
+    this.owner = owner
+    this.#permitsResource = permitsResource
+    this.write(': open\n\n')
+  }
+
+  subscribe(uri: string): void {
+    if (!this.#permitsResource(uri)) return
+    this.#subscribed ??= new SubscribedUris()
+    this.#subscribed.add(uri)
+  }
+
+  unsubscribe(uri: string): void {
+    this.#subscribed?.delete(uri)
+  }
+
+  receive(event: ServerEvent): void {
+    if (event.kind === 'resource_updated' && this.#subscribed?.has(event.uri) !== true) return
+    const notification = notificationOf(event)
+    if (notification === undefined) return
+    const text = messageEvent(JSON.stringify({ jsonrpc: '2.0', ...notification }))
+    if (this.waitingBytes === 0) this.write(text)
+    else {
+      this.#missed ??= new Set()
+      this.#missed.add(text)
+    }
+  }
+
+  /** Returns the next piece: one that waits or, together, the events that the client has missed. */
+  override take(): Uint8Array | undefined {
+    const missed = this.#missed
+    if (missed !== undefined && this.waitingBytes === 0) {
+      this.#missed = undefined
+      this.write([...missed].join(''))
+    }
+    return super.take()
+  }
 }
 
 /** Returns the notification of an event for clients of the 2025 revisions. Returns undefined for an unknown event. */

@@ -27,9 +27,9 @@ const INITIALIZE = rpc('initialize', {
 const REST_MS = 20_000
 
 /** Reads an event stream until it has `count` events. @param onOpen called when the stream is open */
-async function readEvents({ status, body }: Response, count: number, onOpen?: () => void): Promise<any[]> {
+async function readEvents({ status, body }: Response, count: number, onOpen?: () => unknown): Promise<any[]> {
   expect(status).to.equal(200)
-  onOpen?.()
+  await onOpen?.()
   const reader = (body as ReadableStream<Uint8Array>).pipeThrough(new TextDecoderStream()).getReader()
   let text = ''
   while (eventsOf(text).length < count)
@@ -91,13 +91,26 @@ describe('mcp: resting sessions', () => {
     )
   })
 
-  it('a session with an open stream frees its transport when the stream has ended', async () => {
+  it('a session with an open stream frees its transport, and the stream carries notifications as before', async () => {
+    const received = await readEvents(await open(), 2, async () => {
+      rest()
+      adapter.notify.toolsChanged()
+      expect(await textOf(call('capabilities'))).to.equal(JSON.stringify({ elicitation: { form: {} } }))
+      adapter.notify.promptsChanged()
+    })
+    expect(received.map(({ method }) => method)).to.deep.equal([
+      'notifications/tools/list_changed',
+      'notifications/prompts/list_changed',
+    ])
+  })
+
+  it('a session with an open stream does not end', async () => {
     const { body } = await open()
-    mock.timers.tick(REST_MS)
-    expect(closed()).to.equal(0)
+    mock.timers.tick(24 * 60 * 60 * 1000)
+    expect((await send(rpc('ping'))).status).to.equal(200)
     await body?.cancel()
-    mock.timers.tick(REST_MS)
-    expect(closed()).to.equal(1)
+    mock.timers.tick(24 * 60 * 60 * 1000)
+    expect((await send(rpc('ping'))).status).to.equal(404)
   })
 
   it('a session keeps its log level while it rests', async () => {

@@ -634,9 +634,15 @@ describe('mcp: sessions', () => {
     const client = new AbortController()
     const stream = await ask('GET', session, { signal: client.signal })
     expect(stream.status).to.equal(200)
-    const status = async () => (await ask('GET', session)).status
-    expect(await status()).to.equal(409)
+    expect((await ask('GET', session)).status).to.equal(409)
     client.abort()
+    const body = JSON.stringify(rpc('ping'))
+    const status = async () => {
+      const response = await ask('POST', session, { body })
+      await response.text()
+      return response.status
+    }
+    expect(await status()).to.equal(200)
     for (let waited = 0; (await status()) !== 404 && waited < 40; waited++)
       await new Promise((resolve) => setTimeout(resolve, 100))
     expect(await status()).to.equal(404)
