@@ -173,6 +173,22 @@ describe('mcpAuth(oauth, { scopes })', () => {
       expect(await served.json()).to.deep.equal({ text: JSON.stringify(sent), body: sent })
     })
 
+  for (const [what, sent, status] of [
+    ['a message', Buffer.from(JSON.stringify(call('look'))), 200],
+    ['a message that needs scopes', Buffer.from(JSON.stringify(call('wipe'))), 403],
+    [
+      'bytes that are not UTF-8',
+      Buffer.from([...Buffer.from('{"method":"tools/list","a":"'), 255, 34, 125]),
+      400,
+    ],
+    ['two names', Buffer.from('{"method":"tools/call","params":{"name":"wipe","name":"look"}}'), 400],
+  ] as const)
+    it(`responds with ${status} to ${what} that express.raw() has read`, async () => {
+      const raw = express.raw({ type: '*/*' }) as RequestHandler
+      const { origin } = await listen(express().use('/mcp', raw, gate(), (_req, res) => void res.end()))
+      expect((await post(`${origin}/mcp`, 'mcp:read', sent)).status).to.equal(status)
+    })
+
   const wipe = JSON.stringify(call('wipe'))
   for (const [what, body, status, headers] of [
     ['no JSON', '{', 400],
