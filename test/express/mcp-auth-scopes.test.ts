@@ -189,6 +189,26 @@ describe('mcpAuth(oauth, { scopes })', () => {
       expect((await post(`${origin}/mcp`, 'mcp:read', sent)).status).to.equal(status)
     })
 
+  for (const [what, before] of [
+    ['was read', (req) => void req.once('readable', () => req.read())],
+    ['is decoded', (req) => void req.setEncoding('latin1')],
+  ] as const satisfies readonly (readonly [string, (req: Request) => void])[])
+    it(`responds with a parse error to a body that ${what} before the gate`, async () => {
+      const { origin } = await listen(
+        express().use(
+          '/mcp',
+          (req, _res, next) => {
+            before(req)
+            setImmediate(next)
+          },
+          gate(),
+          serveStream,
+        ),
+      )
+      const response = await post(`${origin}/mcp`, 'mcp:read', call('look'))
+      expect([response.status, ((await response.json()) as any).error.code]).to.deep.equal([400, -32_700])
+    })
+
   const wipe = JSON.stringify(call('wipe'))
   for (const [what, body, status, headers] of [
     ['no JSON', '{', 400],
