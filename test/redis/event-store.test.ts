@@ -150,6 +150,23 @@ function behavesAsEventStore(name: string, make: (limits: EventStoreLimits) => P
       expect((await take()).map((one) => one.position)).to.deep.equal([position])
     })
 
+    for (const [count, channels] of [
+      [0, ['bob']],
+      [1, []],
+      [2, ['bob']],
+      [501, []],
+    ] as const)
+      it(`${name} adds a logged event to ${count} webhooks and to the channels ${JSON.stringify(channels)} later`, async () => {
+        const ids = Array.from({ length: count }, (_, index) => `a${index}`)
+        await Promise.all(ids.map((id) => store.subscribe(record(id), { ttlMs: 60_000, max: 1_000 })))
+        const { position } = await store.append(event([], { channels: ['ada'] }))
+        const added = await store.extend('paid', [position], { channels, deliveries: ids })
+        expect(added).to.deep.equal({ dropped: [] })
+        expect((await store.read('paid', ['bob'], PAGE)).events).to.have.length(channels.length)
+        const pending = await Promise.all(ids.map(async (id) => (await store.get(id))?.firstPending))
+        expect(pending).to.deep.equal(Array(count).fill(position))
+      })
+
     it(`${name} drops the oldest events of a log that is too large or too old`, async () => {
       store = await make({ maxLogBytes: 5_000 })
       const positions: number[] = []
