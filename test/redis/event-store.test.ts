@@ -283,6 +283,21 @@ function behavesAsEventStore(name: string, make: (limits: EventStoreLimits) => P
       expect((await store.append(event(['a'], { body }))).dropped).to.deep.equal([])
     })
 
+    it(`${name} names the webhooks without room when it adds logged events to them, each once`, async () => {
+      store = await make({ maxBytesPerOwner: 10_000 })
+      await store.subscribe(record('a'), LIMITS)
+      await store.subscribe(record('b', { owner: 'bob' }), LIMITS)
+      const body = `{"x":"${'x'.repeat(1_500)}"}`
+      const positions: number[] = []
+      for (let index = 0; index < 8; index++)
+        positions.push((await store.append(event([], { body }))).position)
+      const extend = async (which: readonly number[], deliveries: readonly string[]) =>
+        (await store.extend('paid', which, { channels: [], deliveries })).dropped
+      expect(await extend(positions.slice(0, 1), ['a', 'b'])).to.deep.equal([])
+      expect(await extend(positions, ['a'])).to.deep.equal(['a'])
+      expect(await extend(positions.slice(0, 2), ['b'])).to.deep.equal([])
+    })
+
     it(`${name} lets the owner with few deliveries go first, next to one with many`, async () => {
       await store.subscribe(record('a'), LIMITS)
       await store.subscribe(record('b', { owner: 'bob' }), LIMITS)
