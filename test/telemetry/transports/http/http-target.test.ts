@@ -297,7 +297,7 @@ describe('the connection to a target', () => {
         expect(sockets).to.have.length(1)
       })
 
-      for (const when of ['after'] as readonly ('before' | 'after')[])
+      for (const when of ['before', 'after'] as const)
         it(`a request that was released ${when} its tunnel began does not keep the process alive`, async () => {
           const { sockets, target } = await startSilent()
           const before = keeping()
