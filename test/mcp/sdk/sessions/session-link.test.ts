@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { SessionLink } from '../../../../src/mcp/sdk/sessions/session-link.ts'
 
-/** A link, the requests that its server has received, and how often the session was told that it is closed. */
+/** A link, the requests that its server gets, and the numbers of calls of the session. */
 function startLink() {
   const requests: { readonly id: string; readonly method: string }[] = []
   const counts = { closed: 0, closes: 0, sent: 0 }
