@@ -22,7 +22,7 @@ import { deadPort } from '../../../support/otlp-receiver.ts'
 import { selfSigned } from '../../../support/self-signed.ts'
 import { failure, SECRET } from '../../../support/telemetry/chat-behavior.ts'
 import { expectCode } from '../../../support/telemetry/recording.ts'
-import { until } from '../../../support/until.ts'
+import { standstill, until } from '../../../support/until.ts'
 
 /** For arguments that do not compile. */
 type Wrong = any
@@ -300,6 +300,8 @@ describe('the connection to a target', () => {
       for (const when of ['before', 'after'] as const)
         it(`a request that was released ${when} its tunnel began does not keep the process alive`, async () => {
           const { sockets, target } = await startSilent()
+          // The sockets of earlier tests close first.
+          await standstill(keeping, 1)
           const before = keeping()
           const released = new AbortController()
           if (when === 'before') released.abort()
