@@ -1,7 +1,13 @@
 import { expect } from 'chai'
 import type { AuthorizationFacadeOptions } from '../../src/authorization/index.ts'
 import { Browser, type Page } from '../support/authorization/browser.ts'
-import { codeGrant, startFacade, type TestFacade, toClient } from '../support/authorization/facade.ts'
+import {
+  CALLBACK,
+  codeGrant,
+  startFacade,
+  type TestFacade,
+  toClient,
+} from '../support/authorization/facade.ts'
 import { UPSTREAMS } from '../support/authorization/upstreams.ts'
 
 const HTTPS = 'https://app.example.com/cb'
@@ -157,6 +163,29 @@ describe('pages of authorizationFacade', () => {
       expect(small).to.contain(code ?? '')
       expect(main.replace(small, '')).not.to.match(/[a-z]_[a-z]/)
     })
+
+  it('the redirects of a sign-in have no body, are not stored, and send no referrer', async () => {
+    const facade = await start()
+    const browser = new Browser()
+    const followed: string[] = []
+    /** Follows redirects up to a page. */
+    const follow = async (page: Page): Promise<Page> => {
+      if (page.status < 300 || page.status > 399 || page.url.startsWith(CALLBACK)) return page
+      const [{ origin, pathname } = expect.fail()] = [new URL(browser.history.at(-1) ?? '')]
+      if (origin === facade.origin && pathname.startsWith('/signin/')) {
+        followed.push(pathname.replace(/[^/]{20,}/, 'id'))
+        expect([page.status, page.body]).to.deep.equal([303, ''])
+        expect(page.headers.get('cache-control')).to.equal('no-store')
+        expect(page.headers.get('referrer-policy')).to.equal('no-referrer')
+      }
+      return await follow(await browser.open(page.url, () => true))
+    }
+    const client = await facade.register()
+    const page = await follow(await browser.open(facade.authorizeUrl(client).href, () => true))
+    const end = await follow(await browser.submit(page, 'allow', () => true))
+    expect(end.url).to.contain(`${CALLBACK}?code=`)
+    expect(followed).to.deep.equal(['/signin/id', '/signin/callback', '/signin/id/consent'])
+  })
 
   it('the page for a denied account shows the reason of allow as text', async () => {
     const facade = await start({ allow: () => ({ deny: 'Use <b>your</b> work account' }) })

@@ -306,6 +306,10 @@ describe('the console in a browser', function () {
     expect(await page.locator('#plot').getAttribute('aria-label')).to.match(
       /^Latest 15 calls: median [\d.]+ ms, 95 % within [\d.]+ ms, 3 failed\.$/,
     )
+    expect((await page.locator('#sessions .session').allInnerTexts()).join())
+      .to.match(/\b1 event ·/)
+      .and.to.match(/\b[2-9]\d* events ·/)
+      .and.not.to.match(/\b1 events|\b[2-9]\d* event ·/)
     expect(await textOf('#sessions .session'))
       .to.contain('ada')
       .and.to.contain('refused: insufficient_scope')

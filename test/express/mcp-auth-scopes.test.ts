@@ -173,6 +173,42 @@ describe('mcpAuth(oauth, { scopes })', () => {
       expect(await served.json()).to.deep.equal({ text: JSON.stringify(sent), body: sent })
     })
 
+  for (const [what, sent, status] of [
+    ['a message', Buffer.from(JSON.stringify(call('look'))), 200],
+    ['a message that needs scopes', Buffer.from(JSON.stringify(call('wipe'))), 403],
+    [
+      'bytes that are not UTF-8',
+      Buffer.from([...Buffer.from('{"method":"tools/list","a":"'), 255, 34, 125]),
+      400,
+    ],
+    ['two names', Buffer.from('{"method":"tools/call","params":{"name":"wipe","name":"look"}}'), 400],
+  ] as const)
+    it(`responds with ${status} to ${what} that express.raw() has read`, async () => {
+      const raw = express.raw({ type: '*/*' }) as RequestHandler
+      const { origin } = await listen(express().use('/mcp', raw, gate(), (_req, res) => void res.end()))
+      expect((await post(`${origin}/mcp`, 'mcp:read', sent)).status).to.equal(status)
+    })
+
+  for (const [what, before] of [
+    ['was read', (req) => void req.once('readable', () => req.read())],
+    ['is decoded', (req) => void req.setEncoding('latin1')],
+  ] as const satisfies readonly (readonly [string, (req: Request) => void])[])
+    it(`responds with a parse error to a body that ${what} before the gate`, async () => {
+      const { origin } = await listen(
+        express().use(
+          '/mcp',
+          (req, _res, next) => {
+            before(req)
+            setImmediate(next)
+          },
+          gate(),
+          serveStream,
+        ),
+      )
+      const response = await post(`${origin}/mcp`, 'mcp:read', call('look'))
+      expect([response.status, ((await response.json()) as any).error.code]).to.deep.equal([400, -32_700])
+    })
+
   const wipe = JSON.stringify(call('wipe'))
   for (const [what, body, status, headers] of [
     ['no JSON', '{', 400],
@@ -216,24 +252,43 @@ describe('mcpAuth(oauth, { scopes })', () => {
       expect([response.status, passed]).to.deep.equal([status, false])
     })
 
-  for (const [what, sent, id] of [
-    ['a request with a name in an array', call(['wipe']), 1],
-    ['a request with a name that is too long', call('x'.repeat(1_025)), 1],
-    ['a message without a method', { jsonrpc: '2.0', id: 1, params: {} }, null],
-    ['a message with a method in an array', message(['ping'] as never, {}), null],
+  for (const [what, sent, id, code] of [
+    ['a request with a name in an array', call(['wipe']), 1, -32_602],
+    ['a request with a name that is too long', call('x'.repeat(1_025)), 1, -32_602],
+    ['a message without a method', { jsonrpc: '2.0', id: 1, params: {} }, null, -32_600],
+    ['a message with a method in an array', message(['ping'] as never, {}), null, -32_600],
     [
       'a message with a method that is null and a long name',
       message(null as never, { name: 'x'.repeat(1_025) }),
       null,
+      -32_602,
     ],
-    ['a request with an id in an array', message('tools/call', {}, [1]), null],
-    ['a batch', [call(['wipe'])], null],
+    ['a request with an id in an array', message('tools/call', {}, [1]), null, -32_602],
+    ['a batch', [call(['wipe'])], null, -32_602],
+    ['a request with params in an array', message('tools/call', []), 1, -32_602],
+    ['a prompt with a name in an array', message('prompts/get', { name: [] }), 1, -32_602],
+    ['a resource with a URI in an array', message('resources/read', { uri: [] }), 1, -32_602],
+    ['a resource whose URI has no canonical form', message('resources/read', { uri: 'a\nb' }), 1, -32_602],
+    ['a completion with a reference in an array', message('completion/complete', { ref: [] }), 1, -32_602],
+    [
+      'a completion with an unknown type',
+      message('completion/complete', { ref: { type: 'ref/tool', name: 'wipe' } }),
+      1,
+      -32_602,
+    ],
+    [
+      'a subscription with a URI that is a number',
+      message('subscriptions/listen', { notifications: { resourceSubscriptions: [1] } }),
+      1,
+      -32_602,
+    ],
   ] as const)
-    it(`rejects ${what} with the id ${id}`, async () => {
+    it(`rejects ${what} with the id ${id} and the code ${code}`, async () => {
       const { origin } = await listen(express().use('/mcp', gate(), serveStream))
       const rejected = await post(`${origin}/mcp`, 'mcp:read', sent)
       expect(rejected.status).to.equal(400)
-      expect(await rejected.json()).to.include({ id })
+      const { error, ...others } = (await rejected.json()) as any
+      expect([others.id, error.code]).to.deep.equal([id, code])
     })
 
   for (const name of ['constructor', '__proto__', 'toString'])

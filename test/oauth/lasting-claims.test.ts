@@ -96,6 +96,18 @@ describe('lastingClaims', () => {
       expect(lastingClaims(value)).to.have.length.at.most(100)
     })
 
+  /** The size is 1 for each value, and the characters of strings and names. */
+  for (const [what, made] of [
+    ['a string', (size: number) => 'x'.repeat(size - 1)],
+    ['a name', (size: number) => ({ ['x'.repeat(size - 2)]: 1 })],
+    ['names and strings', (size: number) => ({ id: 'x'.repeat(size - 6), a: 1 })],
+    ['an array of strings', (size: number) => ['x'.repeat(size - 6), 'y']],
+  ] as const)
+    it(`${what} of size 1,048,576 equals itself, and one of size 1,048,577 does not`, () => {
+      expect(lastingClaims(made(1_048_576))).to.equal(lastingClaims(made(1_048_576)))
+      expect(lastingClaims(made(1_048_577))).not.to.equal(lastingClaims(made(1_048_577)))
+    })
+
   it('a number that JSON.parse may have rounded equals itself, unless exact numbers are asked for', () => {
     expect(lastingClaims({ id: 2 ** 53 })).to.equal(lastingClaims({ id: 2 ** 53 }))
     expect(lastingClaims({ id: 2 ** 53 }, true)).not.to.equal(lastingClaims({ id: 2 ** 53 }, true))

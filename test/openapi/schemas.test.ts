@@ -496,5 +496,17 @@ describe('openapi: tools', () => {
         expect([...tools.keys()]).to.deep.equal(expected)
       })
     }
+
+    for (const pattern of [
+      'getUser*serByName',
+      'get*User*serByName',
+      'get*By*By*',
+      '*Name*Name',
+      'getUserByName*e',
+    ])
+      it(`operations are not included by ${pattern}, whose parts would overlap`, async () => {
+        const error = await left(petstore, { include: { operationIds: [pattern] } }).catch((thrown) => thrown)
+        expect(String(error)).to.include(`has '${pattern}', which does not match anything in the document`)
+      })
   })
 })

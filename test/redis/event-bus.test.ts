@@ -280,7 +280,18 @@ describe('mcp: redisEventBus', () => {
   }
 
   it('redisEventBus throws for anything but clients, and for unknown options', () => {
-    for (const wrong of [undefined, null, {}, 'redis://localhost', { publisher: {}, subscriber: {} }])
+    const publisher = { publish() {} }
+    const subscriber = { subscribe() {}, unsubscribe() {}, on() {}, off() {} }
+    const client = { publish() {}, duplicate() {} }
+    for (const wrong of [
+      ...[undefined, null, {}, 'redis://localhost'],
+      ...[{}, { publisher }, { subscriber }, { publisher, subscriber: {} }, { publisher: {}, subscriber }],
+      ...Object.keys(subscriber).map((method) => ({
+        publisher,
+        subscriber: { ...subscriber, [method]: undefined },
+      })),
+      ...Object.keys(client).map((method) => ({ ...client, [method]: undefined })),
+    ])
       expectConfigError(() => redisEventBus(wrong as never), {
         code: 'MCP_CONFIG_INVALID_OPTION',
         option: 'redisEventBus',

@@ -150,6 +150,23 @@ function behavesAsEventStore(name: string, make: (limits: EventStoreLimits) => P
       expect((await take()).map((one) => one.position)).to.deep.equal([position])
     })
 
+    for (const [count, channels] of [
+      [0, ['bob']],
+      [1, []],
+      [2, ['bob']],
+      [501, []],
+    ] as const)
+      it(`${name} adds a logged event to ${count} webhooks and to the channels ${JSON.stringify(channels)} later`, async () => {
+        const ids = Array.from({ length: count }, (_, index) => `a${index}`)
+        await Promise.all(ids.map((id) => store.subscribe(record(id), { ttlMs: 60_000, max: 1_000 })))
+        const { position } = await store.append(event([], { channels: ['ada'] }))
+        const added = await store.extend('paid', [position], { channels, deliveries: ids })
+        expect(added).to.deep.equal({ dropped: [] })
+        expect((await store.read('paid', ['bob'], PAGE)).events).to.have.length(channels.length)
+        const pending = await Promise.all(ids.map(async (id) => (await store.get(id))?.firstPending))
+        expect(pending).to.deep.equal(Array(count).fill(position))
+      })
+
     it(`${name} drops the oldest events of a log that is too large or too old`, async () => {
       store = await make({ maxLogBytes: 5_000 })
       const positions: number[] = []
@@ -264,6 +281,21 @@ function behavesAsEventStore(name: string, make: (limits: EventStoreLimits) => P
       }
       expect(kinds.filter((kind) => kind === 'gap')).to.have.length(1)
       expect((await store.append(event(['a'], { body }))).dropped).to.deep.equal([])
+    })
+
+    it(`${name} names the webhooks without room when it adds logged events to them, each once`, async () => {
+      store = await make({ maxBytesPerOwner: 10_000 })
+      await store.subscribe(record('a'), LIMITS)
+      await store.subscribe(record('b', { owner: 'bob' }), LIMITS)
+      const body = `{"x":"${'x'.repeat(1_500)}"}`
+      const positions: number[] = []
+      for (let index = 0; index < 8; index++)
+        positions.push((await store.append(event([], { body }))).position)
+      const extend = async (which: readonly number[], deliveries: readonly string[]) =>
+        (await store.extend('paid', which, { channels: [], deliveries })).dropped
+      expect(await extend(positions.slice(0, 1), ['a', 'b'])).to.deep.equal([])
+      expect(await extend(positions, ['a'])).to.deep.equal(['a'])
+      expect(await extend(positions.slice(0, 2), ['b'])).to.deep.equal([])
     })
 
     it(`${name} lets the owner with few deliveries go first, next to one with many`, async () => {

@@ -722,6 +722,24 @@ describe('upstreamToken', () => {
       expect([before, fetches(), fake.forms.length]).to.deep.equal([1, 1, 3])
     })
 
+    it('metadata is used for an hour, and then fetched again', async () => {
+      const { tokens, fetches } = await issuerWith({}, {})
+      const { now } = performance
+      // Sums of whole numbers are exact.
+      const start = Math.ceil(now.call(performance))
+      const fetched: number[] = []
+      try {
+        for (const ms of [0, 3_599_999, 3_600_000, 7_199_999, 7_200_000]) {
+          performance.now = () => start + ms
+          await tokens.for(authOf('a', { user: String(ms) }))
+          fetched.push(fetches())
+        }
+      } finally {
+        performance.now = now
+      }
+      expect(fetched).to.deep.equal([1, 1, 2, 2, 3])
+    })
+
     it('metadata that names a remote token endpoint with http is refused', async () => {
       const { tokens } = await issuerWith({ token_endpoint: 'http://auth.example.com/token' }, {})
       const error = await errorOf(tokens.for(authOf('a')))

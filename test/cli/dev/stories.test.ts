@@ -349,6 +349,21 @@ describe('Stories', () => {
     })
   }
 
+  for (const [what, status, challenge, attributes, tone] of [
+    ['no token', 401, 'Bearer', {}, 'plain'],
+    ['an expired token', 401, 'Bearer error="invalid_token"', { token: 't' }, 'bad'],
+    ['a token without the scopes', 403, 'Bearer error="insufficient_scope"', { token: 't' }, 'bad'],
+  ] as const) {
+    it(`the step of a request with ${what} shows the status and the description of its challenge`, () => {
+      const described = `${challenge}, error_description="Because of this"`
+      const { steps } = only(storiesOf(asked('/mcp', status, { ...attributes, challenge: described })))
+      expect(steps[0]).to.deep.include({ word: String(status), title: 'Because of this', tone })
+      const [plain] = only(storiesOf(asked('/mcp', status, { ...attributes, challenge }))).steps
+      expect(plain).to.deep.include({ word: String(status), tone })
+      expect(plain?.title).to.be.a('string').and.not.equal('')
+    })
+  }
+
   it('telemetry events become part of the step of their request, in either order', () => {
     expected = { resource: 'http://a/mcp', authorizationServers: [ISSUER] }
     const request = { id: '1-1', unverified: { iss: 'http://other', aud: 'http://b/mcp' } }

@@ -90,6 +90,22 @@ describe('events/poll', () => {
       expect((await poll({ cursor: page.cursor })).truncated).to.equal(false)
     })
 
+  for (const [where, positionOf, truncated] of [
+    ['at the beginning of the log', () => 0, true],
+    ['before the newest position', (newest: number) => newest - 1, true],
+    ['at the newest position', (newest: number) => newest, false],
+    ['beyond the newest position', (newest: number) => newest + 2, true],
+  ] as const)
+    it(`a new subscription with a cursor ${where} gets truncated ${truncated}`, async () => {
+      const { adapter, ask } = await serveEvents()
+      for (const id of [1, 2]) await adapter.events.emit('incident', { id })
+      const { cursor } = await ask('bob', 'events/poll', { name: 'incident' })
+      const [epoch, newest] = cursor.split('.')
+      const position = positionOf(Number.parseInt(newest, 36)).toString(36)
+      const params = { name: 'incident', arguments: { severity: 'P1' }, cursor: `${epoch}.${position}` }
+      expect(await ask('ada', 'events/poll', params)).to.deep.include({ truncated })
+    })
+
   for (const [title, params, code, data] of [
     ['an unknown name', { name: 'nope' }, -32011, { kind: 'event' }],
     ['no name', { name: undefined }, -32602, undefined],

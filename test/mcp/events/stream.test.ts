@@ -2,6 +2,7 @@ import { expect } from 'chai'
 import { z } from 'zod'
 import { memoryEventStore } from '../../../src/mcp/events/memory-event-store.ts'
 import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
+import { fakeTime } from '../../support/fake-time.ts'
 import { ERAS, NAMED_USERS, serveEvents } from '../../support/mcp/events.ts'
 import { send } from '../../support/mcp/wire.ts'
 import { until } from '../../support/until.ts'
@@ -155,5 +156,37 @@ describe('events/stream', () => {
       ]),
     })
     expect(status).to.equal(400)
+  })
+
+  it('a stream has a heartbeat every 15 s, and its subscription is renewed every 6 minutes and known for an hour', async () => {
+    const store = memoryEventStore()
+    const subscribe = store.subscribe.bind(store)
+    const renewals: number[] = []
+    let heartbeats = 0
+    store.subscribe = (...given) => {
+      renewals.push(heartbeats)
+      expect(given[1].ttlMs).to.equal(3_600_000)
+      return subscribe(...given)
+    }
+    const time = fakeTime()
+    try {
+      const { adapter, stream } = await serveEvents({ events: { store } })
+      const open = await stream('ada', { name: 'incident', arguments: { severity: 'P1' } })
+      await until(() => open.messages.length === 1)
+      while (heartbeats < 4 * 61) {
+        time.advance(15_000)
+        heartbeats++
+        await until(() => open.messages.length === 1 + heartbeats)
+        await new Promise(setImmediate)
+      }
+      expect(open.messages.at(-1).method).to.equal('notifications/events/heartbeat')
+      expect(renewals).to.deep.equal([0, ...Array.from({ length: 10 }, (_, index) => 24 * (index + 1))])
+      await adapter.events.emit('incident', { id: 1 }, { match: ({ args }) => args.severity === 'P1' })
+      await until(() => open.messages.length === 2 + heartbeats)
+      expect(open.messages.at(-1).params.data).to.deep.equal({ id: 1 })
+      open.close()
+    } finally {
+      time.restore()
+    }
   })
 })

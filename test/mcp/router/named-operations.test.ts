@@ -1,5 +1,11 @@
 import { expect } from 'chai'
+import { mcpAuth } from '../../../src/express/mcp-auth.ts'
+import { mcpHandler } from '../../../src/express/mcp-handler.ts'
+import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
 import { MAX_LISTENED_URIS, withCanonicalSubscriptions } from '../../../src/mcp/router/named-operations.ts'
+import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
+import { oauth } from '../../support/mcp/notes.ts'
+import { bearer, modern, listen as serve } from '../../support/mcp/wire.ts'
 
 describe('withCanonicalSubscriptions()', () => {
   const listen = (resourceSubscriptions: unknown) => ({
@@ -43,5 +49,41 @@ describe('withCanonicalSubscriptions()', () => {
     it(`a message without a list of resources is returned unchanged: ${JSON.stringify(message)}`, () => {
       expect(withCanonicalSubscriptions(message)).to.deep.equal({ message })
     })
+  }
+})
+
+describe('a subscription to many resources', () => {
+  const router = KitMcpRouter.create()
+    .resource('secret', { uri: 'notes://secret', scopes: ['mcp:write'] }, () => 'x')
+    .resourceTemplate('note', { uriTemplate: 'notes://{id}' }, () => 'x')
+  const adapter = createMcpAdapter({ router, oauth: oauth() })
+  for (const [gate, handler] of [
+    ['mcpHandler', mcpHandler(adapter)],
+    ['mcpAuth', mcpAuth(oauth(), { scopes: { resources: { 'notes://secret': ['mcp:write'] } } })],
+  ] as const) {
+    for (const count of [1, MAX_LISTENED_URIS, MAX_LISTENED_URIS + 1]) {
+      const isRefused = count > MAX_LISTENED_URIS
+      const outcome = isRefused ? 'is refused, because there are too many' : 'needs its scopes'
+      it(`the last of ${count} resources of a subscription ${outcome} at ${gate}`, async () => {
+        const served = await serve((req, res) => handler(req, res, () => res.end()))
+        try {
+          const resourceSubscriptions = [
+            ...Array.from({ length: count - 1 }, (_, index) => `notes://${index}`),
+            'notes://secret',
+          ]
+          const params = { notifications: { resourceSubscriptions } }
+          const answer = await served.send(modern('subscriptions/listen', params, bearer('reader')))
+          if (isRefused) {
+            expect(answer.message.error.message).to.match(/at most 1024 resources|resourceSubscriptions/)
+            expect(answer.message.error.code).to.equal(-32_602)
+          } else {
+            expect(answer.status).to.equal(403)
+            expect(answer.headers.get('www-authenticate')).to.contain('scope="mcp:read mcp:write"')
+          }
+        } finally {
+          await served.close()
+        }
+      })
+    }
   }
 })

@@ -4,9 +4,11 @@ import { PassThrough } from 'node:stream'
 import { SpanKind, trace } from '@opentelemetry/api'
 import type { DataPoint, Histogram } from '@opentelemetry/sdk-metrics'
 import { expect } from 'chai'
+import { KitToolError } from '../../../src/index.ts'
 import { Instrumentation } from '../../../src/mcp/instrumentation/instrumentation.ts'
 import { KitMcpRouter, tableOf } from '../../../src/mcp/router/router.ts'
 import { StdioConnection } from '../../../src/mcp/stdio/stdio-connection.ts'
+import { InMemoryTransportAdapter, KitTelemetry } from '../../../src/telemetry/index.ts'
 import { Otel } from '../../support/mcp/otel.ts'
 import { call, LEGACY, MODERN, modern, rpc, signalled } from '../../support/mcp/wire.ts'
 import { until } from '../../support/until.ts'
@@ -25,6 +27,15 @@ const router = KitMcpRouter.create()
     await once(signal, 'abort')
     return 'x'
   })
+  .tool('break', { description: 'x' }, () => {
+    throw new Error('broken')
+  })
+  .tool('refuse', { description: 'x' }, () => {
+    throw new KitToolError('refused')
+  })
+  .resource('broken', { uri: 'notes://broken' }, () => {
+    throw new Error('broken')
+  })
   .tool('flood', { description: 'x' }, async (_args, { progress }) => {
     for (let count = 0; count < 10_000; count++) void progress(count, undefined, 'x'.repeat(1000))
     flooded.resolve()
@@ -42,13 +53,13 @@ class Connection {
   readonly #connection: StdioConnection
   readonly #lines: AsyncIterator<string>
 
-  constructor() {
+  constructor(instrumentation = new Instrumentation(undefined)) {
     this.#lines = createInterface({ input: this.output })[Symbol.asyncIterator]()
     this.#connection = new StdioConnection({
       table: tableOf(router),
       serverInfo: { name: 'test', version: '1.0.0' },
       instructions: undefined,
-      instrumentation: new Instrumentation(undefined),
+      instrumentation,
       maxMessageBytes: 1_000_000,
       input: this.input,
       output: this.output,
@@ -181,6 +192,35 @@ describe('telemetry over stdio', () => {
       })
     }
   }
+})
+
+describe('events over stdio', () => {
+  for (const revision of [LEGACY, MODERN])
+    for (const [what, method, params, name] of [
+      ['a call', 'tools/call', { name: 'echo', arguments: {} }, 'tool.completed'],
+      ['a call that is refused', 'tools/call', { name: 'refuse', arguments: {} }, 'tool.failed'],
+      ['a call that fails', 'tools/call', { name: 'break', arguments: {} }, 'tool.failed'],
+      ['a resource that fails', 'resources/read', { uri: 'notes://broken' }, 'request.failed'],
+    ] as const)
+      it(`${what} of ${revision} emits ${name} once, and then request.completed`, async () => {
+        const transport = InMemoryTransportAdapter.create()
+        const manager = KitTelemetry.create().withSampling({ infoRate: 1 }).addTransport(transport).build()
+        const connection = new Connection(new Instrumentation(manager))
+        const request = rpc(method, params, 2)
+        const modernRequest = { ...JSON.parse(modern(method, params).body as string), id: 2 }
+        if (revision === LEGACY) await connection.ask(initialize)
+        await connection.ask(revision === LEGACY ? request : modernRequest)
+        connection.close()
+        await connection.ended
+        await manager.shutdown()
+        const events = transport
+          .getEvents()
+          .filter(({ attributes }) => attributes?.['mcp.method.name'] === method)
+        expect(events.map((event) => event.name)).to.deep.equal([
+          `kit.mcp.${name}`,
+          'kit.mcp.request.completed',
+        ])
+      })
 })
 
 describe('a connection over stdio whose client does not read', () => {

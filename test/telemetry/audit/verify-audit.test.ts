@@ -1,5 +1,7 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
+import { AuditKey } from '../../../src/telemetry/audit/audit-key.ts'
+import { CanonicalForm, messageOf } from '../../../src/telemetry/audit/audit-line.ts'
 import { verifyAudit } from '../../../src/telemetry/index.ts'
 import { runs } from '../../support/runs.ts'
 import { AUDIT_SECRET, auditedLines } from '../../support/telemetry/audit.ts'
@@ -447,6 +449,22 @@ describe('verifyAudit', () => {
     const [one, two, three] = await Promise.all([threeEvents(), threeEvents(), threeEvents()])
     const mixed = one.flatMap((line, index) => [line, at(two, index)])
     expect(await verifyAudit([...mixed, ...three], AUDIT_SECRET)).to.deep.equal({ valid: true, events: 9 })
+  })
+
+  it('a log with more than 100,000 chains is a break at the first line of the next one', async () => {
+    const [opening = ''] = await auditedLines(() => {})
+    const key = AuditKey.of('verifyAudit', 'secret', AUDIT_SECRET)
+    const chain = String(read(opening).attributes['kit.audit.chain'])
+    const canonical = new CanonicalForm().of(read(opening))
+    async function* openings() {
+      for (let number = 0; number <= 100_001; number++) {
+        const mac = key.mac(messageOf('', canonical.replace(chain, String(number))))
+        yield opening.replace(chain, String(number)).replace(/[0-9a-f]{64}/, mac)
+      }
+    }
+    const { firstBreak } = await verifyAudit(openings(), AUDIT_SECRET)
+    expect(firstBreak?.seq).to.equal(0)
+    expect(firstBreak?.reason).to.match(/^line 100001: the log has more than 100000 chains/)
   })
 
   it('a killed run in the middle of a log is a break because of its missing closing line', async () => {

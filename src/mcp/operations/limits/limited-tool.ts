@@ -117,6 +117,7 @@ export class LimitedTool implements ToolLimiter {
         reject(timeReached(this.#plan.tool, timeoutMs, elapsedMs(startedAt)))
         controller.abort(new DOMException(`The tool did not finish within ${timeoutMs} ms`, 'TimeoutError'))
       }, timeoutMs)
+      if (signal.aborted) timer.unref()
       const settled = (): void => {
         clearTimeout(timer)
         signal.removeEventListener('abort', abort)

@@ -26,6 +26,8 @@ export class NodeRequests {
   /** The requests to the proxy for a tunnel. */
   readonly #tunnels: Set<ClientRequest> = new Set()
   #agent: Agent | undefined
+  /** `released` of the latest request. */
+  #released: AbortSignal | undefined
 
   /** @param agent the agent of the application. By default, there is an own one, which uses `proxy`. */
   constructor(url: URL, agent: Agent | undefined, proxy: HttpProxy | undefined) {
@@ -117,6 +119,7 @@ export class NodeRequests {
       if (signal.aborted) abort()
       else send()
     }
+    this.#released = released
     signal.addEventListener('abort', abort, { once: true })
     released.addEventListener('abort', release, { once: true })
     request.once('socket', () => {
@@ -137,6 +140,9 @@ export class NodeRequests {
   #trackTunnel(tunnel: ClientRequest): void {
     this.#tunnels.add(tunnel)
     tunnel.once('close', () => this.#tunnels.delete(tunnel))
+    tunnel.once('socket', (socket) => {
+      if (this.#released?.aborted) socket.unref()
+    })
   }
 }
 

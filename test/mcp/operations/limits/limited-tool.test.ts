@@ -235,4 +235,33 @@ describe('LimitedTool', () => {
     expect(await tool.run(call, run).catch((error: unknown) => error)).to.equal(thrown)
     expect(ends).to.equal(1)
   })
+
+  for (const timeoutMs of [undefined, 60_000])
+    for (const when of ['before', 'after'] as const)
+      it(`a call that was canceled ${when} it began does not keep the process alive if its handler ignores the signal, with timeoutMs ${timeoutMs}`, async () => {
+        const controller = new AbortController()
+        const tool = new LimitedTool({
+          tool: 'x',
+          running: [{ begin: () => () => undefined }] as never,
+          calls: [],
+          timeoutMs,
+          maxResultBytes: undefined,
+        })
+        const timers = () => process.getActiveResourcesInfo().filter((type) => type === 'Timeout').length
+        // The timer of the test itself begins first.
+        await new Promise(setImmediate)
+        const before = timers()
+        if (when === 'before') controller.abort()
+        let finish: (value: object) => void = () => undefined
+        const running = tool.run({ context: { signal: controller.signal } } as never, () => {
+          return new Promise<object>((resolve) => {
+            finish = resolve
+          })
+        })
+        await new Promise(setImmediate)
+        if (when === 'after') controller.abort()
+        expect(timers()).to.equal(before)
+        finish({})
+        expect(await running).to.deep.equal({})
+      })
 })

@@ -156,9 +156,20 @@ describe('auditFile', function () {
       expect(firstBreak?.reason).to.contain('closing line')
     })
 
+    it('a last line of 8 MiB that is incomplete is removed', async () => {
+      writeFileSync(path, `{"a":1}\n{${'x'.repeat(8_388_607)}`)
+      const manager = managerFor(path)
+      manager.emit('a.b')
+      await manager.shutdown()
+      const [first, ...lines] = linesOf(path)
+      expect(first).to.equal('{"a":1}')
+      expect(await verifyAudit(lines, AUDIT_SECRET)).to.deep.equal({ valid: true, events: 1 })
+    })
+
     for (const [what, content] of [
       ['text', 'root:x:0:0\ndaemon:x:1:1'],
       ['a bracket', '[\n]'],
+      ['a last line of 8 MiB and 64 KiB', `{}\n{${'x'.repeat(8_388_608 + 65_536)}`],
       ['a last line of 9 MB', `{${'x'.repeat(9_000_000)}`],
     ] as const) {
       it(`a file that ends with ${what} is not changed, and the transport is disabled`, async () => {

@@ -52,14 +52,20 @@ describe('digestOf()', () => {
     expect(lines.at(-1)).to.equal(`… ${40 - shown} attributes left out`)
   })
 
-  for (const [length, count] of [
+  for (const [length, count, last] of [
     [7, 132],
     [9, 106],
+    [9, 105, 10],
+    [9, 105, 11],
     [10, 96],
   ] as const) {
-    it(`digestOf() lists ${count} attributes whose lines have ${length} characters`, () => {
+    const which = last === undefined ? '' : `, before one of ${last}`
+    it(`digestOf() lists ${count} attributes whose lines have ${length} characters${which}`, () => {
       const attributes = Object.fromEntries(
-        Array.from({ length: 200 }, (_, key) => [`k${String(key).padStart(3, '0')}`, 'x'.repeat(length - 6)]),
+        Array.from({ length: 200 }, (_, key) => [
+          `k${String(key).padStart(3, '0')}`,
+          'x'.repeat((key === count ? (last ?? length) : length) - 6),
+        ]),
       )
       const lines = digestOf([anEvent({ attributes })])
         .details.at(-1)
@@ -69,13 +75,17 @@ describe('digestOf()', () => {
     })
   }
 
-  for (const [length, count] of [
+  for (const [length, count, last] of [
     [104, 6],
     [109, 6],
+    [109, 5, 110],
+    [109, 5, 111],
     [110, 5],
   ] as const) {
-    it(`digestOf() lists ${count} kinds of other events whose lines have ${length} characters`, () => {
-      const name = (kind: number) => String(kind).padEnd(length - '1 × WARN '.length, 'x')
+    const which = last === undefined ? '' : `, before one of ${last}`
+    it(`digestOf() lists ${count} kinds of other events whose lines have ${length} characters${which}`, () => {
+      const name = (kind: number) =>
+        String(kind).padEnd((kind === count ? (last ?? length) : length) - '1 × WARN '.length, 'x')
       const others = Array.from({ length: 9 }, (_, kind) => anEvent({ name: name(kind), level: 'warn' }))
       const lines = digestOf([anEvent({ level: 'fatal' }), ...others])
         .details.at(-1)

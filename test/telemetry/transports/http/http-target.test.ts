@@ -6,6 +6,7 @@ import { createServer as createTlsServer, Agent as HttpsAgent } from 'node:https
 import { type AddressInfo, connect, createServer as createTcpServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { Duplex } from 'node:stream'
 import { promisify } from 'node:util'
 import { expect } from 'chai'
 import {
@@ -15,12 +16,13 @@ import {
   MessengerTransportAdapter,
   TeamChatTransportAdapter,
 } from '../../../../src/telemetry/index.ts'
-import { secondsToMs } from '../../../../src/telemetry/transports/http/http-target.ts'
+import { HttpTarget, secondsToMs } from '../../../../src/telemetry/transports/http/http-target.ts'
 import { anEvent, startCollector } from '../../../support/chat-services.ts'
 import { deadPort } from '../../../support/otlp-receiver.ts'
 import { selfSigned } from '../../../support/self-signed.ts'
 import { failure, SECRET } from '../../../support/telemetry/chat-behavior.ts'
 import { expectCode } from '../../../support/telemetry/recording.ts'
+import { standstill, until } from '../../../support/until.ts'
 
 /** For arguments that do not compile. */
 type Wrong = any
@@ -267,6 +269,50 @@ describe('the connection to a target', () => {
         expect(message).to.include('could not be reached (PROXY_ANSWERED_407)').and.not.to.include(SECRET)
       })
       expect(proxy.requests.map(({ line }) => line)).to.deep.equal(['CONNECT hooks.example:443'])
+    })
+
+    describe('that does not respond to CONNECT', () => {
+      /** A target behind a proxy that keeps the sockets of its clients. */
+      async function startSilent() {
+        const sockets: Duplex[] = []
+        const server = createServer().on('connect', (_request, socket) => {
+          sockets.push(socket.on('error', () => undefined).resume())
+        })
+        const url = new URL(`http://127.0.0.1:${await listening(server)}`)
+        const target = new HttpTarget(`https://hooks.example/${SECRET}`, {}, () => ({
+          url,
+          authorization: undefined,
+        }))
+        return { sockets, target }
+      }
+      /** The number of sockets that keep the process alive. */
+      const keeping = () => process.getActiveResourcesInfo().filter((type) => type === 'TCPSocketWrap').length
+
+      it('a request that takes too long closes its tunnel', async () => {
+        const { sockets, target } = await startSilent()
+        expect(await target.post(new Headers(), '{}', 50)).to.deep.equal({
+          reason: 'did not respond within 50 ms',
+        })
+        await until(() => sockets[0]?.readableEnded === true)
+        expect(sockets).to.have.length(1)
+      })
+
+      for (const when of ['before', 'after'] as const)
+        it(`a request that was released ${when} its tunnel began does not keep the process alive`, async () => {
+          const { sockets, target } = await startSilent()
+          // The sockets of earlier tests close first.
+          await standstill(keeping, 1)
+          const before = keeping()
+          const released = new AbortController()
+          if (when === 'before') released.abort()
+          const posted = target.post(new Headers(), '{}', 5_000, released.signal)
+          await until(() => sockets.length === 1)
+          released.abort()
+          // The end of the proxy is in the same process.
+          expect(keeping()).to.equal(before + 1)
+          sockets[0]?.destroy()
+          expect(await posted).to.have.property('reason')
+        })
     })
 
     it('the proxy of the environment is not used for a host in NO_PROXY, nor with an agent', async () => {

@@ -272,6 +272,20 @@ describe('BatchQueue', () => {
       expect(sent).to.have.length(15)
     })
 
+    for (const ordered of [false, true])
+      for (const targetDown of [false, true])
+        it(`flush of ${ordered ? 'an ordered' : 'a'} BatchQueue waits at most a second before it sends a batch again, if the target is ${targetDown ? 'down' : 'not down'}`, async () => {
+          const { add, clock, sent, flush } = start(
+            () => (sent.length > 9 ? delivered : { result: 'retry', failure, targetDown }),
+            { ordered },
+          )
+          flush()
+          add(0)
+          flush()
+          await clock.advance(3_500)
+          expect(sent.map(({ atMs }) => atMs)).to.deep.equal([0, 500, 1_500, 2_500, 3_500])
+        })
+
     for (const ordered of [false, true]) {
       it(`flush of ${ordered ? 'an ordered' : 'a'} BatchQueue ends at its deadline, and shortens no pause afterwards`, async () => {
         const { queue, add, clock, sent } = start(() => down, { ordered })
