@@ -29,7 +29,7 @@ export const contestants: Record<string, Contestant> = {
   },
 }
 
-/** What was measured in all rounds of a scenario. */
+/** The figures of all rounds of a scenario. */
 interface Measured {
   /** The durations of the calls in milliseconds. */
   readonly callsMs: number[]
