@@ -13,6 +13,8 @@ import { type StartedHost, startHost } from './started-host.ts'
 import { adapter, CALL_MODERN } from './tools-call.ts'
 
 const SERVER = 'mcp-gatekit mcpServer, 10 tools, JWT'
+/** What any server pays under the same load on the same machine. */
+const FLOOR = 'Express with fixed responses'
 /** The environment variable that passes the address of the JWKS to the process of the server. */
 const JWKS = 'MCP_GATEKIT_BENCH_JWKS_URI'
 const ROUNDS = 5
@@ -27,6 +29,13 @@ export const contestants: Record<string, Contestant> = {
     const oauth = { issuer: ISSUER, resource: RESOURCE, scopes: ['mcp:read'], verifyToken }
     return createServer(express().use(mcpServer(adapter(10, undefined, {}, oauth))))
   },
+  [FLOOR]: () =>
+    createServer(
+      express().use((req, res) => {
+        res.writeHead(req.headers.authorization === 'Bearer wrong' ? 401 : 200)
+        res.end('{}')
+      }),
+    ),
 }
 
 /** The figures of all rounds of a scenario. */
@@ -43,7 +52,19 @@ export async function benchUnderLoad(): Promise<void> {
   const noise = fork(new URL('noise.js', import.meta.url), [JSON.stringify(issuer.jwks)])
   const [jwksPort] = (await once(noise, 'message')) as [number]
   process.env[JWKS] = `http://127.0.0.1:${jwksPort}/`
-  const host = await startHost(new URL(import.meta.url), SERVER)
+  try {
+    for (const name of [SERVER, FLOOR]) await benchServer(name, noise, issuer)
+  } finally {
+    noise.disconnect()
+  }
+}
+
+async function benchServer(
+  server: string,
+  noise: ChildProcess,
+  issuer: Awaited<ReturnType<typeof startIssuer>>,
+): Promise<void> {
+  const host = await startHost(new URL(import.meta.url), server)
   const sent = (token: string): Pick<Noise, 'port' | 'headers' | 'body'> => ({
     port: host.port,
     headers: { ...(CALL_MODERN.headers as Record<string, string>), authorization: `Bearer ${token}` },
@@ -59,10 +80,9 @@ export async function benchUnderLoad(): Promise<void> {
     'unknown keys 100 times a second, and a slow JWKS': { ...unknown, perSecond: 100, isSlow: true },
   }
   try {
-    print(await measure(host, noise, honest, scenarios))
+    print(server, await measure(host, noise, honest, scenarios))
   } finally {
     host.stop()
-    noise.disconnect()
   }
 }
 
@@ -119,9 +139,9 @@ async function callAtConstantRate({ port, headers, body }: Pick<Noise, 'port' | 
   return callsMs
 }
 
-function print(measured: ReadonlyMap<string, Measured>): void {
+function print(server: string, measured: ReadonlyMap<string, Measured>): void {
   const title = '(m) honest calls under load, 99th percentile'
-  console.log(`\n### ${title}\n`)
+  console.log(`\n### ${title}: ${server}\n`)
   console.log(
     '| meanwhile | median, ms | 99th percentile, ms | × quiet | event loop delay, 99th percentile, ms |',
   )
@@ -131,7 +151,7 @@ function print(measured: ReadonlyMap<string, Measured>): void {
     callsMs.sort((one, other) => one - other)
     const p99 = callsMs[Math.floor(callsMs.length * 0.99)] as number
     quiet ??= p99
-    if (p99 !== quiet) recordRatio(title, name, quiet / p99)
+    if (server === SERVER && p99 !== quiet) recordRatio(title, name, quiet / p99)
     const cells = [median(callsMs), p99, p99 / quiet, median(delaysMs)].map((value) => value.toFixed(2))
     console.log(`| ${[name, ...cells].join(' | ')} |`)
   }
