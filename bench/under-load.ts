@@ -13,7 +13,7 @@ import { type StartedHost, startHost } from './started-host.ts'
 import { adapter, CALL_MODERN } from './tools-call.ts'
 
 const SERVER = 'mcp-gatekit mcpServer, 10 tools, JWT'
-/** What any server pays under the same load on the same machine. */
+/** Shows how much of a delay any server has under the same load on the same machine. */
 const FLOOR = 'Express with fixed responses'
 /** The environment variable that passes the address of the JWKS to the process of the server. */
 const JWKS = 'MCP_GATEKIT_BENCH_JWKS_URI'
