@@ -53,7 +53,7 @@ export async function benchSessions(): Promise<void> {
     await measureIdle(
       `${SESSIONS.toLocaleString('en')} idle sessions`,
       IN_SESSION,
-      40,
+      20,
       openSessions(SESSIONS),
     ),
     await measureIdle(`${STREAMS.toLocaleString('en')} idle event streams`, STATELESS, 20, () =>
@@ -62,7 +62,7 @@ export async function benchSessions(): Promise<void> {
     await measureIdle(
       `${STREAMS.toLocaleString('en')} idle event streams of as many sessions`,
       IN_SESSION,
-      20,
+      15,
       openSessionStreams,
     ),
     await measureIdle(`${STREAMS.toLocaleString('en')} idle event streams, bare Express`, BARE, 20, () =>
