@@ -10,6 +10,8 @@ import { expectNoLeak } from '../../src/testing/expect-no-leak.ts'
 import { startTarget } from '../support/cli/doctor-target.ts'
 import { EVIL_REPORT } from '../support/cli/evil-report.ts'
 
+const MARKS = { ok: '✓', warn: '!', fail: '✗', skip: '–' } as const
+
 describe('the HTML report of doctor', () => {
   let folder: string
   beforeEach(async () => {
@@ -36,7 +38,12 @@ describe('the HTML report of doctor', () => {
     const page = await readFile(file, 'utf8')
     expect(exitCode).to.equal(0)
     const { checks } = JSON.parse(stdout) as DoctorReport
-    for (const { id } of checks) expect(page).to.contain(`<code>${id}</code>`)
+    for (const { id, status } of checks) {
+      expect(page).to.contain(`<code>${id}</code>`)
+      expect(page).to.contain(
+        `<li class="${status}"><span class="mark" aria-hidden="true">${MARKS[status]}</span>`,
+      )
+    }
     expect(page).to.contain('No problems found')
   })
 
