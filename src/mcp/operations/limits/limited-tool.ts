@@ -96,28 +96,26 @@ export class LimitedTool implements ToolLimiter {
     const startedAt = performance.now()
     const controller = new AbortController()
     const { signal, log, progress } = context
-    let timer: NodeJS.Timeout | undefined
-    const abort = (): void => {
-      // The client does not wait for the result, so the process may end.
-      timer?.unref()
-      controller.abort(signal.reason)
-    }
-    if (signal.aborted) abort()
-    else signal.addEventListener('abort', abort, { once: true })
     let isOver = false
     context.signal = controller.signal
     // The client must not receive notifications after the result.
     context.log = (level, data) => (isOver ? Promise.resolve() : log(level, data))
     context.progress = (done, total, message) => (isOver ? Promise.resolve() : progress(done, total, message))
     return new Promise<Result>((resolve, reject) => {
-      timer = setTimeout(() => {
+      const timer = setTimeout(() => {
         isOver = true
         end()
         signal.removeEventListener('abort', abort)
         reject(timeReached(this.#plan.tool, timeoutMs, elapsedMs(startedAt)))
         controller.abort(new DOMException(`The tool did not finish within ${timeoutMs} ms`, 'TimeoutError'))
       }, timeoutMs)
-      if (signal.aborted) timer.unref()
+      const abort = (): void => {
+        // The client does not wait for the result, so the process may end.
+        timer.unref()
+        controller.abort(signal.reason)
+      }
+      if (signal.aborted) abort()
+      else signal.addEventListener('abort', abort, { once: true })
       const settled = (): void => {
         clearTimeout(timer)
         signal.removeEventListener('abort', abort)
