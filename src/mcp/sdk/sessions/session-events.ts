@@ -75,7 +75,7 @@ export class SessionEvents implements EventStore {
   }
 
   async storeEvent(streamId: string, message: JSONRPCMessage): Promise<string> {
-    return this.store(streamId, message)
+    return this.store(joined(streamId), message)
   }
 
   /** Stores a message of a stream. Returns its id. */
@@ -84,7 +84,7 @@ export class SessionEvents implements EventStore {
     // An event without a message only marks the beginning of its stream.
     const isBeginning = Object.keys(message).length === 0
     const json = isBeginning ? undefined : this.#keptJson(message, JSON.stringify(message))
-    this.#keep(id, { streamId: joined(streamId), json, scopes: neededScopes.get(message) ?? NO_SCOPES })
+    this.#keep(id, { streamId, json, scopes: neededScopes.get(message) ?? NO_SCOPES })
     return id
   }
 

@@ -120,7 +120,8 @@ export class SessionTransport {
     const transport = new WebStandardStreamableHTTPServerTransport({
       sessionIdGenerator: () => id,
       eventStore: {
-        storeEvent: async (streamId, message) => (this.#isRestoring ? '' : events.store(streamId, message)),
+        storeEvent: async (streamId, message) =>
+          this.#isRestoring ? '' : await events.storeEvent(streamId, message),
         getStreamIdForEventId: (eventId) => events.getStreamIdForEventId(eventId),
         replayEventsAfter: (eventId, to) =>
           events.replayEventsAfter(eventId, to, (message) => standalone.mayBeRead(message)),

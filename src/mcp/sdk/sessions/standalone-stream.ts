@@ -1,7 +1,8 @@
 import type { JSONRPCMessage, JSONRPCNotification } from '@modelcontextprotocol/server'
 import type { PlainResponse, PushedResponse } from '../../../http/plain-response.ts'
-import { EVENT_STREAM_HEADERS } from '../../wire/event-stream.ts'
+import { acceptsEventStream, EVENT_STREAM_HEADERS } from '../../wire/event-stream.ts'
 import { jsonRpcError } from '../../wire/json-rpc.ts'
+import { MAX_UNSENT_BYTES } from '../streams/event-outlet.ts'
 import { LongStream } from '../streams/long-stream.ts'
 import type { StreamClock } from '../streams/stream-clock.ts'
 import type { SessionCall } from './session-call.ts'
@@ -13,9 +14,6 @@ export type Notification = Pick<JSONRPCNotification, 'method'> & {
 
 /** The name of the standalone stream in the event store. */
 const STANDALONE_STREAM = '_GET_stream'
-
-/** When more bytes wait for a client that does not read, its stream ends. The client can open another one. */
-const MAX_UNSENT_BYTES = 1024 * 1024
 
 const RESOURCE_UPDATED = 'notifications/resources/updated'
 
@@ -112,13 +110,13 @@ export class StandaloneStream {
   #write(eventId: string, message: JSONRPCMessage): void {
     const body = this.#body
     body?.write(`event: message\nid: ${eventId}\ndata: ${JSON.stringify(message)}\n\n`)
+    // The client can open another stream.
     if (body !== undefined && body.waitingBytes >= MAX_UNSENT_BYTES) body.end()
   }
 
   /** Returns the refusals of a transport of the SDK, in the same words. */
   #refusal(received: SessionCall): PlainResponse | undefined {
-    const accept = received.header('accept') ?? '*/*'
-    if (!accept.includes('*/*') && !accept.includes('text/event-stream'))
+    if (!acceptsEventStream(received.header('accept')))
       return this.#refused(406, 'Not Acceptable: Client must accept text/event-stream')
     const version = received.header('mcp-protocol-version')
     const { protocolVersions: known } = this.#session

@@ -6,8 +6,8 @@ import type { StreamClock, TimedStream } from './stream-clock.ts'
 /** While fewer bytes wait for the client, it can take more. */
 const ROOM_BYTES = 64 * 1024
 
-/** While more bytes wait, progress notifications are dropped, and log messages are counted instead of sent. */
-const MAX_UNSENT_BYTES = 1024 * 1024
+/** While more bytes wait, progress notifications are dropped, and log messages are counted instead of sent. A stream of GET ends. */
+export const MAX_UNSENT_BYTES: number = 1024 * 1024
 
 const PROGRESS = 'notifications/progress'
 const LOG = 'notifications/message'
