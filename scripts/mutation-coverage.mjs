@@ -14,7 +14,11 @@ const PROGRAM = 'scripts/mutation-coverage-process.mjs'
 /** The number of test files that are measured in one process, which loads the packages once. */
 const GROUP = 12
 /** Tests that read the sources or that measure, which notice no mutant of the compiled code, or every one. */
-const OF_ALL_SOURCES = ['attacks/growth.test.js', 'attacks/regular-expressions.test.js']
+const OF_ALL_SOURCES = [
+  'attacks/growth.test.js',
+  'attacks/regular-expression-list.test.js',
+  'attacks/regular-expressions.test.js',
+]
 /** Tests that `npm test` does not run. */
 const NOT_IN_NPM_TEST =
   /^(?:full\/|examples\/|browser\/|frameworks\/|(?:api-reference|docs|package|mcp\/router\/hover)\.)/
