@@ -16,7 +16,7 @@ const GROUP = 12
 /** Tests that read the sources or that measure, which notice no mutant of the compiled code, or every one. */
 const OF_ALL_SOURCES = [
   'attacks/growth.test.js',
-  'attacks/regular-expression-list.test.js',
+  'regular-expression-list.test.js',
   'attacks/regular-expressions.test.js',
 ]
 /** Tests that `npm test` does not run. */

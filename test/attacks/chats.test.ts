@@ -7,6 +7,7 @@ import {
   type TelemetryEnvelope,
   type TelemetryTransport,
 } from '../../src/telemetry/index.ts'
+import { anyCharacter } from '../support/any-character.ts'
 import { attackTable } from '../support/attacks/attack-table.ts'
 import { anEvent, startDiscord, startSlack, startTelegram, type Target } from '../support/chat-services.ts'
 import { runs } from '../support/runs.ts'
@@ -151,7 +152,7 @@ describe('strings in chats', () => {
         .array(
           fc.oneof(
             fc.constantFrom(...Object.values(PAYLOADS), '`', '\n', '\\'),
-            fc.string({ unit: 'binary' }),
+            fc.string({ unit: anyCharacter }),
           ),
         )
         .map((parts) => parts.join(''))

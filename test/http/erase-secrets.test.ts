@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { eraseSecrets } from '../../src/http/erase-secrets.ts'
+import { anyCharacter } from '../support/any-character.ts'
 import { runs } from '../support/runs.ts'
 
 const base64 = (text: string): string => Buffer.from(text).toString('base64')
@@ -76,7 +77,7 @@ describe('eraseSecrets()', () => {
 
   it('eraseSecrets() returns other text unchanged', () => {
     fc.assert(
-      fc.property(fc.string({ unit: 'binary', maxLength: 60 }), (text) => {
+      fc.property(fc.string({ unit: anyCharacter, maxLength: 60 }), (text) => {
         fc.pre(!text.includes('unrelated-secret'))
         expect(eraseSecrets(text, ['unrelated-secret', ''])).to.equal(text)
       }),

@@ -1,6 +1,7 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { cardName, catalogIdentifier, serverCard } from '../../src/mcp/server-card.ts'
+import { anyCharacter } from '../support/any-character.ts'
 import { CARDS, problemsOfCard } from '../support/mcp/discovery-schemas.ts'
 import { runs } from '../support/runs.ts'
 
@@ -131,8 +132,8 @@ describe('the server card', () => {
   })
 
   it('a card is valid for any serverInfo', () => {
-    const text = fc.oneof(fc.string({ unit: 'binary', maxLength: 300 }), fc.webUrl())
-    const name = fc.string({ unit: 'binary', minLength: 1, maxLength: 300 })
+    const text = fc.oneof(fc.string({ unit: anyCharacter, maxLength: 300 }), fc.webUrl())
+    const name = fc.string({ unit: anyCharacter, minLength: 1, maxLength: 300 })
     const info = fc.record(
       {
         name,

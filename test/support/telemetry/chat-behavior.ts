@@ -10,6 +10,7 @@ import {
   type TelemetryLevel,
   type TelemetryTransport,
 } from '../../../src/telemetry/index.ts'
+import { anyCharacter } from '../any-character.ts'
 import { anEvent, type Target } from '../chat-services.ts'
 import { deadPort } from '../otlp-receiver.ts'
 import { runs } from '../runs.ts'
@@ -320,7 +321,7 @@ function fullest(filler: string): TelemetryEnvelope[] {
 function anyText(): fc.Arbitrary<string> {
   return fc.oneof(
     fc.constantFrom(...NASTY),
-    fc.string({ unit: 'binary', maxLength: 300 }),
+    fc.string({ unit: anyCharacter, maxLength: 300 }),
     fc.array(fc.constantFrom(...NASTY.slice(0, 14)), { maxLength: 400 }).map((parts) => parts.join('')),
   )
 }

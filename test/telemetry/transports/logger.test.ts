@@ -9,6 +9,7 @@ import {
   type TelemetryEmitInput,
   type TelemetryEnvelope,
 } from '../../../src/telemetry/index.ts'
+import { anyCharacter } from '../../support/any-character.ts'
 import { runs } from '../../support/runs.ts'
 import { expectCode } from '../../support/telemetry/recording.ts'
 
@@ -116,7 +117,7 @@ describe('LoggerTransportAdapter', () => {
     }
 
     const text = fc.oneof(
-      fc.string({ unit: 'binary' }),
+      fc.string({ unit: anyCharacter }),
       fc.string({ minLength: 10, maxLength: 30 }),
       fc.string({ unit: fc.integer({ min: 0, max: 0xffff }).map((unit) => String.fromCharCode(unit)) }),
     )

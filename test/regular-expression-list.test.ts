@@ -7,8 +7,8 @@ import {
   LIST,
   type List,
   storedList,
-} from '../support/attacks/regular-expression-list.ts'
-import { regularExpressionsOf } from '../support/attacks/regular-expressions-of.ts'
+} from './support/attacks/regular-expression-list.ts'
+import { regularExpressionsOf } from './support/attacks/regular-expressions-of.ts'
 
 /**
  * Returns the list with an empty entry for each expression that is missing, and without those that are gone. An expression
@@ -31,7 +31,7 @@ describe('list of regular expressions', () => {
     const complete = updated(list, expressionsOfSources())
     if (process.env.UPDATE === '1') writeFileSync(LIST, `${JSON.stringify(complete, null, 2)}\n`)
     const fix =
-      'run `UPDATE=1 node node_modules/mocha/bin/mocha.js --no-config build/test/attacks/regular-expression-list.test.js` and fill in the new entries'
+      'run `UPDATE=1 node node_modules/mocha/bin/mocha.js --no-config build/test/regular-expression-list.test.js` and fill in the new entries'
     expect(list, fix).to.deep.equal(complete)
 
     for (const [file, entries] of Object.entries(list)) {
