@@ -1,12 +1,11 @@
-// Runs what takes too long for `npm test`: the tests of the package, the slow tests, the tests of test/full, then the tests of
-// `npm test` on Node 22 and 24, with the full number of random inputs and with coverage. The Node binaries come from the npm
-// packages node@22 and node@24. They are not in package.json, because they would put themselves on PATH. The tests of test/full
-// run several at a time, since many of them wait. The soak, which mostly waits, runs beside everything.
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
+// Runs what takes too long for `npm test`, with the full number of random inputs: the other tests, those of test/full, and the
+// tests on Node 22 and 24, which also measure the coverage. The Node binaries come from the npm packages node@22 and node@24.
+// They are not in package.json, because they would put themselves on PATH. The tests of test/full run several at a time, since
+// many of them wait. The soak, which mostly waits, runs beside everything.
 import { readdirSync } from 'node:fs'
-import { availableParallelism, constants, setPriority } from 'node:os'
+import { availableParallelism } from 'node:os'
 import { stripVTControlCharacters } from 'node:util'
+import { runCommand } from './run-command.mjs'
 
 const MOCHA = 'node_modules/mocha/bin/mocha.js'
 const FULL = 'build/test/full/'
@@ -42,22 +41,23 @@ const failures = []
 /** The durations of the parts, which are printed at the end. */
 const durations = []
 
+/** No part takes half as long. One that hangs is killed, so that it is reported. */
+const LIMIT_MS = 1_500_000
+
 /** Runs a command, and notes its failure. Prints its output at once, or at its end if other commands run beside it. */
 async function run(title, command, args, { besideOthers = false } = {}) {
-  const child = spawn(command, args, {
-    stdio: ['ignore', 'pipe', 'inherit'],
-    env: { ...process.env, FULL_RUNS: '1' },
-  })
   const startedMs = performance.now()
   console.log(`\n${title} begins after ${Math.round(startedMs / 1000)} s.`)
-  if (title === SOAK) setPriority(child.pid, constants.priority.PRIORITY_BELOW_NORMAL)
-  process.once('exit', () => child.kill())
   let output = ''
-  child.stdout.setEncoding('utf8').on('data', (text) => {
-    output += text
-    if (!besideOthers) process.stdout.write(text)
+  const { status, signal } = await runCommand(command, args, {
+    env: { ...process.env, FULL_RUNS: '1' },
+    limitMs: LIMIT_MS,
+    hasLowPriority: title === SOAK,
+    onText(text) {
+      output += text
+      if (!besideOthers) process.stdout.write(text)
+    },
   })
-  const [status, signal] = await once(child, 'close')
   if (besideOthers) console.log(`\n${title}\n${output}`)
   durations.push(`${String(Math.round((performance.now() - startedMs) / 1000)).padStart(5)} s ${title}`)
   if (status === 0) return
@@ -93,19 +93,13 @@ for (const groups of [['package'], ['more', 'slow']]) {
   await run(`The tests ${groups.join(' and ')}`, 'node', ['scripts/test.mjs', ...options])
 }
 await Promise.all(Array.from({ length: availableParallelism() + 1 }, work))
-for (const [line, coverage] of [
-  ['22', []],
-  ['24', ['node', 'node_modules/c8/bin/c8.js']],
+for (const [line, groups, coverage] of [
+  ['22', ['code'], []],
+  ['24', ['code', 'more'], ['node', 'node_modules/c8/bin/c8.js']],
 ]) {
-  const suite = ['node', 'scripts/test.mjs', '--group', 'code', '--group', 'more']
-  await run(`The tests on Node ${line}`, 'npx', [
-    '--yes',
-    '--package',
-    `node@${line}`,
-    '--',
-    ...coverage,
-    ...suite,
-  ])
+  const suite = ['node', 'scripts/test.mjs', ...groups.flatMap((group) => ['--group', group])]
+  const node = ['--yes', '--package', `node@${line}`, '--']
+  await run(`The tests ${groups.join(' and ')} on Node ${line}`, 'npx', [...node, ...coverage, ...suite])
 }
 await soak
 console.log(`\nDurations:\n${durations.sort().reverse().join('\n')}`)

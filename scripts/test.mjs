@@ -1,10 +1,10 @@
 // Runs the tests outside test/full in several mocha processes at a time, since many of them wait for sockets, timers, and
 // other processes. `npm test` runs the group `code`, and `npm run test:full` all groups.
 // usage: node scripts/test.mjs [--lint] [--group code|more|package|slow ...] [--reporter <name>] [--ignore <path within test> ...] [--jobs <number>]
-import { spawn } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { parseArgs, stripVTControlCharacters } from 'node:util'
+import { runCommand } from './run-command.mjs'
 
 const MOCHA = 'node_modules/mocha/bin/mocha.js'
 
@@ -298,31 +298,23 @@ function jobsOf(files, isCovered) {
 }
 
 /** Runs a job, and prints its output when it has ended. */
-function run({ title, args, isCovered = false }) {
+async function run({ title, args, isCovered = false }) {
   const env = isCovered ? process.env : { ...process.env, NODE_V8_COVERAGE: undefined }
-  const child = spawn(process.execPath, args, { env, stdio: ['ignore', 'pipe', 'pipe'] })
   let output = ''
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.setEncoding('utf8').on('data', (text) => {
-      output += text
-    })
+  const onText = (text) => {
+    output += text
   }
-  return new Promise((resolve) => {
-    child.once('close', (status, signal) => {
-      process.stdout.write(output)
-      const text = stripVTControlCharacters(output)
-      const summary = text.slice(
-        Math.max(text.search(/^ {2}\d+ passing \([^)]*\)\n(?: {2}\d+ (?:pending|failing)\n)*\n/m), 0),
-      )
-      for (const kind of Object.keys(totals)) {
-        const counts = [...text.matchAll(new RegExp(`^ {2}(\\d+) ${kind}\\b`, 'gm'))]
-        totals[kind] += Number(counts.at(-1)?.[1] ?? 0)
-      }
-      if (status !== 0)
-        failures.push(`${title} (${signal ?? `exit code ${status}`})\n${summary.slice(-8_000)}`)
-      resolve()
-    })
-  })
+  const { status, signal } = await runCommand(process.execPath, args, { env, onText })
+  process.stdout.write(output)
+  const text = stripVTControlCharacters(output)
+  const summary = text.slice(
+    Math.max(text.search(/^ {2}\d+ passing \([^)]*\)\n(?: {2}\d+ (?:pending|failing)\n)*\n/m), 0),
+  )
+  for (const kind of Object.keys(totals)) {
+    const counts = [...text.matchAll(new RegExp(`^ {2}(\\d+) ${kind}\\b`, 'gm'))]
+    totals[kind] += Number(counts.at(-1)?.[1] ?? 0)
+  }
+  if (status !== 0) failures.push(`${title} (${signal ?? `exit code ${status}`})\n${summary.slice(-8_000)}`)
 }
 
 async function work() {

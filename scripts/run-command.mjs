@@ -1,0 +1,49 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { constants, setPriority } from 'node:os'
+
+/** The process groups that run. */
+const groups = new Set()
+
+function killGroup(pid, signal) {
+  try {
+    process.kill(-pid, signal)
+  } catch {
+    // All its processes have ended.
+  }
+}
+
+// A program that runs others itself can end them.
+process.once('exit', () => {
+  for (const pid of groups) killGroup(pid, 'SIGTERM')
+})
+for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1))
+
+/**
+ * Runs a Node.js program, and resolves with its status when it has ended. The processes that it leaves behind are killed. A test
+ * that takes too long leaves its servers behind, for example, and they keep the output open.
+ * @param command - the program, such as `node`.
+ * @param args - its arguments.
+ * @param options - `env`; `limitMs`, after which it is killed (default: never); `hasLowPriority` (default: false); and `onText`, which
+ * gets its standard output and error.
+ */
+export async function runCommand(command, args, { env, limitMs, hasLowPriority = false, onText }) {
+  const child = spawn(command, args, {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env,
+    detached: true,
+    timeout: limitMs,
+    killSignal: 'SIGKILL',
+  })
+  const { pid } = child
+  for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', onText)
+  const closed = once(child, 'close')
+  const exited = once(child, 'exit')
+  groups.add(pid)
+  if (hasLowPriority) setPriority(pid, constants.priority.PRIORITY_BELOW_NORMAL)
+  const [status, signal] = await exited
+  groups.delete(pid)
+  killGroup(pid, 'SIGKILL')
+  await closed
+  return { status, signal }
+}
