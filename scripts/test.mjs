@@ -227,19 +227,32 @@ const { values } = parseArgs({
   },
 })
 const { timeout } = JSON.parse(readFileSync('.mocharc.json', 'utf8'))
-const ignored = ['full/', ...values.ignore]
-const names = readdirSync('build/test', { recursive: true })
-  .filter((file) => file.endsWith('.test.js') && !ignored.some((path) => file.startsWith(path)))
+const existing = readdirSync('build/test', { recursive: true })
+  .filter((file) => file.endsWith('.test.js') && !file.startsWith('full/'))
   .map((file) => file.replace(/\.test\.js$/, ''))
   .sort()
-/** The group of a file. */
-function groupOf(name) {
-  const names = (paths) => paths.some((path) => (path.endsWith('/') ? name.startsWith(path) : name === path))
-  return Object.keys(GROUPS).find((group) => names(GROUPS[group])) ?? 'code'
+const names = existing.filter((name) => !values.ignore.some((path) => name.startsWith(path)))
+
+/** Returns whether a file is listed, by its name or by its folder. */
+function isIn(paths, name) {
+  return paths.some((path) => (path.endsWith('/') ? name.startsWith(path) : name === path))
 }
 
-const jobs = ['code', ...Object.keys(GROUPS)]
-  .filter((group) => values.group?.includes(group) ?? true)
+const gone = [...Object.keys(SECONDS), ...SLOW, ...PACKAGE, ...MORE].filter(
+  (path) => !existing.some((name) => isIn([path], name)),
+)
+if (gone.length > 0) throw new Error(`scripts/test.mjs lists files that do not exist: ${gone.join(', ')}`)
+
+/** The group of a file. */
+function groupOf(name) {
+  return Object.keys(GROUPS).find((group) => isIn(GROUPS[group], name)) ?? 'code'
+}
+
+const ALL_GROUPS = ['code', ...Object.keys(GROUPS)]
+const unknown = values.group?.find((group) => !ALL_GROUPS.includes(group))
+if (unknown !== undefined) throw new Error(`--group must be one of ${ALL_GROUPS.join(', ')}, not ${unknown}`)
+
+const jobs = ALL_GROUPS.filter((group) => values.group?.includes(group) ?? true)
   .flatMap((group) =>
     jobsOf(
       names.filter((name) => groupOf(name) === group),
