@@ -99,9 +99,8 @@ export class StringRedactor {
     return redacted
   }
 
-  /** Keeps a copy, because a part of a long string in V8 refers to the whole. */
   #keep(place: number, text: string): void {
-    this.#clean[place] = copyText(text)
+    this.#clean[place] = keptCopyOf(text)
     this.#misses[place] = 0
   }
 
@@ -162,6 +161,16 @@ export class StringRedactor {
 /** Returns the index after a character. With the flag `u`, a search cannot start within a surrogate pair. */
 function nextIndex({ isUnicode }: Search, text: string, index: number): number {
   return index + (isUnicode && (text.codePointAt(index) ?? 0) > 0xffff ? 2 : 1)
+}
+
+/**
+ * Copies a string, because a part of a long string in V8 refers to the whole. The copy is the key of an object, because V8
+ * stores each key once, together with the literals of the code: it compares such strings by their address.
+ */
+function keptCopyOf(text: string): string {
+  const keys: Record<string, true> = Object.create(null)
+  keys[copyText(text)] = true
+  return Object.keys(keys)[0] as string
 }
 
 /** Returns a number below `MAX_CLEAN`. Strings that differ only in other characters share a place. */
