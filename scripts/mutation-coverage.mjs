@@ -19,14 +19,14 @@ const OF_ALL_SOURCES = [
   'regular-expression-list.test.js',
   'attacks/regular-expressions.test.js',
 ]
-/** Tests that `npm test` does not run. */
-const NOT_IN_NPM_TEST =
+/** The tests of the package, its examples, and test/full. */
+const TOO_LONG =
   /^(?:full\/|examples\/|browser\/|frameworks\/|(?:api-reference|docs|package|mcp\/router\/hover)\.)/
 
-/** Returns the tests that `npm test` runs, as paths within `build/test`. */
+/** Returns the tests of the code, as paths within `build/test`. */
 export function testFiles() {
   return readdirSync('build/test', { recursive: true })
-    .filter((name) => name.endsWith('.test.js') && !NOT_IN_NPM_TEST.test(name))
+    .filter((name) => name.endsWith('.test.js') && !TOO_LONG.test(name))
     .filter((name) => !OF_ALL_SOURCES.includes(name))
     .sort()
 }

@@ -5,7 +5,7 @@
 import { readdirSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { stripVTControlCharacters } from 'node:util'
-import { runCommand } from './run-command.mjs'
+import { runCommand, runSeveral } from './run-commands.mjs'
 
 const MOCHA = 'node_modules/mocha/bin/mocha.js'
 const FULL = 'build/test/full/'
@@ -19,7 +19,7 @@ const LONGEST = [
   'silent-stores',
   'unread-responses',
   'conformance',
-]
+].map((name) => `${FULL}${name}.test.js`)
 /** The line of mocha's output from which on it reports failures. */
 const FAILING = /^ *\d+ failing$/m
 const REQUIRED = ['--require', './build/test/support/unhandled-rejections.js']
@@ -45,14 +45,14 @@ const durations = []
 const LIMIT_MS = 1_500_000
 
 /** Runs a command, and notes its failure. Prints its output at once, or at its end if other commands run beside it. */
-async function run(title, command, args, { besideOthers = false } = {}) {
+async function run(title, command, args, { besideOthers = false, hasLowPriority = false } = {}) {
   const startedMs = performance.now()
   console.log(`\n${title} begins after ${Math.round(startedMs / 1000)} s.`)
   let output = ''
   const { status, signal } = await runCommand(command, args, {
     env: { ...process.env, FULL_RUNS: '1' },
     limitMs: LIMIT_MS,
-    hasLowPriority: title === SOAK,
+    hasLowPriority,
     onText(text) {
       output += text
       if (!besideOthers) process.stdout.write(text)
@@ -67,32 +67,22 @@ async function run(title, command, args, { besideOthers = false } = {}) {
 }
 
 /** Runs a file of test/full beside others. */
-function runFile(file) {
-  return run(file, 'node', [...LONG, file], { besideOthers: true })
+function runFile(file, hasLowPriority = false) {
+  return run(file, 'node', [...LONG, file], { besideOthers: true, hasLowPriority })
 }
 
-/** Returns the position of a file in the order of their beginning. */
-function positionOf(file) {
-  const position = LONGEST.findIndex((name) => file === `${FULL}${name}.test.js`)
-  return position === -1 ? LONGEST.length : position
-}
-
-const files = readdirSync(FULL)
+const all = readdirSync(FULL)
   .filter((name) => name.endsWith('.test.js'))
   .map((name) => FULL + name)
-  .filter((file) => file !== SOAK)
-  .sort((one, other) => positionOf(one) - positionOf(other))
+const files = new Set([...LONGEST, ...all])
+files.delete(SOAK)
 
-async function work() {
-  for (let file = files.shift(); file !== undefined; file = files.shift()) await runFile(file)
-}
-
-const soak = runFile(SOAK)
+const soak = runFile(SOAK, true)
 for (const groups of [['package'], ['more', 'slow']]) {
   const options = groups.flatMap((group) => ['--group', group])
   await run(`The tests ${groups.join(' and ')}`, 'node', ['scripts/test.mjs', ...options])
 }
-await Promise.all(Array.from({ length: availableParallelism() + 1 }, work))
+await runSeveral(files, availableParallelism() + 1, (file) => runFile(file))
 for (const [line, groups, coverage] of [
   ['22', ['code'], []],
   ['24', ['code', 'more'], ['node', 'node_modules/c8/bin/c8.js']],

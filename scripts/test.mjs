@@ -4,11 +4,11 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { parseArgs, stripVTControlCharacters } from 'node:util'
-import { runCommand } from './run-command.mjs'
+import { runCommand, runSeveral } from './run-commands.mjs'
 
 const MOCHA = 'node_modules/mocha/bin/mocha.js'
 
-/** How long the slowest files take in a process of their own, in seconds. The others take about a second. */
+/** About how long the slowest files take, in seconds. The others take about a second. */
 const SECONDS = {
   'cli/doctor': 15,
   'attacks/authorization': 14,
@@ -190,7 +190,10 @@ const SLOW = [
   'telemetry/transports/worker/worker',
 ]
 
-/** The attacks, the authorization server, the command line, and files that use most time of a processor. They would make `npm test` too long. */
+/**
+ * The attacks, the authorization server, the command line, and files that use most time of a processor. They would make
+ * `npm test` too long.
+ */
 const MORE = [
   'attacks/',
   'authorization/',
@@ -330,12 +333,8 @@ async function run({ title, args, isCovered = false }) {
   if (status !== 0) failures.push(`${title} (${signal ?? `exit code ${status}`})\n${summary.slice(-8_000)}`)
 }
 
-async function work() {
-  for (let job = jobs.shift(); job !== undefined; job = jobs.shift()) await run(job)
-}
-
 const started = performance.now()
-await Promise.all(Array.from({ length: Number(values.jobs) }, work))
+await runSeveral(jobs, Number(values.jobs), run)
 // To the standard output, from which test:full takes the failures.
 for (const failure of failures) console.log(`\n${failure}`)
 console.log(`\nAll tests took ${Math.round((performance.now() - started) / 1000)} s.`)

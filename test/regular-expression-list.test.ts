@@ -10,17 +10,13 @@ import {
 } from './support/attacks/regular-expression-list.ts'
 import { regularExpressionsOf } from './support/attacks/regular-expressions-of.ts'
 
-/**
- * Returns the list with an empty entry for each expression that is missing, and without those that are gone. An expression
- * that moved to another file keeps its entry.
- */
+/** Returns the list with an empty entry for each expression that is missing, and without those that are gone. */
 function updated(list: List, expressions: ReturnType<typeof expressionsOfSources>): List {
   const empty: Entry = { input: '', linear: '' }
-  const everywhere = Object.assign({}, ...Object.values(list)) as List[string]
   return Object.fromEntries(
     [...expressions].map(([file, found]) => [
       file,
-      Object.fromEntries(found.map(({ code }) => [code, list[file]?.[code] ?? everywhere[code] ?? empty])),
+      Object.fromEntries(found.map(({ code }) => [code, list[file]?.[code] ?? empty])),
     ]),
   )
 }

@@ -13,19 +13,19 @@ function killGroup(pid, signal) {
   }
 }
 
-// A program that runs others itself can end them.
+// The commands of this process end with it. They get a signal that they can handle, to end their own commands.
 process.once('exit', () => {
   for (const pid of groups) killGroup(pid, 'SIGTERM')
 })
 for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1))
 
 /**
- * Runs a Node.js program, and resolves with its status when it has ended. The processes that it leaves behind are killed. A test
- * that takes too long leaves its servers behind, for example, and they keep the output open.
+ * Runs a command, and resolves with its status when it has ended. Kills the processes that it leaves behind, such as the
+ * servers of a test that took too long, which would keep the output open.
  * @param command - the program, such as `node`.
  * @param args - its arguments.
- * @param options - `env`; `limitMs`, after which it is killed (default: never); `hasLowPriority` (default: false); and `onText`, which
- * gets its standard output and error.
+ * @param options - `env`; `limitMs`, after which it is killed (default: never); `hasLowPriority` (default: false); and
+ * `onText`, which gets its standard output and error.
  */
 export async function runCommand(command, args, { env, limitMs, hasLowPriority = false, onText }) {
   const child = spawn(command, args, {
@@ -46,4 +46,13 @@ export async function runCommand(command, args, { env, limitMs, hasLowPriority =
   killGroup(pid, 'SIGKILL')
   await closed
   return { status, signal }
+}
+
+/** Calls `run` with each item, in their order, for `count` items at a time. */
+export async function runSeveral(items, count, run) {
+  const waiting = [...items]
+  const work = async () => {
+    for (let item = waiting.shift(); item !== undefined; item = waiting.shift()) await run(item)
+  }
+  await Promise.all(Array.from({ length: count }, work))
 }
