@@ -7,7 +7,7 @@ const SCRIPT = new URL('../../scripts/run-commands.mjs', import.meta.url).href
 
 /** A program that prints the id of a process that it leaves behind, which keeps its output open. */
 const leaving = (rest: string) =>
-  `const { pid } = require('node:child_process').spawn('sleep', ['600'], { stdio: 'inherit' }); console.log(pid); ${rest}`
+  `const { pid } = require('node:child_process').spawn('sleep', ['120'], { stdio: 'inherit' }); console.log(pid); ${rest}`
 
 /** Starts a process that runs a program by `runCommand`, and prints the output of the program and its status. */
 function start(program: string, options = '') {
@@ -16,7 +16,7 @@ const onText = (text) => process.stdout.write(text)
 const options = { env: process.env, onText, ${options} }
 console.log(JSON.stringify(await runCommand(process.execPath, ['-e', ${JSON.stringify(program)}], options)))`
   return spawn(process.execPath, ['--input-type=module', '-e', code], {
-    stdio: ['ignore', 'pipe', 'inherit'],
+    stdio: ['ignore', 'pipe', 'ignore'],
   })
 }
 
