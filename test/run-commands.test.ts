@@ -5,16 +5,15 @@ import { expect } from 'chai'
 
 const SCRIPT = new URL('../../scripts/run-commands.mjs', import.meta.url).href
 
-/** A program that prints the id of a process that it leaves behind, which keeps its output open. */
-const leaving = (rest: string) =>
-  `const { pid } = require('node:child_process').spawn('sleep', ['120'], { stdio: 'inherit' }); console.log(pid); ${rest}`
+/** A shell program that prints the id of a process that it leaves behind, which keeps its output open. */
+const leaving = (rest: string) => `sleep 120 & echo $!; ${rest}`
 
-/** Starts a process that runs a program by `runCommand`, and prints the output of the program and its status. */
+/** Starts a process that runs a shell program by `runCommand`, and prints the output of the program and its status. */
 function start(program: string, options = '') {
   const code = `import { runCommand } from ${JSON.stringify(SCRIPT)}
 const onText = (text) => process.stdout.write(text)
 const options = { env: process.env, onText, ${options} }
-console.log(JSON.stringify(await runCommand(process.execPath, ['-e', ${JSON.stringify(program)}], options)))`
+console.log(JSON.stringify(await runCommand('sh', ['-c', ${JSON.stringify(program)}], options)))`
   return spawn(process.execPath, ['--input-type=module', '-e', code], {
     stdio: ['ignore', 'pipe', 'ignore'],
   })
@@ -28,18 +27,8 @@ function isAlive(pid: number): boolean {
 
 describe('runCommand()', () => {
   const ENDS: readonly (readonly [what: string, rest: string, options: string, status: object])[] = [
-    [
-      'a command that leaves a process behind',
-      'setTimeout(() => process.exit(3), 50)',
-      '',
-      { status: 3, signal: null },
-    ],
-    [
-      'a command that exceeds its limit',
-      'setInterval(() => {}, 1000)',
-      'limitMs: 500',
-      { status: null, signal: 'SIGKILL' },
-    ],
+    ['a command that leaves a process behind', 'exit 3', '', { status: 3, signal: null }],
+    ['a command that exceeds its limit', 'wait', 'limitMs: 1_000', { status: null, signal: 'SIGKILL' }],
   ]
   for (const [what, rest, options, status] of ENDS) {
     it(`${what} ends, and its process is killed`, async () => {
@@ -50,7 +39,7 @@ describe('runCommand()', () => {
   }
 
   it('a signal to the process that runs a command ends the command and its processes', async () => {
-    const runner = start(leaving('setInterval(() => {}, 1000)'))
+    const runner = start(leaving('wait'))
     const [printed] = await once(runner.stdout, 'data')
     const exited = once(runner, 'exit')
     runner.kill('SIGINT')
