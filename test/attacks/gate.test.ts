@@ -27,6 +27,8 @@ import {
 import { until } from '../support/until.ts'
 
 const HOST = 'Host: mcp.example.com'
+/** The tolerance for a busy machine. */
+const TOLERANCE_MS = 1_000
 
 describe('attacks on the gate', () => {
   describe('outages of key sets', () => {
@@ -46,6 +48,8 @@ describe('attacks on the gate', () => {
       readonly gaps: readonly number[]
       readonly asked: readonly string[]
       readonly lastedMs: number
+      /** The time until the first token was accepted. */
+      readonly acceptedAfterMs: number | undefined
     }
 
     interface Plan {
@@ -94,12 +98,16 @@ describe('attacks on the gate', () => {
       const tokens = await Promise.all(providers.map((iss) => signToken(key, { iss })))
       const outcomes: string[] = []
       const pending: Promise<unknown>[] = []
+      let acceptedAfterMs: number | undefined
       while (performance.now() - started < lastsMs) {
         for (let count = 0; count < 10; count++) {
           const asking = Promise.resolve(verify(verifyInput(tokens[count % tokens.length])))
           pending.push(
             asking.then(
-              (result) => outcomes.push(result === undefined ? 'refused' : 'accepted'),
+              (result) => {
+                outcomes.push(result === undefined ? 'refused' : 'accepted')
+                if (result !== undefined) acceptedAfterMs ??= performance.now() - started
+              },
               (error) => outcomes.push(VerifierUnavailableError.is(error) ? 'unavailable' : String(error)),
             ),
           )
@@ -108,7 +116,7 @@ describe('attacks on the gate', () => {
       }
       await Promise.all(pending)
       const gaps = times.slice(1).map((time, index) => time - (times[index] as number))
-      return { outcomes, gaps, asked, lastedMs: performance.now() - started }
+      return { outcomes, gaps, asked, lastedMs: performance.now() - started, acceptedAfterMs }
     }
 
     const plans: Readonly<Record<string, Plan>> = {
@@ -132,7 +140,7 @@ describe('attacks on the gate', () => {
     })
 
     attackTable('outages of key sets', [
-      ...Object.keys(plans).map((what) => ({
+      ...Object.entries(plans).map(([what, plan]) => ({
         attack: `hundreds of tokens while the provider ${what}`,
         outcome: 'one request per second, 503 in between',
         run: () => {
@@ -140,7 +148,7 @@ describe('attacks on the gate', () => {
           expect(outcomes).to.have.length.above(20)
           expect(new Set(outcomes)).to.deep.equal(new Set(['unavailable']))
           // A server without this document can respond with a page. Then the second location is requested at once.
-          const places = what.startsWith('returns HTML') && !what.endsWith('by its address') ? 2 : 1
+          const places = what.startsWith('returns HTML') && plan.discovered ? 2 : 1
           expect(asked.length, asked.join(' ')).to.be.within(
             places,
             (1 + Math.floor(lastedMs / 1_000)) * places,
@@ -155,7 +163,7 @@ describe('attacks on the gate', () => {
           const way: Way = (_, res) => res.writeHead(404).end()
           const { asked, outcomes, lastedMs } = await course({ way, discovered: true, lastsMs: 1_500 })
           expect(new Set(outcomes)).to.deep.equal(new Set(['unavailable']))
-          expect(asked.length).to.equal(2 * (1 + Math.floor(lastedMs / 1_000)))
+          expect(asked.length).to.be.within(2, 2 * (1 + Math.floor(lastedMs / 1_000)))
         },
       },
       {
@@ -163,9 +171,11 @@ describe('attacks on the gate', () => {
         outcome: 'tokens are accepted within a second',
         run: async () => {
           const way = WAYS['responds with 500'] as Way
-          const { outcomes } = await course({ way, discovered: true, backAfterMs: 500, lastsMs: 2_000 })
+          const plan = { way, discovered: true, backAfterMs: 500, lastsMs: 500 + 1_000 + TOLERANCE_MS }
+          const { outcomes, acceptedAfterMs } = await course(plan)
+          expect(acceptedAfterMs).to.be.within(500, plan.lastsMs)
           const first = outcomes.indexOf('accepted')
-          expect(first).to.be.within(1, outcomes.length * 0.8)
+          expect(first).to.be.at.least(1)
           expect(new Set(outcomes.slice(first))).to.deep.equal(new Set(['accepted']))
         },
       },

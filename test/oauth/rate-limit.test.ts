@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { expect } from 'chai'
 import express, { type RequestHandler } from 'express'
 import { Redis } from 'ioredis'
@@ -229,7 +230,7 @@ describe('rateLimit', () => {
       it('rateLimit accepts a Redis limiter that several processes share, and survives its failure', async () => {
         const clients = [new Redis(redis.port), new Redis(redis.port, { enableOfflineQueue: false })] as const
         for (const client of clients) client.on('error', () => undefined)
-        await clients[1].ping().catch(() => undefined)
+        await once(clients[1], 'ready')
         const apps = clients.map((storeClient) =>
           gatedApp(
             oauthOptions({ rateLimit: new RateLimiterRedis({ storeClient, points: 1, duration: 60 }) }),
