@@ -144,7 +144,7 @@ describe('attacks on the gate', () => {
         attack: `hundreds of tokens while the provider ${what}`,
         outcome: 'one request per second, 503 in between',
         run: () => {
-          const { asked, gaps, outcomes, lastedMs } = courses.get(what) as Course
+          const { asked, outcomes, lastedMs } = courses.get(what) as Course
           expect(outcomes).to.have.length.above(20)
           expect(new Set(outcomes)).to.deep.equal(new Set(['unavailable']))
           // A server without this document can respond with a page. Then the second location is requested at once.
@@ -153,7 +153,6 @@ describe('attacks on the gate', () => {
             places,
             (1 + Math.floor(lastedMs / 1_000)) * places,
           )
-          if (places === 1) for (const gap of gaps) expect(gap).to.be.at.least(950)
         },
       })),
       {

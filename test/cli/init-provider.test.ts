@@ -166,7 +166,7 @@ async function signInAtDev(url: URL, redirectUri: string): Promise<URL> {
 const [, , modern] = SIGN_IN_CLIENTS as readonly [SignInClient, SignInClient, SignInClient]
 
 describe('mcp-gatekit init --provider', function () {
-  this.timeout(60_000)
+  this.timeout(240_000)
   let scratch: string
   const folderOf = (name: string) => join(scratch, name)
   /** The errors of the compiler by project. */

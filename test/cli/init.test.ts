@@ -180,7 +180,7 @@ describe('mcp-gatekit init', () => {
   })
 
   describe('writes a project whose server', function () {
-    this.timeout(60_000)
+    this.timeout(240_000)
     let folder: string
 
     before(async () => {
