@@ -47,9 +47,11 @@ export class TokenRedactor {
   /** Like `text`, but returns at most `max` UTF-16 units. Only the part of a longer text that is kept is searched. */
   cut(text: string, max: number): string {
     if (text.length <= max) return cutText(this.text(text), max)
-    const head = this.text(text.slice(0, max + this.#longest))
-    // The part may end within a token, which is not found then.
-    return cutText(head, Math.min(max, head.length - this.#longest))
+    const read = text.slice(0, max + this.#longest)
+    const head = this.text(read)
+    // A part may end within a token, which is not found then.
+    const kept = read.length < text.length ? head.length - this.#longest : head.length
+    return cutText(head, Math.min(max, kept))
   }
 
   /** Returns a JSON value without the credentials. */

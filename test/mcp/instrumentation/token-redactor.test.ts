@@ -78,6 +78,12 @@ describe('TokenRedactor', () => {
     expect(eraser.cut(OPAQUE, OPAQUE.length)).to.equal('[token]')
   })
 
+  it('a text without a credential is cut at the maximum length, however much longer it is', () => {
+    for (const beyond of [1, OPAQUE.length, OPAQUE.length + 1, 500]) {
+      expect(eraser.cut('n'.repeat(128 + beyond), 128)).to.equal('n'.repeat(128))
+    }
+  })
+
   it('TokenRedactor searches for a bounded number of credentials', () => {
     const many = Array.from({ length: 1_000 }, (_, index) => `token-of-16-chars-${index}-`)
     const bounded = new TokenRedactor([`Bearer ${many.join(',')}`])
