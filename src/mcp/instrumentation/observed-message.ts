@@ -68,11 +68,15 @@ export function clientText(value: unknown, redact: Redact, max: number = MAX_TEX
   return typeof value === 'string' ? redact(value, max) : undefined
 }
 
-/** Returns the attributes of a message by the OpenTelemetry conventions for MCP. */
+/**
+ * Returns the attributes of a message by the OpenTelemetry conventions for MCP. The unknown method of a notification, to which
+ * no server responds with an error, is `_OTHER`.
+ */
 export function messageAttributes(message: ObservedMessage): Record<string, string> {
   const { method, id, tool, prompt, resource, version } = message
+  const isUnknown = id === undefined && methodNamed(method) === undefined
   return {
-    ...(method !== undefined && { 'mcp.method.name': method }),
+    ...(method !== undefined && { 'mcp.method.name': isUnknown ? '_OTHER' : method }),
     ...(id !== undefined && { 'jsonrpc.request.id': id }),
     ...(version !== undefined && { 'jsonrpc.protocol.version': version }),
     ...(tool !== undefined && { 'gen_ai.tool.name': tool, 'gen_ai.operation.name': 'execute_tool' }),

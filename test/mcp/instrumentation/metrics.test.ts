@@ -79,7 +79,7 @@ for (const entryPoint of ENTRY_POINTS) {
       ])
     })
 
-    it('the names of unknown notifications are neither in metrics nor in the names of spans, when they begin and end', async () => {
+    it('the names of unknown notifications are neither in metrics nor in spans, when they begin and end', async () => {
       const names = (): string[] => Array.from({ length: 5 }, () => `x/${randomUUID()}`)
       for (const method of names()) {
         await server.send(legacy({ jsonrpc: '2.0', method }, bearer('reader')))
@@ -97,6 +97,8 @@ for (const entryPoint of ENTRY_POINTS) {
       const spans = ['MCP POST', 'notifications/initialized']
       for (const found of [started, otel.spans.map(({ name }) => name)])
         expect(new Set(found)).to.deep.equal(new Set(spans))
+      const named = otel.spans.map(({ attributes }) => attributes['mcp.method.name'])
+      expect(new Set(named)).to.deep.equal(new Set(['_OTHER', 'notifications/initialized']))
     })
 
     for (const { revision, recorded } of [
