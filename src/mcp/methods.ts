@@ -31,7 +31,7 @@ export interface McpMethod {
 /** All methods that the revisions of the protocol and their extensions let a client send. */
 const METHODS = {
   'completion/complete': { names: 'reference', anonymous: 'public', isFast: true },
-  'events/list': {},
+  'events/list': { anonymous: 'all' },
   'events/poll': { names: 'event' },
   'events/stream': { names: 'event' },
   'events/subscribe': { names: 'event' },

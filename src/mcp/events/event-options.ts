@@ -28,7 +28,7 @@ export interface McpEventOptions {
   readonly maxPerOwner?: number | undefined
   /**
    * The maximum time for which a subscription with a webhook is granted, in milliseconds. A client may ask for less, but at least
-   * 60 seconds are granted. Clients renew their subscriptions in time. Defaults to 3 600 000 ms (one hour).
+   * 60 seconds are granted, or `ttlMs` if it is less. Clients renew their subscriptions in time. Defaults to 3 600 000 ms (one hour).
    */
   readonly ttlMs?: number | undefined
   /** The form of the messages to webhooks. */
@@ -59,7 +59,7 @@ const WEBHOOK_RULES = {
 const RULES = {
   store: checkStore,
   maxPerOwner: optional(wholeNumber(1), 100),
-  ttlMs: optional(wholeNumber(60_000), 3_600_000),
+  ttlMs: optional(wholeNumber(1), 3_600_000),
   webhooks: optional(
     members(`must be an object such as { webhookId: 'event' }`, WEBHOOK_RULES),
     Object.freeze({ webhookId: 'event' as const, controlMessages: true }),

@@ -30,7 +30,7 @@ import type {
 } from './store.ts'
 import type { Webhooks } from './webhooks/webhook-sender.ts'
 
-/** The minimum time of a subscription, so that clients do not renew it all the time. */
+/** The minimum time that a client can ask for, so that clients do not renew a subscription all the time. */
 const MIN_TTL_MS = 60_000
 /** The time for which the previous secret still signs. */
 const ROTATION_MS = 600_000
@@ -71,7 +71,7 @@ export class EventSubscriptions {
     const record = { id, owner, name, args: JSON.stringify(args), auth: storedAuth(auth), webhook }
     if (JSON.stringify(record).length > MAX_RECORD) throw exhausted('bytes', MAX_RECORD)
     await this.#verify(record)
-    const grantedMs = Math.max(MIN_TTL_MS, Math.min(ttlMs, options.ttlMs))
+    const grantedMs = Math.min(Math.max(MIN_TTL_MS, ttlMs), options.ttlMs)
     const result = await this.#core.serve((store) =>
       store.subscribe(record, { ttlMs: grantedMs, max: options.maxPerOwner }),
     )

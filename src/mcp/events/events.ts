@@ -1,7 +1,8 @@
 import { ProtocolError, ProtocolErrorCode, type ServerContext } from '@modelcontextprotocol/server'
+import type { Serving } from '../operations/operation.ts'
 import { permittedEntries } from '../operations/policy.ts'
 import type { EventDefinition } from '../router/event.ts'
-import { type Exchange, permitsScopes } from '../wire/exchange.ts'
+import { type Exchange, isAnonymous, permitsScopes } from '../wire/exchange.ts'
 import { cursorAt } from './cursors.ts'
 import { EventCore, type EventsProps } from './event-core.ts'
 import { type EmitOptions, EventEmitter } from './event-emitter.ts'
@@ -64,15 +65,20 @@ export class Events {
     await this.#webhooks?.close({ timeoutMs: options.timeoutMs ?? 0 })
   }
 
-  /** Serves `events/list`: the event types that the owner may subscribe to. */
+  /**
+   * Serves `events/list`: the event types that the owner may subscribe to. Without a token they are all listed, so that clients
+   * find out what needs a sign-in, or none with `listOnlyPermitted`, since none is public.
+   */
   async list(
-    exchange: Exchange,
+    { exchange, listOnlyPermitted }: Pick<Serving, 'exchange' | 'listOnlyPermitted'>,
     params: Params,
     { mcpReq }: ServerContext,
   ): Promise<Record<string, unknown>> {
     checkCursor(params.cursor)
     const { table, policy } = this.#core.props
-    const permitted = [...table.events.values()].filter(({ scopes }) => permitsScopes(exchange, scopes))
+    const permitted = [...table.events.values()].filter(({ scopes }) =>
+      isAnonymous(exchange) ? !listOnlyPermitted : permitsScopes(exchange, scopes),
+    )
     const all = permitted.map(({ definition: { name } }) => this.#definitions.get(name) as EventDefinition)
     if (policy === undefined) return { events: all }
     const listed = all.map((entry) => ({ entry, kind: 'event', name: entry.name }) as const)

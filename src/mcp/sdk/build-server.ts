@@ -188,7 +188,7 @@ function addHandler(
       addExtension((serving, _params, sdk) => tasksOf(serving).cancel(serving, sdk))
       break
     case 'events/list':
-      addExtension((serving, params, sdk) => eventsOf(serving).list(serving.exchange, params, sdk))
+      addExtension((serving, params, sdk) => eventsOf(serving).list(serving, params, sdk))
       break
     case 'events/poll':
       addExtension((serving, params, sdk) => eventsOf(serving).poll(serving.exchange, params, sdk))

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
 import { expectConfigError } from '../../support/config-error.ts'
-import { ERAS, serveEvents } from '../../support/mcp/events.ts'
+import { ERAS, NAMED_USERS, serveEvents } from '../../support/mcp/events.ts'
 import { incidentRouter } from '../../support/mcp/incident-router.ts'
 import { modern, send } from '../../support/mcp/wire.ts'
 
@@ -31,6 +31,20 @@ describe('Event types', () => {
     expect(await names('ada')).to.deep.equal(['incident', 'polled'])
     expect(await names('ada/admin')).to.deep.equal(['incident', 'secret', 'polled'])
   })
+
+  for (const [listOnlyPermitted, expected] of [
+    [false, ['incident', 'secret', 'polled']],
+    [true, []],
+  ] as const)
+    it(`with anonymous and listOnlyPermitted: ${listOnlyPermitted}, events/list without a token has ${expected.length} event types, and events/poll is a 401`, async () => {
+      const { ask, send } = await serveEvents({
+        oauth: { ...NAMED_USERS, anonymous: true },
+        listOnlyPermitted,
+      })
+      const { events } = await ask('', 'events/list')
+      expect(events.map(({ name }: { name: string }) => name)).to.deep.equal(expected)
+      expect((await send('', 'events/poll', { name: 'polled' })).status).to.equal(401)
+    })
 
   it('events/list leaves out the event types that the policy does not permit', async () => {
     const asked: unknown[] = []
@@ -138,10 +152,10 @@ describe('Event types', () => {
       /redisEventStore/,
     ],
     [
-      'a TTL below a minute',
+      'a TTL of 0',
       'events.ttlMs',
-      () => createMcpAdapter({ router: incidentRouter, events: { ttlMs: 1_000 } }),
-      /60000/,
+      () => createMcpAdapter({ router: incidentRouter, events: { ttlMs: 0 } }),
+      /from 1/,
     ],
     [
       'an unknown form of webhook-id',

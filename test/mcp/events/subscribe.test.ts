@@ -211,14 +211,15 @@ describe('events/subscribe', () => {
     await server.adapter.events.close()
   })
 
-  for (const [title, ttlMs, least, most] of [
-    ['of one second', 1_000, 59_000, 60_000],
-    ['of two minutes', 120_000, 119_000, 120_000],
-    ['of a year', 31_536_000_000, 3_590_000, 3_600_000],
-    ['without an end', null, 3_590_000, 3_600_000],
+  for (const [title, ttlMs, least, most, options] of [
+    ['of one second', 1_000, 59_000, 60_000, {}],
+    ['of two minutes', 120_000, 119_000, 120_000, {}],
+    ['of a year', 31_536_000_000, 3_590_000, 3_600_000, {}],
+    ['without an end', null, 3_590_000, 3_600_000, {}],
+    ['of two minutes, with events.ttlMs of 30 seconds,', 120_000, 29_000, 30_000, { ttlMs: 30_000 }],
   ] as const)
     it(`a client that asks for a lifetime ${title} is granted what the server allows`, async () => {
-      const server = await serveEvents()
+      const server = await serveEvents({ events: options })
       const receiver = await startReceiver()
       const { refreshBefore } = await subscriber(server, receiver.url)('ada', { ttlMs })
       expect(Date.parse(refreshBefore) - Date.now()).to.be.within(least, most)
