@@ -9,8 +9,10 @@ import type { Exchange } from '../mcp/wire/exchange.ts'
 import { CLIENT_GONE } from '../mcp/wire/json-rpc.ts'
 import { mirroredMessage } from '../mcp/wire/mirrored-headers.ts'
 import { corsHeadersFor, FORBIDDEN_SENDER, forbiddenHeader } from '../mcp/wire/origin-policy.ts'
+import type { ResolvedOAuthOptions } from '../oauth/options.ts'
 import { notFound } from '../oauth/protected-resource.ts'
 import { FAILED_RESPONSE } from '../oauth/refusal-responses.ts'
+import { optionChecksOf } from '../options/option-checks.ts'
 import { authenticatedBy, setAuthenticated } from './authenticated-requests.ts'
 import { restrictCors } from './cors-decision.ts'
 import { judgeOperations } from './judge-operations.ts'
@@ -19,6 +21,8 @@ import { holdsMessages, isPreflight, NodeMcpRequest } from './node-request.ts'
 import { writePlainResponse } from './node-response.ts'
 import { ReplayedRequest } from './replayed-request.ts'
 import { type GateTarget, resolveTarget } from './target.ts'
+
+const { unusableOption } = optionChecksOf('oauth')
 
 /** The maximum number of messages of a batch that are recorded. */
 const MAX_MESSAGES = 100
@@ -56,12 +60,11 @@ const MAX_MESSAGES = 100
  * @see docs/guides/existing-servers.md
  */
 export function mcpAuth(target: GateTarget, options: McpAuthOptions = {}): NodeMiddleware {
-  const { telemetry, recordSpans, originPolicy, operations } = resolveMcpAuthOptions(
-    options,
-    endpointOf(target) !== undefined,
-  )
+  const isAdapter = endpointOf(target) !== undefined
+  const { telemetry, recordSpans, originPolicy, operations } = resolveMcpAuthOptions(options, isAdapter)
   const observer = observerOf(telemetry, { recordSpans })
-  const { gate, authenticator, isAdapter } = resolveTarget(target, observer, operations)
+  const { gate, authenticator } = resolveTarget(target, observer, operations)
+  if (!isAdapter) refuseOptionsForOperations(gate.options)
   const { trustProxy } = gate.options
   const RequestClass = operations === undefined ? NodeMcpRequest : ReplayedRequest
 
@@ -113,6 +116,24 @@ export function mcpAuth(target: GateTarget, options: McpAuthOptions = {}): NodeM
     if (known !== undefined && authenticator.mayAdmit(request) && authenticator.arePublic(known()))
       return next()
     void authenticate(request, req, res, next, known)
+  }
+}
+
+/** @throws {KitMcpConfigError} if OAuth options are about operations, which `mcpAuth(oauthOptions)` does not know. */
+function refuseOptionsForOperations({ securitySchemes, anonymous }: ResolvedOAuthOptions): void {
+  if (securitySchemes) {
+    throw unusableOption(
+      'securitySchemes',
+      'must not be set for mcpAuth(oauthOptions), which does not list tools',
+      'Set it in the OAuth options of createMcpAdapter or withOAuth.',
+    )
+  }
+  if (anonymous) {
+    throw unusableOption(
+      'anonymous',
+      'must not be set for mcpAuth(oauthOptions), which does not know the operations',
+      'Set it in the OAuth options of createMcpAdapter or withOAuth, and serve the adapter with mcpHandler.',
+    )
   }
 }
 

@@ -12,7 +12,6 @@ import { unionOfScopes } from '../oauth/scope.ts'
 import { optionChecksOf } from '../options/option-checks.ts'
 
 const { invalidOption, missingOption } = optionChecksOf('mcpAuth')
-const oauthChecks = optionChecksOf('oauth')
 
 /** OAuth options, or the return value of `createMcpAdapter()` or `KitMcpServer…build()`. */
 export type GateTarget = OAuthOptions | McpAdapter
@@ -20,8 +19,6 @@ export type GateTarget = OAuthOptions | McpAdapter
 export interface ResolvedTarget {
   readonly gate: Gate
   readonly authenticator: Authenticator
-  /** `false` for OAuth options. */
-  readonly isAdapter: boolean
   /** Returns the metadata document, with the scopes that the gates of the target require until now. */
   resource(): ProtectedResource
 }
@@ -42,25 +39,11 @@ export function resolveTarget(
   const endpoint = endpointOf(target)
   if (endpoint !== undefined) {
     const { gate, authenticator } = endpoint
-    if (gate !== undefined) return { gate, authenticator, isAdapter: true, resource: () => gate.resource }
+    if (gate !== undefined) return { gate, authenticator, resource: () => gate.resource }
     throw missingOption('oauth', 'the adapter has no OAuth. Create it with withOAuth({ … }) or oauth: { … }')
   }
   refuseUnknownAdapter(target)
   const options = resolveOAuthOptions(target)
-  if (options.securitySchemes) {
-    throw oauthChecks.unusableOption(
-      'securitySchemes',
-      'must not be set for mcpAuth(oauthOptions), which does not list tools',
-      'Set it in the OAuth options of createMcpAdapter or withOAuth.',
-    )
-  }
-  if (options.anonymous) {
-    throw oauthChecks.unusableOption(
-      'anonymous',
-      'must not be set for mcpAuth(oauthOptions), which does not know the operations',
-      'Set it in the OAuth options of createMcpAdapter or withOAuth, and serve the adapter with mcpHandler.',
-    )
-  }
   const announced = announcements.get(target) ?? { suffixed: false }
   if (operations !== undefined)
     announced.operationScopes = unionOfScopes(announced.operationScopes ?? [], operations.scopes)
@@ -78,7 +61,6 @@ export function resolveTarget(
       instrumentation: observer,
       bodyLimits: DEFAULT_BODY_LIMITS,
     }),
-    isAdapter: false,
     resource() {
       if (named !== announced.operationScopes) {
         named = announced.operationScopes

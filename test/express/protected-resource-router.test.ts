@@ -291,6 +291,11 @@ describe('protectedResourceRouter()', () => {
       expect((await fetch(`${alone.origin}/mcp`)).status).to.equal(298)
     })
 
+    it('protectedResourceRouter() takes the OAuth options of an adapter with anonymous and securitySchemes', async () => {
+      const oauth = oauthOptions({ resource: RESOURCE, anonymous: true, securitySchemes: true })
+      await request(appWith(oauth)).get(`${ROOT}/api/mcp`).expect(200)
+    })
+
     it('protectedResourceRouter() works inside a router of Express', async () => {
       const app = express().use(
         express.Router().use(protectedResourceRouter(oauthOptions({ resource: RESOURCE })) as RequestHandler),
