@@ -23,23 +23,28 @@ export function warnsOfMismatch(
     if (allowMismatch || seen.has(gate)) return
     seen.add(gate)
     const { authorizationServers, issuer, resource } = gate
+    const differences: string[] = []
     if (issuers?.some((own) => own === issuer || (authorizationServers?.includes(own) ?? true)) === false)
-      warn(verifier, 'issuer', issuers, 'the option issuer', issuer)
+      differences.push(differenceOf('issuer', issuers, 'the option issuer', issuer))
     if (resource !== undefined && audiences?.includes(resource) === false)
-      warn(verifier, 'audience', audiences, 'the option resource', resource)
+      differences.push(differenceOf('audience', audiences, 'the option resource', resource))
+    if (differences.length > 0) warn(verifier, differences.join(', and '))
   }
 }
 
-function warn(
-  verifier: string,
+function differenceOf(
   option: 'issuer' | 'audience',
   own: readonly string[],
   ofGate: string,
   value: string,
-): void {
+): string {
   const accepted = own.map((one) => JSON.stringify(one)).join(', ')
+  return `the option ${option} is ${accepted}, but ${ofGate} of the gate is ${JSON.stringify(value)}`
+}
+
+function warn(verifier: string, difference: string): void {
   process.emitWarning(
-    `${verifier}: the option ${option} is ${accepted}, but ${ofGate} of the gate is ${JSON.stringify(value)}. Tokens that clients request for the gate are probably refused. Set both to the same value or, if the difference is intended, set the option allowMismatch of ${verifier} to true.`,
+    `${verifier}: ${difference}. Tokens that clients request for the gate are probably refused. Set both to the same value or, if the difference is intended, set the option allowMismatch of ${verifier} to true.`,
     { type: 'KitMcpWarning' },
   )
 }

@@ -99,45 +99,41 @@ const quiet: readonly (readonly [title: string, oauth: OAuthOptions])[] = [
   ['a verifier of the application', { ...GATE, verifyToken: () => undefined }],
 ]
 
-const warned: readonly (readonly [title: string, oauth: OAuthOptions, texts: readonly RegExp[]])[] = [
+const warned: readonly (readonly [title: string, oauth: OAuthOptions, text: RegExp])[] = [
   [
     'another audience',
     { ...GATE, verifyToken: jwt({ audience: 'notes' }) },
-    [
-      /^jwtVerifier: the option audience is "notes", but the option resource of the gate is "https:\/\/mcp\.example\.com\/mcp"\..* set the option allowMismatch of jwtVerifier to true\.$/,
-    ],
+    /^jwtVerifier: the option audience is "notes", but the option resource of the gate is "https:\/\/mcp\.example\.com\/mcp"\..* set the option allowMismatch of jwtVerifier to true\.$/,
   ],
   [
     'an issuer with a slash',
     { ...GATE, verifyToken: jwt({ issuer: `${ISSUER}/` }) },
-    [
-      /^jwtVerifier: the option issuer is "https:\/\/auth\.example\.com\/", but the option issuer of the gate is "https:\/\/auth\.example\.com"/,
-    ],
+    /^jwtVerifier: the option issuer is "https:\/\/auth\.example\.com\/", but the option issuer of the gate is "https:\/\/auth\.example\.com"/,
   ],
   [
     'both',
     { ...GATE, verifyToken: jwt({ issuer: 'https://b.example', audience: 'notes' }) },
-    [/option issuer is/, /option audience is/],
+    /^jwtVerifier: the option issuer is .*, and the option audience is "notes", but .*\. Tokens/,
   ],
   [
     'an issuer next to the audience of the gate',
     { ...GATE, verifyToken: jwtVerifier({ issuer: 'https://b.example' }) },
-    [/option issuer is/],
+    /option issuer is/,
   ],
   [
     'a cached verifier',
     { ...GATE, verifyToken: cachedVerifier(jwt({ audience: 'notes' })) },
-    [/option audience is/],
+    /option audience is/,
   ],
   [
     'one of several verifiers',
     { ...GATE, verifyToken: firstMatch(jwt(), jwt({ issuer: 'https://b.example' })) },
-    [/option issuer is/],
+    /option issuer is/,
   ],
   [
     'an introspection',
     { ...GATE, verifyToken: opaque({ issuer: 'https://b.example', audience: 'notes' }) },
-    [/^introspectionVerifier: the option issuer is/, /^introspectionVerifier: the option audience is/],
+    /^introspectionVerifier: the option issuer is .*, and the option audience is/,
   ],
 ]
 
@@ -145,10 +141,10 @@ describe('verifiers whose issuer or audience differs from the gate', () => {
   for (const [title, oauth] of quiet)
     it(`${title}: no warning`, async () => expect(await warningsOf(oauth)).to.deep.equal([]))
 
-  for (const [title, oauth, texts] of warned)
-    it(`${title}: one warning for each difference`, async () => {
+  for (const [title, oauth, text] of warned)
+    it(`${title}: one warning that names each difference`, async () => {
       const found = await warningsOf(oauth)
-      expect(found).to.have.length(texts.length)
-      for (const [index, text] of texts.entries()) expect(found[index]).to.match(text)
+      expect(found).to.have.length(1)
+      expect(found[0]).to.match(text)
     })
 })
