@@ -85,7 +85,7 @@ interface Place {
   readonly following: Following
   /** The number of places in a string at which the part may begin, for one beginning of a match. */
   readonly count: number
-  /** `true` if nothing is before the part, and if nothing is after it. */
+  /** `true` if nothing is before the part, and if nothing after it can fail. */
   readonly isStart: boolean
   readonly isEnd: boolean
 }
@@ -108,7 +108,8 @@ function isLinear(part: Part, place: Place): boolean {
       return parts.every((one, index) => {
         const next = followings[index] as Following
         const isFirst = isStart && index === 0
-        const isLast = isEnd && index === parts.length - 1
+        // What always matches, such as an optional part at the end, ends a match like the end of the pattern.
+        const isLast = isEnd && next.isSure
         const isFast = isLinear(one, { first, following: next, count, isStart: isFirst, isEnd: isLast })
         count *= waysOf(one, next)
         return isFast
