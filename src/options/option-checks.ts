@@ -61,6 +61,9 @@ const EXAMPLES: Readonly<Record<string, string>> = {
 
 const HTTPS_URL = 'must be an https URL, or an http URL of a loopback host'
 
+/** The printable characters of ASCII that no URL contains (RFC 3986 section 2). */
+const NOT_IN_URLS = /[\s"<>\\^`{|}]/
+
 /** Returns `true` for `localhost` and its subdomains, 127.0.0.0/8, and `[::1]`, which never leave the machine. */
 export function isLoopbackHostname(hostname: string): boolean {
   const name = hostname.toLowerCase()
@@ -94,7 +97,7 @@ export function optionChecksOf(heading: string): OptionChecks {
 
     checkUrl(option, value, { allowInsecureHttp }) {
       // Without the slashes a parser would add them.
-      if (typeof value !== 'string' || !URL.canParse(value) || /^https?:(?!\/\/)/i.test(value.trim())) {
+      if (typeof value !== 'string' || !URL.canParse(value) || /^https?:(?!\/\/[^/])/i.test(value.trim())) {
         throw kit.invalidOption(
           option,
           `must be an absolute URL such as '${EXAMPLES[option] ?? EXAMPLES.issuer}'`,
@@ -131,6 +134,14 @@ export function optionChecksOf(heading: string): OptionChecks {
           option,
           'must be ASCII without control characters or surrounding spaces',
           value,
+        )
+      }
+      if (NOT_IN_URLS.test(value)) {
+        throw kit.invalidOption(
+          option,
+          'must not contain spaces or any of " < > \\ ^ ` { | }',
+          value,
+          'Percent-encode them (RFC 3986 section 2).',
         )
       }
       return url

@@ -49,6 +49,22 @@ describe('wrong OAuth options', () => {
     ['null for issuer', { issuer: null }, MISSING, 'issuer', /https:\/\/auth\.example\.com/],
     ['an empty issuer', { issuer: '' }, INVALID, 'issuer', /absolute URL/],
     ['an issuer without slashes', { issuer: 'https:auth.example.com' }, INVALID, 'issuer', /absolute URL/],
+    ['an issuer without a host', { issuer: 'https:///auth' }, INVALID, 'issuer', /absolute URL/],
+    ['a resource with a space', { resource: 'https://mcp.example.com/a b' }, INVALID, 'resource', /spaces/],
+    [
+      'a resource with a quote',
+      { resource: 'https://mcp.example.com/a"b' },
+      INVALID,
+      'resource',
+      /Percent-encode/,
+    ],
+    [
+      'an issuer with a brace',
+      { issuer: 'https://auth.example.com/{id}' },
+      INVALID,
+      'issuer',
+      /must not contain/,
+    ],
     ['an issuer without scheme', { issuer: 'auth.example.com' }, INVALID, 'issuer', /absolute URL/],
     [
       'an issuer that is a URL object',
