@@ -42,7 +42,7 @@ describe('OTLP: lost events, at full length', () => {
   it('the OTLP transport loses no event that it can deliver, and counts those that it cannot', async function () {
     this.timeout(1_200_000)
     const left = (['json', 'protobuf'] as const).flatMap((encoding) =>
-      [DOWN, ...FULL, ...otlpFaults(5, 2_000)].map((fault) => ({ encoding, fault })),
+      [DOWN, ...FULL, ...otlpFaults(5, 5_000)].map((fault) => ({ encoding, fault })),
     )
     const order = left.map(({ encoding, fault }) => `${encoding} ${fault.name}`)
     const rows: Row[] = []
