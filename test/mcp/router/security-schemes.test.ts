@@ -1,6 +1,5 @@
 import { expect } from 'chai'
 import { mcpAuth } from '../../../src/express/mcp-auth.ts'
-import { protectedResourceRouter } from '../../../src/express/protected-resource-router.ts'
 import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
 import type { OAuthOptions } from '../../../src/oauth/options.ts'
@@ -74,12 +73,11 @@ describe('oauth.securitySchemes', () => {
     })
   })
 
-  it('securitySchemes of OAuth options without an adapter is a configuration error', () => {
-    for (const make of [mcpAuth, protectedResourceRouter])
-      expectConfigError(() => make(oauth({ securitySchemes: true })), {
-        code: INVALID,
-        option: 'securitySchemes',
-        message: /createMcpAdapter or withOAuth/,
-      })
+  it('securitySchemes of OAuth options without an adapter is a configuration error of mcpAuth', () => {
+    expectConfigError(() => mcpAuth(oauth({ securitySchemes: true })), {
+      code: INVALID,
+      option: 'securitySchemes',
+      message: /createMcpAdapter or withOAuth/,
+    })
   })
 })
