@@ -10,13 +10,9 @@ import {
   type OtlpTransportOptions,
 } from '../../src/telemetry/index.ts'
 import { attackTable } from '../support/attacks/attack-table.ts'
+import { freePort } from '../support/free-port.ts'
 import { spawnOtlpClient } from '../support/otlp-client.ts'
-import {
-  deadPort,
-  type OtlpReceiver,
-  type OtlpReceiverOptions,
-  startOtlpReceiver,
-} from '../support/otlp-receiver.ts'
+import { type OtlpReceiver, type OtlpReceiverOptions, startOtlpReceiver } from '../support/otlp-receiver.ts'
 import { selfSigned } from '../support/self-signed.ts'
 import { until } from '../support/until.ts'
 
@@ -270,7 +266,7 @@ describe('collectors with errors or limits', function () {
     {
       attack: 'a refused connection',
       outcome: 'the error names ECONNREFUSED',
-      run: names(async () => `http://127.0.0.1:${await deadPort()}/?key=url-secret`, 'ECONNREFUSED'),
+      run: names(async () => `http://127.0.0.1:${await freePort()}/?key=url-secret`, 'ECONNREFUSED'),
     },
     {
       attack: 'a host that does not exist',
@@ -310,7 +306,7 @@ describe('collectors with errors or limits', function () {
       attack: 'a refused connection at the deadline of shutdown',
       outcome: 'the process ends at once',
       run: async () => {
-        const url = `http://127.0.0.1:${await deadPort()}`
+        const url = `http://127.0.0.1:${await freePort()}`
         const options = { url, encoding: 'json', events: 600, flushMs: 50, shutdownMs: 50 } as const
         const { code, lingeredMs } = await spawnOtlpClient(options)
         expect(code).to.equal(0)

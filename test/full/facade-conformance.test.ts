@@ -1,13 +1,12 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
-import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'chai'
-import { listen, stop } from '../../examples/listen.ts'
 import { Browser } from '../support/authorization/browser.ts'
 import { startFacade, type TestFacade } from '../support/authorization/facade.ts'
+import { freePort } from '../support/free-port.ts'
 
 const SUITE = '@modelcontextprotocol/conformance@0.2.0-alpha.12'
 /** The suite needs a newer Node.js than the server. */
@@ -66,14 +65,6 @@ async function runSuite(facade: TestFacade, port: number, args: readonly string[
   } finally {
     await rm(folder, { recursive: true, force: true })
   }
-}
-
-/** Returns a port that was just free. The suite needs the number in advance. */
-async function freePort(): Promise<number> {
-  const probe = createServer()
-  const port = await listen(probe, 0)
-  await stop(probe)
-  return port
 }
 
 describe('conformance of the authorization facade: the suite for authorization servers', function () {

@@ -17,7 +17,8 @@ import {
   type OtlpTransportOptions,
   type TelemetryEmitInput,
 } from 'mcp-gatekit'
-import { deadPort, type ReceivedRecord, startOtlpReceiver } from '../support/otlp-receiver.ts'
+import { freePort } from '../support/free-port.ts'
+import { type ReceivedRecord, startOtlpReceiver } from '../support/otlp-receiver.ts'
 
 export interface ProgramReport {
   /** The version of Node. */
@@ -418,7 +419,7 @@ checks['a refusal fails its events, and repeats no secret'] = async () => {
 }
 
 checks['a dead collector holds a shutdown up no longer than its deadline'] = async () => {
-  const telemetry = telemetryTo({ url: `http://127.0.0.1:${await deadPort()}` })
+  const telemetry = telemetryTo({ url: `http://127.0.0.1:${await freePort()}` })
   for (let index = 0; index < 1000; index++) telemetry.emit('lost')
   await telemetry.shutdown({ timeoutMs: 300 })
   assert.deepEqual(ledger(telemetry), counts({ accepted: 1000, pending: 1000 }))

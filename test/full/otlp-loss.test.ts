@@ -1,4 +1,5 @@
 import { expect } from 'chai'
+import { freePort } from '../support/free-port.ts'
 import { type OtlpClientReport, spawnOtlpClient } from '../support/otlp-client.ts'
 import {
   checkLoss,
@@ -8,7 +9,7 @@ import {
   otlpFaults,
   startFaulty,
 } from '../support/otlp-faults.ts'
-import { deadPort, type OtlpReceiver, startOtlpReceiver } from '../support/otlp-receiver.ts'
+import { type OtlpReceiver, startOtlpReceiver } from '../support/otlp-receiver.ts'
 
 const EVENTS = 10_000
 const OUTAGE_MS = 30_000
@@ -62,7 +63,7 @@ describe('OTLP: lost events, at full length', () => {
 
 /** Runs the client in a separate process. */
 async function runFault(fault: OtlpFault, encoding: 'json' | 'protobuf'): Promise<Row> {
-  const port = fault === DOWN ? await deadPort() : 0
+  const port = fault === DOWN ? await freePort() : 0
   const collector = fault === DOWN ? comeUp(port) : startFaulty(fault)
   const url = fault === DOWN ? `http://127.0.0.1:${port}` : (await collector).url
   const options = clientOptions(fault, { url, encoding, events: EVENTS, flushMs: 60_000, shutdownMs: 10_000 })

@@ -157,13 +157,6 @@ export async function startOtlpReceiver(options: OtlpReceiverOptions = {}): Prom
   }
 }
 
-/** Returns a port of 127.0.0.1 on which no process listens. */
-export async function deadPort(): Promise<number> {
-  const receiver = await startOtlpReceiver()
-  await receiver.close()
-  return receiver.port
-}
-
 function accept(
   { method, url = '', headers }: IncomingMessage,
   raw: Buffer,

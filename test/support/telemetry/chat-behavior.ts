@@ -12,7 +12,7 @@ import {
 } from '../../../src/telemetry/index.ts'
 import { anyCharacter } from '../any-character.ts'
 import { anEvent, type Target } from '../chat-services.ts'
-import { deadPort } from '../otlp-receiver.ts'
+import { freePort } from '../free-port.ts'
 import { runs } from '../runs.ts'
 import { expectCode, RecordingLogger } from './recording.ts'
 
@@ -201,7 +201,7 @@ export function behavesAsChat(chat: Chat): void {
     const transport = chat.create(target)
     expect(inspect(transport, { depth: 9, showHidden: true })).not.to.include(SECRET)
     const gone = chat.create(
-      Object.assign(Object.create(target) as Target, { origin: `http://127.0.0.1:${await deadPort()}` }),
+      Object.assign(Object.create(target) as Target, { origin: `http://127.0.0.1:${await freePort()}` }),
     )
     const error = await failure(gone.handle(anEvent()))
     expect(inspect(error, { depth: 9, showHidden: true })).not.to.match(new RegExp(`${SECRET}|127\\.0`))

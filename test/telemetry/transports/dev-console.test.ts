@@ -5,7 +5,7 @@ import {
   type TelemetryEnvelope,
 } from '../../../src/telemetry/index.ts'
 import { anEvent, startCollector, type Target } from '../../support/chat-services.ts'
-import { deadPort } from '../../support/otlp-receiver.ts'
+import { freePort } from '../../support/free-port.ts'
 import { expectCode, RecordingLogger } from '../../support/telemetry/recording.ts'
 
 const VARIABLE = 'MCP_GATEKIT_DEV_URL'
@@ -118,7 +118,7 @@ describe('DevConsoleTransportAdapter', () => {
 
   it('DevConsoleTransportAdapter counts events as lost if no console is running, and the server keeps working', async () => {
     const logger = new RecordingLogger()
-    const url = `http://127.0.0.1:${await deadPort()}/feed/hunter2hunter2`
+    const url = `http://127.0.0.1:${await freePort()}/feed/hunter2hunter2`
     const manager = managerWith(DevConsoleTransportAdapter.create({ url }), logger)
     for (let n = 0; n < 600; n++) manager.emit('tick', { level: 'debug' })
     await manager.flush()

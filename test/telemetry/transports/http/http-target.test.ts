@@ -18,7 +18,7 @@ import {
 } from '../../../../src/telemetry/index.ts'
 import { HttpTarget, secondsToMs } from '../../../../src/telemetry/transports/http/http-target.ts'
 import { anEvent, startCollector } from '../../../support/chat-services.ts'
-import { deadPort } from '../../../support/otlp-receiver.ts'
+import { freePort } from '../../../support/free-port.ts'
 import { selfSigned } from '../../../support/self-signed.ts'
 import { failure, SECRET } from '../../../support/telemetry/chat-behavior.ts'
 import { expectCode } from '../../../support/telemetry/recording.ts'
@@ -111,14 +111,14 @@ describe('the connection to a target', () => {
       (await failure(HttpTransportAdapter.create(options).handle(anEvent()))).message
 
     it('a refused connection to a target is reported as ECONNREFUSED', async () => {
-      const url = `http://127.0.0.1:${await deadPort()}/${SECRET}`
+      const url = `http://127.0.0.1:${await freePort()}/${SECRET}`
       expect(await reasonOf({ url })).to.equal(
         'transport "http": the target could not be reached (ECONNREFUSED); 1 event is lost',
       )
     })
 
     it('a refused connection to a host with several addresses is reported as ECONNREFUSED once', async () => {
-      const url = `http://localhost:${await deadPort()}/${SECRET}`
+      const url = `http://localhost:${await freePort()}/${SECRET}`
       expect(await reasonOf({ url })).to.include('could not be reached (ECONNREFUSED);')
     })
 
@@ -148,7 +148,7 @@ describe('the connection to a target', () => {
     })
 
     it('a failed connection through an agent or a dispatcher is reported with the code', async () => {
-      const url = `http://127.0.0.1:${await deadPort()}/${SECRET}`
+      const url = `http://127.0.0.1:${await freePort()}/${SECRET}`
       await fetch(url).catch(() => {})
       const dispatcher = (globalThis as Wrong)[Symbol.for('undici.globalDispatcher.1')]
       for (const options of [{ agent: new HttpAgent() }, { dispatcher }])

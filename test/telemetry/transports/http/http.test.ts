@@ -12,7 +12,7 @@ import {
 } from '../../../../src/telemetry/index.ts'
 import { VERSION } from '../../../../src/version.ts'
 import { anEvent, startCollector, type Target, type TargetAnswer } from '../../../support/chat-services.ts'
-import { deadPort } from '../../../support/otlp-receiver.ts'
+import { freePort } from '../../../support/free-port.ts'
 import { failure } from '../../../support/telemetry/chat-behavior.ts'
 import { expectCode, RecordingLogger } from '../../../support/telemetry/recording.ts'
 
@@ -309,7 +309,7 @@ describe('HttpTransportAdapter', () => {
     it('errors of HttpTransportAdapter do not contain secrets', async () => {
       const headers = { authorization: 'Bearer S3cr3t-1' }
       const url = `${target.origin}/S3cr3t-2?key=S3cr3t-3`
-      const gone = `http://127.0.0.1:${await deadPort()}/S3cr3t-2`
+      const gone = `http://127.0.0.1:${await freePort()}/S3cr3t-2`
       const answers: TargetAnswer[] = [
         { status: 401, body: 'Bearer S3cr3t-1', headers: { 'x-echo': 'S3cr3t-1' } },
         { status: 302, headers: { location: '/S3cr3t-2' } },

@@ -1,5 +1,6 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { expect } from 'chai'
+import { freePort } from '../../../support/free-port.ts'
 import { type OtlpClientOptions, type OtlpClientReport, runOtlpClient } from '../../../support/otlp-client.ts'
 import {
   checkLoss,
@@ -9,7 +10,7 @@ import {
   otlpFaults,
   startFaulty,
 } from '../../../support/otlp-faults.ts'
-import { deadPort, type OtlpReceiver, startOtlpReceiver } from '../../../support/otlp-receiver.ts'
+import { type OtlpReceiver, startOtlpReceiver } from '../../../support/otlp-receiver.ts'
 
 const EVENTS = 600
 
@@ -78,7 +79,7 @@ describe('OtlpTransportAdapter, whatever the collector does', () => {
 
   for (const encoding of ['json', 'protobuf'] as const) {
     it(`OtlpTransportAdapter delivers every event (${encoding}) if the collector comes up after two refused connections`, async () => {
-      const port = await deadPort()
+      const port = await freePort()
       let collector: Promise<OtlpReceiver> | undefined
       let refused = 0
       const observe = (message: unknown) => {

@@ -9,10 +9,10 @@ import {
   OtlpTransportAdapter,
   type OtlpTransportOptions,
 } from '../../../../src/telemetry/transports/otlp/otlp.ts'
+import { freePort } from '../../../support/free-port.ts'
 import { spawnOtlpClient } from '../../../support/otlp-client.ts'
 import { clientOptions, countArrivals, otlpFaults, startFaulty } from '../../../support/otlp-faults.ts'
 import {
-  deadPort,
   type OtlpReceiver,
   type OtlpReceiverOptions,
   startOtlpReceiver,
@@ -149,7 +149,7 @@ describe('OtlpTransportAdapter, from the first event to the last', () => {
 
   it('OtlpTransportAdapter lets a process end right after shutdown, collector: down', async function () {
     this.timeout(60_000)
-    const url = `http://127.0.0.1:${await deadPort()}`
+    const url = `http://127.0.0.1:${await freePort()}`
     const options = { url, encoding: 'json', events: 600, flushMs: 300, shutdownMs: 300 } as const
     const { code, report, lingeredMs } = await spawnOtlpClient(options)
     expect(code).to.equal(0)

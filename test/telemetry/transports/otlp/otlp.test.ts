@@ -27,8 +27,8 @@ import {
   type OtlpTransportOptions,
 } from '../../../../src/telemetry/transports/otlp/otlp.ts'
 import { VERSION } from '../../../../src/version.ts'
+import { freePort } from '../../../support/free-port.ts'
 import {
-  deadPort,
   type OtlpReceiver,
   type OtlpReceiverOptions,
   startOtlpReceiver,
@@ -328,7 +328,7 @@ describe('OtlpTransportAdapter', () => {
     })
 
     it('events are delivered when a collector that was down comes up', async () => {
-      const port = await deadPort()
+      const port = await freePort()
       const transport = await ready({ url: `http://127.0.0.1:${port}` })
       const delivered = deliver(transport, [envelope({}), envelope({})])
       await sleep(500)
@@ -478,7 +478,7 @@ describe('OtlpTransportAdapter', () => {
     })
 
     it('a batch fails when retryBudgetMs is spent', async () => {
-      const url = `http://127.0.0.1:${await deadPort()}`
+      const url = `http://127.0.0.1:${await freePort()}`
       const transport = await ready({ url, retryBudgetMs: 500 })
       const started = performance.now()
       const error = await failureOf(transport, [envelope({}), envelope({})])
@@ -487,7 +487,7 @@ describe('OtlpTransportAdapter', () => {
     })
 
     it('the connection error is the cause of the transport error if the exporter passes it on', async () => {
-      const port = await deadPort()
+      const port = await freePort()
       const transport = await ready({ url: `http://127.0.0.1:${port}`, timeout: 500, retryBudgetMs: 0 })
       const { cause, details } = await failureOf(transport, [envelope({})])
       expect(cause).to.have.property('code', 'ECONNREFUSED')
@@ -742,7 +742,7 @@ describe('OtlpTransportAdapter', () => {
       const options = { headers, retryBudgetMs: 0 }
       const refused = await ready({ url: `${receiver.url}/secret-2?key=secret-3`, ...options })
       const dead = await ready({
-        url: `http://127.0.0.1:${await deadPort()}/secret-2?key=secret-3`,
+        url: `http://127.0.0.1:${await freePort()}/secret-2?key=secret-3`,
         ...options,
       })
       for (const transport of [refused, dead]) {
@@ -827,7 +827,7 @@ describe('OtlpTransportAdapter', () => {
       const module = new URL('../../../../src/telemetry/transports/otlp/otlp.js', import.meta.url).href
       const program = `
         const { OtlpTransportAdapter } = await import(${JSON.stringify(module)});
-        const transport = OtlpTransportAdapter.create({ url: 'http://127.0.0.1:${await deadPort()}' });
+        const transport = OtlpTransportAdapter.create({ url: 'http://127.0.0.1:${await freePort()}' });
         await transport.init(${JSON.stringify(META)});
         const envelope = ${JSON.stringify(envelope({}))};
         transport.handle(envelope).catch(() => {});
