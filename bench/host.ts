@@ -1,5 +1,5 @@
 import { createHook } from 'node:async_hooks'
-import { type IntervalHistogram, monitorEventLoopDelay } from 'node:perf_hooks'
+import { type IntervalHistogram, monitorEventLoopDelay, PerformanceObserver } from 'node:perf_hooks'
 import { setTimeout } from 'node:timers/promises'
 import { type Contestant, listen } from './contestants.ts'
 import { COUNT_TIMERS, type HostReplies } from './started-host.ts'
@@ -14,6 +14,8 @@ const { contestants } = (await import(module)) as { contestants: Record<string, 
 const server = await (contestants[name] as Contestant)()
 let stopSampling: () => number = () => 0
 let delay: IntervalHistogram | undefined
+let collectedMs = 0
+let collections: PerformanceObserver | undefined
 
 const replies: { [Request in keyof HostReplies]: () => Promise<HostReplies[Request]> } = {
   async cpu() {
@@ -39,6 +41,17 @@ const replies: { [Request in keyof HostReplies]: () => Promise<HostReplies[Reque
     delay = monitorEventLoopDelay({ resolution: 1 })
     delay.enable()
     return p99
+  },
+  async collected() {
+    if (collections === undefined) {
+      collections = new PerformanceObserver((list) => {
+        for (const { duration } of list.getEntries()) collectedMs += duration
+      })
+      collections.observe({ entryTypes: ['gc'] })
+    }
+    const sinceLast = collectedMs
+    collectedMs = 0
+    return sinceLast
   },
   async sample() {
     stopSampling = await sampleAllocations()

@@ -11,6 +11,8 @@ export interface HostReplies {
   memory: HostMemory
   /** The 99th percentile of the event loop delay since the last request for it, in milliseconds. */
   delay: number
+  /** The time that garbage collection took since the last request for it, in milliseconds. */
+  collected: number
   /** Starts to sample allocations. */
   sample: true
   /** Stops to sample. The number is the bytes of the V8 heap that were allocated meanwhile. */

@@ -44,6 +44,8 @@ interface Measured {
   readonly callsMs: number[]
   /** By round, the 99th percentile of the event loop delay of the server in milliseconds. */
   readonly delaysMs: number[]
+  /** By round, the time of garbage collection in the server in milliseconds. */
+  readonly collectedMs: number[]
 }
 
 /** (m) Measures honest calls at a constant rate while others send their own. */
@@ -93,20 +95,23 @@ async function measure(
   scenarios: Readonly<Record<string, Noise>>,
 ): Promise<ReadonlyMap<string, Measured>> {
   const measured = new Map(
-    Object.keys(scenarios).map((name) => [name, { callsMs: [], delaysMs: [] } as Measured]),
+    Object.keys(scenarios).map((name) => [name, { callsMs: [], delaysMs: [], collectedMs: [] } as Measured]),
   )
   for (let round = 0; round <= ROUNDS; round++) {
     for (const [name, next] of Object.entries(scenarios)) {
       noise.send(next)
       await setTimeout(500)
       await host.ask('delay')
+      await host.ask('collected')
       const callsMs = await callAtConstantRate(honest)
       const delay = await host.ask('delay')
+      const collected = await host.ask('collected')
       noise.send({ ...next, perSecond: 0 })
       // The first round warms up.
       if (round === 0) continue
       measured.get(name)?.callsMs.push(...callsMs)
       measured.get(name)?.delaysMs.push(delay)
+      measured.get(name)?.collectedMs.push(collected)
     }
   }
   return measured
@@ -143,16 +148,16 @@ function print(server: string, measured: ReadonlyMap<string, Measured>): void {
   const title = '(m) honest calls under load, 99th percentile'
   console.log(`\n### ${title}: ${server}\n`)
   console.log(
-    '| meanwhile | median, ms | 99th percentile, ms | × quiet | event loop delay, 99th percentile, ms |',
+    '| meanwhile | median, ms | 99th percentile, ms | × quiet | event loop delay, 99th percentile, ms | garbage collection, ms per second |',
   )
-  console.log('|---|---|---|---|---|')
+  console.log('|---|---|---|---|---|---|')
   let quiet: number | undefined
-  for (const [name, { callsMs, delaysMs }] of measured) {
+  for (const [name, { callsMs, delaysMs, collectedMs }] of measured) {
     callsMs.sort((one, other) => one - other)
     const p99 = callsMs[Math.floor(callsMs.length * 0.99)] as number
     quiet ??= p99
     if (server === SERVER && name !== 'quiet') recordRatio(title, name, quiet / p99)
-    const cells = [median(callsMs), p99, p99 / quiet, median(delaysMs)].map((value) => value.toFixed(2))
-    console.log(`| ${[name, ...cells].join(' | ')} |`)
+    const cells = [median(callsMs), p99, p99 / quiet, median(delaysMs), median(collectedMs) / SECONDS]
+    console.log(`| ${[name, ...cells.map((value) => value.toFixed(2))].join(' | ')} |`)
   }
 }
