@@ -334,22 +334,6 @@ describe('mcp: sessions', () => {
     await own.close()
   })
 
-  it('an idle session ends, but not while a stream is open', async () => {
-    const own = await Host.start({ sessions: { idleTimeoutMs: 50 } })
-    const [idle, busy] = [await own.begin(), await own.begin()]
-    const stream = await own.listen('reader', busy)
-    let status = 200
-    // Asking would use it, so that only its absence can be waited for.
-    for (let waited = 0; status !== 404 && waited < 20; waited++) {
-      await new Promise((resolve) => setTimeout(resolve, 150))
-      status = (await own.send('reader', legacy(call('whoami')), idle)).status
-    }
-    expect(status).to.equal(404)
-    expect((await own.send('reader', legacy(call('whoami')), busy)).status).to.equal(200)
-    stream.destroy()
-    await own.close()
-  })
-
   for (const { name, revision, connect } of CLIENT_KINDS.filter(({ revision }) => revision === LEGACY)) {
     describe(`with the ${name}`, () => {
       it('a client calls tools in a session and is asked for input', async () => {
@@ -618,34 +602,54 @@ describe('mcp: sessions', () => {
     await own.close()
   })
 
-  it('a session is idle after its web-standard client has disconnected, even if the host keeps the stream', async () => {
-    const adapter = createMcpAdapter({ router, oauth: oauth(), sessions: { idleTimeoutMs: 30 } })
-    const ask = (method: string, headers: Record<string, string>, init: RequestInit = {}) =>
-      adapter.server(
-        new Request('http://localhost:3000/mcp', {
-          method,
-          headers: { ...definedOf(as('reader', legacy({})).headers ?? {}), ...headers },
-          ...init,
-        }),
-      )
-    const begun = await ask('POST', {}, { body: JSON.stringify(INITIALIZE) })
-    await begun.text()
-    const session = { 'mcp-session-id': begun.headers.get('mcp-session-id') ?? '' }
-    const client = new AbortController()
-    const stream = await ask('GET', session, { signal: client.signal })
-    expect(stream.status).to.equal(200)
-    expect((await ask('GET', session)).status).to.equal(409)
-    client.abort()
-    const body = JSON.stringify(rpc('ping'))
-    const status = async () => {
-      const response = await ask('POST', session, { body })
+  describe('with a stream', () => {
+    const IDLE_MS = 100_000
+    let ask: (method: string, headers?: Record<string, string>, init?: RequestInit) => Promise<Response>
+
+    beforeEach(() => {
+      mock.timers.enable({ apis: ['setInterval', 'Date'] })
+      const { server } = createMcpAdapter({ router, oauth: oauth(), sessions: { idleTimeoutMs: IDLE_MS } })
+      const own = definedOf(as('reader', legacy({})).headers ?? {})
+      ask = async (method, headers, init) => {
+        const url = 'http://localhost:3000/mcp'
+        return await server(new Request(url, { method, headers: { ...own, ...headers }, ...init }))
+      }
+    })
+    afterEach(() => mock.timers.reset())
+
+    async function begin(): Promise<Record<string, string>> {
+      const begun = await ask('POST', {}, { body: JSON.stringify(INITIALIZE) })
+      await begun.text()
+      return { 'mcp-session-id': begun.headers.get('mcp-session-id') ?? '' }
+    }
+
+    async function status(session: Record<string, string>): Promise<number> {
+      const response = await ask('POST', session, { body: JSON.stringify(rpc('ping')) })
       await response.text()
       return response.status
     }
-    expect(await status()).to.equal(200)
-    for (let waited = 0; (await status()) !== 404 && waited < 40; waited++)
-      await new Promise((resolve) => setTimeout(resolve, 100))
-    expect(await status()).to.equal(404)
+
+    it('an idle session ends, but not while a stream is open', async () => {
+      const [idle, busy] = [await begin(), await begin()]
+      const stream = await ask('GET', busy)
+      mock.timers.tick(2 * IDLE_MS)
+      expect([await status(idle), await status(busy)]).to.deep.equal([404, 200])
+      await stream.body?.cancel()
+      mock.timers.tick(2 * IDLE_MS)
+      expect(await status(busy)).to.equal(404)
+    })
+
+    it('a session is idle after its web-standard client has disconnected, even if the host keeps the stream', async () => {
+      const session = await begin()
+      const client = new AbortController()
+      const stream = await ask('GET', session, { signal: client.signal })
+      expect(stream.status).to.equal(200)
+      expect((await ask('GET', session)).status).to.equal(409)
+      client.abort()
+      expect(await status(session)).to.equal(200)
+      mock.timers.tick(2 * IDLE_MS)
+      expect(await status(session)).to.equal(404)
+    })
   })
 
   it('every request of a session is recorded in telemetry', async () => {
