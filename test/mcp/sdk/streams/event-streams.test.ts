@@ -193,7 +193,7 @@ describe('mcp: event streams', function () {
   })
 
   it('many event streams end with their tokens at once', async () => {
-    const expiresAt = Date.now() / 1000 + 0.5
+    const expiresAt = Date.now() / 1000 + 2
     const verifyToken = () => ({ valid: true, scopes: ['mcp:read'], expiresAt })
     const own = createMcpAdapter({
       router,
