@@ -14,7 +14,7 @@ const root = fileURLToPath(new URL('../../../', import.meta.url))
 const tsc = join(root, 'node_modules', '.bin', 'tsc')
 
 /** The files of `otel-program`, relative to `test/`. */
-const PROGRAM = ['full/otel-program', 'support/otlp-receiver', 'support/otlp-protobuf']
+const PROGRAM = ['full/otel-program', 'support/free-port', 'support/otlp-receiver', 'support/otlp-protobuf']
 
 describe('OTLP on both lines of OpenTelemetry', () => {
   let scratch: string
