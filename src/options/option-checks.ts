@@ -61,7 +61,7 @@ const EXAMPLES: Readonly<Record<string, string>> = {
 
 const HTTPS_URL = 'must be an https URL, or an http URL of a loopback host'
 
-/** The printable characters of ASCII that no URL contains (RFC 3986 section 2). */
+/** The characters of ASCII that no URL contains (RFC 3986 section 2). Control characters are refused before. */
 const NOT_IN_URLS = /[\s"<>\\^`{|}]/
 
 /** Returns `true` for `localhost` and its subdomains, 127.0.0.0/8, and `[::1]`, which never leave the machine. */

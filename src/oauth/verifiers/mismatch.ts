@@ -44,7 +44,7 @@ function differenceOf(
 
 function warn(verifier: string, difference: string): void {
   process.emitWarning(
-    `${verifier}: ${difference}. Tokens that clients request for the gate are probably refused. Set both to the same value or, if the difference is intended, set the option allowMismatch of ${verifier} to true.`,
+    `${verifier}: ${difference}. Tokens that clients request for the gate are probably refused. Give the verifier and the gate the same values or, if the difference is intended, set the option allowMismatch of ${verifier} to true.`,
     { type: 'KitMcpWarning' },
   )
 }

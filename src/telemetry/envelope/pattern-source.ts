@@ -21,7 +21,7 @@ const TOO_MANY_STEPS: PatternProblem = {
 }
 const UNBOUNDED: PatternProblem = {
   problem: 'must have bounded quantifiers where *, +, or {n,} could take more than linear time',
-  fix: 'Use a bound such as {1,64}. An unbounded quantifier may repeat one character or class at the end, or one that excludes the first character of a match and what follows.',
+  fix: 'Use a bound such as {1,64}. An unbounded quantifier may repeat one character or class at the end, also before optional parts, or one that excludes the first character of a match and what follows.',
 }
 
 /**
