@@ -12,13 +12,14 @@ export interface OwnValues {
 
 /**
  * Returns a function that writes a warning for a gate whose clients get tokens that the verifier rejects: its issuer or its
- * audience differs. Each gate is warned about once.
+ * audience differs. Gates with the same values, such as those of `mcpAuth` and `protectedResourceRouter`, get one warning.
  */
 export function warnsOfMismatch(
   verifier: 'jwtVerifier' | 'introspectionVerifier',
   { issuers, audiences, allowMismatch }: OwnValues,
 ): (gate: GateValues) => void {
   const seen = new WeakSet<GateValues>()
+  const warned = new Set<string>()
   return (gate) => {
     if (allowMismatch || seen.has(gate)) return
     seen.add(gate)
@@ -28,7 +29,10 @@ export function warnsOfMismatch(
       differences.push(differenceOf('issuer', issuers, 'the option issuer', issuer))
     if (resource !== undefined && audiences?.includes(resource) === false)
       differences.push(differenceOf('audience', audiences, 'the option resource', resource))
-    if (differences.length > 0) warn(verifier, differences.join(', and '))
+    const difference = differences.join(', and ')
+    if (difference === '' || warned.has(difference)) return
+    warned.add(difference)
+    warn(verifier, difference)
   }
 }
 

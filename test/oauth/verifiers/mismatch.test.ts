@@ -32,9 +32,10 @@ async function warningsOf(oauth: OAuthOptions): Promise<string[]> {
   }
   process.on('warning', listen)
   try {
-    // Both take the same options, so they are one gate.
+    // The first two take the same options, so they are one gate. A copy is another gate with the same values.
     mcpAuth(oauth)
     protectedResourceRouter(oauth)
+    protectedResourceRouter({ ...oauth })
     const ended = once(process, 'warning')
     process.emitWarning('end')
     await ended
