@@ -1,6 +1,7 @@
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { createServer, type IncomingMessage, type RequestListener } from 'node:http'
 import type { Configuration, Provider as OidcProvider } from 'oidc-provider'
+import { withoutNotices } from '../../src/authorization/without-notices.ts'
 import { AuthorizationEvents, type AuthorizationEventsOptions } from './authorization-events.ts'
 import { CONSENT_STYLE, consentPage } from './consent-page.ts'
 import { withCors } from './cross-origin.ts'
@@ -54,8 +55,8 @@ export async function startDevAuthorizationServer({
   const http = createServer()
   const issuer = `http://127.0.0.1:${await listenOnLoopback(http, port, 'auth-port')}`
   try {
-    const module = (await withoutWarnings(() => import(oidcProvider))) as OidcProviderModule
-    const provider = await withoutWarnings(
+    const module = (await withoutNotices(() => import(oidcProvider))) as OidcProviderModule
+    const provider = await withoutNotices(
       () => new module.Provider(issuer, configuration(module, tokenSeconds)),
     )
     removeScopes(provider)
@@ -229,17 +230,4 @@ async function readForm(req: IncomingMessage): Promise<URLSearchParams> {
 
 function scopesOf(value: unknown): string[] {
   return typeof value === 'string' ? value.split(' ').filter((scope) => scope !== '') : []
-}
-
-/** Suppresses the warnings of `oidc-provider` about the Node.js version and its in-memory store. */
-async function withoutWarnings<T>(work: () => T | Promise<T>): Promise<T> {
-  const { warn } = console
-  console.warn = (...args: unknown[]) => {
-    if (!/oidc-provider WARNING: (Unsupported runtime|a quick start)/.test(String(args[0]))) warn(...args)
-  }
-  try {
-    return await work()
-  } finally {
-    console.warn = warn
-  }
 }

@@ -1,5 +1,4 @@
 import { createRequire } from 'node:module'
-import type * as Oidc from 'oidc-provider'
 import type { NodeMiddleware } from '../http/node-middleware.ts'
 import type { SafeFetchSettings } from '../http/safe-fetch.ts'
 import type { OAuthOptions } from '../oauth/options.ts'
@@ -12,13 +11,14 @@ import { grantedTokens } from './granted-tokens.ts'
 import { Grants } from './grants.ts'
 import { liveVerifier } from './live-access.ts'
 import { type AuthorizationFacadeOptions, resolveFacadeOptions } from './options.ts'
-import { ACCOUNT_PATH, CALLBACK_PATH, PATHS, SIGN_IN_PATH } from './paths.ts'
+import { ACCOUNT_PATH, CALLBACK_PATH, isResume, PATHS, SIGN_IN_PATH } from './paths.ts'
 import { Records } from './records.ts'
 import { resourceServers } from './resource-servers.ts'
 import { buildServer } from './server.ts'
 import { SESSION_COOKIE } from './server-configuration.ts'
 import { refuseUnserved } from './show-error.ts'
 import { ProviderClient } from './sign-in.ts'
+import { withoutNotices } from './without-notices.ts'
 
 const { unusableOption } = optionChecksOf('authorizationFacade')
 
@@ -98,7 +98,7 @@ export function createFacade(
   const grants = new Grants(records, options.tokens, emit)
   const parts = { ...resourceServers(options), options, records, grants, upstream, emit }
   let isClosed = false
-  const listening = import('oidc-provider').then((library: typeof Oidc) =>
+  const listening = withoutNotices(() => import('oidc-provider')).then((library) =>
     buildServer(library, parts, safeFetch).callback(),
   )
   // The error is reported to the requests.
@@ -178,10 +178,9 @@ function targetOf(requested: string, prefix: string): string | undefined {
   }
   if (!path.startsWith(`${prefix}/`)) return undefined
   const own = path.slice(prefix.length)
-  const isOwned =
-    Object.values(PATHS).includes(own) ||
-    own.startsWith(`${PATHS.authorization}/`) ||
-    own.startsWith(`${SIGN_IN_PATH}/`)
+  // The request is in the store. The library would read the target of an error from the query.
+  if (isResume(own)) return own
+  const isOwned = Object.values(PATHS).includes(own) || own.startsWith(`${SIGN_IN_PATH}/`)
   return isOwned ? own + query : undefined
 }
 

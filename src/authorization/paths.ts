@@ -9,6 +9,14 @@ export const PATHS: Readonly<
   token: '/token',
 }
 
+/** The path of a request to the authorization endpoint that continues after the sign-in, with the id of the sign-in. */
+const RESUME = new RegExp(`^${PATHS.authorization}/[\\w-]{1,64}$`)
+
+/** Returns `true` for the path that resumes a sign-in. */
+export function isResume(path: string): boolean {
+  return RESUME.test(path)
+}
+
 /** The path of the sign-in. */
 export const SIGN_IN_PATH = '/signin'
 

@@ -6,7 +6,7 @@ import type { Context } from './context.ts'
 import { type Failure, mayRedirect } from './failure.ts'
 import type { Interactions } from './interactions.ts'
 import type { ResolvedFacadeOptions } from './options.ts'
-import { PATHS } from './paths.ts'
+import { isResume, PATHS } from './paths.ts'
 import type { RequestLimits } from './request-limits.ts'
 import { SESSION_COOKIE } from './server-configuration.ts'
 import { settle } from './settlement.ts'
@@ -46,7 +46,7 @@ export function serverMiddleware(
     }
     if ((await account.serve(ctx)) || (await interactions.serve(ctx))) return
     let failure: Failure | undefined
-    if (ctx.path.startsWith(`${PATHS.authorization}/`)) {
+    if (isResume(ctx.path)) {
       const isComplete = (): boolean => !(failures.get(ctx) instanceof TemporarilyUnavailableError)
       await settle(next, isComplete).catch((error: Failure) => {
         failure = error
@@ -58,6 +58,12 @@ export function serverMiddleware(
         'Set-Cookie',
         cookies.filter((cookie) => !cookie.startsWith(SESSION_COOKIE)),
       )
+    const resumesNothing = isResume(ctx.path) && failures.get(ctx)?.name === 'SessionNotFound'
+    const resumeRetrySeconds = resumesNothing ? limits.countSignIn(ctx) : undefined
+    if (resumeRetrySeconds !== undefined) {
+      refuse(ctx, options, resumeRetrySeconds)
+      return
+    }
     if (!mayRedirect(ctx, options)) failure ??= failures.get(ctx)
     if (failure !== undefined) {
       const { expose, message, error_description: description, statusCode = 500 } = failure
@@ -71,7 +77,7 @@ export function serverMiddleware(
     if (ctx.status === 503) ctx.set('Retry-After', '5')
     if (ctx.path.startsWith('/.well-known/') && typeof ctx.body === 'object' && ctx.body !== null)
       Object.assign(ctx.body, { response_modes_supported: ['query'] })
-    if (ctx.path.startsWith(`${PATHS.authorization}/`)) ctx.set('Referrer-Policy', 'no-referrer')
+    if (isResume(ctx.path)) ctx.set('Referrer-Policy', 'no-referrer')
   }
 }
 
@@ -79,7 +85,7 @@ export function serverMiddleware(
 function refuse(ctx: Context, options: ResolvedFacadeOptions, retryAfterSeconds: number): void {
   const error = 'too_many_requests'
   ctx.set('Retry-After', String(retryAfterSeconds))
-  if (ctx.path === PATHS.authorization) showError(ctx, options, 429, error)
+  if (ctx.path !== PATHS.registration) showError(ctx, options, 429, error)
   else {
     ctx.status = 429
     ctx.set('Cache-Control', 'no-store')

@@ -3,7 +3,7 @@ import type { Context } from './context.ts'
 import { adviceFor } from './error-advice.ts'
 import type { ResolvedFacadeOptions } from './options.ts'
 import { errorPage, pageHeaders } from './pages.ts'
-import { PATHS } from './paths.ts'
+import { isResume } from './paths.ts'
 
 /** Responds with the page of an OAuth error, in place of a response that was already made. */
 export function showError(
@@ -18,7 +18,7 @@ export function showError(
   // The browser keeps the cookies of a request that can be repeated.
   ctx.remove('Set-Cookie')
   ctx.set(pageHeaders(page))
-  const { heading, next } = adviceFor(error, status, ctx.path.startsWith(`${PATHS.authorization}/`))
+  const { heading, next } = adviceFor(error, status, isResume(ctx.path))
   ctx.body = errorPage(page, {
     heading,
     next,

@@ -21,6 +21,7 @@ import { selfSigned } from '../support/self-signed.ts'
 
 const HTTPS_CALLBACK = 'https://app.example.com/callback'
 const STATIC = { clientId: 'desk', redirectUris: [HTTPS_CALLBACK], name: 'Desk' }
+const LONG_IDS = ['l'.repeat(500), 'l'.repeat(501)]
 
 /** The address of the consent page of a request. */
 async function atConsent(facade: TestFacade, url: URL, browser: Browser): Promise<Page> {
@@ -71,7 +72,7 @@ describe('attacks on the authorization facade', () => {
     await once(documents, 'listening')
     documentOrigin = `https://127.0.0.1:${(documents.address() as AddressInfo).port}`
     facade = await startFacade(
-      { clients: { static: [STATIC] } },
+      { clients: { static: [STATIC, ...LONG_IDS.map((clientId) => ({ ...STATIC, clientId }))] } },
       { safeFetch: { isAllowed: (address) => address === '127.0.0.1', ca: cert } },
       { keepOpen: true },
     )
@@ -465,6 +466,33 @@ describe('attacks on the authorization facade', () => {
         expect(page.url).not.to.contain('code=')
       },
     })),
+    ...[
+      '/authorize/',
+      '/authorize/x',
+      '/authorize/x/',
+      '/authorize/x/y',
+      '/authorize//',
+      '/authorize/%2e',
+    ].map((path) => ({
+      attack: `a link to ${path} with a redirect URI of the attacker and another response mode`,
+      outcome: 'a page without a form, or 404',
+      run: async () => {
+        const evil = await facade.register({ redirect_uris: ['https://evil.example.com/cb'] })
+        for (const mode of ['form_post', 'fragment', 'query'])
+          for (const prompt of ['none', 'login']) {
+            const url = facade.authorizeUrl(evil, {
+              redirect_uri: 'https://evil.example.com/cb',
+              response_mode: mode,
+              prompt,
+            })
+            url.pathname += path.slice('/authorize'.length)
+            const response = await fetch(url, { redirect: 'manual' })
+            expect(response.status).to.equal(path === '/authorize/x' ? 400 : 404)
+            expect(response.headers.has('location')).to.equal(false)
+            expect(await response.text()).not.to.match(/evil|<form/)
+          }
+      },
+    })),
     {
       attack: 'a request with two resources',
       outcome: 'invalid_target',
@@ -519,6 +547,17 @@ describe('attacks on the authorization facade', () => {
         const id = `${documentOrigin}/${'a'.repeat(20_000)}`
         expect((await authorize({}, { client_id: id })).status).to.be.within(400, 431)
         expect(fetched).to.deep.equal([])
+      },
+    },
+    {
+      attack: 'a client id of 501 characters that is registered in advance',
+      outcome: 'it is unknown, and one of 500 characters is known',
+      run: async () => {
+        const [longest, tooLong] = LONG_IDS
+        const at = (id: string | undefined) =>
+          authorize({ redirect_uri: HTTPS_CALLBACK }, { client_id: String(id) })
+        expect((await at(longest)).body).to.contain('decision')
+        expect((await at(tooLong)).status).to.equal(400)
       },
     },
   ])

@@ -66,6 +66,22 @@ describe('the limits of authorizationFacade', () => {
     expect((await register(facade, '192.0.2.1')).status).to.equal(201)
   })
 
+  it('requests that resume no sign-in count as started ones, and sign-ins that go on do not', async () => {
+    const facade = await start(3)
+    const resume = (): Promise<Response> =>
+      fetch(`${facade.issuer}/authorize/unknown`, { headers: { [HEADER]: '192.0.2.1' } })
+    expect(await statuses(2, resume)).to.deep.equal([400, 400])
+    expect((await authorize(facade, '192.0.2.1')).status).to.equal(400)
+    const refused = await resume()
+    expect([refused.status, await refused.text()]).to.deep.include(429)
+    expect(Number(refused.headers.get('retry-after'))).to.be.within(1, 60)
+    expect(refused.headers.get('content-type')).to.contain('text/html')
+    expect((await authorize(facade, '192.0.2.1')).status).to.equal(429)
+    const { client_id: id } = (await (await register(facade, '192.0.2.2')).json()) as { client_id: string }
+    for (let count = 0; count < 3; count++)
+      expect((await facade.signIn(facade.authorizeUrl({ client_id: id }))).has('code')).to.equal(true)
+  })
+
   it('the page of connected applications starts no more sign-ins than /authorize, whatever cookies arrive', async () => {
     const facade = await startFacade(
       { clientAddress, clients: { maxRegistrationsPerMinute: 3 } },

@@ -68,6 +68,7 @@ describe('two nodes with the authorization facade behind examples/cluster/nginx.
   for (const [path, method, limit] of [
     ['/register', 'POST', 60],
     ['/authorize', 'GET', 60],
+    ['/authorize/unknown', 'GET', 60],
     ['/token', 'POST', 250],
   ] as const)
     it(`more than ${limit} requests to ${path} at once get a 429`, async () => {
