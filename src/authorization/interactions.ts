@@ -185,8 +185,9 @@ export class Interactions {
     if (client === undefined)
       return this.#fail(ctx, 400, 'The application is unknown', 'Start again from it.')
     const isAskedAgain = scopesOf(interaction.params.prompt).includes('consent')
-    if (!isAskedAgain && (await this.#consents.has(await this.#consentTo(client, outcome)))) {
-      await this.#grant(ctx, interaction, await this.#consentTo(client, outcome), outcome)
+    const consent = this.#consentTo(client, outcome)
+    if (!isAskedAgain && (await this.#consents.has(consent))) {
+      await this.#grant(ctx, interaction, consent, outcome)
       return
     }
     ctx.status = 200
@@ -222,7 +223,7 @@ export class Interactions {
     if (client === undefined)
       return this.#fail(ctx, 400, 'The application is unknown', 'Start again from it.')
     const { emit } = this.#context
-    const consent = await this.#consentTo(client, outcome)
+    const consent = this.#consentTo(client, outcome)
     const event = {
       client: client.id,
       client_kind: client.kind,
@@ -242,20 +243,27 @@ export class Interactions {
     await this.#consents.add(consent).catch(() => undefined)
   }
 
-  async #consentTo(client: KnownClient, { claims, resource, scopes }: Accepted): Promise<Consent> {
-    const sub = `${this.#context.options.provider}|${claims.sub}`
-    const earlier = await this.#context.grants.revocations.before(sub, client.id)
-    return { client, sub, resource, scopes, earlier }
+  #consentTo(client: KnownClient, { claims, resource, scopes, earlier }: Accepted): Consent {
+    return { client, sub: `${this.#context.options.provider}|${claims.sub}`, resource, scopes, earlier }
   }
 
-  /** Stores the grant of a user, and continues with it. Resolves with `false` if the request was answered already. */
+  /**
+   * Stores the grant of a user, and continues with it. Resolves with `false` if access was revoked since the sign-in, or if the
+   * request was answered already.
+   */
   async #grant(
     ctx: Context,
     interaction: Interaction,
     { client, sub, resource, scopes, earlier }: Consent,
     outcome: Accepted,
   ): Promise<boolean> {
-    const { records, grants, options } = this.#context
+    const { records, grants, options, emit } = this.#context
+    if (await grants.revocations.revokes(sub, client.id, earlier)) {
+      emit('signin.refused', { provider: options.provider, reason: 'revoked' })
+      const error = { error: 'access_denied', description: 'Access was revoked during the sign-in' }
+      await this.#fails(ctx, interaction, error, 'after_sign_in')
+      return false
+    }
     const user = { accountId: sub, clientId: client.id }
     const { params } = interaction
     const result = await storeGrant(this.#provider, records, params, user, outcome, options.tokens)

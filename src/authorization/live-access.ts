@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import { entriesUpTo } from '../entries-up-to.ts'
 import { joinGate, onJoin } from '../oauth/gate-values.ts'
+import { rejected } from '../oauth/inputs.ts'
 import { withLiveness } from '../oauth/liveness.ts'
 import type { VerifyToken } from '../oauth/options.ts'
 import type { JwtUser } from '../oauth/verifiers/jwt-options.ts'
@@ -103,7 +104,7 @@ export function liveVerifier(
   const verify: VerifyToken<unknown, JwtUser> = async (input) => {
     const verified = await verifier(input)
     if (verified?.valid !== true) return verified
-    return (await isLive(verified.user?.claims ?? {})) ? verified : undefined
+    return (await isLive(verified.user?.claims ?? {})) ? verified : rejected(input, 'not_active')
   }
   withLiveness(verify, (user) => isLive((user as Partial<JwtUser> | null | undefined)?.claims ?? {}))
   return onJoin(verify, (gate) => joinGate(verifier, gate))

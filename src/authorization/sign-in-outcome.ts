@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { Provider } from 'oidc-provider'
 import type { Context, ServerParts } from './context.ts'
 import type { SignInClaims } from './options.ts'
+import type { EarlierRevocations } from './revocations.ts'
 import { scopesOf } from './scopes-of.ts'
 import type { ProviderTokens, SignedIn, StartedSignIn } from './sign-in.ts'
 import { userAccess } from './user-access.ts'
@@ -23,6 +24,8 @@ export type Outcome =
       readonly scopes: readonly string[]
       readonly resource: string
       readonly csrf: string
+      /** The revocations before the sign-in. A later one ends it. */
+      readonly earlier: EarlierRevocations
     }
 
 /** The result of a sign-in that may lead to a grant. */
@@ -35,7 +38,7 @@ export interface VisitRecord extends Omit<StartedSignIn, 'url'> {
 
 /** Finishes a sign-in at the provider, and asks the application about the user. Emits an event if the sign-in fails. */
 export async function signInOutcome(
-  { options, upstream, emit, resourceOf }: ServerParts,
+  { options, upstream, emit, resourceOf, grants }: ServerParts,
   { Interaction }: Provider,
   ctx: Context,
   visit: VisitRecord,
@@ -65,13 +68,15 @@ export async function signInOutcome(
   try {
     const interaction = await Interaction.find(visit.uid)
     const { params } = (interaction ?? { params: {} }) as { params: Record<string, unknown> }
+    const user = `${provider}|${claims.sub}`
+    const earlier = await grants.revocations.before(user, String(params.client_id))
     const requested = scopesOf(params.scope).filter((scope) => Object.hasOwn(options.scopes, scope))
     const access = await userAccess(options, { claims, provider, requested })
     if (!access.isAllowed) return refused('not_allowed', access.reason ?? 'This account may not sign in')
     const { scopes } = access
     const resource = resourceOf(params.resource)
     if (scopes.length === 0 || resource === undefined) return refused('no_scope', NO_SCOPE, 'invalid_scope')
-    return { claims, tokens, scopes, resource, csrf: randomBytes(32).toString('base64url') }
+    return { claims, tokens, scopes, resource, csrf: randomBytes(32).toString('base64url'), earlier }
   } catch {
     return refused('check_failed', 'The account could not be checked', 'temporarily_unavailable')
   }

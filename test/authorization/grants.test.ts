@@ -14,7 +14,7 @@ import {
   redisStore,
 } from '../../src/authorization/index.ts'
 import { Records } from '../../src/authorization/records.ts'
-import { createMcpAdapter, KitMcpRouter, KitTelemetry, mcpServer } from '../../src/index.ts'
+import { type AuthInfo, createMcpAdapter, KitMcpRouter, KitTelemetry, mcpServer } from '../../src/index.ts'
 import { createTelemetryRecorder } from '../../src/testing/index.ts'
 import { Browser } from '../support/authorization/browser.ts'
 import {
@@ -24,6 +24,7 @@ import {
   startFacade,
   type TestFacade,
   type TokenReply,
+  toClient,
 } from '../support/authorization/facade.ts'
 import { startIdentityProvider } from '../support/authorization/identity-provider.ts'
 import { interruptedStore } from '../support/authorization/interrupted-store.ts'
@@ -231,6 +232,22 @@ describe('facade.grants', () => {
       expect(await revoke(facade.facade, one.client.client_id)).to.equal(1)
     })
 
+    it(`${name} on another node makes a consent page that is open worthless`, async () => {
+      const store = memoryStore()
+      const facade = await start({ store })
+      const node = await startNode(facade, store)
+      const { client } = await connect(facade)
+      const browser = new Browser()
+      const page = await browser.open(facade.authorizeUrl(client).href, toClient)
+      expect(page.body).to.contain('decision')
+      await revoke(node.facade, client.client_id)
+      const { url } = await browser.submit(page, 'allow', toClient)
+      expect(new URL(url).searchParams.get('error')).to.equal('access_denied')
+      expect(await facade.facade.grants.list(SUB)).to.deep.equal([])
+      await connectAgain(facade, client)
+      expect(await facade.facade.grants.list(SUB)).to.have.length(1)
+    })
+
     it(`${name} ends a grant of version 0.2`, async () => {
       const store = memoryStore()
       const facade = await start({ store })
@@ -291,6 +308,44 @@ describe('facade.grants', () => {
       expect(await callStatus(facade.origin, two)).to.equal(200)
     })
   }
+
+  it('a call with a token whose grant has ended is refused because it is not active', async () => {
+    const recorder = createTelemetryRecorder()
+    const telemetry = KitTelemetry.create().addTransport(recorder).build()
+    const facade = await start()
+    const grant = await connect(facade)
+    await facade.facade.grants.revoke(SUB, grant.id)
+    const adapter = createMcpAdapter({
+      router: KitMcpRouter.create(),
+      oauth: facade.facade.oauth,
+      telemetry,
+    })
+    const headers = { authorization: `Bearer ${grant.accessToken}` }
+    const { status } = await adapter.server(new Request(facade.resource, { method: 'POST', headers }))
+    expect(status).to.equal(401)
+    await telemetry.flush()
+    const [refused] = recorder.events().filter(({ name }) => name === 'kit.mcp.auth.refused')
+    expect(refused?.attributes).to.include({ reason: 'invalid', 'kit.mcp.auth.invalid.cause': 'not_active' })
+  })
+
+  it('two nodes that refresh the same token of the provider do it one after the other', async () => {
+    const store = memoryStore()
+    const facade = await startFacade(
+      { store, keys: KEYS, allow: 'everyone' },
+      { scopes: ['openid', 'offline_access'] },
+    )
+    open.push(facade)
+    const node = await startNode(facade, store)
+    facade.provider?.expireTokens()
+    const { accessToken } = await connect(facade)
+    const auth = { token: accessToken, user: { claims: decodeJwt(accessToken) } } as unknown as AuthInfo
+    // The provider accepts each refresh token once.
+    const found = await Promise.all([
+      facade.facade.upstreamToken.for(auth),
+      node.facade.upstreamToken.for(auth),
+    ])
+    expect(new Set(found.map(({ token }) => token)).size).to.equal(2)
+  })
 
   it('a grant of version 0.2 that is refreshed is listed', async () => {
     const store = memoryStore()

@@ -27,6 +27,7 @@ const SIGN_INS: Readonly<Record<string, RefusalText>> = {
     says: 'the sign-in at the identity provider failed',
     hint: 'Check issuer, clientId, and clientSecret of the option upstream, and the redirect URI at the provider.',
   },
+  revoked: { says: 'access was revoked while the consent page was open', hint: START_AGAIN },
   unavailable: {
     says: 'the store is unavailable',
     hint: 'Check that this server reaches the option store, such as Redis.',
