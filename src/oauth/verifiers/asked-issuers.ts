@@ -65,6 +65,8 @@ export class AskedIssuers {
   async #firstKeys(issuer: string, kid: string | undefined): ReturnType<KeySource['keysFor']> {
     const source = this.#kept.get(issuer) ?? this.#tried.get(issuer) ?? this.#try(issuer)
     const keys = await source.keysFor(kid)
+    // Otherwise, a user would have two names: with and without a slash at the end of the issuer.
+    if (source.metadataIssuer !== issuer) return undefined
     if (this.#tried.delete(issuer)) this.#kept.set(issuer, source)
     return keys
   }

@@ -6,6 +6,8 @@ import { IssuerDiscovery } from './issuer-discovery.ts'
 export class JwksDiscovery {
   readonly #discovery: IssuerDiscovery
   readonly #allowInsecureHttp: boolean
+  /** The `issuer` in the metadata, after it was found. */
+  metadataIssuer: string | undefined
 
   constructor(issuer: string, allowInsecureHttp: boolean, timeoutMs: number, maxBytes?: number) {
     this.#discovery = new IssuerDiscovery(issuer, allowInsecureHttp, timeoutMs, maxBytes)
@@ -17,12 +19,13 @@ export class JwksDiscovery {
     return this.#discovery.find((metadata) => this.#jwksUriIn(metadata))
   }
 
-  #jwksUriIn({ jwks_uri: jwksUri }: AuthorizationServer): string {
+  #jwksUriIn({ issuer, jwks_uri: jwksUri }: AuthorizationServer): string {
     if (jwksUri === undefined) throw new Error('the metadata document has no jwks_uri')
     const { protocol, hostname } = new URL(jwksUri)
     // A remote issuer must not make this machine send requests to itself.
     const local = isLoopbackHostname(hostname) && isLoopbackHostname(this.#discovery.issuer.hostname)
     if (protocol !== 'https:' && !this.#allowInsecureHttp && !local) throw new Error('jwks_uri is not https')
+    this.metadataIssuer = issuer
     return jwksUri
   }
 }

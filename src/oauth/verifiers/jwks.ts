@@ -10,10 +10,12 @@ export interface KeySource {
   /** Returns the keys for a token whose header names `kid`; `undefined` if they may have to be fetched. */
   held(kid: string | undefined): readonly JWK[] | undefined
   /**
-   * Returns the keys for a token whose header names `kid`, and fetches them if needed.
+   * Returns the keys for a token whose header names `kid`, and fetches them if needed; `undefined` if the issuer has another name.
    * @throws {VerifierUnavailableError} if they cannot be fetched.
    */
-  keysFor(kid: string | undefined): Promise<readonly JWK[]>
+  keysFor(kid: string | undefined): Promise<readonly JWK[] | undefined>
+  /** Returns other keys for a token that the known ones do not verify; `undefined` if there are none now. */
+  newerFor?(kid: string | undefined): Promise<readonly JWK[] | undefined>
 }
 
 export interface RemoteKeysOptions {
@@ -34,8 +36,8 @@ const FETCH_TIMEOUT_MS = 5_000
 const MAX_WAIT_MS = 500
 
 /**
- * The key set of an authorization server. It is fetched when first needed, cached for `cacheSeconds`, and fetched again for an
- * unknown `kid`, at most once per `cooldownSeconds`. Cached keys stay in use while the endpoint is down or does not respond.
+ * The key set of an authorization server. It is fetched when first needed, cached for `cacheSeconds`, and fetched again for a
+ * token that no cached key verifies, at most once per `cooldownSeconds`. Cached keys stay in use while the endpoint is down or does not respond.
  * Redirects are not followed. A response above the limits, or one that takes more than 5 s, is an outage. While attempts
  * fail, the verifier makes at most one per second, and tokens that need new keys get a 503 at once.
  */
@@ -48,8 +50,8 @@ export class RemoteKeys implements KeySource {
   /** The attempt that waits for its turn. */
   #turn: Promise<JSONWebKeySet | undefined> | undefined
   #keys: JSONWebKeySet | undefined
-  /** The time of the last fetch because of an unknown `kid`. Other fetches may be older than the rotation. */
-  #fetchedForKidAt = Number.NEGATIVE_INFINITY
+  /** The time of the last fetch because no key verified a token. Other fetches may be older than the rotation. */
+  #renewedAt = Number.NEGATIVE_INFINITY
   /** The reason of the latest failure; `undefined` after a success. */
   #failure: { readonly cause: unknown } | undefined
   /** `true` while a fetch takes longer than tokens wait. */
@@ -59,6 +61,11 @@ export class RemoteKeys implements KeySource {
     this.#options = options
     const { issuer, allowInsecureHttp, limits } = options
     this.#discovery = new JwksDiscovery(issuer, allowInsecureHttp, FETCH_TIMEOUT_MS, limits?.maxBytes)
+  }
+
+  /** The `issuer` in the metadata. It is `undefined` before the metadata was fetched. */
+  get metadataIssuer(): string | undefined {
+    return this.#discovery.metadataIssuer
   }
 
   /** `true` if no attempt is in progress, and the next one may start at once. */
@@ -77,12 +84,19 @@ export class RemoteKeys implements KeySource {
     return named(await this.#setFor(kid), kid)
   }
 
-  async #setFor(kid: string | undefined): Promise<JSONWebKeySet> {
+  async newerFor(kid: string | undefined): Promise<readonly JWK[] | undefined> {
     const known = this.#keys
-    const held = known !== undefined && holds(known, kid)
+    // A token with a wrong signature is invalid, not a reason for a 503.
+    const newer = await this.#setFor(kid, true).catch(() => known)
+    return newer === undefined || newer === known ? undefined : named(newer, kid)
+  }
+
+  async #setFor(kid: string | undefined, isRefused = false): Promise<JSONWebKeySet> {
+    const known = this.#keys
+    const held = !isRefused && known !== undefined && holds(known, kid)
     const fresh = this.#remote?.fresh === true
     if (held && fresh) return known
-    const fetchedLately = Date.now() < this.#fetchedForKidAt + this.#options.cooldownSeconds * 1000
+    const fetchedLately = Date.now() < this.#renewedAt + this.#options.cooldownSeconds * 1000
     if (known !== undefined && !held && fresh && fetchedLately) return known
     if (this.#options.pace.postpones(this.#attempt)) {
       if (held) return known
@@ -93,7 +107,7 @@ export class RemoteKeys implements KeySource {
     const keys = await (this.#failure === undefined
       ? this.#load()
       : within(this.#load(), MAX_WAIT_MS, () => this.#unavailable()))
-    if (known !== undefined) this.#fetchedForKidAt = Date.now()
+    if (known !== undefined) this.#renewedAt = Date.now()
     return keys
   }
 

@@ -139,7 +139,10 @@ function makeVerifier<User>(
     const issuer = held === undefined ? statedClaims(jose, token).iss : only
     const source = asked === undefined ? sources.get(issuer as string) : await asked.keysOf(issuer)
     if (source === undefined) return rejected(input, 'issuer')
-    const claims = await signedClaims(token, alg, held ?? source.held(kid) ?? (await source.keysFor(kid)))
+    const keys = held ?? source.held(kid) ?? (await source.keysFor(kid))
+    if (keys === undefined) return rejected(input, 'issuer')
+    let claims = await signedClaims(token, alg, keys)
+    claims ??= await signedClaims(token, alg, (await source.newerFor?.(kid)) ?? [])
     if (claims === undefined) return rejected(input, unsignedNote(statedClaims(jose, token)))
     const note = refusalOf(claims, issuer, header.typ, rules) ?? (hasUtf8Payload(token) ? undefined : 'type')
     return note === undefined ? await accept(claims, rules, input) : rejected(input, note)

@@ -10,6 +10,7 @@ import {
 } from '@modelcontextprotocol/client'
 import { expect } from 'chai'
 import express, { type RequestHandler } from 'express'
+import { withoutNotices } from '../../../src/authorization/without-notices.ts'
 import { mcpHandler } from '../../../src/express/mcp-handler.ts'
 import { protectedResourceRouter } from '../../../src/express/protected-resource-router.ts'
 import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
@@ -23,8 +24,8 @@ const SERVICE = { client_id: 'service', client_secret: 'not a secret, as it neve
 /** An authorization server that binds the tokens of a client to its key, on `http://127.0.0.1`. */
 async function startDpopIssuer(resource: () => string) {
   const listening = await listen((req, res) => serve(req, res))
-  const { Provider } = await quietly(() => import('oidc-provider'))
-  const provider = await quietly(
+  const { Provider } = await withoutNotices(() => import('oidc-provider'))
+  const provider = await withoutNotices(
     () =>
       new Provider(listening.origin, {
         clients: [
@@ -56,17 +57,6 @@ async function startDpopIssuer(resource: () => string) {
   )
   const serve: RequestListener = provider.callback()
   return listening
-}
-
-/** Hides its console warnings about the version of Node.js and its keys. */
-async function quietly<T>(work: () => T | Promise<T>): Promise<T> {
-  const { warn } = console
-  console.warn = () => undefined
-  try {
-    return await work()
-  } finally {
-    console.warn = warn
-  }
 }
 
 /** The OAuth provider of a client that has a key. */

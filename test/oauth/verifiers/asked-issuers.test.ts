@@ -101,6 +101,19 @@ describe('issuers as a function', () => {
     expect(await outcome(verifier, token)).to.equal('refused')
   })
 
+  for (const [iss, named] of [
+    [`${TENANT}/`, TENANT],
+    [TENANT, `${TENANT}/`],
+  ] as const)
+    it(`a token of ${iss} is rejected if the metadata names ${named}`, async () => {
+      way = (req, res) => respond(req, res, named, { keys: [key.jwk] })
+      const verifier = verifierFor(() => true)
+      for (let round = 0; round < 2; round++)
+        expect(await outcome(verifier, await signToken(key, { iss }))).to.equal('refused')
+      expect(await outcome(verifier, await signToken(key, { iss: named }))).to.equal('accepted')
+      expect(await outcome(verifier, await signToken(key, { iss }))).to.equal('refused')
+    })
+
   it('keys of an issuer verify only tokens of that issuer', async () => {
     way = (req, res, issuer) => respond(req, res, issuer, { keys: [(issuer === TENANT ? key : other).jwk] })
     const verifier = verifierFor(() => true)

@@ -1,6 +1,7 @@
 import { generateKeyPairSync } from 'node:crypto'
 import { expect } from 'chai'
 import request from 'supertest'
+import { withoutNotices } from '../../../src/authorization/without-notices.ts'
 import { cachedVerifier } from '../../../src/oauth/verifiers/cached.ts'
 import { firstMatch } from '../../../src/oauth/verifiers/first-match.ts'
 import { introspectionVerifier } from '../../../src/oauth/verifiers/introspection.ts'
@@ -21,37 +22,40 @@ async function startServer(opaque: readonly string[]) {
   // Hides its warnings about the version of Node.js and its database.
   const { warn } = console
   console.warn = () => undefined
-  const { Provider } = await import('oidc-provider')
+  const { Provider } = await withoutNotices(() => import('oidc-provider'))
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
-  const provider = new Provider(origin, {
-    clients: [AGENT, SERVER].map((client) => ({
-      ...client,
-      grant_types: ['client_credentials'],
-      response_types: [],
-      redirect_uris: [],
-    })),
-    scopes: ['mcp:read'],
-    jwks: { keys: [{ ...privateKey.export({ format: 'jwk' }), alg: 'ES256', use: 'sig', kid: 'one' }] },
-    clientDefaults: { id_token_signed_response_alg: 'ES256' },
-    features: {
-      devInteractions: { enabled: false },
-      clientCredentials: { enabled: true },
-      introspection: { enabled: true },
-      revocation: { enabled: true },
-      resourceIndicators: {
-        enabled: true,
-        getResourceServerInfo: (_ctx, resource) => ({
-          scope: 'mcp:read',
-          audience: resource,
-          accessTokenTTL: 600,
-          ...(opaque.includes(resource)
-            ? { accessTokenFormat: 'opaque' as const }
-            : { accessTokenFormat: 'jwt' as const, jwt: { sign: { alg: 'ES256' as const } } }),
-        }),
-      },
-    },
-    ttl: { ClientCredentials: 600 },
-  })
+  const provider = await withoutNotices(
+    () =>
+      new Provider(origin, {
+        clients: [AGENT, SERVER].map((client) => ({
+          ...client,
+          grant_types: ['client_credentials'],
+          response_types: [],
+          redirect_uris: [],
+        })),
+        scopes: ['mcp:read'],
+        jwks: { keys: [{ ...privateKey.export({ format: 'jwk' }), alg: 'ES256', use: 'sig', kid: 'one' }] },
+        clientDefaults: { id_token_signed_response_alg: 'ES256' },
+        features: {
+          devInteractions: { enabled: false },
+          clientCredentials: { enabled: true },
+          introspection: { enabled: true },
+          revocation: { enabled: true },
+          resourceIndicators: {
+            enabled: true,
+            getResourceServerInfo: (_ctx, resource) => ({
+              scope: 'mcp:read',
+              audience: resource,
+              accessTokenTTL: 600,
+              ...(opaque.includes(resource)
+                ? { accessTokenFormat: 'opaque' as const }
+                : { accessTokenFormat: 'jwt' as const, jwt: { sign: { alg: 'ES256' as const } } }),
+            }),
+          },
+        },
+        ttl: { ClientCredentials: 600 },
+      }),
+  )
   console.warn = warn
 
   async function post(path: string, body: Record<string, string>): Promise<Record<string, string>> {

@@ -153,6 +153,32 @@ describe('jwtVerifier()', () => {
       }
     })
 
+    it('the dates of a token are exact: exp is excluded, and nbf and iat are included', async () => {
+      mock.timers.enable({ apis: ['Date'], now: nowSeconds() * 1_000 })
+      try {
+        const now = nowSeconds()
+        for (const [claims, seconds, isAccepted] of [
+          [{ exp: now + 1 }, 0, true],
+          [{ exp: now }, 0, false],
+          [{ exp: now - 29 }, 30, true],
+          [{ exp: now - 30 }, 30, false],
+          [{ nbf: now }, 0, true],
+          [{ nbf: now + 1 }, 0, false],
+          [{ nbf: now + 30 }, 30, true],
+          [{ nbf: now + 31 }, 30, false],
+          [{ iat: now + 60 }, 0, true],
+          [{ iat: now + 61 }, 0, false],
+          [{ iat: now + 90 }, 90, true],
+          [{ iat: now + 91 }, 90, false],
+        ] as const) {
+          const found = await verify(await signToken(rsa, claims), { clockToleranceSeconds: seconds })
+          expect(found?.valid === true, JSON.stringify(claims)).to.equal(isAccepted)
+        }
+      } finally {
+        mock.timers.reset()
+      }
+    })
+
     it('a token with typ at+jwt in both spellings is accepted with strict', async () => {
       for (const typ of ['at+jwt', 'application/at+jwt', 'AT+JWT']) {
         await expectAccepted(await signToken(rsa, {}, { typ }), { strict: true })
