@@ -2,6 +2,7 @@ import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { createServer, type IncomingMessage } from 'node:http'
 import { createLocalJWKSet, exportJWK, jwtVerify, SignJWT } from 'jose'
 import { listen, stop } from '../../../examples/listen.ts'
+import { withoutNotices } from '../../../src/authorization/without-notices.ts'
 
 export const EXCHANGE = 'urn:ietf:params:oauth:grant-type:token-exchange'
 const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token'
@@ -25,7 +26,7 @@ export const API = 'https://api.example.com'
 export async function startExchangeServer(): Promise<ExchangeServer> {
   const http = createServer()
   const issuer = `http://127.0.0.1:${await listen(http, 0)}`
-  const { Provider, errors } = await import('oidc-provider')
+  const { Provider, errors } = await withoutNotices(() => import('oidc-provider'))
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const keys = createLocalJWKSet({ keys: [{ ...(await exportJWK(publicKey)), alg: 'ES256' }] })
   const clientId = 'mcp-server'
@@ -41,28 +42,31 @@ export async function startExchangeServer(): Promise<ExchangeServer> {
       jwt: { sign: { alg: 'ES256' as const } },
     }
   }
-  const provider = new Provider(issuer, {
-    clients: [
-      {
-        client_id: clientId,
-        client_secret: clientSecret,
-        grant_types: [EXCHANGE],
-        response_types: [],
-        redirect_uris: [],
-      },
-    ],
-    scopes: ['events:read', 'events:write'],
-    jwks: { keys: [{ ...privateKey.export({ format: 'jwk' }), alg: 'ES256', use: 'sig' }] },
-    clientDefaults: { id_token_signed_response_alg: 'ES256' },
-    cookies: { keys: [randomBytes(24).toString('base64url')] },
-    features: {
-      devInteractions: { enabled: false },
-      resourceIndicators: {
-        enabled: true,
-        getResourceServerInfo: (_ctx: unknown, resource: string) => resourceServer(resource),
-      },
-    },
-  })
+  const provider = await withoutNotices(
+    () =>
+      new Provider(issuer, {
+        clients: [
+          {
+            client_id: clientId,
+            client_secret: clientSecret,
+            grant_types: [EXCHANGE],
+            response_types: [],
+            redirect_uris: [],
+          },
+        ],
+        scopes: ['events:read', 'events:write'],
+        jwks: { keys: [{ ...privateKey.export({ format: 'jwk' }), alg: 'ES256', use: 'sig' }] },
+        clientDefaults: { id_token_signed_response_alg: 'ES256' },
+        cookies: { keys: [randomBytes(24).toString('base64url')] },
+        features: {
+          devInteractions: { enabled: false },
+          resourceIndicators: {
+            enabled: true,
+            getResourceServerInfo: (_ctx: unknown, resource: string) => resourceServer(resource),
+          },
+        },
+      }),
+  )
   provider.registerGrantType(
     EXCHANGE,
     async (ctx: any) => {

@@ -2,6 +2,7 @@ import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { createServer } from 'node:http'
 import { SignJWT } from 'jose'
 import { listen, stop } from '../../../examples/listen.ts'
+import { withoutNotices } from '../../../src/authorization/without-notices.ts'
 
 export interface TestProvider {
   readonly issuer: string
@@ -26,43 +27,46 @@ export async function startOpenIdProvider(firstUser: string, redirectUris: strin
   let asked = new URLSearchParams()
   const http = createServer()
   const issuer = `http://127.0.0.1:${await listen(http, 0)}`
-  const { Provider } = await import('oidc-provider')
+  const { Provider } = await withoutNotices(() => import('oidc-provider'))
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const client = { client_id: 'mcp-server', client_secret: randomBytes(24).toString('base64url') }
   let seconds = 3_600
   let signedInAt: number | undefined
-  const provider = new Provider(issuer, {
-    clients: [
-      {
-        ...client,
-        grant_types: ['authorization_code', 'refresh_token'],
-        response_types: ['code'],
-        redirect_uris: redirectUris,
-      },
-    ],
-    jwks: { keys: [{ ...privateKey.export({ format: 'jwk' }), alg: 'ES256', use: 'sig' }] },
-    clientDefaults: { id_token_signed_response_alg: 'ES256' },
-    cookies: { keys: [randomBytes(24).toString('base64url')] },
-    features: { devInteractions: { enabled: false } },
-    issueRefreshToken: () => true,
-    findAccount: (_ctx, id) => ({ accountId: id, claims: () => ({ sub: id }) }),
-    interactions: { url: (_ctx, interaction) => `/interaction/${interaction.uid}` },
-    ttl: {
-      AccessToken: () => seconds,
-      AuthorizationCode: 60,
-      Grant: 3_600,
-      IdToken: 3_600,
-      Interaction: 600,
-      RefreshToken: 3_600,
-      Session: 3_600,
-    },
-    async loadExistingGrant(ctx) {
-      const grant = new provider.Grant({ accountId: user, clientId: client.client_id })
-      grant.addOIDCScope(String(ctx.oidc.params?.scope))
-      await grant.save()
-      return grant
-    },
-  })
+  const provider: InstanceType<typeof Provider> = await withoutNotices(
+    () =>
+      new Provider(issuer, {
+        clients: [
+          {
+            ...client,
+            grant_types: ['authorization_code', 'refresh_token'],
+            response_types: ['code'],
+            redirect_uris: redirectUris,
+          },
+        ],
+        jwks: { keys: [{ ...privateKey.export({ format: 'jwk' }), alg: 'ES256', use: 'sig' }] },
+        clientDefaults: { id_token_signed_response_alg: 'ES256' },
+        cookies: { keys: [randomBytes(24).toString('base64url')] },
+        features: { devInteractions: { enabled: false } },
+        issueRefreshToken: () => true,
+        findAccount: (_ctx, id) => ({ accountId: id, claims: () => ({ sub: id }) }),
+        interactions: { url: (_ctx, interaction) => `/interaction/${interaction.uid}` },
+        ttl: {
+          AccessToken: () => seconds,
+          AuthorizationCode: 60,
+          Grant: 3_600,
+          IdToken: 3_600,
+          Interaction: 600,
+          RefreshToken: 3_600,
+          Session: 3_600,
+        },
+        async loadExistingGrant(ctx) {
+          const grant = new provider.Grant({ accountId: user, clientId: client.client_id })
+          grant.addOIDCScope(String(ctx.oidc.params?.scope))
+          await grant.save()
+          return grant
+        },
+      }),
+  )
   provider.use(async (ctx, next) => {
     if (ctx.path === '/auth') asked = new URLSearchParams(ctx.search)
     if (!ctx.path.startsWith('/interaction/')) return next()
