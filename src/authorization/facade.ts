@@ -1,9 +1,13 @@
 import { createRequire } from 'node:module'
+import type * as Oidc from 'oidc-provider'
+import type * as OpenId from 'openid-client'
 import type { NodeMiddleware } from '../http/node-middleware.ts'
 import type { SafeFetchSettings } from '../http/safe-fetch.ts'
 import type { OAuthOptions } from '../oauth/options.ts'
 import { jwtVerifier } from '../oauth/verifiers/jwt.ts'
+import type { KitMcpConfigError } from '../options/config-error.ts'
 import { optionChecksOf } from '../options/option-checks.ts'
+import { peerProblem } from '../peer-problem.ts'
 import type { UpstreamTokens } from '../upstream/upstream-token.ts'
 import { emitterOf } from './events.ts'
 import { type FacadeGrants, facadeGrants } from './facade-grants.ts'
@@ -92,13 +96,12 @@ export function createFacade(
   const { host, protocol, pathname } = new URL(url)
   const prefix = pathname === '/' ? '' : pathname
   const records = new Records(store, keys.encryption)
-  const loadOpenId = () => import('openid-client')
   const upstream = new ProviderClient(options.upstream, url + CALLBACK_PATH, loadOpenId)
   const emit = emitterOf(options.telemetry)
   const grants = new Grants(records, options.tokens, emit)
   const parts = { ...resourceServers(options), options, records, grants, upstream, emit }
   let isClosed = false
-  const listening = withoutNotices(() => import('oidc-provider')).then((library) =>
+  const listening = Promise.all([withoutNotices(loadProvider), loadOpenId()]).then(([library]) =>
     buildServer(library, parts, safeFetch).callback(),
   )
   // The error is reported to the requests.
@@ -202,14 +205,37 @@ function resourceOfRequest(resources: readonly string[]): (request: Request) => 
   }
 }
 
+async function loadProvider(): Promise<typeof Oidc> {
+  try {
+    return await import('oidc-provider')
+  } catch (cause) {
+    throw notLoaded(cause)
+  }
+}
+
+async function loadOpenId(): Promise<typeof OpenId> {
+  try {
+    return await import('openid-client')
+  } catch (cause) {
+    throw notLoaded(cause)
+  }
+}
+
+function notLoaded(cause: unknown): KitMcpConfigError {
+  const { reason, fix } = peerProblem(cause, COMMAND)
+  return unusableOption('authorizationFacade', `needs oidc-provider and openid-client, which ${reason}`, fix)
+}
+
 /** @throws {KitMcpConfigError} if a peer is not installed. */
 function checkPeers(): void {
+  // A bundle contains all packages, and the imports report others.
+  if (!isInstalled('jose')) return
   for (const name of ['oidc-provider', 'openid-client'])
     if (!isInstalled(name))
       throw unusableOption(
         'authorizationFacade',
         `needs the package ${name}, which is not installed`,
-        `Run ${COMMAND}`,
+        peerProblem(undefined, COMMAND).fix,
       )
 }
 

@@ -1,6 +1,7 @@
 import type { Validator } from '@seriousme/openapi-schema-validator'
+import type * as Yaml from 'yaml'
 import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
-import { loadPeer } from './optional-peers.ts'
+import { notLoaded } from './optional-peers.ts'
 
 const { invalidKind, invalidOption } = optionChecksOf('toolsFromOpenApi')
 
@@ -80,9 +81,7 @@ let validator: Promise<Validator> | undefined
 
 async function validate(root: Node): Promise<{ readonly valid: boolean; readonly errors?: unknown }> {
   // Formats are not validated: a `pattern` of another dialect must not make a document invalid.
-  validator ??= loadPeer('document', () => import('@seriousme/openapi-schema-validator')).then(
-    (module) => new module.Validator({ validateFormats: false }),
-  )
+  validator ??= loadValidator()
   const loaded = await validator
   try {
     return await loaded.validate(root as Record<string, unknown>)
@@ -91,6 +90,23 @@ async function validate(root: Node): Promise<{ readonly valid: boolean; readonly
   } finally {
     // Otherwise the validator keeps the latest document in memory.
     delete (loaded as { specification?: unknown }).specification
+  }
+}
+
+async function loadValidator(): Promise<Validator> {
+  try {
+    const { Validator } = await import('@seriousme/openapi-schema-validator')
+    return new Validator({ validateFormats: false })
+  } catch (cause) {
+    throw notLoaded('document', cause)
+  }
+}
+
+async function loadYaml(): Promise<typeof Yaml> {
+  try {
+    return await import('yaml')
+  } catch (cause) {
+    throw notLoaded('document', cause)
   }
 }
 
@@ -115,7 +131,7 @@ async function parseText(text: string): Promise<Node> {
       throw wrong(`is not valid JSON: ${withoutQuote((cause as Error).message)}`)
     }
   } else {
-    const { parse: parseYaml } = await loadPeer('document', () => import('yaml'))
+    const { parse: parseYaml } = await loadYaml()
     try {
       parsed = parseYaml(text)
     } catch (cause) {

@@ -1,4 +1,6 @@
+import type { KitMcpConfigError } from '../options/config-error.ts'
 import { optionChecksOf } from '../options/option-checks.ts'
+import { peerProblem } from '../peer-problem.ts'
 
 const { invalidOption } = optionChecksOf('toolsFromOpenApi')
 
@@ -6,16 +8,10 @@ const { invalidOption } = optionChecksOf('toolsFromOpenApi')
 const COMMAND = 'npm install @seriousme/openapi-schema-validator@2 light-my-request@6.6 yaml@2'
 
 /**
- * Loads an optional peer.
+ * Returns the error for an optional peer that could not be imported.
  * @param option the option that needs the package.
- * @throws {KitMcpConfigError} if the package is not installed, with the command that installs it.
  */
-export async function loadPeer<Module>(option: string, load: () => Promise<Module>): Promise<Module> {
-  try {
-    return await load()
-  } catch (cause) {
-    const { code } = (cause ?? {}) as NodeJS.ErrnoException
-    if (code !== 'ERR_MODULE_NOT_FOUND' && code !== 'MODULE_NOT_FOUND') throw cause
-    throw invalidOption(option, `needs packages that are not installed. Run ${COMMAND}`)
-  }
+export function notLoaded(option: string, cause: unknown): KitMcpConfigError {
+  const { reason, fix } = peerProblem(cause, COMMAND)
+  return invalidOption(option, `needs packages that ${reason}. ${fix}`)
 }

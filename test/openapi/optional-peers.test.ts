@@ -60,7 +60,7 @@ describe('the optional peers of toolsFromOpenApi', () => {
       const copy = await importWithout([missing])
       expect(await errorOf(copy(given, target)))
         .to.match(new RegExp(`^KitMcpConfigError ${option}: ${option} needs packages that are not installed`))
-        .and.to.contain(`Run ${command}. Run "npx mcp-gatekit explain toolsfromopenapi" for help.`)
+        .and.to.contain(`Run ${command}. If the application is bundled, mark these packages as external`)
     })
   }
 
@@ -69,14 +69,14 @@ describe('the optional peers of toolsFromOpenApi', () => {
     await copy(document, { baseUrl: 'https://api.example.com' })
   })
 
-  it('a peer that fails to load rejects the call with its own error', async () => {
+  it('a peer that fails to load rejects the call with the reason, and names bundles', async () => {
     const copy = await importWithout(['yaml'])
     const broken = join(folders.at(-1) as string, 'node_modules', 'yaml')
     await mkdir(broken)
     await writeFile(join(broken, 'package.json'), '{"main":"index.js"}')
     await writeFile(join(broken, 'index.js'), "throw new RangeError('broken')")
-    expect(await errorOf(copy(yaml, { baseUrl: 'https://api.example.com' }))).to.equal(
-      'RangeError undefined: broken',
+    expect(await errorOf(copy(yaml, { baseUrl: 'https://api.example.com' }))).to.contain(
+      'KitMcpConfigError document: document needs packages that could not be loaded (broken). Run npm install',
     )
   })
 

@@ -252,11 +252,16 @@ let loading: Promise<typeof Api | undefined> | undefined
 
 /** Loads the API once. Resolves to undefined if it is not installed. */
 function loadApi(): Promise<typeof Api | undefined> {
-  loading ??= import('@opentelemetry/api').then(
-    (api) => api,
-    () => undefined,
-  )
+  loading ??= importApi()
   return loading
+}
+
+async function importApi(): Promise<typeof Api | undefined> {
+  try {
+    return await import('@opentelemetry/api')
+  } catch {
+    return undefined
+  }
 }
 
 /** Returns the tracer of the registered provider. If there is none, the API has a proxy without a delegate. */

@@ -1,6 +1,7 @@
 import type * as Api from '@opentelemetry/api'
 import type { OTLPLogExporter } from '@opentelemetry/exporter-logs-otlp-http'
 import type { Resource } from '@opentelemetry/resources'
+import { peerProblem } from '../../../peer-problem.ts'
 import { utf8Length } from '../../../runtime.ts'
 import { VERSION } from '../../../version.ts'
 import {
@@ -221,14 +222,13 @@ function untracedBy(api: typeof Api): (run: () => void) => void {
 async function loadOpenTelemetry(encoding: OtlpSettings['encoding']) {
   const exporterName = `@opentelemetry/exporter-logs-otlp-${encoding === 'json' ? 'http' : 'proto'}`
   try {
-    const [api, sdk, resources, exporter] = await Promise.all([
-      import('@opentelemetry/api'),
-      import('@opentelemetry/sdk-logs'),
-      import('@opentelemetry/resources'),
+    const api = await import('@opentelemetry/api')
+    const sdk = await import('@opentelemetry/sdk-logs')
+    const resources = await import('@opentelemetry/resources')
+    const exporter =
       encoding === 'json'
-        ? import('@opentelemetry/exporter-logs-otlp-http')
-        : import('@opentelemetry/exporter-logs-otlp-proto'),
-    ])
+        ? await import('@opentelemetry/exporter-logs-otlp-http')
+        : await import('@opentelemetry/exporter-logs-otlp-proto')
     return { api, sdk, resources, exporter }
   } catch (cause) {
     const packages = [
@@ -237,12 +237,10 @@ async function loadOpenTelemetry(encoding: OtlpSettings['encoding']) {
       '@opentelemetry/resources',
       exporterName,
     ]
-    const missing = ['ERR_MODULE_NOT_FOUND', 'MODULE_NOT_FOUND'].includes(
-      (cause as NodeJS.ErrnoException | undefined)?.code ?? '',
-    )
+    const { reason, fix } = peerProblem(cause, `npm install ${packages.join(' ')}`)
     throw new KitTelemetryError(
       'TELEMETRY_TRANSPORT_INIT_FAILED',
-      `transport "otlp": the OpenTelemetry packages ${missing ? 'are not installed' : 'could not be loaded'}. Run npm install ${packages.join(' ')}`,
+      `transport "otlp": the OpenTelemetry packages ${reason}. ${fix}`,
       { cause, details: { packages } },
     )
   }
