@@ -1,17 +1,11 @@
 import express, { type Express, type RequestHandler } from 'express'
-import {
-  type AuthInfo,
-  type JwtUser,
-  type KitTelemetryManager,
-  mcpAuth,
-  type OAuthOptions,
-} from 'mcp-gatekit'
+import { authOf, type JwtUser, type KitTelemetryManager, mcpAuth, type OAuthOptions } from 'mcp-gatekit'
 
 /** Runs every request in its own session, so that its events contain the user and the request. */
 export function sessionPerRequest(telemetry: KitTelemetryManager): RequestHandler {
   return (req, res, next) => {
     const session = telemetry.session().attributes({ method: req.method, path: req.path })
-    const { auth } = req as unknown as { auth?: AuthInfo<JwtUser> }
+    const auth = authOf<JwtUser>(req)
     if (auth?.user?.id !== undefined) session.actor('user', auth.user.id, { client: auth.clientId })
     res.once('close', () => {
       session.emit('request.completed', { attributes: { status: res.statusCode } })

@@ -1,9 +1,10 @@
 import { createServer } from 'node:http'
 import express from 'express'
 import {
-  type AuthInfo,
+  authOf,
   createMcpAdapter,
   gracefulShutdown,
+  type JwtUser,
   jwtVerifier,
   mcpAuth,
   mcpHandler,
@@ -17,8 +18,7 @@ const api = express()
 api.use(express.json())
 api.get('/orders/:id', (req, res) => {
   // In a tool call, req.auth contains the verified user. The token is not passed to the route.
-  const { user } = (req as typeof req & { auth?: AuthInfo<{ id: string }> }).auth ?? {}
-  res.json({ id: req.params.id, customer: user?.id ?? 'unknown', state: 'shipped' })
+  res.json({ id: req.params.id, customer: authOf<JwtUser>(req)?.user?.id ?? 'unknown', state: 'shipped' })
 })
 
 const document = {

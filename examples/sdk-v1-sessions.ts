@@ -3,14 +3,14 @@ import type { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
 import express, { type Express } from 'express'
 import {
-  type AuthInfo,
+  authOf,
   type JwtUser,
   type McpAuthOptions,
   mcpAuth,
   mcpCors,
   type OAuthOptions,
   protectedResourceRouter,
-} from 'mcp-gatekit'
+} from 'mcp-gatekit/gate'
 
 /** A client that never ends its sessions must not keep the server from serving others. */
 const MAX_SESSIONS_OF_USER = 20
@@ -56,8 +56,8 @@ export function createApp(
   app.use(protectedResourceRouter(oauth))
   app.use('/mcp', mcpAuth(oauth, options))
   app.all('/mcp', async (req, res) => {
-    const { user, clientId } = (req as unknown as { auth: AuthInfo<JwtUser> }).auth
-    const owner = JSON.stringify([user?.id, clientId])
+    const auth = authOf<JwtUser>(req)
+    const owner = JSON.stringify([auth?.user?.id, auth?.clientId])
     const id = req.get('mcp-session-id')
     const session = id === undefined ? undefined : sessions.get(id)
     if (id !== undefined && session?.owner !== owner) {

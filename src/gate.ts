@@ -1,3 +1,4 @@
+export { authOf } from './express/auth-of.ts'
 export { mcpAuth } from './express/mcp-auth.ts'
 export type { AllowedOriginsOptions, McpAuthOptions } from './express/mcp-auth-options.ts'
 export { type CorsOrigin, type McpCorsOptions, mcpCors } from './express/mcp-cors.ts'
@@ -41,3 +42,12 @@ export { KitMcpConfigError, type KitMcpConfigErrorCode } from './options/config-
 export type { RedisBroadcastOptions, RedisClients, RedisSubscription } from './redis/broadcast.ts'
 export { redisReplayStore } from './redis/replay-store.ts'
 export { shareInvalidations } from './redis/share-invalidations.ts'
+export {
+  type GracefulShutdown,
+  type GracefulShutdownOptions,
+  gracefulShutdown,
+  type ShutdownReport,
+  type ShutdownTasks,
+  type ShutdownTelemetry,
+} from './server-shutdown/graceful-shutdown.ts'
+export type { HttpServer } from './server-shutdown/open-connections.ts'

@@ -105,15 +105,6 @@ export {
   type TaskRedisClient,
 } from './redis/task-store.ts'
 export {
-  type GracefulShutdown,
-  type GracefulShutdownOptions,
-  gracefulShutdown,
-  type ShutdownReport,
-  type ShutdownTasks,
-  type ShutdownTelemetry,
-} from './server-shutdown/graceful-shutdown.ts'
-export type { HttpServer } from './server-shutdown/open-connections.ts'
-export {
   COMMON_SECRET_KEYS,
   COMMON_SECRET_PATTERNS,
   CommunityChatTransportAdapter,

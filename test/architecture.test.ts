@@ -51,7 +51,7 @@ const MAP: Readonly<Record<string, Readonly<Record<string, 'all' | 'types'>>>> =
   redis: { options: 'all', oauth: 'all', mcp: 'types' },
   express: { options: 'all', http: 'all', oauth: 'all', mcp: 'all', telemetry: 'types' },
   'server-shutdown': { options: 'all', http: 'all' },
-  telemetry: { options: 'all', http: 'all' },
+  telemetry: { options: 'all', http: 'all', 'server-shutdown': 'all' },
   openapi: { options: 'all', http: 'all', oauth: 'all', mcp: 'all' },
   testing: { options: 'all', oauth: 'all', telemetry: 'all' },
   policy: { options: 'all', http: 'all', oauth: 'all', mcp: 'all' },

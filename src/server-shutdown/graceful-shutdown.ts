@@ -109,7 +109,7 @@ const LINGER_MS = 1_000
  * ```ts
  * import { createServer } from 'node:http'
  * import express from 'express'
- * import { gracefulShutdown } from 'mcp-gatekit'
+ * import { gracefulShutdown } from 'mcp-gatekit/gate'
  *
  * const app = express()
  * const server = createServer(app)
