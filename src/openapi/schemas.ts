@@ -1,24 +1,10 @@
 import type { JsonSchema } from '../mcp/router/json-schema.ts'
+import { isPattern, SCHEMA_LISTS, SCHEMA_MAPS, SCHEMAS } from '../mcp/router/listed-schema.ts'
 import { isOptionsObject } from '../options/option-checks.ts'
 import { type Node, type OpenApiDocument, pointerOf } from './document.ts'
 
 /** The maximum length of the definitions of one schema as JSON, in characters. Further definitions are left out. */
 const MAX_DEFINITIONS = 100_000
-
-const SCHEMA_MAPS = new Set(['properties', 'patternProperties', 'dependentSchemas'])
-const SCHEMA_LISTS = new Set(['allOf', 'anyOf', 'oneOf', 'prefixItems'])
-const SCHEMAS = new Set([
-  'items',
-  'additionalProperties',
-  'not',
-  'if',
-  'then',
-  'else',
-  'contains',
-  'propertyNames',
-  'unevaluatedItems',
-  'unevaluatedProperties',
-])
 
 /** The keywords that are copied. Others, such as `xml`, `discriminator`, and `x-…`, have no meaning for a client. */
 const KEPT = new Set([
@@ -230,13 +216,4 @@ function in2020(schema: Node, made: Record<string, unknown>): JsonSchema {
 /** Returns `true` if no keyword of the schema excludes `null`. */
 function isOfAnyType(schema: Record<string, unknown>): boolean {
   return !['enum', 'allOf', 'anyOf', 'oneOf', 'not'].some((keyword) => keyword in schema)
-}
-
-function isPattern(pattern: unknown): boolean {
-  try {
-    new RegExp(pattern as string, 'u')
-    return typeof pattern === 'string'
-  } catch {
-    return false
-  }
 }

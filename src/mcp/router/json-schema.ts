@@ -1,14 +1,17 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { optionChecksOf } from '../../options/option-checks.ts'
 import { problemIn } from '../wire/schema-issues.ts'
+import { type JsonSchema, listedSchema } from './listed-schema.ts'
 
 const { invalidKind, invalidOption } = optionChecksOf('KitMcpRouter')
 
-/** A JSON Schema document. */
-export type JsonSchema = { readonly [keyword: string]: unknown }
+export type { JsonSchema } from './listed-schema.ts'
 
 interface JsonSchemaSource {
-  readonly jsonSchema?: Record<'input' | 'output', (options: { target: string }) => JsonSchema>
+  readonly jsonSchema?: Record<
+    'input' | 'output',
+    (options: { target: string; libraryOptions?: object }) => JsonSchema
+  >
 }
 
 /**
@@ -27,13 +30,16 @@ export function jsonSchemaOf(option: string, schema: StandardSchemaV1, side: 'in
       `must be a schema that provides its JSON Schema (~standard.jsonSchema). This version of '${standard.vendor}' does not; zod 4.2 and later do`,
     )
   }
+  const flagged = new Set<string>()
   let json: JsonSchema
   try {
-    json = convert({ target: 'draft-2020-12' })
+    json = convert({ target: 'draft-2020-12', ...(standard.vendor === 'zod' && zodOptions(flagged)) })
+    if (standard.vendor === 'arktype') collectFlagged((schema as { json?: unknown }).json, flagged)
+    json = listedSchema(json, flagged, side === 'output' && standard.vendor !== 'mcp-gatekit')
   } catch (cause) {
     throw invalidOption(
       option,
-      `cannot be converted into a JSON Schema: ${cause instanceof Error ? cause.message : cause}`,
+      `cannot be converted into a JSON Schema that clients can use: ${cause instanceof Error ? cause.message : cause}`,
     )
   }
   if (side === 'input' && json.type !== undefined && json.type !== 'object') {
@@ -43,6 +49,33 @@ export function jsonSchemaOf(option: string, schema: StandardSchemaV1, side: 'in
     )
   }
   return side === 'input' ? { type: 'object', ...json } : json
+}
+
+/** The flags that change which texts a pattern accepts. */
+const MEANINGFUL_FLAGS = /[imsvy]/
+
+/** A schema of zod, or one of its checks. */
+interface ZodNode {
+  readonly _zod: { readonly def: { readonly pattern?: unknown; readonly checks?: readonly ZodNode[] } }
+}
+
+/** Returns options with which zod shows the regular expressions behind its patterns. */
+function zodOptions(flagged: Set<string>): { readonly libraryOptions: object } {
+  const override = ({ zodSchema }: { readonly zodSchema: ZodNode }): void => {
+    for (const { _zod } of [zodSchema, ...(zodSchema._zod.def.checks ?? [])]) {
+      const { pattern } = _zod.def
+      if (pattern instanceof RegExp && MEANINGFUL_FLAGS.test(pattern.flags)) flagged.add(pattern.source)
+    }
+  }
+  return { libraryOptions: { override } }
+}
+
+/** Finds the patterns with flags in the description of a schema of arktype. */
+function collectFlagged(json: unknown, flagged: Set<string>): void {
+  JSON.stringify(json, (_key, value) => {
+    if (MEANINGFUL_FLAGS.test(String(value?.flags ?? ''))) flagged.add(String(value.rule))
+    return value
+  })
 }
 
 /** The validated value, or a description of its problems in one line. */
