@@ -139,6 +139,7 @@ export class NodeMcpRequest implements McpRequest {
         : { kind: 'value', value: body }
     }
     if (isEncoded(req.headers['content-encoding'])) return { kind: 'encoded' }
+    if (req.readableDidRead) return { kind: 'consumed' }
     return readReceived(req, limits) ?? (await readBody(nodeSource(req), limits, memory))
   }
 }

@@ -37,8 +37,8 @@ export class ReplayedRequest extends NodeMcpRequest {
     }
     if (Number(req.headers['content-length']) > limits.maxBytes) return { kind: 'too-large' }
     if (isEncoded(req.headers['content-encoding'])) return { kind: 'encoded' }
-    // Something has read a part of the body.
-    if (req.readableDidRead || req.readableEncoding !== null) return { kind: 'unreadable' }
+    if (req.readableDidRead) return { kind: 'consumed' }
+    if (req.readableEncoding !== null) return { kind: 'unreadable' }
     let isText = true
     const read = await readBody(
       replayedSource(req, this.#res, (bytes) => {

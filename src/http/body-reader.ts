@@ -20,7 +20,7 @@ export interface BodyMemory {
 export type BodyRead =
   | { readonly kind: 'text'; readonly text: string }
   | { readonly kind: 'value'; readonly value: unknown }
-  | { readonly kind: 'too-large' | 'timeout' | 'unreadable' | 'ambiguous' | 'encoded' | 'busy' }
+  | { readonly kind: 'too-large' | 'timeout' | 'unreadable' | 'ambiguous' | 'encoded' | 'busy' | 'consumed' }
 
 /** Receives a body. Calls after the first that settles the read have no effect. */
 export interface BodySink {

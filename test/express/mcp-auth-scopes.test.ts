@@ -11,10 +11,12 @@ import express, { type Express, type Request, type RequestHandler } from 'expres
 import { mcpAuth } from '../../src/express/mcp-auth.ts'
 import type { McpAuthOptions } from '../../src/express/mcp-auth-options.ts'
 import { protectedResourceRouter } from '../../src/express/protected-resource-router.ts'
+import type { NodeMiddleware } from '../../src/http/node-middleware.ts'
 import { createMcpAdapter } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import type { OAuthOptions } from '../../src/oauth/options.ts'
 import { InMemoryTransportAdapter, KitTelemetry } from '../../src/telemetry/index.ts'
+import { Http2Exchange, listenHttp2 } from '../support/http2.ts'
 import { listen } from '../support/listen.ts'
 
 const express4: typeof express = createRequire(import.meta.url)('express4')
@@ -189,11 +191,11 @@ describe('mcpAuth(oauth, { scopes })', () => {
       expect((await post(`${origin}/mcp`, 'mcp:read', sent)).status).to.equal(status)
     })
 
-  for (const [what, before] of [
-    ['was read', (req) => void req.once('readable', () => req.read())],
-    ['is decoded', (req) => void req.setEncoding('latin1')],
-  ] as const satisfies readonly (readonly [string, (req: Request) => void])[])
-    it(`responds with a parse error to a body that ${what} before the gate`, async () => {
+  for (const [what, before, status, code] of [
+    ['was read', (req) => void req.once('readable', () => req.read()), 500, -32_603],
+    ['is decoded', (req) => void req.setEncoding('latin1'), 400, -32_700],
+  ] as const satisfies readonly (readonly [string, (req: Request) => void, number, number])[])
+    it(`responds with ${status} to a body that ${what} before the gate`, async () => {
       const { origin } = await listen(
         express().use(
           '/mcp',
@@ -206,7 +208,7 @@ describe('mcpAuth(oauth, { scopes })', () => {
         ),
       )
       const response = await post(`${origin}/mcp`, 'mcp:read', call('look'))
-      expect([response.status, ((await response.json()) as any).error.code]).to.deep.equal([400, -32_700])
+      expect([response.status, ((await response.json()) as any).error.code]).to.deep.equal([status, code])
     })
 
   const wipe = JSON.stringify(call('wipe'))
@@ -319,6 +321,28 @@ describe('mcpAuth(oauth, { scopes })', () => {
       duplex: 'half',
     } as RequestInit)
     expect(await response.json()).to.deep.equal({ text, body: sent })
+  })
+
+  it('judges a body over HTTP/2 of any method, without a length', async () => {
+    const middleware = mcpAuth(oauth, { scopes }) as unknown as NodeMiddleware
+    const server = await listenHttp2((req, res) => middleware(req, res, () => void res.end('passed on')))
+    const session = await server.connect()
+    try {
+      const headers = { authorization: authorization('mcp:read'), 'content-type': 'application/json' }
+      for (const method of ['PUT', 'PATCH']) {
+        const { stream, status } = new Http2Exchange(session, { ...headers, ':method': method })
+        stream.end(wipe)
+        expect(await status, method).to.equal(403)
+      }
+      const without = session.request(
+        { ':method': 'DELETE', ':path': '/mcp', authorization: headers.authorization },
+        { endStream: true },
+      )
+      const [answer] = (await once(without.resume(), 'response')) as [Record<string, unknown>]
+      expect(answer[':status']).to.equal(200)
+    } finally {
+      await server.close()
+    }
   })
 
   it('judges requests over HTTP/2', async () => {

@@ -299,8 +299,8 @@ describe('mcp: the web-standard handler', () => {
     })
     await request.text()
     const response = await server(request)
-    expect(response.status).to.equal(400)
-    expect(await response.json()).to.have.nested.property('error.code', -32700)
+    expect(response.status).to.equal(500)
+    expect(await response.json()).to.have.nested.property('error.code', -32603)
   })
 
   it('a body that breaks off is rejected', async () => {

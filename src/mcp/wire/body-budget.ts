@@ -1,6 +1,6 @@
 import type { BodyLimits, BodyMemory } from '../../http/body-reader.ts'
 import { isJsonContentType } from './json-content-type.ts'
-import { jsonRpcError, type ParsedMessages, parseMessages } from './json-rpc.ts'
+import { CONSUMED, jsonRpcError, type ParsedMessages, parseMessages } from './json-rpc.ts'
 import type { McpRequest } from './mcp-request.ts'
 
 /** The memory that each body may take, which is not counted: that of about 64 KiB of text. A connection takes about as much. */
@@ -21,6 +21,7 @@ export class BodyBudget {
   readonly #limits: BodyLimits
   /** By owner. An owner without reserved memory has no entry. */
   readonly #reserved = new Map<string, number>()
+  #hasWarned = false
 
   constructor(limits: BodyLimits) {
     this.#limits = limits
@@ -61,6 +62,10 @@ export class BodyBudget {
     if (!isJsonContentType(request.header('content-type') ?? null)) return { response: NOT_JSON }
     const reservation = new Reservation(this.#reserved, owner, totalBytes, this.#maxBytes)
     const read = await request.readBody(limits, reservation)
+    if (read.kind === 'consumed' && !request.disconnected && !this.#hasWarned) {
+      this.#hasWarned = true
+      console.error(`mcp-gatekit: ${CONSUMED}`)
+    }
     const parsed = parseMessages(read, request.header('mcp-protocol-version'), request, reservation)
     if ('response' in parsed) {
       const { isBusy } = reservation

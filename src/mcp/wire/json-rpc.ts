@@ -50,6 +50,8 @@ export function parseMessages(
       return { response: invalidRequest('a member occurs twice, or its name is not allowed') }
     case 'unreadable':
       return { response: client.disconnected ? CLIENT_GONE : parseError() }
+    case 'consumed':
+      return { response: client.disconnected ? CLIENT_GONE : jsonRpcError(500, -32_603, CONSUMED) }
     case 'value':
       if (isTooDeepValue(read.value)) return { response: tooDeep() }
       body = read.value
@@ -164,6 +166,10 @@ export const CANCELED: { readonly code: number; readonly message: string } = {
 
 /** The response to a client that has disconnected. No client receives it; telemetry records its status. */
 export const CLIENT_GONE: PlainResponse = { status: 499, headers: {} }
+
+/** The problem of a request whose body something else has read. */
+export const CONSUMED =
+  'The request body was read before it reached the MCP endpoint. Mount the MCP endpoint in front of the middleware that reads the body, or let that middleware set req.body to the parsed body.'
 
 function parseError(): PlainResponse {
   return jsonRpcError(400, -32_700, 'Parse error: the body is not valid JSON')

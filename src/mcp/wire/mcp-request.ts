@@ -114,7 +114,7 @@ export class WebMcpRequest implements McpRequest {
     const { body, bodyUsed, signal } = this.request
     if (body === null) return { kind: 'text', text: '' }
     // A locked stream belongs to another reader, which may never release it.
-    if (bodyUsed || body.locked) return { kind: 'unreadable' }
+    if (bodyUsed || body.locked) return { kind: 'consumed' }
     if (Number(this.header('content-length')) > limits.maxBytes) return { kind: 'too-large' }
     if (isEncoded(this.header('content-encoding'))) return { kind: 'encoded' }
     return await readBody(webSource(body, signal), limits, memory)
