@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { INVISIBLE, isVisible } from '../options/visible-text.ts'
 import type { ResolvedFacadeOptions } from './options.ts'
 import { isLocalRedirect, redirectHost, redirectSource } from './redirect-uris.ts'
 
@@ -169,9 +170,6 @@ ${footer.length === 0 ? '' : `<footer>${footer.join(' ')}</footer>`}
 `
 }
 
-/** Characters that show nothing, with the Braille pattern without dots and the musical note without a head. */
-const INVISIBLE = /[\p{C}\p{Default_Ignorable_Code_Point}\u{2800}\u{1d159}]/gu
-
 /** Removes invisible and direction-changing characters, and shortens the rest. Returns an empty string if nothing is left to see. */
 export function plainName(value: string, max = MAX_NAME): string {
   const visible = value
@@ -180,7 +178,7 @@ export function plainName(value: string, max = MAX_NAME): string {
     .replace(INVISIBLE, '')
     .replace(/ +/g, ' ')
     .trim()
-  if (!/[\p{L}\p{N}\p{P}\p{S}]/u.test(visible)) return ''
+  if (!isVisible(visible)) return ''
   return visible.length > max ? `${visible.slice(0, max - 1)}…` : visible
 }
 

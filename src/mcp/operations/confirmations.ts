@@ -7,6 +7,7 @@ import {
 import { type DpopReplayStore, MemoryReplayStore } from '../../oauth/dpop/replay-store.ts'
 import { StoreGuard } from '../../oauth/store-guard.ts'
 import { isPromiseLike, isRecord } from '../../options/value-kinds.ts'
+import { isVisible } from '../../options/visible-text.ts'
 import { within } from '../../within.ts'
 import { canonicalJson } from '../wire/canonical-json.ts'
 import type { CallEvent, Failure } from '../wire/request-telemetry.ts'
@@ -15,6 +16,7 @@ import {
   type ConfirmableCall,
   type ConfirmedRound,
   type ConfirmedTool,
+  checkNumbers,
   openState,
   type SdkContext,
   type Serving,
@@ -87,6 +89,7 @@ export class Confirmations implements CallConfirmations {
     args: unknown,
   ): Promise<ConfirmedRound> {
     const { exchange, states } = serving
+    checkNumbers(call.params.arguments)
     const hash = sha256(canonicalJson(call.params.arguments ?? {}), 'hex')
     // A state of a tool without this option cannot be taken for a confirmation.
     const holder = holderOf(exchange.auth, call.method, tool.definition.name, QUESTION)
@@ -160,7 +163,7 @@ export class Confirmations implements CallConfirmations {
     if (text === undefined) return undefined
     if (typeof text !== 'string' || text.length > MAX_QUESTION) throw invalidQuestion()
     const question = text.replace(HIDDEN, '')
-    if (question.trim() === '') throw invalidQuestion()
+    if (!isVisible(question)) throw invalidQuestion()
     return question
   }
 }

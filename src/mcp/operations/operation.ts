@@ -29,6 +29,8 @@ import type { Subscriptions } from './subscriptions.ts'
 import type { Toolsets } from './toolsets.ts'
 
 const STATE_REJECTED = 'invalid_request_state'
+const NOT_FINITE = 'number_not_finite'
+const REFUSED_ROUNDS = new Set<unknown>([STATE_REJECTED, NOT_FINITE])
 
 /** The data that the operations of one request need. */
 export interface Serving {
@@ -154,10 +156,18 @@ export async function openState(states: RoundStates, given: unknown, holder: str
   }
 }
 
-/** Returns `true` if `runRound` has rejected the state, before the handler was called. */
-export function isStateRefusal(error: unknown): boolean {
-  if (!isProtocolError(error)) return false
-  return memberOf(memberOf(error, 'data') as object, 'reason') === STATE_REJECTED
+/** Returns `true` if the state, or a number of a call to confirm, was rejected before the handler was called. */
+export function isRefusedRound(error: unknown): boolean {
+  return isProtocolError(error) && REFUSED_ROUNDS.has(memberOf(memberOf(error, 'data') as object, 'reason'))
+}
+
+/** @throws {ProtocolError} -32602 for a number that is not finite, such as `1e400`, which the user cannot be shown as JSON. */
+export function checkNumbers(args: unknown): void {
+  JSON.stringify(args, (_key, value) => {
+    if (typeof value !== 'number' || Number.isFinite(value)) return value
+    const problem = 'Invalid params: the arguments must not have numbers that are not finite'
+    throw new ProtocolError(ProtocolErrorCode.InvalidParams, problem, { reason: NOT_FINITE })
+  })
 }
 
 /** Returns the message of a `KitToolError`, which the client may see. Returns undefined for any other thrown value. */

@@ -22,7 +22,7 @@ import {
   type CallContext,
   confirmedRound,
   isProtocolError,
-  isStateRefusal,
+  isRefusedRound,
   middlewareCall,
   runRound,
   type SdkContext,
@@ -81,7 +81,7 @@ export async function callTool(
     })
     isError = result.isError === true
   } catch (thrown) {
-    if (isStateRefusal(thrown)) throw thrown
+    if (isRefusedRound(thrown)) throw thrown
     isError = true
     if (serving.keepsProtocolErrors && isProtocolError(thrown)) {
       telemetry.record('tool.failed', call, { failure: { thrown } })

@@ -10,7 +10,7 @@ import { clientKey } from '../../http/client-address.ts'
 import { requestOf } from '../../oauth/inputs.ts'
 import { ownerOf } from '../../oauth/owner.ts'
 import { argumentsOf, checkedCall, validArguments } from '../operations/checked-call.ts'
-import { confirmedRound, isStateRefusal, runRound, type Serving } from '../operations/operation.ts'
+import { confirmedRound, isRefusedRound, runRound, type Serving } from '../operations/operation.ts'
 import { callTool, errorResult, failedCall } from '../operations/tool-call.ts'
 import { type InputRequired, isInputRequired } from '../router/input-required.ts'
 import type { ToolEntry, ToolTask } from '../router/tool.ts'
@@ -85,7 +85,7 @@ export class TaskCalls {
       if (!isRunning) telemetry.record('tool.failed', timed, {})
       return created
     } catch (thrown) {
-      if (isStateRefusal(thrown)) throw thrown
+      if (isRefusedRound(thrown)) throw thrown
       const { result, failure, reference, limit } = failedCall(tool, thrown)
       if (limit !== undefined) telemetry.record('limit.reached', timed, { reached: limit.reached })
       if (limit?.hasRun !== false) telemetry.record('tool.failed', timed, { failure, reference })

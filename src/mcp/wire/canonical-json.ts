@@ -6,6 +6,8 @@ import { isRecord } from '../../options/value-kinds.ts'
  */
 export function canonicalJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`
+  // JSON.stringify would write numbers that are not finite as null.
+  if (typeof value === 'number') return String(value)
   if (!isRecord(value)) return JSON.stringify(value)
   const members = Object.keys(value).sort()
   return `{${members.map((name) => `${JSON.stringify(name)}:${canonicalJson(value[name])}`).join(',')}}`

@@ -371,6 +371,30 @@ describe('confirm', () => {
     })
   })
 
+  it('a number that is not finite is refused before the question, and -0 counts as 0', async () => {
+    for (const number of ['1e400', '-1e400']) {
+      const request = round({ name: 'any', args: { n: [{ m: 'N' }] } })
+      const { message } = await served.send({
+        ...request,
+        body: String(request.body).replace('"N"', number),
+      })
+      expect(message.error).to.deep.equal({
+        code: -32_602,
+        message: 'Invalid params: the arguments must not have numbers that are not finite',
+        data: { reason: 'number_not_finite' },
+      })
+    }
+    expect(ran).to.deep.equal([])
+    const state = await asked({ name: 'any', args: { n: 0 } })
+    const request = round({
+      name: 'any',
+      args: { n: 'N' },
+      params: { requestState: state, inputResponses: ACCEPT },
+    })
+    const { message } = await served.send({ ...request, body: String(request.body).replace('"N"', '-0') })
+    expect(message.result.isError, JSON.stringify(message)).to.equal(undefined)
+  })
+
   describe('the question', () => {
     it('has neither control characters nor those that change the direction of text', async () => {
       const hidden = Array.from({ length: 0x2070 }, (_, code) => String.fromCharCode(code)).filter((one) =>
@@ -391,6 +415,7 @@ describe('confirm', () => {
       ['too long', () => 'x'.repeat(1_025)],
       ['empty', () => ''],
       ['spaces', () => ' \u202e\n'],
+      ['invisible', () => '\u200b\u3164\u2800\u{e0041}\u00ad\u{1d159}'],
       ['null', () => null],
       ['true', () => true],
       ['false', () => false],
