@@ -326,6 +326,19 @@ describe('attacks: tasks', () => {
         await working(as('ada'), id)
       },
     })),
+    ...METHODS.map((method) => ({
+      attack: `${method} of a task whose policy now asks for more scopes`,
+      outcome: '403 with the scopes, and the task goes on',
+      run: async () => {
+        const id = await as('ada').start('wait')
+        policy = ({ args }) => (args === undefined ? true : { deny: 'more', scopes: ['notes:extra'] })
+        const answer = await as('ada').send(method, { taskId: id, inputResponses: {} })
+        expect(answer.status).to.equal(403)
+        expect(answer.headers.get('www-authenticate')).to.contain('notes:extra')
+        policy = () => true
+        await working(as('ada'), id)
+      },
+    })),
     {
       attack: 'an open stream, and a policy that denies the tool before the task has its result',
       outcome: 'the stream ends without the result',
