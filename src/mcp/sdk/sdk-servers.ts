@@ -23,6 +23,7 @@ import { Tasks } from '../tasks/tasks.ts'
 import type { Exchange } from '../wire/exchange.ts'
 import { buildCheckingServer, buildServer, type SdkServing } from './build-server.ts'
 import type { FastRequest } from './fast-path/fast-request.ts'
+import { allowRequests, refuseRequests } from './refused-requests.ts'
 import { exchangeOf } from './served-request.ts'
 import { BatchTurns } from './streams/batch-turns.ts'
 import { guardUris } from './uri-guard.ts'
@@ -146,6 +147,7 @@ export class SdkServers {
     const server = router.declaresHeaders
       ? buildCheckingServer(serving, serverInfo, options, methods)
       : buildServer(router, () => serving, serverInfo, options, methods)
+    refuseRequests(server)
     exchange.telemetry.watch(server, false)
     guardResponses(server, outflowOf(exchange))
     return server
@@ -167,6 +169,7 @@ export class SdkServers {
     const { router, serverInfo } = this.#props
     if (typeof router === 'function') {
       const server = await callFactory(router, exchangeOf(request) as Exchange, request, 'legacy')
+      tryOrUndefined(() => allowRequests(server))
       tryOrUndefined(() => guardResponses(server))
       return server
     }
@@ -193,6 +196,7 @@ export class SdkServers {
     era: 'modern' | 'legacy',
   ): Promise<Server | McpServer> {
     const server = await callFactory(router, exchange, request, era)
+    tryOrUndefined(() => refuseRequests(server))
     exchange.telemetry.watch(server, true)
     // This must come last, so that telemetry records the messages as they are sent.
     tryOrUndefined(() => guardResponses(server, outflowOf(exchange)))

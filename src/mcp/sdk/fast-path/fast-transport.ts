@@ -23,6 +23,7 @@ import type { Exchange } from '../../wire/exchange.ts'
 import { CLIENT_GONE } from '../../wire/json-rpc.ts'
 import { responseText } from '../../wire/json-safe.ts'
 import type { McpRequest } from '../../wire/mcp-request.ts'
+import { unreceivableRequest } from '../refused-requests.ts'
 import { EventOutlet } from '../streams/event-outlet.ts'
 import type { StreamClock, TimedStream } from '../streams/stream-clock.ts'
 import type { FastRequest } from './fast-request.ts'
@@ -103,6 +104,7 @@ class FastTransport extends PerRequestHTTPServerTransport implements TimedStream
   }
 
   override async send(message: JSONRPCMessage, options?: TransportSendOptions): Promise<void> {
+    if ('method' in message && 'id' in message) throw unreceivableRequest()
     if (this.#ended) return
     const last = 'result' in message || 'error' in message
     // No other stream could carry a message that does not belong to this request.
@@ -127,11 +129,7 @@ class FastTransport extends PerRequestHTTPServerTransport implements TimedStream
     const outlet = this.#begun()
     const notify = async (notice: JSONRPCMessage): Promise<void> =>
       this.#write(messageEvent(JSON.stringify(notice)))
-    if (
-      !('id' in message) &&
-      !outlet.admits(message as JSONRPCNotification, Buffer.byteLength(event), notify)
-    )
-      return
+    if (!outlet.admits(message as JSONRPCNotification, Buffer.byteLength(event), notify)) return
     outlet.write(event)
     if (outlet.hasRoom) return
     await outlet.room()
