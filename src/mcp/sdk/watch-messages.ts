@@ -1,6 +1,6 @@
 import type { JSONRPCMessage, McpServer, Server, Transport } from '@modelcontextprotocol/server'
 import type { Outflow } from '../wire/exchange.ts'
-import { internalError, jsonSafe } from '../wire/json-safe.ts'
+import { internalError, jsonSafe, withBoundedError } from '../wire/json-safe.ts'
 import type { BatchTurns } from './streams/batch-turns.ts'
 
 /** Receives the messages between the SDK's transport and its server. */
@@ -37,8 +37,9 @@ export function watchMessages(server: Server | McpServer, watcher: ServerWatcher
 function watchTransport(transport: Transport, { delivered, sent }: ServerWatcher): void {
   const { send, onmessage } = transport
   transport.send = (message, options) => {
-    sent(message)
-    return send.call(transport, message, options)
+    const bounded = withBoundedError(message)
+    sent(bounded)
+    return send.call(transport, bounded, options)
   }
   transport.onmessage = (message, extra) =>
     delivered(message as JSONRPCMessage, () => onmessage?.call(transport, message, extra))

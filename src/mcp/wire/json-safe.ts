@@ -106,11 +106,14 @@ const INPUT_ERROR = 'Input validation error: '
 
 /**
  * Shortens a response in which the SDK lists every issue of a validation: it lists the first issues and counts the rest.
- * Returns any other message unchanged.
+ * The error for invalid parameters becomes -32602. Returns any other message unchanged.
  */
-function withBoundedError<Message extends JSONRPCMessage>(message: Message): Message {
+export function withBoundedError<Message extends JSONRPCMessage>(message: Message): Message {
   if ('error' in message) {
     const { error } = message
+    const problem = problemOfParams(error)
+    if (problem !== undefined)
+      return { ...message, error: { code: -32_602, message: `Invalid params: ${problem}` } }
     if (typeof error.message !== 'string' || error.message.length <= MAX_ISSUE_LIST) return message
     return { ...message, error: { ...error, message: boundedText(error.message) } }
   }
@@ -119,6 +122,15 @@ function withBoundedError<Message extends JSONRPCMessage>(message: Message): Mes
   const text = Array.isArray(content) && content.length === 1 ? content[0]?.text : undefined
   if (typeof text !== 'string' || text.length <= MAX_TEXT || !text.startsWith(INPUT_ERROR)) return message
   return { ...message, result: { ...message.result, content: [{ type: 'text', text: boundedText(text) }] } }
+}
+
+/** Returns the problem if an error message of the SDK lists the issues of a request's parameters, which are invalid. */
+function problemOfParams({ code, message }: JSONRPCErrorResponse['error']): string | undefined {
+  if ((code !== -32_603 && code !== -32_602) || typeof message !== 'string') return undefined
+  const issues = parsedIssues(message.replace(/^Invalid \S+ request: (?=\[)/, ''))
+  if (issues === undefined || issues.length === 0) return undefined
+  const isOfParams = issues.every(({ path }) => path?.[0] === 'params')
+  return isOfParams ? problemIn(issues.map((issue) => ({ ...issue, path: issue.path?.slice(1) }))) : undefined
 }
 
 function boundedText(text: string): string {

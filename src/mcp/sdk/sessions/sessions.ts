@@ -8,7 +8,7 @@ import {
 import type { HttpResponse } from '../../../http/plain-response.ts'
 import type { AuthInfo } from '../../../oauth/auth-info.ts'
 import { ownerOf } from '../../../oauth/owner.ts'
-import { jsonRpcError, retryLater } from '../../wire/json-rpc.ts'
+import { jsonRpcError, requestIdOf, retryLater } from '../../wire/json-rpc.ts'
 import type { ObservedClient } from '../../wire/request-telemetry.ts'
 import { notificationOf } from '../streams/event-stream.ts'
 import { OwnedSessions } from './owned-sessions.ts'
@@ -65,6 +65,9 @@ const FULL_SESSIONS_PER_OWNER = 10
 /** The time after which a session without requests and open streams frees its servers, in milliseconds. */
 const REST_AFTER_MS = 10_000
 
+const INVALID_INITIALIZE =
+  'Invalid params: initialize must have protocolVersion, capabilities, and clientInfo with a name and a version'
+
 /**
  * The sessions of one adapter. A session belongs to the user who opened it. Requests of other users with its id get the
  * same response as requests with an unknown id. A session that was opened without a token belongs to the first user whose
@@ -108,8 +111,10 @@ export class McpSessions {
   async serve(received: SessionCall): Promise<HttpResponse> {
     const id = received.header('mcp-session-id') ?? ''
     if (id === '') {
-      return isInitializeRequest(received.body)
-        ? await this.#begin(received)
+      if (isInitializeRequest(received.body)) return await this.#begin(received)
+      const { method } = Object(received.body)
+      return method === 'initialize'
+        ? jsonRpcError(400, -32_602, INVALID_INITIALIZE, { id: requestIdOf(received.body) })
         : jsonRpcError(400, -32_000, 'Bad Request: Mcp-Session-Id header is required')
     }
     const session = this.#sessions.get(id)
