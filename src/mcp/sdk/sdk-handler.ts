@@ -22,7 +22,8 @@ import type { RouterTable } from '../router/router-table.ts'
 import { scopesOfUri } from '../router/uris/uri-scopes.ts'
 import { declaresTasks, missingTasks } from '../tasks/task-capabilities.ts'
 import type { Tasks } from '../tasks/tasks.ts'
-import { acceptsEventStream, isEventStream, withEnd } from '../wire/event-stream.ts'
+import { accepts } from '../wire/accept.ts'
+import { isEventStream, withEnd } from '../wire/event-stream.ts'
 import { type Exchange, isAnonymous, permitsScopes } from '../wire/exchange.ts'
 import { jsonRpcError, type ReceivedMessages, requestIdOf, retryLater } from '../wire/json-rpc.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
@@ -332,7 +333,7 @@ export class SdkHandler {
         `Bad Request: Unsupported protocol version (supported: ${SUPPORTED_PROTOCOL_VERSIONS.join(', ')})`,
       )
     }
-    if (!acceptsEventStream(request.header('accept'))) {
+    if (!accepts(request.header('accept'), 'text/event-stream')) {
       return jsonRpcError(406, -32_000, 'Not Acceptable: Client must accept text/event-stream')
     }
     const onEnd = this.#takeStream(request, exchange)

@@ -1,3 +1,4 @@
+import { accepts, SERVED_TYPES } from '../wire/accept.ts'
 import type { Exchange } from '../wire/exchange.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
 
@@ -30,12 +31,12 @@ export function exchangeOf(request: Request | undefined): Exchange | undefined {
   return (request as ServedRequest | undefined)?.[EXCHANGE]
 }
 
-/** Returns a request whose `Accept` header names both media types, as the SDK requires. A wildcard accepts both, too. */
+/** Returns a request whose `Accept` header names the media types that it accepts. The SDK only looks for their names in it. */
 function withAccept({ request }: McpRequest): Request {
-  const accept = request.headers.get('accept')
-  const namesBoth = accept !== null && !accept.includes('*/*')
-  if (namesBoth) return request
+  const accept = request.headers.get('accept') ?? undefined
+  const accepted = SERVED_TYPES.filter((type) => accepts(accept, type)).join(', ')
+  if (accept === accepted) return request
   const headers = new Headers(request.headers)
-  headers.set('accept', 'application/json, text/event-stream')
+  headers.set('accept', accepted)
   return new Request(request.url, { method: request.method, headers, signal: request.signal })
 }

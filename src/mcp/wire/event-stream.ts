@@ -18,11 +18,6 @@ export function messageEvent(json: string): string {
   return `event: message\ndata: ${json}\n\n`
 }
 
-/** Returns `true` if an `Accept` header permits an event stream, as a wildcard and no header do (RFC 9110 §12.5.1). */
-export function acceptsEventStream(accept: string = '*/*'): boolean {
-  return /\btext\/event-stream\b|\*\/\*/i.test(accept)
-}
-
 /** Returns `true` if a response is an event stream. */
 export function isEventStream(response: Response): boolean {
   return (

@@ -13,6 +13,7 @@ import { LRUCache } from 'lru-cache'
 import { methodNamed } from '../../methods.ts'
 import { MODERN_REVISION } from '../../revisions.ts'
 import type { RouterTable } from '../../router/router-table.ts'
+import { accepts, SERVED_TYPES } from '../../wire/accept.ts'
 import type { McpRequest } from '../../wire/mcp-request.ts'
 
 /** A request that the fast path can serve. */
@@ -86,19 +87,13 @@ function isServedLegacy(request: McpRequest): boolean {
   const revision = request.header('mcp-protocol-version')
   return (
     (revision === undefined || SUPPORTED_PROTOCOL_VERSIONS.includes(revision)) &&
-    acceptsBoth(request.header('accept'))
+    SERVED_TYPES.every((type) => accepts(request.header('accept'), type))
   )
 }
 
 /** Returns `true` if a header value is not encoded as `=?base64?…?=`. */
 function isUnencoded(value: string | undefined): boolean {
   return value !== undefined && !value.startsWith('=?')
-}
-
-/** Returns `true` if a client accepts JSON and event streams. Unlike the SDK, accepts wildcards. */
-function acceptsBoth(accept: string | undefined): boolean {
-  if (accept === undefined || accept.includes('*/*')) return true
-  return accept.includes('application/json') && accept.includes('text/event-stream')
 }
 
 /** The headers of a POST that describe its message. */

@@ -1,6 +1,7 @@
 import type { JSONRPCMessage, JSONRPCNotification } from '@modelcontextprotocol/server'
 import type { PlainResponse, PushedResponse } from '../../../http/plain-response.ts'
-import { acceptsEventStream, EVENT_STREAM_HEADERS } from '../../wire/event-stream.ts'
+import { accepts } from '../../wire/accept.ts'
+import { EVENT_STREAM_HEADERS } from '../../wire/event-stream.ts'
 import { jsonRpcError } from '../../wire/json-rpc.ts'
 import { MAX_UNSENT_BYTES } from '../streams/event-outlet.ts'
 import { LongStream } from '../streams/long-stream.ts'
@@ -116,7 +117,7 @@ export class StandaloneStream {
 
   /** Returns the refusals of a transport of the SDK, in the same words. */
   #refusal(received: SessionCall): PlainResponse | undefined {
-    if (!acceptsEventStream(received.header('accept')))
+    if (!accepts(received.header('accept'), 'text/event-stream'))
       return this.#refused(406, 'Not Acceptable: Client must accept text/event-stream')
     const version = received.header('mcp-protocol-version')
     const { protocolVersions: known } = this.#session
