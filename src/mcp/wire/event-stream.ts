@@ -6,6 +6,9 @@ export const KEEP_ALIVE_MS = 15_000
 /** The comment that keeps a silent event stream open. */
 export const KEEP_ALIVE = ': keep-alive\n\n'
 
+/** The comment that begins an event stream, because proxies hold the headers of a response until its first byte. */
+export const OPEN = ': open\n\n'
+
 /** The headers of a response that is an event stream. */
 export const EVENT_STREAM_HEADERS: Readonly<Record<string, string>> = {
   'Content-Type': 'text/event-stream',

@@ -46,6 +46,11 @@ export class ServerMessages {
     const streamId = events.streamOf(lastEventId)
     const refused = received.refusalFor(events.scopesAfter(lastEventId))
     if (refused !== undefined) return refused
+    // A proxy can hold a stream open that the client has lost.
+    if (streamId !== undefined) {
+      this.#resumed.get(streamId)?.end()
+      for (const { group } of this.#pending.values()) if (group.streamId === streamId) group.outlet.end()
+    }
     const response = await this.#transport.handle(received)
     if (!isEventStream(response)) return response
     const outlet = new EventOutlet({

@@ -1,7 +1,7 @@
 import type { JSONRPCMessage, JSONRPCNotification } from '@modelcontextprotocol/server'
 import type { PlainResponse, PushedResponse } from '../../../http/plain-response.ts'
 import { accepts } from '../../wire/accept.ts'
-import { EVENT_STREAM_HEADERS } from '../../wire/event-stream.ts'
+import { EVENT_STREAM_HEADERS, OPEN } from '../../wire/event-stream.ts'
 import { jsonRpcError } from '../../wire/json-rpc.ts'
 import { MAX_UNSENT_BYTES } from '../streams/event-outlet.ts'
 import { LongStream } from '../streams/long-stream.ts'
@@ -55,17 +55,20 @@ export class StandaloneStream {
     return lastEventId === '' || this.#session.events.streamOf(lastEventId) === STANDALONE_STREAM
   }
 
-  /** Opens the stream, beginning with the messages after `Last-Event-ID`. */
+  /** Opens the stream in place of an open one, beginning with the messages after `Last-Event-ID`. */
   open(received: SessionCall): PlainResponse | PushedResponse {
     const { id, events, clock } = this.#session
     const { lastEventId } = received
     const refused = received.refusalFor(events.scopesAfter(lastEventId)) ?? this.#refusal(received)
     if (refused !== undefined) return refused
+    // A proxy can hold a stream open that the client has lost.
+    this.close()
     const body = new LongStream(clock, received.auth?.expiresAt)
     body.onEnd(() => {
       this.#body = undefined
       this.#reader = undefined
     })
+    body.write(OPEN)
     this.#body = body
     this.#reader = received
     for (const [eventId, message] of events.missedAfter(lastEventId))
@@ -126,10 +129,7 @@ export class StandaloneStream {
         400,
         `Bad Request: Unsupported protocol version: ${version} (supported versions: ${known.join(', ')})`,
       )
-    if (!this.isOpen) return undefined
-    return received.lastEventId === ''
-      ? this.#refused(409, 'Conflict: Only one SSE stream is allowed per session')
-      : this.#refused(409, 'Conflict: Stream already has an active connection')
+    return undefined
   }
 
   #refused(status: number, message: string): PlainResponse {

@@ -1,5 +1,5 @@
 import type { JSONRPCNotification, LoggingLevel } from '@modelcontextprotocol/server'
-import { KEEP_ALIVE } from '../../wire/event-stream.ts'
+import { KEEP_ALIVE, OPEN } from '../../wire/event-stream.ts'
 import type { Outflow } from '../../wire/exchange.ts'
 import type { StreamClock, TimedStream } from './stream-clock.ts'
 
@@ -184,7 +184,7 @@ export class EventOutlet implements Outflow, TimedStream {
   }
 
   /**
-   * Relays the stream of a transport of the SDK, which does not wait for its client.
+   * Relays the stream of a transport of the SDK, which does not wait for its client. Begins with a comment if there is nothing to send.
    * @param clock ends the stream when its token expires, and keeps it open until then
    * @param onFirst receives the first chunk
    */
@@ -213,6 +213,7 @@ export class EventOutlet implements Outflow, TimedStream {
     onFirst: ((chunk: Uint8Array) => void) | undefined,
   ): Promise<void> {
     let isFirst = true
+    setImmediate(() => isFirst && this.write(OPEN))
     try {
       for (let read = await source.read(); !read.done; read = await source.read()) {
         if (isFirst) onFirst?.(read.value)

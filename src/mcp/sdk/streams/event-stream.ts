@@ -1,7 +1,7 @@
 import type { ServerEvent, ServerEventBus } from '@modelcontextprotocol/server'
 import type { PushedResponse } from '../../../http/plain-response.ts'
 import { SubscribedUris, type Subscriptions } from '../../operations/subscriptions.ts'
-import { EVENT_STREAM_HEADERS, messageEvent } from '../../wire/event-stream.ts'
+import { EVENT_STREAM_HEADERS, messageEvent, OPEN } from '../../wire/event-stream.ts'
 import { LongStream } from './long-stream.ts'
 import type { StreamClock } from './stream-clock.ts'
 
@@ -70,7 +70,7 @@ class EventStream extends LongStream {
     super(clock, expiresAt)
     this.owner = owner
     this.#permitsResource = permitsResource
-    this.write(': open\n\n')
+    this.write(OPEN)
   }
 
   subscribe(uri: string): void {

@@ -125,9 +125,10 @@ describe('mcp: resting sessions', () => {
     adapter.notify.promptsChanged()
     const reader = ((await opened).body as ReadableStream<Uint8Array>).getReader()
     adapter.notify.promptsChanged()
-    const { value } = await reader.read()
+    let first: string | undefined
+    while (first === undefined)
+      first = /^id: (\S+)$/m.exec(new TextDecoder().decode((await reader.read()).value))?.[1]
     await reader.cancel()
-    const first = /^id: (\S+)$/m.exec(new TextDecoder().decode(value))?.[1] ?? ''
     rest()
     adapter.notify.toolsChanged()
     const [missed] = await listen(1, { 'last-event-id': first })
