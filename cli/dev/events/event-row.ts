@@ -3,6 +3,9 @@ import { type Expected, factsOf } from './facts.ts'
 import { kindOf } from './kind-of.ts'
 import type { EventRow } from './row.ts'
 
+/** The `User-Agent` of `mcp-gatekit doctor`, and its name as a client. */
+const DOCTOR = 'mcp-gatekit-doctor'
+
 /** The conditions of `withSampling({ keep })`, in words. */
 const KEPT: Readonly<Record<string, string>> = {
   level: 'kept because of the level of an event',
@@ -25,6 +28,15 @@ export function eventRow(number: number, event: ConsoleEvent, expected: Expected
     about: [hasOperation ? operation : '', whoOf(event)].filter((part) => part !== '').join(' · '),
     ms: durationOf(event),
     kept: typeof condition === 'string' ? lookUp(KEPT, condition) : undefined,
+    isProbe: isProbe(event),
     event,
   }
+}
+
+/** Returns `true` for an event about a request of `mcp-gatekit doctor`. */
+function isProbe({ attributes = {}, request }: ConsoleEvent): boolean {
+  const { 'user_agent.original': agent, 'mcp.client.name': client, client_name: name } = attributes
+  return [request?.agent, agent, client, name].some(
+    (one) => typeof one === 'string' && one.startsWith(DOCTOR),
+  )
 }

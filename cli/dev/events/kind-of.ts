@@ -1,46 +1,45 @@
+import type { ReachedLimit } from '../../../src/mcp/wire/request-telemetry.ts'
 import { type Attributes, attributeText, type ConsoleEvent, lookUp, operationOf } from './console-event.ts'
-import type { EventKind, Tone } from './event-kind.ts'
+import type { EventKind, Outcome, Tone } from './event-kind.ts'
 import { MCP_EVENT_KINDS } from './mcp-event-kinds.ts'
-import { refusalText } from './refusals.ts'
+import { forbiddenText, refusalText } from './refusals.ts'
 import { requestKind } from './request-kind.ts'
 import { signInKind } from './sign-in-kind.ts'
 
 /** The events that are described in words. */
 const KINDS: Readonly<Record<string, (event: ConsoleEvent) => EventKind>> = {
-  'kit.mcp.auth.accepted': (event) => gate('good', 'accepted', operationOf(event) ?? 'the token is valid'),
+  'kit.mcp.auth.accepted': (event) =>
+    withOutcome('accepted', gate('good', 'accepted', operationOf(event) ?? 'the token is valid')),
   'kit.mcp.auth.anonymous': (event) =>
     gate('plain', 'anonymous', `${operationOf(event) ?? 'a public operation'}, without a token`),
-  'kit.mcp.auth.refused': ({ attributes = {} }) => {
+  'kit.mcp.auth.refused': ({ attributes = {}, request: { host, origin } = { id: '' } }) => {
     const reason = attributeText(attributes.reason)
-    const text = refusalText(reason, attributes['kit.mcp.auth.invalid.cause'])
+    const isForbidden = (reason === 'host' && host) || (reason === 'origin' && origin)
+    const text = isForbidden
+      ? forbiddenText(reason === 'origin' ? origin : undefined, host)
+      : refusalText(reason, attributes['kit.mcp.auth.invalid.cause'])
+    const title = text === undefined ? reason : `${reason}: ${text.says}`
     // The first request of every client has no token.
-    const tone = reason === 'missing' ? 'plain' : 'bad'
-    return gate(
-      tone,
-      tone === 'plain' ? '401' : 'refused',
-      text === undefined ? reason : `${reason}: ${text.says}`,
-      text?.hint,
-    )
+    if (reason === 'missing') return withOutcome('asked', gate('plain', '401', title, text?.hint))
+    return withOutcome('refused', gate('bad', 'refused', title, text?.hint))
   },
-  'kit.mcp.auth.unavailable': (event) =>
-    gate(
-      'bad',
-      'outage',
-      'the access token could not be verified right now',
-      `The client got a 503 and will retry. Check that the authorization server is running.${problemOf(event, ' ')}`,
-    ),
+  'kit.mcp.auth.unavailable': (event) => {
+    const hint = `The client got a 503 and will retry. Check that the authorization server is running.${problemOf(event, ' ')}`
+    return withOutcome('outage', gate('bad', 'outage', 'the access token could not be verified right now', hint))
+  },
   'kit.mcp.policy.denied': (event) => {
+    const { 'kit.mcp.policy.reason': reason, 'kit.mcp.policy.purpose': purpose } = event.attributes ?? {}
+    const outcome = purpose === 'list' ? 'failed' : 'refused'
     const operation = operationOf(event) ?? 'an operation'
-    if (event.error === undefined) return gate('warn', 'denied', `${operation}: the policy denied it`)
-    return gate(
-      'bad',
-      'denied',
-      `${operation}: the policy failed, which denies${problemOf(event)}`,
-      'Correct authorize, or raise authorizeTimeoutMs: errors and timeouts deny.',
-    )
+    const says = reason === undefined ? '' : `: ${attributeText(reason)}`
+    if (event.error === undefined)
+      return withOutcome(outcome, gate('warn', 'denied', `${operation}: the policy denied it${says}`))
+    const title = `${operation}: the policy failed, which denies${problemOf(event)}`
+    const hint = 'Correct authorize, or raise authorizeTimeoutMs: errors and timeouts deny.'
+    return withOutcome(outcome, gate('bad', 'denied', title, hint))
   },
   'kit.mcp.limit.reached': (event) =>
-    tool('warn', 'limit', `${toolOf(event)}: ${limitText(event.attributes ?? {})}`),
+    withOutcome('refused', tool('warn', 'limit', `${toolOf(event)}: ${limitText(event.attributes ?? {})}`)),
   'kit.mcp.limit.unavailable': (event) =>
     tool(
       'bad',
@@ -48,13 +47,15 @@ const KINDS: Readonly<Record<string, (event: ConsoleEvent) => EventKind>> = {
       `${toolOf(event)}: the store of limits failed, so calls pass${problemOf(event)}`,
       'Check that the store of limits.store is running.',
     ),
-  'kit.mcp.confirm.asked': (event) => tool('plain', 'confirm', `${toolOf(event)}: the client is asked`),
+  'kit.mcp.confirm.asked': (event) =>
+    withOutcome('asked', tool('plain', 'confirm', `${toolOf(event)}: the client is asked`)),
   'kit.mcp.confirm.accepted': (event) => tool('good', 'confirm', `${toolOf(event)}: the client said yes`),
   'kit.mcp.confirm.declined': (event) =>
-    tool('warn', 'confirm', `${toolOf(event)}: the client did not say yes`),
+    withOutcome('refused', tool('warn', 'confirm', `${toolOf(event)}: the client did not say yes`)),
   'kit.mcp.confirm.refused': (event) => {
     const reason = attributeText(event.attributes?.['kit.mcp.confirm.reason'])
-    return tool('bad', 'confirm', `${toolOf(event)}: refused (${reason})${problemOf(event)}`)
+    const title = `${toolOf(event)}: refused (${reason})${problemOf(event)}`
+    return withOutcome('refused', tool('bad', 'confirm', title))
   },
   'kit.mcp.task.created': (event) => tool('plain', 'task', `${toolOf(event)}: runs as a task`),
   'kit.mcp.task.completed': (event) => tool('good', 'task', `${toolOf(event)}: the task is complete`),
@@ -66,27 +67,28 @@ const KINDS: Readonly<Record<string, (event: ConsoleEvent) => EventKind>> = {
       'task',
       `${toolOf(event)}: the task failed (${attributeText(event.attributes?.['error.type'])})`,
     ),
-  'kit.mcp.tool.completed': (event) => tool('good', 'tool', toolOf(event)),
-  'kit.mcp.tool.failed': (event) => tool('bad', 'tool failed', `${toolOf(event)}${problemOf(event)}`),
+  'kit.mcp.tool.completed': (event) => withOutcome('completed', tool('good', 'tool', toolOf(event))),
+  'kit.mcp.tool.failed': (event) =>
+    withOutcome('failed', tool('bad', 'tool failed', `${toolOf(event)}${problemOf(event)}`)),
   'kit.mcp.request.completed': (event) => {
     const { 'http.response.status_code': stated, 'rpc.response.status_code': code } = event.attributes ?? {}
     const status = Number(attributeText(stated))
     const outcome = [status || '', code === undefined ? '' : `error ${attributeText(code)}`]
     const title = `${operationOf(event) ?? 'a request'} → ${outcome.filter((text) => text !== '').join(', ')}`
     const tone = status >= 400 || code !== undefined ? 'warn' : 'plain'
-    return { group: 'request', tone, word: 'completed', title }
+    return { group: 'request', tone, word: 'completed', title, outcome: 'completed' }
   },
   'kit.mcp.request.failed': (event) => {
     const problem = problemOf(event) || ': a function of the application threw an error'
     const title = `${operationOf(event) ?? 'a request'}${problem}`
-    return { group: 'request', tone: 'bad', word: 'failed', title }
+    return { group: 'request', tone: 'bad', word: 'failed', title, outcome: 'failed' }
   },
   ...MCP_EVENT_KINDS,
   'dev.request': ({ attributes = {} }) => requestKind(attributes),
 }
 
 /** The limit that a call has reached, in words. */
-const LIMITS: Readonly<Record<string, (max: string, actual: string) => string>> = {
+const LIMITS: Readonly<Record<ReachedLimit['limit'], (max: string, actual: string) => string>> = {
   calls: (max, actual) => `call ${actual} in a period that allows ${max}`,
   concurrency: (max) => `more than ${max} at the same time`,
   timeout: (max) => `not finished within ${max} ms`,
@@ -100,6 +102,10 @@ export function kindOf(event: ConsoleEvent): EventKind {
   if (known !== undefined) return known
   const tone = level === 'error' || level === 'fatal' ? 'bad' : level === 'warn' ? 'warn' : 'plain'
   return { group: 'other', tone, word: level, title: `${name}${problemOf(event)}` }
+}
+
+function withOutcome(outcome: Outcome, kind: EventKind): EventKind {
+  return { ...kind, outcome }
 }
 
 function gate(tone: Tone, word: string, title: string, hint?: string): EventKind {

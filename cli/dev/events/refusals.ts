@@ -1,6 +1,6 @@
 import type { InvalidCause, RefusalReason } from '../../../src/oauth/decision.ts'
 import { REFUSAL_DESCRIPTIONS } from '../../../src/oauth/refusal-responses.ts'
-import { lookUp } from './console-event.ts'
+import { attributeText, lookUp } from './console-event.ts'
 
 /** The explanation of a refusal, and the suggested fix. */
 export interface RefusalText {
@@ -63,6 +63,19 @@ const CAUSES: Readonly<Record<InvalidCause, RefusalText>> = {
     says: 'verifyToken rejected it',
     hint: 'verifyToken threw, or returned a result without valid: true. Look for error.type in the event.',
   },
+}
+
+/** Returns the explanation for a request whose `Origin` or, if `origin` is `undefined`, `Host` is not allowed. */
+export function forbiddenText(origin: unknown, host: unknown): RefusalText {
+  return origin === undefined
+    ? {
+        says: `Host ${attributeText(host)} is not allowed`,
+        hint: `Add the host name of ${attributeText(host)} to allowedHosts, or send the request to localhost.`,
+      }
+    : {
+        says: `Origin ${attributeText(origin)} is not allowed`,
+        hint: `Add '${attributeText(origin)}' to allowedOrigins. A loopback server permits only loopback origins by default.`,
+      }
 }
 
 /** Returns the explanation of a reason, or `undefined` if the reason is unknown. @param cause the cause of `invalid` */

@@ -1,5 +1,7 @@
+import { namesLoopback } from '../loopback.ts'
 import { type Attributes, attributeText } from './console-event.ts'
 import type { EventKind } from './event-kind.ts'
+import { forbiddenText } from './refusals.ts'
 import type { Stage } from './stages.ts'
 
 /** Returns the meaning of an HTTP request that `mcp-gatekit dev` has observed. */
@@ -9,15 +11,8 @@ export function requestKind(attributes: Attributes): EventKind {
   const path = attributeText(attributes['url.path'])
   const outcome = `→ ${status === 499 ? 'the client disconnected' : status}`
   const group = covered === true ? 'hidden' : 'request'
-  const forbidden = {
-    group,
-    tone: 'bad',
-    hint:
-      origin === undefined
-        ? `Add the host name of ${attributeText(host)} to allowedHosts, or send the request to localhost.`
-        : `Add '${attributeText(origin)}' to allowedOrigins. A loopback server permits only loopback origins by default.`,
-    stage: 'forbidden',
-  } as const
+  const { says, hint } = forbiddenText(origin, host)
+  const forbidden = { group, tone: 'bad', hint, stage: 'forbidden' } as const
   if (attributes.preflight === true) {
     const word = 'preflight'
     const title = `${path}${origin === undefined ? '' : ` from ${attributeText(origin)}`} ${outcome}`
@@ -30,10 +25,9 @@ export function requestKind(attributes: Attributes): EventKind {
     return { group, tone: isFound ? 'good' : 'plain', word: 'metadata', title, stage }
   }
   // A request that is refused for `Origin` or `Host` has no challenge.
-  if (attributes['http.response.status_code'] === 403 && challenge === undefined && covered !== true) {
-    const names = origin === undefined ? `Host ${attributeText(host)}` : `Origin ${attributeText(origin)}`
-    return { ...forbidden, word: 'forbidden', title: `${names} is not allowed ${outcome}` }
-  }
+  const isForeign = origin !== undefined || (host !== undefined && !namesLoopback(attributeText(host)))
+  if (status === 403 && challenge === undefined && isForeign)
+    return { ...forbidden, word: 'forbidden', title: `${says} ${outcome}` }
   const operation = [attributes['mcp.method.name'], attributes['gen_ai.tool.name']]
     .filter((part) => part !== undefined)
     .map(attributeText)

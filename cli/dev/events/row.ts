@@ -19,6 +19,8 @@ export interface EventRow extends Row, EventKind {
   readonly ms?: number | undefined
   /** The reason why sampling has kept the session of the event. */
   readonly kept?: string | undefined
+  /** `true` if `mcp-gatekit doctor` has caused the event. It does not count. */
+  readonly isProbe: boolean
   readonly event: ConsoleEvent
 }
 
@@ -40,6 +42,8 @@ export interface StoryRow {
   readonly next?: string | undefined
   /** Oldest first. */
   readonly steps: readonly StepRow[]
+  /** `true` for the probes of `mcp-gatekit doctor`, which are folded. */
+  readonly isProbe: boolean
   /** The number of steps that were removed. */
   readonly dropped: number
 }

@@ -1,5 +1,6 @@
 import { type Attributes, attributeText, whoOf } from './console-event.ts'
 import { type Expected, factsOf } from './facts.ts'
+import { OUTCOMES, type Outcome } from './event-kind.ts'
 import type { EventRow, StepRow, StoryRow } from './row.ts'
 import { signInAttributes } from './sign-in-kind.ts'
 import { nextStep, parameterOf, STAGES, type Stage, type StageText } from './stages.ts'
@@ -29,8 +30,7 @@ interface Detail extends Step {
   readonly name: string
   readonly user: string
   readonly operation: string | undefined
-  /** `true` if the request was refused because it has no token, which is normal for the first one. */
-  readonly isMissing: boolean
+  readonly outcome: Outcome
 }
 
 /** A request, and its telemetry events, which arrive before or after it. */
@@ -38,6 +38,8 @@ interface RequestRecord {
   details: Detail[]
   story?: Story
   step?: Step
+  /** The most important outcome so far. */
+  outcome?: Outcome
 }
 
 /** The limits of what is kept. */
@@ -50,9 +52,8 @@ const FIRST_STEPS = 20
 /** The maximum number of requests that wait for the first event of their story. */
 const MAX_ORPHANS = 20
 
-/** Events that the steps of requests include. */
-const REQUEST_EVENTS =
-  /^kit\.mcp\.(?:auth\.(?:accepted|refused|unavailable)|request\.failed|request\.completed|tool\.(?:completed|failed))$/
+/** The key of the story of `mcp-gatekit doctor`. */
+const PROBES = 'probes'
 
 /** Pages of the sign-in of `authorizationFacade`. A browser opens them, not a client, and events show their outcome. */
 const SIGN_IN_PAGE = /\/signin\/(?:callback|[\w-]{1,64}\/consent)$/
@@ -95,10 +96,11 @@ export class Stories {
 
   /** @param expected the metadata of the server at the time of the event */
   add(row: EventRow, expected: Expected): void {
-    const { name, request } = row.event
+    const { outcome, event } = row
+    const { name, request } = event
     if (name === 'dev.request') this.#addRequest(row, expected)
     else if (name.startsWith('kit.authorization.')) this.#addSignIn(row)
-    else if (request !== undefined && REQUEST_EVENTS.test(name)) this.#addDetail(row, request.id)
+    else if (request !== undefined && outcome !== undefined) this.#addDetail(row, outcome, request.id)
   }
 
   #addRequest(row: EventRow, expected: Expected): void {
@@ -127,7 +129,7 @@ export class Stories {
     record.story = story
     this.#link(story, attributes, client)
     record.step = this.#continue(story, row, step, attributes)
-    for (const detail of record.details) this.#detail(story, record.step, detail)
+    for (const detail of record.details) this.#detail(story, record.step, detail, record)
     record.details = []
     if (event.time === story.startedAt) this.#adopt(event.time, fromOf(attributes))
   }
@@ -144,31 +146,27 @@ export class Stories {
   }
 
   /** Adds a telemetry event to the step of its request. */
-  #addDetail(row: EventRow, id: string): void {
+  #addDetail(row: EventRow, outcome: Outcome, id: string): void {
     const { event, operation } = row
-    const isMissing = event.attributes?.reason === 'missing'
-    const detail = { ...stepOf(row), name: event.name, user: whoOf(event), operation, isMissing }
-    const { story, step, details } = this.#recordOf(id)
-    if (story !== undefined && step !== undefined) this.#detail(story, step, detail)
+    const detail = { ...stepOf(row), name: event.name, user: whoOf(event), operation, outcome }
+    const record = this.#recordOf(id)
+    const { story, step, details } = record
+    if (story !== undefined && step !== undefined) this.#detail(story, step, detail, record)
     else if (details.length < 8) details.push(detail)
   }
 
-  #detail(story: Story, step: Step, detail: Detail): void {
-    const { name, user, operation, isMissing, number, time, title, tone, hint, facts } = detail
+  /** Shows an event in the step of its request, unless the step shows a more important one. */
+  #detail(story: Story, step: Step, detail: Detail, record: RequestRecord): void {
+    const { name, user, operation, outcome, number, time, word, title, tone, hint, facts } = detail
     story.user = user || story.user
-    switch (name) {
-      case 'kit.mcp.auth.refused':
-      case 'kit.mcp.auth.unavailable':
-      case 'kit.mcp.request.failed':
-        Object.assign(step, { number, time, title, tone: isMissing ? 'plain' : tone, hint, facts })
-        break
-      case 'kit.mcp.tool.failed':
-        Object.assign(step, { number, time, title, tone })
-        break
-      default:
-        if (operation !== undefined && step.tone !== 'bad')
-          step.title = name === 'kit.mcp.request.completed' ? title : operation
-    }
+    const isShown = rankOf(outcome) >= rankOf(record.outcome)
+    if (isShown && rankOf(outcome) >= rankOf('asked')) {
+      record.outcome = outcome
+      Object.assign(step, { number, time, title, tone, hint, facts })
+      // A status is shown instead of a word.
+      if (step.word === 'call' || step.word === 'request') step.word = word
+    } else if (isShown && operation !== undefined && step.tone !== 'bad')
+      step.title = name === 'kit.mcp.request.completed' ? title : operation
     this.#merge(story, step)
     this.#changed.add(story)
   }
@@ -181,6 +179,7 @@ export class Stories {
     const near = this.#byKey.get(fromOf(attributes))
     const isNear = near !== undefined && !hasEnded(near, event.time)
     const story =
+      (row.isProbe ? this.#probes(row) : undefined) ??
       this.#find(keysOf({}, client)) ??
       (isNear && (isRegistration || client === undefined) ? near : undefined) ??
       (isSender(attributes) ? undefined : this.#latest(client, event.time)) ??
@@ -194,7 +193,7 @@ export class Stories {
 
   /** Finds the story of a request to the server, or begins one. */
   #storyOf(row: EventRow, attributes: Attributes, client: unknown): Story | undefined {
-    const known = this.#find(keysOf(attributes, client))
+    const known = row.isProbe ? this.#probes(row) : this.#find(keysOf(attributes, client))
     if (known !== undefined) return known
     const { time } = row.event
     const near = this.#byKey.get(fromOf(attributes))
@@ -210,6 +209,13 @@ export class Stories {
   /** Returns the latest story that has a later event, and of which no event says who has sent it. */
   #begunWithout(time: string): Story | undefined {
     return this.#stories.find(({ hasSender, steps }) => !hasSender && steps.some((step) => step.time > time))
+  }
+
+  /** Returns the one story of the probes of `mcp-gatekit doctor`. */
+  #probes(row: EventRow): Story {
+    const story = this.#byKey.get(PROBES) ?? this.#begin(row)
+    setLatest(this.#byKey, PROBES, story)
+    return story
   }
 
   #find(keys: readonly string[]): Story | undefined {
@@ -229,7 +235,7 @@ export class Stories {
     return open.find((story) => known.has(story)) ?? open[0]
   }
 
-  #begin({ time }: EventRow): Story {
+  #begin({ time, isProbe }: EventRow): Story {
     const story: Story = {
       id: ++this.#count,
       startedAt: time,
@@ -240,8 +246,9 @@ export class Stories {
       stage: 'begun',
       stageAt: '',
       endedAt: undefined,
-      state: STAGES.begun.text,
-      tone: 'warn',
+      state: isProbe ? 'probes' : STAGES.begun.text,
+      tone: isProbe ? 'plain' : 'warn',
+      isProbe,
       steps: [],
       dropped: 0,
     }
@@ -267,7 +274,7 @@ export class Stories {
     const kept = this.#push(story, step)
     // Metadata that is fetched again is not a step back.
     const isRepeated = (stage === 'metadata' || stage === 'issuer-metadata') && !EARLY.includes(story.stage)
-    if (stage !== undefined && time >= story.stageAt && !isRepeated) {
+    if (stage !== undefined && time >= story.stageAt && !isRepeated && !story.isProbe) {
       const { text, tone = 'warn' }: StageText = STAGES[stage]
       story.stage = stage
       story.stageAt = time
@@ -311,6 +318,10 @@ export class Stories {
     if (!this.#requests.has(id)) setLatest(this.#requests, id, record)
     return record
   }
+}
+
+function rankOf(outcome: Outcome | undefined): number {
+  return outcome === undefined ? -1 : OUTCOMES.indexOf(outcome)
 }
 
 function stepOf({ number, time, word, title, tone, hint, facts }: EventRow): Step {

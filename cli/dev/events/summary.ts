@@ -43,20 +43,18 @@ export class Summary {
   #calls: ToolCall[] = []
 
   add(row: EventRow): void {
-    const { number, event, group, tone, ms } = row
-    const { name, attributes = {} } = event
+    const { number, event, group, outcome, word, ms, isProbe } = row
+    const { attributes = {} } = event
     const counts = this.#counts
     counts.events++
-    if (name === 'kit.mcp.auth.accepted') counts.accepted++
-    else if (name === 'kit.mcp.auth.unavailable') counts.outages++
-    else if (name === 'kit.mcp.auth.refused') {
-      const reason = attributeText(attributes.reason)
-      if (reason !== 'missing') {
-        counts.refused++
-        this.#lastReason = reason
-      }
-    } else if (group === 'tool') {
-      const failed = tone === 'bad'
+    if (isProbe) return
+    if (outcome === 'accepted') counts.accepted++
+    else if (outcome === 'outage') counts.outages++
+    else if (outcome === 'refused') {
+      counts.refused++
+      this.#lastReason = attributeText(attributes.reason ?? word)
+    } else if (group === 'tool' && (outcome === 'completed' || outcome === 'failed')) {
+      const failed = outcome === 'failed'
       counts.toolCalls++
       if (failed) counts.toolFailures++
       const tool = attributeText(attributes['gen_ai.tool.name'] ?? '')

@@ -39,8 +39,15 @@ export class ObservedRequest {
   }
 
   /** The part of an event that names its request. */
-  toJSON(): { readonly id: string; readonly unverified?: UnverifiedClaims | undefined } {
-    return { id: this.id, unverified: this.#claims() }
+  toJSON(): object {
+    const { host, origin, 'user-agent': agent } = this.#req.headers
+    return {
+      id: this.id,
+      unverified: this.#claims(),
+      host: this.#clean(host),
+      origin: this.#clean(origin),
+      agent: this.#clean(agent),
+    }
   }
 
   /** Returns the event of the completed request, or `undefined` if it is not a request of an MCP client. */

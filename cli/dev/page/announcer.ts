@@ -11,7 +11,7 @@ export class Announcer {
   #isResting = false
 
   add(rows: readonly EventRow[]): void {
-    const refused = rows.filter(({ event }) => event.name === 'kit.mcp.auth.refused')
+    const refused = rows.filter(({ outcome, isProbe }) => outcome === 'refused' && !isProbe)
     const latest = refused.at(-1)
     if (latest === undefined) return
     this.#count += refused.length

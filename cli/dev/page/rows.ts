@@ -59,7 +59,7 @@ export class Rows {
   }
 
   matches(row: EventRow, { view, text }: Filter): boolean {
-    const isProblem = row.tone === 'bad' || row.tone === 'warn'
+    const isProblem = (row.tone === 'bad' || row.tone === 'warn') && !row.isProbe
     if (view === 'problems' ? !isProblem : view !== 'all' && view !== row.group) return false
     const words = text.toLowerCase().split(/\s+/)
     return words.every((word) => {

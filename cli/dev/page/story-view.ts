@@ -42,8 +42,9 @@ export class StoryView {
   /** Shows new or changed stories. @param stories oldest first */
   show(stories: Iterable<StoryRow>): void {
     for (const story of stories) {
-      const made = this.#make(story)
       const before = this.#shown.get(story.id)?.element
+      if (before === undefined && story.isProbe) this.#closed.add(story.id)
+      const made = this.#make(story)
       if (before === undefined) this.#list.prepend(made)
       else before.replaceWith(made)
       this.#shown.set(story.id, { story, element: made })

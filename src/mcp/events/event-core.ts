@@ -86,7 +86,7 @@ export class EventCore {
     const denied = await this.access.denial(exchange, entry, 'subscribe', { args })
     if (denied === undefined) return
     const { failure, text } = denied
-    exchange.telemetry.record('policy.denied', request, { purpose: 'call', failure })
+    exchange.telemetry.record('policy.denied', request, { purpose: 'call', failure, reason: text })
     throw forbidden(text)
   }
 

@@ -146,12 +146,14 @@ export class RequestEvents {
   emitOfCall(event: EventName, call: ObservedMessage, durationMs: number, details: EventDetails): void {
     const { isTimed, hasPayloads, errorType }: EventRule = EVENTS[event]
     const { failure, reference, purpose, reached, confirmation } = details
+    const reason = this.text(details.reason)
     const type = errorType?.(failure)
     const attributes = {
       ...messageAttributes(call),
       ...this.sharedAttributes,
       ...(hasPayloads && this.payloads(call.args, details.result)),
       ...(purpose !== undefined && { 'kit.mcp.policy.purpose': purpose }),
+      ...(reason !== undefined && { 'kit.mcp.policy.reason': reason }),
       ...(reached !== undefined && {
         limit: reached.limit,
         'limit.max': reached.max,

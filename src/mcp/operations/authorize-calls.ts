@@ -64,7 +64,7 @@ async function verdictOf(
   exchange.telemetry.record(
     'policy.denied',
     { method, params, id },
-    { purpose: 'call', failure: denied.failure },
+    { purpose: 'call', failure: denied.failure, reason: denied.text },
   )
   return { operation, denied: denied.text ?? DENIED_TEXTS[kind], scopes: denied.scopes }
 }

@@ -229,7 +229,8 @@ async function denialOf(
   }
   if (denied !== undefined) {
     const call = { ...request, params: { name: record.tool } }
-    exchange.telemetry.record('policy.denied', call, { purpose: 'call', failure: denied.failure })
+    const { failure, text: reason } = denied
+    exchange.telemetry.record('policy.denied', call, { purpose: 'call', failure, reason })
   }
   return denied
 }

@@ -76,6 +76,8 @@ export interface EventDetails {
   readonly reference?: string | undefined
   /** The policy has denied a call or, if the policy has failed, entries of a list. */
   readonly purpose?: 'call' | 'list'
+  /** The text of a denial by the policy. */
+  readonly reason?: string | undefined
   readonly reached?: ReachedLimit
   /** The SHA-256 hash of the arguments to confirm, and the reason of a refusal. */
   readonly confirmation?: { readonly hash: string; readonly reason: string | undefined }
