@@ -16,7 +16,12 @@ const app = createApp({ issuer: accepted.issuer, resource, verifyToken: jwtVerif
 const { port: portOfResource, pathname } = new URL(resource)
 // A server that accepts test tokens must only be reachable from this machine.
 const host = testIssuer === undefined ? HOST : '127.0.0.1'
-const server = app.listen(Number(PORT ?? (portOfResource || 3000)), host, async (error) => {
+const wanted = Number(PORT ?? (portOfResource || 3000))
+const server = app.listen(wanted, host, async (error) => {
+  if (error && 'code' in error && error.code === 'EADDRINUSE') {
+    console.error(`Port ${wanted} is in use. Set PORT.`)
+    process.exit(1)
+  }
   if (error) throw error
   const { address, port } = server.address() as AddressInfo
   console.log(`Listening on ${address}:${port}, press Ctrl-C to stop`)

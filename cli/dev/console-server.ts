@@ -40,8 +40,15 @@ const HEADERS = {
 
 type Handle = (req: IncomingMessage, res: ServerResponse) => void | Promise<void>
 
+/** Called when a process of the server has started. Returns a function that is called when it has ended. */
+export type OnProcess = (pid: number) => (exitCode: number | undefined) => void
+
 /** Serves the page, its event stream, and the feed of the transport on 127.0.0.1. Rejects other origins. */
-export async function startConsoleServer(log: EventLog, port: Port): Promise<ConsoleServer> {
+export async function startConsoleServer(
+  log: EventLog,
+  port: Port,
+  onProcess: OnProcess = () => () => undefined,
+): Promise<ConsoleServer> {
   const key = randomBytes(16).toString('hex')
   const files = await pageFiles()
   const streams = new Set<ServerResponse>()
@@ -52,6 +59,8 @@ export async function startConsoleServer(log: EventLog, port: Port): Promise<Con
     if (isForeignPage(req) && !(isLink(req) && files.has(path)))
       return refuse(res, 403, 'Requests from other origins are not allowed')
     if (isFeed(path, key)) return isPost ? takeFeed(req, res, log) : notAllowed(res, 'POST')
+    if (isFeed(path, `${key}/process`))
+      return isPost ? followProcess(req, res, onProcess) : notAllowed(res, 'POST')
     const file = files.get(path)
     if (file === undefined && path !== '/events') return refuse(res, 404, 'Not found')
     if (req.method !== 'GET' && req.method !== 'HEAD') return notAllowed(res, 'GET, HEAD')
@@ -67,6 +76,8 @@ export async function startConsoleServer(log: EventLog, port: Port): Promise<Con
   )
   // The server closes no idle connection, because the feed would lose the events that it sends over it at that moment.
   server.keepAliveTimeout = 0
+  // The request of `followProcess` lasts as long as its process.
+  server.requestTimeout = 0
   const origin = `http://127.0.0.1:${await listenOnLoopback(server, port, 'port')}`
   const keepAlive = setInterval(() => {
     for (const res of streams) res.write(':\n\n')
@@ -129,6 +140,20 @@ async function takeFeed(req: IncomingMessage, res: ServerResponse, log: EventLog
   if (feed === undefined) return refuse(res, 400, 'Invalid event feed')
   log.add(feed)
   res.writeHead(204).end()
+}
+
+/** Waits for the end of the process that has sent the request. */
+async function followProcess(req: IncomingMessage, res: ServerResponse, onProcess: OnProcess): Promise<void> {
+  const ended = onProcess(Number(req.headers['x-pid']))
+  res.writeHead(200).flushHeaders()
+  let code = ''
+  try {
+    for await (const chunk of req) code = `${code}${chunk}`.slice(0, 8)
+  } catch {
+    // A signal has ended the process.
+  }
+  ended(code === '' ? undefined : Number(code))
+  res.end()
 }
 
 function stream(

@@ -7,6 +7,7 @@ import type { ConsoleEvent } from './events/console-event.ts'
 import { EventLog, type ServerState } from './events/event-log.ts'
 import { OBSERVER } from './events/feed.ts'
 import { fromProject } from './from-project.ts'
+import { LastLines } from './last-lines.ts'
 import type { Port } from './loopback.ts'
 import { fingerprintOf } from './observer/fingerprint.ts'
 import { nodeArguments, type ProcessEnd, ServerProcess } from './server-process.ts'
@@ -61,6 +62,11 @@ export async function startDev(options: DevOptions): Promise<Dev> {
   let log: EventLog | undefined
   let console: ConsoleServer | undefined
   let state: ServerState = { state: 'starting' }
+  let connect: Connect | undefined
+  const output = new LastLines()
+  let ended: ProcessEnd | undefined
+  /** The processes of the server. With `--watch`, the child is another process, which starts them. */
+  const pids = new Set<number>()
   const { server: authorization, lacksOidcProvider } = await authorizationServerOf(options, {
     emit: (event) => {
       setTimeout(
@@ -76,7 +82,7 @@ export async function startDev(options: DevOptions): Promise<Dev> {
   }
   log = new EventLog(about, checkListening)
   try {
-    console = await startConsoleServer(log, options.port)
+    console = await startConsoleServer(log, options.port, options.watch ? startedProcess : undefined)
   } catch (error) {
     await authorization?.close()
     throw error
@@ -87,13 +93,39 @@ export async function startDev(options: DevOptions): Promise<Dev> {
   async function checkListening({ attributes }: ConsoleEvent): Promise<void> {
     const listening = attributes as unknown as Listening
     const metadata = await fetchResourceMetadata(listening)
-    if (metadata === undefined || log === undefined) return
+    if (metadata === undefined || log === undefined || state.state === 'ended') return
     const warnings = startupWarnings(metadata, listening, authorization?.issuer)
     for (const warning of warnings) if (!state.warnings?.includes(warning)) options.warn?.(warning)
     log.expected = metadata
-    const connect = connectTo(metadata.resource) ?? state.connect
-    if (connect !== undefined && connect.url !== state.connect?.url) options.connects?.(connect)
+    const earlier = connect?.url
+    connect = connectTo(metadata.resource) ?? connect
+    if (connect !== undefined && connect.url !== earlier) options.connects?.(connect)
     setServer({ ...state, warnings, ...(connect !== undefined && { connect }) })
+  }
+
+  /** Follows a process of the server that `--watch` has started. */
+  function startedProcess(pid: number): (exitCode: number | undefined) => void {
+    pids.add(pid)
+    if (pids.size === 1) {
+      output.clear()
+      setServer({ state: 'running', pid, ...(connect !== undefined && { connect }) })
+    }
+    return (code) => {
+      pids.delete(pid)
+      if (pids.size === 0) setEnded({ code, signal: code === undefined ? 'a signal' : undefined }, true)
+    }
+  }
+
+  function setEnded(end: ProcessEnd, waits: boolean): void {
+    ended = end
+    const text = end.code === 0 ? '' : String(output)
+    if (output.portInUse !== undefined && text !== state.output) options.warn?.(text)
+    setServer({
+      state: 'ended',
+      how: howOf(end),
+      ...(text !== '' && { output: text }),
+      ...(waits && { waits }),
+    })
   }
 
   function setServer(next: ServerState): void {
@@ -106,13 +138,14 @@ export async function startDev(options: DevOptions): Promise<Dev> {
     issuer: authorization?.issuer,
     lacksOidcProvider,
     run(env) {
-      const server = new ServerProcess(argv, {
-        ...env,
-        MCP_GATEKIT_DEV_URL: feedUrl,
-        ...(authorization !== undefined && { MCP_GATEKIT_ISSUER: authorization.issuer }),
+      const issuer = authorization && { MCP_GATEKIT_ISSUER: authorization.issuer }
+      const server = new ServerProcess(argv, { ...env, MCP_GATEKIT_DEV_URL: feedUrl, ...issuer }, (chunk) => {
+        output.add(chunk)
+        // Output can arrive after the end of its process.
+        if (state.state === 'ended' && ended !== undefined) setEnded(ended, state.waits === true)
       })
-      setServer({ ...state, state: 'running', ...(server.pid !== undefined && { pid: server.pid }) })
-      void server.ended.then((end) => log?.setServer({ state: 'ended', how: howOf(end) }))
+      if (!options.watch && server.pid !== undefined) setServer({ state: 'running', pid: server.pid })
+      void server.ended.then((end) => setEnded(end, false))
       return server
     },
     async close() {

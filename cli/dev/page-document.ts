@@ -20,7 +20,7 @@ export const PAGE_DOCUMENT = `<!doctype html>
     <div><dt>Authorization server</dt><dd><code id="issuer"></code></dd></div>
   </dl>
 </header>
-<p id="ended" class="ended" role="alert" hidden></p>
+<div id="ended" class="ended" role="alert" hidden></div>
 <ul id="warnings" class="warnings" aria-label="Warnings" hidden></ul>
 <section class="tiles" aria-label="Summary">
   <div class="tile good"><span class="name">accepted</span><strong id="accepted-value">0</strong><span id="accepted-note" class="note"></span></div>

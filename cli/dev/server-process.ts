@@ -6,6 +6,9 @@ import { fromProject } from './from-project.ts'
 /** The maximum time until a server exits after a signal. Then it is killed. */
 const GRACE_MS = 5000
 
+/** The maximum time until the output of a server that has exited arrives. */
+const OUTPUT_MS = 500
+
 const TYPESCRIPT = ['.ts', '.mts', '.cts', '.tsx']
 
 /** The exit code of a process, or the signal that ended it. */
@@ -17,17 +20,25 @@ export interface ProcessEnd {
 /** The user's server as a child process that uses the same terminal. */
 export class ServerProcess {
   readonly #child: ChildProcess
-  /** Resolves when the process has exited. Never rejects. */
+  /** Resolves when the process has exited and its output has arrived. Never rejects. */
   readonly ended: Promise<ProcessEnd>
 
-  /** @param argv the arguments of `node` */
-  constructor(argv: readonly string[], env: NodeJS.ProcessEnv) {
-    this.#child = spawn(process.execPath, argv, { env, stdio: 'inherit' })
+  /** @param argv the arguments of `node` @param onStderr receives the error output, which the terminal shows too */
+  constructor(argv: readonly string[], env: NodeJS.ProcessEnv, onStderr: (chunk: Buffer) => void) {
+    const { stdout, stderr } = process
+    // The error output is a pipe, although the terminal shows it.
+    const isColored = stdout.isTTY && stderr.isTTY && env.NO_COLOR === undefined
+    const child = spawn(process.execPath, argv, {
+      env: isColored ? { FORCE_COLOR: '1', ...env } : env,
+      stdio: ['inherit', 'inherit', 'pipe'],
+    })
+    child.stderr.on('data', onStderr).pipe(stderr, { end: false })
+    this.#child = child
     this.ended = new Promise((resolve) => {
-      this.#child.once('error', () => resolve({ code: 1, signal: undefined }))
-      this.#child.once('exit', (code, signal) =>
-        resolve({ code: code ?? undefined, signal: signal ?? undefined }),
-      )
+      child.once('error', () => resolve({ code: 1, signal: undefined }))
+      // A process that the server has started can keep the pipe open.
+      child.once('exit', () => setTimeout(() => child.stderr.destroy(), OUTPUT_MS).unref())
+      child.once('close', (code, signal) => resolve({ code: code ?? undefined, signal: signal ?? undefined }))
     })
   }
 

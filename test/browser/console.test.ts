@@ -148,6 +148,11 @@ describe('the console in a browser', function () {
     )
     await picture('connect')
     await page.setViewportSize({ width: 390, height: 800 })
+    expect(
+      await page.evaluate(
+        `[...document.querySelectorAll('.option')].every((one) => one.getClientRects().length === 1)`,
+      ),
+    ).to.equal(true)
     expect(await page.evaluate('document.documentElement.scrollWidth')).to.equal(390)
   })
 
@@ -162,6 +167,77 @@ describe('the console in a browser', function () {
       .and.not.contain('Waiting')
     expect(await page.locator('#connect').isVisible()).to.equal(false)
     await picture('ended')
+  })
+
+  /** Shows what the observer and the telemetry say about requests. */
+  function addCalls(calls: readonly (readonly [name: string, attributes: object])[]): void {
+    const attributes = { 'mcp.method.name': 'tools/call', 'gen_ai.tool.name': 'refund' }
+    const time = (index: number) => new Date(Date.UTC(2026, 10, 20) + index * 1000).toISOString()
+    const events = calls.flatMap(([name, more], index) => {
+      const about = { time: time(index), level: 'warn', sessionId: `s${index}`, request: { id: `r${index}` } }
+      const seen = { 'url.path': '/mcp', 'http.response.status_code': 200, token: 't', covered: true }
+      const agent = { 'user_agent.original': 'claude-code/2' }
+      return [
+        { ...about, name: 'dev.request', attributes: { ...seen, ...agent, ...more } },
+        { ...about, name, attributes: { ...attributes, ...more } },
+      ]
+    })
+    log.add({ sender: {}, stats: undefined, events } as unknown as Feed)
+  }
+
+  it('the console shows and counts calls that were stopped, folds the probes of doctor, and cuts no word', async () => {
+    addCalls([
+      ['kit.mcp.tool.completed', {}],
+      ['kit.mcp.policy.denied', { 'kit.mcp.policy.reason': 'Refunds need an approval.' }],
+      ['kit.mcp.limit.reached', { limit: 'calls', 'limit.max': 2, 'limit.actual': 3 }],
+      ['kit.mcp.confirm.declined', {}],
+      ['kit.mcp.tool.failed', {}],
+      [
+        'kit.mcp.auth.refused',
+        { reason: 'invalid', 'user_agent.original': 'mcp-gatekit-doctor', token: 'd' },
+      ],
+    ])
+    log.add({
+      sender: {},
+      stats: undefined,
+      events: ['request.refused', 'signin.refused', 'client.refused'].map((name) => ({
+        name: `kit.authorization.${name}`,
+        time: '2026-11-20T12:00:00Z',
+        level: 'warn',
+        sessionId: 'a',
+        attributes: {},
+      })),
+    } as Feed)
+    await page.locator('#view-clients').click()
+    await page.locator('.step', { hasText: 'Refunds need an approval.' }).waitFor()
+    expect(await textOf('#refused-value')).to.equal('3')
+    const steps = page.locator('.story:not(.closed) .step')
+    for (const word of ['denied', 'limit', 'confirm', 'tool failed', 'not authorized', 'not signed in'])
+      expect(await steps.filter({ hasText: word }).count(), word).to.be.above(0)
+    const doctor = page.locator('.story', { hasText: 'mcp-gatekit-doctor' })
+    expect(await doctor.locator('.head').getAttribute('aria-expanded')).to.equal('false')
+    expect(await doctor.locator('.step').isVisible()).to.equal(false)
+    const cut = await page.evaluate(
+      `[...document.querySelectorAll('.step .chip')].filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent)`,
+    )
+    expect(cut).to.deep.equal([])
+    await picture('stopped')
+  })
+
+  it('the console shows the last lines of a crash as text, and the server that runs again', async () => {
+    log.setServer({
+      state: 'ended',
+      how: 'exit code 1',
+      output: '<b>Error</b>: the index\n  at x',
+      waits: true,
+    })
+    await page.locator('#connection', { hasText: 'server down' }).waitFor()
+    expect(await textOf('#ended pre')).to.equal('<b>Error</b>: the index at x')
+    expect(await textOf('#ended')).to.contain('It starts again when a file changes.')
+    await picture('crash')
+    log.setServer({ state: 'running', pid: 8 })
+    await page.locator('#connection', { hasText: 'live' }).waitFor()
+    expect(await page.locator('#ended').isVisible()).to.equal(false)
   })
 
   it('the console counts no refusal for the first request of a client, and does not list it as a problem', async () => {

@@ -24,6 +24,10 @@ export interface ServerState {
   readonly state: 'starting' | 'running' | 'ended'
   readonly pid?: number
   readonly how?: string
+  /** The last lines of the error output of a server that has crashed. */
+  readonly output?: string
+  /** `true` if a server that has ended starts again when a file changes. */
+  readonly waits?: true
   /** Disagreements in the configuration of the server. */
   readonly warnings?: readonly string[]
   /** The URL of the server with commands for clients, once it is known. */

@@ -25,7 +25,10 @@ const KINDS: Readonly<Record<string, (event: ConsoleEvent) => EventKind>> = {
   },
   'kit.mcp.auth.unavailable': (event) => {
     const hint = `The client got a 503 and will retry. Check that the authorization server is running.${problemOf(event, ' ')}`
-    return withOutcome('outage', gate('bad', 'outage', 'the access token could not be verified right now', hint))
+    return withOutcome(
+      'outage',
+      gate('bad', 'outage', 'the access token could not be verified right now', hint),
+    )
   },
   'kit.mcp.policy.denied': (event) => {
     const { 'kit.mcp.policy.reason': reason, 'kit.mcp.policy.purpose': purpose } = event.attributes ?? {}

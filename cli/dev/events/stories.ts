@@ -1,6 +1,6 @@
 import { type Attributes, attributeText, whoOf } from './console-event.ts'
-import { type Expected, factsOf } from './facts.ts'
 import { OUTCOMES, type Outcome } from './event-kind.ts'
+import { type Expected, factsOf } from './facts.ts'
 import type { EventRow, StepRow, StoryRow } from './row.ts'
 import { signInAttributes } from './sign-in-kind.ts'
 import { nextStep, parameterOf, STAGES, type Stage, type StageText } from './stages.ts'

@@ -27,6 +27,8 @@ const welcome = new Welcome()
 let view: View = 'clients'
 let filter: Filter = { view: 'all', text: '' }
 let paused = false
+/** `true` if the server has ended. */
+let isDown = false
 
 /** The events and stories that the page has not shown yet. */
 let fresh: EventRow[] = []
@@ -141,8 +143,15 @@ function showServer(server: ServerState): void {
   const running = pid === undefined ? 'running' : `running, pid ${pid}`
   byId('server').textContent = { starting: 'starting', running, ended: `exited: ${how}` }[state]
   byId('server').classList.toggle('bad', state === 'ended')
+  isDown = state === 'ended'
+  showConnection(true)
   byId('warnings').hidden = warnings.length === 0
   byId('warnings').replaceChildren(...warnings.map((warning) => element('li', '', warning)))
+}
+
+function showConnection(isConnected: boolean): void {
+  byId('connection').textContent = isConnected ? (isDown ? 'server down' : 'live') : 'not connected'
+  byId('connection').classList.toggle('bad', !isConnected || isDown)
 }
 
 search.addEventListener('input', () => {
@@ -194,8 +203,5 @@ connect(
       drawSoon()
     },
   },
-  (isConnected) => {
-    byId('connection').textContent = isConnected ? 'live' : 'not connected'
-    byId('connection').classList.toggle('bad', !isConnected)
-  },
+  showConnection,
 )

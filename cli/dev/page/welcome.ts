@@ -8,14 +8,16 @@ export class Welcome {
   #hasEnded = false
   #hasTransport = false
 
-  showServer({ state, how, connect }: ServerState): void {
+  showServer({ state, how, output, waits, connect }: ServerState): void {
     const hasEnded = state === 'ended'
     this.#hasEnded = hasEnded
     this.#showSetup()
     byId('ended').hidden = !hasEnded
-    byId('ended').textContent = hasEnded
-      ? `The server has exited: ${how}. The terminal shows its output. To start it, run mcp-gatekit dev again.`
-      : ''
+    const next = waits ? 'It starts again when a file changes.' : 'To start it, run mcp-gatekit dev again.'
+    byId('ended').replaceChildren(
+      `The server has exited: ${how}. The terminal shows its output. ${next}`,
+      ...(output === undefined ? [] : [element('pre', '', output)]),
+    )
     byId('welcome-title').textContent = hasEnded
       ? 'The server is not running'
       : 'Waiting for the first client'
@@ -41,10 +43,20 @@ export class Welcome {
     byId('connect-commands').replaceChildren(
       ...connect.commands.flatMap(({ client, command }) => [
         element('dt', '', client),
-        element('dd', '', element('code', '', command), copyButton(`the command for ${client}`, command)),
+        element(
+          'dd',
+          '',
+          element('code', '', ...unbroken(command)),
+          copyButton(`the command for ${client}`, command),
+        ),
       ]),
     )
   }
+}
+
+/** Returns the parts of a command. A line does not break within an option, such as `--login`. */
+function unbroken(command: string): readonly (PageElement | string)[] {
+  return command.split(/( )/).map((part) => (part.startsWith('--') ? element('span', 'option', part) : part))
 }
 
 function copyButton(what: string, text: string): PageElement {

@@ -7,16 +7,30 @@ import { startDev } from '../../../cli/dev/dev.ts'
 import { nodeArguments, typescriptFlags } from '../../../cli/dev/server-process.ts'
 import { run } from '../../../cli/run.ts'
 import { UsageError } from '../../../cli/usage-error.ts'
-import { SAMPLE, startDevProgram, startSample, stopDevPrograms } from '../../support/cli/dev.ts'
+import {
+  type DevProgram,
+  SAMPLE,
+  startDevProgram,
+  startSample,
+  stopDevPrograms,
+} from '../../support/cli/dev.ts'
 import { startServerSentEvents } from '../../support/cli/events.ts'
 import { callTool } from '../../support/cli/sample.ts'
 import { listen } from '../../support/listen.ts'
+import { signalled } from '../../support/mcp/wire.ts'
 
 /** An event of the console. */
 interface SeenEvent {
   readonly name: string
   readonly attributes: object
   readonly request?: { readonly id: string }
+}
+
+/** A state of the server. */
+interface Seen {
+  readonly state: string
+  readonly pid?: number
+  readonly output?: string
 }
 
 /** Runs the command in this process. */
@@ -295,6 +309,55 @@ describe('mcp-gatekit dev', function () {
     program.kill('SIGTERM')
     expect(await program.exitCode).to.equal(0)
   })
+
+  /** Reads states of the server until one matches. */
+  async function stateOf(
+    program: DevProgram,
+    matches: (state: Seen) => boolean,
+    isReading: () => void = () => undefined,
+  ): Promise<Seen> {
+    const [, url] = (await program.said('stderr', /console +(http:\S+)/)) as unknown as [string, string]
+    const stream = await startServerSentEvents(`${url}events`)
+    isReading()
+    let state = (await stream.next('server')) as Seen
+    while (!matches(state)) state = (await stream.next('server')) as Seen
+    return state
+  }
+
+  it('shows the last lines of a server that crashes, and that --watch starts it again', async () => {
+    await project({ 'crash.mjs': `console.error('\\u001b[31mfirst'); throw new Error('the index is gone')` })
+    const program = startDevProgram(['--no-auth', '--port', '0', '--watch', 'crash.mjs'], { cwd: folder })
+    const crashed = await stateOf(program, ({ output }) => output?.includes('the index is gone') === true)
+    expect(crashed).to.include({ state: 'ended', how: 'exit code 1', waits: true })
+    expect(crashed.output).to.match(/^first\n/)
+    expect(program.stderr).to.contain('the index is gone')
+    const write = () => project({ 'crash.mjs': `console.log(process.pid); setInterval(() => {}, 1000)` })
+    // Node.js may begin to watch the file after the crash, and then misses the first change.
+    const changing = setInterval(() => void write(), 3_000)
+    try {
+      await write()
+      const running = await stateOf(program, ({ state }) => state === 'running')
+      await program.said('stdout', new RegExp(`^${running.pid}$`, 'm'))
+    } finally {
+      clearInterval(changing)
+    }
+  })
+
+  for (const watch of [[], ['--watch']])
+    it(`says in one sentence that the port of the server is in use, ${watch[0] ?? 'without --watch'}`, async () => {
+      const { promise: reading, resolve: isReading } = signalled()
+      const { port, origin } = await listen((_req, res) => void reading.then(() => res.end()))
+      await project({
+        'busy.mjs': `
+          import { createServer } from 'node:http'
+          await fetch('${origin}')
+          createServer().listen(${port}, '127.0.0.1')`,
+      })
+      const program = startDevProgram(['--no-auth', '--port', '0', ...watch, 'busy.mjs'], { cwd: folder })
+      const ended = await stateOf(program, ({ output }) => output !== undefined, isReading)
+      expect(ended.output).to.equal(`Port ${port} is in use. Set PORT.`)
+      await program.said('stderr', new RegExp(`mcp-gatekit dev: Port ${port} is in use. Set PORT.`))
+    })
 
   it('exits with 1 if a signal ends the server', async () => {
     await project({ 'dying.mjs': `process.kill(process.pid, 'SIGKILL')` })

@@ -167,6 +167,23 @@ describe('kindOf()', () => {
     ],
     [event('kit.mcp.policy.denied', call), 'gate warn denied: tools/call search: the policy denied it'],
     [
+      event('kit.mcp.policy.denied', { ...call, 'kit.mcp.policy.reason': 'Refunds need approval.' }),
+      'gate warn denied: tools/call search: the policy denied it: Refunds need approval.',
+    ],
+    [
+      event('kit.mcp.auth.refused', { reason: 'host' }, { request: { id: '1', host: 'evil.example' } }),
+      'gate bad refused: host: Host evil.example is not allowed',
+    ],
+    [
+      event(
+        'kit.mcp.auth.refused',
+        { reason: 'origin' },
+        { request: { id: '1', host: 'a.example', origin: 'https://page.example' } },
+      ),
+      'gate bad refused: origin: Origin https://page.example is not allowed',
+    ],
+    [event('kit.mcp.auth.refused', { reason: 'host' }), 'gate bad refused: host: the Host is not allowed'],
+    [
       event('kit.mcp.policy.denied', call, failure),
       'gate bad denied: tools/call search: the policy failed, which denies: the index is gone',
     ],
@@ -311,6 +328,22 @@ describe('kindOf()', () => {
     [
       'another refusal of a token',
       { status: 403, token: 't', challenge: 'Bearer' },
+      { ...other, tone: 'warn', title: 'POST /mcp → 403' },
+    ],
+    [
+      'a host that is forbidden, which telemetry explains too',
+      { host, status: 403, covered: true },
+      {
+        ...forbidden,
+        group: 'hidden',
+        word: 'forbidden',
+        title: 'Host a.example is not allowed → 403',
+        hint: HOST_HINT,
+      },
+    ],
+    [
+      'another refusal on this machine',
+      { host: 'localhost:3000', status: 403 },
       { ...other, tone: 'warn', title: 'POST /mcp → 403' },
     ],
     [

@@ -4,6 +4,7 @@ import { eventRow } from '../../../cli/dev/events/event-row.ts'
 import type { Expected } from '../../../cli/dev/events/facts.ts'
 import { nextStep } from '../../../cli/dev/events/stages.ts'
 import { MAX_STEPS, MAX_STORIES, Stories, type Story } from '../../../cli/dev/events/stories.ts'
+import { Summary } from '../../../cli/dev/events/summary.ts'
 
 const ISSUER = 'http://127.0.0.1:4984'
 const CHALLENGE = 'Bearer error="invalid_token", resource_metadata="http://127.0.0.1:3000/.well-known/x"'
@@ -526,6 +527,119 @@ describe('Stories', () => {
       expect(only(storiesOf(signIn(name, { client_id: 'x' }))).stage).to.equal('begun')
     })
   }
+
+  const LIMIT = { limit: 'calls', 'limit.max': 2, 'limit.actual': 3 }
+  for (const [what, names, word, title, tone, refused] of [
+    [
+      'a policy has denied',
+      [['policy.denied', { 'kit.mcp.policy.reason': 'Ask your manager.' }]],
+      'denied',
+      'tools/call refund: the policy denied it: Ask your manager.',
+      'warn',
+      1,
+    ],
+    [
+      'a limit has stopped',
+      [['limit.reached', LIMIT]],
+      'limit',
+      'refund: call 3 in a period that allows 2',
+      'warn',
+      1,
+    ],
+    [
+      'a limit has stopped after it ran',
+      [
+        ['limit.reached', { ...LIMIT, limit: 'timeout' }],
+        ['tool.failed', {}],
+      ],
+      'limit',
+      'refund: not finished within 2 ms',
+      'warn',
+      1,
+    ],
+    [
+      'the user has not confirmed',
+      [['confirm.declined', {}]],
+      'confirm',
+      'refund: the client did not say yes',
+      'warn',
+      1,
+    ],
+    [
+      'cannot be confirmed',
+      [['confirm.refused', { 'kit.mcp.confirm.reason': 'unsupported' }]],
+      'confirm',
+      'refund: refused (unsupported)',
+      'bad',
+      1,
+    ],
+    [
+      'waits for a confirmation',
+      [['confirm.asked', {}]],
+      'confirm',
+      'refund: the client is asked',
+      'plain',
+      0,
+    ],
+    ['has failed', [['tool.failed', {}]], 'tool failed', 'refund', 'bad', 0],
+    ['has succeeded', [['tool.completed', {}]], 'call', 'tools/call refund → 200', 'plain', 0],
+  ] as const) {
+    for (const isLate of [false, true])
+      it(`a call that ${what} is shown so and counted, when telemetry arrives ${isLate ? 'after' : 'before'} the request`, () => {
+        const request = { id: 'r1' }
+        const attributes = { 'mcp.method.name': 'tools/call', 'gen_ai.tool.name': 'refund' }
+        const completed = ['request.completed', { 'http.response.status_code': 200 }] as const
+        const details = [['auth.accepted', {}] as const, ...names, completed].map(([name, more]) =>
+          event(`kit.mcp.${name}`, { ...attributes, ...more }, { request }),
+        )
+        const call = asked('/mcp', 200, { token: 't1', covered: true }, request)
+        const events = isLate ? [call, ...details] : [...details, call]
+        const step = only(storiesOf(...events)).steps.at(-1)
+        expect([step?.word, step?.title, step?.tone]).to.deep.equal([word, title, tone])
+        const summary = new Summary()
+        events.forEach((one, index) => void summary.add(eventRow(index + 1, one, expected)))
+        expect(summary.message().counts).to.include({ accepted: 1, refused })
+      })
+  }
+
+  it('a request to a foreign host is forbidden, and names the host', () => {
+    const request = { id: 'r1', host: 'evil.example' }
+    const { stage, steps } = only(
+      storiesOf(
+        asked('/mcp', 403, { host: 'evil.example', covered: true }, request),
+        event('kit.mcp.auth.refused', { reason: 'host' }, { request }),
+      ),
+    )
+    expect(stage).to.equal('forbidden')
+    expect(steps.map(({ title }) => title)).to.deep.equal(['host: Host evil.example is not allowed'])
+  })
+
+  it('the probes of doctor are one story without a verdict, and do not count', () => {
+    const agent = 'mcp-gatekit-doctor'
+    const doctor = { 'user_agent.original': agent }
+    const request = { id: 'r9', agent }
+    const events = [
+      asked('/mcp', 401, { ...doctor, challenge: CHALLENGE }),
+      asked('/mcp', 401, { ...doctor, token: 'forged', challenge: CHALLENGE }, request),
+      event('kit.mcp.auth.refused', { reason: 'invalid' }, { request }),
+      signIn('client.refused', { ...doctor, error: 'invalid_redirect_uri' }),
+      signIn('client.registered', { ...doctor, client_id: 'c9', client_name: agent }),
+      event('kit.authorization.consent.given', { ...PAGE, client_id: 'c9', user: 'ada' }),
+      signIn('token.refused', { ...doctor, client_id: 'c9', error: 'invalid_grant' }),
+      asked('/mcp', 200, { 'user_agent.original': 'Claude-User', 'mcp.session.id': 's9' }),
+    ]
+    const [other, story, ...more] = storiesOf(...events)
+    expect(more).to.deep.equal([])
+    expect(other?.name).to.equal('Claude-User')
+    expect(story).to.include({ name: agent, isProbe: true, state: 'probes', tone: 'plain' })
+    expect(story?.steps).to.have.length(6)
+    const summary = new Summary()
+    events.forEach((one, index) => void summary.add(eventRow(index + 1, one, expected)))
+    expect(summary.message()).to.deep.include({ lastReason: undefined })
+    expect(summary.message().counts).to.include({ refused: 0, accepted: 0 })
+    // A client after the probes has a story of its own.
+    expect(storiesOf(...events, ...WHOLE()).map(({ isProbe }) => isProbe)).to.deep.equal([false, false, true])
+  })
 
   describe('with the events of authorizationFacade', () => {
     const facade = (name: string, attributes: object) => event(`kit.authorization.${name}`, attributes)

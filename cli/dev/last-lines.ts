@@ -1,0 +1,34 @@
+import { stripVTControlCharacters } from 'node:util'
+
+const MAX_BYTES = 8192
+const MAX_LINES = 20
+
+/** The end of the output of a process. Bounded in memory. */
+export class LastLines {
+  #bytes: Buffer = Buffer.alloc(0)
+
+  add(chunk: Buffer): void {
+    this.#bytes = Buffer.concat([this.#bytes, chunk]).subarray(-MAX_BYTES)
+  }
+
+  clear(): void {
+    this.#bytes = Buffer.alloc(0)
+  }
+
+  /** The port of an `EADDRINUSE`. */
+  get portInUse(): string | undefined {
+    return /\bEADDRINUSE\b.*:(\d{1,5})\b/.exec(this.#bytes.toString())?.[1]
+  }
+
+  /** Returns the last 20 lines of at most 8 KiB, without control characters; one sentence for a port that is in use. */
+  toString(): string {
+    const port = this.portInUse
+    if (port !== undefined) return `Port ${port} is in use. Set PORT.`
+    const text = stripVTControlCharacters(this.#bytes.toString())
+    const lines = text
+      .replaceAll(/(?![\t\n])[\p{Cc}\p{Cf}]/gu, '')
+      .trimEnd()
+      .split('\n')
+    return lines.slice(-MAX_LINES).join('\n')
+  }
+}

@@ -1,0 +1,28 @@
+import { request } from 'node:http'
+import { isMainThread } from 'node:worker_threads'
+
+/** The maximum time that a process waits for the console. */
+const TIMEOUT_MS = 1000
+
+/**
+ * Opens a request to the console that ends with this process, so that the console notices a crash and a restart. Its body is the
+ * exit code, which is missing if a signal ends the process. Resolves when the console has received the request. Never rejects.
+ */
+export async function announceProcess(feedUrl: string): Promise<void> {
+  if (!isMainThread) return
+  const headers = { 'x-pid': String(process.pid) }
+  const req = request(`${feedUrl}/process`, { method: 'POST', agent: false, headers })
+  req.on('error', () => undefined)
+  await new Promise<void>((resolve) => {
+    const timer = setTimeout(resolve, TIMEOUT_MS)
+    req.once('response', (res) => void res.resume())
+    for (const event of ['response', 'close'])
+      req.once(event, () => {
+        clearTimeout(timer)
+        resolve()
+      })
+    req.flushHeaders()
+  })
+  req.socket?.unref()
+  process.once('exit', (code) => req.end(String(code)))
+}
