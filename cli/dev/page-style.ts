@@ -78,7 +78,7 @@ kbd { border: 1px solid var(--line); border-radius: 4px; padding: 0 4px; margin-
 #events:focus-visible { outline-offset: -2px }
 #events:focus-visible[aria-activedescendant] { outline: none }
 #events:focus-visible .row[aria-selected=true] { outline: 2px solid var(--accent); outline-offset: -2px }
-.row { display: grid; grid-template-columns: 88px 126px minmax(0, 1fr) auto; gap: 0 10px; align-items: baseline; padding: 5px 12px; border-bottom: 1px solid var(--line); border-left: 3px solid transparent; cursor: pointer; contain: content }
+.row { display: grid; grid-template-columns: 88px 136px minmax(0, 1fr) auto; gap: 0 10px; align-items: baseline; padding: 5px 12px; border-bottom: 1px solid var(--line); border-left: 3px solid transparent; cursor: pointer; contain: content }
 .row:hover { background: var(--raised) }
 .row.bad { border-left-color: var(--bad) }
 .row[aria-selected=true] { background: light-dark(#e8eefc, #1b2740); border-left-color: var(--accent) }
@@ -113,7 +113,7 @@ h3 { margin: 0; font: inherit }
 .chip.bad { background: var(--bad-ground); color: var(--bad) }
 .chip.warn { background: var(--warn-ground); color: var(--warn) }
 .story.closed :is(.steps, .next) { display: none }
-.step { display: grid; grid-template-columns: 88px 126px minmax(0, 1fr); gap: 0 10px; align-items: baseline; width: 100%; text-align: left; border: 0; border-radius: 0; border-top: 1px solid var(--line); padding: 4px 12px; min-height: 30px; background: none }
+.step { display: grid; grid-template-columns: 88px 136px minmax(0, 1fr); gap: 0 10px; align-items: baseline; width: 100%; text-align: left; border: 0; border-radius: 0; border-top: 1px solid var(--line); padding: 4px 12px; min-height: 30px; background: none }
 .step:hover { background: var(--raised) }
 .step .hint { background: none; padding: 0; margin: 0 }
 .steps .bad .title { font-weight: 600 }

@@ -230,7 +230,9 @@ export class Stories {
   #latest(client: string | undefined, time: string): Story | undefined {
     const keys = [...this.#byKey].filter(([key]) => key.startsWith('client:'))
     const known = new Set(keys.map(([, story]) => story))
-    const open = this.#stories.filter((story) => story.startedAt <= time && !hasEnded(story, time))
+    const open = this.#stories.filter(
+      (story) => !story.isProbe && story.startedAt <= time && !hasEnded(story, time),
+    )
     if (client !== undefined) return open.find((story) => !known.has(story))
     return open.find((story) => known.has(story)) ?? open[0]
   }
