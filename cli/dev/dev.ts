@@ -63,7 +63,7 @@ export async function startDev(options: DevOptions): Promise<Dev> {
   let console: ConsoleServer | undefined
   let state: ServerState = { state: 'starting' }
   let connect: Connect | undefined
-  const output = new LastLines()
+  let output = new LastLines()
   let ended: ProcessEnd | undefined
   /** The processes of the server. With `--watch`, the child is another process, which starts them. */
   const pids = new Set<number>()
@@ -107,7 +107,7 @@ export async function startDev(options: DevOptions): Promise<Dev> {
   function startedProcess(pid: number): (exitCode: number | undefined) => void {
     pids.add(pid)
     if (pids.size === 1) {
-      output.clear()
+      output = new LastLines()
       setServer({ state: 'running', pid, ...(connect !== undefined && { connect }) })
     }
     return (code) => {

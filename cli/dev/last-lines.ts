@@ -11,10 +11,6 @@ export class LastLines {
     this.#bytes = Buffer.concat([this.#bytes, chunk]).subarray(-MAX_BYTES)
   }
 
-  clear(): void {
-    this.#bytes = Buffer.alloc(0)
-  }
-
   /** The port of an `EADDRINUSE`. */
   get portInUse(): string | undefined {
     return /\bEADDRINUSE\b.*:(\d{1,5})\b/.exec(this.#bytes.toString())?.[1]

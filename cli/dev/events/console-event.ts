@@ -7,13 +7,7 @@ export interface ConsoleEvent {
   readonly actor?: { readonly type: string; readonly id?: string }
   readonly attributes?: Attributes
   /** The HTTP request of the event, and the claims of its token, if the server runs in `mcp-gatekit dev`. */
-  readonly request?: {
-    readonly id: string
-    readonly unverified?: Attributes
-    readonly host?: string
-    readonly origin?: string
-    readonly agent?: string
-  }
+  readonly request?: Attributes & { readonly id: string; readonly unverified?: Attributes }
   readonly error?: {
     readonly name: string
     readonly message: string

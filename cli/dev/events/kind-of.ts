@@ -1,5 +1,5 @@
 import type { ReachedLimit } from '../../../src/mcp/wire/request-telemetry.ts'
-import { type Attributes, attributeText, type ConsoleEvent, lookUp, operationOf } from './console-event.ts'
+import { attributeText, type ConsoleEvent, lookUp, operationOf } from './console-event.ts'
 import type { EventKind, Outcome, Tone } from './event-kind.ts'
 import { MCP_EVENT_KINDS } from './mcp-event-kinds.ts'
 import { forbiddenText, refusalText } from './refusals.ts'
@@ -9,9 +9,9 @@ import { signInKind } from './sign-in-kind.ts'
 /** The events that are described in words. */
 const KINDS: Readonly<Record<string, (event: ConsoleEvent) => EventKind>> = {
   'kit.mcp.auth.accepted': (event) =>
-    withOutcome('accepted', gate('good', 'accepted', operationOf(event) ?? 'the token is valid')),
+    gate('accepted', 'good', 'accepted', operationOf(event) ?? 'the token is valid'),
   'kit.mcp.auth.anonymous': (event) =>
-    gate('plain', 'anonymous', `${operationOf(event) ?? 'a public operation'}, without a token`),
+    gate(undefined, 'plain', 'anonymous', `${operationOf(event) ?? 'a public operation'}, without a token`),
   'kit.mcp.auth.refused': ({ attributes = {}, request: { host, origin } = { id: '' } }) => {
     const reason = attributeText(attributes.reason)
     const isForbidden = (reason === 'host' && host) || (reason === 'origin' && origin)
@@ -20,15 +20,12 @@ const KINDS: Readonly<Record<string, (event: ConsoleEvent) => EventKind>> = {
       : refusalText(reason, attributes['kit.mcp.auth.invalid.cause'])
     const title = text === undefined ? reason : `${reason}: ${text.says}`
     // The first request of every client has no token.
-    if (reason === 'missing') return withOutcome('asked', gate('plain', '401', title, text?.hint))
-    return withOutcome('refused', gate('bad', 'refused', title, text?.hint))
+    if (reason === 'missing') return gate('asked', 'plain', '401', title, text?.hint)
+    return gate('refused', 'bad', 'refused', title, text?.hint)
   },
   'kit.mcp.auth.unavailable': (event) => {
     const hint = `The client got a 503 and will retry. Check that the authorization server is running.${problemOf(event, ' ')}`
-    return withOutcome(
-      'outage',
-      gate('bad', 'outage', 'the access token could not be verified right now', hint),
-    )
+    return gate('outage', 'bad', 'outage', 'the access token could not be verified right now', hint)
   },
   'kit.mcp.policy.denied': (event) => {
     const { 'kit.mcp.policy.reason': reason, 'kit.mcp.policy.purpose': purpose } = event.attributes ?? {}
@@ -36,43 +33,31 @@ const KINDS: Readonly<Record<string, (event: ConsoleEvent) => EventKind>> = {
     const operation = operationOf(event) ?? 'an operation'
     const says = reason === undefined ? '' : `: ${attributeText(reason)}`
     if (event.error === undefined)
-      return withOutcome(outcome, gate('warn', 'denied', `${operation}: the policy denied it${says}`))
+      return gate(outcome, 'warn', 'denied', `${operation}: the policy denied it${says}`)
     const title = `${operation}: the policy failed, which denies${problemOf(event)}`
     const hint = 'Correct authorize, or raise authorizeTimeoutMs: errors and timeouts deny.'
-    return withOutcome(outcome, gate('bad', 'denied', title, hint))
+    return gate(outcome, 'bad', 'denied', title, hint)
   },
-  'kit.mcp.limit.reached': (event) =>
-    withOutcome('refused', tool('warn', 'limit', `${toolOf(event)}: ${limitText(event.attributes ?? {})}`)),
-  'kit.mcp.limit.unavailable': (event) =>
-    tool(
-      'bad',
-      'not counted',
-      `${toolOf(event)}: the store of limits failed, so calls pass${problemOf(event)}`,
-      'Check that the store of limits.store is running.',
-    ),
-  'kit.mcp.confirm.asked': (event) =>
-    withOutcome('asked', tool('plain', 'confirm', `${toolOf(event)}: the client is asked`)),
-  'kit.mcp.confirm.accepted': (event) => tool('good', 'confirm', `${toolOf(event)}: the client said yes`),
-  'kit.mcp.confirm.declined': (event) =>
-    withOutcome('refused', tool('warn', 'confirm', `${toolOf(event)}: the client did not say yes`)),
-  'kit.mcp.confirm.refused': (event) => {
-    const reason = attributeText(event.attributes?.['kit.mcp.confirm.reason'])
-    const title = `${toolOf(event)}: refused (${reason})${problemOf(event)}`
-    return withOutcome('refused', tool('bad', 'confirm', title))
-  },
-  'kit.mcp.task.created': (event) => tool('plain', 'task', `${toolOf(event)}: runs as a task`),
-  'kit.mcp.task.completed': (event) => tool('good', 'task', `${toolOf(event)}: the task is complete`),
-  'kit.mcp.task.cancelled': (event) =>
-    tool('warn', 'task', `${toolOf(event)}: the client cancelled the task`),
-  'kit.mcp.task.failed': (event) =>
-    tool(
-      'bad',
-      'task',
-      `${toolOf(event)}: the task failed (${attributeText(event.attributes?.['error.type'])})`,
-    ),
-  'kit.mcp.tool.completed': (event) => withOutcome('completed', tool('good', 'tool', toolOf(event))),
-  'kit.mcp.tool.failed': (event) =>
-    withOutcome('failed', tool('bad', 'tool failed', `${toolOf(event)}${problemOf(event)}`)),
+  'kit.mcp.limit.reached': ofTool('warn', 'limit', limitText, 'refused'),
+  'kit.mcp.limit.unavailable': (event) => ({
+    ...ofTool('bad', 'not counted', `the store of limits failed, so calls pass${problemOf(event)}`)(event),
+    hint: 'Check that the store of limits.store is running.',
+  }),
+  'kit.mcp.confirm.asked': ofTool('plain', 'confirm', 'the client is asked', 'asked'),
+  'kit.mcp.confirm.accepted': ofTool('good', 'confirm', 'the client said yes'),
+  'kit.mcp.confirm.declined': ofTool('warn', 'confirm', 'the client did not say yes', 'refused'),
+  'kit.mcp.confirm.refused': ofTool('bad', 'confirm', refusedText, 'refused'),
+  'kit.mcp.task.created': ofTool('plain', 'task', 'runs as a task'),
+  'kit.mcp.task.completed': ofTool('good', 'task', 'the task is complete'),
+  'kit.mcp.task.cancelled': ofTool('warn', 'task', 'the client cancelled the task'),
+  'kit.mcp.task.failed': ofTool('bad', 'task', failedText),
+  'kit.mcp.tool.completed': ofTool('good', 'tool', '', 'completed'),
+  'kit.mcp.tool.failed': ofTool(
+    'bad',
+    'tool failed',
+    ({ error }) => attributeText(error?.message ?? ''),
+    'failed',
+  ),
   'kit.mcp.request.completed': (event) => {
     const { 'http.response.status_code': stated, 'rpc.response.status_code': code } = event.attributes ?? {}
     const status = Number(attributeText(stated))
@@ -107,20 +92,28 @@ export function kindOf(event: ConsoleEvent): EventKind {
   return { group: 'other', tone, word: level, title: `${name}${problemOf(event)}` }
 }
 
-function withOutcome(outcome: Outcome, kind: EventKind): EventKind {
-  return { ...kind, outcome }
+function gate(
+  outcome: Outcome | undefined,
+  tone: Tone,
+  word: string,
+  title: string,
+  hint?: string,
+): EventKind {
+  return { group: 'gate', tone, word, title, hint, outcome }
 }
 
-function gate(tone: Tone, word: string, title: string, hint?: string): EventKind {
-  return { group: 'gate', tone, word, title, hint }
-}
-
-function tool(tone: Tone, word: string, title: string, hint?: string): EventKind {
-  return { group: 'tool', tone, word, title, hint }
-}
-
-function toolOf({ attributes = {} }: ConsoleEvent): string {
-  return attributeText(attributes['gen_ai.tool.name'] ?? 'a tool')
+/** Returns a function that describes an event of a tool. @param says the text after its name */
+function ofTool(
+  tone: Tone,
+  word: string,
+  says: string | ((event: ConsoleEvent) => string),
+  outcome?: Outcome,
+) {
+  return (event: ConsoleEvent): EventKind => {
+    const name = attributeText(event.attributes?.['gen_ai.tool.name'] ?? 'a tool')
+    const text = typeof says === 'string' ? says : says(event)
+    return { group: 'tool', tone, word, title: text === '' ? name : `${name}: ${text}`, outcome }
+  }
 }
 
 /** Returns the message of the error after a separator, or an empty string if the event has no error. */
@@ -128,7 +121,15 @@ function problemOf({ error }: ConsoleEvent, separator = ': '): string {
   return error === undefined ? '' : `${separator}${attributeText(error.message)}`
 }
 
-function limitText(attributes: Attributes): string {
+function refusedText(event: ConsoleEvent): string {
+  return `refused (${attributeText(event.attributes?.['kit.mcp.confirm.reason'])})${problemOf(event)}`
+}
+
+function failedText({ attributes = {} }: ConsoleEvent): string {
+  return `the task failed (${attributeText(attributes['error.type'])})`
+}
+
+function limitText({ attributes = {} }: ConsoleEvent): string {
   const [max, actual] = [attributeText(attributes['limit.max']), attributeText(attributes['limit.actual'])]
   return lookUp(LIMITS, attributes.limit)?.(max, actual) ?? 'a limit was reached'
 }

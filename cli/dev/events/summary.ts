@@ -75,7 +75,7 @@ export class Summary {
     }
   }
 
-  #countSession({ event, word, title, tone, kept }: EventRow): void {
+  #countSession({ event, word, title, tone, outcome, kept }: EventRow): void {
     const { sessionId: id, time, attributes } = event
     const before = this.#sessions.get(id)
     const mcpSession = attributes?.['mcp.session.id']
@@ -84,7 +84,7 @@ export class Summary {
       startedAt: before?.startedAt ?? time,
       who: before?.who ?? (whoOf(event) || undefined),
       events: (before?.events ?? 0) + 1,
-      hasProblem: before?.hasProblem === true || tone === 'bad',
+      hasProblem: before?.hasProblem === true || tone === 'bad' || outcome === 'refused',
       latest: `${word}: ${title}`,
       mcpSession: typeof mcpSession === 'string' ? mcpSession : before?.mcpSession,
       kept: before?.kept ?? kept,

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { request } from 'node:http'
 import { isMainThread } from 'node:worker_threads'
 
@@ -13,16 +14,9 @@ export async function announceProcess(feedUrl: string): Promise<void> {
   const headers = { 'x-pid': String(process.pid) }
   const req = request(`${feedUrl}/process`, { method: 'POST', agent: false, headers })
   req.on('error', () => undefined)
-  await new Promise<void>((resolve) => {
-    const timer = setTimeout(resolve, TIMEOUT_MS)
-    req.once('response', (res) => void res.resume())
-    for (const event of ['response', 'close'])
-      req.once(event, () => {
-        clearTimeout(timer)
-        resolve()
-      })
-    req.flushHeaders()
-  })
+  req.on('response', (res) => void res.resume())
+  req.flushHeaders()
+  await once(req, 'response', { signal: AbortSignal.timeout(TIMEOUT_MS) }).catch(() => undefined)
   req.socket?.unref()
   process.once('exit', (code) => req.end(String(code)))
 }
