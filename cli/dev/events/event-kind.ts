@@ -3,7 +3,7 @@ import type { Stage } from './stages.ts'
 export type Tone = 'good' | 'bad' | 'warn' | 'plain'
 
 /**
- * What an event says about its request, least important first. `asked`: the client is asked for a token or a confirmation.
+ * The outcomes of a request that an event can tell, least important first. `asked`: the client is asked for a token or a confirmation.
  * `refused`: the gate, a policy, a limit, or a missing confirmation has stopped it.
  */
 export const OUTCOMES = ['accepted', 'completed', 'asked', 'failed', 'outage', 'refused'] as const

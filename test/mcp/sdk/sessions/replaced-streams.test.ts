@@ -18,7 +18,7 @@ class HoldingProxy {
   readonly #server = createServer()
   readonly #upstream: Socket[] = []
   readonly #clients: Socket[] = []
-  /** What the server has sent on each connection. */
+  /** The bytes that the server has sent on each connection. */
   readonly received: string[] = []
 
   async start(port: number): Promise<string> {
