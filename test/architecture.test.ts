@@ -273,7 +273,7 @@ describe('architecture', () => {
     expect(circles(files)).to.deep.equal([['mcp/a.ts', 'mcp/c.ts', 'mcp/wire/b.ts']])
   })
 
-  it('the command line imports only options, http, oauth, the keys and the filter of warnings of authorization, verify-audit, names of clients, and the form of webhooks', () => {
+  it('the command line imports only options, http, oauth, the keys and the filter of warnings of authorization, verify-audit, names of clients, the form of webhooks, and the names of limits', () => {
     const imported = [...commandLine()].flatMap(([file, source]) =>
       importsOf(source)
         .map(({ specifier }) => posix.join('cli', posix.dirname(file), specifier))
@@ -282,7 +282,7 @@ describe('architecture', () => {
     expect(imported).to.include('src/version.ts')
     for (const target of imported)
       expect(target).to.match(
-        /^src\/(?:options\/|http\/|oauth\/|authorization\/(?:keys|without-notices)\.ts$|telemetry\/(?:audit\/verify-audit|errors)\.ts$|client-names\.ts$|mcp\/events\/(?:store|webhooks\/(?:callback-url|signature))\.ts$|version\.ts$)/,
+        /^src\/(?:options\/|http\/|oauth\/|authorization\/(?:keys|without-notices)\.ts$|telemetry\/(?:audit\/verify-audit|errors)\.ts$|client-names\.ts$|mcp\/wire\/request-telemetry\.ts$|mcp\/events\/(?:store|webhooks\/(?:callback-url|signature))\.ts$|version\.ts$)/,
       )
   })
 
