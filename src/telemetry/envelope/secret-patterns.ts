@@ -9,10 +9,8 @@ export interface TelemetryRedactionPattern {
   /** The name of the secret, which `'mask'` writes as `[name]`. Up to 64 letters, digits, and `._-`. Begins with a letter. */
   readonly name: string
   /**
-   * The secret. Every match in a string is replaced, so the flag `g` makes no difference. It must take linear time: `+`, `*`,
-   * and `{n,}` may repeat a character or class at the end, or before a character that they exclude, as in `"[^"]*"`. The bounds
-   * of nested quantifiers must have a product of at most 4,096. The ways to match the same characters, times the length of the
-   * longest match, must be at most 65,536. Back-references and lookbehinds are not allowed.
+   * The secret. Every match in a string is replaced, so the flag `g` makes no difference. A slow pattern slows the process.
+   * Rejected are back-references, lookbehinds, and `*`, `+`, or `{n,}` on a group that itself contains one of them.
    */
   readonly pattern: RegExp
   /**

@@ -49,26 +49,12 @@ interface Search {
   replacementOf(secret: string): string
 }
 
-/** The number of strings without a secret that are kept, and the maximum length of one, in UTF-16 units. */
-const MAX_CLEAN = 256
-const MAX_CLEAN_LENGTH = 256
-
-/** The number of other strings in a row after which a place of the kept strings is given to the last of them. */
-const MAX_MISSES = 251
-
 /** Replaces the secrets inside strings. */
 export class StringRedactor {
   readonly #searches: readonly Search[]
   /** The function that all built-in patterns share. */
   readonly #hintsOf: PatternRules['hintsOf'] | undefined
   readonly #hasOnlyRules: boolean
-  /**
-   * Strings without a secret, such as routes and names, which most events repeat. Each string has one place, by its length
-   * and some of its characters.
-   */
-  readonly #clean: string[] = new Array(MAX_CLEAN).fill('')
-  readonly #misses = new Uint8Array(MAX_CLEAN)
-
   /** @param digest returns the hash of a string, for patterns with `replace: 'hash'`. */
   constructor(patterns: readonly TelemetryRedactionPattern[], digest: (text: string) => string) {
     this.#searches = patterns.map(({ name, pattern, replace = 'mask' }) => {
@@ -87,21 +73,7 @@ export class StringRedactor {
 
   /** Replaces the secrets in a string. What a pattern has written is not searched by the next ones. */
   redact(text: string): string {
-    const { length } = text
-    if (length < 2 || length > MAX_CLEAN_LENGTH) return this.#search(text)
-    const place = placeOf(text, length)
-    if (this.#clean[place] === text) {
-      this.#misses[place] = 0
-      return text
-    }
-    const redacted = this.#search(text)
-    if (redacted === text && ++(this.#misses[place] as number) >= MAX_MISSES) this.#keep(place, text)
-    return redacted
-  }
-
-  #keep(place: number, text: string): void {
-    this.#clean[place] = keptCopyOf(text)
-    this.#misses[place] = 0
+    return this.#search(text, text.length)
   }
 
   /**
@@ -114,7 +86,7 @@ export class StringRedactor {
     return this.#search(text.slice(0, max) + CUT, splitsPair ? half - 1 : half)
   }
 
-  #search(text: string, kept = text.length): string {
+  #search(text: string, kept: number): string {
     if (text === '') return text
     const hints = this.#hintsOf === undefined ? 0 : this.#hintsOf(text)
     if (hints === 0 && this.#hasOnlyRules) return text.slice(0, kept)
@@ -161,19 +133,4 @@ export class StringRedactor {
 /** Returns the index after a character. With the flag `u`, a search cannot start within a surrogate pair. */
 function nextIndex({ isUnicode }: Search, text: string, index: number): number {
   return index + (isUnicode && (text.codePointAt(index) ?? 0) > 0xffff ? 2 : 1)
-}
-
-/**
- * Copies a string, because a part of a long string in V8 refers to the whole. The copy is the key of an object, because V8
- * stores each key once, together with the literals of the code: it compares such strings by their address.
- */
-function keptCopyOf(text: string): string {
-  const keys: Record<string, true> = Object.create(null)
-  keys[copyText(text)] = true
-  return Object.keys(keys)[0] as string
-}
-
-/** Returns a number below `MAX_CLEAN`. Strings that differ only in other characters share a place. */
-function placeOf(text: string, length: number): number {
-  return (31 * length + 7 * text.charCodeAt(length - 1) + 5 * text.charCodeAt(length >> 1)) & (MAX_CLEAN - 1)
 }

@@ -298,16 +298,6 @@ describe('patterns', () => {
     expect(events()[0]?.attributes).to.deep.equal({ a: '[customer]' })
   })
 
-  it('a secret is replaced after thousands of strings of its length without a secret, which are kept', () => {
-    const { builder, events } = recording()
-    const manager = builder.withRedaction({ patterns: [CUSTOMER] }).build()
-    const texts = Array.from({ length: 1_000 }, () => ['the cus 123 is here', 'a'.repeat(300)]).flat()
-    for (const text of [...texts, 'the cus_123 is here', `${'a'.repeat(289)} cus_123456`])
-      manager.emit('x', { attributes: { text } })
-    const sent = events().map(({ attributes }) => attributes?.text)
-    expect(sent).to.deep.equal([...texts, 'the [customer] is here', `${'a'.repeat(289)} [customer]`])
-  })
-
   it('patterns apply before a string is cut, and not to values that are hashed', () => {
     const policy = { patterns: [CUSTOMER], maxStringLength: 12, hashKeys: ['h'] }
     const { attributes } = emitted(
@@ -416,14 +406,15 @@ describe('patterns', () => {
     ),
     [{ name: 'x', pattern: /x/, replace: 'masks' }, /\[0\]\.replace must be 'mask', 'hash' or 'remove'/],
     [{ name: 'x', pattern: /x/, mask: 'x' }, /has no option "?'?mask/],
-    [{ name: 'x', pattern: /[a-z]*x/ }, /must have bounded quantifiers/],
-    [{ name: 'x', pattern: /a{4097}/ }, /product of at most 4096/],
+    [
+      { name: 'x', pattern: /(?:a+b)+/ },
+      /must not repeat a group without a bound that itself has an unbounded/,
+    ],
     [{ name: 'x', pattern: /(a)\1/ }, /must not have a back-reference/],
     [{ name: 'x', pattern: /(?<n>a)\k<n>/ }, /must not have a back-reference/],
     [{ name: 'x', pattern: /(?<=a)b/ }, /must not have a lookbehind/],
     [{ name: 'x', pattern: /(?<!a)b/ }, /must not have a lookbehind/],
     [{ name: 'x', pattern: /x/y }, /must not have the flag y/],
-    [{ name: 'x', pattern: /(?:a{1,64}){64}/ }, /length of the longest match must be at most 65536/],
   ]
   for (const [pattern, message] of WRONG) {
     const shown =
