@@ -1,8 +1,9 @@
 import { LRUCache } from 'lru-cache'
 import { optionChecksOf } from '../options/option-checks.ts'
+import { checkRedisClient } from '../options/redis-client.ts'
 import { valueIn, wasAdded } from '../redis-replies.ts'
 
-const { checkString, invalidKind } = optionChecksOf('authorizationFacade')
+const checks = optionChecksOf('authorizationFacade')
 
 /**
  * The place in which an authorization server keeps clients, sign-ins, and grants. The values are encrypted, and the keys are
@@ -121,13 +122,9 @@ export function redisStore(
   prefix: string = 'mcp-gatekit:authorization:',
 ): AuthorizationStore {
   const redis = client as AnyClient
-  if (typeof redis?.get !== 'function' || typeof redis.set !== 'function' || typeof redis.del !== 'function')
-    throw invalidKind('client', 'must be an ioredis or node-redis client', client)
-  checkString('prefix', prefix)
-  // node-redis writes commands in camel case, and ioredis in lower case.
-  const getAndDelete = redis.getDel ?? redis.getdel
-  if (typeof getAndDelete !== 'function')
-    throw invalidKind('client', 'must be an ioredis or node-redis client with the command GETDEL', client)
+  checkRedisClient(checks, 'client', client, ['get', 'set', 'del', 'getDel'])
+  checks.checkString('prefix', prefix)
+  const getAndDelete = (redis.getDel ?? redis.getdel) as (key: string) => unknown
   const likeNodeRedis = redis.getDel !== undefined
   return {
     async get(key) {

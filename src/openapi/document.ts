@@ -1,6 +1,7 @@
 import type { Validator } from '@seriousme/openapi-schema-validator'
 import type * as Yaml from 'yaml'
 import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
+import { isRecord } from '../options/value-kinds.ts'
 import { notLoaded } from './optional-peers.ts'
 
 const { invalidKind, invalidOption } = optionChecksOf('toolsFromOpenApi')
@@ -112,7 +113,7 @@ async function loadYaml(): Promise<typeof Yaml> {
 
 async function parse(document: unknown): Promise<Node> {
   if (typeof document === 'string') return await parseText(document)
-  if (!isOptionsObject(document))
+  if (!isRecord(document))
     throw invalidKind('document', 'must be an object or a string of JSON or YAML', document)
   try {
     // A copy, so that later changes of the object have no effect.

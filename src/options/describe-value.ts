@@ -72,7 +72,7 @@ function describeFunction(value: unknown): string {
 }
 
 /** Returns the class name of an object from its prototype, never from a member of the object. */
-function className(value: unknown): string | undefined {
+export function className(value: unknown): string | undefined {
   const prototype: unknown = Object.getPrototypeOf(value)
   if (prototype === null) return undefined
   const maker: unknown = Object.getOwnPropertyDescriptor(prototype, 'constructor')?.value

@@ -108,9 +108,14 @@ export interface OptionKit<Failure extends Error> {
   checkOneOf<const Choice extends string>(option: string, value: unknown, choices: readonly Choice[]): Choice
 }
 
-/** Returns `true` for an object that can hold options: not `null`, not an array, not a function. */
+/** Returns `true` for a plain object, also of another realm. Options of other objects, such as a `Map`, would be ignored. */
 export function isOptionsObject(value: unknown): value is object {
-  return isRecord(value)
+  if (!isRecord(value)) return false
+  const prototype: object | null = Object.getPrototypeOf(value)
+  return (
+    prototype === null ||
+    (Object.getPrototypeOf(prototype) === null && Object.hasOwn(prototype, 'constructor'))
+  )
 }
 
 /** Adds the command that prints the help for an anchor of `docs/reference/errors.md` to a message. */
@@ -237,7 +242,7 @@ export function optionKit<Failure extends Error>(
     withFunctions:
       <Value extends object>(expected: string, names: readonly string[], fix: string): OptionRule<Value> =>
       (option, value) => {
-        if (!isOptionsObject(value)) throw kit.invalidKind(option, expected, value)
+        if (!isRecord(value)) throw kit.invalidKind(option, expected, value)
         for (const name of names)
           kit.checkFunction(`${option}.${name}`, (value as Record<string, unknown>)[name], fix)
         return value as Value

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { optionChecksOf } from '../options/option-checks.ts'
 import { optional, type RulesFor } from '../options/option-rules.ts'
+import { isRedisClient } from '../options/redis-client.ts'
 import { tryOrUndefined } from '../try-or-undefined.ts'
 
 /** The part of an ioredis or node-redis client that is used. */
@@ -262,23 +263,21 @@ function isNodeRedis(client: AnyClient): boolean {
   return typeof client.pSubscribe === 'function'
 }
 
+const SUBSCRIBER = ['subscribe', 'unsubscribe', 'on', 'off']
+
 function checkRedis(
   owner: RedisBroadcastOwner,
   redis: unknown,
 ): { publisher: AnyClient; subscriber?: AnyClient } {
   const { publisher, subscriber } = (redis ?? {}) as Record<'publisher' | 'subscriber', unknown>
-  if (hasMethods(publisher, ['publish']) && hasMethods(subscriber, ['subscribe', 'unsubscribe', 'on', 'off']))
-    return { publisher, subscriber }
-  if (hasMethods(redis, ['publish', 'duplicate'])) return { publisher: redis }
+  if (isRedisClient(publisher, ['publish']) && isRedisClient(subscriber, SUBSCRIBER))
+    return { publisher: publisher as AnyClient, subscriber: subscriber as AnyClient }
+  if (isRedisClient(redis, ['publish', 'duplicate'])) return { publisher: redis as AnyClient }
   throw optionChecksOf(owner).invalidKind(
     owner,
     'must be called with an ioredis or node-redis client, or with { publisher, subscriber }',
     redis,
   )
-}
-
-function hasMethods(client: unknown, names: readonly string[]): client is AnyClient {
-  return names.every((name) => typeof (client as AnyClient | null | undefined)?.[name] === 'function')
 }
 
 /**

@@ -14,12 +14,14 @@ import type {
 } from '../mcp/events/store.ts'
 import { optionChecksOf } from '../options/option-checks.ts'
 import { optional, type ReadBy, type RulesFor } from '../options/option-rules.ts'
+import { checkRedisClient } from '../options/redis-client.ts'
 import { isOne, valueIn } from '../redis-replies.ts'
 import { RedisBroadcast, type RedisClient } from './broadcast.ts'
 import * as scripts from './event-scripts.ts'
 import { type RunScript, scriptRunner } from './run-script.ts'
 
-const { callable, invalidKind, readOptions, text, wholeNumber } = optionChecksOf('redisEventStore')
+const checks = optionChecksOf('redisEventStore')
+const { callable, readOptions, text, wholeNumber } = checks
 
 /** The part of an ioredis or node-redis client that {@link redisEventStore} uses. */
 export interface EventRedisClient {
@@ -92,9 +94,7 @@ export function redisEventStore(
   client: EventRedisClient,
   options: RedisEventStoreOptions = {},
 ): RedisEventStore {
-  const given = client as unknown as Partial<Record<string, unknown>> | null | undefined
-  if (!['eval', 'publish', 'duplicate'].every((method) => typeof given?.[method] === 'function'))
-    throw invalidKind('client', 'must be an ioredis or node-redis client', client)
+  checkRedisClient(checks, 'client', client, ['eval', 'publish', 'duplicate'])
   const expected = `must be an object such as { prefix: 'my-server:events' }`
   return new EventsInRedis(client, readOptions('redisEventStore', expected, options, RULES, 'options'))
 }

@@ -1,8 +1,9 @@
 import type { DpopReplayStore } from '../oauth/dpop/replay-store.ts'
 import { optionChecksOf } from '../options/option-checks.ts'
+import { checkRedisClient } from '../options/redis-client.ts'
 import { wasAdded } from '../redis-replies.ts'
 
-const { invalidKind, invalidOption } = optionChecksOf('redisReplayStore')
+const checks = optionChecksOf('redisReplayStore')
 
 /** The time that proofs are kept after they expire, because a node whose clock is slow accepts them for longer. */
 const CLOCK_DIFFERENCE_SECONDS = 60
@@ -34,9 +35,8 @@ export function redisReplayStore(
   client: { set(...args: any[]): unknown },
   prefix: string = 'mcp-gatekit:dpop:',
 ): DpopReplayStore {
-  if (typeof client?.set !== 'function')
-    throw invalidKind('replayStore', 'must be called with an ioredis or node-redis client', client)
-  if (typeof prefix !== 'string') throw invalidOption('prefix', 'must be a string', prefix)
+  checkRedisClient(checks, 'replayStore', client, ['set'])
+  checks.checkString('prefix', prefix)
   // node-redis writes commands in camel case, and ioredis in lower case.
   const likeNodeRedis = typeof (client as { xAdd?: unknown }).xAdd === 'function'
   return {

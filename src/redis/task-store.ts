@@ -1,11 +1,13 @@
 import type { TaskKey, TaskStore } from '../mcp/tasks/task-store.ts'
 import { optionChecksOf } from '../options/option-checks.ts'
 import { optional, type ReadBy, type RulesFor } from '../options/option-rules.ts'
+import { checkRedisClient } from '../options/redis-client.ts'
 import { isOne, valueIn } from '../redis-replies.ts'
 import { RedisBroadcast, type RedisClient } from './broadcast.ts'
 import { isLikeNodeRedis, type RunScript, scriptRunner } from './run-script.ts'
 
-const { callable, invalidKind, readOptions, text } = optionChecksOf('redisTaskStore')
+const checks = optionChecksOf('redisTaskStore')
+const { callable, readOptions, text } = checks
 
 /** The part of an ioredis or node-redis client that {@link redisTaskStore} uses. */
 export interface TaskRedisClient {
@@ -86,10 +88,7 @@ const GET = `return redis.call('HMGET', KEYS[1], 'value', 'version')`
  * @see docs/guides/tasks.md
  */
 export function redisTaskStore(client: TaskRedisClient, options: RedisTaskStoreOptions = {}): RedisTaskStore {
-  const given = client as unknown as Partial<Record<string, unknown>> | null | undefined
-  const methods = ['eval', 'set', 'exists', 'publish', 'duplicate']
-  if (!methods.every((method) => typeof given?.[method] === 'function'))
-    throw invalidKind('client', 'must be an ioredis or node-redis client', client)
+  checkRedisClient(checks, 'client', client, ['eval', 'set', 'exists', 'publish', 'duplicate'])
   const expected = `must be an object such as { prefix: 'my-server:tasks' }`
   return new TasksInRedis(client, readOptions('redisTaskStore', expected, options, RULES, 'options'))
 }

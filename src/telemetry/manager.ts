@@ -4,7 +4,7 @@ import { settledWithin } from './delivery/deadline.ts'
 import { Delivery, type Route } from './delivery/delivery.ts'
 import { PendingWork } from './delivery/pending-work.ts'
 import { Reporter } from './delivery/reporter.ts'
-import type { TelemetryStats } from './delivery/transport.ts'
+import { redactIds, type TelemetryStats } from './delivery/transport.ts'
 import { droppedAfterShutdown, emitFailed, problemOf, SAMPLING_HINT, unknownLevel } from './emit-errors.ts'
 import {
   buildEnvelope,
@@ -15,6 +15,7 @@ import {
   resolveAttributes,
 } from './envelope/build-envelope.ts'
 import type { TelemetryAttributes, TelemetryEmitInput, TelemetryEnvelope } from './envelope/envelope.ts'
+import { idRedaction } from './envelope/redacted-ids.ts'
 import { KeyRules } from './envelope/redaction.ts'
 import { Redactor } from './envelope/redactor.ts'
 import { createSessionId } from './envelope/session-id.ts'
@@ -112,7 +113,7 @@ export class KitTelemetryManager<
   readonly #closing = new PendingWork()
 
   private constructor(config: TelemetryConfig) {
-    const { service, environment, version } = config
+    const { service, environment, version, transports } = config
     this.service = service
     this.environment = environment
     this.version = version
@@ -124,19 +125,14 @@ export class KitTelemetryManager<
     this.#reporter = new Reporter(config.logger)
     this.#warn = (error) => this.#reporter.warning('', error)
     const meta = version === undefined ? { service, environment } : { service, environment, version }
+    Object.freeze(Object.defineProperty(meta, redactIds, { value: idRedaction(config.redaction) }))
     this.#audit = config.audit && new AuditTrail(config.audit, this.#origin, this.#reporter)
     this.#rules = new EventRules(config, (name) => ({
       fixedRate: this.#sampler.fixedRate(name),
       keepsSession: this.#tails?.hasName(name) ?? false,
       isAudited: this.#audit?.hasName(name) ?? false,
     }))
-    this.#delivery = new Delivery(
-      config.transports,
-      Object.freeze(meta),
-      () => this.stats(),
-      this.#reporter,
-      this.#audit,
-    )
+    this.#delivery = new Delivery(transports, meta, () => this.stats(), this.#reporter, this.#audit)
   }
 
   /** Creates the manager for `KitTelemetry.build()`. @internal */

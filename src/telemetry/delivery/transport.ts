@@ -1,4 +1,5 @@
 import type { TelemetryEnvelope } from '../envelope/envelope.ts'
+import type { RedactIds } from '../envelope/redacted-ids.ts'
 import type { KitTelemetryError } from '../errors.ts'
 
 /** The metadata that a transport receives in `init`, before its first event. */
@@ -69,6 +70,14 @@ export const setStatsSource: unique symbol = Symbol.for('mcp-gatekit.setStatsSou
 /** A transport that reads the manager's `stats()`. @internal */
 export interface TelemetryStatsReader {
   [setStatsSource](stats: () => TelemetryStats): void
+}
+
+/** A member of the metadata, for transports that write ids under keys of their own. @internal */
+export const redactIds: unique symbol = Symbol.for('mcp-gatekit.redactIds')
+
+/** The metadata of a manager, which redacts ids if its policy names their keys. @internal */
+export interface MetaWithIds extends TelemetryTransportMeta {
+  readonly [redactIds]?: RedactIds | undefined
 }
 
 /**

@@ -1,5 +1,6 @@
 import { types } from '../../built-in-kinds.ts'
 import { describeError, isError } from '../../describe-error.ts'
+import { className, memberOf } from '../../options/describe-value.ts'
 import { KEEP_EVERYTHING, type KeyNode, type KeyRules } from './redaction.ts'
 import { CONTAINER_BYTES, ITEM_BYTES, MEMBER_BYTES, textBytes } from './weight.ts'
 
@@ -8,6 +9,11 @@ const MAX_DEPTH = 8
 
 /** The maximum number of values of an event. Otherwise, a few objects with shared references could become millions. */
 const MAX_VALUES = 100_000
+
+/** The name of a header. Those of HTTP/2 may begin with a colon. */
+const HEADER_NAME = /^:?[!#$%&'*+.^_`|~\w-]+$/
+
+const HAS_ENTRIES = /^\[object (?:Headers|URLSearchParams|FormData)\]$/
 
 /** Stands for a value that JSON cannot represent, such as a function. */
 const NOTHING: unique symbol = Symbol('nothing')
@@ -129,12 +135,7 @@ function copyInto(
   depth: number,
   ancestors: Ancestors,
 ): void {
-  const copied =
-    node.action === 'hash'
-      ? hashed(value, key, rules, depth + 1, ancestors)
-      : typeof value === 'string'
-        ? copyText(value, rules)
-        : copyValue(value, key, rules, node, depth + 1, ancestors)
+  const copied = copyValue(value, key, rules, node, depth + 1, ancestors)
   bytes += textBytes(key)
   if (copied !== NOTHING) setOwn(into, key, copied)
 }
@@ -147,6 +148,7 @@ function copyArray(
   ancestors: Ancestors,
 ): readonly unknown[] {
   const into: unknown[] = []
+  const hasNames = rules.hasKeys && isNameList(source)
   for (let index = 0; index < source.length; index++) {
     if (--remaining < 0) {
       into.push(rules.cut('[Truncated]'))
@@ -154,7 +156,8 @@ function copyArray(
     }
     let copied: unknown
     try {
-      copied = copyValue(source[index], String(index), rules, node, depth + 1, ancestors)
+      const own = hasNames && index % 2 === 1 ? rules.resolve(node, String(source[index - 1])) : node
+      copied = copyValue(source[index], String(index), rules, own, depth + 1, ancestors)
     } catch {
       copied = null
     }
@@ -162,6 +165,26 @@ function copyArray(
   }
   bytes += CONTAINER_BYTES - (MEMBER_BYTES - ITEM_BYTES) * into.length
   return Object.freeze(into)
+}
+
+/** Returns `true` for a pair, and for a list in which every other item reads like the name of a header, as in `rawHeaders`. */
+function isNameList(list: readonly unknown[]): boolean {
+  const { length } = list
+  if (length === 0 || length % 2 === 1) return false
+  for (let index = 0; index < length && index < remaining; index += 2) {
+    const name = list[index]
+    if (typeof name !== 'string' || !(length === 2 || HEADER_NAME.test(name))) return false
+  }
+  return true
+}
+
+/** Returns the node of an object whose `name` or `key` is the name of its `value`: it decides about the value. */
+function nodeOf(form: Readonly<Record<string, unknown>>, rules: KeyRules, node: KeyNode): KeyNode {
+  if (!rules.hasKeys || !Object.hasOwn(form, 'value')) return node
+  const names = [memberOf(form, 'name'), memberOf(form, 'key')].filter((name) => typeof name === 'string')
+  const nodes = ['value', ...names].map((name) => rules.resolve(node, name))
+  const value = nodes.find(({ action }) => action === 'deny') ?? nodes.find(({ action }) => action === 'hash')
+  return value === undefined ? node : { ...node, children: new Map([['value', value]]), first: undefined }
 }
 
 function copyText(value: string, rules: KeyRules): string {
@@ -178,6 +201,8 @@ function copyValue(
   depth: number,
   ancestors: Ancestors | undefined,
 ): unknown {
+  if (node.action !== 'keep')
+    return node.action === 'hash' ? hashed(value, key, rules, depth, ancestors) : NOTHING
   switch (typeof value) {
     case 'string':
       return copyText(value, rules)
@@ -220,14 +245,23 @@ function copyReference(
   }
   if (depth > MAX_DEPTH) return rules.cut('[Truncated]')
   if (Array.isArray(form)) return copyArray(form, rules, node, depth, ancestors)
+  const name = Object.keys(form).length === 0 ? className(form) : undefined
+  if (name !== undefined && name !== 'Object') return copyText(`[${name}]`, rules)
   const into: Record<string, unknown> = {}
   bytes += CONTAINER_BYTES
-  fill(into, form as Record<string, unknown>, rules, node, depth, ancestors)
+  const record = form as Record<string, unknown>
+  fill(into, record, rules, nodeOf(record, rules, node), depth, ancestors)
   return Object.freeze(into)
 }
 
 /** Returns the hash of the JSON form of a value that is not redacted or cut. */
-function hashed(value: unknown, key: string, rules: KeyRules, depth: number, ancestors: Ancestors): unknown {
+function hashed(
+  value: unknown,
+  key: string,
+  rules: KeyRules,
+  depth: number,
+  ancestors: Ancestors | undefined,
+): unknown {
   if (typeof value === 'string') return rules.hash(value)
   const form = copyValue(value, key, KEEP_EVERYTHING, KEEP_EVERYTHING.root, depth, ancestors)
   if (form === NOTHING || form === null) return form
@@ -263,7 +297,22 @@ function builtInForm(value: unknown): unknown {
     return Array.from(value.subarray(0, Math.max(0, remaining) + 1) as Uint8Array)
   if (isError(value)) return describeError(value)
   if (types.isBoxedPrimitive(value)) return unboxed(value)
-  return value
+  if (types.isRegExp(value)) return String(value)
+  return Symbol.iterator in value && HAS_ENTRIES.test(Object.prototype.toString.call(value))
+    ? listEntries(value as Iterable<readonly [string, unknown]>)
+    : value
+}
+
+/** Returns the values of headers or of a query by name. A name that is repeated has an array of values. */
+function listEntries(list: Iterable<readonly [string, unknown]>): Record<string, unknown> {
+  const entries: Record<string, unknown[]> = Object.create(null)
+  for (const [name, value] of take(list) as (readonly [string, unknown])[]) {
+    entries[name] ??= []
+    entries[name].push(value)
+  }
+  return Object.fromEntries(
+    Object.entries(entries).map(([name, values]) => [name, values.length === 1 ? values[0] : values]),
+  )
 }
 
 function dateText(date: Date): string {

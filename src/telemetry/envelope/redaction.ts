@@ -127,7 +127,8 @@ export interface KeyNode {
 export class KeyRules {
   readonly root: KeyNode = newNode('keep', [], new Map(), '')
   readonly #keys: ListedKeys
-  readonly #hasKeys: boolean
+  /** `true` if any key is removed or hashed. */
+  readonly hasKeys: boolean
   readonly #maxLength: number
   readonly #digest: (text: string) => string
   readonly #strings: StringRedactor | undefined
@@ -135,7 +136,7 @@ export class KeyRules {
 
   constructor(policy: ResolvedRedactionPolicy) {
     this.#keys = new ListedKeys({ deny: policy.denylistKeys, hash: policy.hashKeys })
-    this.#hasKeys = !this.#keys.isEmpty
+    this.hasKeys = !this.#keys.isEmpty
     this.#maxLength = policy.maxStringLength
     this.#digest = policy.hashSecret === undefined ? sha256 : hmacSha256(policy.hashSecret)
     if (policy.patterns.length > 0) this.#strings = new StringRedactor(policy.patterns, this.#digest)
@@ -149,7 +150,7 @@ export class KeyRules {
   child(parent: KeyNode, previous: KeyNode | undefined, key: string): KeyNode {
     const expected = previous === undefined ? parent.first : previous.next
     if (expected !== undefined && expected.key === key) return expected
-    return this.#hasKeys ? this.#find(parent, previous, key) : this.root
+    return this.hasKeys ? this.#find(parent, previous, key) : this.root
   }
 
   /** Replaces the secrets in a string, and cuts it if it is too long. */
@@ -175,17 +176,22 @@ export class KeyRules {
     return this.#digest(text)
   }
 
+  /** Returns a new node for a key below `parent`, or for a name that stands for one. */
+  resolve(parent: KeyNode, key: string): KeyNode {
+    const { action, open } = this.#keys.follow(parent.open, key)
+    return newNode(action, open, open.length > 0 ? new Map() : this.root.children, key)
+  }
+
   #find(parent: KeyNode, previous: KeyNode | undefined, key: string): KeyNode {
-    const node = parent.children.get(key) ?? this.#resolve(parent, key)
+    const node = parent.children.get(key) ?? this.#kept(parent, key)
     if (key.length > MAX_KEPT_KEY) return node
     if (previous === undefined) parent.first = node
     else previous.next = node
     return node
   }
 
-  #resolve(parent: KeyNode, key: string): KeyNode {
-    const { action, open } = this.#keys.follow(parent.open, key)
-    const node = newNode(action, open, open.length > 0 ? new Map() : this.root.children, key)
+  #kept(parent: KeyNode, key: string): KeyNode {
+    const node = this.resolve(parent, key)
     if (key.length > MAX_KEPT_KEY) return node
     if (++this.#resolved > MAX_NODES) {
       this.root.children.clear()

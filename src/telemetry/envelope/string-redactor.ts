@@ -1,4 +1,4 @@
-import { isRecord } from '../../options/value-kinds.ts'
+import { isOptionsObject } from '../../options/option-kit.ts'
 import { copyText } from '../../runtime.ts'
 import { telemetryOptions } from '../options.ts'
 import { CUT, type PatternRules, rulesOf } from './pattern-rules.ts'
@@ -15,9 +15,9 @@ export function checkPatterns(option: string, value: unknown): readonly Telemetr
 }
 
 function checkPattern(option: string, value: unknown): TelemetryRedactionPattern {
-  if (!isRecord(value)) throw invalidKind(option, 'must be an object with name and pattern', value)
+  if (!isOptionsObject(value)) throw invalidKind(option, 'must be an object with name and pattern', value)
   checkKnownMembers(option, value, ['name', 'pattern', 'replace'])
-  const { name, pattern, replace } = value
+  const { name, pattern, replace } = value as Readonly<Record<string, unknown>>
   if (typeof name !== 'string' || !/^[A-Za-z][\w.-]{0,63}$/.test(name))
     throw invalidOption(
       `${option}.name`,

@@ -1,4 +1,4 @@
-import { isRecord } from '../../options/value-kinds.ts'
+import { isOptionsObject } from '../../options/option-kit.ts'
 import { LEVEL_PRIORITY, type TelemetryLevel } from '../levels.ts'
 import { telemetryOptions, withDefaults } from '../options.ts'
 
@@ -239,10 +239,10 @@ export function compileGlob(pattern: string): GlobMatcher {
 }
 
 function checkKeep(option: string, value: unknown): void {
-  if (!isRecord(value)) throw invalidKind(option, 'must be an object', value)
+  if (!isOptionsObject(value)) throw invalidKind(option, 'must be an object', value)
   checkKnownOptions(option, value, ['level', 'slowerThanMs', 'names', 'maxBuffered'])
   const nameOf = (member: string): string => option.replace('keep', `keep: { ${member} }`)
-  const { level, slowerThanMs, names, maxBuffered } = value
+  const { level, slowerThanMs, names, maxBuffered } = value as Readonly<Record<string, unknown>>
   if (level !== undefined) checkOneOf(nameOf('level'), level, LEVELS)
   if (slowerThanMs !== undefined) checkMs(nameOf('slowerThanMs'), slowerThanMs, 'more than 0')
   const patterns = names === undefined ? [] : checkTexts(nameOf('names'), names)

@@ -21,7 +21,7 @@ export interface DevConsoleTransportOptions {
    * The URL of the console, on a loopback host. Defaults to the environment variable `MCP_GATEKIT_DEV_URL`, which
    * `mcp-gatekit dev` sets. Without either, nothing is sent.
    */
-  readonly url?: string | undefined
+  readonly url?: string | URL | undefined
 }
 
 const RULES = { url: optional(checkConsoleUrl) } satisfies RulesFor<DevConsoleTransportOptions>

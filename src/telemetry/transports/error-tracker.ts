@@ -1,7 +1,14 @@
 import { type OptionRule, optional, type RulesFor, unchecked } from '../../options/option-rules.ts'
 import { setLongTimeout } from '../../timers.ts'
-import { auditObstacle, type TelemetryTransport } from '../delivery/transport.ts'
+import {
+  auditObstacle,
+  type MetaWithIds,
+  redactIds,
+  type TelemetryTransport,
+  type TelemetryTransportMeta,
+} from '../delivery/transport.ts'
 import type { TelemetryEnvelope, TelemetryErrorInfo } from '../envelope/envelope.ts'
+import type { RedactIds } from '../envelope/redacted-ids.ts'
 import { KitTelemetryError } from '../errors.ts'
 import type { TelemetryLevel } from '../levels.ts'
 import { telemetryOptions } from '../options.ts'
@@ -102,6 +109,7 @@ export class ErrorTrackerTransportAdapter implements TelemetryTransport {
   readonly #sdk: ErrorTrackerSdk
   readonly #flushTimeout: number
   readonly #fingerprint: Fingerprint
+  #redactIds: RedactIds = (envelope) => envelope
 
   private constructor(sdk: ErrorTrackerSdk, flushTimeout: number, fingerprint: Fingerprint) {
     this.#sdk = sdk
@@ -127,10 +135,19 @@ export class ErrorTrackerTransportAdapter implements TelemetryTransport {
   }
 
   /**
-   * Captures an event, or adds a breadcrumb.
-   * @param envelope the event.
+   * Reads how ids are redacted.
+   * @param meta the metadata of the manager.
    */
-  handle(envelope: TelemetryEnvelope): Promise<void> | void {
+  init(meta: TelemetryTransportMeta): void {
+    this.#redactIds = (meta as MetaWithIds)[redactIds] ?? this.#redactIds
+  }
+
+  /**
+   * Captures an event, or adds a breadcrumb.
+   * @param event the event.
+   */
+  handle(event: TelemetryEnvelope): Promise<void> | void {
+    const envelope = this.#redactIds(event)
     const { level, error } = envelope
     const result =
       error !== undefined || level === 'error' || level === 'fatal'

@@ -31,9 +31,9 @@ const { checkKnownOptions, checkMs, checkWholeNumber, invalidKind } = telemetryO
 /** The options of `HttpTransportAdapter.create()`. */
 export interface HttpTransportOptions extends TargetConnectionOptions {
   /** The URL that receives the events: `http:` or `https:`, without credentials. */
-  readonly url: string
+  readonly url: string | URL
   /** The headers of every request. They replace default headers of the same name, ignoring case. Defaults to none. */
-  readonly headers?: Readonly<Record<string, string>> | undefined
+  readonly headers?: Readonly<Record<string, string>> | Headers | ReadonlyMap<string, string> | undefined
   /** The maximum duration of an attempt, including the response, in milliseconds above 0. Defaults to 5 000 ms. */
   readonly timeout?: number | undefined
   /** The number of further attempts after a network error, a timeout, or the status 408, 429, or 5xx. Defaults to 0. */

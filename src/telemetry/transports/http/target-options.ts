@@ -1,4 +1,5 @@
 import type { Agent } from 'node:http'
+import { types } from '../../../built-in-kinds.ts'
 import { quotedName } from '../../../options/describe-value.ts'
 import { isOptionsObject } from '../../../options/option-kit.ts'
 import { type OptionRule, optional, type RulesFor } from '../../../options/option-rules.ts'
@@ -44,7 +45,8 @@ const CONNECTION_HEADERS = [
 
 /** The rule of an address to send to. */
 export function checkUrl(option: string, value: unknown): string {
-  const url = typeof value === 'string' && URL.canParse(value) ? new URL(value) : undefined
+  const given = value instanceof URL ? value.href : value
+  const url = typeof given === 'string' && URL.canParse(given) ? new URL(given) : undefined
   if (url?.protocol !== 'http:' && url?.protocol !== 'https:') {
     throw invalidKind(option, 'must be an absolute URL that starts with http:// or https://', value)
   }
@@ -55,7 +57,7 @@ export function checkUrl(option: string, value: unknown): string {
       'Send them as a header, if the transport has the option headers.',
     )
   }
-  return value as string
+  return given as string
 }
 
 /** The rules of `TargetConnectionOptions`. */
@@ -121,20 +123,24 @@ export function protocolOf(agent: Agent): string | undefined {
 /** The rule of header values by name. Those that are `undefined` are left out. */
 export const checkHeaders: OptionRule<HeaderValues> = (option, value) => {
   const headers = checkHeaderValues(option, value)
-  const reserved = Object.keys(value as object).find((name) =>
-    CONNECTION_HEADERS.includes(name.toLowerCase()),
-  )
+  const reserved = Object.keys(headers).find((name) => CONNECTION_HEADERS.includes(name.toLowerCase()))
   if (reserved === undefined) return headers
   throw unusableOption(option, `must not contain ${quotedName(reserved)}, which belongs to the connection`)
 }
 
 /** Like `checkHeaders`, but allows the headers that belong to the connection. */
 export function checkHeaderValues(option: string, value: unknown): HeaderValues {
-  if (!isOptionsObject(value))
-    throw invalidKind(option, "must be an object of strings, such as { 'x-api-key': '…' }", value)
-  for (const [name, text] of Object.entries(value)) {
+  const isList = value instanceof Headers || types.isMap(value)
+  if (!isList && !isOptionsObject(value))
+    throw invalidKind(
+      option,
+      "must be an object of strings, such as { 'x-api-key': '…' }, a Headers object, or a Map",
+      value,
+    )
+  const entries: (readonly [unknown, unknown])[] = isList ? [...value] : Object.entries(value)
+  for (const [name, text] of entries) {
     // The name is not repeated, because it may be a secret on the wrong side of the colon.
-    if (!HEADER_NAME.test(name)) {
+    if (typeof name !== 'string' || !HEADER_NAME.test(name)) {
       throw unusableOption(
         option,
         'must not contain a name that HTTP does not allow',
@@ -144,5 +150,5 @@ export function checkHeaderValues(option: string, value: unknown): HeaderValues 
     if (text !== undefined && (typeof text !== 'string' || !HEADER_VALUE.test(text)))
       throw invalidKind(option, `must contain a single-line Latin-1 string for ${quotedName(name)}`, text)
   }
-  return Object.fromEntries(Object.entries(value).filter(([, text]) => text !== undefined))
+  return Object.fromEntries(entries.filter(([, text]) => text !== undefined))
 }

@@ -29,7 +29,7 @@ interface OtlpDeliveryOptions {
    * The headers of every request, such as an API key. They override those of `OTEL_EXPORTER_OTLP_HEADERS`, which the
    * OpenTelemetry exporter adds. The exporter ignores `content-type` and `user-agent`, which it sets itself. Defaults to none.
    */
-  readonly headers?: Readonly<Record<string, string>> | undefined
+  readonly headers?: Readonly<Record<string, string>> | Headers | ReadonlyMap<string, string> | undefined
   /** The maximum duration of an attempt to send a batch, in milliseconds above 0. Defaults to 10 000 ms. */
   readonly timeout?: number | undefined
   /**
@@ -65,11 +65,11 @@ export type OtlpTransportOptions = OtlpDeliveryOptions &
          * The URL of the collector: `http:` or `https:`, without credentials. If the path is empty or `/`, it becomes
          * `/v1/logs`. A query is kept.
          */
-        readonly url: string
+        readonly url: string | URL
         readonly loggerProvider?: OtlpLoggerProvider | undefined
       }
     | {
-        readonly url?: string | undefined
+        readonly url?: string | URL | undefined
         /**
          * An existing provider of the application. Records that it receives count as delivered. The application is
          * responsible for the resource, limits, sending, flushing, and shutdown.

@@ -115,7 +115,8 @@ export function writeOtlpAttributes(
       if (Object.hasOwn(target, '')) delete target['']
     }
   }
-  target['session.id'] = wellFormed(envelope.sessionId)
+  // Redaction may have removed it.
+  if (envelope.sessionId !== undefined) target['session.id'] = wellFormed(envelope.sessionId)
   if (actor !== undefined) {
     target['kit.actor.type'] = wellFormed(actor.type)
     if (actor.id !== undefined) {

@@ -7,11 +7,14 @@ import { VERSION } from '../../../version.ts'
 import {
   type EventOutcome,
   eventTaker,
+  type MetaWithIds,
+  redactIds,
   type TakeEvent,
   type TelemetryTransport,
   type TelemetryTransportMeta,
 } from '../../delivery/transport.ts'
 import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
+import type { RedactIds } from '../../envelope/redacted-ids.ts'
 import { KitTelemetryError } from '../../errors.ts'
 import { promisedOutcome } from '../queue/promised-outcome.ts'
 import { OtlpDelivery } from './otlp-delivery.ts'
@@ -59,6 +62,7 @@ export class OtlpTransportAdapter implements TelemetryTransport {
   readonly #logger: RecordLogger | undefined
   #delivery: OtlpDelivery | undefined
   #closed = false
+  #redactIds: RedactIds = (envelope) => envelope
 
   private constructor(settings: OtlpSettings) {
     this.#settings = settings
@@ -83,6 +87,7 @@ export class OtlpTransportAdapter implements TelemetryTransport {
    * @throws {KitTelemetryError} `TELEMETRY_TRANSPORT_INIT_FAILED` if a package is missing. The message names it.
    */
   async init(meta: TelemetryTransportMeta): Promise<void> {
+    this.#redactIds = (meta as MetaWithIds)[redactIds] ?? this.#redactIds
     if (this.#logger !== undefined || this.#delivery !== undefined) return
     const { api, sdk, resources, exporter } = await loadOpenTelemetry(this.#settings.encoding)
     const resource = resources
@@ -142,7 +147,7 @@ export class OtlpTransportAdapter implements TelemetryTransport {
 
   #handOver(logger: RecordLogger, envelope: TelemetryEnvelope, emittedAtMs: number | undefined): void {
     const record = toOtlpRecord(envelope, emittedAtMs)
-    const attributes = writeOtlpAttributes(envelope, {})
+    const attributes = writeOtlpAttributes(this.#redactIds(envelope), {})
     try {
       logger.emit({ ...record, attributes })
     } catch (cause) {
@@ -161,7 +166,7 @@ export class OtlpTransportAdapter implements TelemetryTransport {
       throw notTaken(this.#closed ? 'the transport is shut down' : 'the transport is not initialized')
     }
     try {
-      this.#delivery.add(outcome, envelope, emittedAtMs, isFrozen)
+      this.#delivery.add(outcome, this.#redactIds(envelope), emittedAtMs, isFrozen)
     } catch (cause) {
       throw notTaken('the event cannot be read', cause)
     }

@@ -50,11 +50,10 @@ export interface StreamClient {
 type Method = (...args: any[]) => any
 type AnyStore = Readonly<Record<string, Method | undefined>>
 
-/** Returns the interface for a client, or `undefined` if it has neither `xadd` nor `xAdd`. */
-export function streamClient(store: unknown, stream: string, maxLen: number): StreamClient | undefined {
-  if (hasMethod(store, 'xadd')) return likeIoredis(store as unknown as AnyStore, stream, maxLen)
-  if (hasMethod(store, 'xAdd')) return likeNodeRedis(store as unknown as AnyStore, stream, maxLen)
-  return undefined
+/** Returns the interface for a client of either library. */
+export function streamClient(store: StreamStore, stream: string, maxLen: number): StreamClient {
+  const like = hasMethod(store, 'xadd') ? likeIoredis : likeNodeRedis
+  return like(store as unknown as AnyStore, stream, maxLen)
 }
 
 function likeIoredis(store: AnyStore, stream: string, maxLen: number): StreamClient {

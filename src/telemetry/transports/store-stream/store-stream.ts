@@ -1,4 +1,5 @@
 import { optional, type RulesFor, unchecked } from '../../../options/option-rules.ts'
+import { checkRedisClient } from '../../../options/redis-client.ts'
 import { eventTaker, type TakeEvent, type TelemetryTransport } from '../../delivery/transport.ts'
 import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
 import { telemetryOptions } from '../../options.ts'
@@ -77,14 +78,8 @@ export class StoreStreamTransportAdapter implements TelemetryTransport {
    */
   static create(options: StoreStreamTransportOptions): StoreStreamTransportAdapter {
     const { store, stream, maxLen } = readTransportOptions(METHOD, options, RULES)
-    const client = streamClient(store, stream, maxLen)
-    if (client === undefined)
-      throw telemetryOptions.invalidKind(
-        `${METHOD}({ store })`,
-        'must be a Redis client, which is an object with the method xadd or xAdd',
-        store,
-      )
-    const writer = new StreamWriter(client)
+    checkRedisClient(telemetryOptions, `${METHOD}({ store })`, store, ['xAdd'])
+    const writer = new StreamWriter(streamClient(store, stream, maxLen))
     const queue = new BatchQueue<TelemetryEnvelope>({
       type: 'store-stream',
       ordered: true,
