@@ -1,5 +1,6 @@
+import { runInNewContext } from 'node:vm'
 import { expect } from 'chai'
-import { type OptionKit, type OptionProblem, optionKit } from '../../src/options/option-kit.ts'
+import { isOptionsObject, type OptionKit, type OptionProblem, optionKit } from '../../src/options/option-kit.ts'
 import { also, optional, orEmpty } from '../../src/options/option-rules.ts'
 
 class Problem extends Error {
@@ -25,6 +26,19 @@ function problemOf(check: () => unknown): OptionProblem {
 }
 
 const messageOf = (check: () => unknown): string => problemOf(check).message
+
+describe('isOptionsObject()', () => {
+  const plain = [{}, Object.create(null), runInNewContext('({ a: 1 })'), new Proxy({}, {})]
+  const others = [new Map(), new Headers(), new (class Options {})(), Object.create({ a: 1 }), [], null, () => {}]
+  for (const [values, expected] of [
+    [plain, true],
+    [others, false],
+  ] as const)
+    for (const [index, value] of values.entries())
+      it(`object ${index} of those that are${expected ? '' : ' not'} plain is recognized`, () => {
+        expect(isOptionsObject(value)).to.equal(expected)
+      })
+})
 
 describe('optionKit()', () => {
   for (const [what, check, fitting, others, message] of [
