@@ -165,6 +165,7 @@ export {
   type TelemetryEventName,
   type TelemetryEventSchema,
   type TelemetryEventsDescriptor,
+  type TelemetryId,
   type TelemetryJsonSchema,
   type TelemetryLevel,
   type TelemetryLogger,

@@ -16,6 +16,15 @@ export function emitFailed(name: string, cause: unknown): KitTelemetryError {
   })
 }
 
+/** Returns the report of an event that is delivered without a member that cannot be read. */
+export function leftOut(name: string, problem: KitTelemetryError): KitTelemetryError {
+  return errorWithHelp(
+    'TELEMETRY_EMIT_FAILED',
+    `event ${quotedName(name)} is delivered, but ${problem.message}`,
+    { cause: problem },
+  )
+}
+
 /** Returns the kind of problem, so that the console reports each invalid member of the input once. */
 export function problemOf(cause: unknown): string {
   const member = KitTelemetryError.is(cause) ? cause.details?.member : undefined
@@ -25,7 +34,7 @@ export function problemOf(cause: unknown): string {
 export function unknownLevel(level: unknown): KitTelemetryError {
   return new KitTelemetryError(
     'TELEMETRY_EMIT_FAILED',
-    `level must be debug, info, warn, error, or fatal; received ${describeName(level)}.${typeof level === 'string' ? didYouMean(level, Object.keys(LEVEL_PRIORITY)) : ''}`,
+    `level must be debug, info, warn, error, or fatal; received ${describeName(level)}, so it is info.${typeof level === 'string' ? didYouMean(level, Object.keys(LEVEL_PRIORITY)) : ''}`,
     { details: { member: 'level' } },
   )
 }

@@ -26,6 +26,7 @@ export type {
   TelemetryEmitInput,
   TelemetryEnvelope,
   TelemetryErrorInfo,
+  TelemetryId,
   TelemetryRequiredInput,
   TelemetryScope,
   TelemetrySource,

@@ -5,12 +5,19 @@ import { Delivery, type Route } from './delivery/delivery.ts'
 import { PendingWork } from './delivery/pending-work.ts'
 import { Reporter } from './delivery/reporter.ts'
 import { redactIds, type TelemetryStats } from './delivery/transport.ts'
-import { droppedAfterShutdown, emitFailed, problemOf, SAMPLING_HINT, unknownLevel } from './emit-errors.ts'
+import {
+  droppedAfterShutdown,
+  emitFailed,
+  leftOut,
+  problemOf,
+  SAMPLING_HINT,
+  unknownLevel,
+} from './emit-errors.ts'
 import {
   buildEnvelope,
   checkAttributes,
-  checkObjects,
   type EnvelopeOrigin,
+  type ReportMember,
   readSessionId,
   resolveAttributes,
 } from './envelope/build-envelope.ts'
@@ -53,6 +60,9 @@ import {
 
 /** The default timeout of `flush` and `shutdown`, in milliseconds. */
 const DEFAULT_TIMEOUT_MS = 30_000
+
+/** The maximum number of members of events that are reported as left out. */
+const MAX_LEFT_OUT = 1_000
 
 /** The input of an event without input. */
 const NO_INPUT: TelemetryEmitInput = Object.freeze({})
@@ -103,7 +113,8 @@ export class KitTelemetryManager<
   readonly #delivery: Delivery
   readonly #audit: AuditTrail | undefined
   readonly #rules: EventRules
-  readonly #warn: (error: KitTelemetryError) => void
+  /** The members of events that were reported as left out. */
+  readonly #leftOut = new Set<string>()
   #emitted = 0
   #sampledOut = 0
   #droppedAfterShutdown = 0
@@ -123,7 +134,6 @@ export class KitTelemetryManager<
     this.#tails = config.sampling.keep && this.#tailSampling(config.sampling.keep)
     this.#redactor = new Redactor(new KeyRules(config.redaction))
     this.#reporter = new Reporter(config.logger)
-    this.#warn = (error) => this.#reporter.warning('', error)
     const meta = version === undefined ? { service, environment } : { service, environment, version }
     Object.freeze(Object.defineProperty(meta, redactIds, { value: idRedaction(config.redaction) }))
     this.#audit = config.audit && new AuditTrail(config.audit, this.#origin, this.#reporter)
@@ -275,9 +285,14 @@ export class KitTelemetryManager<
   ): KitTelemetryError | undefined {
     if (typeof input !== 'object')
       throw new KitTelemetryError('TELEMETRY_EMIT_FAILED', 'the input must be an object')
-    const level: TelemetryLevel = input.level ?? 'info'
-    const levelRate = this.#sampler.levelRate(level)
-    if (levelRate === undefined) throw unknownLevel(level)
+    const report: ReportMember = (problem) => this.#reportLeftOut(name, problem)
+    let level: TelemetryLevel = input.level ?? 'info'
+    let levelRate = this.#sampler.levelRate(level)
+    if (levelRate === undefined) {
+      report(unknownLevel(level))
+      level = 'info'
+      levelRate = this.#sampler.levelRate(level) as number
+    }
 
     let attributes: object | undefined
     let attributesRead = false
@@ -294,8 +309,6 @@ export class KitTelemetryManager<
         attributesRead = true
       }
     }
-    // Before sampling, so that a mistake is reported at the first event.
-    checkObjects(input)
     this.#emitted++
 
     const rate = event.fixedRate ?? levelRate
@@ -307,7 +320,7 @@ export class KitTelemetryManager<
     try {
       let sessionId: string | undefined
       if (this.#sampler.bySession) {
-        const ownId = readSessionId(input)
+        const ownId = readSessionId(input, report)
         if (ownId === undefined) context = contextOfEvent()
         sessionId = ownId ?? context?.sessionId ?? createSessionId()
         const isSampledOut = (context?.draw ?? sessionDraw(sessionId)) >= rate
@@ -338,7 +351,7 @@ export class KitTelemetryManager<
         context,
         sessionId,
         attributes,
-        this.#warn,
+        report,
       )
     } catch (cause) {
       if (route !== 'audit') this.#delivery.fail(emitFailed(name, cause))
@@ -354,6 +367,14 @@ export class KitTelemetryManager<
     if (decision !== 'hold') this.#delivery.send(sampledBy(envelope, decision), bytes, pending)
     else if (tail !== undefined) this.#tails?.hold(tail, envelope, bytes)
     return undefined
+  }
+
+  /** Reports a member that was left out, once for each event name and member. */
+  #reportLeftOut(name: string, problem: KitTelemetryError): void {
+    const kind = `${name} ${problem.details?.member}`
+    if (this.#leftOut.has(kind) || this.#leftOut.size >= MAX_LEFT_OUT) return
+    this.#leftOut.add(kind)
+    this.#reporter.warning('', leftOut(name, problem), problemOf(problem))
   }
 
   #sampleOut(): void {

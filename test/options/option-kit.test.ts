@@ -1,6 +1,11 @@
 import { runInNewContext } from 'node:vm'
 import { expect } from 'chai'
-import { isOptionsObject, type OptionKit, type OptionProblem, optionKit } from '../../src/options/option-kit.ts'
+import {
+  isOptionsObject,
+  type OptionKit,
+  type OptionProblem,
+  optionKit,
+} from '../../src/options/option-kit.ts'
 import { also, optional, orEmpty } from '../../src/options/option-rules.ts'
 
 class Problem extends Error {
@@ -29,7 +34,15 @@ const messageOf = (check: () => unknown): string => problemOf(check).message
 
 describe('isOptionsObject()', () => {
   const plain = [{}, Object.create(null), runInNewContext('({ a: 1 })'), new Proxy({}, {})]
-  const others = [new Map(), new Headers(), new (class Options {})(), Object.create({ a: 1 }), [], null, () => {}]
+  const others = [
+    new Map(),
+    new Headers(),
+    new (class Options {})(),
+    Object.create({ a: 1 }),
+    [],
+    null,
+    () => {},
+  ]
   for (const [values, expected] of [
     [plain, true],
     [others, false],

@@ -88,7 +88,7 @@ const REPORTED: Readonly<Partial<Record<KitTelemetryErrorCode, () => Promise<Rec
       () => {},
       (from) => from.addTransport(broken({ init: fail })),
     ),
-  TELEMETRY_EMIT_FAILED: () => reported((manager) => manager.emit('x', { level: 'loud' })),
+  TELEMETRY_EMIT_FAILED: () => reported((manager) => manager.emit('x', { attributes: 'x' })),
   TELEMETRY_RUNTIME_NOT_INITIALIZED: () =>
     reported(async (manager) => {
       await manager.shutdown()

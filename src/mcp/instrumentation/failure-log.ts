@@ -1,5 +1,6 @@
 import { performance } from 'node:perf_hooks'
 import { cutText } from '../../cut-text.ts'
+import { watchStandardStreams } from '../../standard-streams.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
 import {
@@ -73,6 +74,7 @@ export class FailureLog {
     window.written++
     // Describing a value of the application may throw.
     const text = tryOrUndefined(line)
+    watchStandardStreams()
     if (text !== undefined) console.error(`mcp-gatekit: ${text}`)
   }
 
@@ -93,6 +95,7 @@ export class FailureLog {
     if (window === undefined) return
     this.#windows.delete(kind)
     clearTimeout(window.timer)
+    watchStandardStreams()
     if (window.left > 0) console.error(`mcp-gatekit: In the last minute, ${window.left} ${KINDS[kind]}`)
   }
 }

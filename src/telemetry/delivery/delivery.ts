@@ -3,6 +3,7 @@ import { AsyncContext } from '../../runtime.ts'
 import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 import type { KitTelemetryError } from '../errors.ts'
 import { errorWithHelp } from '../options.ts'
+import { atExit } from './at-exit.ts'
 import { TransportChannel } from './channel.ts'
 import { allOf, type Deadline, settledWithin, workWithin } from './deadline.ts'
 import type { PendingWork } from './pending-work.ts'
@@ -53,6 +54,8 @@ export class Delivery {
   readonly #all: readonly Pick<AuditChannel, 'flush' | 'close' | 'isCallingTransport'>[]
   readonly #reporter: Reporter
   readonly #nested: Nested[] = []
+  readonly #managerStats: () => TelemetryStats
+  readonly #stopWatching: () => void
   #delivering = false
   #nesting = 0
 
@@ -65,12 +68,14 @@ export class Delivery {
     audit?: AuditChannel,
   ) {
     this.#reporter = reporter
+    this.#managerStats = stats
     this.#audit = audit
     const inOrder = (deliver: () => void): void => this.#inOrder(deliver)
     this.#channels = entries.map((entry) => new TransportChannel(entry, reporter, inOrder))
     this.#all = audit === undefined ? this.#channels : [...this.#channels, audit]
     for (const channel of this.#channels) channel.start(meta, stats)
     audit?.start(meta, stats, inOrder)
+    this.#stopWatching = atExit(this, Delivery.#reportPending)
   }
 
   /**
@@ -143,7 +148,10 @@ export class Delivery {
    */
   close(timeoutMs: number, closed: () => void): Promise<void> {
     return workWithin(timeoutMs, (deadline) =>
-      Promise.all(this.#all.map((channel) => channel.close(deadline))).finally(closed),
+      Promise.all(this.#all.map((channel) => channel.close(deadline))).finally(() => {
+        this.#stopWatching()
+        closed()
+      }),
     )
   }
 
@@ -154,6 +162,21 @@ export class Delivery {
 
   stats(): TelemetryTransportStats[] {
     return this.#channels.map((channel) => channel.stats())
+  }
+
+  /** Static, because it must not keep a delivery in memory. */
+  static #reportPending(this: void, delivery: Delivery): void {
+    const { transports, audit } = delivery.#managerStats()
+    const pending = [...transports, ...(audit === undefined ? [] : [audit])].filter(
+      ({ pending }) => pending > 0,
+    )
+    if (pending.length === 0) return
+    const which = pending.map(({ type, pending }) => `${pending} of transport ${JSON.stringify(type)}`)
+    delivery.#reporter.warning(
+      `the process ended with pending events, which were not delivered: ${which.join(', ')}. Await shutdown() of the manager before the end`,
+      undefined,
+      'exit',
+    )
   }
 
   /** Runs `deliver`, which passes events to a transport, and then sends the events that the transport emitted. */

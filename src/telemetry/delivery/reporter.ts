@@ -1,3 +1,4 @@
+import { watchStandardStreams } from '../../standard-streams.ts'
 import type { KitTelemetryError } from '../errors.ts'
 
 /** Receives the problems of the library itself. `console`, pino, and similar loggers fit. */
@@ -73,6 +74,7 @@ export class Reporter {
     // A logger may emit events. Their failures are not reported while it is called.
     if (logger === undefined || this.#reporting) return
     this.#reporting = true
+    watchStandardStreams()
     try {
       if (logger instanceof ConsoleLogger) {
         logger.writeOnce(`${method} ${kind}`, subject, message)

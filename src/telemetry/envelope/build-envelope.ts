@@ -1,14 +1,12 @@
-import { describeError, isError } from '../../describe-error.ts'
-import { describeKind, memberOf, quotedName } from '../../options/describe-value.ts'
+import { describeThrown, type ErrorTexts, linksOf } from '../../describe-error.ts'
+import { describeKind, memberOf } from '../../options/describe-value.ts'
 import { isRecord } from '../../options/value-kinds.ts'
 import { KitTelemetryError } from '../errors.ts'
 import type { TelemetryLevel } from '../levels.ts'
-import { errorWithHelp } from '../options.ts'
 import type {
   TelemetryActor,
   TelemetryEmitInput,
   TelemetryEnvelope,
-  TelemetryErrorInfo,
   TelemetryScope,
   TelemetrySource,
 } from './envelope.ts'
@@ -32,8 +30,8 @@ export interface EnvelopeContext {
   redacted(redactor: Redactor): RedactedValues
 }
 
-const TYPED = 'an object with a type'
-const ERROR = 'an Error, or an object with name and message'
+/** Receives the problem of a member of an input that is left out, or throws it. */
+export type ReportMember = (problem: KitTelemetryError) => void
 
 type Mutable<T> = { -readonly [Member in keyof T]: T[Member] }
 
@@ -41,8 +39,8 @@ type Mutable<T> = { -readonly [Member in keyof T]: T[Member] }
  * Builds the redacted, frozen envelope of an event. `redactor.bytes` is then its size in memory.
  * @param sessionId the session id, if it is already known.
  * @param attributes the attributes of the input, after a function was called.
- * @param warn is called if `input.time` is invalid.
- * @throws {KitTelemetryError} `TELEMETRY_EMIT_FAILED` if a member of `input` is malformed or too large.
+ * @param report is called for each member of `input` that cannot be read, and is left out.
+ * @throws {KitTelemetryError} `TELEMETRY_EMIT_FAILED` if the event is too large.
  */
 export function buildEnvelope(
   origin: EnvelopeOrigin,
@@ -53,14 +51,10 @@ export function buildEnvelope(
   context: EnvelopeContext | undefined,
   sessionId: string | undefined,
   attributes: object | undefined,
-  warn: (error: KitTelemetryError) => void,
+  report: ReportMember,
 ): TelemetryEnvelope {
-  const now = isoTime(Date.now())
-  const time =
-    input.time === undefined || input.time === null
-      ? now
-      : (readTime(input.time) ?? unreadable(name, now, warn))
-  const id = sessionId ?? readSessionId(input) ?? context?.sessionId ?? createSessionId()
+  const time = readOwnTime(input.time, report) ?? isoTime(Date.now())
+  const id = sessionId ?? readSessionId(input, report) ?? context?.sessionId ?? createSessionId()
   const { service, environment, version } = origin
   const envelope: Mutable<TelemetryEnvelope> =
     version === undefined
@@ -69,14 +63,14 @@ export function buildEnvelope(
 
   const inherited = context?.redacted(redactor)
   let bytes = EVENT_BYTES + textBytes(id) + (inherited?.bytes ?? 0)
-  const actor = input.actor ?? undefined
+  const actor = copyActor(input.actor, report)
   if (actor !== undefined) {
-    envelope.actor = redactor.actor(copyActor(actor))
+    envelope.actor = redactor.actor(actor)
     bytes += redactor.bytes
   } else if (inherited?.actor !== undefined) envelope.actor = inherited.actor
-  const scope = input.scope ?? undefined
+  const scope = copyScope(input.scope, report)
   if (scope !== undefined) {
-    envelope.scope = redactor.scope(copyScope(scope))
+    envelope.scope = redactor.scope(scope)
     bytes += redactor.bytes
   } else if (inherited?.scope !== undefined) envelope.scope = inherited.scope
   if (attributes !== undefined) {
@@ -88,9 +82,9 @@ export function buildEnvelope(
     envelope.error = redactor.error(copyError(error))
     bytes += redactor.bytes
   }
-  const source = input.source ?? undefined
+  const source = copySource(input.source, report)
   if (source !== undefined) {
-    envelope.source = copySource(source)
+    envelope.source = source
     bytes += valueBytes(envelope.source)
   }
   Object.freeze(envelope)
@@ -103,11 +97,12 @@ export function buildEnvelope(
   return limited
 }
 
-/** Returns the session id of an input, if it has one. @throws {KitTelemetryError} `TELEMETRY_EMIT_FAILED` if it is malformed. */
-export function readSessionId(input: TelemetryEmitInput): string | undefined {
-  const id: unknown = input.sessionId ?? undefined
-  if (id === undefined || (typeof id === 'string' && id !== '')) return id
-  throw malformed('sessionId', 'a non-empty string', id)
+/** Returns the session id of an input, if it has one that can be read. */
+export function readSessionId({ sessionId }: TelemetryEmitInput, report: ReportMember): string | undefined {
+  const id = readId('sessionId', sessionId, report)
+  if (id !== '') return id
+  report(malformed('sessionId', ID, id))
+  return undefined
 }
 
 /** Returns the attributes of an input. Calls a function, whose errors are thrown. */
@@ -126,96 +121,107 @@ export function checkAttributes(attributes: unknown): object | undefined {
   throw malformed('attributes', 'an object, or a function that returns one', attributes)
 }
 
-/** Checks that some members of an input are objects. @throws {KitTelemetryError} `TELEMETRY_EMIT_FAILED` if one is not. */
-export function checkObjects({ actor, scope, error, source }: TelemetryEmitInput): void {
-  if (isPrimitive(actor)) throw malformed('actor', TYPED, actor)
-  if (isPrimitive(scope)) throw malformed('scope', TYPED, scope)
-  if (isPrimitive(error)) throw malformed('error', ERROR, error)
-  if (isPrimitive(source)) throw malformed('source', 'an object', source)
-}
-
-function isPrimitive(value: unknown): boolean {
-  return typeof value !== 'object' && value !== undefined && typeof value !== 'function'
-}
-
-/** Returns the type of an actor or scope. @throws {KitTelemetryError} `TELEMETRY_EMIT_FAILED` if it is malformed. */
-export function readType(member: 'actor' | 'scope', value: unknown): string {
-  const type = typeof value === 'object' && value !== null ? memberOf(value, 'type') : undefined
+/** Returns the type of an actor or a scope, or `undefined` if there is none. */
+export function readType(
+  member: 'actor' | 'scope',
+  value: unknown,
+  report: ReportMember,
+): string | undefined {
+  if (value === undefined || value === null) return undefined
+  const type = typeof value === 'object' ? memberOf(value, 'type') : undefined
   if (typeof type === 'string' && type !== '') return type
-  throw malformed(member, TYPED, value)
+  report(malformed(member, 'an object with a type', value))
+  return undefined
 }
 
-/** Copies an actor, except for its tags. @throws {KitTelemetryError} `TELEMETRY_EMIT_FAILED` if it is malformed. */
-export function copyActor(value: object): TelemetryActor {
-  const actor: Mutable<TelemetryActor> = { type: readType('actor', value) }
-  const id = memberOf(value, 'id')
-  const tags = memberOf(value, 'tags')
-  if (id !== undefined && id !== null) actor.id = readId('actor.id', id)
-  if (tags !== undefined && tags !== null) actor.tags = readTags('actor.tags', tags)
+/** Copies an actor, except for its tags. Members that cannot be read are left out; without a type, the actor is. */
+export function copyActor(value: unknown, report: ReportMember): TelemetryActor | undefined {
+  const type = readType('actor', value, report)
+  if (type === undefined) return undefined
+  const actor: Mutable<TelemetryActor> = { type }
+  const id = readId('actor.id', memberOf(value as object, 'id'), report)
+  const tags = readTags('actor.tags', memberOf(value as object, 'tags'), report)
+  if (id !== undefined) actor.id = id
+  if (tags !== undefined) actor.tags = tags
   return actor
 }
 
-/** Copies a scope, except for its tags. @throws {KitTelemetryError} `TELEMETRY_EMIT_FAILED` if it is malformed. */
-export function copyScope(value: object): TelemetryScope {
-  const type = readType('scope', value)
-  const id = memberOf(value, 'id')
-  const tags = memberOf(value, 'tags')
-  const scope: Mutable<TelemetryScope> = { type, id: readId('scope.id', id) }
-  if (tags !== undefined && tags !== null) scope.tags = readTags('scope.tags', tags)
-  return scope
+/** Copies a scope, except for its tags. Tags that cannot be read are left out; without a type or an id, the scope is. */
+export function copyScope(value: unknown, report: ReportMember): TelemetryScope | undefined {
+  const type = readType('scope', value, report)
+  if (type === undefined) return undefined
+  const given = memberOf(value as object, 'id')
+  const id = readId('scope.id', given, report)
+  if (given === undefined || given === null) report(malformed('scope.id', ID, given))
+  if (id === undefined) return undefined
+  const tags = readTags('scope.tags', memberOf(value as object, 'tags'), report)
+  return tags === undefined ? { type, id } : { type, id, tags }
 }
 
-function copyError(value: object): TelemetryErrorInfo {
-  if (isError(value)) return describeError(value)
-  const [name, message] = [memberOf(value, 'name'), memberOf(value, 'message')]
-  if (typeof name !== 'string' || typeof message !== 'string') {
-    throw malformed('error', ERROR, value)
+/** Describes an error. One that was described before keeps its causes. */
+function copyError(value: unknown): ErrorTexts {
+  if (typeof value === 'object' && value !== null && linksOf(value) !== undefined) return value as ErrorTexts
+  return describeThrown(value, (text) => text, textForm)
+}
+
+function copySource(value: unknown, report: ReportMember): TelemetrySource | undefined {
+  if (value === undefined || value === null) return undefined
+  if (typeof value !== 'object' || Array.isArray(value)) {
+    report(malformed('source', 'an object', value))
+    return undefined
   }
-  const info: Mutable<TelemetryErrorInfo> = { name, message }
-  const [code, stack] = [memberOf(value, 'code'), memberOf(value, 'stack')]
-  if (code !== undefined && code !== null) info.code = readId('error.code', code)
-  if (stack !== undefined && stack !== null) info.stack = readText('error.stack', stack)
-  return info
-}
-
-function copySource(value: unknown): TelemetrySource {
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw malformed('source', 'an object', value)
-  const [causer, file, line] = [memberOf(value, 'causer'), memberOf(value, 'file'), memberOf(value, 'line')]
   const source: Mutable<TelemetrySource> = {}
-  if (causer !== undefined && causer !== null) source.causer = readText('source.causer', causer)
-  if (file !== undefined && file !== null) source.file = readText('source.file', file)
-  if (line !== undefined && line !== null) {
-    if (typeof line !== 'number') throw malformed('source.line', 'a number', line)
-    // Numbers that JSON cannot represent become strings, as everywhere in an envelope.
-    source.line = Number.isFinite(line) ? line + 0 : (String(line) as unknown as number)
+  for (const member of ['causer', 'file'] as const) {
+    const text = memberOf(value, member) ?? undefined
+    if (typeof text === 'string') source[member] = text
+    else if (text !== undefined) report(malformed(`source.${member}`, 'a string', text))
   }
+  const line = memberOf(value, 'line') ?? undefined
+  // Numbers that JSON cannot represent become strings, as everywhere in an envelope.
+  if (typeof line === 'number')
+    source.line = Number.isFinite(line) ? line + 0 : (String(line) as unknown as number)
+  else if (line !== undefined) report(malformed('source.line', 'a number', line))
   return Object.freeze(source)
 }
 
-function readText(member: string, value: unknown): string {
-  if (typeof value === 'string') return value
-  throw malformed(member, 'a string', value)
+function readOwnTime(value: unknown, report: ReportMember): string | undefined {
+  if (value === undefined || value === null) return undefined
+  const time = readTime(value)
+  if (time === undefined)
+    report(malformed('time', 'a Date, or an RFC 3339 date-time with a time zone', value))
+  return time
 }
 
-/** Returns an identifier as a string. Numbers are converted. */
-function readId(member: string, value: unknown): string {
-  return typeof value === 'number' || typeof value === 'bigint' ? String(value) : readText(member, value)
+const ID = 'a string, a number, or an object with a toString of its own'
+
+/** Returns an identifier as a string. */
+function readId(member: string, value: unknown, report: ReportMember): string | undefined {
+  if (value === undefined || value === null || typeof value === 'string') return value ?? undefined
+  if (typeof value === 'number' || typeof value === 'bigint') return String(value)
+  const text = typeof value === 'object' && !Array.isArray(value) ? textForm(value) : undefined
+  if (text === undefined) report(malformed(member, ID, value))
+  return text
 }
 
-function readTags(member: string, value: unknown): Readonly<Record<string, unknown>> {
+/** Returns the text of an object that has one of its own. */
+function textForm(value: object): string | undefined {
+  try {
+    const text = String(value)
+    return text === '' || text.startsWith('[object ') ? undefined : text
+  } catch {
+    return undefined
+  }
+}
+
+function readTags(
+  member: string,
+  value: unknown,
+  report: ReportMember,
+): Readonly<Record<string, unknown>> | undefined {
+  if (value === undefined || value === null) return undefined
   if (isRecord(value)) return value
-  throw malformed(member, 'an object', value)
-}
-
-function unreadable(name: string, now: string, warn: (error: KitTelemetryError) => void): string {
-  warn(
-    errorWithHelp(
-      'TELEMETRY_EMIT_FAILED',
-      `the time of event ${quotedName(name)} is invalid and was replaced with the current time. Use an RFC 3339 date-time with a time zone`,
-    ),
-  )
-  return now
+  report(malformed(member, 'an object', value))
+  return undefined
 }
 
 function malformed(member: string, expected: string, value: unknown): KitTelemetryError {

@@ -30,6 +30,8 @@ export interface TelemetryErrorInfo {
   readonly code?: string
   /** The stack, including the stacks of its `cause` chain. */
   readonly stack?: string
+  /** The other own members of the error that are strings, numbers, or booleans, at most 20. */
+  readonly attributes?: Readonly<Record<string, unknown>>
 }
 
 /** The place in the code that emitted an event. */
@@ -76,6 +78,9 @@ export interface TelemetryEnvelope {
 /** Attributes or tags by key. The values are `any`, because `unknown` does not accept a value of an interface type. */
 export type TelemetryAttributes = Readonly<Record<string, any>>
 
+/** An id, which becomes a string. An object must have a `toString` of its own, such as an `ObjectId`. */
+export type TelemetryId = string | number | bigint | object
+
 /** Allows `undefined` for missing members. */
 type Loosely<T> = { readonly [Member in keyof T]: T[Member] | undefined }
 
@@ -87,28 +92,25 @@ export interface TelemetryEmitInput<
 > {
   /** The severity. Defaults to `info`. */
   readonly level?: TelemetryLevel | undefined
-  /** The time of the event as an RFC 3339 date-time. Defaults to now, also if the value is invalid. */
-  readonly time?: string | undefined
+  /** The time of the event as a `Date` or an RFC 3339 date-time. Defaults to now, also if the value is invalid. */
+  readonly time?: string | Date | undefined
   /** The id of the session. Defaults to that of the current session, or to a new id outside of a session. */
-  readonly sessionId?: string | undefined
+  readonly sessionId?: TelemetryId | undefined
   /** The actor. Replaces the actor of the session. */
   readonly actor?:
-    | ({ readonly type: Actors } & Loosely<{ readonly id?: string; readonly tags?: TelemetryAttributes }>)
+    | ({ readonly type: Actors } & Loosely<{
+        readonly id?: TelemetryId
+        readonly tags?: TelemetryAttributes
+      }>)
     | undefined
   /** The scope. Replaces the scope of the session. */
   readonly scope?:
-    | ({ readonly type: Scopes; readonly id: string } & Loosely<{ readonly tags?: TelemetryAttributes }>)
+    | ({ readonly type: Scopes; readonly id: TelemetryId } & Loosely<{ readonly tags?: TelemetryAttributes }>)
     | undefined
   /** The attributes. They are merged over those of the session. A function is called only if its result is needed. */
   readonly attributes?: Attributes | (() => Attributes | undefined) | undefined
-  /** An `Error`, or an object with its members. */
-  readonly error?:
-    | Error
-    | ({ readonly name: string; readonly message: string } & Loosely<{
-        readonly code?: string
-        readonly stack?: string
-      }>)
-    | undefined
+  /** The error: what was thrown, of any type. Defaults to none, also for `null`. */
+  readonly error?: unknown
   /** The place in the code. Defaults to none. */
   readonly source?: Loosely<TelemetrySource> | undefined
 }

@@ -22,6 +22,7 @@ const MAX_NAME_LENGTH = 100
 
 /** The members of an envelope that have parts that can be removed: all attributes, and the tags or the stack of the others. */
 const OWNERS = ['attributes', 'actor', 'scope', 'error'] as const
+const REMOVABLE = ['tags', 'stack', 'attributes']
 
 /** A part that can be removed. */
 interface Part {
@@ -61,7 +62,7 @@ function partsOf(envelope: TelemetryEnvelope): Part[] {
   for (const owner of OWNERS) {
     const isAttribute = owner === 'attributes'
     for (const [key, value] of Object.entries(envelope[owner] ?? {})) {
-      if (!isAttribute && key !== 'tags' && key !== 'stack') continue
+      if (!isAttribute && !REMOVABLE.includes(key)) continue
       const path = `${owner}.${key}`
       parts.push({ path, name: isAttribute ? key : path, bytes: memberBytes(key, value) })
     }
@@ -76,7 +77,7 @@ function without(envelope: TelemetryEnvelope, parts: readonly Part[]): Telemetry
     const value = envelope[owner]
     if (value === undefined) continue
     const kept = Object.entries(value).filter(([key]) => !removed.has(`${owner}.${key}`))
-    copy[owner] = Object.freeze(Object.fromEntries(kept))
+    if (kept.length < Object.keys(value).length) copy[owner] = Object.freeze(Object.fromEntries(kept))
   }
   return copy as unknown as TelemetryEnvelope
 }

@@ -2,6 +2,7 @@ import { types } from '../../built-in-kinds.ts'
 import { describeError, isError } from '../../describe-error.ts'
 import { className, memberOf } from '../../options/describe-value.ts'
 import { KEEP_EVERYTHING, type KeyNode, type KeyRules } from './redaction.ts'
+import { dateText } from './time.ts'
 import { CONTAINER_BYTES, ITEM_BYTES, MEMBER_BYTES, textBytes } from './weight.ts'
 
 /** The maximum depth of a copied object or array. The copied object itself has the depth 0. */
@@ -313,12 +314,6 @@ function listEntries(list: Iterable<readonly [string, unknown]>): Record<string,
   return Object.fromEntries(
     Object.entries(entries).map(([name, values]) => [name, values.length === 1 ? values[0] : values]),
   )
-}
-
-function dateText(date: Date): string {
-  return Number.isNaN(Date.prototype.getTime.call(date))
-    ? 'Invalid Date'
-    : Date.prototype.toISOString.call(date)
 }
 
 /** Leaves out entries whose key is a symbol or an object, because different ones may have the same string form. */

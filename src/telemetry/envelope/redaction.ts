@@ -60,9 +60,6 @@ const DEFAULTS: ResolvedRedactionPolicy = Object.freeze({
 /** The number of characters that are searched for secrets for each character that may be sent. */
 const SEARCHED = 10
 
-/** The length of the name or the code of an error after which it is cut like other strings. */
-const MAX_NAME = 1024
-
 /** The maximum number of keys (or paths) whose action is kept, because clients may send any number of keys. */
 const MAX_NODES = 4096
 
@@ -129,7 +126,8 @@ export class KeyRules {
   readonly #keys: ListedKeys
   /** `true` if any key is removed or hashed. */
   readonly hasKeys: boolean
-  readonly #maxLength: number
+  /** The maximum length of a string, in UTF-16 units. */
+  readonly maxLength: number
   readonly #digest: (text: string) => string
   readonly #strings: StringRedactor | undefined
   #resolved = 0
@@ -137,7 +135,7 @@ export class KeyRules {
   constructor(policy: ResolvedRedactionPolicy) {
     this.#keys = new ListedKeys({ deny: policy.denylistKeys, hash: policy.hashKeys })
     this.hasKeys = !this.#keys.isEmpty
-    this.#maxLength = policy.maxStringLength
+    this.maxLength = policy.maxStringLength
     this.#digest = policy.hashSecret === undefined ? sha256 : hmacSha256(policy.hashSecret)
     if (policy.patterns.length > 0) this.#strings = new StringRedactor(policy.patterns, this.#digest)
   }
@@ -157,18 +155,18 @@ export class KeyRules {
   string(text: string): string {
     const strings = this.#strings
     if (strings === undefined) return this.cut(text)
-    const searched = SEARCHED * this.#maxLength
+    const searched = SEARCHED * this.maxLength
     return this.cut(text.length > searched ? strings.redactStart(text, searched) + CUT : strings.redact(text))
   }
 
-  /** Replaces the secrets in the name or the code of an error, which is cut only if it is very long. */
+  /** Replaces the secrets in the name or the code of an error, which is short. */
   name(text: string): string {
-    return text.length > MAX_NAME ? this.string(text) : (this.#strings?.redact(text) ?? text)
+    return this.#strings?.redact(text) ?? text
   }
 
   /** Cuts a string that is too long, so that it ends with `…`. Never splits a surrogate pair. */
   cut(text: string): string {
-    return cutText(text, this.#maxLength, CUT)
+    return cutText(text, this.maxLength, CUT)
   }
 
   /** Returns the lowercase hex SHA-256 of a string in UTF-8, or its HMAC if there is a `hashSecret`. */

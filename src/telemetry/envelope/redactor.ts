@@ -1,5 +1,7 @@
+import { keepLinks, linksOf } from '../../describe-error.ts'
 import { KitTelemetryError } from '../errors.ts'
 import type { TelemetryActor, TelemetryEnvelope, TelemetryErrorInfo, TelemetryScope } from './envelope.ts'
+import { fittedLinks, stackOf } from './error-stack.ts'
 import { latestCopyBytes, toRedactedJson } from './redacted-json.ts'
 import type { KeyRules } from './redaction.ts'
 import { textBytes } from './weight.ts'
@@ -75,15 +77,22 @@ export class Redactor {
   }
 
   /** Redacts an error, and limits the length of its message and its stack. */
-  error({ name, message, code, stack }: TelemetryErrorInfo): TelemetryErrorInfo {
+  error(texts: TelemetryErrorInfo): TelemetryErrorInfo {
     const rules = this.#rules
+    const { name, message, code, stack } = texts
+    this.bytes = 0
+    const attributes = texts.attributes && this.map('error.attributes', texts.attributes)
+    const links = fittedLinks(linksOf(texts) ?? [], rules)
     const redacted = {
       name: rules.name(name),
       message: rules.string(message),
       ...(code !== undefined && { code: rules.name(code) }),
-      ...(stack !== undefined && { stack: rules.string(stack) }),
+      ...(stack !== undefined && { stack: links.length === 0 ? rules.string(stack) : stackOf(links) }),
     }
-    this.bytes = Object.values(redacted).reduce((sum, text) => sum + textBytes(text), 0)
-    return Object.freeze(redacted)
+    for (const text of Object.values(redacted)) this.bytes += textBytes(text)
+    for (const link of links) this.bytes += textBytes(link.message) + textBytes(link.frames)
+    const hasAttributes = attributes !== undefined && Object.keys(attributes).length > 0
+    const info = Object.freeze(hasAttributes ? { ...redacted, attributes } : redacted)
+    return links.length === 0 ? info : keepLinks(info, links)
   }
 }

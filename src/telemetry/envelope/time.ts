@@ -1,3 +1,5 @@
+import { types } from '../../built-in-kinds.ts'
+
 /** The milliseconds and the zone of a time: `000Z` to `999Z`. */
 const MILLISECONDS: readonly string[] = Array.from(
   { length: 1000 },
@@ -28,11 +30,12 @@ export function isoTime(ms: number): string {
 }
 
 /**
- * Reads an RFC 3339 date-time: date, time with seconds, and zone. Digits beyond the millisecond are ignored.
+ * Reads a `Date`, or an RFC 3339 date-time: date, time with seconds, and zone. Digits beyond the millisecond are ignored.
  * @returns the same moment in ISO 8601, UTC, with milliseconds, or `undefined` if it is invalid or outside the years 0 to
  * 9999.
  */
-export function readTime(text: unknown): string | undefined {
+export function readTime(time: unknown): string | undefined {
+  const text = types.isDate(time) ? dateText(time) : time
   const parts = typeof text === 'string' ? RFC_3339.exec(text) : null
   if (parts === null) return undefined
   const [year, month, day, hour, minute, second] = parts.slice(1, 7).map(Number) as [
@@ -54,4 +57,11 @@ export function readTime(text: unknown): string | undefined {
   date.setUTCHours(hour, minute - offset, second, Number((parts[7] ?? '').slice(0, 3).padEnd(3, '0')))
   const iso = date.toISOString()
   return iso.length === 24 ? iso : undefined
+}
+
+/** Returns a date in ISO 8601, or `Invalid Date`. */
+export function dateText(date: Date): string {
+  return Number.isNaN(Date.prototype.getTime.call(date))
+    ? 'Invalid Date'
+    : Date.prototype.toISOString.call(date)
 }

@@ -95,7 +95,7 @@ const MAX_NAMED = 5
 
 /**
  * Returns `TELEMETRY_SCHEMA_VALIDATION_FAILED` if attributes do not match a schema. Its `details.issues` is
- * `[{ path: [key, …] }]`. The message also names the expected types. An event without attributes is valid if its schema accepts `{}` or `undefined`.
+ * `[{ path: [key, …] }]`, and is missing if the schema itself cannot be used. The message also names the expected types. An event without attributes is valid if its schema accepts `{}` or `undefined`.
  */
 export function attributesError(
   event: string,
@@ -103,7 +103,12 @@ export function attributesError(
   attributes: unknown,
   strict: boolean,
 ): KitTelemetryError | undefined {
-  let issues = schemaIssues(schema, attributes ?? {}, strict)
+  let issues: ValidationIssue[]
+  try {
+    issues = schemaIssues(schema, attributes ?? {}, strict)
+  } catch (cause) {
+    return schemaError(event, cause)
+  }
   if (issues.length > 0 && attributes === undefined && schemaIssues(schema, undefined, false).length === 0)
     issues = []
   if (issues.length === 0) return undefined
@@ -117,19 +122,32 @@ export function attributesError(
   )
 }
 
+/** Returns the error of a schema that cannot be used. Schemas of zod return a promise that rejects if they throw. */
+function schemaError(event: string, cause: unknown): KitTelemetryError {
+  const [problem, details] =
+    cause === ASYNCHRONOUS
+      ? ['returned a promise. It is asynchronous, or threw an error. Use a synchronous schema', {}]
+      : ['threw an error, which is the cause. Correct the schema', { cause }]
+  return errorWithHelp(
+    'TELEMETRY_SCHEMA_VALIDATION_FAILED',
+    `the schema of event ${quotedName(event)} ${problem}`,
+    details,
+  )
+}
+
+/** Stands for the result of an asynchronous schema. */
+const ASYNCHRONOUS: unique symbol = Symbol('asynchronous')
+
+/** @throws `ASYNCHRONOUS`, or the error of the schema. */
 function schemaIssues(schema: TelemetryEventSchema, value: unknown, strict: boolean): ValidationIssue[] {
-  try {
-    const result = schema['~standard'].validate(value)
-    if (isPromiseLike(result)) {
-      Promise.resolve(result).then(undefined, () => {})
-      return [{ path: [] }]
-    }
-    const { issues } = result
-    if (issues) return issues.length === 0 ? [{ path: [] }] : issues.map(issueOf)
-    return strict && typeof value === 'object' && value !== null ? undeclared(value, result.value) : []
-  } catch {
-    return [{ path: [] }]
+  const result = schema['~standard'].validate(value)
+  if (isPromiseLike(result)) {
+    Promise.resolve(result).then(undefined, () => {})
+    throw ASYNCHRONOUS
   }
+  const { issues } = result
+  if (issues) return issues.length === 0 ? [{ path: [] }] : issues.map(issueOf)
+  return strict && typeof value === 'object' && value !== null ? undeclared(value, result.value) : []
 }
 
 function placeOf({ path, expected }: ValidationIssue): string {

@@ -1,11 +1,12 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { isRecord } from '../../options/value-kinds.ts'
 import { settledWithin } from '../delivery/deadline.ts'
-import { copyActor, copyScope } from '../envelope/build-envelope.ts'
+import { copyActor, copyScope, type ReportMember, readSessionId } from '../envelope/build-envelope.ts'
 import type {
   TelemetryActor,
   TelemetryAttributes,
   TelemetryEmitInput,
+  TelemetryId,
   TelemetryRequiredInput,
   TelemetryScope,
 } from '../envelope/envelope.ts'
@@ -140,8 +141,8 @@ export class KitTelemetrySession<
    * @param tags further data about the actor.
    * @throws {KitTelemetryError} `TELEMETRY_SESSION_INVALID` if an argument is malformed; `TELEMETRY_SESSION_ENDED`.
    */
-  actor(type: Actors, id?: string, tags?: TelemetryAttributes): this {
-    this.#change('actor', () => ({ actor: frozenCopy(copyActor({ type, id, tags })) }))
+  actor(type: Actors, id?: TelemetryId, tags?: TelemetryAttributes): this {
+    this.#change('actor', () => ({ actor: frozenCopy(copyActor({ type, id, tags }, reject)) }))
     return this
   }
 
@@ -152,8 +153,8 @@ export class KitTelemetrySession<
    * @param tags further data about the scope.
    * @throws {KitTelemetryError} `TELEMETRY_SESSION_INVALID` if an argument is malformed; `TELEMETRY_SESSION_ENDED`.
    */
-  scope(type: Scopes, id: string, tags?: TelemetryAttributes): this {
-    this.#change('scope', () => ({ scope: frozenCopy(copyScope({ type, id, tags })) }))
+  scope(type: Scopes, id: TelemetryId, tags?: TelemetryAttributes): this {
+    this.#change('scope', () => ({ scope: frozenCopy(copyScope({ type, id, tags }, reject)) }))
     return this
   }
 
@@ -203,15 +204,14 @@ export class KitTelemetrySession<
 
   /**
    * Replaces the session id.
-   * @param sessionId a non-empty string.
-   * @throws {KitTelemetryError} `TELEMETRY_SESSION_INVALID` if the id is empty or not a string; `TELEMETRY_SESSION_ENDED`.
+   * @param sessionId a string that is not empty, a number, or an object with a `toString` of its own.
+   * @throws {KitTelemetryError} `TELEMETRY_SESSION_INVALID` if the id is empty or cannot be read; `TELEMETRY_SESSION_ENDED`.
    */
-  id(sessionId: string): this {
+  id(sessionId: TelemetryId): this {
     this.#rejectIfEnded('id')
-    if (typeof sessionId !== 'string' || sessionId === '') {
-      throw invalid('the argument of id() must be a non-empty string')
-    }
-    this.#record.id = sessionId
+    const id = readSessionId({ sessionId }, () => {})
+    if (id === undefined) throw invalid('the argument of id() must be a non-empty string')
+    this.#record.id = id
     return this
   }
 
@@ -241,7 +241,8 @@ export class KitTelemetrySession<
   async run<T>(fn: () => T): Promise<Awaited<T>> {
     this.#rejectIfEnded('run')
     if (typeof fn !== 'function') throw invalid('the argument of run() must be a function')
-    return await runInside(this.#record, fn)
+    // A thenable, such as a query, starts when it is awaited, which must be in the run.
+    return await runInside(this.#record, async () => await fn())
   }
 
   /**
@@ -340,7 +341,12 @@ function withAttributes(
   return before
 }
 
-function frozenCopy<T extends TelemetryActor | TelemetryScope>(value: T): T {
+const reject: ReportMember = (problem) => {
+  throw problem
+}
+
+function frozenCopy<T extends TelemetryActor | TelemetryScope>(value: T | undefined): T {
+  if (value === undefined) throw invalid('type is missing')
   const { tags } = value
   return Object.freeze(tags === undefined ? value : { ...value, tags: plainCopy(tags) })
 }

@@ -1,3 +1,4 @@
+import { linksOf } from '../../describe-error.ts'
 import { type OptionRule, optional, type RulesFor, unchecked } from '../../options/option-rules.ts'
 import { setLongTimeout } from '../../timers.ts'
 import {
@@ -7,7 +8,7 @@ import {
   type TelemetryTransport,
   type TelemetryTransportMeta,
 } from '../delivery/transport.ts'
-import type { TelemetryEnvelope, TelemetryErrorInfo } from '../envelope/envelope.ts'
+import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 import type { RedactIds } from '../envelope/redacted-ids.ts'
 import { KitTelemetryError } from '../errors.ts'
 import type { TelemetryLevel } from '../levels.ts'
@@ -215,10 +216,11 @@ function fill(
 function contextOf(envelope: TelemetryEnvelope, fingerprint: readonly string[]): ErrorTrackerContext {
   const { name, time, level, service, environment, version, sessionId } = envelope
   // Hooks of the SDK may change these objects, and an envelope is frozen.
-  const { actor, scope, attributes, source } = structuredClone({
+  const { actor, scope, attributes, error, source } = structuredClone({
     actor: envelope.actor,
     scope: envelope.scope,
     attributes: envelope.attributes,
+    error: envelope.error?.attributes,
     source: envelope.source,
   })
   const user = { ...actor?.tags, ...defined({ id: actor?.id }) }
@@ -229,6 +231,7 @@ function contextOf(envelope: TelemetryEnvelope, fingerprint: readonly string[]):
     contexts: defined({
       telemetry: defined({ name, time, level, service, environment, sessionId, version, source }),
       attributes,
+      error,
       actor: actor && { ...actor },
       scope: scope && { ...scope },
     }),
@@ -283,33 +286,30 @@ function breadcrumbOf({ name, time, level, sessionId, actor, scope, attributes }
   }
 }
 
-/** Returns the error of the event as an `Error`, including its causes. Without one, the event itself becomes the error. */
-function exceptionOf({ name, error }: TelemetryEnvelope): Error {
-  if (error !== undefined) return rebuiltError(error)
+/**
+ * Returns the error of the event as an `Error`, with its causes and the errors of an `AggregateError`. Without the original
+ * error, only its text is known. Without an error, the event itself becomes the error.
+ */
+function exceptionOf({ name: event, error }: TelemetryEnvelope): Error {
   // The stack of this function would not be useful.
-  return namedError('TelemetryEvent', name, `TelemetryEvent: ${name}`)
+  if (error === undefined) return namedError('TelemetryEvent', event)
+  const { name, message, code } = error
+  const links = linksOf(error) ?? []
+  const errors = links.map((link) => namedError(link.name, link.message, link.frames))
+  const exception = links[0]?.isError === true ? (errors[0] as Error) : namedError(name, message)
+  links.forEach(({ parent, isError, isCause }, index) => {
+    const owner = errors[parent] as Error & { errors?: Error[] }
+    const linked = errors[index] as Error
+    if (index === 0 || !isError) return
+    if (isCause) owner.cause = linked
+    else owner.errors = [...(owner.errors ?? []), linked]
+  })
+  return code === undefined ? exception : Object.assign(exception, { code })
 }
 
-function rebuiltError({ name, message, code, stack }: TelemetryErrorInfo): Error {
-  const [own = '', ...causes] = stack?.split('\nCaused by: ') ?? []
-  const cause = causes.reduceRight<Error | undefined>((deeper, text) => {
-    const [head = ''] = text.split(/\n[^\S\n]+at /, 1)
-    const [, type = 'Error', said = head] = /^([\w$.]+): ([\s\S]*)$/.exec(head) ?? []
-    return withCause(namedError(type, said, text), deeper)
-  }, undefined)
-  const error = namedError(name, message, own === '' ? `${name}: ${message}` : own)
-  if (code !== undefined) Object.assign(error, { code })
-  return withCause(error, cause)
-}
-
-function namedError(name: string, message: string, stack: string): Error {
+function namedError(name: string, message: string, frames = ''): Error {
   const error = new Error(message)
-  for (const [key, value] of Object.entries({ name, stack }))
+  for (const [key, value] of Object.entries({ name, stack: `${name}: ${message}${frames}` }))
     Object.defineProperty(error, key, { value, configurable: true, writable: true })
-  return error
-}
-
-function withCause(error: Error, cause: Error | undefined): Error {
-  if (cause !== undefined) error.cause = cause
   return error
 }

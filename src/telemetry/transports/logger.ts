@@ -1,6 +1,8 @@
 import { optional, type RulesFor } from '../../options/option-rules.ts'
+import { standardStreamErrors, wasWritten, watchStandardStreams } from '../../standard-streams.ts'
 import { auditObstacle, minPriority, type TelemetryTransport } from '../delivery/transport.ts'
 import type { TelemetryEnvelope } from '../envelope/envelope.ts'
+import { KitTelemetryError } from '../errors.ts'
 import { LEVEL_PRIORITY, type TelemetryLevel } from '../levels.ts'
 import { telemetryOptions } from '../options.ts'
 import { escapeUnsafe, JsonLineWriter } from './json-line.ts'
@@ -111,17 +113,28 @@ export class LoggerTransportAdapter implements TelemetryTransport {
    * Writes an event to the logger.
    * @param envelope the event.
    */
-  handle(envelope: TelemetryEnvelope): void {
+  handle(envelope: TelemetryEnvelope): Promise<void> | void {
     const { level } = envelope
     if (LEVEL_PRIORITY[level] < this[minPriority]) return
     const logger = this.#logger
     const method = level === 'fatal' && typeof logger.fatal !== 'function' ? 'error' : level
     const given = this.#argumentsOf(envelope)
+    watchStandardStreams()
     const written: unknown =
       typeof given === 'string' ? logger[method](given) : logger[method](given, envelope.name)
     // The line counts as delivered. The rejection of a logger must not end the process.
     if (written instanceof Promise) written.then(undefined, () => {})
+    // It is not known to which stream the logger writes. After a first error, each line waits for its outcome.
+    if (standardStreamErrors() > 0) return wasWritten().then(failUnwritten)
   }
+}
+
+function failUnwritten(isWritten: boolean): void {
+  if (isWritten) return
+  throw new KitTelemetryError(
+    'TELEMETRY_TRANSPORT_FAILED',
+    'transport "logger": stdout or stderr is closed; 1 event is lost',
+  )
 }
 
 function argumentsWriter(format: Format, includeTimestamp: boolean): ArgumentsOf {

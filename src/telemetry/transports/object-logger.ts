@@ -35,6 +35,10 @@ export function fieldsOf(envelope: TelemetryEnvelope, includeTimestamp: boolean)
   return {
     ...(includeTimestamp && { time }),
     ...rest,
-    ...(error !== undefined && { err: Object.assign(Object.create(null), error) }),
+    ...(error !== undefined && { err: errorFields(error) }),
   }
+}
+
+function errorFields({ attributes, ...error }: NonNullable<TelemetryEnvelope['error']>): object {
+  return Object.assign(Object.create(null), attributes, error)
 }

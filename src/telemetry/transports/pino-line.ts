@@ -35,6 +35,6 @@ export function pinoLineWriter(includeTimestamp: boolean): (envelope: TelemetryE
 }
 
 /** Returns an error with the members of pino's serializer for errors. */
-function pinoError({ name, ...rest }: NonNullable<TelemetryEnvelope['error']>): object {
-  return { type: name, ...rest }
+function pinoError({ name, attributes, ...rest }: NonNullable<TelemetryEnvelope['error']>): object {
+  return { ...attributes, type: name, ...rest }
 }

@@ -638,8 +638,6 @@ describe('delivery', () => {
           },
         },
       ],
-      ['a scope without id', { scope: { type: 'org' } as { type: string; id: string } }],
-      ['an empty session id', { sessionId: '' }],
     ] as const)
       it(`an event with ${what} counts as failed for every transport`, async () => {
         for (const unit of ['event', 'session'] as const) {

@@ -105,8 +105,10 @@ describe('the envelope', () => {
       '9999-12-31T23:59:59-01:00',
       '0000-01-01T00:00:00+01:00',
       5,
-      new Date(0),
+      new Date(Number.NaN),
     ]
+    it('the time of an envelope is read from a Date', () =>
+      expect(emitted({ time: new Date(5) }).time).to.equal('1970-01-01T00:00:00.005Z'))
     for (const time of unreadable) {
       it(`the invalid time ${JSON.stringify(time)} is replaced by the current time, with a warning`, () => {
         const before = Date.now()
@@ -174,7 +176,62 @@ describe('the envelope', () => {
       expect(emitted({ error: bare }).error).to.deep.equal({ name: 'Error', message: 'm' })
       expect(
         emitted({ error: { name: 'E', message: 'm', code: 7 as Wrong, other: 1 } as Wrong }).error,
-      ).to.deep.equal({ name: 'E', message: 'm', code: '7' })
+      ).to.deep.equal({ name: 'E', message: 'm', code: '7', attributes: { other: 1 } })
+    })
+
+    const thrown: [string, unknown, object][] = [
+      ['a string', 'no stock', { name: 'Error', message: 'no stock' }],
+      ['a number', 404, { name: 'Error', message: '404' }],
+      ['false', false, { name: 'Error', message: 'false' }],
+      [
+        'an object of a database client',
+        { code: '42P01', details: null, table: 'x', message: 'no relation' },
+        { name: 'Error', message: 'no relation', code: '42P01', attributes: { table: 'x' } },
+      ],
+      ['a code that is an object', { name: 'X', message: 'm', code: {} }, { name: 'X', message: 'm' }],
+      ['an object that cannot be read', Proxy.revocable({}, {}), { name: 'Error', message: '[object]' }],
+    ]
+    for (const [what, error, info] of thrown) {
+      it(`an event with ${what} as its error is delivered`, () =>
+        expect(emitted({ error }).error).to.deep.equal(info))
+    }
+
+    it('at most 20 other members of an error are attributes, redacted by their keys', () => {
+      const members = Object.fromEntries(Array.from({ length: 30 }, (_, at) => [`m${at}`, at]))
+      const error = Object.assign(new Error('m'), { password: 'x', status: 402, body: {}, ...members })
+      const { attributes } = emitted({ error }, (b) => b.withRedaction({ denylistKeys: ['password'] }))
+        .error as Wrong
+      expect(Object.keys(attributes)).to.have.length(19)
+      expect(attributes).to.include({ status: 402, m0: 0 })
+      expect(attributes).not.to.have.any.keys('password', 'body')
+      expect(emitted({ error: new Error('m') }).error).not.to.have.property('attributes')
+    })
+
+    it('a stack keeps a frame of each error down to the root, however long the messages are', () => {
+      const layer = (message: string, cause?: Error) =>
+        Object.assign(new Error(message, { cause }), {
+          stack: `Error: ${message}${Array.from({ length: 10 }, (_, at) => `\n    at method${at} (/srv/app/dist/services/module.js:${at}:17)`).join('')}`,
+        })
+      let error = layer('the root')
+      for (const at of Array(15).keys()) error = layer(`layer ${at}`, error)
+      for (const [given, errors] of [
+        [error, 16],
+        [layer('x'.repeat(9_000), layer('y'.repeat(9_000), layer('the root'))), 3],
+      ] as const) {
+        const { stack } = emitted({ error: given }, (b) => b.withRedaction({ maxStringLength: 2000 }))
+          .error as { stack: string }
+        expect(stack.length).to.be.at.most(2000)
+        expect(stack).to.contain('Caused by: Error: the root')
+        expect(stack.split('Caused by').filter((part) => part.includes('\n    at method0'))).to.have.length(
+          errors,
+        )
+      }
+    })
+
+    it('the last of many causes stays in the stack', () => {
+      let deep: Error = new Error('the root')
+      for (const at of Array(50).keys()) deep = new Error(`layer ${at}`, { cause: deep })
+      expect(emitted({ error: deep }).error?.stack).to.contain('Caused by: Error: the root')
     })
 
     it('members of an error that cannot be read are left out', () => {
@@ -203,6 +260,38 @@ describe('the envelope', () => {
       })
     })
   })
+
+  const ids: [unknown, string | undefined][] = [
+    [7, '7'],
+    [9n, '9'],
+    [{ toString: () => 'abc' }, 'abc'],
+    [{}, undefined],
+    [['a'], undefined],
+    [true, undefined],
+  ]
+  for (const [id, text] of ids) {
+    it(`the ids ${typeof id === 'bigint' ? '9n' : JSON.stringify(id)} become strings, or are left out and reported once`, () => {
+      const { builder, logger, events } = recording()
+      const telemetry = builder.build()
+      const input = {
+        actor: { type: 'user', id },
+        scope: { type: 'org', id },
+        sessionId: id,
+        level: 'WARN',
+      } as Wrong
+      telemetry.emit('x', input)
+      telemetry.emit('x', input)
+      const [event, second] = events()
+      expect(second?.level).to.equal('info')
+      expect(event?.level).to.equal('info')
+      expect(event?.actor?.type).to.equal('user')
+      expect(event?.actor?.id).to.equal(text)
+      expect(event?.scope?.id).to.equal(text)
+      if (text !== undefined) expect(event?.sessionId).to.equal(text)
+      expect(logger.errors).to.deep.equal([])
+      expect(logger.warnings).to.have.length(text === undefined ? 4 : 1)
+    })
+  }
 
   it('members of actor, scope, and source that cannot be read are left out', () => {
     const refusing = (given: object, member: string) =>

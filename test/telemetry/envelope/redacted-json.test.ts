@@ -79,7 +79,11 @@ describe('values that JSON cannot carry', () => {
       { a: '1', 'set-cookie': ['x', 'y'] },
     ],
     ['a query', new URLSearchParams('a=1&b=2&a=3'), { a: ['1', '3'], b: '2' }],
-    ['objects without keys of their own', [new WeakMap(), new AbortController()], ['[WeakMap]', '[AbortController]']],
+    [
+      'objects without keys of their own',
+      [new WeakMap(), new AbortController()],
+      ['[WeakMap]', '[AbortController]'],
+    ],
     ['plain objects without keys, also of another realm', [{}, runInNewContext('({})')], [{}, {}]],
     ['an object without prototype', Object.assign(Object.create(null), { a: 1 }), { a: 1 }],
     ['null', null, null],

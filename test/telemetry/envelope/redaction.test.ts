@@ -45,13 +45,55 @@ describe('redaction', () => {
       ['σς', { ΣΣ: 1, σσ: 2 }, {}],
       ['cookie', { raw: ['Cookie', 'x', 'Host', 'h'] }, { raw: ['Cookie', null, 'Host', 'h'] }],
       ['cookie', { raw: [':path', '/', 'cookie', 'x'] }, { raw: [':path', '/', 'cookie', null] }],
-      ['user id', { pairs: [['user id', { a: 1 }], ['b', 2]] }, { pairs: [['user id', null], ['b', 2]] }],
+      [
+        'user id',
+        {
+          pairs: [
+            ['user id', { a: 1 }],
+            ['b', 2],
+          ],
+        },
+        {
+          pairs: [
+            ['user id', null],
+            ['b', 2],
+          ],
+        },
+      ],
       ['user.email', { pairs: [['user', { email: 1, a: 2 }]] }, { pairs: [['user', { a: 2 }]] }],
-      ['cookie', { words: ['cookie', 'not a name', 'two words', 'x'] }, { words: ['cookie', 'not a name', 'two words', 'x'] }],
-      ['pin', { list: [{ value: 1, name: 'pin' }, { key: 'PIN', value: 2, a: 3 }] }, { list: [{ name: 'pin' }, { key: 'PIN', a: 3 }] }],
-      ['pin', { list: [new Map<string, unknown>([['name', 'pin'], ['value', 1]])] }, { list: [{ name: 'pin' }] }],
+      [
+        'cookie',
+        { words: ['cookie', 'not a name', 'two words', 'x'] },
+        { words: ['cookie', 'not a name', 'two words', 'x'] },
+      ],
+      [
+        'pin',
+        {
+          list: [
+            { value: 1, name: 'pin' },
+            { key: 'PIN', value: 2, a: 3 },
+          ],
+        },
+        { list: [{ name: 'pin' }, { key: 'PIN', a: 3 }] },
+      ],
+      [
+        'pin',
+        {
+          list: [
+            new Map<string, unknown>([
+              ['name', 'pin'],
+              ['value', 1],
+            ]),
+          ],
+        },
+        { list: [{ name: 'pin' }] },
+      ],
       ['value', { list: [{ name: 'a', value: 1 }] }, { list: [{ name: 'a' }] }],
-      ['pin', { list: [{ name: 'pins', value: 1 }], one: ['pin'] }, { list: [{ name: 'pins', value: 1 }], one: ['pin'] }],
+      [
+        'pin',
+        { list: [{ name: 'pins', value: 1 }], one: ['pin'] },
+        { list: [{ name: 'pins', value: 1 }], one: ['pin'] },
+      ],
       ['cookie', { headers: new Headers({ cookie: 'x', a: '1' }) }, { headers: { a: '1' } }],
       [
         '.password',

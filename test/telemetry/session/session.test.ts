@@ -57,6 +57,24 @@ describe('a session', () => {
     })
   })
 
+  it('run covers a query that starts when it is awaited', async () => {
+    const { builder, events } = recording()
+    const manager = builder.build()
+    const query = {
+      // biome-ignore lint/suspicious/noThenProperty: a lazy query is a thenable
+      then(done: (row: string) => void) {
+        manager.emit('db.query')
+        done('row')
+      },
+    }
+    const row: string = await (manager
+      .session()
+      .actor('user', 'u1')
+      .run(() => query as Wrong) as Wrong)
+    expect(row).to.equal('row')
+    expect(events()[0]?.actor?.id).to.equal('u1')
+  })
+
   it('attributes that are added later do not change events, states, and runs before, also not inherited ones', async () => {
     const { builder, events } = recording()
     const manager = builder.build()
@@ -191,7 +209,7 @@ describe('a session', () => {
     )
     const table: [string, (session: Wrong) => unknown][] = [
       ['an empty id', (session) => session.id('')],
-      ['an id that is not a string', (session) => session.id(5)],
+      ['an id that is an object', (session) => session.id({})],
       ['attributes that are a string', (session) => session.attributes('x')],
       ['no attributes', (session) => session.attributes(undefined)],
       ['an array of attributes', (session) => session.attributes([])],

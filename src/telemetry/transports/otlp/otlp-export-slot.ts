@@ -4,6 +4,7 @@ import { describeNetworkFailure } from '../../../http/network-failure.ts'
 import { responseOf } from '../../../http/response-of.ts'
 import { counted } from '../../../options/counted.ts'
 import type { Failure, Outcome } from '../queue/batch-queue-options.ts'
+import type { ReasonReader } from '../target-reason.ts'
 import type { OtlpConnection } from './otlp-connection.ts'
 import { OtlpResponse } from './otlp-response.ts'
 
@@ -23,6 +24,9 @@ export interface OtlpExportSlotOptions {
   /** Runs the export outside of the application's spans, so that the request is not traced. */
   readonly untraced: (run: () => void) => void
   readonly timeoutMs: number
+  readonly reasons: ReasonReader
+  /** Writes a warning to the diagnostics of OpenTelemetry. */
+  readonly diagnose: (message: string) => void
 }
 
 /** The statuses of a collector that accepts nothing at the moment. All batches wait. */
@@ -139,11 +143,16 @@ export class OtlpExportSlot {
 
   #accepted(events: number): Outcome {
     const rejected = Math.min(this.#response?.rejectedRecords() ?? 0, events)
-    if (rejected === 0) return { result: 'delivered' }
+    const said = this.#options.reasons.quote(this.#response?.message())
+    if (rejected === 0) {
+      if (said !== '') this.#options.diagnose(`the collector accepted a batch with the warning${said}`)
+      return { result: 'delivered' }
+    }
     const failure: Failure = {
-      reason: `the collector rejected ${rejected} of ${counted(events, 'event')} of a batch (partial success) and does not say which`,
+      reason: `the collector rejected ${rejected} of ${counted(events, 'event')} of a batch (partial success) and does not say which${said && `:${said}`}`,
       details: { events, rejected },
     }
+    this.#options.diagnose(failure.reason)
     const first = events - rejected
     // The collector does not say which records it rejected, so the last ones count as rejected.
     return {
@@ -154,19 +163,26 @@ export class OtlpExportSlot {
 
   #readError(events: number, error: unknown): Outcome {
     const { code } = (error ?? {}) as { readonly code?: unknown }
-    if (this.#response === undefined && typeof code === 'number') return refused(code, undefined)
+    if (this.#response === undefined && typeof code === 'number') return this.#refused(code)
     const cause = this.#error ?? error
     return this.#read(events, notReady(`could not be reached${describeNetworkFailure(cause)}`, cause))
   }
 
   /**
    * Returns the outcome for the status of the response, if there is one, even if the rest of the response is missing. The
-   * error of the exporter is not kept, because it contains the body of the response, which may repeat a header.
+   * error of the exporter is not kept, because it contains the whole body of the response, which may repeat a header.
    */
   #read(events: number, withoutResponse: Outcome): Outcome {
     const response = this.#response
     if (response === undefined) return withoutResponse
-    return response.accepted ? this.#accepted(events) : refused(response.status, response.waitMs)
+    return response.accepted ? this.#accepted(events) : this.#refused(response.status, response)
+  }
+
+  #refused(status: number, response?: OtlpResponse): Outcome {
+    const said = this.#options.reasons.quote(response?.message())
+    const outcome = refused(status, said, response?.waitMs)
+    this.#options.diagnose(outcome.failure.reason)
+    return outcome
   }
 }
 
@@ -187,9 +203,13 @@ function notReady(what: string, cause?: unknown): Outcome {
 }
 
 /** Redirects are not followed, so they are final. */
-function refused(status: number, waitMs: number | undefined): Outcome {
+function refused(
+  status: number,
+  said: string,
+  waitMs: number | undefined,
+): Outcome & { readonly failure: Failure } {
   const failure = {
-    reason: `the collector responded with ${status}${adviceFor(status)}`,
+    reason: `the collector responded with ${status}${adviceFor(status)}${said}`,
     details: { status },
   }
   if (OVERLOADED.includes(status)) return { result: 'retry', failure, waitMs, targetDown: true }

@@ -107,6 +107,8 @@ export function writeOtlpAttributes(
   isPlain = false,
 ): OtlpAttributes {
   const { attributes, actor, scope, error, source } = envelope
+  // A limit on the number of attributes drops the last ones. Assigning a key again does not move it.
+  writeEssentials(envelope, target)
   if (attributes !== undefined) {
     if (isPlain) {
       for (const key of Object.keys(attributes)) target[key] = attributes[key] as OtlpValue
@@ -114,28 +116,18 @@ export function writeOtlpAttributes(
       writeMap(attributes, target)
       if (Object.hasOwn(target, '')) delete target['']
     }
+    writeEssentials(envelope, target)
   }
-  // Redaction may have removed it.
-  if (envelope.sessionId !== undefined) target['session.id'] = wellFormed(envelope.sessionId)
-  if (actor !== undefined) {
-    target['kit.actor.type'] = wellFormed(actor.type)
-    if (actor.id !== undefined) {
-      target['kit.actor.id'] = wellFormed(actor.id)
-      if (actor.type === 'user') target['user.id'] = wellFormed(actor.id)
-    }
-    if (actor.tags !== undefined) target['kit.actor.tags'] = writeMap(actor.tags, {})
-  }
+  if (actor?.tags !== undefined) target['kit.actor.tags'] = writeMap(actor.tags, {})
   if (scope !== undefined) {
     target['kit.scope.type'] = wellFormed(scope.type)
     target['kit.scope.id'] = wellFormed(scope.id)
     if (scope.tags !== undefined) target['kit.scope.tags'] = writeMap(scope.tags, {})
   }
   if (error !== undefined) {
-    target['exception.type'] = wellFormed(error.name)
-    target['exception.message'] = wellFormed(error.message)
-    if (error.stack !== undefined) target['exception.stacktrace'] = wellFormed(error.stack)
     // Semantic conventions define values for it, such as `tool_error`.
     if (!Object.hasOwn(target, 'error.type')) target['error.type'] = wellFormed(error.code ?? error.name)
+    if (error.attributes !== undefined) target['kit.error.attributes'] = writeMap(error.attributes, {})
   }
   if (source !== undefined) {
     if (source.file !== undefined) target['code.file.path'] = wellFormed(source.file)
@@ -145,6 +137,24 @@ export function writeOtlpAttributes(
   // The timestamp of the record is then the time of `emit`. The original time is kept as an attribute.
   if (eventTimeMs(envelope) === undefined) target['kit.time'] = wellFormed(envelope.time)
   return target
+}
+
+/** Writes the exception, the actor, and the session. */
+function writeEssentials({ actor, error, sessionId }: TelemetryEnvelope, target: OtlpAttributes): void {
+  if (error !== undefined) {
+    target['exception.type'] = wellFormed(error.name)
+    target['exception.message'] = wellFormed(error.message)
+    if (error.stack !== undefined) target['exception.stacktrace'] = wellFormed(error.stack)
+  }
+  if (actor !== undefined) {
+    target['kit.actor.type'] = wellFormed(actor.type)
+    if (actor.id !== undefined) {
+      target['kit.actor.id'] = wellFormed(actor.id)
+      if (actor.type === 'user') target['user.id'] = wellFormed(actor.id)
+    }
+  }
+  // Redaction may have removed it.
+  if (sessionId !== undefined) target['session.id'] = wellFormed(sessionId)
 }
 
 function writeMap(from: Readonly<Record<string, unknown>>, target: OtlpAttributes): OtlpAttributes {

@@ -1,7 +1,8 @@
 import type { IncomingMessage } from 'node:http'
 import { retryAfterMs } from '../../../http/retry-after.ts'
+import { messageOf } from '../target-reason.ts'
 
-/** The maximum size of a response that is read for a partial success, in bytes. */
+/** The maximum size of a response that is read, in bytes. */
 const MAX_KEPT = 65_536
 
 /** The statuses after which the exporter retries a request itself. */
@@ -15,7 +16,7 @@ export class OtlpResponse {
   readonly status: number
   /** The pause that the collector asks for, in milliseconds. */
   readonly waitMs: number | undefined
-  readonly #json: boolean
+  readonly #isProtobuf: boolean
   readonly #chunks: Buffer[] = []
   #bytes = 0
 
@@ -27,9 +28,9 @@ export class OtlpResponse {
     this.status = response.statusCode ?? 0
     const { headers } = response
     this.waitMs = retryAfterMs({ retryAfter: headers['retry-after'], date: headers.date })
-    this.#json = /^application\/json\b/i.test(headers['content-type'] ?? '')
+    this.#isProtobuf = /^application\/x-protobuf\b/i.test(headers['content-type'] ?? '')
     if (REPEATED_BY_EXPORTER.includes(this.status)) headers['retry-after'] = NEVER
-    if (this.accepted) response.on('data', (chunk: Buffer) => this.#keep(chunk))
+    response.on('data', (chunk: Buffer) => this.#keep(chunk))
   }
 
   get accepted(): boolean {
@@ -41,10 +42,23 @@ export class OtlpResponse {
    * if the body is empty, not OTLP, or longer than 64 KiB.
    */
   rejectedRecords(): number {
-    if (this.#bytes === 0 || this.#bytes > MAX_KEPT) return 0
-    const body = Buffer.concat(this.#chunks)
-    const rejected = this.#json ? rejectedInJson(body) : rejectedInProtobuf(body)
-    return Number.isSafeInteger(rejected) && rejected > 0 ? rejected : 0
+    if (!this.accepted) return 0
+    const body = this.#body()
+    const rejected = this.#isProtobuf ? fieldAt(body, [1, 1]) : rejectedInJson(body)
+    return Number.isSafeInteger(rejected) && Number(rejected) > 0 ? Number(rejected) : 0
+  }
+
+  /** Returns the message of the collector, which is not redacted, if there is one. */
+  message(): unknown {
+    const body = this.#body()
+    if (!this.#isProtobuf) return messageOf(body.toString())
+    // `error_message` of `partial_success`, or `message` of `google.rpc.Status`.
+    const text = fieldAt(body, this.accepted ? [1, 2] : [2])
+    return text instanceof Buffer ? text.toString() : undefined
+  }
+
+  #body(): Buffer {
+    return this.#bytes > MAX_KEPT ? Buffer.alloc(0) : Buffer.concat(this.#chunks)
   }
 
   #keep(chunk: Buffer): void {
@@ -63,15 +77,15 @@ function rejectedInJson(body: Buffer): number {
   }
 }
 
-/** Reads field 1 (`rejected_log_records`) of field 1 (`partial_success`) of the message. */
-function rejectedInProtobuf(body: Buffer): number {
-  const partialSuccess = fieldOne(body)
-  const rejected = partialSuccess instanceof Buffer ? fieldOne(partialSuccess) : 0
-  return typeof rejected === 'number' ? rejected : 0
+/** Returns the field of a protobuf message at a path of field numbers: a number, its bytes, or `undefined`. */
+function fieldAt(message: Buffer, [field, ...path]: readonly number[]): number | Buffer | undefined {
+  const value = fieldOf(message, field as number)
+  if (path.length === 0) return value
+  return value instanceof Buffer ? fieldAt(value, path) : undefined
 }
 
-/** Returns the first field 1 of a protobuf message: a number, the bytes of a message, or `undefined`. */
-function fieldOne(message: Buffer): number | Buffer | undefined {
+/** Returns the first field of a protobuf message with a number. */
+function fieldOf(message: Buffer, field: number): number | Buffer | undefined {
   let at = 0
   const varint = (): number => {
     let value = 0
@@ -95,7 +109,7 @@ function fieldOne(message: Buffer): number | Buffer | undefined {
     } else {
       return undefined
     }
-    if (tag >> 3 === 1) return value
+    if (tag >> 3 === field) return value
   }
   return undefined
 }

@@ -57,6 +57,7 @@ export class OtlpWeight {
     if (error !== undefined) {
       bytes += ERROR_BYTES + 2 * this.#text(error.name) + this.#text(error.message)
       bytes += this.#text(error.stack) + this.#text(error.code)
+      if (error.attributes !== undefined) bytes += MAP_BYTES + ENTRY_BYTES + this.#value(error.attributes)
     }
     if (eventTimeMs(envelope) === undefined) bytes += TIME_BYTES + this.#text(time)
     if (source !== undefined) bytes += SOURCE_BYTES + this.#value(source)

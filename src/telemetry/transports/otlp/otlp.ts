@@ -17,6 +17,7 @@ import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
 import type { RedactIds } from '../../envelope/redacted-ids.ts'
 import { KitTelemetryError } from '../../errors.ts'
 import { promisedOutcome } from '../queue/promised-outcome.ts'
+import { ReasonReader } from '../target-reason.ts'
 import { OtlpDelivery } from './otlp-delivery.ts'
 import type { ExporterHooks } from './otlp-export-slot.ts'
 import { type OtlpSettings, type OtlpTransportOptions, readOtlpOptions } from './otlp-options.ts'
@@ -98,6 +99,8 @@ export class OtlpTransportAdapter implements TelemetryTransport {
       makeExporter: exporterMaker(exporter.OTLPLogExporter, this.#settings),
       headers: this.#settings.headers,
       untraced: untracedBy(api),
+      reasons: new ReasonReader(this.#settings.url, this.#settings.headers),
+      diagnose: (message) => api.diag.warn(`mcp-gatekit: ${message}`),
       timeoutMs: this.#settings.timeout,
       retryBudgetMs: this.#settings.retryBudgetMs,
       agent: this.#settings.agent,
