@@ -1,2 +1,2 @@
 /** Version of this package, equal to `version` in its package.json. */
-export const VERSION = '0.3.0'
+export const VERSION = '0.4.0'

@@ -213,7 +213,7 @@ describe('LoggerTransportAdapter', () => {
       const changing = { ...envelope, actor: { type: 'user' } }
       for (const type of ['user', 'user', 'bot']) {
         changing.actor.type = type
-        adapter.handle(changing)
+        void adapter.handle(changing)
       }
       expect(lines.lines[2]?.[1]).to.include('"actor":{"type":"bot"}')
     })
