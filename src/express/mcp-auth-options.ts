@@ -38,6 +38,12 @@ export interface McpAuthOptions extends AllowedOriginsOptions {
    * operation needs scopes by default.
    */
   readonly scopes?: RequiredOperationScopes | undefined
+  /**
+   * Binds each session of the server behind the gate to the user who has begun it. A request with the `Mcp-Session-Id` of
+   * another user gets 404. The gate remembers 10,000 sessions. Only for OAuth options: an adapter binds its own sessions.
+   * Defaults to `true`.
+   */
+  readonly bindSessions?: boolean | undefined
 }
 
 export interface ResolvedMcpAuthOptions {
@@ -45,6 +51,7 @@ export interface ResolvedMcpAuthOptions {
   readonly recordSpans: boolean
   readonly originPolicy: OriginPolicyOptions | undefined
   readonly operations: ScopedOperations | undefined
+  readonly bindSessions: boolean
 }
 
 const checks = optionChecksOf('mcpAuth')
@@ -55,6 +62,7 @@ export function resolveMcpAuthOptions(options: McpAuthOptions, isAdapter: boolea
     telemetry,
     recordSpans,
     scopes: operations,
+    bindSessions,
     ...policy
   } = checks.readOptions(
     'mcpAuth',
@@ -85,11 +93,19 @@ export function resolveMcpAuthOptions(options: McpAuthOptions, isAdapter: boolea
           'Set scopes of each operation of the KitMcpRouter or, for a router function, the option scopes of createMcpAdapter().',
         )
       }),
+      bindSessions: optional((option, value) => {
+        if (!isAdapter) return checks.checkBoolean(option, value)
+        throw checks.invalidKind(
+          option,
+          'must not be set together with an adapter, which binds its sessions itself. Remove it',
+          value,
+        )
+      }, !isAdapter),
       ...originRules(checks),
     } satisfies RulesFor<McpAuthOptions>,
     'options',
   )
-  return { telemetry, recordSpans, operations, originPolicy: originPolicyOf(policy) }
+  return { telemetry, recordSpans, operations, bindSessions, originPolicy: originPolicyOf(policy) }
 }
 
 /** Returns the checks of `Origin` and `Host`; `undefined` if neither option is set. */

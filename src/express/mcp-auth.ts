@@ -6,14 +6,16 @@ import type { Authenticator } from '../mcp/authenticator.ts'
 import { endpointOf } from '../mcp/endpoint-of.ts'
 import { observerOf, recordForbidden } from '../mcp/instrumentation/instrumentation.ts'
 import type { Exchange } from '../mcp/wire/exchange.ts'
-import { CLIENT_GONE } from '../mcp/wire/json-rpc.ts'
+import { CLIENT_GONE, sessionNotFound } from '../mcp/wire/json-rpc.ts'
 import { mirroredMessage } from '../mcp/wire/mirrored-headers.ts'
 import { corsHeadersFor, FORBIDDEN_SENDER, forbiddenHeader } from '../mcp/wire/origin-policy.ts'
 import type { ResolvedOAuthOptions } from '../oauth/options.ts'
+import { ownerOf } from '../oauth/owner.ts'
 import { notFound } from '../oauth/protected-resource.ts'
 import { FAILED_RESPONSE } from '../oauth/refusal-responses.ts'
 import { optionChecksOf } from '../options/option-checks.ts'
 import { authenticatedBy, setAuthenticated } from './authenticated-requests.ts'
+import { BoundSessions } from './bound-sessions.ts'
 import { restrictCors } from './cors-decision.ts'
 import { judgeOperations } from './judge-operations.ts'
 import { type McpAuthOptions, resolveMcpAuthOptions } from './mcp-auth-options.ts'
@@ -36,7 +38,8 @@ const MAX_MESSAGES = 100
  * body, or `Mcp-Method` and `Mcp-Name`, name a public operation. `mcpHandler` then decides by the body.
  * @param target OAuth options, or the return value of `createMcpAdapter()` or `KitMcpServer…build()`. Pass the same object
  * to `protectedResourceRouter`.
- * @param options telemetry and scopes of operations for a gate in front of another server, and checks of `Origin` and `Host`.
+ * @param options telemetry, scopes of operations, and `bindSessions` for a gate in front of another server, and checks of
+ * `Origin` and `Host`.
  * With `scopes`, it reads the body unless a parser has (at most 4 MiB of JSON within 30 s), and sets `req.body`. The server can
  * still read the request as a stream. A body that it cannot judge is refused (400, 408, 413, 415).
  * @returns middleware for Express, Connect, or a plain `http.createServer`.
@@ -61,11 +64,15 @@ const MAX_MESSAGES = 100
  */
 export function mcpAuth(target: GateTarget, options: McpAuthOptions = {}): NodeMiddleware {
   const isAdapter = endpointOf(target) !== undefined
-  const { telemetry, recordSpans, originPolicy, operations } = resolveMcpAuthOptions(options, isAdapter)
+  const { telemetry, recordSpans, originPolicy, operations, bindSessions } = resolveMcpAuthOptions(
+    options,
+    isAdapter,
+  )
   const observer = observerOf(telemetry, { recordSpans })
   const { gate, authenticator } = resolveTarget(target, observer, operations)
   if (!isAdapter) refuseOptionsForOperations(gate.options)
   const { trustProxy } = gate.options
+  const sessions = bindSessions ? BoundSessions.of(target) : undefined
   const RequestClass = operations === undefined ? NodeMcpRequest : ReplayedRequest
 
   async function authenticate(
@@ -95,7 +102,13 @@ export function mcpAuth(target: GateTarget, options: McpAuthOptions = {}): NodeM
     request: NodeMcpRequest,
     req: NodeRequest,
     res: ServerResponse,
-  ): Promise<PlainResponse | undefined> | undefined {
+  ): PlainResponse | Promise<PlainResponse | undefined> | undefined {
+    if (sessions?.refuses(req, res, ownerOf(exchange.auth))) {
+      exchange.telemetry.accepted()
+      const response = sessionNotFound()
+      exchange.telemetry.completed(response.status)
+      return response
+    }
     return request instanceof ReplayedRequest
       ? judgeOperations(authenticator, exchange, request, req, res)
       : refusal(authenticator, exchange, request, req)

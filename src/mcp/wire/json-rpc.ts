@@ -122,6 +122,11 @@ export function requestIdOf(message: unknown): string | number | null {
   return typeof method === 'string' && (typeof id === 'string' || typeof id === 'number') ? id : null
 }
 
+/** Returns the response to a request with the id of a session that does not exist, has ended, or belongs to another user. */
+export function sessionNotFound(): PlainResponse {
+  return jsonRpcError(404, -32_001, 'Session not found')
+}
+
 /**
  * Returns a JSON-RPC error as an HTTP response.
  * @param options.id the id of the request, `null` if it could not be read or the message is not a request, or `undefined` to leave it out

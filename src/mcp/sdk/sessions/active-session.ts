@@ -10,7 +10,7 @@ import {
 import type { HttpResponse, PlainResponse } from '../../../http/plain-response.ts'
 import type { Subscriptions } from '../../operations/subscriptions.ts'
 import { isEventStream, withBodyEnd } from '../../wire/event-stream.ts'
-import { CANCELED, jsonRpcError, retryLater } from '../../wire/json-rpc.ts'
+import { CANCELED, jsonRpcError, retryLater, sessionNotFound } from '../../wire/json-rpc.ts'
 import { FastResponse } from './fast-response.ts'
 import {
   type Cancellation,
@@ -23,12 +23,7 @@ import { ServerRequests } from './server-requests.ts'
 import type { SessionCall } from './session-call.ts'
 import type { SessionLink, SessionSide } from './session-link.ts'
 import { type SessionHost, SessionServers } from './session-servers.ts'
-import {
-  SessionEnded,
-  SessionTransport,
-  sessionNotFound,
-  type TransportSession,
-} from './session-transport.ts'
+import { SessionEnded, SessionTransport, type TransportSession } from './session-transport.ts'
 
 /** The session of an `ActiveSession`. */
 export interface WholeSession extends TransportSession, Subscriptions {

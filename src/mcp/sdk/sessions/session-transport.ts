@@ -6,9 +6,7 @@ import {
   type TransportSendOptions,
   WebStandardStreamableHTTPServerTransport,
 } from '@modelcontextprotocol/server'
-import type { PlainResponse } from '../../../http/plain-response.ts'
 import { isEventStream } from '../../wire/event-stream.ts'
-import { jsonRpcError } from '../../wire/json-rpc.ts'
 import type { StreamClock } from '../streams/stream-clock.ts'
 import type { SessionCall } from './session-call.ts'
 import type { SessionEvents } from './session-events.ts'
@@ -49,11 +47,6 @@ export interface TransportSide {
 
 /** Thrown if a session has ended while a request was on its way to a server. */
 export class SessionEnded extends Error {}
-
-/** Returns the response to a request with the id of a session that does not exist, has ended, or belongs to another user. */
-export function sessionNotFound(): PlainResponse {
-  return jsonRpcError(404, -32_001, 'Session not found')
-}
 
 /**
  * The transport of the SDK for one session. It is created when a request needs it. If the client has sent `initialize`

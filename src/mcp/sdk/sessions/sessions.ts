@@ -8,13 +8,12 @@ import {
 import type { HttpResponse } from '../../../http/plain-response.ts'
 import type { AuthInfo } from '../../../oauth/auth-info.ts'
 import { ownerOf } from '../../../oauth/owner.ts'
-import { jsonRpcError, requestIdOf, retryLater } from '../../wire/json-rpc.ts'
+import { jsonRpcError, requestIdOf, retryLater, sessionNotFound } from '../../wire/json-rpc.ts'
 import type { ObservedClient } from '../../wire/request-telemetry.ts'
 import { notificationOf } from '../streams/event-stream.ts'
 import { OwnedSessions } from './owned-sessions.ts'
 import { Session, type SessionOwner } from './session.ts'
 import type { SessionCall } from './session-call.ts'
-import { sessionNotFound } from './session-transport.ts'
 
 /** Sessions of clients of the 2025 revisions. */
 export interface McpSessionOptions {
