@@ -13,6 +13,7 @@ import { type AuthorizationTokensOptions, tokensRule } from './token-options.ts'
 const {
   callable,
   checkFunction,
+  checkResource,
   checkScopes,
   checkText,
   checkTexts,
@@ -250,7 +251,9 @@ function checkNormalized(option: string, url: string): void {
 function resourcesOf(option: string, value: unknown): readonly string[] {
   const resources = typeof value === 'string' ? [value] : checkTexts(option, value)
   if (resources.length === 0) throw invalidKind(option, 'must be a URL or a non-empty array of URLs', value)
-  const urls = resources.map((resource) => new URL(httpsUrl(option, resource, {})).href)
+  const urls = resources.map(
+    (resource) => new URL(checkResource(option, resource, { allowInsecureHttp: 'never' })).href,
+  )
   if (new Set(urls).size < urls.length) throw invalidKind(option, 'must not contain a URL twice', value)
   return resources
 }

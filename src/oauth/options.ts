@@ -15,13 +15,13 @@ const {
   checkRequiredScopes,
   checkScopes,
   checkUrl,
+  checkResource,
   invalidKind,
   invalidOption,
   issuer,
   oneOf,
   readOptions,
   required,
-  url,
   wholeNumber,
 } = optionChecksOf('oauth')
 
@@ -122,7 +122,8 @@ export interface OAuthOptions<App = any, User = any> {
   /** The scopes that every request needs. Defaults to none. */
   readonly scopes?: readonly string[] | undefined
   /**
-   * The canonical URI of the MCP server (RFC 8707, RFC 9728). Set it in production. Defaults to the URL of the request.
+   * The canonical URI of the MCP server (RFC 8707, RFC 9728): a host in lower case, no default port, no dot segments. Set it in
+   * production. Defaults to the URL of the request.
    *
    * If one server is several resources, such as tenants by host or path, set a function that returns the resource of a
    * request. For a metadata document, it gets a request for the URL that the document describes. If it returns `undefined`,
@@ -305,13 +306,15 @@ function resourceRule(
   value: unknown,
   given: Given,
 ): string | ((request: Request) => string | undefined) {
-  if (typeof value !== 'function') return url(option, value, given)
+  const check = (resource: unknown): string =>
+    checkResource(option, resource, { allowInsecureHttp: given.allowInsecureHttp === true })
+  if (typeof value !== 'function') return check(value)
   const known = new LRUCache<string, true>({ max: 1_000 })
   return (request) => {
     const resource: unknown = value(request)
     if (resource === undefined || known.has(resource as string)) return resource as string | undefined
     ignoreRejection(resource)
-    known.set(url(option, resource, given), true)
+    known.set(check(resource), true)
     return resource as string
   }
 }

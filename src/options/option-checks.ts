@@ -20,6 +20,8 @@ export interface OptionChecks extends OptionKit<KitMcpConfigError> {
   readonly httpsUrl: OptionRule<string>
   /** The rule of an issuer, as in `checkIssuer`, for options objects without `allowInsecureHttp`. */
   readonly httpsIssuer: OptionRule<string>
+  /** The URI of a resource: a URL as in `checkUrl`, spelled as URLs are compared. Of an origin, the final slash is optional. */
+  checkResource(option: string, value: unknown, rules: UrlRules): string
   /** The rule of a number of seconds, fractions included. */
   seconds(min: 0 | 'more than 0'): OptionRule<number>
   /** The identifier of an authorization server: a URL as in `checkUrl`, without a query (RFC 8414 section 2). */
@@ -161,6 +163,18 @@ export function optionChecksOf(heading: string): OptionChecks {
     },
 
     httpsIssuer: (option, value) => checks.checkIssuer(option, value, { allowInsecureHttp: 'never' }),
+
+    checkResource(option, value, rules) {
+      const { href, origin } = checks.checkUrl(option, value, rules)
+      const right = href === `${origin}/` && !(value as string).endsWith('/') ? origin : href
+      if (value === right) return right
+      throw kit.invalidOption(
+        option,
+        'must have a host in lower case, and no default port or dot segments, because clients compare URLs as text',
+        value,
+        `Write '${right}'.`,
+      )
+    },
 
     seconds: (min) => (option, value) => checks.checkSeconds(option, value, min),
 

@@ -83,6 +83,16 @@ const NO_NUMBER: readonly unknown[] = ['10', -1, Number.NaN, {}]
 const NO_OBJECT: readonly unknown[] = ['x', 5, []]
 /** Connection options of every transport that posts over HTTP. */
 const CONNECTION = { agent: NO_OBJECT, dispatcher: NO_OBJECT }
+/** The URIs of resources that clients do not spell like this. */
+const NOT_COMPARABLE: readonly string[] = [
+  'https://mcp.example.com:443/mcp',
+  'https://MCP.example.com/mcp',
+  'https://MCP.example.com',
+  'HTTPS://mcp.example.com/mcp',
+  'https://mcp.example.com/a/../mcp',
+  'http://127.1/mcp',
+]
+
 const NO_URL: readonly unknown[] = [
   'auth.example.com',
   5,
@@ -134,7 +144,7 @@ export const TAKERS: readonly OptionsTaker[] = [
       issuer: [undefined, null, ...NO_URL, 'https://ada@auth.example.com', 'https://auth.example.com/#a'],
       resourceMetadataPath: ['metadata', '//metadata', '/metadata?a', 5],
       scopes: [...NO_SCOPES, ['offline_access']],
-      resource: NO_URL,
+      resource: [...NO_URL, ...NOT_COMPARABLE],
       realm: ['', 'a\nb', 5],
       authorizationServers: [url, [], [5], ['auth.example.com']],
       resourceName: ['', 'a\u0000b', 5],
@@ -516,7 +526,7 @@ export const TAKERS: readonly OptionsTaker[] = [
     },
     wrong: {
       url: [undefined, ...NO_URL, 'https://mcp.example.com/', 'https://MCP.example.com'],
-      resource: [undefined, 5, [], ['mcp'], [audience, audience]],
+      resource: [undefined, 5, [], ['mcp'], [audience, audience], ...NOT_COMPARABLE],
       upstream: [undefined, {}, 'google', 5],
       scopes: [undefined, 5, {}, { 'mcp:read': '' }, { 'a b': 'x' }, { openid: 'x' }],
       clients: [
