@@ -1,5 +1,4 @@
 import type { TelemetryEnvelope } from '../envelope/envelope.ts'
-import type { RedactIds } from '../envelope/redacted-ids.ts'
 import type { KitTelemetryError } from '../errors.ts'
 
 /** The metadata that a transport receives in `init`, before its first event. */
@@ -71,6 +70,9 @@ export const setStatsSource: unique symbol = Symbol.for('mcp-gatekit.setStatsSou
 export interface TelemetryStatsReader {
   [setStatsSource](stats: () => TelemetryStats): void
 }
+
+/** Returns an envelope with redacted ids. A removed session id is `undefined`. */
+export type RedactIds = (envelope: TelemetryEnvelope) => TelemetryEnvelope
 
 /** A member of the metadata, for transports that write ids under keys of their own. @internal */
 export const redactIds: unique symbol = Symbol.for('mcp-gatekit.redactIds')

@@ -1,14 +1,13 @@
 import type { TelemetryEnvelope } from './envelope.ts'
 import { KeyRules, type ResolvedRedactionPolicy } from './redaction.ts'
 
-/** Returns an envelope with redacted ids. A removed session id is `undefined`. */
-export type RedactIds = (envelope: TelemetryEnvelope) => TelemetryEnvelope
-
 /**
  * Returns a function that redacts the ids of an envelope by the keys under which transports write them: `user.id` or
  * `kit.actor.id` for the actor, and `session.id`. Returns `undefined` if the policy keeps these keys.
  */
-export function idRedaction(policy: ResolvedRedactionPolicy): RedactIds | undefined {
+export function idRedaction(
+  policy: ResolvedRedactionPolicy,
+): ((envelope: TelemetryEnvelope) => TelemetryEnvelope) | undefined {
   const rules = new KeyRules(policy)
   const actionFor = (...keys: string[]): 'deny' | 'hash' | 'keep' => {
     const actions = keys.map((key) => rules.resolve(rules.root, key).action)

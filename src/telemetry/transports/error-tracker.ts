@@ -4,12 +4,12 @@ import { setLongTimeout } from '../../timers.ts'
 import {
   auditObstacle,
   type MetaWithIds,
+  type RedactIds,
   redactIds,
   type TelemetryTransport,
   type TelemetryTransportMeta,
 } from '../delivery/transport.ts'
 import type { TelemetryEnvelope } from '../envelope/envelope.ts'
-import type { RedactIds } from '../envelope/redacted-ids.ts'
 import { KitTelemetryError } from '../errors.ts'
 import type { TelemetryLevel } from '../levels.ts'
 import { telemetryOptions } from '../options.ts'

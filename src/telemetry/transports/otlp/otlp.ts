@@ -8,13 +8,13 @@ import {
   type EventOutcome,
   eventTaker,
   type MetaWithIds,
+  type RedactIds,
   redactIds,
   type TakeEvent,
   type TelemetryTransport,
   type TelemetryTransportMeta,
 } from '../../delivery/transport.ts'
 import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
-import type { RedactIds } from '../../envelope/redacted-ids.ts'
 import { KitTelemetryError } from '../../errors.ts'
 import { promisedOutcome } from '../queue/promised-outcome.ts'
 import { ReasonReader } from '../target-reason.ts'
