@@ -21,7 +21,9 @@ async function sentWith(policy: TelemetryRedactionPolicy): Promise<string> {
     .withRedaction(policy)
     .withSampling({ infoRate: 1 })
     .addTransport(OtlpTransportAdapter.create({ url: receiver.url }))
-    .addTransport(ErrorTrackerTransportAdapter.create({ sdk: { captureException: note, addBreadcrumb: note } }))
+    .addTransport(
+      ErrorTrackerTransportAdapter.create({ sdk: { captureException: note, addBreadcrumb: note } }),
+    )
     .build()
   for (const level of ['error', 'info'] as const)
     telemetry.emit('a.b', { level, sessionId: SESSION, actor: { type: 'user', id: USER } })
@@ -48,6 +50,8 @@ describe('redacted ids', () => {
   }
 
   it('OTLP and an error tracker send ids unchanged without such a key', async () => {
-    expect(await sentWith({ hashKeys: ['email'] })).to.include(USER).and.include(SESSION)
+    expect(await sentWith({ hashKeys: ['email'] }))
+      .to.include(USER)
+      .and.include(SESSION)
   })
 })
