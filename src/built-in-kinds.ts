@@ -56,7 +56,7 @@ export function kindsWithoutNode(): BuiltInKinds {
     isMap: acceptedBy(getterOf(Map.prototype, 'size')),
     isSet: acceptedBy(getterOf(Set.prototype, 'size')),
     isTypedArray: acceptedBy(getterOf(Object.getPrototypeOf(Uint8Array.prototype), Symbol.toStringTag)),
-    isRegExp: acceptedBy(getterOf(RegExp.prototype, 'source')),
+    isRegExp: (value) => Object.prototype.toString.call(value) === '[object RegExp]',
     isPromise: (value) => value instanceof Promise,
     isNativeError: isError ?? ((value) => Object.prototype.toString.call(value) === '[object Error]'),
   } as BuiltInKinds
