@@ -36,7 +36,6 @@ const ENTRIES = [
     declarations: 'authorization/index.d.ts',
   },
   { page: 'openapi', specifier: 'mcp-gatekit/openapi', declarations: 'openapi/index.d.ts' },
-  { page: 'policy', specifier: 'mcp-gatekit/policy', declarations: 'policy/index.d.ts' },
   { page: 'skills', specifier: 'mcp-gatekit/skills', declarations: 'skills/index.d.ts' },
   { page: 'upstream', specifier: 'mcp-gatekit/upstream', declarations: 'upstream/index.d.ts' },
 ]

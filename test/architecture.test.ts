@@ -54,7 +54,6 @@ const MAP: Readonly<Record<string, Readonly<Record<string, 'all' | 'types'>>>> =
   telemetry: { options: 'all', http: 'all', 'server-shutdown': 'all' },
   openapi: { options: 'all', http: 'all', oauth: 'all', mcp: 'all' },
   testing: { options: 'all', oauth: 'all', telemetry: 'all' },
-  policy: { options: 'all', http: 'all', oauth: 'all', mcp: 'all' },
   upstream: { options: 'all', http: 'all', oauth: 'all', mcp: 'all' },
   skills: { options: 'all', mcp: 'all' },
   authorization: {

@@ -137,7 +137,6 @@ const SECRET_OPTIONS: Readonly<Record<string, readonly string[]>> = {
   createMcpAdapter: ['requestStateSecret'],
   toolsFromOpenApi: ['headers'],
   upstreamToken: ['clientSecret'],
-  authzen: ['headers'],
   authorizationFacade: ['keys'],
   oidc: ['clientSecret'],
   entra: ['clientSecret'],

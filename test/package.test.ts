@@ -423,7 +423,6 @@ describe('the package', function () {
         'mcp-gatekit/authorization',
         'mcp-gatekit/gate',
         'mcp-gatekit/openapi',
-        'mcp-gatekit/policy',
         'mcp-gatekit/skills',
         'mcp-gatekit/telemetry',
         'mcp-gatekit/telemetry/worker',

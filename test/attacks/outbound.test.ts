@@ -13,7 +13,6 @@ import { IssuerDiscovery } from '../../src/oauth/verifiers/issuer-discovery.ts'
 import { RemoteKeys } from '../../src/oauth/verifiers/jwks.ts'
 import { OutagePace } from '../../src/oauth/verifiers/outage-pace.ts'
 import { overHttp } from '../../src/openapi/route-target.ts'
-import { DecisionPoint } from '../../src/policy/decision-point.ts'
 import { KitTelemetry, OtlpTransportAdapter } from '../../src/telemetry/index.ts'
 import { HttpTarget } from '../../src/telemetry/transports/http/http-target.ts'
 import { upstreamToken } from '../../src/upstream/index.ts'
@@ -167,16 +166,6 @@ const CALLERS: Readonly<Record<string, Caller>> = {
         () => import('openid-client'),
       )
       return () => client.start({})
-    },
-  },
-  authzen: {
-    limitMs: LIMIT_MS,
-    honest: () => ({ decision: true }),
-    start(origin) {
-      const urls = { evaluationUrl: origin, evaluationsUrl: origin }
-      const options = { ...urls, headers: async () => new Headers(), timeoutMs: LIMIT_MS }
-      const point = new DecisionPoint(options as never)
-      return () => point.evaluate('{}')
     },
   },
   'a route of toolsFromOpenApi': {

@@ -1,7 +1,10 @@
 import { expect } from 'chai'
+import express from 'express'
+import { askDecisionPoint } from '../../examples/policy-authzen.ts'
 import { createPaymentsServer } from '../../examples/policy-cedar.ts'
 import { createDocumentsServer } from '../../examples/policy-ownership.ts'
 import { createInvoicesServer } from '../../examples/policy-roles.ts'
+import { createMcpAdapter, KitMcpRouter, mcpServer } from '../../src/index.ts'
 import { oauth } from '../support/mcp/notes.ts'
 import { bearer, type Listening, listen, modern } from '../support/mcp/wire.ts'
 
@@ -92,6 +95,29 @@ const EXAMPLES: readonly Example[] = [
       ['bob', 'refund', refund(800), 'Refunded 800 of p1'],
       ['bob', 'refund', refund(90, 'p2'), 'Refunded 90 of p2'],
       ['guest', 'refund', refund(1), DENIED],
+    ],
+  },
+  {
+    name: 'AuthZEN',
+    serve: async () => {
+      const { origin } = await listen(async (req, res) => {
+        const chunks: Buffer[] = []
+        for await (const chunk of req) chunks.push(chunk as Buffer)
+        const { subject, action, resource } = JSON.parse(String(Buffer.concat(chunks)))
+        const isPermitted =
+          action.name === 'tools/call' && resource.type === 'tool' && resource.id === 'greet'
+        const decision = isPermitted && subject.id === 'ada' ? true : 'yes'
+        res.writeHead(subject.id === 'eve' ? 500 : 200).end(JSON.stringify({ decision }))
+      })
+      const router = KitMcpRouter.create().tool('greet', { description: 'Greets' }, () => 'Hello')
+      const authorize = askDecisionPoint({ url: origin })
+      return listen(express().use(mcpServer(createMcpAdapter({ router, oauth: withClaims, authorize }))))
+    },
+    lists: { eve: ['greet'] },
+    calls: [
+      ['ada', 'greet', {}, 'Hello'],
+      ['bob', 'greet', {}, DENIED],
+      ['eve', 'greet', {}, DENIED],
     ],
   },
 ]

@@ -92,7 +92,7 @@ const PROGRAMS: Readonly<Record<string, string>> = {
 }
 
 /** Entries without a program: removed by later versions, or not code. */
-const WITHOUT = ['./package.json', './policy', './telemetry/worker']
+const WITHOUT = ['./package.json', './telemetry/worker']
 
 /** The entries that serve MCP. They need the official SDK. */
 const WITH_SDK = ['.', './openapi', './skills']

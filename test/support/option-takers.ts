@@ -3,7 +3,6 @@ import { z } from 'zod'
 import * as authorization from '../../src/authorization/index.ts'
 import * as kit from '../../src/index.ts'
 import { toolsFromOpenApi } from '../../src/openapi/index.ts'
-import { authzen } from '../../src/policy/index.ts'
 import { loadSkills } from '../../src/skills/index.ts'
 import { auditFile } from '../../src/telemetry/index.ts'
 import { workerTransport } from '../../src/telemetry/worker.ts'
@@ -487,30 +486,6 @@ export const TAKERS: readonly OptionsTaker[] = [
       resource: [5, ['api'], 'api'],
       scope: [5, ['a b'], 'a\u00e9'],
       cache: [...NO_OBJECT, { maxEntries: 0 }, { store: {} }, { secret: 5 }],
-    },
-  },
-  {
-    name: 'authzen',
-    heading: 'authzen',
-    call: (options) => authzen(options),
-    good: { url },
-    wrong: {
-      url: [
-        undefined,
-        ...NO_URL,
-        'http://pdp.example.com',
-        `${url}?tenant=1`,
-        `${url}/access/v1/evaluation`,
-        `${url}/access/v1/evaluations/`,
-      ],
-      headers: [
-        ...NO_OBJECT,
-        { a: 5 },
-        { 'a b': 'c' },
-        { a: 'b\nc' },
-        { Host: 'a' },
-        { 'X-Request-ID': 'a' },
-      ],
     },
   },
   {

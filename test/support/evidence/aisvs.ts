@@ -83,7 +83,7 @@ export const AISVS_C10: readonly Requirement[] = [
     'Each call is authorized by its tool and its arguments',
     'by option',
     '`scopes` of a tool, and `authorize` for arguments.',
-    ['test/policy/authzen.test.ts', 'a tool call that the decision point denies does not run'],
+    ['test/mcp/operations/policy.test.ts', 'a call that the policy was not asked about is denied'],
   ),
   row(
     '10.2.7',
