@@ -10,7 +10,7 @@ export const PATHS: Readonly<
 }
 
 /** The path of a request to the authorization endpoint that continues after the sign-in, with the id of the sign-in. */
-const RESUME = new RegExp(`^${PATHS.authorization}/[\\w-]{1,64}$`)
+const RESUME = /^\/authorize\/[\w-]{1,64}$/
 
 /** Returns `true` for the path that resumes a sign-in. */
 export function isResume(path: string): boolean {
