@@ -38,7 +38,7 @@ describe('mcp: bodies that were read before', () => {
   })
 
   /** The lines about bodies that were read. */
-  const told = (): number => lines.filter((line) => line.startsWith(`mcp-gatekit: ${READ}`)).length
+  const written = (): number => lines.filter((line) => line.startsWith(`mcp-gatekit: ${READ}`)).length
 
   function expectRefused(status: number, text: string): void {
     const { code, message } = JSON.parse(text).error
@@ -62,7 +62,7 @@ describe('mcp: bodies that were read before', () => {
             await served.close()
           }
         }
-        expect(told()).to.equal(1)
+        expect(written()).to.equal(1)
       })
 
   it('get a 500 over HTTP/2', async () => {
@@ -75,7 +75,7 @@ describe('mcp: bodies that were read before', () => {
     } finally {
       await server.close()
     }
-    expect(told()).to.equal(1)
+    expect(written()).to.equal(1)
   })
 
   it('get a 500 in a web-standard request, read or locked', async () => {
@@ -93,7 +93,7 @@ describe('mcp: bodies that were read before', () => {
       const response = await server(request)
       expectRefused(response.status, await response.text())
     }
-    expect(told()).to.equal(1)
+    expect(written()).to.equal(1)
   })
 
   it('are served if the middleware has left the parsed body', async () => {
