@@ -11,14 +11,9 @@ export function clientProblem(
   { options }: Examination,
   id: QuirkId,
   seen: string,
-  hint: string = plain(quirkOf(id).remedy),
+  hint: string = quirkOf(id).remedy.replaceAll('`', '').replace(/\.$/, ''),
 ): Finding {
   const quirk = quirkOf(id)
   const concerns = options.as !== undefined && quirk.clients.includes(options.as)
   return (concerns ? fail : warn)(`${seen}; affects ${affectedBy(quirk)}`, `${hint} (${quirk.sources[0]})`)
-}
-
-/** Removes the marks of Markdown and the period at the end. */
-function plain(markdown: string): string {
-  return markdown.replaceAll('`', '').replace(/\.$/, '')
 }

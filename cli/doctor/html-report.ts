@@ -107,9 +107,7 @@ const VERDICTS: Readonly<Record<DoctorReport['verdict'], string>> = {
 function section(title: string, checks: readonly CheckReport[]): string {
   return `<section>
 <h2>${escapeHtml(title)}</h2>
-<ul>
-${checks.map(item).join('\n')}
-</ul>
+${listOf(checks)}
 </section>`
 }
 
@@ -120,10 +118,12 @@ function closedSection(title: string, checks: readonly CheckReport[]): string {
   const counts = [passed > 0 ? `${passed} passed` : '', skipped > 0 ? `${skipped} skipped` : '']
   return `<details>
 <summary><h2>${escapeHtml(title)}</h2> ${counts.filter((text) => text !== '').join(', ')}</summary>
-<ul>
-${checks.map(item).join('\n')}
-</ul>
+${listOf(checks)}
 </details>`
+}
+
+function listOf(checks: readonly CheckReport[]): string {
+  return `<ul>\n${checks.map(item).join('\n')}\n</ul>`
 }
 
 function item({ status, id, title, seen, hint }: CheckReport): string {

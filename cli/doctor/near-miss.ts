@@ -12,8 +12,9 @@ export function nearMiss(received: string, expected: string): string | undefined
   const hasSamePort = one.port === other.port || one.protocol !== other.protocol
   if (!hasSamePort || one.search !== other.search) return undefined
   if (withoutSlash(one.pathname) !== withoutSlash(other.pathname)) return undefined
+  const [scheme, wanted] = [one, other].map(({ protocol }) => protocol.slice(0, -1))
   const parts = [
-    ...(one.protocol === other.protocol ? [] : [`the scheme (${scheme(one)} against ${scheme(other)})`]),
+    ...(one.protocol === other.protocol ? [] : [`the scheme (${scheme} against ${wanted})`]),
     ...(one.hostname === other.hostname ? [] : [`the host name (${one.hostname} against ${other.hostname})`]),
     ...(received.endsWith('/') === expected.endsWith('/') ? [] : ['the slash at the end']),
   ]
@@ -29,8 +30,4 @@ export function isSameOrigin(one: string, other: string): boolean {
 /** Removes one slash at the end. */
 export function withoutSlash(url: string): string {
   return url.endsWith('/') ? url.slice(0, -1) : url
-}
-
-function scheme({ protocol }: URL): string {
-  return protocol.slice(0, -1)
 }

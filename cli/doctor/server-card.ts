@@ -7,6 +7,7 @@ import { type Finding, fail, InconclusiveError, ok, warn, worst } from './findin
 import { answerOf, type HttpExchange, NoResponseError } from './http-exchange.ts'
 import { type JsonObject, memberOf, textsOf, urlOf } from './json-object.ts'
 import { initialize, LEGACY_REVISIONS, MODERN_REVISION, modernMessage, NEWEST_LEGACY } from './messages.ts'
+import { withoutSlash } from './near-miss.ts'
 import { quote, quoteAll, quoteValue } from './quote.ts'
 
 const CARD_TYPE = 'application/mcp-server-card+json'
@@ -25,7 +26,7 @@ interface CardSeen {
 
 /** Returns the URL at which clients expect the card of a server. */
 function usualUrl({ origin, pathname }: URL): URL {
-  return new URL(`${origin}${pathname.replace(/\/$/, '')}/server-card`)
+  return new URL(`${origin}${withoutSlash(pathname)}/server-card`)
 }
 
 /** Returns the response to a request for a document of a media type, if it is a JSON object. */
@@ -72,10 +73,6 @@ function remoteOf(card: JsonObject, url: URL): JsonObject | undefined {
 
 function remotesIn({ remotes }: JsonObject): readonly JsonObject[] {
   return Array.isArray(remotes) ? remotes.filter(isRecord) : []
-}
-
-function withoutSlash(url: string): string {
-  return url.replace(/\/$/, '')
 }
 
 /** Returns the problems of a card by the schema of SEP-2127. */

@@ -83,12 +83,8 @@ function sizeOf(response: HttpExchange): number {
   const content = response.result('content')
   if (!Array.isArray(content) || response.result('structuredContent') !== undefined)
     return response.body.length
-  return content.reduce<number>((sum, item) => sum + textLengthOf(item), 0)
-}
-
-function textLengthOf(item: unknown): number {
-  const text = memberOf(item, 'text')
-  return typeof text === 'string' ? text.length : 0
+  const texts = content.map((item) => memberOf(item, 'text')).filter((text) => typeof text === 'string')
+  return texts.join('').length
 }
 
 function checkSize(examination: Examination, characters: number, meta: unknown): Finding {

@@ -1,3 +1,5 @@
+import querystring from 'node:querystring'
+
 /** The number of characters in which two random states of 64 bits and more always differ. */
 const MIN_DIFFERENCES = 10
 
@@ -11,19 +13,9 @@ const MIN_SIGNATURE = 20
 export function readableContext(state: string, texts: readonly string[]): string | undefined {
   const dot = state.lastIndexOf('.')
   if (dot >= 0 && state.length - dot > MIN_SIGNATURE) return undefined
-  const forms = [state, Buffer.from(state, 'base64').toString('utf8')].flatMap((form) => [
-    form,
-    decoded(form),
-  ])
+  const plain = [state, Buffer.from(state, 'base64').toString('utf8')]
+  const forms = [...plain, ...plain.map(querystring.unescape)]
   return texts.find((text) => forms.some((form) => form.includes(text)))
-}
-
-function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return text
-  }
 }
 
 /** Returns `true` if two states differ in as many characters as random ones do. A counter or a time does not. */
