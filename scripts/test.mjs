@@ -147,7 +147,7 @@ const SLOW = [
   'cli/command-line',
   'cli/dev/dev-command',
   'cli/doctor-causes',
-  'cli/doctor-correct-servers',
+  'cli/doctor-servers',
   'cli/doctor-events',
   'cli/doctor-sign-in-flaws',
   'cli/doctor-webhooks',

@@ -9,6 +9,7 @@ import { type OptionDefinitions, readArguments } from '../read-arguments.ts'
 import { UsageError } from '../usage-error.ts'
 import { CHECKS } from './checks.ts'
 import type { ExaminationOptions } from './examination.ts'
+import { parseJson } from './http-exchange.ts'
 import { urlOf } from './json-object.ts'
 
 const DEFAULT_TIMEOUT_SECONDS = 10
@@ -31,6 +32,8 @@ Options:
   --redirect-port <port>        with --login: port of the redirect to 127.0.0.1 (default: a free one)
   --under-scoped-token-env <name>
                                 environment variable that contains a token without a required scope
+  --other-token-env <name>      environment variable that contains a token of a second user, who must not be able to use
+                                the session of the first
   --call <tool>                 call this tool once
   --arguments <json>            with --call: arguments of the tool (default: {})
   --origin <origin>             origin of a web page that must be able to use the server,
@@ -61,6 +64,7 @@ const OPTIONS = {
   issuer: { type: 'string' },
   'redirect-port': { type: 'port' },
   'under-scoped-token-env': { type: 'string' },
+  'other-token-env': { type: 'string' },
   call: { type: 'string' },
   arguments: { type: 'string' },
   origin: { type: 'string' },
@@ -85,11 +89,7 @@ const NEEDED: readonly (readonly [name: OptionName, needed: OptionName, reason?:
   ['issuer', 'login'],
   ['redirect-port', 'login'],
   ['client-secret-env', 'client-id'],
-  [
-    'client-secret-env',
-    'issuer',
-    '. Only that authorization server receives the secret; one that the server names could collect secrets',
-  ],
+  ['client-secret-env', 'issuer', '. Only that authorization server receives the secret'],
   ['arguments', 'call'],
   ['events-port', 'events'],
   ['event', 'events'],
@@ -135,7 +135,7 @@ export function parseDoctorArguments(argv: readonly string[], env: CliContext['e
       throw new UsageError(`--${option} must be the name of an environment variable that is set`)
     return value
   }
-  const readTokenFromEnv = (option: 'token-env' | 'under-scoped-token-env'): string | undefined =>
+  const readTokenFromEnv = (option: `${'' | 'under-scoped-' | 'other-'}token-env`): string | undefined =>
     readToken(option, fromEnv(option, values[option]))
   return {
     json: values.json,
@@ -144,6 +144,7 @@ export function parseDoctorArguments(argv: readonly string[], env: CliContext['e
       url: readUrl(url),
       token: readToken('token', values.token) ?? readTokenFromEnv('token-env'),
       underScopedToken: readTokenFromEnv('under-scoped-token-env'),
+      otherToken: readTokenFromEnv('other-token-env'),
       login: values.login
         ? {
             clientId: values['client-id'],
@@ -204,12 +205,8 @@ function readToken(option: OptionName, value: string | undefined): string | unde
 
 function readObject(value: string | undefined): Readonly<Record<string, unknown>> {
   if (value === undefined) return {}
-  try {
-    const parsed: unknown = JSON.parse(value)
-    if (isRecord(parsed)) return parsed
-  } catch {
-    // The error below covers this.
-  }
+  const parsed = parseJson(value)
+  if (isRecord(parsed)) return parsed
   throw new UsageError(`--arguments must be a JSON object, such as '{"name":"Ada"}'`)
 }
 

@@ -28,6 +28,11 @@ export function isSameIssuer(one: unknown, other: string): boolean {
   return typeof one === 'string' && withoutSlash(one) === withoutSlash(other)
 }
 
+/** Returns `true` if clients accept an issuer in metadata: the official ones accept only one slash less than the resource names. */
+export function isAcceptedIssuer(said: unknown, issuer: string): boolean {
+  return said === issuer || (issuer.endsWith('/') && said === withoutSlash(issuer))
+}
+
 /** Returns the URL of one form of the metadata of an issuer. */
 export function formUrl(issuer: string, form: IssuerForm): URL {
   const { origin, pathname } = new URL(issuer)

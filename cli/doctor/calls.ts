@@ -7,17 +7,9 @@ import type { HttpExchange } from './http-exchange.ts'
 import { memberOf } from './json-object.ts'
 import { isGuarded } from './protection.ts'
 import { quote, quoteAll } from './quote.ts'
-import { describeRefusal } from './stated-reason.ts'
-
-/** The names that the API of every model accepts. */
-const TOOL_NAME = /^[A-Za-z0-9_.-]{1,128}$/
+import { schemaProblems } from './schema-problems.ts'
 
 export const SEE_LOG = 'check the log of the server'
-
-/** Returns the code of a JSON-RPC error, without its message. */
-export function errorOf({ status, errorCode, summary }: HttpExchange): string {
-  return typeof errorCode === 'number' ? `${status}, JSON-RPC error ${errorCode}` : summary
-}
 
 /** The response to `tools/list`. */
 export const toolsResponse: Observation<HttpExchange> = observation(
@@ -37,14 +29,14 @@ export const CALLS: CheckFunctions = {
     const method = modern ? 'server/discover' : 'ping'
     const response = await request(method)
     return response.message?.result === undefined
-      ? fail(`${method}: ${errorOf(response)}`, SEE_LOG)
+      ? fail(`${method}: ${response.summary}`, SEE_LOG)
       : ok(`${method} of ${revision}: ${response.durationMs} ms`)
   },
   async 'call.tools-list'(examination) {
     const response = await toolsResponse(examination)
     if (response.errorCode === -32_601) return ok('the server has no tools')
     const tools = response.result('tools')
-    if (!Array.isArray(tools)) return fail(errorOf(response), SEE_LOG)
+    if (!Array.isArray(tools)) return fail(response.summary, SEE_LOG)
     const more = response.result('nextCursor') === undefined ? '' : ' on the first page'
     const seen = `${counted(tools.length, 'tool')}${more}, ${response.durationMs} ms`
     const problem = checkTools(tools, seen)
@@ -60,12 +52,9 @@ export const CALLS: CheckFunctions = {
     const response = await callResponse(examination)
     const name = quote(examination.options.call ?? '')
     if (response.status === 403)
-      return fail(
-        `${name}: ${describeRefusal(response)}`,
-        'get a token with the scopes that the challenge names',
-      )
+      return fail(`${name}: ${response.summary}`, 'get a token with the scopes that the challenge names')
     if (response.message?.result === undefined)
-      return fail(errorOf(response), `check the name and --arguments, or ${SEE_LOG}`)
+      return fail(response.summary, `check the name and --arguments, or ${SEE_LOG}`)
     return response.result('isError') === true
       ? fail(`${name} returned an error`, `check --arguments, or ${SEE_LOG}`)
       : ok(`${name}: ${response.durationMs} ms`)
@@ -90,10 +79,14 @@ export function checkTools(tools: readonly unknown[], seen: string): Finding | u
   const twice = repeated(names)
   if (twice.length > 0)
     return fail(`${seen}; duplicate names: ${quoteAll(twice)}`, 'give every tool a unique name')
-  const odd = (names as string[]).filter((name) => !TOOL_NAME.test(name))
-  if (odd.length === 0) return undefined
-  return warn(
-    `${seen}; unsupported names: ${quoteAll(odd)}`,
-    'use tool names of 1 to 128 characters from A-Z a-z 0-9 _ . -',
-  )
+  for (const [member, report, reason] of [
+    ['outputSchema', fail, 'clients of SDK v1 compile every outputSchema, and lose the whole list otherwise'],
+    ['inputSchema', warn, 'some clients cannot use the tool otherwise'],
+  ] as const) {
+    const problems = tools.flatMap((tool) =>
+      schemaProblems(memberOf(tool, member)).map((one) => `${memberOf(tool, 'name')}, ${member}: ${one}`),
+    )
+    if (problems.length > 0) return report(`${seen}; ${quoteAll(problems)}`, `correct the schema: ${reason}`)
+  }
+  return undefined
 }

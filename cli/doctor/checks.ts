@@ -16,6 +16,7 @@ import { PUBLIC_OPERATIONS } from './public-operations.ts'
 import { REACHABILITY } from './reachability.ts'
 import { RESOURCE_METADATA } from './resource-metadata.ts'
 import { SERVER_CARD } from './server-card.ts'
+import { SESSIONS } from './sessions.ts'
 import { SIGN_IN_FLAWS } from './sign-in-flaws.ts'
 import { TOKEN_CLAIMS } from './token-claims.ts'
 import { TOKENS } from './tokens.ts'
@@ -40,6 +41,7 @@ const FUNCTIONS: CheckFunctions = {
   ...CALLS,
   ...TOOLS,
   ...TOOL_SIZES,
+  ...SESSIONS,
   ...EVENTS,
   ...WEBHOOKS,
   ...SERVER_CARD,
@@ -112,7 +114,7 @@ export const CHECKS: readonly Check[] = [
     ['token.login', 'Signing in returns a token', 'server.endpoint'],
     ['edge.proxy', 'The Authorization header reaches the server', 'auth.required'],
     ['token.accepted', 'The token is accepted', 'auth.required'],
-    ['token.claims', 'The token matches the metadata', 'auth.required'],
+    ['token.claims', 'The token does not contradict the metadata', 'auth.required'],
     ['token.scheme-case', 'The Authorization scheme is case-insensitive', 'token.accepted'],
     ['token.under-scoped', 'A token without a required scope gets a challenge', 'auth.required'],
   ]),
@@ -126,6 +128,7 @@ export const CHECKS: readonly Check[] = [
     ['call.round-trip', 'A request without side effects succeeds', 'protocol.revisions'],
     ['call.tools-list', 'The tools can be listed', 'protocol.revisions'],
     ['call.tool', 'The tool of --call can be called', 'protocol.revisions'],
+    ['session.other-user', 'A second user cannot use the session of the first', 'protocol.revisions'],
     ['tools.directory', 'The tools meet the rules of clients and directories', 'call.tools-list'],
     ['tools.size', 'The definitions of the tools are not too large', 'call.tools-list'],
     ['tools.result-size', 'The result of the tool of --call is not too large', 'call.tool'],
@@ -153,12 +156,7 @@ export const CHECKS: readonly Check[] = [
     ['cors.responses', 'Web pages can read every response', 'cors.preflight'],
     ['cors.exposed', 'Web pages can read the headers that clients need', 'cors.responses'],
     ['cors.metadata', 'Web pages can read the metadata document', 'cors.preflight', 'metadata.found'],
-    [
-      'cors.issuers',
-      'Web pages can read the metadata of the authorization servers',
-      'cors.preflight',
-      'issuer.metadata',
-    ],
+    ['cors.issuers', 'Web pages can read the metadata of issuers', 'cors.preflight', 'issuer.metadata'],
     ['issuer.cors', 'Web pages can use the authorization servers', 'cors.preflight', 'issuer.metadata'],
   ]),
   ...groupOf('Origin and Host', [
@@ -170,11 +168,7 @@ export const CHECKS: readonly Check[] = [
     ['flaw.registration', 'Clients cannot register a harmful redirect URI', 'issuer.metadata'],
     ['flaw.unknown-client', 'A client that is not registered cannot start a sign-in', 'issuer.endpoints'],
     ['flaw.upstream-pkce', 'The request to the identity provider uses PKCE', 'issuer.endpoints'],
-    [
-      'flaw.upstream-context',
-      'The state at the identity provider does not carry addresses',
-      'issuer.endpoints',
-    ],
+    ['flaw.upstream-context', 'The state at the identity provider has no addresses', 'issuer.endpoints'],
     ['flaw.pkce', 'A sign-in without PKCE is refused', 'issuer.endpoints', 'issuer.pkce'],
     ['flaw.consent', 'A sign-in is needed for a code', 'issuer.endpoints'],
     ['flaw.redirect', 'A redirect URI that is not registered is refused', 'issuer.endpoints'],

@@ -7,6 +7,9 @@ import { quote, quoteAll, quoteValue } from './quote.ts'
 /** The greatest number of seconds that a `Date` can represent. */
 const MAX_SECONDS = 8.64e12
 
+/** The tolerance for `iat` in the future, because the clock of an issuer may be ahead. */
+const MAX_FUTURE_IAT_SECONDS = 60
+
 /** About 100 years. */
 const MAX_DURATION_SECONDS = 3.2e9
 
@@ -16,7 +19,7 @@ export interface ExpectedClaims {
   readonly resource: string
   /** The URL of the server, if a token for it is acceptable, too. */
   readonly url?: string
-  /** The authorization servers of the metadata document, and the issuers in their own metadata. */
+  /** The authorization servers of the metadata document, and the issuers in their own metadata unless only a slash differs. */
   readonly issuers: readonly string[]
   /** The scopes in the challenge. */
   readonly scopes: readonly string[]
@@ -31,29 +34,42 @@ export interface ClaimDifference {
   readonly hint: string
   /** `true` if only some servers reject the token for it. */
   readonly isUncertain?: true
+  /** `true` if a server that accepts the token can be right. */
+  readonly isTolerable?: true
 }
 
-type Differences = readonly ClaimDifference[]
+/** The differences that a comparison found, or `undefined` if there was nothing to compare. */
+type Found = readonly ClaimDifference[] | undefined
+type Comparison = (claims: JsonObject, expected: ExpectedClaims, header: JsonObject) => Found
 
-/** Returns all differences between a decoded token and the expected values. */
-export function claimDifferences(
-  header: JsonObject,
-  claims: JsonObject,
-  expected: ExpectedClaims,
-): Differences {
-  return [
-    ...typeDifference(header, claims),
-    ...algorithmDifference(header),
-    ...issuerDifference(claims, expected),
-    ...audienceDifference(claims, expected),
-    ...expiryDifference(claims, expected),
-    ...notBeforeDifference(claims, expected),
-    ...scopeDifference(claims, expected),
-    ...keyDifference(claims),
-  ]
+/** The comparisons by the part of a token that they look at. */
+const COMPARISONS: Readonly<Record<string, Comparison>> = {
+  aud: audienceDifference,
+  iss: issuerDifference,
+  exp: expiryDifference,
+  iat: ({ iat }, { now }) => futureDifference('iat', iat, now),
+  nbf: ({ nbf }, { now }) => futureDifference('nbf', nbf, now),
+  sub: ({ sub }) => textDifference('sub', sub),
+  client_id: ({ client_id: id }) => textDifference('client_id', id),
+  jti: ({ jti }) => textDifference('jti', jti),
+  scope: scopeDifference,
+  typ: typeDifference,
+  alg: algorithmDifference,
+  cnf: keyDifference,
 }
 
-function typeDifference({ typ }: JsonObject, claims: JsonObject): Differences {
+/** The differences by the part of a token, for each part that was compared. */
+export type Compared = readonly (readonly [part: string, differences: readonly ClaimDifference[]])[]
+
+/** Compares a decoded token with the expected values. */
+export function compareClaims(header: JsonObject, claims: JsonObject, expected: ExpectedClaims): Compared {
+  return Object.entries(COMPARISONS).flatMap(([part, compare]) => {
+    const found = compare(claims, expected, header)
+    return found === undefined ? [] : [[part, found] as const]
+  })
+}
+
+function typeDifference(claims: JsonObject, _: ExpectedClaims, { typ }: JsonObject): Found {
   const differ = (seen: string, hint: string): ClaimDifference => ({ claim: 'typ', seen, hint })
   const kind = typeof claims.typ === 'string' ? claims.typ.toLowerCase() : undefined
   if (claims.at_hash !== undefined || claims.c_hash !== undefined || kind === 'id') {
@@ -73,7 +89,7 @@ function typeDifference({ typ }: JsonObject, claims: JsonObject): Differences {
   return [{ ...differ(`${seen} if the server is strict`, hint), isUncertain: true }]
 }
 
-function algorithmDifference({ alg }: JsonObject): Differences {
+function algorithmDifference(_: JsonObject, __: ExpectedClaims, { alg }: JsonObject): Found {
   const isSymmetric = typeof alg === 'string' && alg.startsWith('HS')
   if (typeof alg === 'string' && alg !== 'none' && !isSymmetric) return []
   const seen =
@@ -83,12 +99,15 @@ function algorithmDifference({ alg }: JsonObject): Differences {
   return [{ claim: 'alg', seen, hint, ...(isSymmetric && { isUncertain: true }) }]
 }
 
-function issuerDifference({ iss, tid }: JsonObject, { issuers }: ExpectedClaims): Differences {
-  if (issuers.length === 0) return []
-  // The metadata of Entra ID contains a template if it does not name a tenant.
-  const known = issuers.map((issuer) =>
-    typeof tid === 'string' ? issuer.replace('{tenantid}', () => tid) : issuer,
-  )
+/** Returns an issuer, with the tenant of a token in the template that the metadata of Entra ID contains. */
+export function issuerFor({ tid }: JsonObject, issuer: string): string {
+  return typeof tid === 'string' ? issuer.replace('{tenantid}', () => tid) : issuer
+}
+
+function issuerDifference(claims: JsonObject, { issuers }: ExpectedClaims): Found {
+  const { iss } = claims
+  if (issuers.length === 0) return undefined
+  const known = issuers.map((issuer) => issuerFor(claims, issuer))
   if (known.some((issuer) => issuer === iss)) return []
   const given = iss === undefined ? 'missing' : quoteValue(iss)
   const seen = `iss is ${given}, expected ${issuers.length > 1 ? 'one of ' : ''}${quoteAll(issuers)}`
@@ -98,7 +117,9 @@ function issuerDifference({ iss, tid }: JsonObject, { issuers }: ExpectedClaims)
   if (near !== undefined) {
     const hint =
       'use the exact spelling of iss in authorization_servers and in the issuer of the verifier: every character counts'
-    return [{ claim: 'iss', seen: `${seen}: ${near}`, hint }]
+    // issuer.identity reports a slash if the server accepts both spellings.
+    const isTolerable = near.startsWith('only the slash')
+    return [{ claim: 'iss', seen: `${seen}: ${near}`, hint, ...(isTolerable && { isTolerable }) }]
   }
   const isEntraVersion1 =
     iss.startsWith('https://sts.windows.net/') &&
@@ -109,10 +130,7 @@ function issuerDifference({ iss, tid }: JsonObject, { issuers }: ExpectedClaims)
   return [{ claim: 'iss', seen, hint }]
 }
 
-function audienceDifference(
-  { aud, client_id, azp }: JsonObject,
-  { resource, url }: ExpectedClaims,
-): Differences {
+function audienceDifference({ aud, client_id, azp }: JsonObject, { resource, url }: ExpectedClaims): Found {
   const wanted = `expected ${quote(resource)}`
   const request = `request the token with resource=${quote(resource)} (RFC 8707), or set this audience at the authorization server`
   if (aud === undefined) return [{ claim: 'aud', seen: `aud is missing, ${wanted}`, hint: request }]
@@ -140,7 +158,7 @@ function firstOf(
   return texts.map(describe).find((words) => words !== undefined)
 }
 
-function expiryDifference({ exp }: JsonObject, { now }: ExpectedClaims): Differences {
+function expiryDifference({ exp }: JsonObject, { now }: ExpectedClaims): Found {
   if (typeof exp !== 'number') {
     const seen =
       exp === undefined ? 'exp is missing' : `exp is ${quoteValue(exp)}, expected a number of seconds`
@@ -155,26 +173,49 @@ function expiryDifference({ exp }: JsonObject, { now }: ExpectedClaims): Differe
   return [{ claim: 'exp', seen, hint }]
 }
 
-function notBeforeDifference({ nbf }: JsonObject, { now }: ExpectedClaims): Differences {
-  if (nbf === undefined || (typeof nbf === 'number' && nbf <= now)) return []
+function futureDifference(claim: 'iat' | 'nbf', time: unknown, now: number): Found {
+  if (time === undefined) return undefined
+  const [start, tolerance] = claim === 'iat' ? ['was issued', MAX_FUTURE_IAT_SECONDS] : ['is valid', 0]
+  if (typeof time === 'number' && time <= now + tolerance) return []
   const seen =
-    typeof nbf === 'number'
-      ? `nbf is ${timeOf(nbf)}: the token is valid in ${durationOf(nbf - now)}`
-      : `nbf is ${quoteValue(nbf)}, expected a number of seconds`
+    typeof time === 'number'
+      ? `${claim} is ${timeOf(time)}: the token ${start} in ${durationOf(time - now)}`
+      : `${claim} is ${quoteValue(time)}, expected a number of seconds`
   const hint = 'synchronize the clocks of the authorization server and the server, or wait until then'
-  return [{ claim: 'nbf', seen, hint }]
+  return [{ claim, seen, hint, ...(claim === 'iat' && { isTolerable: true }) }]
 }
 
-function scopeDifference({ scope, scp }: JsonObject, { scopes }: ExpectedClaims): Differences {
-  const granted = [scope, scp].flatMap(grantedScopes)
-  const known = new Set(granted)
-  const missing = scopes.filter((one) => !known.has(one))
+function textDifference(claim: string, value: unknown): Found {
+  if (value === undefined) return undefined
+  if (typeof value === 'string') return []
+  const seen = `${claim} is ${quoteValue(value)} (${typeof value}), expected a string`
+  return [{ claim, seen, hint: `let the authorization server write ${claim} as a string`, isTolerable: true }]
+}
+
+function scopeDifference(claims: JsonObject, { scopes }: ExpectedClaims): Found {
+  if (scopes.length === 0) return undefined
+  const lacks = (claim: unknown): readonly string[] => {
+    const granted = new Set(grantedScopes(claim))
+    return scopes.filter((one) => !granted.has(one))
+  }
+  const granted = claims.scope ?? claims.scp
+  const missing = lacks(granted)
   if (missing.length === 0) return []
-  const isMissing = scope === undefined && scp === undefined
-  const given = isMissing ? 'missing' : quote(granted.join(' ')) || 'empty'
-  const seen = `scope is ${given}, expected also ${quote(missing.join(' '))}`
-  const hint = `request the scopes ${quote(scopes.join(' '))}, and grant them to this client and user at the authorization server`
-  return [{ claim: 'scope', seen, hint }]
+  const text = grantedScopes(granted).join(' ')
+  const given = granted === undefined ? 'missing' : quote(text) || 'empty'
+  const other = ['scp', 'permissions'].find((name) => lacks(claims[name]).length === 0)
+  const map = 'let the authorization server issue them as the server expects (mcp-gatekit: or use mapScopes)'
+  const request = `request the scopes ${quote(scopes.join(' '))}, and grant them to this client and user at the authorization server`
+  const forms = [
+    [other !== undefined, `: they are in ${other}, which many servers read only without scope`, map],
+    [text.includes(','), ': separated by commas', 'separate scopes with spaces (RFC 6749 §3.3)'],
+    [text.includes(`/${missing[0]}`), ': only the prefix differs', map],
+    [true, '', request],
+  ] as const
+  const [, form, hint] = forms.find(([applies]) => applies) as (typeof forms)[number]
+  return [
+    { claim: 'scope', seen: `scope is ${given}, expected also ${quote(missing.join(' '))}${form}`, hint },
+  ]
 }
 
 /** The confirmation methods that bind a token to a key, which the requests of doctor do not prove. */
@@ -191,7 +232,8 @@ const BINDINGS: readonly (readonly [method: string, seen: string, hint: string])
   ],
 ]
 
-function keyDifference({ cnf }: JsonObject): Differences {
+function keyDifference({ cnf }: JsonObject): Found {
+  if (cnf === undefined) return undefined
   return BINDINGS.filter(([method]) => memberOf(cnf, method) !== undefined).map(([, seen, hint]) => ({
     claim: 'cnf',
     seen,

@@ -1,6 +1,6 @@
 import { type ClientProfile, type MetadataPlace, profileOf } from '../clients/profiles.ts'
 import { type QuirkId, quirkOf } from '../clients/quirks.ts'
-import { discoveryUrls, formUrl, isHttpUrl, isSameIssuer } from './authorization-servers.ts'
+import { discoveryUrls, formUrl, isAcceptedIssuer, isHttpUrl } from './authorization-servers.ts'
 import type { Challenge } from './challenges.ts'
 import type { CheckFunctions } from './check.ts'
 import { ClientTrail, Stop } from './client-trail.ts'
@@ -215,7 +215,7 @@ class Discovery {
           'respond with the metadata, or with 404',
         )
       if (typeof document?.authorization_endpoint !== 'string') continue
-      if (comparesIssuer && !isSameIssuer(document.issuer, issuer))
+      if (comparesIssuer && !isAcceptedIssuer(document.issuer, issuer))
         throw new Stop(
           `issuer is ${quoteValue(document.issuer)}, the resource names ${quote(issuer)}`,
           'make both identical (RFC 8414 §3.3)',

@@ -77,7 +77,7 @@ async function tryRegistration(
     ...(hasScope === true && { scope: [...scopes, 'offline_access'].join(' ') }),
   })
   if (response.status !== 201 && response.status !== 200)
-    return clientProblem(examination, quirk, `registration with ${name}: ${errorOf(response)}`)
+    return clientProblem(examination, quirk, `registration with ${name}: ${response.summary}`)
   if (typeof client.client_id !== 'string' || client.client_id === '')
     return fail(
       `registration with ${name}: ${response.summary} without a client_id`,
@@ -92,6 +92,14 @@ export interface Registration {
   readonly client: JsonObject
 }
 
+/** The metadata of a public client that runs on this machine. */
+export const PUBLIC_CLIENT = {
+  client_name: 'mcp-gatekit doctor',
+  response_types: ['code'],
+  token_endpoint_auth_method: 'none',
+  application_type: 'native',
+}
+
 /** Registers a public client, and deletes it after the last check if the authorization server supports that. */
 export async function registerClient(
   examination: Examination,
@@ -101,11 +109,8 @@ export async function registerClient(
   const response = await examination.fetch('POST', endpoint, {
     headers: { accept: 'application/json', 'content-type': 'application/json' },
     body: JSON.stringify({
-      client_name: 'mcp-gatekit doctor',
+      ...PUBLIC_CLIENT,
       grant_types: ['authorization_code', 'refresh_token'],
-      response_types: ['code'],
-      token_endpoint_auth_method: 'none',
-      application_type: 'native',
       ...metadata,
     }),
   })
@@ -149,13 +154,8 @@ async function checkUnknownClient(
   if (response.succeeded)
     return fail(`${quote(issuer)} responds with ${response.status} to an unknown client_id`, hint)
   if (response.status === 401 && response.object?.error === 'invalid_client') return undefined
-  const seen = `token request with an unknown client_id: ${errorOf(response)}`
+  const seen = `token request with an unknown client_id: ${response.summary}`
   return clientProblem(examination, 'stale-client', seen, `${hint}: clients register again only then`)
-}
-
-/** Returns the status and the error code, without the description, which can contain a secret. */
-function errorOf({ status, summary, object }: HttpExchange): string {
-  return typeof object?.error === 'string' ? `${status}, ${quote(object.error)}` : summary
 }
 
 /** Deletes the registration after the last check, if the authorization server supports that (RFC 7592 §2.3). */

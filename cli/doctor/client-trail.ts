@@ -6,7 +6,7 @@ import { documentOf, followRedirects } from './metadata-documents.ts'
 import { quote } from './quote.ts'
 import { requestEndpoint } from './request-endpoint.ts'
 
-/** The reason for which a client gives up. */
+/** The reason for which a client, or doctor itself, gives up signing in. */
 export class Stop extends Error {
   override readonly name = 'Stop'
   readonly hint: string

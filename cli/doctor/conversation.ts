@@ -59,6 +59,8 @@ export interface RevisionsSeen {
   readonly served: readonly string[]
   /** The other revisions, each with the response. */
   readonly refused: readonly string[]
+  /** The summary of the last response without a result. */
+  readonly rejection: string | undefined
   readonly sessionId: string | undefined
   /** The capabilities that the server states in the newest revision. */
   readonly capabilities: unknown
@@ -69,6 +71,7 @@ export const revisions: Observation<RevisionsSeen> = observation(async (examinat
   const token = await goodToken(examination)
   const served: string[] = []
   const refused: string[] = []
+  let rejection: string | undefined
   let sessionId: string | undefined
   let capabilities: unknown
   for (const revision of LEGACY_REVISIONS) {
@@ -79,6 +82,7 @@ export const revisions: Observation<RevisionsSeen> = observation(async (examinat
       sessionId = response.header('mcp-session-id')
       capabilities = response.result('capabilities')
     } else {
+      if (response.message?.result === undefined) rejection = response.summary
       refused.push(
         `${revision} (${typeof offered === 'string' ? 'offers another revision' : response.status})`,
       )
@@ -89,7 +93,7 @@ export const revisions: Observation<RevisionsSeen> = observation(async (examinat
     served.push(MODERN_REVISION)
     capabilities = discovered.result('capabilities')
   } else refused.push(`${MODERN_REVISION} (${discovered.status})`)
-  return { served, refused, sessionId, capabilities }
+  return { served, refused, rejection, sessionId, capabilities }
 })
 
 /** A client that has completed the handshake, if its revision has one. */

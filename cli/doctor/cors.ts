@@ -9,7 +9,6 @@ import { isGuarded } from './protection.ts'
 import { quote } from './quote.ts'
 import { firstResponse } from './reachability.ts'
 import { resourceMetadata } from './resource-metadata.ts'
-import { statedReason } from './stated-reason.ts'
 import { underScopedResponse } from './tokens.ts'
 
 const PREFLIGHT_HINT =
@@ -112,7 +111,7 @@ async function otherOrigin(examination: Examination): Promise<string | true | un
     return true
   if (response.status !== 403 || (await firstResponse(examination)).status === 403) return undefined
   const page = await pageResponse(examination)
-  const saysSo = /\borigin\b/i.test(statedReason(response).description ?? '')
+  const saysSo = /\borigin\b/i.test(response.reason.description ?? '')
   return page.status === 403 || (saysSo && !readable(page, examination)) ? true : undefined
 }
 
@@ -168,7 +167,7 @@ export const CORS: CheckFunctions = {
     }
     const allowed = response.header('access-control-allow-origin')
     const problem = allowed === undefined ? 'without Access-Control-Allow-Origin' : `for ${quote(allowed)}`
-    const seen = `${response.status} for ${pageOrigin}, ${problem}`
+    const seen = `${response.summary} for ${pageOrigin}, ${problem}`
     return (await isForPages(examination))
       ? fail(seen, PREFLIGHT_HINT)
       : warn(`${seen}: clients that run in a browser cannot connect`, PREFLIGHT_HINT)
@@ -225,6 +224,6 @@ export const CORS: CheckFunctions = {
     const asked = await examination.fetch('OPTIONS', url, { headers })
     return asked.succeeded && readable(asked, examination) && allows(asked, 'mcp-protocol-version')
       ? ok('the document and its preflight')
-      : warn(`its preflight gets ${asked.status}`, hint)
+      : warn(`its preflight gets ${asked.summary}`, hint)
   },
 }

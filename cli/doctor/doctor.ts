@@ -5,6 +5,7 @@ import { CHECKS } from './checks.ts'
 import { Examination, type ExaminationOptions } from './examination.ts'
 import { type Finding, fail, InconclusiveError, type Status, skip } from './finding.ts'
 import { NoResponseError } from './http-exchange.ts'
+import { fixFor } from './known-fixes.ts'
 import { printableLine, quote } from './quote.ts'
 import { noResponse } from './reachability.ts'
 
@@ -70,7 +71,7 @@ export async function examine(
       title,
       status,
       seen: printed(seen),
-      ...(hint !== undefined && { hint: printed(hint) }),
+      ...(hint !== undefined && { hint: printed(fixFor(seen) ?? hint) }),
       durationMs: Math.round(performance.now() - began),
     })
   }

@@ -7,7 +7,6 @@ import { randomToken } from './forged-tokens.ts'
 import type { HttpExchange } from './http-exchange.ts'
 import { refusal } from './protection.ts'
 import { quote } from './quote.ts'
-import { describeRefusal, statedReason } from './stated-reason.ts'
 
 /** Repeats the request that was rejected without a token, with another token. */
 export async function tryToken(examination: Examination, token: string): Promise<HttpExchange> {
@@ -39,7 +38,7 @@ function saysMissing(description: string | undefined): boolean {
 }
 
 function hasSameReason(one: HttpExchange, other: HttpExchange): boolean {
-  return one.status === other.status && isDeepStrictEqual(statedReason(one), statedReason(other))
+  return one.status === other.status && isDeepStrictEqual(one.reason, other.reason)
 }
 
 /** The fixes by the name that a proxy sends in `Server` or `Via`. */
@@ -75,7 +74,7 @@ const ignoredToken: Observation<IgnoredToken | undefined> = observation(async (e
   const random = await randomTokenResponse(examination)
   const response = own ?? random
   if (!hasSameReason(random, without) || !hasSameReason(response, without)) return undefined
-  return { response, saysMissing: saysMissing(statedReason(without).description) }
+  return { response, saysMissing: saysMissing(without.reason.description) }
 })
 
 /** Returns `true` if a token does not reach the server. */
@@ -89,7 +88,7 @@ export const EDGE_PROXY: CheckFunctions = {
     if (ignored === undefined) return ok('the server distinguishes requests with a token')
     const { response } = ignored
     const proxy = ['server', 'via'].flatMap((name) => response.header(name) ?? []).join(', ')
-    const seen = `a request with a token gets ${describeRefusal(response)}, like a request without one${proxy === '' ? '' : ` (from ${quote(proxy)})`}`
+    const seen = `a request with a token gets ${response.summary}, like a request without one${proxy === '' ? '' : ` (from ${quote(proxy)})`}`
     if (ignored.saysMissing)
       return fail(`${seen}: something between doctor and the server removes the header`, fixesFor(proxy))
     if (examination.token === undefined)

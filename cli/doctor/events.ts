@@ -1,6 +1,6 @@
 import { counted } from '../../src/options/counted.ts'
 import { isRecord } from '../../src/options/value-kinds.ts'
-import { errorOf, repeated, SEE_LOG } from './calls.ts'
+import { repeated, SEE_LOG } from './calls.ts'
 import type { CheckFunctions } from './check.ts'
 import { conversation, revisions } from './conversation.ts'
 import { type Examination, type Observation, observation } from './examination.ts'
@@ -8,7 +8,6 @@ import { type Finding, fail, InconclusiveError, ok, warn, worst } from './findin
 import type { HttpExchange } from './http-exchange.ts'
 import { memberOf } from './json-object.ts'
 import { quoteAll } from './quote.ts'
-import { describeRefusal } from './stated-reason.ts'
 
 const EXTENSION = 'io.modelcontextprotocol/events'
 
@@ -71,14 +70,14 @@ export const EVENTS: CheckFunctions = {
     const response = await listResponse(examination)
     const seen = declared.join(' and ')
     if (response.status === 401 || response.status === 403)
-      return fail(`events/list: ${describeRefusal(response)}`, 'get a token that may list event types')
+      return fail(`events/list: ${response.summary}`, 'get a token that may list event types')
     if (response.errorCode === -32_601)
       return fail(
         `${seen}, but events/list does not exist`,
         `serve events/list, or do not declare events; ${HINT}`,
       )
     if (!Array.isArray(response.result('events')))
-      return fail(`events/list: ${errorOf(response)}, without a list`, SEE_LOG)
+      return fail(`events/list: ${response.summary}, without a list`, SEE_LOG)
     if (declared.length > 1) return ok(seen)
     return warn(
       `only ${seen}`,
@@ -154,5 +153,5 @@ async function probe(examination: Examination, method: string): Promise<Finding>
     return fail(`${method} does not exist`, `serve ${method}, or leave its delivery out of events/list`)
   if (response.message?.result !== undefined)
     return fail(`${method} accepts an event type that does not exist`, 'respond with the error -32011')
-  return typeof errorCode === 'number' ? ok(method) : fail(`${method}: ${errorOf(response)}`, SEE_LOG)
+  return typeof errorCode === 'number' ? ok(method) : fail(`${method}: ${response.summary}`, SEE_LOG)
 }

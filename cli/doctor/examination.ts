@@ -37,6 +37,8 @@ export interface ExaminationOptions {
   readonly url: URL
   readonly token?: string | undefined
   readonly underScopedToken?: string | undefined
+  /** A token of a second user. */
+  readonly otherToken?: string | undefined
   readonly login?: LoginOptions | undefined
   /** The only tool that may be called. */
   readonly call?: string | undefined
@@ -96,7 +98,8 @@ export class Examination {
   constructor(options: ExaminationOptions) {
     this.options = options
     this.url = options.url
-    for (const secret of [options.underScopedToken, options.login?.clientSecret]) this.secrets.add(secret)
+    for (const secret of [options.underScopedToken, options.otherToken, options.login?.clientSecret])
+      this.secrets.add(secret)
     for (const value of options.url.searchParams.values()) if (value.length >= 8) this.secrets.add(value)
     this.token = options.token
   }

@@ -1,4 +1,5 @@
-import { generateKeyPairSync, randomUUID, sign } from 'node:crypto'
+import { generateKeyPairSync, randomUUID } from 'node:crypto'
+import { base64url, SignJWT } from 'jose'
 
 /** The claims of a forged token. */
 export interface ForgedClaims {
@@ -15,16 +16,17 @@ export function randomToken(): string {
 }
 
 /** Returns a JWT (RFC 9068) with plausible claims, signed with a random key. */
-export function forgedToken(claims: ForgedClaims): string {
+export async function forgedToken(claims: ForgedClaims): Promise<string> {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
-  const content = `${encode({ typ: 'at+jwt', alg: 'ES256', kid: randomUUID() })}.${encode(claimsOf(claims))}`
-  const signature = sign('sha256', Buffer.from(content), { key: privateKey, dsaEncoding: 'ieee-p1363' })
-  return `${content}.${signature.toString('base64url')}`
+  const header = { typ: 'at+jwt', alg: 'ES256', kid: randomUUID() }
+  return await new SignJWT(claimsOf(claims)).setProtectedHeader(header).sign(privateKey)
 }
 
 /** Returns a JWT with plausible claims, the algorithm `none`, and no signature. */
 export function unsignedToken(claims: ForgedClaims): string {
-  return `${encode({ typ: 'at+jwt', alg: 'none' })}.${encode(claimsOf(claims))}.`
+  return [{ typ: 'at+jwt', alg: 'none' }, claimsOf(claims), '']
+    .map((part) => part && base64url.encode(JSON.stringify(part)))
+    .join('.')
 }
 
 function claimsOf({ issuer, audience, scope, expiresIn }: ForgedClaims): Record<string, unknown> {
@@ -39,8 +41,4 @@ function claimsOf({ issuer, audience, scope, expiresIn }: ForgedClaims): Record<
     jti: randomUUID(),
     ...(scope !== undefined && { scope }),
   }
-}
-
-function encode(value: unknown): string {
-  return Buffer.from(JSON.stringify(value)).toString('base64url')
 }

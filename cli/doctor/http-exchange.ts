@@ -12,6 +12,10 @@ import { ReceivedBody } from './received-body.ts'
 
 /** The maximum size of a response body. The rest of a longer body is not read. */
 const MAX_BODY_BYTES = 4 * 1024 * 1024
+/** The number of characters of a body in which its first text is searched. */
+const MAX_SEARCHED = 4_096
+/** The members of a JSON body that describe an error, such as those of RFC 9457. */
+const DESCRIPTIONS = ['detail', 'title', 'message']
 
 export interface Outgoing {
   readonly method: string
@@ -63,12 +67,12 @@ export class HttpExchange {
   readonly body: string
   readonly durationMs: number
   readonly tls: TlsFacts | undefined
-  readonly #headers: ReadonlyMap<string, string>
+  readonly #headers: NodeJS.Dict<string[]>
   #message: { readonly found: RpcResponse | undefined } | undefined
 
   constructor(
     outgoing: Outgoing,
-    response: Pick<IncomingMessage, 'statusCode' | 'rawHeaders' | 'socket'>,
+    response: Pick<IncomingMessage, 'statusCode' | 'headersDistinct' | 'socket'>,
     body: string,
     startedAt: number,
   ) {
@@ -77,12 +81,12 @@ export class HttpExchange {
     this.body = body
     this.durationMs = Math.round(performance.now() - startedAt)
     this.tls = tlsFacts(response.socket)
-    this.#headers = joined(response.rawHeaders)
+    this.#headers = response.headersDistinct
   }
 
   /** Returns a header by its lowercase name. Several lines are joined by commas (RFC 9110 §5.3). */
   header(name: string): string | undefined {
-    return this.#headers.get(name)
+    return this.#headers[name]?.join(', ')
   }
 
   /** `true` if the status is 2xx. */
@@ -134,10 +138,46 @@ export class HttpExchange {
     return `a redirect to ${quote(this.header('location') ?? 'no location')}`
   }
 
-  /** `200 application/json`. */
-  get summary(): string {
-    return this.mediaType === '' ? String(this.status) : `${this.status} ${this.mediaType}`
+  /** The reason that the server gives for an error, in the `Bearer` challenge (RFC 6750 §3) or else in the body. */
+  get reason(): Readonly<Record<'error' | 'description', string | undefined>> {
+    const { challenge, json, message } = this
+    const error = message?.error ?? memberOf(json, 'error')
+    const descriptions = [
+      challenge?.parameters.get('error_description'),
+      memberOf(json, 'error_description'),
+      // A JSON-RPC error.
+      memberOf(error, 'message'),
+    ]
+    return {
+      error: challenge?.parameters.get('error') ?? firstText([error]),
+      description: firstText(descriptions),
+    }
   }
+
+  /** The words of the server about an error, or else the first text of the body of an error. JWTs are masked. */
+  get #words(): string {
+    const { error, description } = this.reason
+    const stated = description ?? firstText(DESCRIPTIONS.map((name) => memberOf(this.json, name)))
+    const isText = stated === undefined && error === undefined && this.message === undefined
+    const text = this.body.slice(0, MAX_SEARCHED).replace(/<(?:script|style)\b[^<]*|<[^<>]*>/gi, ' ')
+    const words = this.status < 400 ? description : isText ? text : stated
+    return quote((words ?? '').replace(/\bey[\w-]{8,}(?:\.[\w-]*)*/g, '[secret]'))
+  }
+
+  /**
+   * The status and the media type. For an error, the status, the code, and the words of the server, as in
+   * `401, invalid_token: "The access token has expired"`.
+   */
+  get summary(): string {
+    const { error = typeof this.errorCode === 'number' ? `JSON-RPC error ${this.errorCode}` : undefined } =
+      this.reason
+    const start = `${this.status}${error === undefined ? ` ${this.mediaType}`.trimEnd() : `, ${quote(error)}`}`
+    return this.#words === '' ? start : `${start}: "${this.#words}"`
+  }
+}
+
+function firstText(values: readonly unknown[]): string | undefined {
+  return values.find((value): value is string => typeof value === 'string' && value !== '')
 }
 
 /** A JSON-RPC response. Its members are not validated. */
@@ -234,7 +274,7 @@ export function sendRequest(outgoing: Outgoing): Promise<HttpExchange> {
         ? // Without `servername`, Node.js would use the Host header, which can name another host.
           httpsRequest(url, {
             ...options,
-            servername: isIP(bare(url.hostname)) === 0 ? url.hostname : '',
+            servername: isIP(url.hostname.replace(/^\[|\]$/g, '')) === 0 ? url.hostname : '',
           })
         : httpRequest(url, options)
     const timer = setTimeout(
@@ -245,11 +285,6 @@ export function sendRequest(outgoing: Outgoing): Promise<HttpExchange> {
     responseOf(request).then(respond, lost)
     request.end(body)
   })
-}
-
-/** Removes the brackets of an IPv6 address. */
-function bare(hostname: string): string {
-  return hostname.replace(/^\[|\]$/g, '')
 }
 
 /** The kinds of errors by the error codes of Node.js. */
@@ -274,17 +309,6 @@ export function answerOf(response: Promise<HttpExchange>): Promise<HttpExchange 
     if (error instanceof NoResponseError) return error
     throw error
   })
-}
-
-function joined(rawHeaders: readonly string[]): Map<string, string> {
-  const headers = new Map<string, string>()
-  for (let index = 0; index + 1 < rawHeaders.length; index += 2) {
-    const name = (rawHeaders[index] as string).toLowerCase()
-    const previous = headers.get(name)
-    const value = rawHeaders[index + 1] as string
-    headers.set(name, previous === undefined ? value : `${previous}, ${value}`)
-  }
-  return headers
 }
 
 function tlsFacts(socket: IncomingMessage['socket']): TlsFacts | undefined {

@@ -66,6 +66,6 @@ async function problemOf(examination: Examination, url: URL, sends: boolean): Pr
   if (preflight instanceof NoResponseError) return `no response (${preflight.detail})`
   const isReadable = readable(preflight, examination)
   if (!preflight.succeeded || !isReadable)
-    return `the preflight gets ${preflight.status}${isReadable ? '' : ' without Access-Control-Allow-Origin'}`
+    return `the preflight gets ${preflight.summary}${isReadable ? '' : ' without Access-Control-Allow-Origin'}`
   return allows(preflight, 'content-type') ? undefined : 'the preflight does not allow Content-Type'
 }

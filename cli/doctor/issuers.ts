@@ -3,6 +3,7 @@ import {
   authorizationServers,
   discoveryUrls,
   formUrl,
+  isAcceptedIssuer,
   isSameIssuer,
   type KnownServer,
   knownServers,
@@ -72,10 +73,11 @@ export const ISSUERS: CheckFunctions = {
   },
   'issuer.identity': ofEach(({ issuer, document: { issuer: said } }) => {
     if (said === issuer) return ok(quote(issuer))
-    const seen = `the resource names ${quote(issuer)}, the authorization server ${quoteValue(said)}`
-    const hint =
-      'make both identical (RFC 8414 §3.3): clients that compare them reject the document otherwise'
-    return isSameIssuer(said, issuer) ? warn(seen, hint) : fail(seen, hint)
+    const [report, slash] = isAcceptedIssuer(said, issuer) ? [warn, 'less'] : [fail, 'more']
+    return report(
+      `the resource names ${quote(issuer)}, the authorization server ${quoteValue(said)}${isSameIssuer(said, issuer) ? `: one slash ${slash}` : ''}`,
+      'make both identical (RFC 8414 §3.3): the official clients accept only one slash less, and stop otherwise',
+    )
   }),
   'issuer.endpoints': ofEach(({ issuer, document }, examination) => {
     const hint = 'enable the authorization code flow at the authorization server, with https endpoints'

@@ -116,17 +116,16 @@ async function challengeHeader(examination: Examination): Promise<string | undef
 
 export const PROTECTION: CheckFunctions = {
   async 'auth.required'(examination) {
-    const { status } = await firstResponse(examination)
+    const { status, summary } = await firstResponse(examination)
     if (status === 401) return ok('401')
     const hint = 'respond with 401 and a WWW-Authenticate header: otherwise clients do not start a sign-in'
-    if (!(await isAnswered(examination))) return fail(`${status} for a request without a token`, hint)
+    if (!(await isAnswered(examination))) return fail(`${summary} for a request without a token`, hint)
     if ((await openListing(examination)).status === 401)
       return warn(
         'initialize works without a token, tools/list does not',
         'require the token from the first request on: some clients do not start a sign-in later',
       )
-    if (!(await isOpen(examination)))
-      return fail(`a JSON-RPC error (${status}) for a request without a token`, hint)
+    if (!(await isOpen(examination))) return fail(`${summary} for a request without a token`, hint)
     if (await hasPublicOperations(examination))
       return ok('initialize and tools/list work without a token, calls get a 401: see public.operations')
     if (isChallengedInResult(await openCall(examination)))
@@ -152,8 +151,8 @@ export const PROTECTION: CheckFunctions = {
       ['GET', 'text/event-stream'],
       ['DELETE', 'application/json'],
     ] as const) {
-      const { status, succeeded } = await examination.send(method, { headers: { accept } })
-      const seen = `${method}: ${status}`
+      const { status, succeeded, summary } = await examination.send(method, { headers: { accept } })
+      const seen = `${method}: ${summary}`
       const hint = 'put the gate in front of every method of the route, not only of POST'
       if (succeeded) findings.push(fail(`${seen} without a token`, hint))
       else if (status < 500) findings.push(ok(seen))

@@ -29,13 +29,14 @@ async function sendInvalid(
 
 export const PROTOCOL: CheckFunctions = {
   async 'protocol.revisions'(examination) {
-    const { served, refused } = await revisions(examination)
+    const { served, refused, rejection } = await revisions(examination)
     const hint = `support ${NEWEST_LEGACY} and ${MODERN_REVISION}: update the MCP library of the server (@modelcontextprotocol/server 2)`
     if (served.length === 0) {
       const token = await goodToken(examination)
       const first = token === undefined ? firstResponse : handshake
       const legacy = await legacySse(examination, (await first(examination)).status, token)
-      return legacy ?? fail(`none of ${[...LEGACY_REVISIONS, MODERN_REVISION].join(', ')}`, hint)
+      const all = `none of ${[...LEGACY_REVISIONS, MODERN_REVISION].join(', ')}`
+      return legacy ?? fail(rejection === undefined ? all : `${all}: ${rejection}`, hint)
     }
     const seen = `${served.join(', ')}${refused.length > 0 ? `; not ${refused.join(', ')}` : ''}`
     const current = served.includes(NEWEST_LEGACY) || served.includes(MODERN_REVISION)
@@ -43,27 +44,29 @@ export const PROTOCOL: CheckFunctions = {
   },
   async 'protocol.version-header'(examination) {
     const version = { 'mcp-protocol-version': '1999-12-31' }
-    const { status } = await sendInvalid(examination, { headers: version })
+    const { status, summary } = await sendInvalid(examination, { headers: version })
     if (status === 400) return ok('400')
     return warn(
-      `${status} with MCP-Protocol-Version: 1999-12-31`,
+      `${summary} with MCP-Protocol-Version: 1999-12-31`,
       'respond with 400 for an unsupported version, so that clients can try another one',
     )
   },
   async 'protocol.header-mismatch'(examination) {
     if (!(await conversation(examination)).modern)
       throw new InconclusiveError(`these headers require ${MODERN_REVISION}, which is not supported`)
-    const { status } = await sendInvalid(examination, { headers: { 'mcp-method': 'server/discover' } })
+    const headers = { 'mcp-method': 'server/discover' }
+    const { status, summary } = await sendInvalid(examination, { headers })
     if (status === 400) return ok('400')
     return fail(
-      `${status} for tools/list with Mcp-Method: server/discover`,
+      `${summary} for tools/list with Mcp-Method: server/discover`,
       'compare Mcp-Method and Mcp-Name with the body and respond with 400 (-32020): otherwise rules of proxies can be bypassed',
     )
   },
   async 'protocol.bad-json'(examination) {
     const { status, succeeded, summary, errorCode } = await sendInvalid(examination, { body: '{"jsonrpc":' })
-    const hint = 'respond with 400 and the JSON-RPC error -32700'
-    if (status >= 500 || succeeded) return fail(summary, hint)
+    const hint = 'respond with 400 and the error -32700 (Express: move express.json() behind mcpAuth)'
+    if (succeeded) return fail(String(status), hint)
+    if (status >= 500) return fail(summary, hint)
     return errorCode === -32_700 ? ok(`${status}, -32700`) : warn(`${summary} without the error -32700`, hint)
   },
 }

@@ -24,7 +24,7 @@ export const PUBLIC_OPERATIONS: CheckFunctions = {
     const marked = tools.map(schemesOf).filter((schemes) => schemes !== undefined)
     const open = marked.filter((schemes) => schemes.some((scheme) => memberOf(scheme, 'type') === 'noauth'))
     const message = await openMessage(examination, 'tools/list')
-    const { status } = await examination.post(message, { token: randomToken() })
+    const { status, summary } = await examination.post(message, { token: randomToken() })
     const findings = [
       ok(
         `initialize and tools/list work without a token (${counted(tools.length, 'tool')}, ${open.length} of them marked as public); calls get a 401`,
@@ -33,7 +33,7 @@ export const PUBLIC_OPERATIONS: CheckFunctions = {
     if (status !== 401)
       findings.push(
         warn(
-          `tools/list with an invalid token gets ${status}`,
+          `tools/list with an invalid token gets ${summary}`,
           'verify every token that is sent, also for public operations: otherwise clients keep using an expired token',
         ),
       )

@@ -2,6 +2,7 @@ import type { CheckFunctions } from './check.ts'
 import { type Observation, observation } from './examination.ts'
 import { type Finding, fail, ok, warn } from './finding.ts'
 import { answerOf, type HttpExchange, NoResponseError, type NoResponseKind } from './http-exchange.ts'
+import { fixFor } from './known-fixes.ts'
 import { legacySse } from './legacy-sse.ts'
 import { initialize, NEWEST_LEGACY } from './messages.ts'
 
@@ -62,8 +63,11 @@ export const REACHABILITY: CheckFunctions = {
   async 'server.endpoint'(examination) {
     const response = await firstResponse(examination)
     const { status, summary, redirect } = response
-    if (status === 401 || status === 403) return ok(`${status}: it is protected`)
-    if (response.message !== undefined) return ok(`${summary}, a JSON-RPC response`)
+    if (status === 401) return ok('401: it is protected')
+    const fix = fixFor(summary)
+    if (fix !== undefined) return fail(`${summary} for a correct initialize request`, fix)
+    if (status === 403) return ok(`${summary}: it is protected`)
+    if (response.message !== undefined && status < 500) return ok(`${summary}, a JSON-RPC response`)
     if (redirect !== undefined)
       return fail(
         `${status}, ${redirect}`,
@@ -73,7 +77,7 @@ export const REACHABILITY: CheckFunctions = {
     if (legacy !== undefined) return legacy
     if (status === 404 || status === 405)
       return fail(
-        `${status} for a POST`,
+        `${summary} for a POST`,
         'use the URL of the MCP endpoint with its path (such as /mcp), and make it accept POST (Streamable HTTP)',
       )
     if (status === 429) return fail('429: too many requests from this address', 'wait, and run doctor again')

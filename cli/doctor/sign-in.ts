@@ -5,10 +5,12 @@ import * as oauth from 'oauth4webapi'
 import { boundedFetch } from '../../src/http/bounded-fetch.ts'
 import { grantedScopes } from '../../src/oauth/scope.ts'
 import { authorizationServers, isSameIssuer } from './authorization-servers.ts'
+import { PUBLIC_CLIENT } from './client-registration.ts'
+import { Stop } from './client-trail.ts'
 import { decodeToken } from './decoded-token.ts'
 import type { Examination, LoginOptions } from './examination.ts'
 import { type Finding, fail, InconclusiveError, ok } from './finding.ts'
-import { type JsonObject, textsOf, urlOf } from './json-object.ts'
+import { textsOf, urlOf } from './json-object.ts'
 import { challengedScope } from './protection.ts'
 import { quote } from './quote.ts'
 import { isResourceOf, resourceMetadata } from './resource-metadata.ts'
@@ -18,17 +20,6 @@ const MAX_ADDRESS = 16_384
 
 /** The maximum time until the user has signed in. */
 const SIGN_IN_TIMEOUT_MS = 5 * 60_000
-
-/** A sign-in that failed. */
-class SignInError extends Error {
-  override readonly name = 'SignInError'
-  readonly hint: string
-
-  constructor(message: string, hint: string) {
-    super(message)
-    this.hint = hint
-  }
-}
 
 /**
  * Gets a token as a client would: authorization code with PKCE (RFC 7636), a resource indicator (RFC 8707), and a redirect
@@ -40,12 +31,12 @@ export async function signIn(examination: Examination, login: LoginOptions): Pro
     return await authorize(examination, login, server, redirectUri)
   } catch (error) {
     if (error instanceof InconclusiveError) throw error
-    if (error instanceof SignInError) return fail(error.message, error.hint)
-    // A description can contain an authorization code. The error code is usually one of a fixed set.
+    if (error instanceof Stop) return fail(error.message, error.hint)
+    // A description can contain the authorization code, which is erased.
     const isNamed =
       error instanceof oauth.ResponseBodyError || error instanceof oauth.AuthorizationResponseError
     const seen = isNamed
-      ? `the authorization server returned the error ${quote(error.error)}`
+      ? `the authorization server returned the error ${[error.error, error.error_description ?? []].flat().map(quote).join(': ')}`
       : `the sign-in failed: ${quote((error as { code?: string }).code ?? (error as Error).name)}`
     return fail(seen, 'check the log of the authorization server')
   } finally {
@@ -65,7 +56,7 @@ async function authorize(
   const resource = typeof document.resource === 'string' ? document.resource : examination.url.href
   // The examined server receives the token, so it must not get a token for another server.
   if (!isResourceOf(resource, examination.url))
-    throw new SignInError(
+    throw new Stop(
       'the metadata names a resource on another server, so doctor requests no token for it',
       'see metadata.resource',
     )
@@ -80,7 +71,9 @@ async function authorize(
   examination.secrets.add(verifier)
 
   const url = new URL(as.authorization_endpoint as string)
-  const scope = await scopeToAskFor(examination, document)
+  // The scopes of the challenge, or else all supported scopes.
+  const scope =
+    (await challengedScope(examination)) ?? (textsOf(document, 'scopes_supported') ?? []).join(' ')
   const parameters = {
     response_type: 'code',
     client_id: client.client_id,
@@ -93,7 +86,7 @@ async function authorize(
   }
   for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, value)
   if (url.href.length > MAX_ADDRESS)
-    throw new SignInError(
+    throw new Stop(
       `the sign-in URL has ${url.href.length} characters`,
       'shorten authorization_endpoint, or list fewer scopes in the challenge or in scopes_supported',
     )
@@ -162,14 +155,14 @@ async function serverToAsk(
   { issuer: wanted, clientSecret }: LoginOptions,
 ): Promise<oauth.AuthorizationServer> {
   if (clientSecret !== undefined && wanted === undefined)
-    throw new SignInError(
+    throw new Stop(
       'doctor sends no client secret to an authorization server that only the examined server names',
       'use --issuer to name the authorization server that may receive it',
     )
   const servers = await authorizationServers(examination)
   const allowed = servers.filter(({ issuer }) => wanted === undefined || isSameIssuer(issuer, wanted))
   if (allowed.length === 0)
-    throw new SignInError(
+    throw new Stop(
       'the metadata does not contain the authorization server of --issuer, so doctor sends nothing',
       'add it to authorization_servers, or pass an issuer from that list if you trust it',
     )
@@ -194,20 +187,13 @@ async function clientOf(
   if (clientId !== undefined)
     return { client_id: clientId, ...(clientSecret !== undefined && { client_secret: clientSecret }) }
   if (as.registration_endpoint === undefined)
-    throw new SignInError(
+    throw new Stop(
       'the authorization server does not support dynamic client registration',
       'use --client-id with a registered client whose redirect URI is on 127.0.0.1 (with --redirect-port if the port must match)',
     )
   if (!examination.mayFetch(new URL(as.registration_endpoint)))
-    throw new SignInError('registration_endpoint is not https', 'serve it over https')
-  const metadata = {
-    client_name: 'mcp-gatekit doctor',
-    redirect_uris: [redirectUri],
-    grant_types: ['authorization_code'],
-    response_types: ['code'],
-    token_endpoint_auth_method: 'none',
-    application_type: 'native',
-  }
+    throw new Stop('registration_endpoint is not https', 'serve it over https')
+  const metadata = { ...PUBLIC_CLIENT, redirect_uris: [redirectUri], grant_types: ['authorization_code'] }
   const registered = await oauth.processDynamicClientRegistrationResponse(
     await oauth.dynamicClientRegistrationRequest(as, metadata, request),
   )
@@ -219,11 +205,6 @@ function authenticationOf(client: oauth.Client): oauth.ClientAuth {
   const { client_secret: secret, token_endpoint_auth_method: method } = client
   if (typeof secret !== 'string' || method === 'none') return oauth.None()
   return method === 'client_secret_post' ? oauth.ClientSecretPost(secret) : oauth.ClientSecretBasic(secret)
-}
-
-/** Returns the scopes of the challenge, or else all supported scopes. */
-async function scopeToAskFor(examination: Examination, document: JsonObject): Promise<string> {
-  return (await challengedScope(examination)) ?? (textsOf(document, 'scopes_supported') ?? []).join(' ')
 }
 
 async function listenForRedirect(
@@ -243,7 +224,7 @@ async function listenForRedirect(
 function nextRedirect(server: Server, redirectUri: string, state: string): Promise<URL> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(
-      () => reject(new SignInError('no sign-in within five minutes', 'run doctor again')),
+      () => reject(new Stop('no sign-in within five minutes', 'run doctor again')),
       SIGN_IN_TIMEOUT_MS,
     )
     server.on('request', (req, res) => {

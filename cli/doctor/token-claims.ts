@@ -1,7 +1,7 @@
 import { grantedScopes } from '../../src/oauth/scope.ts'
-import { authorizationServers } from './authorization-servers.ts'
+import { authorizationServers, isSameIssuer } from './authorization-servers.ts'
 import type { CheckFunctions } from './check.ts'
-import { claimDifferences, durationOf, type ExpectedClaims } from './claim-differences.ts'
+import { type Compared, compareClaims, durationOf, type ExpectedClaims } from './claim-differences.ts'
 import { isRefused, tokenResponse } from './conversation.ts'
 import { type DecodedToken, decodeToken } from './decoded-token.ts'
 import { type Examination, type Observation, observation } from './examination.ts'
@@ -10,6 +10,7 @@ import type { HttpExchange } from './http-exchange.ts'
 import { bearerChallenge, isGuarded } from './protection.ts'
 import { quote, quoteAll } from './quote.ts'
 import { resourceDocument } from './resource-metadata.ts'
+import { compareKey } from './token-key.ts'
 
 /** A smaller difference between two clocks is not mentioned. */
 const MAX_CLOCK_SKEW_SECONDS = 60
@@ -30,9 +31,9 @@ export const comparedToken: Observation<Finding> = observation(async (examinatio
   const response = await tokenResponse(examination)
   const isAccepted = !isRefused(response) && response.status < 500
   const token = decodeToken(examination.token ?? '')
-  return token.kind === 'jwt'
-    ? compare(token, await expectedClaims(examination, response, isAccepted), isAccepted)
-    : withoutClaims(token, isAccepted)
+  if (token.kind !== 'jwt') return withoutClaims(token, isAccepted)
+  const expected = await expectedClaims(examination, response, isAccepted)
+  return compare(token, expected, await compareKey(examination, token), isAccepted)
 })
 
 export const TOKEN_CLAIMS: CheckFunctions = { 'token.claims': comparedToken }
@@ -60,7 +61,9 @@ async function expectedClaims(
   const document = await resourceDocument(examination)
   // Other checks report why these documents cannot be read.
   const servers = await authorizationServers(examination).catch(() => [])
-  const issuers = servers.flatMap(({ issuer, document }) => [issuer, document?.issuer])
+  const issuers = servers.flatMap(({ issuer, document }) =>
+    isSameIssuer(document?.issuer, issuer) ? issuer : [issuer, document?.issuer],
+  )
   const challenge = response.challenge ?? (await bearerChallenge(examination).catch(() => undefined))
   const time = Date.parse(response.header('date') ?? '')
   return {
@@ -77,22 +80,19 @@ async function expectedClaims(
 function compare(
   { header, claims }: Extract<DecodedToken, { kind: 'jwt' }>,
   expected: ExpectedClaims,
+  key: Compared | string,
   isAccepted: boolean,
 ): Finding {
-  const differences = claimDifferences(header, claims, expected)
-  const certain = differences.filter(({ isUncertain }) => isUncertain !== true)
+  const compared = [...compareClaims(header, claims, expected), ...(typeof key === 'string' ? [] : key)]
+  const differences = compared.flatMap(([, found]) => found)
+  const certain = differences.filter(
+    ({ isUncertain, isTolerable }) => isUncertain !== true && !(isAccepted && isTolerable === true),
+  )
   const relevant = certain.length > 0 || isAccepted ? certain : differences
   const clock = isAccepted ? '' : clockRemark(expected.now)
   if (relevant.length === 0) {
-    const { scopes, resource, issuers } = expected
-    const names = [
-      ...(issuers.length > 0 ? ['iss'] : []),
-      'aud',
-      'exp',
-      ...(claims.nbf === undefined ? [] : ['nbf']),
-      ...(scopes.length > 0 ? ['scope'] : []),
-    ]
-    return ok(`${names.join(', ')} match the metadata of ${quoteAll([resource])}${clock}`)
+    const remark = typeof key === 'string' ? `; the key was not compared: ${key}` : ''
+    return ok(`no difference found in ${compared.map(([part]) => part).join(', ')}${remark}${clock}`)
   }
   const problems = relevant.map(({ seen }) => seen).join('; ')
   if (isAccepted) {

@@ -12,7 +12,6 @@ import { challengeParameter, refusal } from './protection.ts'
 import { quote } from './quote.ts'
 import { resourceDocument } from './resource-metadata.ts'
 import { signIn } from './sign-in.ts'
-import { describeRefusal } from './stated-reason.ts'
 import { comparedToken } from './token-claims.ts'
 
 /** JSON-RPC errors of a server that has accepted the token and does not support the request. */
@@ -23,23 +22,23 @@ async function checkRejection(
   response: HttpExchange,
   hintIfAccepted: string,
 ): Promise<Finding> {
-  const { status, succeeded, errorCode, challenge } = response
+  const { status, succeeded, errorCode, challenge, summary } = response
   if (status === 503) return await unavailable(examination, response)
   if ((succeeded && errorCode === undefined) || (status === 400 && BEHIND_THE_GATE.includes(errorCode)))
     return fail(`${status}: the token was accepted`, hintIfAccepted)
   const hint =
     'respond with 401 and error="invalid_token": otherwise clients do not get a new token (RFC 6750 §3.1)'
-  if (succeeded) return fail(`an error in a response with status ${status}`, hint)
-  if (status !== 401) return fail(String(status), hint)
-  if (challenge === undefined) return fail(`${describeRefusal(response)}, without a Bearer challenge`, hint)
+  if (succeeded) return fail(`an error in a response with status ${summary}`, hint)
+  if (status !== 401) return fail(summary, hint)
+  if (challenge === undefined) return fail(`${summary}, without a Bearer challenge`, hint)
   const error = challenge.parameters.get('error')
-  if (error === 'invalid_token') return ok(describeRefusal(response))
+  if (error === 'invalid_token') return ok(summary)
   return warn(`401 with ${error === undefined ? 'no error' : `error ${quote(error)}`}`, hint)
 }
 
 /** Reports a server that cannot verify tokens. @throws {InconclusiveError} if an authorization server does not respond */
 async function unavailable(examination: Examination, response: HttpExchange): Promise<Finding> {
-  const seen = describeRefusal(response)
+  const seen = response.summary
   if (await isAuthorizationServerDown(examination))
     throw new InconclusiveError(
       `${seen}: the server cannot verify tokens without the authorization server: see issuer.metadata`,
@@ -92,9 +91,12 @@ async function underScopedMessage(examination: Examination): Promise<McpMessage>
 }
 
 /** Returns a check that sends a forged token. @param make creates the token */
-function refusesForgery(make: (claims: ForgedClaims) => string, expiresIn: number): CheckFunction {
+function refusesForgery(
+  make: (claims: ForgedClaims) => string | Promise<string>,
+  expiresIn: number,
+): CheckFunction {
   return async (examination) => {
-    const token = make(await temptingClaims(examination, expiresIn))
+    const token = await make(await temptingClaims(examination, expiresIn))
     return await checkRejection(
       examination,
       await tryToken(examination, token),
@@ -124,15 +126,16 @@ export const TOKENS: CheckFunctions = {
     await refusal(examination)
     const response = await tokenResponse(examination)
     const { status, challenge } = response
-    const seen = describeRefusal(response)
+    const seen = response.summary
     if (isRefused(response) && (await losesToken(examination)))
       return fail(seen, 'see edge.proxy: the token does not reach the server')
     if (status === 503) return await unavailable(examination, response)
     if (status === 401) {
-      if ((await comparedToken(examination)).status !== 'ok') return fail(seen, 'see token.claims')
+      const compared = await comparedToken(examination)
+      if (compared.status !== 'ok') return fail(seen, 'see token.claims')
       return fail(
         seen,
-        'check the issuer, audience, keys, and algorithms of the verifier, and the log of the server: the token matches the metadata',
+        `check the issuer, audience, keys, and algorithms of the verifier, and the log of the server: ${compared.seen}`,
       )
     }
     if (status === 403) {
@@ -141,7 +144,7 @@ export const TOKENS: CheckFunctions = {
       return fail(seen, `get a token with the scopes ${needed}`)
     }
     if (status >= 500) return fail(seen, 'check the log of the server: it fails for a valid token')
-    return ok(String(status))
+    return ok(seen)
   },
   async 'token.scheme-case'(examination) {
     const message = initialize(NEWEST_LEGACY)
@@ -149,7 +152,7 @@ export const TOKENS: CheckFunctions = {
     const response = await examination.post(message, { headers: { authorization } })
     if (response.status !== 401) return ok(String(response.status))
     return warn(
-      `${describeRefusal(response)} for "bearer" in lowercase`,
+      `${response.summary} for "bearer" in lowercase`,
       'compare the scheme case-insensitively (RFC 9110 §11.1)',
     )
   },
@@ -161,19 +164,19 @@ export const TOKENS: CheckFunctions = {
       'respond with 403 and WWW-Authenticate: Bearer error="insufficient_scope", scope="…", resource_metadata="…": otherwise clients do not request more scopes'
     if (response.succeeded) {
       if (message?.result === undefined || response.result('isError') === true)
-        return fail(`an error in a response with status ${status}`, hint)
+        return fail(`an error in a response with status ${response.summary}`, hint)
       return fail(
         `${status}: the token was accepted`,
         'check the scopes of the token for each operation; or use --call with a tool that requires another scope',
       )
     }
-    if (status !== 403) return fail(describeRefusal(response), hint)
+    if (status !== 403) return fail(response.summary, hint)
     const parameters = challenge?.parameters
     if (parameters?.get('error') !== 'insufficient_scope')
       return fail('403 without error="insufficient_scope"', hint)
     const missing = ['scope', 'resource_metadata'].filter((name) => !parameters.has(name))
     return missing.length > 0
       ? warn(`403, insufficient_scope, without ${missing.join(' and ')}`, hint)
-      : ok(`${describeRefusal(response)}, for ${quote(parameters.get('scope') ?? '')}`)
+      : ok(`${response.summary}, for ${quote(parameters.get('scope') ?? '')}`)
   },
 }

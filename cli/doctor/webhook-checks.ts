@@ -1,6 +1,6 @@
 import { signatureOf } from '../../src/mcp/events/webhooks/signature.ts'
 import { isRecord } from '../../src/options/value-kinds.ts'
-import { errorOf, SEE_LOG } from './calls.ts'
+import { SEE_LOG } from './calls.ts'
 import type { CheckFunctions } from './check.ts'
 import { askAboutEvents, deliveriesOf, listedEvents } from './events.ts'
 import { type Examination, type Observation, observation, type WebhookOptions } from './examination.ts'
@@ -8,7 +8,6 @@ import { type Finding, fail, InconclusiveError, ok, warn } from './finding.ts'
 import { answerOf, HttpExchange, type NoResponseError } from './http-exchange.ts'
 import { memberOf } from './json-object.ts'
 import { quote, quoteAll, quoteValue } from './quote.ts'
-import { describeRefusal } from './stated-reason.ts'
 import { type WebhookEndpoint, type WebhookMessage, WebhookReceiver } from './webhook-receiver.ts'
 
 /** The error of SEP-3415 for a webhook that was not verified. */
@@ -108,7 +107,7 @@ export const WEBHOOKS: CheckFunctions = {
     const { errorCode } = response
     return errorCode === CALLBACK_ERROR
       ? ok(String(CALLBACK_ERROR))
-      : warn(errorOf(response), `respond with the error ${CALLBACK_ERROR}, so that clients see the cause`)
+      : warn(response.summary, `respond with the error ${CALLBACK_ERROR}, so that clients see the cause`)
   },
   async 'events.challenge'(examination) {
     const { event, port } = webhookOptions(examination)
@@ -175,13 +174,10 @@ export const WEBHOOKS: CheckFunctions = {
   },
 }
 
-/** Returns the error of a response, with its message and the reason of a webhook that was not verified. */
-function stateOf(response: HttpExchange): string {
-  if (response.status === 401 || response.status === 403) return describeRefusal(response)
-  const error = response.message?.error
-  const texts = [memberOf(error, 'message'), memberOf(memberOf(error, 'data'), 'reason')]
-  const stated = texts.filter((text) => typeof text === 'string').map((text) => `"${quote(text)}"`)
-  return [errorOf(response), ...stated].join(', ')
+/** Returns the words of the server, with the reason of a webhook that was not verified. */
+function stateOf({ summary, message }: HttpExchange): string {
+  const reason = memberOf(memberOf(message?.error, 'data'), 'reason')
+  return typeof reason === 'string' ? `${summary}, "${quote(reason)}"` : summary
 }
 
 function isTime(value: unknown): boolean {

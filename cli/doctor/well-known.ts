@@ -3,13 +3,14 @@ import { clientProblem } from './client-problem.ts'
 import { type Finding, ok, worst } from './finding.ts'
 import { answerOf, type HttpExchange, NoResponseError } from './http-exchange.ts'
 import { distinctUrls, metadataUrls } from './metadata-documents.ts'
+import { withoutSlash } from './near-miss.ts'
 import { quote } from './quote.ts'
 import { requestEndpoint } from './request-endpoint.ts'
 
 /** Returns the well-known URLs on the host of the server that clients fetch. */
 function urlsOf(url: URL): readonly URL[] {
   const { path, root } = metadataUrls(url)
-  const suffix = url.pathname.replace(/\/$/, '')
+  const suffix = withoutSlash(url.pathname)
   const names = [`oauth-authorization-server${suffix}`, 'oauth-authorization-server', 'openid-configuration']
   return distinctUrls([path, root, ...names.map((name) => new URL(`/.well-known/${name}`, url.origin))])
 }
@@ -46,7 +47,7 @@ export const WELL_KNOWN: CheckFunctions = {
 function problemOf(response: HttpExchange | NoResponseError): string | undefined {
   if (response instanceof NoResponseError) return `no response (${response.detail})`
   const { status, summary, redirect, succeeded, object } = response
-  if (status === 401 || status === 403) return `${status}, which requires a token or a sign-in`
+  if (status === 401 || status === 403) return `${summary}, which requires a token or a sign-in`
   if (status >= 500) return summary
   if (redirect !== undefined) return `${status}, ${redirect}`
   return succeeded && object === undefined ? `${summary}, which is not a JSON object` : undefined

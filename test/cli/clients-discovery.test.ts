@@ -40,7 +40,7 @@ const STOPS: readonly Stop[] = [
     as: 'claude',
     what: 'a firewall that blocks Claude-User, which only the last request has',
     fault: firewall((request) => agentOf(request) === 'Claude-User'),
-    seen: /^Claude stops at request 4, POST \/mcp with User-Agent Claude-User \(403\): 403 text\/plain instead of 401\. Claude sends this User-Agent only after the sign-in/,
+    seen: /^Claude stops at request 4, POST \/mcp with User-Agent Claude-User \(403\): 403 text\/plain: "[^"]+" instead of 401\. Claude sends this User-Agent only after the sign-in/,
     hint: /allow Claude-User in the firewall.*\(https:\/\/github\.com\/anthropics\/claude-ai-mcp\/issues\/1061\)$/,
   },
   {
@@ -81,7 +81,7 @@ const STOPS: readonly Stop[] = [
     as: 'claude-code',
     what: 'a firewall that blocks the User-Agent of Claude Code, which only the last request has',
     fault: firewall((request) => agentOf(request)?.startsWith('claude-code/') === true),
-    seen: /^Claude Code stops at request 3, POST \/mcp with User-Agent claude-code\/\S+ \(sdk-cli\) \(403\): 403 text\/plain instead of 401\. Claude Code sends this User-Agent only after the sign-in/,
+    seen: /^Claude Code stops at request 3, POST \/mcp with User-Agent claude-code\/\S+ \(sdk-cli\) \(403\): 403 text\/plain: "[^"]+" instead of 401\. Claude Code sends this User-Agent only after the sign-in/,
     hint: /allow claude-code\/2\.1\.197 \(sdk-cli\) in the firewall: see edge\.user-agents$/,
   },
   {
@@ -95,7 +95,7 @@ const STOPS: readonly Stop[] = [
     as: 'claude-code',
     what: 'an authorization server that responds with 500',
     fault: { issuerAnswer: () => ({ status: 500 }) },
-    seen: /\(500\): 500 application\/json instead of JSON or 404, with which Claude Code does not try the next URL/,
+    seen: /\(500\): 500 application\/json: ".+" instead of JSON or 404, with which Claude Code does not try the next URL/,
     hint: /respond with the metadata, or with 404/,
   },
   {
@@ -138,7 +138,7 @@ const STOPS: readonly Stop[] = [
     fault: firewall(
       (request) => request.method === 'POST' && agentOf(request)?.startsWith('codex-mcp-client/') === true,
     ),
-    seen: /^Codex stops at request 4, POST .*: 403 text\/plain instead of 401\. Codex sends this request only after the sign-in/,
+    seen: /^Codex stops at request 4, POST .*: 403 text\/plain: "[^"]+" instead of 401\. Codex sends this request only after the sign-in/,
     hint: /allow codex-mcp-client\/0\.169\.0 in the firewall/,
   },
   {

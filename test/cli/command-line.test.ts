@@ -175,7 +175,10 @@ describe('the command mcp-gatekit', () => {
     expect((await command([])).exitCode).to.equal(2)
     const { exitCode, stdout } = await command(['doctor', '--help'])
     expect(exitCode).to.equal(0)
-    expect(stdout).to.contain('--under-scoped-token-env').and.to.contain('Exit codes')
+    expect(stdout)
+      .to.contain('--under-scoped-token-env')
+      .and.to.contain('--other-token-env')
+      .and.to.contain('Exit codes')
     expect((await command(['--version'])).stdout).to.equal(`${VERSION}\n`)
   })
 

@@ -133,8 +133,8 @@ const CAUSES: readonly Cause[] = [
       { ...REJECTED, seen: /^401, invalid_token: / },
       {
         id: 'token.claims',
-        seen: /^iss is .*; aud is .*; nbf is \d{4}-\S+Z: the token is valid in 60 minutes$/,
-        hint: /issuer of the verifier; .*RFC 8707.*; synchronize the clocks/,
+        seen: /^aud is .*; iss is .*; nbf is \d{4}-\S+Z: the token is valid in 60 minutes$/,
+        hint: /RFC 8707.*; .*issuer of the verifier; synchronize the clocks/,
       },
     ],
   },
@@ -230,7 +230,12 @@ const CAUSES: readonly Cause[] = [
   },
   {
     what: 'a token of which typ is the only possible cause',
-    fault: { oauth: { verifyToken: () => undefined } },
+    fault: {
+      oauth: { verifyToken: () => undefined },
+      issuer: (document) => {
+        delete document.jwks_uri
+      },
+    },
     token: async (target) => {
       const [, ...rest] = (await target.issueToken({ scopes: ['mcp:read'] })).split('.')
       return [Buffer.from('{"alg":"ES256","typ":"JWT"}').toString('base64url'), ...rest].join('.')
@@ -386,7 +391,7 @@ describe('doctor names the cause and the fix', () => {
       {
         id: 'issuer.cors',
         status: 'warn',
-        seen: /^the metadata of \S+ is sent without .*; registration_endpoint of \S+: the preflight gets 404 .*; token_endpoint of /,
+        seen: /^the metadata of \S+ is sent without .*; registration_endpoint of \S+: the preflight gets 404\b.*; token_endpoint of /,
         hint: /^enable CORS at the authorization server for its metadata, registration, and token endpoints/,
       },
     ])

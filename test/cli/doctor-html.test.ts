@@ -60,7 +60,7 @@ describe('the HTML report of doctor', () => {
     const file = join(folder, 'report.html')
     await examineTo(file, [`${url.href}?key=hunter2hunter2`, '--token-env', 'TOKEN'], { TOKEN: token })
     const page = await readFile(file, 'utf8')
-    expect(page).to.contain('&quot;&lt;b&gt;[secret]…&quot;')
+    expect(page).to.contain('&quot;&lt;b&gt;[secret]&lt;/b&gt;&quot;')
     expectNoLeak(page, [token, ...token.split('.').slice(1), 'hunter2hunter2'])
   })
 

@@ -65,7 +65,7 @@ describe('doctor --events', () => {
       { tunnel: () => ({ status: 502 }) },
       ['events.challenge: fail'],
       'events.challenge',
-      /-32015, "The callback endpoint was not verified", "http_5xx"; no challenge has reached port \d+$/,
+      /-32015: "The callback endpoint was not verified", "http_5xx"; no challenge has reached port \d+$/,
       /tunnel/,
     ],
     [
@@ -73,7 +73,7 @@ describe('doctor --events', () => {
       { fault: subscribing(json({ error: { code: -32_012, message: 'Forbidden' } })) },
       ['events.challenge: fail'],
       'events.challenge',
-      /-32012, "Forbidden"$/,
+      /-32012: "Forbidden"$/,
       /scopes of the token/,
     ],
     [
@@ -91,7 +91,7 @@ describe('doctor --events', () => {
       },
       ['events.challenge: fail'],
       'events.challenge',
-      /-32602, "bad \[secret\] of https:\/\/127\.0\.0\.1:\d+\/hook\?doctor=\[secret\]"$/,
+      /-32602: "bad \[secret\] of https:\/\/127\.0\.0\.1:\d+\/hook\?doctor=\[secret\]"$/,
       /the URL of --events/,
     ],
     [
@@ -239,7 +239,7 @@ describe('doctor --events', () => {
       },
       ['events.unsubscribe: fail'],
       'events.unsubscribe',
-      /-32011, "No such subscription"$/,
+      /-32011: "No such subscription"$/,
       /same user/,
     ],
   ] as readonly (readonly [string, RoundTrip, readonly string[], string, RegExp, RegExp])[])

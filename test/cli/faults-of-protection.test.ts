@@ -81,7 +81,7 @@ describe('doctor, for a fault in the protection of a server,', () => {
             ? json({ error: { code: -32_001, message: 'Unauthorized' } })
             : undefined,
         problem: 'auth.required: fail',
-        seen: /JSON-RPC error \(200\)/,
+        seen: /^200, JSON-RPC error -32001: "Unauthorized" for a request without a token$/,
         hint: /respond with 401/,
       },
       {
@@ -350,9 +350,20 @@ describe('doctor, for a fault in the protection of a server,', () => {
         issuer: (document) => {
           document.issuer += '/'
         },
-        problem: 'issuer.identity: warn',
-        seen: /the authorization server http/,
+        problem: 'issuer.identity: fail',
+        seen: /the authorization server http:\S+\/: one slash more$/,
         hint: /RFC 8414 §3\.3/,
+      },
+      {
+        what: 'an issuer whose metadata has one slash less',
+        alter: metadata((document) => {
+          document.authorization_servers = document.authorization_servers.map(
+            (issuer: string) => `${issuer}/`,
+          )
+        }),
+        problem: 'issuer.identity: warn',
+        seen: /the authorization server http:\S+\d: one slash less$/,
+        hint: /official clients accept only one slash less/,
       },
       {
         what: 'an authorization server without a token endpoint',
@@ -420,14 +431,14 @@ describe('doctor, for a fault in the protection of a server,', () => {
         what: 'a registration endpoint without a preflight',
         issuerAnswer: (path) => (path === '/register' ? { status: 404, headers: {} } : undefined),
         problem: 'issuer.cors: warn',
-        seen: /^registration_endpoint of http:\/\/\S+: the preflight gets 404 without Access-Control-Allow-Origin$/,
+        seen: /^registration_endpoint of http:\/\/\S+: the preflight gets 404\b.* without Access-Control-Allow-Origin$/,
         hint: /other clients do not need it/,
       },
       {
         what: 'a token endpoint without CORS headers',
         issuerAnswer: (path) => (path === '/token' ? { status: 400, headers: {} } : undefined),
         problem: 'issuer.cors: warn',
-        seen: /^token_endpoint of http:\/\/\S+: the preflight gets 400 without Access-Control-Allow-Origin$/,
+        seen: /^token_endpoint of http:\/\/\S+: the preflight gets 400\b.* without Access-Control-Allow-Origin$/,
         hint: /other clients do not need it/,
       },
     ]))

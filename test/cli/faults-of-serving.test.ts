@@ -108,12 +108,22 @@ describe('doctor, for a fault in the responses of a server,', () => {
         what: 'a tool name with unsupported characters',
         instead: (request) =>
           isListing(request)
-            ? json({ result: { tools: [{ name: 'add two\u001b[31m', inputSchema: { type: 'object' } }] } })
+            ? json({
+                result: {
+                  tools: [
+                    {
+                      name: 'add two\u001b[31m',
+                      title: 'Add',
+                      annotations: { readOnlyHint: true },
+                      inputSchema: { type: 'object' },
+                    },
+                  ],
+                },
+              })
             : undefined,
-        problem: 'call.tools-list: warn',
-        seen: /unsupported names: add two \[31m$/,
-        hint: /A-Z a-z/,
-        asked: { ignore: ['tools.directory'] },
+        problem: 'tools.directory: warn',
+        seen: /more than 64: add two \[31m; affects/,
+        hint: /^Use short names/,
       },
       {
         what: 'a public cache scope for a list that requires a token',

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { buffer } from 'node:stream/consumers'
-import express from 'express'
+import express, { type RequestHandler } from 'express'
 import { z } from 'zod'
 import { type CheckReport, type DoctorReport, examine } from '../../../cli/doctor/doctor.ts'
 import type { ExaminationOptions } from '../../../cli/doctor/examination.ts'
@@ -51,6 +51,8 @@ export interface Fault {
     path: string,
     request: IncomingMessage,
   ) => { status: number; headers?: Record<string, string> } | undefined
+  /** Runs before the gate. */
+  readonly middleware?: RequestHandler
   /** Removes the gate. */
   readonly open?: true
   /** Replaces the two tools. */
@@ -69,6 +71,8 @@ export interface DoctorTarget {
   readonly weakToken: string
   /** Issues another token with the key of the authorization server. */
   readonly issueToken: TestIssuer['issueToken']
+  /** The options with which `jwtVerifier` accepts these tokens. */
+  readonly verifierOptions: TestIssuer['verifierOptions']
 }
 
 const tool = {
@@ -92,11 +96,12 @@ export async function startTarget(fault: Fault = {}): Promise<DoctorTarget> {
       authorization_endpoint: `${authorization.origin}/authorize`,
       token_endpoint: `${authorization.origin}/token`,
       registration_endpoint: `${authorization.origin}/register`,
+      jwks_uri: `${authorization.origin}/jwks`,
       response_types_supported: ['code'],
       code_challenge_methods_supported: ['S256'],
     }
     fault.issuer?.(document)
-    const known = path === '/.well-known/oauth-authorization-server'
+    const known = path === '/.well-known/oauth-authorization-server' || path === '/jwks'
     const headers = {
       'content-type': 'application/json',
       'access-control-allow-origin': '*',
@@ -105,10 +110,11 @@ export async function startTarget(fault: Fault = {}): Promise<DoctorTarget> {
     const endpoint = path === '/token' || path === '/register' ? 400 : 404
     const status = req.method === 'OPTIONS' ? 204 : known ? 200 : endpoint
     res.writeHead(instead?.status ?? status, instead?.headers ?? headers)
-    res.end(JSON.stringify(document))
+    res.end(JSON.stringify(path === '/jwks' ? issuer.jwks : document))
   })
   const inner = express()
   inner.set('env', 'test')
+  if (fault.middleware !== undefined) inner.use(fault.middleware)
   const behind = await listen(inner)
   const front = await listen(
     (req, res) =>
@@ -139,6 +145,7 @@ export async function startTarget(fault: Fault = {}): Promise<DoctorTarget> {
     token: await issuer.issueToken({ scopes: ['mcp:read', 'mcp:write'] }),
     weakToken: await issuer.issueToken({ scopes: ['mcp:read'] }),
     issueToken: issuer.issueToken,
+    verifierOptions: issuer.verifierOptions,
   }
 }
 

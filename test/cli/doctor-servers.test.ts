@@ -1,0 +1,586 @@
+import { expect } from 'chai'
+import express, { type Express, type RequestHandler } from 'express'
+import { z } from 'zod'
+import type { ExaminationOptions } from '../../cli/doctor/examination.ts'
+import { mcpAuth } from '../../src/express/mcp-auth.ts'
+import { mcpCors } from '../../src/express/mcp-cors.ts'
+import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import { mcpServer } from '../../src/express/mcp-server.ts'
+import { protectedResourceRouter } from '../../src/express/protected-resource-router.ts'
+import { createMcpAdapter } from '../../src/mcp/adapter.ts'
+import type { McpAdapterOptions } from '../../src/mcp/options.ts'
+import { KitMcpRouter } from '../../src/mcp/router/router.ts'
+import type { OAuthOptions } from '../../src/oauth/options.ts'
+import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
+import { createTestIssuer } from '../../src/testing/test-issuer.ts'
+import {
+  type DoctorTarget,
+  type Fault,
+  findingOf,
+  look,
+  problemsOf,
+  startTarget,
+} from '../support/cli/doctor-target.ts'
+import { listen } from '../support/listen.ts'
+import { type NginxProxy, nginxMissing, startNginxProxy } from '../support/nginx.ts'
+import { skipIf } from '../support/skip.ts'
+
+const PAGE = 'https://app.example.com'
+const CHECKS = { allowedOrigins: [PAGE], allowedHosts: ['127.0.0.1'] }
+
+const tool = {
+  title: 'A tool',
+  description: 'A tool',
+  annotations: { readOnlyHint: true },
+  input: z.object({}),
+} as const
+
+const router = KitMcpRouter.create()
+  .tool('greet', tool, () => 'Hello!')
+  .tool('erase', { ...tool, scopes: ['mcp:write'] }, () => 'Gone.')
+
+const partlyPublic = KitMcpRouter.create()
+  .tool('greet', { ...tool, public: true }, () => 'Hello!')
+  .tool('erase', { ...tool, scopes: ['mcp:write'] }, () => 'Gone.')
+
+interface Node {
+  readonly children: readonly Node[]
+}
+
+const node: z.ZodType<Node> = z.object({ children: z.array(z.lazy(() => node)) })
+
+/** A tool whose schemas have references, patterns, and unions. */
+const withSchemas = KitMcpRouter.create()
+  .tool('greet', tool, () => 'Hello!')
+  .tool(
+    'erase',
+    {
+      ...tool,
+      scopes: ['mcp:write'],
+      input: z.object({
+        path: z
+          .string()
+          .regex(/^[\w./-]+$/)
+          .optional(),
+        size: z.number().gt(1).optional(),
+      }),
+      output: z.object({ root: node, kind: z.union([z.literal('a'), z.null()]).optional() }),
+    },
+    () => ({ root: { children: [{ children: [] }] } }),
+  )
+
+const PARSE_ERROR = { jsonrpc: '2.0', id: null, error: { code: -32_700, message: 'Parse error' } }
+
+/** Members of RFC 8414 and its extensions that doctor does not need. */
+const FURTHER_MEMBERS = (document: Record<string, any>): void => {
+  Object.assign(document, {
+    pushed_authorization_request_endpoint: `${document.issuer}/par`,
+    require_pushed_authorization_requests: false,
+    introspection_endpoint: `${document.issuer}/introspect`,
+    revocation_endpoint: `${document.issuer}/revoke`,
+    authorization_response_iss_parameter_supported: true,
+    dpop_signing_alg_values_supported: ['ES256'],
+    client_id_metadata_document_supported: true,
+    token_endpoint_auth_methods_supported: ['none', 'private_key_jwt'],
+    grant_types_supported: ['authorization_code', 'refresh_token'],
+    claims_parameter_supported: null,
+    'x-vendor': { nested: [1, null] },
+  })
+}
+
+interface CorrectServer {
+  readonly name: string
+  /** Mounts the server. Defaults to `mcpServer` with the options. */
+  readonly mount?: (app: Express, oauth: OAuthOptions) => void
+  /** Defaults to two tools that require a token. */
+  readonly served?: typeof router
+  readonly options?: McpAdapterOptions
+  readonly oauth?: Partial<OAuthOptions>
+  readonly issuer?: Fault['issuer']
+  readonly examined?: Partial<ExaminationOptions>
+  /** The directives of an nginx in front. */
+  readonly nginx?: string
+  /** Changes to the claims of the token. */
+  readonly claims?: Readonly<Record<string, unknown>>
+  /** The second user of `--other-token-env`. */
+  readonly otherUser?: string
+  /** Checks that are skipped, with the reason. */
+  readonly skipped?: Readonly<Record<string, RegExp>>
+}
+
+/** The origin that doctor uses by default is not that of the page. */
+const OTHER_ORIGINS = {
+  'cors.preflight': /^403 for http:\/\/localhost:6274: the server allows other origins only\. .* --origin$/,
+}
+
+/** Servers without a mistake. Doctor must not blame any of them. */
+const SERVERS: readonly CorrectServer[] = [
+  { name: 'mcpServer' },
+  {
+    name: 'mcpServer with allowedOrigins',
+    options: CHECKS,
+    skipped: OTHER_ORIGINS,
+  },
+  {
+    name: 'mcpServer with allowedOrigins, for its page',
+    options: CHECKS,
+    examined: { origin: PAGE },
+  },
+  {
+    name: 'mcpCors, mcpAuth, and mcpHandler with allowedOrigins',
+    mount(app, oauth) {
+      const adapter = createMcpAdapter({ router, oauth, ...CHECKS })
+      app.use('/mcp', mcpCors(CHECKS), mcpAuth(adapter), mcpHandler(adapter))
+      app.use(protectedResourceRouter(adapter))
+    },
+    skipped: OTHER_ORIGINS,
+  },
+  {
+    name: 'mcpCors, mcpAuth, and mcpHandler with allowedOrigins, for its page',
+    mount(app, oauth) {
+      const adapter = createMcpAdapter({ router, oauth, ...CHECKS })
+      app.use('/mcp', mcpCors(CHECKS), mcpAuth(adapter), mcpHandler(adapter))
+      app.use(protectedResourceRouter(adapter))
+    },
+    examined: { origin: PAGE },
+  },
+  { name: 'mcpServer with anonymous', served: partlyPublic, oauth: { anonymous: true } },
+  {
+    name: 'mcpServer with anonymous and allowedOrigins',
+    options: CHECKS,
+    served: partlyPublic,
+    oauth: { anonymous: true },
+    skipped: OTHER_ORIGINS,
+  },
+  { name: 'mcpServer with sessions', options: { sessions: true } },
+  {
+    name: 'mcpServer with a copy of the metadata of the authorization server',
+    mount(app, oauth) {
+      app.use(mcpServer(createMcpAdapter({ router, oauth }), { authorizationServerMetadata: true }))
+    },
+  },
+  { name: 'an authorization server with PAR and other members', issuer: FURTHER_MEMBERS },
+  {
+    name: 'a server card, a catalog, and other members of the resource metadata',
+    mount(app, oauth) {
+      const card = {
+        $schema: 'https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json',
+        name: 'com.example/mcp-gatekit',
+        version: '0.0.0',
+        description: 'Notes',
+      }
+      app.get('/mcp/server-card', (_req, res) => {
+        res.set('Access-Control-Allow-Origin', '*').type('application/mcp-server-card+json').send(card)
+      })
+      const entry = {
+        identifier: 'urn:air:example.com:mcp:notes',
+        type: 'application/mcp-server-card+json',
+        url: `${oauth.resource}/server-card`,
+      }
+      app.get('/.well-known/ai-catalog.json', (_req, res) => {
+        res.type('application/ai-catalog+json').send({ specVersion: '1.0', entries: [entry] })
+      })
+      app.use(mcpServer(createMcpAdapter({ router, oauth })))
+    },
+    oauth: { resourceName: 'Notes', resourceDocumentation: 'https://example.com/docs' },
+  },
+  { name: 'nginx in front of mcpServer', nginx: '' },
+  {
+    name: 'nginx in front of mcpServer without a fixed resource',
+    nginx: 'proxy_set_header X-Forwarded-Host $http_host; proxy_set_header X-Forwarded-For $remote_addr;',
+    oauth: { resource: undefined },
+  },
+  {
+    name: 'nginx in front of mcpServer with anonymous and allowedOrigins',
+    nginx: 'proxy_buffering off;',
+    options: CHECKS,
+    served: partlyPublic,
+    oauth: { anonymous: true },
+    skipped: OTHER_ORIGINS,
+  },
+  { name: 'mcpServer with sessions, for two users', options: { sessions: true }, otherUser: 'eve' },
+  {
+    name: 'mcpServer with sessions, for two tokens of one user',
+    options: { sessions: true },
+    otherUser: 'test-user',
+    skipped: { 'session.other-user': /^see protocol\.revisions$|^both tokens are of the same user/ },
+  },
+  {
+    name: 'mcpServer without sessions, for two users',
+    otherUser: 'eve',
+    skipped: { 'session.other-user': /^see protocol\.revisions$|^the server opens no session/ },
+  },
+  { name: 'tools with references, patterns, and unions in their schemas', served: withSchemas },
+  { name: 'a token with scp', claims: { scope: undefined, scp: ['mcp:read', 'mcp:write'] } },
+  {
+    name: 'a token that was issued 30 seconds in the future',
+    claims: { iat: Math.floor(Date.now() / 1000) + 30 },
+  },
+  {
+    name: 'express.json() behind mcpAuth',
+    mount(app, oauth) {
+      const adapter = createMcpAdapter({ router, oauth })
+      const parser = express.json()
+      app.use('/mcp', mcpCors(), mcpAuth(adapter), (req, res, next) =>
+        // The parser of an application answers invalid bodies itself.
+        parser(req, res, (error) => (error === undefined ? next() : res.status(400).json(PARSE_ERROR))),
+      )
+      app.use('/mcp', mcpHandler(adapter))
+      app.use(protectedResourceRouter(adapter))
+    },
+  },
+]
+
+describe('doctor has no failure, warning, or hint for', () => {
+  let nginx: NginxProxy | undefined
+  afterEach(async () => {
+    await nginx?.stop()
+    nginx = undefined
+  })
+
+  async function start(server: CorrectServer) {
+    const { mount, options, oauth, nginx: directives, served, claims, otherUser } = server
+    const target = await startTarget({ ...(server.issuer !== undefined && { issuer: server.issuer }) })
+    const app = express()
+    app.set('env', 'test')
+    const { origin } = await listen(app)
+    if (directives !== undefined) nginx = await startNginxProxy(origin, directives)
+    const url = new URL(`${nginx?.origin ?? origin}/mcp`)
+    const gate: OAuthOptions = {
+      issuer: target.issuer,
+      resource: url.href,
+      scopes: ['mcp:read'],
+      verifyToken: jwtVerifier({ ...target.verifierOptions, audience: url.href }),
+      ...oauth,
+    }
+    if (mount !== undefined) mount(app, gate)
+    else app.use(mcpServer(createMcpAdapter({ router: served ?? router, ...options, oauth: gate })))
+    const issue = (scope: string, further = {}) =>
+      target.issueToken({ audience: url.href, claims: { scope, ...claims, ...further } })
+    return {
+      url,
+      token: await issue('mcp:read mcp:write'),
+      underScopedToken: await issue('mcp:read', claims?.scp === undefined ? {} : { scp: ['mcp:read'] }),
+      ...(otherUser !== undefined && { otherToken: await issue('mcp:read', { sub: otherUser }) }),
+    }
+  }
+
+  for (const server of SERVERS) {
+    const { name, examined, skipped = {} } = server
+    for (const isSignedIn of [false, true]) {
+      it(`${name}, ${isSignedIn ? 'with' : 'without'} a token`, async function () {
+        if (server.nginx !== undefined) skipIf(this, nginxMissing())
+        const { url, ...tokens } = await start(server)
+        const report = await look(url, { ...(isSignedIn && { ...tokens, call: 'erase' }), ...examined })
+        expect(
+          problemsOf(report),
+          JSON.stringify(
+            report.checks.filter(({ hint }) => hint),
+            null,
+            1,
+          ),
+        ).to.deep.equal([])
+        if (isSignedIn)
+          expect(findingOf(report, 'token.claims')?.seen).to.match(
+            /^no difference found in aud, iss, exp, iat, sub, client_id, jti, typ, alg, the key$/,
+          )
+        for (const [id, why] of Object.entries(skipped)) {
+          expect(findingOf(report, id)?.status, id).to.equal('skip')
+          expect(findingOf(report, id)?.seen, id).to.match(why)
+        }
+      })
+    }
+  }
+})
+
+/** A server, or the token for it, with one fault, and the finding that must name it. */
+interface FaultyServer extends Fault {
+  readonly name: string
+  readonly token?: (target: DoctorTarget) => Promise<string>
+  readonly examined?: Partial<ExaminationOptions>
+  readonly problem: string
+  readonly seen: RegExp
+  readonly hint: RegExp
+}
+
+/** Returns a token with other claims, signed with the key of the authorization server. */
+const withClaims =
+  (change: (target: DoctorTarget) => Record<string, unknown>) =>
+  (target: DoctorTarget): Promise<string> =>
+    target.issueToken({ claims: { scope: 'mcp:read mcp:write', ...change(target) } })
+
+/** Returns a token of the same issuer, signed with a key that is not in its key set. */
+const withForeignKey = ({ issuer, url }: DoctorTarget): Promise<string> =>
+  createTestIssuer({ issuer, audience: url.href }).issueToken({ scopes: ['mcp:read'] })
+
+/** Answers each POST with the same error. */
+const answering =
+  (status: number, body: object | string, type = 'application/json'): NonNullable<Fault['instead']> =>
+  ({ method }) =>
+    method === 'POST'
+      ? {
+          status,
+          headers: { 'content-type': type },
+          body: typeof body === 'string' ? body : JSON.stringify(body),
+        }
+      : undefined
+
+const rpcError = (code: number, message: string) => ({ jsonrpc: '2.0', id: null, error: { code, message } })
+
+/** Adds an output to the first tool of each list. */
+const withOutput = (property: object): NonNullable<Fault['alter']> => {
+  const schema = JSON.stringify({ type: 'object', properties: { a: property } })
+  return (answer) => {
+    answer.body = answer.body.replace('"name":"greet",', (found) => `${found}"outputSchema":${schema},`)
+  }
+}
+
+/** A middleware that reads the body and does not keep it. */
+const consume: RequestHandler = (req, _res, next) => void req.on('end', () => next()).resume()
+
+const FAULTY: readonly FaultyServer[] = [
+  {
+    name: 'a token whose key is not in the key set',
+    token: withForeignKey,
+    problem: 'token.claims: fail',
+    seen: /^kid is [\w-]+ with ES256, which fits no key in the key set at http:\S+\/jwks \(it has [\w-]+\)$/,
+    hint: /publish the key that signs its tokens at jwks_uri/,
+  },
+  {
+    name: 'a token whose key has the ID of another key',
+    async token(target) {
+      const [header, payload] = target.token.split('.')
+      return `${header}.${payload}.${(await withForeignKey(target)).split('.')[2]}`
+    },
+    problem: 'token.claims: fail',
+    seen: /^kid is [\w-]+ with ES256, whose key does not verify the signature, in the key set at http/,
+    hint: /get a new token/,
+  },
+  {
+    name: 'a token from a clock that is ahead',
+    token: withClaims(() => ({ iat: Math.floor(Date.now() / 1000) + 400 })),
+    problem: 'token.claims: fail',
+    seen: /^iat is \d{4}-\S+Z: the token was issued in [67] minutes$/,
+    hint: /^synchronize the clocks/,
+  },
+  {
+    name: 'a token whose user is a number',
+    token: withClaims(() => ({ sub: 5 })),
+    problem: 'token.claims: fail',
+    seen: /^sub is 5 \(number\), expected a string$/,
+    hint: /write sub as a string/,
+  },
+  {
+    name: 'a token whose client is a list',
+    token: withClaims(() => ({ client_id: ['a'] })),
+    problem: 'token.claims: fail',
+    seen: /^client_id is \["a"\] \(object\), expected a string$/,
+    hint: /write client_id as a string/,
+  },
+  {
+    name: 'a token whose audience is an object',
+    token: withClaims(({ url }) => ({ aud: { url: url.href } })),
+    problem: 'token.claims: fail',
+    seen: /^aud is \{"url":"http\S+"\}, expected http/,
+    hint: /RFC 8707/,
+  },
+  {
+    name: 'a token whose expiry is a string',
+    token: withClaims(() => ({ exp: '2999-01-01' })),
+    problem: 'token.claims: fail',
+    seen: /^exp is 2999-01-01, expected a number of seconds$/,
+    hint: /expire/,
+  },
+  {
+    name: 'a token whose issuer has the slash of the metadata of the authorization server',
+    issuer: (document) => {
+      document.issuer += '/'
+    },
+    token: withClaims(({ issuer }) => ({ iss: `${issuer}/` })),
+    problem: 'token.claims: fail',
+    seen: /^iss is http:\S+\/, expected http:\S+\d: only the slash at the end differs$/,
+    hint: /every character counts/,
+  },
+  {
+    name: 'scopes that are separated by commas',
+    token: withClaims(() => ({ scope: 'mcp:read,mcp:write' })),
+    problem: 'token.claims: fail',
+    seen: /^scope is mcp:read,mcp:write, expected also mcp:read: separated by commas$/,
+    hint: /^separate scopes with spaces/,
+  },
+  {
+    name: 'scopes with a prefix',
+    token: withClaims(() => ({ scope: undefined, scp: 'api://notes/mcp:read' })),
+    problem: 'token.claims: fail',
+    seen: /: only the prefix differs$/,
+    hint: /mapScopes/,
+  },
+  {
+    name: 'scopes in permissions beside another scope',
+    token: withClaims(() => ({ scope: 'openid', permissions: ['mcp:read'] })),
+    problem: 'token.claims: fail',
+    seen: /^scope is openid, expected also mcp:read: they are in permissions, which many servers read only without scope$/,
+    hint: /mapScopes/,
+  },
+  {
+    name: 'scopes in scp beside an empty scope',
+    token: withClaims(() => ({ scope: '', scp: ['mcp:read'] })),
+    problem: 'token.claims: fail',
+    seen: /^scope is empty, expected also mcp:read: they are in scp/,
+    hint: /mapScopes/,
+  },
+  {
+    name: 'a token that a server rejects for a reason of its own',
+    oauth: { verifyToken: () => undefined },
+    problem: 'token.accepted: fail',
+    seen: /^401, invalid_token: /,
+    hint: /: no difference found in aud, iss, exp, iat, sub, client_id, jti, scope, typ, alg, the key$/,
+  },
+  {
+    name: 'a tunnel to a server that does not allow its host',
+    options: { allowedHosts: ['mcp.example.com'] },
+    problem: 'token.accepted: fail',
+    seen: /^403, JSON-RPC error -32000: "Forbidden: this Origin or Host is not allowed"$/,
+    hint: /allowedHosts/,
+  },
+  {
+    name: 'a tunnel to a server that looks at its host first',
+    instead: answering(403, rpcError(-32_000, 'Invalid Host: mcp.example.com')),
+    problem: 'server.endpoint: fail',
+    seen: /^403, JSON-RPC error -32000: "Invalid Host: mcp\.example\.com" for a correct initialize request$/,
+    hint: /allowedHosts/,
+  },
+  {
+    name: 'a server that fails with a JSON-RPC error',
+    instead: answering(500, rpcError(-32_603, 'Internal server error')),
+    problem: 'server.endpoint: fail',
+    seen: /^500, JSON-RPC error -32603: "Internal server error"$/,
+    hint: /^check the logs/,
+  },
+  {
+    name: 'a body that middleware has read',
+    middleware: consume,
+    problem: 'protocol.revisions: fail',
+    seen: /: (?:4|5)00, JSON-RPC error -32\d{3}: ".*\bbody\b.*"$/,
+    hint: /^let no middleware read the body before the MCP endpoint/,
+  },
+  {
+    name: 'a body that middleware has read, in front of an open server',
+    middleware: consume,
+    open: true,
+    problem: 'server.endpoint: fail',
+    seen: /JSON-RPC error -32\d{3}: ".*\bbody\b.*" for a correct initialize request$/,
+    hint: /express\.json\(\)/,
+  },
+  {
+    name: 'a server that expects a session of initialize',
+    instead: answering(400, rpcError(-32_000, 'Bad Request: Mcp-Session-Id header is required')),
+    problem: 'server.endpoint: fail',
+    seen: /^400, JSON-RPC error -32000: "Bad Request: Mcp-Session-Id header is required" for/,
+    hint: /^accept an initialize request without Mcp-Session-Id/,
+  },
+  {
+    name: 'one transport for all clients',
+    instead: answering(400, rpcError(-32_600, 'Invalid Request: Server already initialized')),
+    problem: 'server.endpoint: fail',
+    seen: /already initialized/,
+    hint: /^create a transport for each session/,
+  },
+  {
+    name: 'a proxy that changes the Accept header',
+    instead: answering(406, rpcError(-32_000, 'Not Acceptable: Client must accept text/event-stream')),
+    problem: 'server.endpoint: fail',
+    seen: /^406, .*"Not Acceptable: /,
+    hint: /forward the Accept header/,
+  },
+  {
+    name: 'a proxy that shows a page',
+    instead: answering(
+      502,
+      '<html><head><title>502 Bad Gateway</title></head><body><hr>nginx</body></html>',
+      'text/html',
+    ),
+    problem: 'server.endpoint: fail',
+    seen: /^502 text\/html: "502 Bad Gateway nginx"$/,
+    hint: /^check the logs of the server and of the proxy/,
+  },
+  {
+    name: 'a gateway that describes its refusal',
+    instead: answering(
+      403,
+      { type: 'about:blank', title: 'Forbidden', detail: 'No requests from this country' },
+      'application/problem+json',
+    ),
+    problem: 'auth.required: fail',
+    seen: /^403 application\/problem\+json: "No requests from this country" for a request without a token$/,
+    hint: /respond with 401/,
+  },
+  {
+    name: 'metadata whose issuer has one slash more, for a client that compares it',
+    issuer: (document) => {
+      document.issuer += '/'
+    },
+    examined: { as: 'codex' },
+    problem: 'client.discovery: fail',
+    seen: /issuer is http:\S+\/, the resource names http:\S+\d/,
+    hint: /RFC 8414/,
+  },
+  {
+    name: 'an output with a reference that leads nowhere',
+    alter: withOutput({ $ref: '#/$defs/Nope' }),
+    problem: 'call.tools-list: fail',
+    seen: /; greet, outputSchema: \$ref at #\/properties\/a is #\/\$defs\/Nope, expected a part of the schema$/,
+    hint: /^correct the schema: clients of SDK v1 .* lose the whole list/,
+  },
+  {
+    name: 'an output with a pattern that is invalid with the flag u',
+    alter: withOutput({ pattern: '^https\\:' }),
+    problem: 'call.tools-list: fail',
+    seen: /; greet, outputSchema: pattern at #\/properties\/a is \^https\\:, expected a regular expression with the flag u$/,
+    hint: /^correct the schema/,
+  },
+  {
+    name: 'an input with an unknown type',
+    alter: (answer) => {
+      answer.body = answer.body.replace('"properties":{}', '"properties":{"a":{"type":"text"}}')
+    },
+    problem: 'call.tools-list: warn',
+    seen: /; greet, inputSchema: type at #\/properties\/a is text, expected a JSON type$/,
+    hint: /^correct the schema: some clients cannot use the tool/,
+  },
+  {
+    name: 'a session that every user can use',
+    options: { sessions: true },
+    // The server takes all users for one.
+    oauth: {
+      verifyToken: () => ({ valid: true, user: { id: 'service' }, scopes: ['mcp:read', 'mcp:write'] }),
+    },
+    problem: 'session.other-user: fail',
+    seen: /^200: the session of one user works with the token of another$/,
+    hint: /^bind each session to the user who opened it, .*bindSessions/,
+  },
+  {
+    name: 'express.json() in front of the gate',
+    middleware: express.json(),
+    problem: 'protocol.bad-json: warn',
+    seen: /^400 text\/html: ".*JSON.*" without the error -32700$/,
+    hint: /move express\.json\(\) behind mcpAuth/,
+  },
+]
+
+describe('doctor names the cause of', () => {
+  for (const { name, token, examined, problem, seen, hint, ...fault } of FAULTY) {
+    it(name, async () => {
+      const target = await startTarget(fault)
+      const report = await look(target.url, {
+        token: (await token?.(target)) ?? target.token,
+        otherToken: await target.issueToken({ sub: 'eve', scopes: ['mcp:read'] }),
+        ...examined,
+      })
+      expect(problemsOf(report)).to.include(problem)
+      const finding = findingOf(report, problem.replace(/:.*/, ''))
+      expect(finding?.seen).to.match(seen)
+      expect(finding?.hint).to.match(hint)
+    })
+  }
+})
