@@ -65,6 +65,7 @@ describe('the server of the examples', () => {
       expect(report.checks.filter(({ status }) => status === 'skip').map(({ id }) => id)).to.deep.equal([
         'token.login',
         'token.under-scoped',
+        'session.other-user',
         // The server declares no events.
         ...CHECKS.filter(({ group }) => group === 'Events').map(({ id }) => id),
         // Only mcpServer serves a card.
