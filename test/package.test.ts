@@ -606,7 +606,7 @@ describe('the package', function () {
     const { bin } = manifest()
     const file = join(await unpack(tarball, prefix), bin['mcp-gatekit'])
     expect(await readFile(file, 'utf8')).to.match(/^#!\/usr\/bin\/env node\n/)
-    await link(['oauth4webapi', 'lru-cache'], prefix)
+    await link(['jose', 'oauth4webapi', 'lru-cache'], prefix)
     const { stdout } = await run(process.execPath, [file, 'doctor', '--list'])
     expect(stdout).to.match(/^server\.reachable +The server \w+$/m)
     const explained = await run(process.execPath, [file, 'explain', 'oauth-issuer'])

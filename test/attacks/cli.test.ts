@@ -155,7 +155,7 @@ describe('attacks on the command line', function () {
         const issuer = createTestIssuer({ issuer: target.issuer, audience: 'https://a.example' })
         const token = await issuer.issueToken()
         const report = await look(target.url, { token })
-        expect(seenOf(report, 'token.accepted')).to.match(/^401: "\[secret\]…"$/)
+        expect(seenOf(report, 'token.accepted')).to.match(/^401 application\/json: "\[secret\].{0,150}…"$/)
         expect(seenOf(report, 'token.claims')).to.contain('aud is https://a.example, expected ')
         expectPrintable(report)
         expectNoLeak(report, [token, ...token.split('.').slice(1)])
