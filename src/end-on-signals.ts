@@ -1,4 +1,4 @@
-import { constants } from 'node:os'
+import { requiredModule } from './runtime.ts'
 
 /**
  * Makes signals end the process. The first signal calls `end` and then ends the process. The second one ends it at once, with
@@ -15,7 +15,7 @@ export function endOnSignals(
   let asked = false
   const onSignal = (signal: NodeJS.Signals): void => {
     // The second signal does not wait for the end that the first one has begun.
-    if (asked) process.exit(128 + constants.signals[signal])
+    if (asked) process.exit(128 + requiredModule('node:os').constants.signals[signal])
     asked = true
     void end().then(() => {
       process.exitCode ??= 0

@@ -4,6 +4,8 @@ import type * as DiagnosticsChannel from 'node:diagnostics_channel'
 import type * as Fs from 'node:fs'
 import type * as Http from 'node:http'
 import type * as Https from 'node:https'
+import type * as Net from 'node:net'
+import type * as Os from 'node:os'
 import type * as Path from 'node:path'
 import type * as Tls from 'node:tls'
 import type * as Util from 'node:util'
@@ -24,6 +26,8 @@ interface BuiltinModules {
   readonly 'node:fs': typeof Fs
   readonly 'node:http': typeof Http
   readonly 'node:https': typeof Https
+  readonly 'node:net': typeof Net
+  readonly 'node:os': typeof Os
   readonly 'node:path': typeof Path
   readonly 'node:tls': typeof Tls
   readonly 'node:util': typeof Util

@@ -169,6 +169,7 @@ async function everyEvent(): Promise<TelemetryEnvelope[]> {
     .tool('write', { description: 'x', scopes: ['mcp:write'] }, () => 'x')
     .tool('crash', { description: 'x' }, fail)
     .tool('denied', { description: 'x' }, () => 'x')
+    .tool('refused', { description: 'x' }, () => 'x')
     .tool(
       'limited',
       { description: 'x', limits: { calls: { max: 1, perSeconds: 60, by: 'user' } } },
@@ -192,7 +193,7 @@ async function everyEvent(): Promise<TelemetryEnvelope[]> {
     telemetry,
     recordPayloads: true,
     sessions: true,
-    authorize: ({ name }) => name !== 'denied' || fail(),
+    authorize: ({ name }) => (name === 'refused' ? { deny: 'x' } : name !== 'denied' || fail()),
     oauth: oauth({
       anonymous: true,
       verifyToken: (input) => {
@@ -227,6 +228,7 @@ async function everyEvent(): Promise<TelemetryEnvelope[]> {
     legacy(call('write'), session),
     legacy(call('crash'), session),
     legacy(call('denied'), session),
+    legacy(call('refused'), session),
     legacy(call('limited'), session),
     legacy(call('limited'), session),
     legacy(call('uncounted'), session),

@@ -1,8 +1,8 @@
-import { constants } from 'node:os'
 import { endOnSignals } from '../end-on-signals.ts'
 import type { NodeMiddleware } from '../http/node-middleware.ts'
 import { optionChecksOf } from '../options/option-checks.ts'
 import { optional, type RulesFor } from '../options/option-rules.ts'
+import { requiredModule } from '../runtime.ts'
 import { within } from '../within.ts'
 import { type HttpServer, isHttp2Server, OpenConnections } from './open-connections.ts'
 
@@ -232,7 +232,7 @@ function checkSignals(option: string, signals: unknown): readonly NodeJS.Signals
 function canBeHandled(signal: unknown): boolean {
   return (
     typeof signal === 'string' &&
-    Object.hasOwn(constants.signals, signal) &&
+    Object.hasOwn(requiredModule('node:os').constants.signals, signal) &&
     !['SIGKILL', 'SIGSTOP'].includes(signal)
   )
 }

@@ -1,8 +1,9 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Http2SecureServer, Http2Server, ServerHttp2Session } from 'node:http2'
-import { Server as NetServer, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import { http2StreamOf } from '../http/response-close.ts'
+import { requiredModule } from '../runtime.ts'
 
 /** A server of `node:http`, `node:https`, or `node:http2`. */
 export type HttpServer = Server | Http2Server | Http2SecureServer
@@ -61,7 +62,8 @@ export class OpenConnections {
     this.#idleGraceMs = idleGraceMs
     const listening = new Promise<void>((resolve) => {
       // `close()` of an HTTP server also closes idle connections, even those with a received but unread request.
-      if (idleGraceMs > 0) NetServer.prototype.close.call(this.#server, () => resolve())
+      if (idleGraceMs > 0)
+        requiredModule('node:net').Server.prototype.close.call(this.#server, () => resolve())
       else this.#server.close(() => resolve())
     })
     const empty = new Promise<void>((resolve) => {

@@ -174,7 +174,7 @@ export const CLIENT_GONE: PlainResponse = { status: 499, headers: {} }
 
 /** The problem of a request whose body something else has read. */
 export const CONSUMED =
-  'The request body was read before it reached the MCP endpoint. Mount the MCP endpoint in front of the middleware that reads the body, or let that middleware set req.body to the parsed body.'
+  'The request body was read before it reached the MCP endpoint. Mount the MCP endpoint in front of the middleware that has already read the body, or let that middleware set req.body to the parsed body.'
 
 function parseError(): PlainResponse {
   return jsonRpcError(400, -32_700, 'Parse error: the body is not valid JSON')

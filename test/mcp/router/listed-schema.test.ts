@@ -42,7 +42,7 @@ const OUTPUTS: Readonly<Record<string, readonly [schema: StandardSchemaV1, value
     { d: { k: 'a', p: 'X' } },
   ],
   'a fraction': [z.object({ a: z.number().multipleOf(0.01) }), { a: 0.07 }],
-  'a URL': [z.object({ a: z.url() }), { a: 'https://exämple.com/ü' }],
+  'a URL': [z.object({ a: z.url() }), { a: 'https://example.com/ü' }],
   'a time': [z.object({ a: z.iso.time() }), { a: '12:30' }],
 }
 
