@@ -16,6 +16,7 @@ import { type CheckedProof, checkProof } from './dpop/proof.ts'
 import { VerifierUnavailableError } from './errors.ts'
 import { type RequestSource, type Verification, VerifyInput } from './inputs.ts'
 import type { OnVerifiedInput, ResolvedOAuthOptions, VerifyContext } from './options.ts'
+import { outage } from './outages.ts'
 import { ProtectedResource } from './protected-resource.ts'
 import {
   type ChallengeResult,
@@ -184,7 +185,7 @@ export class Gate {
 
   #inTime<T>(promise: PromiseLike<T>, name: string): Promise<T> {
     const { verifyTimeoutMs: ms } = this.options
-    return within(promise, ms, () => new VerifierUnavailableError(`${name} did not settle within ${ms} ms`))
+    return within(promise, ms, () => outage(`${name} did not settle within ${ms} ms`))
   }
 
   /**

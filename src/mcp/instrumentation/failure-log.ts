@@ -1,5 +1,6 @@
 import { performance } from 'node:perf_hooks'
 import { cutText } from '../../cut-text.ts'
+import { isOwnOutage } from '../../oauth/outages.ts'
 import { watchStandardStreams } from '../../standard-streams.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
@@ -19,8 +20,9 @@ const MAX_LINES = 10
 
 const WINDOW_MS = 60_000
 
-/** The maximum lengths of an error's message, of a place in a stack, and of a value that a client has sent. */
+/** The maximum lengths of an error's message, of the reason of an outage, of a place in a stack, and of a value that a client has sent. */
 const MAX_MESSAGE = 500
+const MAX_REASON = 1_000
 const MAX_PLACE = 200
 const MAX_VALUE = 120
 
@@ -121,7 +123,8 @@ export class LoggedRequest extends Unrecorded {
     else if (outcome === 'unavailable')
       this.#log.write(
         'verifier',
-        () => `A token could not be verified, so the request was answered with 503.${typeOf(decision.cause)}`,
+        () =>
+          `A token could not be verified, so the request was answered with 503.${this.#reasonOf(decision.cause)}`,
       )
     else if (decision.reason === 'origin' || decision.reason === 'host') this.#forbidden(decision.reason)
     else if ('cause' in decision)
@@ -166,6 +169,13 @@ export class LoggedRequest extends Unrecorded {
     if (status !== 500 || this.#hasDecided) return
     this.#hasDecided = true
     this.#log.write('request', () => 'A request was answered with 500.')
+  }
+
+  /** Returns the message of an error of this package, and the kind of another one, whose message may quote the token. */
+  #reasonOf(cause: unknown): string {
+    if (!isOwnOutage(cause)) return typeOf(cause)
+    const message = new TokenRedactor(this.#request.authorization).text((cause as Error).message)
+    return ` Reason: ${oneLine(message, MAX_REASON)}`
   }
 
   /** Describes a thrown value on one line, without the token of the request. */

@@ -3,6 +3,7 @@ import { isPromiseLike } from '../../options/value-kinds.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
 import { within } from '../../within.ts'
 import { VerifierUnavailableError } from '../errors.ts'
+import { outage } from '../outages.ts'
 import type { KeySource, RemoteKeys } from './jwks.ts'
 
 /** Decides whether tokens of an issuer are accepted. Only `true` accepts. */
@@ -58,7 +59,7 @@ export class AskedIssuers {
       return (isPromiseLike(answer) ? await within(answer, ASK_TIMEOUT_MS, tooSlow) : answer) === true
     } catch (cause) {
       if (VerifierUnavailableError.is(cause)) throw cause
-      throw new VerifierUnavailableError('the function issuers has failed', { cause })
+      throw outage('the function issuers has failed', { cause })
     }
   }
 
@@ -75,8 +76,7 @@ export class AskedIssuers {
     if (this.#tried.size >= MAX_TRIED) {
       for (const [other, keys] of this.#tried) if (keys.isIdle) this.#tried.delete(other)
     }
-    if (this.#tried.size >= MAX_TRIED)
-      throw new VerifierUnavailableError('the keys of too many issuers are being fetched')
+    if (this.#tried.size >= MAX_TRIED) throw outage('the keys of too many issuers are being fetched')
     const source = this.#keysOf(issuer)
     this.#tried.set(issuer, source)
     return source
@@ -84,7 +84,7 @@ export class AskedIssuers {
 }
 
 function tooSlow(): VerifierUnavailableError {
-  return new VerifierUnavailableError(`the function issuers did not settle within ${ASK_TIMEOUT_MS} ms`)
+  return outage(`the function issuers did not settle within ${ASK_TIMEOUT_MS} ms`)
 }
 
 /**

@@ -4,6 +4,7 @@ import { VerifierUnavailableError } from '../errors.ts'
 import { joinGate, onJoin } from '../gate-values.ts'
 import { type RefusalNote, rejected, verificationOf } from '../inputs.ts'
 import type { UserOf, VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
+import { isOwnOutage, outage } from '../outages.ts'
 import { certificateReaderOfAll, withCertificateReader } from './client-certificate.ts'
 
 const { invalidKind, missingOption } = optionChecksOf('firstMatch')
@@ -104,7 +105,8 @@ function issuerAmong(index: number, noted: string | undefined): string {
 
 function togetherUnavailable(outages: readonly VerifierUnavailableError[]): VerifierUnavailableError {
   if (outages.length === 1) return outages[0] as VerifierUnavailableError
-  return new VerifierUnavailableError(`${outages.length} verifiers are unavailable`, {
+  const reasons = outages.filter(isOwnOutage).map(({ message }) => `: ${message}`)
+  return outage(`${outages.length} verifiers are unavailable${reasons.join('')}`, {
     cause: new AggregateError(outages, outages.map(({ message }) => message).join('; ')),
     retryAfterSeconds: Math.max(...outages.map(({ retryAfterSeconds }) => retryAfterSeconds)),
   })

@@ -3,10 +3,11 @@ import type { IntrospectionResponse } from 'oauth4webapi'
 import { boundedFetch } from '../../http/bounded-fetch.ts'
 import { retryAfterOption } from '../../http/retry-after.ts'
 import { actOf } from '../actor.ts'
-import { VerifierUnavailableError } from '../errors.ts'
+import type { VerifierUnavailableError } from '../errors.ts'
 import { onJoin } from '../gate-values.ts'
 import { rejected, verificationOf } from '../inputs.ts'
 import type { VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
+import { outage, outageReason, plainUrl } from '../outages.ts'
 import { isFor, resourceIn } from './audience.ts'
 import { withCertificateReader } from './client-certificate.ts'
 import {
@@ -199,5 +200,6 @@ function unavailable(
   what: string,
   options: { cause?: unknown; retryAfterSeconds?: number },
 ): VerifierUnavailableError {
-  return new VerifierUnavailableError(`the introspection endpoint ${endpoint} ${what}`, options)
+  const reason = options.cause === undefined ? '' : `: ${outageReason(options.cause)}`
+  return outage(`the introspection endpoint ${plainUrl(endpoint)} ${what}${reason}`, options)
 }

@@ -1,6 +1,7 @@
 import type { AuthorizationServer } from 'oauth4webapi'
 import { boundedFetch } from '../../http/bounded-fetch.ts'
 import { isLoopbackHostname } from '../../options/option-checks.ts'
+import { outageReason, plainUrl } from '../outages.ts'
 
 /** The locations of an issuer's metadata, in the order in which they are tried. */
 const METADATA_FORMS = [
@@ -41,11 +42,11 @@ export class IssuerDiscovery {
     for (let tried = 0; tried < this.#forms.length; tried++) {
       const form = this.#forms[this.#next] as MetadataForm
       this.#next = (this.#next + 1) % this.#forms.length
-      const answered = { definitely: false }
+      const answered = { definitely: false, url: '' }
       try {
         return read(await this.#ask(form, answered))
       } catch (error) {
-        cause ??= error
+        cause ??= new Error(`${answered.url}: ${outageReason(error)}`, { cause: error })
         if (!answered.definitely) break
       }
     }
@@ -54,7 +55,7 @@ export class IssuerDiscovery {
 
   async #ask(
     [algorithm, document]: MetadataForm,
-    answered: { definitely: boolean },
+    answered: { definitely: boolean; url: string },
   ): Promise<AuthorizationServer> {
     const oauth = await import('oauth4webapi')
     const { issuer } = this
@@ -62,12 +63,11 @@ export class IssuerDiscovery {
       algorithm,
       [oauth.allowInsecureRequests]: this.#allowInsecureHttp || isLoopbackHostname(issuer.hostname),
       signal: () => AbortSignal.timeout(this.#timeoutMs),
-      [oauth.customFetch]: (href: string, init: object) =>
-        boundedFetch(
-          href.replace('/.well-known/oauth-authorization-server', `/.well-known/${document}`),
-          init,
-          { maxBytes: this.#maxBytes },
-        ),
+      [oauth.customFetch]: (href: string, init: object) => {
+        const url = href.replace('/.well-known/oauth-authorization-server', `/.well-known/${document}`)
+        answered.url = plainUrl(url)
+        return boundedFetch(url, init, { maxBytes: this.#maxBytes })
+      },
     })
     answered.definitely = response.status < 500 && response.status !== 408 && response.status !== 429
     return await oauth.processDiscoveryResponse(issuer, response)

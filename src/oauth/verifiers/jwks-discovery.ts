@@ -8,6 +8,8 @@ export class JwksDiscovery {
   readonly #allowInsecureHttp: boolean
   /** The `issuer` in the metadata, after it was found. */
   metadataIssuer: string | undefined
+  /** The `jwks_uri`, after it was found. */
+  found: string | undefined
 
   constructor(issuer: string, allowInsecureHttp: boolean, timeoutMs: number, maxBytes?: number) {
     this.#discovery = new IssuerDiscovery(issuer, allowInsecureHttp, timeoutMs, maxBytes)
@@ -26,6 +28,7 @@ export class JwksDiscovery {
     const local = isLoopbackHostname(hostname) && isLoopbackHostname(this.#discovery.issuer.hostname)
     if (protocol !== 'https:' && !this.#allowInsecureHttp && !local) throw new Error('jwks_uri is not https')
     this.metadataIssuer = issuer
+    this.found = jwksUri
     return jwksUri
   }
 }

@@ -1,7 +1,8 @@
 import type { JSONWebKeySet, JWK, createRemoteJWKSet as RemoteJWKSet } from 'jose'
 import { boundedFetch, FetchRefusal } from '../../http/bounded-fetch.ts'
 import { within } from '../../within.ts'
-import { VerifierUnavailableError } from '../errors.ts'
+import type { VerifierUnavailableError } from '../errors.ts'
+import { outage, outageReason, plainUrl } from '../outages.ts'
 import { JwksDiscovery } from './jwks-discovery.ts'
 import type { OutagePace } from './outage-pace.ts'
 
@@ -174,7 +175,8 @@ export class RemoteKeys implements KeySource {
   async #fetchSet(url: string, init: RequestInit): Promise<Response> {
     const { limits } = this.#options
     const response = await boundedFetch(url, init, { maxBytes: limits?.maxBytes })
-    if (limits === undefined || response.status !== 200) return response
+    if (response.status !== 200) throw new FetchRefusal(`the response has the status ${response.status}`)
+    if (limits === undefined) return response
     const set = (await response.json()) as Partial<JSONWebKeySet> | null
     if (Array.isArray(set?.keys) && set.keys.length > limits.maxKeys)
       throw new FetchRefusal(`the key set has more than ${limits.maxKeys} keys`)
@@ -184,7 +186,10 @@ export class RemoteKeys implements KeySource {
   #unavailable(): VerifierUnavailableError {
     const { issuer, jwksUri } = this.#options
     const what = this.#remote === undefined && jwksUri === undefined ? 'metadata document' : 'JWKS'
-    return new VerifierUnavailableError(`the ${what} of ${issuer} could not be fetched`, this.#failure ?? {})
+    const from = jwksUri ?? this.#discovery.found
+    const at = from === undefined || what !== 'JWKS' ? '' : ` at ${plainUrl(from)}`
+    const why = this.#failure === undefined ? '' : `: ${outageReason(this.#failure.cause)}`
+    return outage(`the ${what} of ${plainUrl(issuer)}${at} is unavailable${why}`, this.#failure)
   }
 }
 

@@ -158,9 +158,9 @@ function isCompact(token: string): boolean {
  * Returns the reason why no key has verified a token. Dates that are not numbers (RFC 7519 §4.1) have the same effect as a
  * wrong signature, so the claims are untrusted.
  */
-function unsignedNote({ nbf, exp }: JWTPayload): RefusalNote {
+function unsignedNote({ nbf, exp, iat }: JWTPayload): RefusalNote {
   if (nbf !== undefined && typeof nbf !== 'number') return 'not_active'
-  return exp === undefined || typeof exp === 'number' ? 'signature' : 'type'
+  return [exp, iat].every((date) => date === undefined || typeof date === 'number') ? 'signature' : 'type'
 }
 
 /** Checks the claims of a token with a valid signature (RFC 9068 §4). Its dates are numbers. */

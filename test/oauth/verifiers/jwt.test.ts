@@ -204,6 +204,7 @@ describe('jwtVerifier()', () => {
           { aud: 'https://other.example.com' },
           { nbf: nowSeconds() + 60 },
           { iat: nowSeconds() + 3_600 },
+          { iat: String(nowSeconds()) },
           { sub: { id: 'ada' } },
           { cnf: { jkt: 'thumbprint' } },
         ])
