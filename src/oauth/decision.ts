@@ -65,7 +65,13 @@ export type Refusal =
       /** Present for the reason `invalid`. */
       readonly invalidCause?: InvalidCause
     }
-  | { readonly outcome: 'refused'; readonly reason: 'rate_limited'; readonly retryAfterSeconds: number }
+  | {
+      readonly outcome: 'refused'
+      readonly reason: 'rate_limited'
+      readonly retryAfterSeconds: number
+      /** The key of the address whose refusals are counted. */
+      readonly address: string
+    }
   | {
       readonly outcome: 'refused'
       readonly reason: 'insufficient_scope'

@@ -236,10 +236,12 @@ export class Gate {
   async limited<D extends Decision>(decision: D, request: GateRequest): Promise<D | Refusal> {
     const { limiter } = this.options
     if (decision.outcome !== 'refused' || limiter === undefined) return decision
-    const retryAfterSeconds = await limiter.count(this.clientKey(request))
+    const address = this.clientKey(request)
+    if (address === undefined) return decision
+    const retryAfterSeconds = await limiter.count(address)
     return retryAfterSeconds === undefined
       ? decision
-      : { outcome: 'refused', reason: 'rate_limited', retryAfterSeconds }
+      : { outcome: 'refused', reason: 'rate_limited', retryAfterSeconds, address }
   }
 
   /** Returns the response to a request that is not accepted. */

@@ -46,11 +46,10 @@ export class RefusalLimiter {
 
   /**
    * Counts one refusal.
-   * @param key the key of the client, by `clientKey`. If it is `undefined`, nothing is counted.
+   * @param key the key of the client, by `clientKey`.
    * @returns the seconds until the limit resets, if it is exceeded
    */
-  async count(key: string | undefined): Promise<number | undefined> {
-    if (key === undefined) return undefined
+  async count(key: string): Promise<number | undefined> {
     try {
       const ms = waitingMs(await this.#guard.consume(this.#limiter, key))
       return ms === undefined ? undefined : wholeSeconds(ms)

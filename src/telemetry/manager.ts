@@ -1,3 +1,4 @@
+import { atShutdown } from '../at-shutdown.ts'
 import { AuditTrail } from './audit/audit-trail.ts'
 import type { TelemetryConfig } from './config.ts'
 import { settledWithin } from './delivery/deadline.ts'
@@ -122,6 +123,7 @@ export class KitTelemetryManager<
   #shutdown: Promise<void> | undefined
   /** The shutdown, for those who wait for it. */
   readonly #closing = new PendingWork()
+  readonly #ends = new Set<() => void>()
 
   private constructor(config: TelemetryConfig) {
     const { service, environment, version, transports } = config
@@ -216,12 +218,18 @@ export class KitTelemetryManager<
   shutdown(options: TelemetryDeadlineOptions = {}): Promise<void> {
     const isCallingTransport = this.#delivery.isCallingTransport
     if (!this.#isShutDown) {
+      for (const end of this.#ends) end()
       this.#isShutDown = true
       this.#tails?.decideAll()
       const closing = this.#closing.add()
       this.#shutdown = this.#delivery.close(readTimeout(options), () => this.#closing.settle(closing))
     }
     return isCallingTransport || this.#shutdown === undefined ? Promise.resolve() : this.#shutdown
+  }
+
+  /** Calls a function when the manager is shut down. @internal */
+  [atShutdown](end: () => void): void {
+    this.#ends.add(end)
   }
 
   /**

@@ -12,6 +12,7 @@ import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import type { OAuthOptions } from '../../src/oauth/options.ts'
 import { KitTelemetry, MockTelemetryAdapter } from '../../src/telemetry/index.ts'
 import { expectConfigError } from '../support/config-error.ts'
+import { fakeTime } from '../support/fake-time.ts'
 import { gatedApp, oauthOptions } from '../support/gate-app.ts'
 import { listen } from '../support/listen.ts'
 import { rawRequest } from '../support/raw-http.ts'
@@ -278,7 +279,7 @@ describe('rateLimit', () => {
 
   it('a 429 is reported to telemetry as rate_limited', async () => {
     const transport = MockTelemetryAdapter.create()
-    const telemetry = KitTelemetry.create().addTransport(transport).build()
+    const telemetry = KitTelemetry.create().withSampling({ infoRate: 1 }).addTransport(transport).build()
     const oauth = limited(1, { clientAddress: () => '192.0.2.1', scopes: ['mcp:read'] })
     const { server } = createMcpAdapter({ router: KitMcpRouter.create(), oauth, telemetry })
     const ask = (headers: Record<string, string>) =>
@@ -289,14 +290,62 @@ describe('rateLimit', () => {
     expect(answers.map(({ status }) => status)).to.deep.equal([401, 429, 429])
     expect(answers[1]?.headers.get('access-control-allow-origin')).to.equal('*')
     await telemetry.flush()
-    const reasons = transport.getEvents().map(({ name, attributes }) => [name, attributes?.reason])
-    expect(reasons).to.deep.equal([
+    const reasons = () => transport.getEvents().map(({ name, attributes }) => [name, attributes?.reason])
+    // The third request is counted.
+    expect(reasons()).to.deep.equal([
       ['kit.mcp.auth.refused', 'missing'],
-      ['kit.mcp.auth.refused', 'rate_limited'],
       ['kit.mcp.auth.refused', 'rate_limited'],
     ])
     await telemetry.shutdown()
+    expect(reasons().at(-1)).to.deep.equal(['kit.mcp.auth.refused', 'rate_limited'])
   })
+
+  for (const end of ['the minute', 'the manager'])
+    it(`each address has one event for its first 429 of a minute, and one for the others when ${end} ends`, async () => {
+      const time = fakeTime()
+      try {
+        const transport = MockTelemetryAdapter.create()
+        const telemetry = KitTelemetry.create().withSampling({ infoRate: 1 }).addTransport(transport).build()
+        const clientAddress = (request: Request) => request.headers.get('x-address') ?? undefined
+        const { server } = createMcpAdapter({
+          router: KitMcpRouter.create(),
+          oauth: limited(1, { clientAddress, rateLimit: { points: 1, durationSeconds: 600 } }),
+          telemetry,
+        })
+        const ask = async (address: string, times: number): Promise<void> => {
+          for (let sent = 0; sent < times; sent++)
+            await server(
+              new Request('https://mcp.example.com/mcp', {
+                method: 'POST',
+                headers: { 'x-address': address },
+              }),
+            )
+        }
+        const limitedEvents = () =>
+          transport
+            .getEvents()
+            .filter(({ attributes }) => attributes?.reason === 'rate_limited')
+            .map(({ level, attributes }) => [level, attributes?.['kit.refused.count']])
+        await ask('192.0.2.1', 300)
+        await ask('192.0.2.2', 2)
+        await ask('192.0.2.3', 3)
+        const first = ['warn', undefined]
+        expect(limitedEvents()).to.deep.equal([first, first, first])
+        if (end === 'the minute') time.advance(61_000)
+        else await telemetry.shutdown()
+        expect(limitedEvents().slice(3)).to.have.deep.members([
+          ['warn', 298],
+          ['warn', 1],
+        ])
+        if (end === 'the manager') return
+        await ask('192.0.2.1', 2)
+        expect(limitedEvents().slice(5)).to.deep.equal([first])
+        await telemetry.shutdown()
+        expect(limitedEvents().slice(6)).to.deep.equal([['warn', 1]])
+      } finally {
+        time.restore()
+      }
+    })
 
   for (const [rateLimit, option, message] of [
     [null, 'rateLimit', /points, durationSeconds/],

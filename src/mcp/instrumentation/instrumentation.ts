@@ -1,3 +1,4 @@
+import { atShutdown } from '../../at-shutdown.ts'
 import type { ForbiddenSender } from '../../oauth/decision.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
@@ -5,6 +6,7 @@ import { NO_TELEMETRY, type ObservedClient, type RequestTelemetry } from '../wir
 import { FailureLog } from './failure-log.ts'
 import { InstrumentedRequest, type SharedInstrumentation } from './instrumented-request.ts'
 import { knownClientNames } from './observed-client.ts'
+import { RepeatedRefusals } from './repeated-refusals.ts'
 import { type AnyManager, EVENTS, type EventName } from './request-events.ts'
 import { Tracing } from './tracing.ts'
 
@@ -45,6 +47,11 @@ export class Instrumentation implements RequestObserver {
       recordsClientAddress: recordClientAddress,
       knownClients: knownClientNames(knownClients),
       log: manager === undefined ? new FailureLog() : undefined,
+      // A manager of another version does not have the method.
+      repeated: new RepeatedRefusals((end) =>
+        tryOrUndefined(() => (manager || undefined)?.[atShutdown](end)),
+      ),
+      emit: (event, attributes) => this.emit(event, attributes),
     }
   }
 

@@ -36,7 +36,8 @@ import {
   statusOf,
 } from './observed-outcome.ts'
 import { payloadTexts } from './observed-payloads.ts'
-import { type AnyManager, RequestEvents } from './request-events.ts'
+import type { RepeatedRefusals } from './repeated-refusals.ts'
+import { type AnyManager, type EventName, RequestEvents } from './request-events.ts'
 import { runWithin } from './run-within.ts'
 import type { TaskSpan, Tracing } from './tracing.ts'
 
@@ -52,7 +53,13 @@ export interface SharedInstrumentation {
   readonly knownClients: ReadonlySet<string>
   /** Receives failures. Absent with a manager, and if the application wants no lines. */
   readonly log: FailureLog | undefined
+  readonly repeated: RepeatedRefusals
+  /** Emits an event that belongs to no request. */
+  readonly emit: (event: EventName, attributes: Readonly<Record<string, unknown>>) => void
 }
+
+/** The reasons of requests that belong to a sign-in: the first one of a client, and the one after its token has expired. */
+const NORMAL_REASONS: ReadonlySet<string> = new Set(['missing', 'expired'])
 
 /**
  * The telemetry of one request: its events, and a span for each message.
@@ -135,17 +142,22 @@ export class InstrumentedRequest implements RequestTelemetry {
       operation.run(() => this.#events.emit(event, attributes, { thrown: decision.cause }))
       return
     }
+    const { reason } = decision
+    const { repeated, emit } = this.#instrumentation
+    const count = (others: number): void => emit('auth.refused', { reason, 'kit.refused.count': others })
+    if (decision.reason === 'rate_limited' && !repeated.isFirst(decision.address, count)) return
     // Only the kind of a thrown value is recorded: its message may quote anything.
     const type = 'cause' in decision ? kindOf(decision.cause) : undefined
     const attributes = {
       ...this.#events.added?.values,
-      reason: decision.reason,
+      reason,
       ...refusalAttributes(decision),
       ...this.#known(),
       ...(type !== undefined && { 'error.type': type }),
       ...this.#duration(),
     }
-    operation.run(() => this.#events.emit('auth.refused', attributes))
+    const level = NORMAL_REASONS.has(reason) ? 'info' : undefined
+    operation.run(() => this.#events.emit('auth.refused', attributes, undefined, level))
   }
 
   received(

@@ -182,9 +182,13 @@ export class RequestEvents {
   }
 
   /** Emits an event. Never throws. @param failure the thrown value, if any */
-  emit(event: EventName, attributes: Attributes, failure?: Failure): void {
+  emit(
+    event: EventName,
+    attributes: Attributes,
+    failure?: Failure,
+    level: EventRule['level'] = EVENTS[event].level,
+  ): void {
     tryOrUndefined(() => {
-      const { level } = EVENTS[event]
       const input = { level, attributes, ...(failure !== undefined && { error: this.#textsOf(failure) }) }
       if (!this.#hasEnded) return this.session?.emit(`kit.mcp.${event}`, input)
       // A tool may still run after its client has disconnected.
