@@ -244,7 +244,14 @@ async function everyEvent(): Promise<TelemetryEnvelope[]> {
     legacy(call('echo'), bearer('outage')),
   ]
   for (const request of requests) await send(request)
+  const limited = createMcpAdapter({
+    router: KitMcpRouter.create(),
+    telemetry,
+    oauth: oauth({ rateLimit: { points: 1, durationSeconds: 60 }, clientAddress: () => '192.0.2.1' }),
+  })
+  for (let sent = 0; sent < 3; sent++) await web(limited.server).send(legacy(call('echo')))
   await emitEveryEvent(telemetry)
+  await telemetry.shutdown()
   return memory.getEvents()
 }
 

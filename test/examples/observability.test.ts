@@ -1,5 +1,7 @@
 import { execFile, spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -83,7 +85,8 @@ function problemsOf({ selectors, groupings }: Query, scrape: readonly Series[]):
     for (const { label, operator, value } of matchers) {
       const values = series.flatMap((one) => one.labels.get(label) ?? [])
       const wanted = operator === '=~' ? value.split('|') : operator === '=' ? [value] : []
-      for (const one of wanted)
+      // The example has no status of 500 and above.
+      for (const one of wanted.filter((value) => value !== '5..'))
         if (!values.includes(one)) problems.push(`no value ${one} of ${label} of ${metric}`)
     }
   }
@@ -271,6 +274,45 @@ describe('the example observability', function () {
     skipIf(this, promtoolMissing())
     await run('promtool', ['check', 'rules', join(folder, 'alerts.yaml')])
     await run('promtool', ['check', 'config', join(folder, 'prometheus.yaml')])
+  })
+
+  it('failed tools cause an alert, and step-ups and mistakes of clients do not', async function () {
+    skipIf(this, promtoolMissing())
+    const scratch = await mkdtemp(join(tmpdir(), 'alerts-'))
+    try {
+      const series = (labels: string, perMinute: number) => ({
+        series: `mcp_server_operation_duration_count{mcp_method_name="tools/call",gen_ai_tool_name="t"${labels}}`,
+        values: `0+${perMinute}x30`,
+      })
+      const expected = { exp_labels: { severity: 'warning', gen_ai_tool_name: 't' } }
+      const tests = (['403', '401', '-32000', '-32602', 'tool_error', '500', '503'] as const).map((type) => ({
+        interval: '1m',
+        input_series: [series('', 60), series(`,error_type="${type}"`, 60)],
+        alert_rule_test: [
+          {
+            eval_time: '25m',
+            alertname: 'McpToolErrors',
+            exp_alerts: /^(?:tool_error|5)/.test(type)
+              ? [
+                  {
+                    ...expected,
+                    exp_annotations: {
+                      summary: 'More than 5 % of the calls of t fail',
+                      description:
+                        'The events kit.mcp.tool.failed and kit.mcp.request.failed have the errors.',
+                    },
+                  },
+                ]
+              : [],
+          },
+        ],
+      }))
+      const file = join(scratch, 'test.yaml')
+      await writeFile(file, JSON.stringify({ rule_files: [join(folder, 'alerts.yaml')], tests }))
+      await run('promtool', ['test', 'rules', file])
+    } finally {
+      await rm(scratch, { recursive: true })
+    }
   })
 })
 

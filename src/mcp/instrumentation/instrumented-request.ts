@@ -258,7 +258,9 @@ export class InstrumentedRequest implements RequestTelemetry {
     tryOrUndefined(() => {
       const message = this.#events.observed(call)
       const { reached } = details
-      if (reached !== undefined) this.#instrumentation.tracing.countLimit(reached.limit, message.tool)
+      const { tracing } = this.#instrumentation
+      if (reached !== undefined) tracing.countLimit(reached.limit, message.tool)
+      if (event === 'policy.denied') tracing.countDenial(message.method, message.tool)
       const emit = () => this.#events.emitOfCall(event, message, durationMs, details)
       const operation = this.#operationOf(call.id)
       if (operation === undefined) emit()

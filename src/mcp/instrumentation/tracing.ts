@@ -170,6 +170,15 @@ export class Tracing {
     this.#measure(({ limits }) => limits.add(1, attributes))
   }
 
+  /** Counts a call or a list that a policy has denied. @param tool the name of a tool that exists */
+  countDenial(method: string | undefined, tool: string | undefined): void {
+    const attributes = {
+      ...(method !== undefined && { 'mcp.method.name': method }),
+      ...(tool !== undefined && { 'gen_ai.tool.name': tool }),
+    }
+    this.#measure(({ denials }) => denials.add(1, attributes))
+  }
+
   /** Records the duration of a session. Its attributes have few values. */
   recordSession(durationMs: number, attributes: SpanAttributes): void {
     this.#measure(({ sessionDurations }) => sessionDurations.record(durationMs / 1000, attributes))
@@ -210,6 +219,10 @@ function instrumentsOf(meter: Api.Meter) {
     refusals: meter.createCounter('kit.mcp.auth.refused', {
       description: 'The number of requests that the gate has refused, by reason.',
       unit: '{request}',
+    }),
+    denials: meter.createCounter('kit.mcp.policy.denied', {
+      description: 'The number of calls and lists that a policy has denied, by method and tool.',
+      unit: '{call}',
     }),
     limits: meter.createCounter('kit.mcp.limit.reached', {
       description: 'The number of tool calls that have reached a limit, by limit and tool.',

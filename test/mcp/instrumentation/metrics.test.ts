@@ -10,6 +10,7 @@ import { bearer, call, LEGACY, legacy, modern, rpc } from '../../support/mcp/wir
 
 const router = KitMcpRouter.create()
   .tool('echo', { description: 'x' }, () => 'x')
+  .tool('denied', { description: 'x', authorize: () => ({ deny: 'No.' }) }, () => 'x')
   .tool('write', { description: 'x', scopes: ['mcp:write'] }, () => 'x')
   .tool(
     'limited',
@@ -19,6 +20,7 @@ const router = KitMcpRouter.create()
 
 const REFUSED = 'kit.mcp.auth.refused'
 const LIMITED = 'kit.mcp.limit.reached'
+const DENIED = 'kit.mcp.policy.denied'
 const SESSIONS = 'mcp.server.session.duration'
 
 const initialize = (protocolVersion: string) =>
@@ -77,6 +79,13 @@ for (const entryPoint of ENTRY_POINTS) {
         [{ limit: 'result_size', 'gen_ai.tool.name': 'limited' }, 1],
         [{ limit: 'calls', 'gen_ai.tool.name': 'limited' }, 2],
       ])
+    })
+
+    it('calls that a policy denies are counted by method and tool, and other calls are not', async () => {
+      for (const name of ['denied', 'denied', 'echo', 'unknown'])
+        await server.send(legacy(call(name), bearer('reader')))
+      const points = (await metric(DENIED))?.dataPoints.map(({ attributes, value }) => [attributes, value])
+      expect(points).to.deep.equal([[{ 'mcp.method.name': 'tools/call', 'gen_ai.tool.name': 'denied' }, 2]])
     })
 
     it('the names of unknown notifications are neither in metrics nor in spans, when they begin and end', async () => {
