@@ -42,12 +42,5 @@ export { KitMcpConfigError, type KitMcpConfigErrorCode } from './options/config-
 export type { RedisBroadcastOptions, RedisClients, RedisSubscription } from './redis/broadcast.ts'
 export { redisReplayStore } from './redis/replay-store.ts'
 export { shareInvalidations } from './redis/share-invalidations.ts'
-export {
-  type GracefulShutdown,
-  type GracefulShutdownOptions,
-  gracefulShutdown,
-  type ShutdownReport,
-  type ShutdownTasks,
-  type ShutdownTelemetry,
-} from './server-shutdown/graceful-shutdown.ts'
+export * from './server-shutdown/graceful-shutdown.ts'
 export type { HttpServer } from './server-shutdown/open-connections.ts'

@@ -76,6 +76,8 @@ export type Refusal =
       readonly outcome: 'refused'
       readonly reason: 'insufficient_scope'
       readonly scopes: readonly string[]
+      /** The scopes that the challenge names: `scopes`, and with `keep-granted` those of the token. */
+      readonly challenged: readonly string[]
       /** The scopes of the token that the server knows, for telemetry. Others may contain any string of the verifier. */
       readonly granted: readonly string[]
     }

@@ -25,7 +25,7 @@ import {
   refusalResponse,
   unavailableResponse,
 } from './refusal-responses.ts'
-import { ScopeHierarchy, unionOfScopes } from './scope.ts'
+import { namableScopes, ScopeHierarchy, unionOfScopes } from './scope.ts'
 import { StoreGuard } from './store-guard.ts'
 import { readVerification } from './verification.ts'
 
@@ -224,10 +224,12 @@ export class Gate {
   ): Refusal {
     const scopes = unionOfScopes(this.options.scopes, operation)
     const known = new Set([...scopes, ...this.#knownScopes])
+    const kept = this.options.stepUp === 'keep-granted' ? namableScopes(granted) : NO_SCOPES
     return {
       outcome: 'refused',
       reason: 'insufficient_scope',
       scopes,
+      challenged: unionOfScopes(scopes, kept),
       granted: granted.filter((scope) => known.delete(scope)),
     }
   }

@@ -194,6 +194,11 @@ export interface OAuthOptions<App = any, User = any> {
    */
   readonly clientAddress?: ((request: Request) => string | undefined) | undefined
   /**
+   * The scopes in the challenge of a 403. `required` names those that the operation needs. `keep-granted` also names those that the
+   * token has, as MCP 2025-11-25 recommends for clients that request only the scopes of the challenge. Defaults to `required`.
+   */
+  readonly stepUp?: 'required' | 'keep-granted' | undefined
+  /**
    * The challenge for a request without a token. With `bare`, the `WWW-Authenticate` header has no `error` and no
    * `error_description` (RFC 6750 §3.1); the body does not change. Needed by Codex Desktop (2026-11), which signs in only
    * after such a challenge. Defaults to `error`.
@@ -256,6 +261,7 @@ const RULES = {
       'set it to a function that returns the IP address of the client',
     ),
   ),
+  stepUp: optional(oneOf(['required', 'keep-granted']), 'required'),
   challengeWithoutToken: optional(oneOf(['error', 'bare']), 'error'),
   challengeInResult: optional(checkChallengeInResult, false),
   securitySchemes: optional(checkBoolean),

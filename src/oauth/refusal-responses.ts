@@ -95,7 +95,7 @@ function partsOf(refusal: ChallengedRefusal, { scopes }: ResolvedOAuthOptions): 
   return {
     error: isAboutScope ? 'insufficient_scope' : 'invalid_token',
     errorDescription: fault?.description ?? REFUSAL_DESCRIPTIONS[refusal.reason],
-    scopes: refusal.scopes ?? scopes,
+    scopes: refusal.reason === 'insufficient_scope' ? refusal.challenged : (refusal.scopes ?? scopes),
     fault,
   }
 }

@@ -1,5 +1,9 @@
+import { isScopeToken } from '../options/scope-token.ts'
+
 /** The number of comparisons beyond which granted scopes are looked up in a set. */
 const MANY_COMPARISONS = 4_096
+/** The maximum length of the granted scopes in a challenge. */
+const MAX_NAMED = 4_096
 
 /** Returns the scopes that a verifier granted as a list or as one string with spaces. */
 export function grantedScopes(scopes: unknown): string[] {
@@ -11,6 +15,16 @@ export function grantedScopes(scopes: unknown): string[] {
   for (const scope of scopes) if (typeof scope === 'string') granted[count++] = scope
   if (count < granted.length) granted.length = count
   return granted
+}
+
+/** Returns the scopes that a challenge can name: valid ones (RFC 6749 §3.3), and the first 4,096 characters of them. */
+export function namableScopes(scopes: readonly string[]): readonly string[] {
+  let left = MAX_NAMED
+  return scopes.filter((scope) => {
+    if (!isScopeToken(scope)) return false
+    left -= scope.length + 1
+    return left >= 0
+  })
 }
 
 /** Joins lists of scopes in order, each scope once. */

@@ -1,11 +1,4 @@
-export {
-  type GracefulShutdown,
-  type GracefulShutdownOptions,
-  gracefulShutdown,
-  type ShutdownReport,
-  type ShutdownTasks,
-  type ShutdownTelemetry,
-} from '../server-shutdown/graceful-shutdown.ts'
+export * from '../server-shutdown/graceful-shutdown.ts'
 export type { HttpServer } from '../server-shutdown/open-connections.ts'
 export type { TelemetryTransportOptions } from './added-transport.ts'
 export type { TelemetryAuditOptions } from './audit/audit-options.ts'

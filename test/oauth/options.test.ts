@@ -453,6 +453,7 @@ describe('good OAuth options', () => {
       dpop: undefined,
       limiter: undefined,
       clientAddress: undefined,
+      stepUp: 'required',
       challengeWithoutToken: 'error',
       challengeInResult: false,
       securitySchemes: undefined,

@@ -107,7 +107,7 @@ export class SessionCall {
   refusalFor(scopes: readonly string[]): PlainResponse | undefined {
     const { gate, auth } = this.#exchange
     if (gate === undefined || auth === undefined || gate.permits(auth.scopes, scopes)) return undefined
-    return gate.responseTo(gate.insufficientScope(scopes), this.#received)
+    return gate.responseTo(gate.insufficientScope(scopes, auth.scopes), this.#received)
   }
 
   /** Calls `listener` when the client disconnects. The host may leave the stream open then. */
