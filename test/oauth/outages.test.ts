@@ -43,6 +43,12 @@ const OUTAGES: readonly Outage[] = [
       `the JWKS of ${ISSUER} at ${closed}/jwks is unavailable: the request failed (ECONNREFUSED)`,
   },
   {
+    what: 'a JWKS at a port that fetch refuses',
+    verifier: () => keysAt('http://127.0.0.1:9/jwks'),
+    reason: () =>
+      `the JWKS of ${ISSUER} at http://127.0.0.1:9/jwks is unavailable: the request failed (fetch has refused the port)`,
+  },
+  {
     what: 'a JWKS with the status 500',
     verifier: (origin) => keysAt(`${origin}/jwks`),
     status: 500,
