@@ -101,7 +101,12 @@ describe('mcp: tail sampling', () => {
           legacy(call('slow'), bearer('reader')),
           [`${ACCEPTED} slowerThanMs`, `${TOOL} slowerThanMs`, `${REQUEST} slowerThanMs`],
         ],
-        ['the event of a request without a token', legacy(call('fast')), [`${REFUSED} at once`]],
+        ['no event of a request without a token, which is normal', legacy(call('fast')), []],
+        [
+          'the event of a request with an unknown token',
+          legacy(call('fast'), bearer('unknown')),
+          [`${REFUSED} at once`],
+        ],
         [
           'the event of a request without the scope of its tool',
           legacy(call('write'), bearer('reader')),

@@ -70,6 +70,9 @@ const outline = (events: readonly TelemetryEnvelope[]) => events.map(({ name, le
 
 const ACCEPTED = 'kit.mcp.auth.accepted debug'
 const REFUSED = 'kit.mcp.auth.refused warn'
+/** The refusal of a request that belongs to a sign-in or a refresh is normal. */
+const refusedFor = (reason: string): string =>
+  reason === 'missing' || reason === 'expired' ? 'kit.mcp.auth.refused info' : REFUSED
 const REQUEST = 'kit.mcp.request.completed info'
 const TOOL = 'kit.mcp.tool.completed info'
 const TOOL_FAILED = 'kit.mcp.tool.failed error'
@@ -175,7 +178,7 @@ describe('mcp: telemetry', () => {
         if (entryPoint.wire && (authorization?.length ?? 0) > 16_384) continue // Node itself refuses such a header
         it(`a refusal emits its reason: ${reason} for ${authorization?.slice(0, 20)}`, async () => {
           const events = await recorded(served, legacy(rpc('tools/list'), { authorization }))
-          expect(outline(events)).to.deep.equal([REFUSED])
+          expect(outline(events)).to.deep.equal([refusedFor(reason)])
           const cause = reason === 'invalid' ? ['kit.mcp.auth.invalid.cause'] : []
           expect(events[0]?.attributes).to.have.all.keys('reason', 'duration_ms', ...cause)
           expect(events[0]?.attributes?.reason).to.equal(reason)
@@ -372,7 +375,7 @@ describe('mcp: telemetry', () => {
     await using(servedAsFunction(setup({ oauth: oauth({ verifyToken }) })), async (served) => {
       for (const [reason, jwt] of table) {
         const events = await recorded(served, legacy(rpc('tools/list'), bearer(jwt)))
-        expect(outline(events)).to.deep.equal([REFUSED])
+        expect(outline(events)).to.deep.equal([refusedFor(reason)])
         expect(events[0]?.attributes?.reason).to.equal(reason)
         expect(JSON.stringify(events)).not.to.contain(jwt)
         expect(events[0]?.actor?.id).to.equal(reason === 'insufficient_scope' ? 'u1' : undefined)
@@ -392,7 +395,7 @@ describe('mcp: telemetry', () => {
       const verifyToken: VerifyToken = () => ({ valid: true, scopes: [], ...verified })
       await using(servedAsFunction(setup({ oauth: oauth({ verifyToken }) })), async (served) => {
         const events = await recorded(served, legacy(rpc('tools/list'), bearer('x')))
-        expect(outline(events)).to.deep.equal([REFUSED])
+        expect(outline(events)).to.deep.equal([refusedFor(reason)])
         expect(events[0]?.attributes?.reason).to.equal(reason)
       })
     })

@@ -220,7 +220,11 @@ for (const face of ENTRY_POINTS) {
   it(`${face.name} emits the same event for a refusal in a result as for a 401 or 403`, async () => {
     for (const challengeInResult of [false, true]) {
       const transport = MockTelemetryAdapter.create()
-      const telemetry = KitTelemetry.create().withService('notes').addTransport(transport).build()
+      const telemetry = KitTelemetry.create()
+        .withService('notes')
+        .withSampling({ infoRate: 1 })
+        .addTransport(transport)
+        .build()
       const started = await face.serve({ router: notes, oauth: oauth({ challengeInResult }), telemetry })
       try {
         await started.send(echo(1))
