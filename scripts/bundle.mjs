@@ -8,7 +8,7 @@ import { dts } from 'rolldown-plugin-dts'
 
 const COMPILED = 'build/package/'
 /** Packages stay imports. These are bundled, because loading them takes longer than running them (see LICENSE). */
-const isPackage = /^(?!(?:fastest-levenshtein|fresh|on-headers)$)[^./]/
+const isPackage = /^(?!(?:fastest-levenshtein|fresh)$)[^./]/
 
 const { exports, imports, bin } = JSON.parse(readFileSync('package.json', 'utf8'))
 const libraries = Object.values(exports).flatMap((target) => target.default ?? [])

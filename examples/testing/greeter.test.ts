@@ -72,7 +72,7 @@ describe('greeter', () => {
     await call('greet', { name: 'Bob' })
       .expect(401)
       .expect('WWW-Authenticate', /resource_metadata="https:\/\/greeter\.test\/\.well-known\//)
-    recorder.expectEvent('kit.mcp.auth.refused', { level: 'warn', attributes: { reason: 'missing' } })
+    recorder.expectEvent('kit.mcp.auth.refused', { level: 'info', attributes: { reason: 'missing' } })
     recorder.expectNoEvent('greeter.greeted')
   })
 

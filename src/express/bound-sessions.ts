@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { LRUCache } from 'lru-cache'
-import onHeaders from 'on-headers'
 
 const HEADER = 'mcp-session-id'
 const MAX_SESSIONS = 10_000
@@ -25,14 +24,26 @@ export class BoundSessions {
   refuses(req: IncomingMessage, res: ServerResponse, owner: string): boolean {
     const named = namedBy(req.headers[HEADER])
     if (named.some((id) => (this.#owners.get(id) ?? owner) !== owner)) return true
-    onHeaders(res, () => {
-      for (const value of [res.getHeader(HEADER) ?? []].flat()) this.#owners.set(keyOf(String(value)), owner)
+    const { writeHead } = res
+    // Every way to write headers ends here. `on-headers` does the same, but requires `http`, so that bundles do not run.
+    res.writeHead = ((status: number, ...rest: unknown[]) => {
+      for (const id of [res.getHeader(HEADER) ?? [], idsIn(rest.at(-1))].flat())
+        this.#owners.set(keyOf(String(id)), owner)
       // A server that refuses DELETE keeps the session.
-      if (req.method === 'DELETE' && res.statusCode >= 200 && res.statusCode < 300)
+      if (req.method === 'DELETE' && status >= 200 && status < 300)
         for (const id of named) this.#owners.delete(id)
-    })
+      return Reflect.apply(writeHead, res, [status, ...rest])
+    }) as typeof writeHead
     return false
   }
+}
+
+/** Returns the ids in the headers of `writeHead`: an object, a list of pairs, or a list of names and values. */
+function idsIn(headers: unknown): readonly unknown[] {
+  const list = Array.isArray(headers) ? headers.flat() : Object.entries(Object(headers)).flat(1)
+  return list.flatMap((name, at) =>
+    at % 2 === 0 && String(name).toLowerCase() === HEADER ? list[at + 1] : [],
+  )
 }
 
 /** Returns the keys of a header. If it was sent several times, the server may read one of its values, or all as one. */

@@ -51,7 +51,11 @@ describe('the demo', function () {
       expect(table).to.include(`kit.mcp.${event}`)
     }
     for (const reason of ['missing', 'invalid', 'wrong_resource', 'insufficient_scope']) {
-      expect(table).to.match(new RegExp(`kit\\.mcp\\.auth\\.refused +warn .* ${reason} `))
+      expect(table).to.match(
+        new RegExp(
+          `kit\\.mcp\\.auth\\.refused +${reason === 'missing' || reason === 'expired' ? 'info' : 'warn'} .* ${reason} `,
+        ),
+      )
     }
     expect(table.split('\n').length).to.be.below(50)
   })
