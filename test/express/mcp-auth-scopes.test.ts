@@ -254,6 +254,18 @@ describe('mcpAuth(oauth, { scopes })', () => {
       expect([response.status, passed]).to.deep.equal([status, false])
     })
 
+  it('a body of exactly 4 MiB is passed on, and one with a byte more is not', async () => {
+    const { origin } = await listen(express().use('/mcp', gate(), (_req, res) => void res.end('passed')))
+    const text = JSON.stringify(call('look'))
+    for (const [length, status] of [
+      [4 * 1024 * 1024, 200],
+      [4 * 1024 * 1024 + 1, 413],
+    ] as const) {
+      const response = await post(`${origin}/mcp`, 'mcp:read+mcp:admin+mcp:notes', text.padEnd(length))
+      expect(response.status).to.equal(status)
+    }
+  })
+
   for (const [what, sent, id, code] of [
     ['a request with a name in an array', call(['wipe']), 1, -32_602],
     ['a request with a name that is too long', call('x'.repeat(1_025)), 1, -32_602],

@@ -95,6 +95,41 @@ describe('responses over HTTP/2', function () {
     })
   })
 
+  it('the time for a client that reads slowly begins again with each part that it takes', async () => {
+    const { setTimeout, clearTimeout } = globalThis
+    const begun: unknown[] = []
+    const ended = new Set<unknown>()
+    globalThis.setTimeout = ((run: () => void, ms: number) => {
+      const timer = setTimeout(run, ms)
+      if (ms === 60_000) begun.push(timer)
+      return timer
+    }) as typeof setTimeout
+    globalThis.clearTimeout = (timer) => {
+      ended.add(timer)
+      clearTimeout(timer)
+    }
+    try {
+      const body = 'x'.repeat(500_000)
+      server = await listenHttp2(
+        (req, res) => void writeResponse(req, res, { status: 200, headers: {}, body }),
+      )
+      const session = connect(`http://127.0.0.1:${server.port}`, { settings: { initialWindowSize: 1_000 } })
+      const stream = session.request({ ':path': '/' })
+      let bytes = 0
+      let most = 0
+      for await (const chunk of stream) {
+        bytes += (chunk as Buffer).length
+        most = Math.max(most, begun.filter((timer) => !ended.has(timer)).length)
+      }
+      session.destroy()
+      expect(bytes).to.equal(body.length)
+      expect([begun.length > 3, most]).to.deep.equal([true, 1])
+      expect(begun.filter((timer) => !ended.has(timer))).to.deep.equal([])
+    } finally {
+      Object.assign(globalThis, { setTimeout, clearTimeout })
+    }
+  })
+
   for (const length of [10, 300_000])
     it(`a response of ${length} characters is complete before the stream of an incomplete request is closed`, async () => {
       const body = 'x'.repeat(length)

@@ -1,3 +1,4 @@
+import { EventEmitter } from 'node:events'
 import type { ServerEvent } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
@@ -214,6 +215,29 @@ describe('mcp: redisEventBus', () => {
       }
     })
   }
+
+  for (const isOwn of [true, false])
+    it(`an error of ${isOwn ? 'the own' : 'a given'} subscriber after close() ${isOwn ? 'does not end the process' : 'is left to the application'}`, async () => {
+      const client = (): EventEmitter =>
+        Object.assign(new EventEmitter(), {
+          status: 'ready',
+          publish: async () => 0,
+          subscribe: async () => undefined,
+          unsubscribe: async () => undefined,
+          disconnect: () => undefined,
+          duplicate: () => subscriber,
+        })
+      const subscriber = client()
+      const publisher = client()
+      const errors: Error[] = []
+      const options = { onError: (error: Error) => errors.push(error) }
+      const bus = redisEventBus((isOwn ? publisher : { publisher, subscriber }) as never, options)
+      expect(subscriber.listenerCount('error')).to.equal(1)
+      await bus.close()
+      expect(subscriber.listenerCount('error')).to.equal(isOwn ? 1 : 0)
+      if (isOwn) subscriber.emit('error', new Error('late'))
+      expect(errors).to.deep.equal([])
+    })
 
   it('a message that Redis rejects is sent again', async () => {
     let refusing = true
