@@ -13,7 +13,7 @@ export class LastLines {
 
   /** The port of an `EADDRINUSE`. */
   get portInUse(): string | undefined {
-    return /\bEADDRINUSE\b.{0,256}:(\d{1,5})\b/.exec(this.#bytes.toString())?.[1]
+    return /:(\d{1,5})\b/.exec(/\bEADDRINUSE\b.{0,256}/.exec(this.#bytes.toString())?.[0] ?? '')?.[1]
   }
 
   /** Returns the last 20 lines of at most 8 KiB, without control characters; one sentence for a port that is in use. */

@@ -522,19 +522,17 @@ describe('bodies: telemetry of clients that disconnect', () => {
               async run() {
                 const { adapter, statusOf } = setup()
                 const auth = isBehindAuth ? [mcpAuth(adapter)] : []
-                let reading = false
+                let request: IncomingMessage | undefined
                 const watch: NodeMiddleware = (req, res) => {
+                  request = req
                   mcpHandler(adapter)(req, res)
-                  req.once('data', () => {
-                    reading = true
-                  })
                 }
                 const { port } = await serve([...auth, watch])
                 const { connect } = await import('node:net')
                 const socket = connect(port, '127.0.0.1')
                 socket.on('error', () => undefined)
                 socket.resume().write(head(framing) + (framing.startsWith('C') ? '{' : '1\r\n{\r\n'))
-                await until(() => reading)
+                await until(() => request?.readableDidRead === true)
                 socket[way]()
                 expect(await statusOf()).to.deep.equal([499])
                 socket.destroy()

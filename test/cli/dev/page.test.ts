@@ -559,7 +559,13 @@ describe('refusalText()', () => {
       'insufficient_scope',
       'rate_limited',
     ] as const) {
-      const refusal = { outcome: 'refused', reason, scopes: [], retryAfterSeconds: 1 } as never
+      const refusal = {
+        outcome: 'refused',
+        reason,
+        scopes: [],
+        challenged: [],
+        retryAfterSeconds: 1,
+      } as never
       const { body } = gate.responseTo(refusal, {
         origin: 'https://mcp.example.com',
         path: '/mcp',

@@ -6,7 +6,6 @@ import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
 import { telemetryOptions } from '../../options.ts'
 import { BatchQueue } from '../queue/batch-queue.ts'
 import type { Outcome } from '../queue/batch-queue-options.ts'
-import { messageOf, ReasonReader } from '../target-reason.ts'
 import { countFrom, readTransportOptions, timeoutMs } from '../transport-options.ts'
 import { HttpTarget, jsonHeaders } from './http-target.ts'
 import {
@@ -118,7 +117,6 @@ export class HttpTransportAdapter implements TelemetryTransport {
     const headers = jsonHeaders()
     const hasHeaders = Object.keys(own).length > 0
     for (const [name, value] of Object.entries(own)) headers.set(name, value)
-    const reasons = new ReasonReader(url, own)
     const queue = new BatchQueue<TelemetryEnvelope>({
       type: 'http',
       ordered: true,
@@ -131,7 +129,7 @@ export class HttpTransportAdapter implements TelemetryTransport {
       send: async (envelopes, { signal }) => {
         const body = JSON.stringify(batch === undefined ? envelopes[0] : envelopes)
         if (!hasHeaders && sendBeacon(url, body)) return { result: 'delivered' }
-        return outcomeOf(await target.post(headers, body, timeout, signal), reasons)
+        return outcomeOf(await target.post(headers, body, timeout, signal))
       },
     })
     return new HttpTransportAdapter(queue, target)
@@ -193,15 +191,11 @@ function weightOf(envelope: TelemetryEnvelope): number {
   }
 }
 
-function outcomeOf(result: PostResult, reasons: ReasonReader): Outcome {
+function outcomeOf(result: PostResult): Outcome {
   const { status } = result
   if (status === undefined) return { result: 'retry', failure: { reason: `the target ${result.reason}` } }
   if (status >= 200 && status < 300) return { result: 'delivered' }
-  const said = reasons.quote(messageOf(result.body))
-  const failure = {
-    reason: `the target responded with ${status}${adviceFor(status)}${said}`,
-    details: { status },
-  }
+  const failure = { reason: `the target responded with ${status}${adviceFor(status)}`, details: { status } }
   if (status === 408 || status === 429 || status >= 500)
     return { result: 'retry', failure, waitMs: result.retryAfterMs }
   // One of the events may be too large for the target.

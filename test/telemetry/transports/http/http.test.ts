@@ -142,7 +142,7 @@ describe('HttpTransportAdapter', () => {
       const [stats] = manager.stats().transports
       expect(stats).to.deep.include({ accepted: 450, delivered: 350, failed: 100, dropped: 0, pending: 0 })
       expect(stats?.lastError?.message).to.equal(
-        'transport "http": the target responded with 400 "Bad Request"; 100 events are lost',
+        'transport "http": the target responded with 400; 100 events are lost',
       )
       expect(target.requests).to.have.length(5)
       expect(logger.codes).to.deep.equal(['TELEMETRY_TRANSPORT_FAILED'])
