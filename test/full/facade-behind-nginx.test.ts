@@ -68,7 +68,6 @@ describe('two nodes with the authorization facade behind examples/cluster/nginx.
   for (const [path, method, limit] of [
     ['/register', 'POST', 60],
     ['/authorize', 'GET', 60],
-    ['/authorize/unknown', 'GET', 60],
     ['/token', 'POST', 250],
   ] as const)
     it(`more than ${limit} requests to ${path} at once get a 429`, async () => {
@@ -77,4 +76,11 @@ describe('two nodes with the authorization facade behind examples/cluster/nginx.
       expect(statuses).to.include(429)
       expect(statuses).to.include(400)
     })
+
+  it('requests to paths below /authorize have the limit of /authorize', async () => {
+    const send = async (path: string): Promise<number> => (await fetch(origin + path)).status
+    await Promise.all(Array.from({ length: 60 }, () => send('/authorize')))
+    const statuses = await Promise.all(Array.from({ length: 10 }, () => send('/authorize/unknown')))
+    expect(statuses).to.include(429)
+  })
 })
