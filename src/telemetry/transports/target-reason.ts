@@ -29,8 +29,8 @@ export class ReasonReader {
   /** Returns the reason in quotes after a space, or an empty string. */
   quote(reason: unknown): string {
     if (typeof reason !== 'string') return ''
-    const known = reason.replace(CREDENTIALS, '[secret]')
-    const masked = this.#secrets.reduce((text, secret) => text.replaceAll(secret, '[secret]'), known)
+    const known = reason.replace(CREDENTIALS, '[removed]')
+    const masked = this.#secrets.reduce((text, secret) => text.replaceAll(secret, '[removed]'), known)
     const line = masked.replace(/\s+/g, ' ').trim()
     return line === '' ? '' : ` ${JSON.stringify(cutText(line, MAX_REASON, '…'))}`
   }

@@ -14,10 +14,10 @@ describe('the reason of a target', () => {
     ['<html>no</html>', ''],
     ['{"other":1}', ''],
     ['', ''],
-    ['bad abc/def+123456', ' "bad [secret]"'],
-    ['bad abc%2Fdef%2B123456', ' "bad [secret]"'],
-    ['no /hooks/T0123456789abcdef?key=queryvalue', ' "no /hooks/[secret]?key=[secret]"'],
-    ['Bearer other-token', ' "[secret]"'],
+    ['bad abc/def+123456', ' "bad [removed]"'],
+    ['bad abc%2Fdef%2B123456', ' "bad [removed]"'],
+    ['no /hooks/T0123456789abcdef?key=queryvalue', ' "no /hooks/[removed]?key=[removed]"'],
+    ['Bearer other-token', ' "[removed]"'],
     ['x'.repeat(300), ` "${'x'.repeat(199)}…"`],
   ]
   for (const [body, expected] of quoted) {
