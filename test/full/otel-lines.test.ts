@@ -100,7 +100,11 @@ describe('OTLP on both lines of OpenTelemetry', () => {
       expect(stderr).to.equal('')
       const { message, ...rest } = JSON.parse(stdout)
       expect(rest).to.deep.equal({ failed: 2, delivered: 2, code: 'TELEMETRY_TRANSPORT_INIT_FAILED' })
-      expect(message).to.match(new RegExp(`Run npm install ([\\w/@-]+ )*@opentelemetry/${exporter}\\. If the application is bundled`))
+      expect(message).to.match(
+        new RegExp(
+          `Run npm install ([\\w/@-]+ )*@opentelemetry/${exporter}\\. If the application is bundled`,
+        ),
+      )
     }
   })
 })
