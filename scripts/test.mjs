@@ -267,6 +267,7 @@ if (values.lint) {
   // It starts first, since it is the fastest to fail.
   jobs.unshift({ title: 'The linter', args: ['node_modules/@biomejs/biome/bin/biome', 'check'] })
   jobs.unshift({ title: 'The check of words', args: ['scripts/check-words.mjs'] })
+  jobs.unshift({ title: 'The check of sizes', args: ['scripts/check-budget.mjs'] })
 }
 
 const totals = { passing: 0, failing: 0, pending: 0 }
