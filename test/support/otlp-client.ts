@@ -27,6 +27,8 @@ export interface OtlpClientReport {
   /** The number of checks of the delivery statistics, and the inconsistencies that they found. */
   readonly samples: number
   readonly broken: readonly string[]
+  /** The number of timers that keep the process alive after the shutdown. */
+  readonly openTimers: number
 }
 
 /** Emits, flushes, and shuts down through the manager. Checks the delivery statistics all the time. */
@@ -74,6 +76,7 @@ export async function runOtlpClient(options: OtlpClientOptions): Promise<OtlpCli
     shutdownMs: ended - closed,
     samples,
     broken,
+    openTimers: process.getActiveResourcesInfo().filter((resource) => resource === 'Timeout').length,
   }
 }
 

@@ -461,7 +461,7 @@ describe('delivery', () => {
         manager.emit('x')
         const started = performance.now()
         await manager.flush({ timeoutMs: 20 })
-        expect(performance.now() - started).to.be.within(15, 1000)
+        expect(performance.now() - started).to.be.within(15, 5_000)
       }
       const { manager, logger } = build(
         { flush: () => Promise.reject(new Error('no')) },
@@ -585,7 +585,7 @@ describe('delivery', () => {
       manager.emit('x')
       const started = performance.now()
       await manager.shutdown({ timeoutMs: 30 })
-      expect(performance.now() - started).to.be.within(25, 1000)
+      expect(performance.now() - started).to.be.within(25, 5_000)
       expect(closed).to.equal(3)
       expect(stats(manager, 0)).to.include({ pending: 1 })
       expect(stats(manager, 1)).to.include({ pending: 1 })

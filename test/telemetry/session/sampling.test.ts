@@ -154,7 +154,7 @@ describe('sampling', () => {
       const started = performance.now()
       expect(compileGlob(`${'*a'.repeat(5000)}b`)('a'.repeat(256))).to.equal(false)
       expect(compileGlob('*a*a*a*a*a*a*a*a*a*a*b')('a'.repeat(256))).to.equal(false)
-      expect(performance.now() - started).to.be.lessThan(200)
+      expect(performance.now() - started).to.be.lessThan(1_500)
     })
   })
 })
