@@ -36,7 +36,6 @@ const SECONDS = {
   'oauth/verifiers/jwks': 10,
   'attacks/growth': 9,
   'telemetry/transports/http/http': 9,
-  'telemetry/transports/worker/worker': 34,
   'cli/faults-of-protection': 8,
   'telemetry/transports/otlp/otlp-process': 8,
   package: 7,
@@ -187,7 +186,6 @@ const SLOW = [
   'telemetry/transports/shutdown',
   'telemetry/transports/store-stream/client-options',
   'telemetry/transports/store-stream/store-stream',
-  'telemetry/transports/worker/worker',
 ]
 
 /**
