@@ -78,7 +78,6 @@ const SECONDS = {
   'oauth/verifiers/outage-pace': 4,
   'openapi/real-documents': 4,
   'telemetry/transports/chat/messenger': 4,
-  'testing/expect-no-leak': 4,
 }
 
 /** The seconds of tests that share a process. Each process imports the packages, and writes its coverage, in about two seconds. */
