@@ -24,11 +24,6 @@ process.chdir(root)
 const ENTRIES = [
   { page: 'gate', specifier: 'mcp-gatekit', declarations: 'index.d.ts' },
   { page: 'telemetry', specifier: 'mcp-gatekit/telemetry', declarations: 'telemetry/index.d.ts' },
-  {
-    page: 'telemetry-worker',
-    specifier: 'mcp-gatekit/telemetry/worker',
-    declarations: 'telemetry/worker.d.ts',
-  },
   { page: 'testing', specifier: 'mcp-gatekit/testing', declarations: 'testing/index.d.ts' },
   {
     page: 'authorization',

@@ -36,7 +36,6 @@ const SECONDS = {
   'oauth/verifiers/jwks': 10,
   'attacks/growth': 9,
   'telemetry/transports/http/http': 9,
-  'telemetry/transports/worker/worker': 34,
   'cli/faults-of-protection': 8,
   'telemetry/transports/otlp/otlp-process': 8,
   package: 7,
@@ -79,7 +78,6 @@ const SECONDS = {
   'oauth/verifiers/outage-pace': 4,
   'openapi/real-documents': 4,
   'telemetry/transports/chat/messenger': 4,
-  'testing/expect-no-leak': 4,
 }
 
 /** The seconds of tests that share a process. Each process imports the packages, and writes its coverage, in about two seconds. */
@@ -187,7 +185,6 @@ const SLOW = [
   'telemetry/transports/shutdown',
   'telemetry/transports/store-stream/client-options',
   'telemetry/transports/store-stream/store-stream',
-  'telemetry/transports/worker/worker',
 ]
 
 /**

@@ -9,7 +9,6 @@ import type * as Os from 'node:os'
 import type * as Path from 'node:path'
 import type * as Tls from 'node:tls'
 import type * as Util from 'node:util'
-import type * as WorkerThreads from 'node:worker_threads'
 
 /** The globals that are missing in some of the runtimes, such as browsers. */
 interface RuntimeGlobals {
@@ -31,7 +30,6 @@ interface BuiltinModules {
   readonly 'node:path': typeof Path
   readonly 'node:tls': typeof Tls
   readonly 'node:util': typeof Util
-  readonly 'node:worker_threads': typeof WorkerThreads
 }
 
 const globals: RuntimeGlobals = globalThis

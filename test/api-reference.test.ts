@@ -35,7 +35,6 @@ describe('the API reference', function () {
       'index',
       'gate',
       'telemetry',
-      'telemetry-worker',
       'testing',
       'openapi',
       'skills',
@@ -129,7 +128,6 @@ describe('the API reference', function () {
             stop(): void
           }`,
         'telemetry/index.d.ts': '/** A sign. */\nexport type Signal = 1 | 2',
-        'telemetry/worker.d.ts': 'export {}',
         'testing/index.d.ts': 'export {}',
         'skills/index.d.ts': 'export {}',
         'upstream/index.d.ts': 'export {}',

@@ -172,8 +172,7 @@ function wrongOwnImport(file: string, target: string, typeOnly: boolean): string
   const isTransport = (path: string): boolean => path.startsWith('telemetry/transports/')
   if (isTransport(file) && !isTransport(target) && !TRANSPORT_CONTRACT.includes(target))
     return 'a transport imports more than its contract'
-  const isEntry = file === 'telemetry/index.ts' || file === 'telemetry/worker.ts'
-  if (!isTransport(file) && isTransport(target) && !isEntry) return 'imports a transport'
+  if (!isTransport(file) && isTransport(target) && file !== 'telemetry/index.ts') return 'imports a transport'
   return wrongSubfolder(TELEMETRY_MAP, file, target, typeOnly)
 }
 
@@ -387,7 +386,6 @@ describe('architecture', () => {
     ['express/target.ts', "import type { Request } from 'express'"],
     ['express/target.ts', "import { endpointOf } from '../mcp/endpoint-of.ts'"],
     ['telemetry/index.ts', "export { A } from './transports/mock.ts'"],
-    ['telemetry/worker.ts', "export { A } from './transports/worker/worker.ts'"],
     ['telemetry/transports/otlp/otlp-record.ts', "import type * as Api from '@opentelemetry/api'"],
     ['telemetry/transports/otlp/otlp.ts', "import { VERSION } from '../../../version.ts'"],
     ['testing/index.ts', "import { a } from '../oauth/scope.ts'"],

@@ -105,7 +105,6 @@ describe('the package', function () {
       'dist/index.d.ts',
       'dist/telemetry/index.js',
       'dist/telemetry/index.d.ts',
-      'dist/telemetry/worker.js',
       'docs/reference/errors.md',
       'template/gitignore',
       'template/package.json',
@@ -341,37 +340,6 @@ describe('the package', function () {
     })
   }
 
-  it('workerTransport works in an application that is bundled and minified', async () => {
-    const entry = join(root, 'entry.js')
-    const transport =
-      'data:text/javascript,export default (data) => ({ handle: ({ name }) => console.log(data, name) })'
-    const code = `
-      import { KitTelemetry } from 'mcp-gatekit/telemetry'
-      import { workerTransport } from 'mcp-gatekit/telemetry/worker'
-      const worker = workerTransport(${JSON.stringify(transport)}, { data: 'copied' })
-      const telemetry = KitTelemetry.create().withSampling({ infoRate: 1 }).addTransport(worker).build()
-      telemetry.emit('a.b')
-      await telemetry.shutdown()
-      console.log(telemetry.stats().transports[0].delivered)`
-    const bundle = await rolldown({
-      input: entry,
-      platform: 'node',
-      external: /^(?!mcp-gatekit)[^./#]/,
-      plugins: [
-        {
-          name: 'entry',
-          resolveId: (id) => (id === entry ? id : null),
-          load: (id) => (id === entry ? code : null),
-        },
-      ],
-    })
-    const file = join(folder, 'bundled.mjs')
-    await bundle.write({ file, minify: true })
-    await bundle.close()
-    const { stdout } = await run(process.execPath, [file])
-    expect(stdout.trim().split('\n').sort()).to.deep.equal(['1', 'copied a.b'])
-  })
-
   it('the published declarations are those of the sources, with every docstring', () => {
     const written = declarationsIn(join(root, 'build', 'package', 'src')).flatMap(declarations)
     const published = declarationsIn(join(root, 'dist')).flatMap(declarations)
@@ -399,7 +367,6 @@ describe('the package', function () {
       './openapi',
       './skills',
       './telemetry',
-      './telemetry/worker',
       './testing',
       './upstream',
     ])
@@ -424,7 +391,6 @@ describe('the package', function () {
         'mcp-gatekit/openapi',
         'mcp-gatekit/skills',
         'mcp-gatekit/telemetry',
-        'mcp-gatekit/telemetry/worker',
         'mcp-gatekit/testing',
         'mcp-gatekit/upstream',
       ]

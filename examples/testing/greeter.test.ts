@@ -10,7 +10,7 @@ import {
   type VerifyToken,
 } from 'mcp-gatekit'
 import { KitTelemetry, type KitTelemetryManager } from 'mcp-gatekit/telemetry'
-import { createTelemetryRecorder, createTestIssuer, expectNoLeak } from 'mcp-gatekit/testing'
+import { createTelemetryRecorder, createTestIssuer } from 'mcp-gatekit/testing'
 import request from 'supertest'
 import { z } from 'zod'
 
@@ -65,7 +65,8 @@ describe('greeter', () => {
       attributes: { 'gen_ai.tool.name': 'greet', duration_ms: (ms: number) => ms >= 0 },
     })
     recorder.expectNoEvent('kit.mcp.tool.failed')
-    expectNoLeak(recorder.events(), [token, 'Bob@example.com'])
+    const written = JSON.stringify(recorder.events())
+    for (const secret of [token, 'Bob@example.com']) expect(written).to.not.contain(secret)
   })
 
   it('a call without a token gets a 401 that names the metadata document', async () => {
@@ -92,7 +93,7 @@ describe('greeter', () => {
       const token = await from.issueToken({ scopes: ['mcp:read'], ...options })
       await call('greet', { name: 'Bob' }).auth(token, { type: 'bearer' }).expect(401)
       recorder.expectEvent('kit.mcp.auth.refused', { attributes: { reason } })
-      expectNoLeak(recorder.events(), token)
+      expect(JSON.stringify(recorder.events())).to.not.contain(token)
     })
   }
 

@@ -1,4 +1,3 @@
-export { expectNoLeak } from './expect-no-leak.ts'
 export {
   createTelemetryRecorder,
   type EnvelopePattern,

@@ -12,10 +12,10 @@ import type { DoctorReport } from '../../cli/doctor/doctor.ts'
 import { Secrets } from '../../cli/doctor/secrets.ts'
 import { textReport } from '../../cli/doctor/text-report.ts'
 import { run } from '../../cli/run.ts'
-import { expectNoLeak } from '../../src/testing/expect-no-leak.ts'
 import { createTestIssuer } from '../../src/testing/test-issuer.ts'
 import { attackTable } from '../support/attacks/attack-table.ts'
 import { look, startTarget } from '../support/cli/doctor-target.ts'
+import { expectNoSecret } from '../support/expect-no-secret.ts'
 import { listen } from '../support/listen.ts'
 
 const JSON_TYPE = { 'content-type': 'application/json' }
@@ -158,7 +158,7 @@ describe('attacks on the command line', function () {
         expect(seenOf(report, 'token.accepted')).to.match(/^401 application\/json: "\[secret\].{0,150}…"$/)
         expect(seenOf(report, 'token.claims')).to.contain('aud is https://a.example, expected ')
         expectPrintable(report)
-        expectNoLeak(report, [token, ...token.split('.').slice(1)])
+        expectNoSecret(report, [token, ...token.split('.').slice(1)])
       },
     },
     {

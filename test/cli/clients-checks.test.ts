@@ -3,7 +3,6 @@ import { expect } from 'chai'
 import type { ClientId } from '../../cli/clients/client-id.ts'
 import type { DoctorReport } from '../../cli/doctor/doctor.ts'
 import type { ExaminationOptions } from '../../cli/doctor/examination.ts'
-import { expectNoLeak } from '../../src/testing/expect-no-leak.ts'
 import {
   examineTarget,
   type Fault,
@@ -13,6 +12,7 @@ import {
   startTarget,
 } from '../support/cli/doctor-target.ts'
 import { json } from '../support/cli/faults.ts'
+import { expectNoSecret } from '../support/expect-no-secret.ts'
 import { listen } from '../support/listen.ts'
 
 const findingOf = (report: DoctorReport, id: string) => {
@@ -544,7 +544,7 @@ describe('doctor --register', () => {
       Array(registrations.length).fill(`/register/new Bearer ${secrets[0]}`),
     )
     expect(registrations).to.have.length.above(3)
-    expectNoLeak(report, secrets)
+    expectNoSecret(report, secrets)
   })
 
   it('a registration token is not sent to another host', async () => {

@@ -11,9 +11,9 @@ import { expect } from 'chai'
 import { z } from 'zod'
 import { CHECKS } from '../../cli/doctor/checks.ts'
 import { run } from '../../cli/run.ts'
-import { expectNoLeak } from '../../src/testing/expect-no-leak.ts'
 import { VERSION } from '../../src/version.ts'
 import { startTarget } from '../support/cli/doctor-target.ts'
+import { expectNoSecret } from '../support/expect-no-secret.ts'
 import { listen } from '../support/listen.ts'
 import { selfSigned } from '../support/self-signed.ts'
 
@@ -165,7 +165,7 @@ describe('the command mcp-gatekit', () => {
         expect(stderr).to.match(/^mcp-gatekit: [^\n]+\n$/)
         expect(stderr).to.contain(complaint)
         if (complaint !== 'unknown option' || argv.some((argument) => argument.includes('hunter2')))
-          expectNoLeak(stderr, ['hunter2'])
+          expectNoSecret(stderr, ['hunter2'])
       })
     }
   })
@@ -288,7 +288,7 @@ describe('the command mcp-gatekit', () => {
       const argv = ['doctor', `${url.href}?key=hunter2hunter2`, '--token-env', 'TOKEN', '--call', 'erase']
       const outcome = await command([...argv, '--under-scoped-token-env', 'WEAK', ...format], { env })
       expect(outcome.stdout).to.contain('[secret]').and.to.contain('/mcp?…')
-      expectNoLeak([outcome.stdout, outcome.stderr], [...secrets, 'hunter2hunter2'])
+      expectNoSecret([outcome.stdout, outcome.stderr], [...secrets, 'hunter2hunter2'])
     }
   })
 
@@ -327,7 +327,7 @@ describe('the command mcp-gatekit', () => {
       const outcome = await program(['doctor', url.href, '--token', token, '--json'])
       expect(outcome).to.deep.include({ exitCode: 0, stderr: '' })
       expect(REPORT.parse(JSON.parse(outcome.stdout)).verdict).to.equal('ok')
-      expectNoLeak([outcome.stdout, outcome.stderr], [token])
+      expectNoSecret([outcome.stdout, outcome.stderr], [token])
     })
 
     it('doctor exits with 1 if a check fails', async () => {

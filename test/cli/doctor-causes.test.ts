@@ -7,7 +7,6 @@ import { expect } from 'chai'
 import type { DoctorReport } from '../../cli/doctor/doctor.ts'
 import { introspectionVerifier } from '../../src/oauth/verifiers/introspection.ts'
 import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
-import { expectNoLeak } from '../../src/testing/expect-no-leak.ts'
 import { createTestIssuer, type TestTokenOptions } from '../../src/testing/test-issuer.ts'
 import {
   type DoctorTarget,
@@ -18,6 +17,7 @@ import {
   type Outgoing,
   startTarget,
 } from '../support/cli/doctor-target.ts'
+import { expectNoSecret } from '../support/expect-no-secret.ts'
 import { freePorts } from '../support/free-port.ts'
 import { listen } from '../support/listen.ts'
 import { nginxMissing, startNginxProxy } from '../support/nginx.ts'
@@ -487,5 +487,5 @@ function expectCauses(
     expect(findingOf(report, id)?.status, id).to.equal('skip')
     expect(findingOf(report, id)?.seen, id).to.match(reason)
   }
-  if (token !== undefined) expectNoLeak(report, [token, ...token.split('.').slice(1)])
+  if (token !== undefined) expectNoSecret(report, [token, ...token.split('.').slice(1)])
 }

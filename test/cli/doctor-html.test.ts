@@ -6,9 +6,9 @@ import { expect } from 'chai'
 import type { DoctorReport } from '../../cli/doctor/doctor.ts'
 import { htmlReport } from '../../cli/doctor/html-report.ts'
 import { run } from '../../cli/run.ts'
-import { expectNoLeak } from '../../src/testing/expect-no-leak.ts'
 import { startTarget } from '../support/cli/doctor-target.ts'
 import { EVIL_REPORT } from '../support/cli/evil-report.ts'
+import { expectNoSecret } from '../support/expect-no-secret.ts'
 
 const MARKS = { ok: '✓', warn: '!', fail: '✗', skip: '–' } as const
 
@@ -61,7 +61,7 @@ describe('the HTML report of doctor', () => {
     await examineTo(file, [`${url.href}?key=hunter2hunter2`, '--token-env', 'TOKEN'], { TOKEN: token })
     const page = await readFile(file, 'utf8')
     expect(page).to.contain('&quot;&lt;b&gt;[secret]&lt;/b&gt;&quot;')
-    expectNoLeak(page, [token, ...token.split('.').slice(1), 'hunter2hunter2'])
+    expectNoSecret(page, [token, ...token.split('.').slice(1), 'hunter2hunter2'])
   })
 
   it('a file that cannot be written is an error before the examination', async () => {

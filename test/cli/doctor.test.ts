@@ -20,7 +20,6 @@ import { protectedResourceRouter } from '../../src/express/protected-resource-ro
 import { createMcpAdapter } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
-import { expectNoLeak } from '../../src/testing/expect-no-leak.ts'
 import {
   examineTarget,
   findingOf,
@@ -29,6 +28,7 @@ import {
   problemsOf,
   startTarget,
 } from '../support/cli/doctor-target.ts'
+import { expectNoSecret } from '../support/expect-no-secret.ts'
 import { listen } from '../support/listen.ts'
 import { selfSigned } from '../support/self-signed.ts'
 
@@ -378,7 +378,7 @@ describe('doctor', () => {
     expect(findingOf(report, 'call.tools-list')?.status).to.equal('ok')
     expect(findingOf(report, 'flaw.code-replay')?.status).to.equal('ok')
     expect(secrets.length).to.be.greaterThan(0)
-    expectNoLeak(report, secrets)
+    expectNoSecret(report, secrets)
   })
 
   it('signs in with a registered client', async () => {
@@ -405,7 +405,7 @@ describe('doctor', () => {
       expect(await Promise.all(visits)).to.deep.equal([[404, 404, 200]])
       expect(problemsOf(report)).to.deep.equal(['token.login: fail'])
       expect(findingOf(report, 'token.login')?.seen).to.equal(seen)
-      expectNoLeak(report, ['secret-code'])
+      expectNoSecret(report, ['secret-code'])
     })
   }
 

@@ -6,8 +6,8 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
 import { run } from '../../cli/run.ts'
-import { expectNoLeak } from '../../src/testing/expect-no-leak.ts'
 import { VERSION } from '../../src/version.ts'
+import { expectNoSecret } from '../support/expect-no-secret.ts'
 import { AUDIT_SECRET, auditedLines } from '../support/telemetry/audit.ts'
 
 /** Runs the command in this process. */
@@ -93,7 +93,7 @@ describe('mcp-gatekit verify-audit', () => {
       expect(stderr)
         .to.match(/^mcp-gatekit: [^\n]+\n$/)
         .and.contain(complaint)
-      expectNoLeak(stderr, ['hunter2', AUDIT_SECRET])
+      expectNoSecret(stderr, ['hunter2', AUDIT_SECRET])
     })
   }
 

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { expectNoLeak } from '../../src/testing/expect-no-leak.ts'
+import { expectNoSecret } from '../support/expect-no-secret.ts'
 import { until } from '../support/until.ts'
 import { expectChallenge, expectGreetings } from './expect-protected.ts'
 import { createProject, type PageProject } from './page-programs.ts'
@@ -60,6 +60,6 @@ describe('the program of the page about pino', function () {
       [30, 'kit.mcp.tool.completed', 'ada'],
       [30, 'kit.mcp.request.completed', 'ada'],
     ])
-    expectNoLeak(server.output(), [token])
+    expectNoSecret(server.output(), [token])
   })
 })

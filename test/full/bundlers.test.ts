@@ -91,8 +91,8 @@ const PROGRAMS: Readonly<Record<string, string>> = {
     }`,
 }
 
-/** Entries without a program: removed by later versions, or not code. */
-const WITHOUT = ['./package.json', './telemetry/worker']
+/** Entries that are not code. */
+const WITHOUT = ['./package.json']
 
 /** The entries that serve MCP. They need the official SDK. */
 const WITH_SDK = ['.', './openapi', './skills']

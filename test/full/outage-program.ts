@@ -10,7 +10,6 @@ import {
   type TelemetryAttributes,
   type TelemetryTransport,
 } from '../../src/telemetry/index.ts'
-import { workerTransport } from '../../src/telemetry/worker.ts'
 
 const text = (length: number) => randomBytes(length / 2).toString('hex')
 
@@ -49,15 +48,6 @@ const TARGETS: Readonly<Record<string, (port: number) => TelemetryTransport>> = 
     store.on('error', () => {})
     return StoreStreamTransportAdapter.create({ store })
   },
-  worker: (port) =>
-    workerTransport(
-      `data:text/javascript,${encodeURIComponent(
-        `export default (port) => ({ handle: async (envelope) => {
-          await fetch('http://127.0.0.1:' + port, { method: 'POST', body: JSON.stringify(envelope) })
-        } })`,
-      )}`,
-      { data: port },
-    ),
 }
 
 /**

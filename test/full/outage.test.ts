@@ -91,7 +91,6 @@ describe('an outage of a target, with large events and a heap of 256 MB', functi
     'otlp in protobuf': [{ shapes: ['strings', 'objects'], isDown: false }],
     chat: [{ shapes: ['strings'], isDown: false }],
     redis: [{ shapes: ALL, isDown: true }],
-    worker: [{ shapes: ['strings', 'objects'], isDown: false }],
   }
   for (const [target, ways] of Object.entries(outages)) {
     for (const { shapes, isDown } of ways) {

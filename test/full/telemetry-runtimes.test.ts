@@ -49,22 +49,6 @@ const PROGRAM = `
 import { report } from './report.js'
 console.log(JSON.stringify(await report(process.argv[2])))`
 
-const WORKER_PROGRAM = `
-import { KitTelemetry } from 'mcp-gatekit/telemetry'
-import { workerTransport } from 'mcp-gatekit/telemetry/worker'
-const transport = workerTransport(new URL('./transport.js', import.meta.url), { data: 2 })
-const telemetry = KitTelemetry.create().withSampling({ infoRate: 1 }).withLogger(false).addTransport(transport).build()
-for (const name of ['a.first', 'a.exit', 'a.last']) {
-  telemetry.emit(name)
-  await telemetry.flush({ timeoutMs: 10_000 })
-}
-await telemetry.shutdown({ timeoutMs: 10_000 })
-const [{ accepted, delivered, failed }] = telemetry.stats().transports
-console.log(JSON.stringify([accepted, delivered, failed]))`
-
-const TRANSPORT = `
-export default (code) => ({ handle: ({ name }) => { if (name === 'a.exit') process.exit(code) } })`
-
 const CLOUDFLARE = `
 import { report } from './report.js'
 export default { fetch: async (request) => Response.json(await report(new URL(request.url).searchParams.get('to'))) }`
@@ -94,8 +78,6 @@ describe('telemetry on other runtimes', function () {
       'package.json': JSON.stringify({ private: true, type: 'module' }),
       'report.js': REPORT,
       'program.js': PROGRAM,
-      'worker-program.js': WORKER_PROGRAM,
-      'transport.js': TRANSPORT,
       'cloudflare.js': CLOUDFLARE,
     }
     for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text)
@@ -133,12 +115,6 @@ describe('telemetry on other runtimes', function () {
       const { stdout } = await run(binary(runtime), args, { cwd: folder })
       expect(JSON.parse(stdout)).to.deep.equal({ ...EXPECTED, hashes: true, context: true })
       expect(collector.requests.map(({ path }) => path)).to.have.members(['/events', '/chat'])
-    })
-
-    it(`workerTransport on ${runtime} starts a further worker after one has exited`, async function () {
-      skipIfMissing.call(this, runtime)
-      const { stdout } = await run(binary(runtime), [...flags, 'worker-program.js'], { cwd: folder })
-      expect(JSON.parse(stdout)).to.deep.equal([3, 2, 1])
     })
   }
 

@@ -4,7 +4,7 @@ import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import { VerifierUnavailableError } from '../../src/oauth/errors.ts'
 import type { VerifiedToken, VerifyTokenInput } from '../../src/oauth/options.ts'
 import { InMemoryTransportAdapter, KitTelemetry } from '../../src/telemetry/index.ts'
-import { expectNoLeak } from '../../src/testing/expect-no-leak.ts'
+import { expectNoSecret } from '../support/expect-no-secret.ts'
 import { ENTRY_POINTS, serving } from '../support/mcp/entry-points.ts'
 import { oauth } from '../support/mcp/notes.ts'
 import { bearer, call, legacy } from '../support/mcp/wire.ts'
@@ -193,13 +193,13 @@ describe('mcp: whatever a verifier does', () => {
               verifier.status === 401 || verifier.status === 403,
             )
             expect(answer.headers.has('retry-after')).to.equal(verifier.status === 503)
-            expectNoLeak([answer.text, ...answer.headers], [TOKEN, SECRET])
+            expectNoSecret([answer.text, ...answer.headers], [TOKEN, SECRET])
           })
           await telemetry.flush()
           const events = transport.getEvents()
           expect(events[0]).to.have.property('name', verifier.event)
           expect(events[0]?.attributes?.reason).to.equal(verifier.reason)
-          expectNoLeak(events, [TOKEN, SECRET])
+          expectNoSecret(events, [TOKEN, SECRET])
           expect(inspect(printed)).to.equal('[]')
         })
       }

@@ -3,7 +3,7 @@ import { serialize } from 'node:v8'
 import { expect } from 'chai'
 import { AuthInfo, attachedTo, attachTo, tokenIssuer } from '../../src/oauth/auth-info.ts'
 import { InMemoryTransportAdapter, KitTelemetry } from '../../src/telemetry/index.ts'
-import { expectNoLeak } from '../../src/testing/expect-no-leak.ts'
+import { expectNoSecret } from '../support/expect-no-secret.ts'
 
 const TOKEN = 'eyJzZWNyZXQtb2YtYWRh.c2VjcmV0.c2lnbmF0dXJl'
 
@@ -43,7 +43,7 @@ describe('an AuthInfo', () => {
     'v8.serialize': () => serialize(auth).toString('latin1'),
   }
   for (const [way, act] of Object.entries(ways)) {
-    it(`the token of an AuthInfo is not in the output of ${way}`, () => expectNoLeak([act()], TOKEN))
+    it(`the token of an AuthInfo is not in the output of ${way}`, () => expectNoSecret([act()], TOKEN))
   }
 
   const wrappers: Readonly<Record<string, (original: AuthInfo) => AuthInfo>> = {
@@ -84,7 +84,7 @@ describe('an AuthInfo', () => {
         Object.getOwnPropertyDescriptors(wrapped),
         Object.getOwnPropertyDescriptors(wrapped.extra),
       ])
-        expectNoLeak([shown], TOKEN)
+        expectNoSecret([shown], TOKEN)
     })
   }
 
@@ -107,7 +107,7 @@ describe('an AuthInfo', () => {
     await telemetry.flush()
     const events = transport.getEvents()
     expect(events[0]?.attributes).to.have.nested.property('auth.user.id', 'ada')
-    expectNoLeak(events, TOKEN)
+    expectNoSecret(events, TOKEN)
   })
 
   it('reading the token of an AuthInfo by name returns it', () => {

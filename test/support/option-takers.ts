@@ -5,7 +5,6 @@ import * as kit from '../../src/index.ts'
 import { toolsFromOpenApi } from '../../src/openapi/index.ts'
 import { loadSkills } from '../../src/skills/index.ts'
 import { auditFile } from '../../src/telemetry/index.ts'
-import { workerTransport } from '../../src/telemetry/worker.ts'
 import { createTestIssuer } from '../../src/testing/index.ts'
 import { upstreamToken } from '../../src/upstream/index.ts'
 
@@ -722,15 +721,6 @@ export const TAKERS: readonly OptionsTaker[] = [
     heading: 'auditfile',
     call: (options) => auditFile('audit.log', options),
     good: { fsync: true },
-  },
-  {
-    name: 'workerTransport',
-    heading: 'workertransport',
-    call: (options) => workerTransport('file:///transport.js', options),
-    good: { data: { folder: '/var/log' } },
-    wrong: {
-      data: [() => {}, { open() {} }],
-    },
   },
   {
     name: 'OtlpTransportAdapter.create',

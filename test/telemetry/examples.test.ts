@@ -8,7 +8,8 @@ import { expect } from 'chai'
 import { createApp } from '../../examples/express-sessions.ts'
 import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
 import { KitTelemetry } from '../../src/telemetry/index.ts'
-import { createTelemetryRecorder, createTestIssuer, expectNoLeak } from '../../src/testing/index.ts'
+import { createTelemetryRecorder, createTestIssuer } from '../../src/testing/index.ts'
+import { expectNoSecret } from '../support/expect-no-secret.ts'
 import { listen } from '../support/listen.ts'
 import { until } from '../support/until.ts'
 
@@ -65,7 +66,7 @@ describe('the sessions of the Express example', () => {
       })
     }
     expect(new Set(recorder.events().map(({ sessionId }) => sessionId))).to.have.property('size', 2)
-    expectNoLeak(recorder.events(), tokens)
+    expectNoSecret(recorder.events(), tokens)
   })
 
   it('sessions of the Express example are not created for refused requests', async () => {

@@ -5,7 +5,8 @@ import { createMcpAdapter } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
 import { KitTelemetry, type TelemetryRedactionPolicy } from '../../src/telemetry/index.ts'
-import { createTelemetryRecorder, createTestIssuer, expectNoLeak } from '../../src/testing/index.ts'
+import { createTelemetryRecorder, createTestIssuer } from '../../src/testing/index.ts'
+import { expectNoSecret } from '../support/expect-no-secret.ts'
 import { web } from '../support/mcp/entry-points.ts'
 import { bearer, call, legacy, rpc } from '../support/mcp/wire.ts'
 
@@ -38,7 +39,7 @@ describe('privacy', () => {
     const { email } = builder.build().redact({ email: 'ada@example.com' })
     expect(email).to.equal(createHmac('sha256', 'of the hashes').update('ada@example.com').digest('hex'))
     const config = builder.buildConfig()
-    expectNoLeak([inspect(config, { depth: 9 }), JSON.stringify(config.redaction)], 'of the hashes')
+    expectNoSecret([inspect(config, { depth: 9 }), JSON.stringify(config.redaction)], 'of the hashes')
   })
 
   it('a server emits neither tokens, nor the subject, nor a URI that is to be redacted', async () => {
@@ -74,6 +75,11 @@ describe('privacy', () => {
     })
     recorder.expectEvent('kit.mcp.tool.failed', { error: { message: 'not with [token]' } })
     recorder.expectEvent('kit.mcp.request.completed', { attributes: { 'mcp.method.name': 'resources/read' } })
-    expectNoLeak(recorder, [token, ...token.split('.').slice(1), 'ada@example.com', 'bob@example.com'])
+    expectNoSecret(recorder.events(), [
+      token,
+      ...token.split('.').slice(1),
+      'ada@example.com',
+      'bob@example.com',
+    ])
   })
 })

@@ -1,5 +1,6 @@
 import { performance } from 'node:perf_hooks'
 import { cutText } from '../../cut-text.ts'
+import type { HttpResponse } from '../../http/plain-response.ts'
 import { isOwnOutage } from '../../oauth/outages.ts'
 import { watchStandardStreams } from '../../standard-streams.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
@@ -9,8 +10,8 @@ import {
   type EventDetails,
   type Failure,
   type NotServed,
+  RequestTelemetry,
   type TimedCall,
-  Unrecorded,
 } from '../wire/request-telemetry.ts'
 import { kindOf } from './observed-outcome.ts'
 import { TokenRedactor } from './token-redactor.ts'
@@ -103,7 +104,7 @@ export class FailureLog {
 }
 
 /** A request whose failures are written to a log. */
-export class LoggedRequest extends Unrecorded {
+export class LoggedRequest extends RequestTelemetry {
   readonly #log: FailureLog
   readonly #request: McpRequest
   #hasDecided = false
@@ -160,7 +161,7 @@ export class LoggedRequest extends Unrecorded {
     })
   }
 
-  override responded(response: Parameters<Unrecorded['responded']>[0]): typeof response {
+  override responded(response: HttpResponse): HttpResponse {
     this.completed(response.status)
     return response
   }

@@ -17,7 +17,7 @@ import {
   type NotServed,
   type ObservedClient,
   type ObservedTask,
-  type RequestTelemetry,
+  RequestTelemetry,
   type TaskEvent,
   type TimedCall,
 } from '../wire/request-telemetry.ts'
@@ -35,20 +35,14 @@ import {
   rpcErrorOf,
   statusOf,
 } from './observed-outcome.ts'
-import { payloadTexts } from './observed-payloads.ts'
 import type { RepeatedRefusals } from './repeated-refusals.ts'
-import { type AnyManager, type EventName, RequestEvents } from './request-events.ts'
+import { type EventName, type EventSettings, RequestEvents } from './request-events.ts'
 import { runWithin } from './run-within.ts'
 import type { TaskSpan, Tracing } from './tracing.ts'
 
 /** The telemetry that the requests of an adapter share. */
-export interface SharedInstrumentation {
-  readonly manager: AnyManager | undefined
+export interface SharedInstrumentation extends EventSettings {
   readonly tracing: Tracing
-  /** `true` if the arguments and results of tools are recorded. The manager redacts them. */
-  readonly recordsPayloads: boolean
-  /** `true` if the addresses of clients are recorded on spans. */
-  readonly recordsClientAddress: boolean
   /** The names of clients that metrics may have. */
   readonly knownClients: ReadonlySet<string>
   /** Receives failures. Absent with a manager, and if the application wants no lines. */
@@ -67,14 +61,12 @@ const NORMAL_REASONS: ReadonlySet<string> = new Set(['missing', 'expired'])
  * Telemetry never changes a response. Users, arguments, results, and thrown values belong to the application, and reading
  * them may throw. Therefore every method that reads them runs inside `tryOrUndefined`.
  */
-export class InstrumentedRequest implements RequestTelemetry {
+export class InstrumentedRequest extends RequestTelemetry {
   readonly #instrumentation: SharedInstrumentation
   readonly #request: McpRequest
   readonly #events: RequestEvents
   /** Writes the failures of this request. Absent with a manager. */
   readonly #logged: LoggedRequest | undefined
-  readonly #startedAt = performance.now()
-  readonly #startedAtMs = Date.now()
   #operations: readonly Operation[] = []
   /** The span of a run of a task. */
   #taskSpan: TaskSpan | undefined
@@ -84,44 +76,45 @@ export class InstrumentedRequest implements RequestTelemetry {
   #hasEnded = false
 
   constructor(instrumentation: SharedInstrumentation, request: McpRequest) {
+    super()
     this.#instrumentation = instrumentation
     this.#request = request
     this.#logged = instrumentation.log?.begin(request)
-    this.#events = new RequestEvents(instrumentation.manager, instrumentation.recordsPayloads, request)
+    this.#events = new RequestEvents(instrumentation, request)
   }
 
-  get session(): RequestTelemetry['session'] {
+  override get session(): RequestTelemetry['session'] {
     return this.#events.session
   }
 
-  get client(): ObservedClient | undefined {
+  override get client(): ObservedClient | undefined {
     return this.#events.client
   }
 
-  get isOpen(): boolean {
+  override get isOpen(): boolean {
     return !this.#hasEnded && !this.#isServedHere
   }
 
-  servedHere(isServed: boolean): void {
+  override servedHere(isServed: boolean): void {
     this.#isServedHere = isServed
   }
 
-  identify(auth: AuthInfo): void {
+  override identify(auth: AuthInfo): void {
     this.#auth = auth
     tryOrUndefined(() => this.#events.identify(auth))
   }
 
-  accepted(): void {
+  override accepted(): void {
     if (this.#auth === undefined || this.#hasAccepted) return
     this.#hasAccepted = true
     this.#emitKnown('auth.accepted')
   }
 
-  admitted(): void {
+  override admitted(): void {
     this.#emitKnown('auth.anonymous')
   }
 
-  decided(decision: NotServed): void {
+  override decided(decision: NotServed): void {
     if (this.#hasEnded) return
     this.#logged?.decided(decision)
     tryOrUndefined(() => this.#decided(decision))
@@ -160,7 +153,7 @@ export class InstrumentedRequest implements RequestTelemetry {
     operation.run(() => this.#events.emit('auth.refused', attributes, undefined, level))
   }
 
-  received(
+  override received(
     protocolVersion: unknown,
     messages: readonly unknown[],
     knownTools: { has(name: string): boolean } | undefined,
@@ -169,11 +162,10 @@ export class InstrumentedRequest implements RequestTelemetry {
     tryOrUndefined(() => {
       this.#events.protocolVersion = this.#events.text(protocolVersion)
       this.#events.client = this.#clientOf(messages) ?? this.#redacted(sessionClient?.())
-      const attributes = this.#events.sharedAttributes
       this.#operations = messages.map((message) => {
         const observed = this.#events.observed(message)
         const isKnown = observed.tool !== undefined && (knownTools?.has(observed.tool) ?? false)
-        return this.#begin(observed, isKnown, attributes)
+        return this.#begin(observed, isKnown)
       })
     })
   }
@@ -194,7 +186,7 @@ export class InstrumentedRequest implements RequestTelemetry {
     return client && { ...client, name: text(client.name), version: text(client.version) }
   }
 
-  run<T>(fn: () => T): T {
+  override run<T>(fn: () => T): T {
     const { session } = this
     const inside = session === undefined ? fn : () => runWithin((once) => session.run(once), fn)
     const [operation] = this.#operations
@@ -202,7 +194,7 @@ export class InstrumentedRequest implements RequestTelemetry {
     return operation === undefined || this.#operations.length > 1 ? inside() : operation.run(inside)
   }
 
-  watch(server: Server | McpServer, emitsToolEvents: boolean): void {
+  override watch(server: Server | McpServer, emitsToolEvents: boolean): void {
     const isBatch = this.#operations.length > 1
     tryOrUndefined(() =>
       watchMessages(server, {
@@ -217,7 +209,7 @@ export class InstrumentedRequest implements RequestTelemetry {
     )
   }
 
-  messageSent(message: JSONRPCMessage, emitsToolEvents: boolean): void {
+  override messageSent(message: JSONRPCMessage, emitsToolEvents: boolean): void {
     tryOrUndefined(() => this.#messageSent(message, emitsToolEvents))
   }
 
@@ -225,7 +217,7 @@ export class InstrumentedRequest implements RequestTelemetry {
     if (!('id' in message) || 'method' in message) return
     const operation = this.#operationOf(message.id)
     if (operation === undefined || operation.respondedAfter !== undefined) return
-    operation.respondedAfter = performance.now() - this.#startedAt
+    operation.respondedAfter = performance.now() - this.#events.startedAt
     const isCall = operation.message.method === 'tools/call'
     if ('error' in message) {
       const error = rpcErrorIn(message)
@@ -248,13 +240,13 @@ export class InstrumentedRequest implements RequestTelemetry {
 
   /** Emits an event about a call whose response was sent. */
   #emitSent(operation: Operation, event: CallEvent, details: EventDetails): void {
-    const durationMs = elapsedMs(operation.deliveredAt ?? this.#startedAt)
+    const durationMs = elapsedMs(operation.deliveredAt ?? this.#events.startedAt)
     operation.run(() => this.#events.emitOfCall(event, operation.message, durationMs, details))
   }
 
-  record(event: CallEvent, call: TimedCall, details: EventDetails): void {
+  override record(event: CallEvent, call: TimedCall, details: EventDetails): void {
     this.#logged?.record(event, call, details)
-    const durationMs = elapsedMs(call.startedAt ?? this.#startedAt)
+    const durationMs = elapsedMs(call.startedAt ?? this.#events.startedAt)
     tryOrUndefined(() => {
       const message = this.#events.observed(call)
       const { reached } = details
@@ -268,11 +260,11 @@ export class InstrumentedRequest implements RequestTelemetry {
     })
   }
 
-  recordTask(event: TaskEvent, task: ObservedTask): void {
+  override recordTask(event: TaskEvent, task: ObservedTask): void {
     tryOrUndefined(() => this.#events.emitOfTask(event, task))
   }
 
-  beginTask({ tool, reference }: ObservedTask): RequestTelemetry {
+  override beginTask({ tool, reference }: ObservedTask): RequestTelemetry {
     const run = tryOrUndefined(() => {
       const telemetry = new InstrumentedRequest(this.#instrumentation, this.#request)
       if (this.#auth !== undefined) telemetry.identify(this.#auth)
@@ -290,7 +282,7 @@ export class InstrumentedRequest implements RequestTelemetry {
     return run ?? NO_TELEMETRY
   }
 
-  responded(response: HttpResponse, client: ClientConnection): HttpResponse | Promise<HttpResponse> {
+  override responded(response: HttpResponse, client: ClientConnection): HttpResponse | Promise<HttpResponse> {
     const { status } = response
     if (!client.disconnected && status >= 400) return this.#failed(response)
     if (!client.disconnected && response instanceof Response && isEventStream(response))
@@ -308,7 +300,7 @@ export class InstrumentedRequest implements RequestTelemetry {
   }
 
   /** @param error the JSON-RPC error in the body of the response */
-  completed(status: number, error?: RpcError): void {
+  override completed(status: number, error?: RpcError): void {
     if (this.#hasEnded) return
     this.#logged?.completed(status)
     tryOrUndefined(() => {
@@ -332,7 +324,7 @@ export class InstrumentedRequest implements RequestTelemetry {
     operation.run(() => this.#events.emit('request.completed', attributes))
   }
 
-  abandon(errorType?: string): void {
+  override abandon(errorType?: string): void {
     tryOrUndefined(() => this.#taskSpan?.end(errorType))
     this.#end(0, {})
   }
@@ -340,15 +332,8 @@ export class InstrumentedRequest implements RequestTelemetry {
   #end(status: number, attributes: Record<string, string>): void {
     this.#hasEnded = true
     this.#events.added?.complete()
-    for (const operation of this.#operations)
-      operation.end({ status, attributes, more: () => this.#payloadTexts(operation) })
+    for (const operation of this.#operations) operation.end(status, attributes)
     this.#events.end()
-  }
-
-  #payloadTexts({ message, result }: Operation): Record<string, string> {
-    const { manager } = this.#instrumentation
-    if (manager === undefined) return {}
-    return payloadTexts(this.#events.payloads(message.args, result), (given) => manager.redact(given))
   }
 
   /**
@@ -360,23 +345,13 @@ export class InstrumentedRequest implements RequestTelemetry {
       // Nothing that a client without a verified token has sent is recorded.
       if (this.#auth !== undefined)
         this.#events.protocolVersion = this.#events.text(this.#request.header('mcp-protocol-version'))
-      this.#operations = [this.#begin(unread, false, this.#events.sharedAttributes)]
+      this.#operations = [this.#begin(unread, false)]
     }
     return this.#operations as [Operation, ...Operation[]]
   }
 
-  #begin(message: ObservedMessage, isKnown: boolean, attributes: Record<string, string>): Operation {
-    const shared = {
-      request: this.#request,
-      recordsClientAddress: this.#instrumentation.recordsClientAddress,
-      redactor: this.#events.redactor,
-      protocolVersion: this.#events.protocolVersion,
-      client: this.#events.client?.label,
-      attributes,
-      startedAt: this.#startedAt,
-      startedAtMs: this.#startedAtMs,
-    }
-    return new Operation(this.#instrumentation.tracing, shared, message, isKnown)
+  #begin(message: ObservedMessage, isKnown: boolean): Operation {
+    return new Operation(this.#instrumentation.tracing, this.#events, message, isKnown)
   }
 
   /** Returns the operation of a message by its id. If several have the same id, returns the first without a response. */
@@ -404,6 +379,6 @@ export class InstrumentedRequest implements RequestTelemetry {
   }
 
   #duration(): { duration_ms: number } {
-    return { duration_ms: elapsedMs(this.#startedAt) }
+    return { duration_ms: elapsedMs(this.#events.startedAt) }
   }
 }

@@ -2,17 +2,17 @@ import { methodNamed, namesUri } from '../methods.ts'
 
 /** The parts of a JSON-RPC message that are recorded. Strings of the client are redacted and shortened. */
 export interface ObservedMessage {
-  readonly method: string | undefined
-  readonly id: string | undefined
-  readonly tool: string | undefined
-  readonly prompt: string | undefined
-  readonly resource: string | undefined
+  readonly method?: string | undefined
+  readonly id?: string | undefined
+  readonly tool?: string | undefined
+  readonly prompt?: string | undefined
+  readonly resource?: string | undefined
   /** The member `jsonrpc`, if it is not `2.0`. */
-  readonly version: string | undefined
+  readonly version?: string | undefined
   /** `params._meta`, in which a traced client sends its span. */
-  readonly meta: unknown
+  readonly meta?: unknown
   /** The arguments of a tool. */
-  readonly args: unknown
+  readonly args?: unknown
   /** `true` if only the header `Mcp-Method` describes the message, because it was not read. */
   readonly isUnread?: boolean
 }
@@ -24,16 +24,7 @@ type Redact = (text: string, max: number) => string
 const MAX_TEXT = 128
 const MAX_URI = 1024
 
-export const NO_MESSAGE: ObservedMessage = {
-  method: undefined,
-  id: undefined,
-  tool: undefined,
-  prompt: undefined,
-  resource: undefined,
-  version: undefined,
-  meta: undefined,
-  args: undefined,
-}
+export const NO_MESSAGE: ObservedMessage = {}
 
 /** Returns the parts of a JSON-RPC message that are recorded. */
 export function observedMessage(message: unknown, redact: Redact): ObservedMessage {
@@ -60,7 +51,7 @@ export function observedMessage(message: unknown, redact: Redact): ObservedMessa
  * client may not have a valid token.
  */
 export function unreadMessage(method: string | undefined): ObservedMessage {
-  return methodNamed(method) !== undefined ? { ...NO_MESSAGE, method, isUnread: true } : NO_MESSAGE
+  return methodNamed(method) !== undefined ? { method, isUnread: true } : NO_MESSAGE
 }
 
 /** Returns a string that a client has sent, redacted and shortened. Returns undefined for other values. */

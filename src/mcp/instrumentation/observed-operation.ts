@@ -7,8 +7,8 @@ import {
   messageAttributes,
   type ObservedMessage,
 } from './observed-message.ts'
+import type { RequestEvents } from './request-events.ts'
 import { runWithin } from './run-within.ts'
-import type { TokenRedactor } from './token-redactor.ts'
 import type { ServerSpan, SpanEnd, Tracing } from './tracing.ts'
 
 /** The maximum length of an error message on a span. */
@@ -23,31 +23,6 @@ export interface RpcError {
   readonly message: unknown
 }
 
-/** The data that all operations of one request share. */
-export interface OperationRequest {
-  readonly request: McpRequest
-  readonly recordsClientAddress: boolean
-  readonly redactor: TokenRedactor
-  readonly protocolVersion: string | undefined
-  /** The name of the client, out of a few. */
-  readonly client: string | undefined
-  /** The attributes of each message. */
-  readonly attributes: Readonly<Record<string, string>>
-  /** The result of `performance.now()` at the beginning. */
-  readonly startedAt: number
-  /** Milliseconds since 1970. */
-  readonly startedAtMs: number
-}
-
-/** The end of a request. */
-export interface OperationEnd {
-  readonly status: number
-  /** The attributes of the span in addition to those of the operation. */
-  readonly attributes: Readonly<Record<string, string>>
-  /** Returns further attributes. Called only if the span is recorded. */
-  readonly more: () => Readonly<Record<string, string>>
-}
-
 /** One message of a request and its span. If no message is known, the request itself. */
 export class Operation {
   readonly message: ObservedMessage
@@ -59,28 +34,32 @@ export class Operation {
   hasToolError = false
   /** The result of a tool, if results are recorded. */
   result: unknown
+  /** The attributes of each message of the request. */
+  readonly #shared: Readonly<Record<string, string>>
   readonly #isKnown: boolean
-  readonly #request: OperationRequest
+  readonly #events: RequestEvents
   readonly #span: ServerSpan | undefined
 
   /** Begins the span. @param isKnown `true` if the called tool exists */
-  constructor(tracing: Tracing, request: OperationRequest, message: ObservedMessage, isKnown: boolean) {
+  constructor(tracing: Tracing, events: RequestEvents, message: ObservedMessage, isKnown: boolean) {
+    const { request } = events
     this.message = message
-    this.#request = request
+    this.#events = events
+    this.#shared = events.sharedAttributes
     this.#isKnown = isKnown
     this.#span = tryOrUndefined(() =>
       tracing.start(() => ({
         name: spanName(request, lowCardinality(message, false, isKnown)),
-        attributes: { ...this.attributes, ...network(request.request), ...clientAddress(request) },
+        attributes: { ...this.attributes, ...network(request), ...events.clientAddress },
         meta: message.meta,
-        admits: (text) => request.redactor.isFree(text),
-        startedAtMs: request.startedAtMs,
+        admits: (text) => events.redactor.isFree(text),
+        startedAtMs: events.startedAtMs,
       })),
     )
   }
 
   get attributes(): Record<string, string> {
-    return { ...messageAttributes(this.message), ...this.#request.attributes }
+    return { ...messageAttributes(this.message), ...this.#shared }
   }
 
   /** Runs `fn` once, inside the span unless that fails. */
@@ -90,13 +69,14 @@ export class Operation {
     return runWithin((once) => span.run(once), fn)
   }
 
-  end(end: OperationEnd): void {
-    tryOrUndefined(() => this.#span?.end((isRecorded) => this.#describe(end, isRecorded)))
+  /** Ends the span. @param attributes those of the span in addition to those of the operation */
+  end(status: number, attributes: Readonly<Record<string, string>>): void {
+    tryOrUndefined(() => this.#span?.end((isRecorded) => this.#describe(status, attributes, isRecorded)))
   }
 
-  #describe({ status, attributes, more }: OperationEnd, isRecorded: boolean): SpanEnd {
+  #describe(status: number, attributes: Readonly<Record<string, string>>, isRecorded: boolean): SpanEnd {
     const { message, error } = this
-    const { redactor, startedAt } = this.#request
+    const { redactor, request, startedAt } = this.#events
     const isServed = error === undefined && status < 400
     // A notification has no response, whether the server knows its method or not.
     const isAnswered = isServed && this.respondedAfter !== undefined
@@ -105,12 +85,12 @@ export class Operation {
     const failed = 'error.type' in outcome
     const isMeasured = message.method !== undefined && message.isUnread !== true
     return {
-      name: spanName(this.#request, names),
+      name: spanName(request, names),
       attributes: {
         ...attributes,
         ...outcome,
-        ...httpStatus(this.#request.request, status),
-        ...(isRecorded && more()),
+        ...httpStatus(request, status),
+        ...(isRecorded && this.#events.payloadTexts(message.args, this.result)),
       },
       measured: isMeasured ? this.#measured(names, isServed, outcome) : undefined,
       durationMs: this.respondedAfter ?? performance.now() - startedAt,
@@ -127,7 +107,7 @@ export class Operation {
     isServed: boolean,
     outcome: Record<string, string>,
   ): Record<string, string> {
-    const { request, protocolVersion, client } = this.#request
+    const { request, protocolVersion, client } = this.#events
     const { tool } = this.message
     return {
       'mcp.method.name': method ?? '_OTHER',
@@ -137,7 +117,7 @@ export class Operation {
       ...(tool !== undefined && { 'gen_ai.operation.name': 'execute_tool' }),
       // A refused request may name any version.
       ...(isServed && protocolVersion !== undefined && { 'mcp.protocol.version': protocolVersion }),
-      ...(client !== undefined && { 'mcp.client.name': client }),
+      ...(client?.label !== undefined && { 'mcp.client.name': client.label }),
       ...outcome,
       ...network(request),
     }
@@ -161,7 +141,7 @@ function outcomeOf(
 }
 
 /** Returns the name of a span: the method and its target or, without a method, `MCP` and the HTTP method. */
-function spanName({ request }: OperationRequest, { method, target }: LowCardinality): string {
+function spanName(request: McpRequest, { method, target }: LowCardinality): string {
   if (method !== undefined) return target === undefined ? method : `${method} ${target}`
   return ['POST', 'GET', 'DELETE'].includes(request.method) ? `MCP ${request.method}` : 'MCP'
 }
@@ -169,11 +149,6 @@ function spanName({ request }: OperationRequest, { method, target }: LowCardinal
 /** Returns the status of the response as an attribute. Messages over stdio do not have one. */
 export function httpStatus({ transport }: McpRequest, status: number): Record<string, number> {
   return transport === 'pipe' ? {} : { 'http.response.status_code': status }
-}
-
-function clientAddress({ request, recordsClientAddress }: OperationRequest): Record<string, string> {
-  const address = recordsClientAddress ? request.clientAddress : undefined
-  return address === undefined ? {} : { 'client.address': address }
 }
 
 function network({ transport, httpVersion }: McpRequest): Record<string, string> {

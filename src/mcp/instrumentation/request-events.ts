@@ -1,3 +1,4 @@
+import { performance } from 'node:perf_hooks'
 import type { ErrorTexts } from '../../describe-error.ts'
 import type { Actor } from '../../oauth/actor.ts'
 import type { AuthInfo } from '../../oauth/auth-info.ts'
@@ -11,7 +12,7 @@ import type { McpRequest } from '../wire/mcp-request.ts'
 import type { EventDetails, Failure, ObservedClient, ObservedTask } from '../wire/request-telemetry.ts'
 import { clientText, messageAttributes, type ObservedMessage, observedMessage } from './observed-message.ts'
 import { kindOf } from './observed-outcome.ts'
-import { type Payloads, payloads } from './observed-payloads.ts'
+import { type Payloads, payloads, payloadTexts } from './observed-payloads.ts'
 import { TokenRedactor } from './token-redactor.ts'
 
 export type AnyManager = KitTelemetryManager<any, any, any>
@@ -67,6 +68,15 @@ export const EVENTS = {
 
 export type EventName = keyof typeof EVENTS
 
+/** The settings of the events of all requests. */
+export interface EventSettings {
+  readonly manager: AnyManager | undefined
+  /** `true` if the arguments and results of tools are recorded. The manager redacts them. */
+  readonly recordsPayloads: boolean
+  /** `true` if the addresses of clients are recorded on spans. */
+  readonly recordsClientAddress: boolean
+}
+
 /** The events of one request. They belong to one session, whose actor is the verified user, and do not contain its token. */
 export class RequestEvents {
   readonly session: KitTelemetrySession<any, any, any> | undefined
@@ -77,14 +87,19 @@ export class RequestEvents {
   #actor: Record<string, string> | undefined
   readonly #manager: AnyManager | undefined
   readonly #recordsPayloads: boolean
-  readonly #request: McpRequest
+  readonly request: McpRequest
+  /** The result of `performance.now()` at the beginning, and the milliseconds since 1970. */
+  readonly startedAt: number = performance.now()
+  readonly startedAtMs: number = Date.now()
+  readonly #recordsClientAddress: boolean
   #redactor: TokenRedactor | undefined
   #hasEnded = false
 
-  constructor(manager: AnyManager | undefined, recordsPayloads: boolean, request: McpRequest) {
+  constructor({ manager, recordsPayloads, recordsClientAddress }: EventSettings, request: McpRequest) {
     this.#manager = manager
     this.#recordsPayloads = recordsPayloads
-    this.#request = request
+    this.#recordsClientAddress = recordsClientAddress
+    this.request = request
     this.session = tryOrUndefined(() => manager?.session())
     // A session of another version of this package does not have the method.
     this.added = tryOrUndefined(() => this.session?.beginRequest())
@@ -92,7 +107,7 @@ export class RequestEvents {
 
   /** Made of the verified token, or of the `Authorization` header if no token was verified. */
   get redactor(): TokenRedactor {
-    this.#redactor ??= new TokenRedactor(tryOrUndefined(() => this.#request.authorization))
+    this.#redactor ??= new TokenRedactor(tryOrUndefined(() => this.request.authorization))
     return this.#redactor
   }
 
@@ -101,7 +116,7 @@ export class RequestEvents {
     const version = this.protocolVersion
     const { name, version: clientVersion } = this.client ?? {}
     const hasSession = version !== undefined && version < MODERN_REVISION
-    const sessionId = hasSession ? this.text(this.#request.header('mcp-session-id')) : undefined
+    const sessionId = hasSession ? this.text(this.request.header('mcp-session-id')) : undefined
     return {
       ...(version !== undefined && { 'mcp.protocol.version': version }),
       ...(sessionId !== undefined && { 'mcp.session.id': sessionId }),
@@ -109,6 +124,12 @@ export class RequestEvents {
       ...(clientVersion !== undefined && { 'mcp.client.version': clientVersion }),
       ...this.#actor,
     }
+  }
+
+  /** The address of the client as an attribute of spans, if it is recorded. */
+  get clientAddress(): Record<string, string> {
+    const address = this.#recordsClientAddress ? this.request.clientAddress : undefined
+    return address === undefined ? {} : { 'client.address': address }
   }
 
   /** Returns a string that the client has sent, redacted and shortened. Returns undefined for other values. */
@@ -140,6 +161,13 @@ export class RequestEvents {
   /** Returns the arguments and the result of a tool as attributes, if they are recorded. */
   payloads(args: unknown, result: unknown): Payloads {
     return this.#recordsPayloads ? payloads(this.redactor, args, result) : {}
+  }
+
+  /** Returns the arguments and the result of a tool as attributes of a span, if they are recorded. */
+  payloadTexts(args: unknown, result: unknown): Record<string, string> {
+    const manager = this.#manager
+    if (manager === undefined) return {}
+    return payloadTexts(this.payloads(args, result), (given) => manager.redact(given))
   }
 
   /** Emits an event of a call. */

@@ -84,105 +84,93 @@ export interface EventDetails {
 }
 
 /**
- * The telemetry of one request: events in one session, and a span for each message. No method throws.
- * {@link NO_TELEMETRY} implements it for an adapter without telemetry.
+ * The telemetry of one request: events in one session, and a span for each message. No method throws. The methods of this class
+ * do nothing: {@link NO_TELEMETRY} is the telemetry of a request that is not recorded.
  */
-export interface RequestTelemetry {
+export class RequestTelemetry {
   /** The telemetry session of the request, if events are emitted. */
-  readonly session: KitTelemetrySession<any, any, any> | undefined
+  get session(): KitTelemetrySession<any, any, any> | undefined {
+    return undefined
+  }
+
   /** The client that has sent the messages, if they name it, or the `initialize` of their session does. */
-  readonly client: ObservedClient | undefined
+  get client(): ObservedClient | undefined {
+    return undefined
+  }
+
   /** `true` if no method has ended the telemetry, and `servedHere(true)` was not called. */
-  readonly isOpen: boolean
-  /**
-   * Runs `fn` with the session as the ambient session and, if there is one message, its span as the active span. So the events
-   * of handlers belong to both.
-   */
-  run<T>(fn: () => T): T
-  /** Sets the user and the token. */
-  identify(auth: AuthInfo): void
-  /** Records that the token and its scopes suffice. Emits nothing if no token was verified. */
-  accepted(): void
-  /** Records that the request is served without a token. */
-  admitted(): void
-  /** Records that the request was refused or has failed. Ends the telemetry. */
-  decided(decision: NotServed): void
-  /**
-   * Records the messages of the request.
-   * @param knownTools the names of the tools that exist, if they are known
-   * @param sessionClient returns the client that has begun the session of the request. Called if the messages do not tell.
-   */
-  received(
-    protocolVersion: unknown,
-    messages: readonly unknown[],
-    knownTools: { has(name: string): boolean } | undefined,
-    sessionClient?: () => ObservedClient | undefined,
-  ): void
-  /**
-   * Watches the messages that the server of this request sends.
-   * @param emitsToolEvents `true` for a server of the application, which does not emit tool events itself
-   */
-  watch(server: Server | McpServer, emitsToolEvents: boolean): void
-  /**
-   * Records a message that the server sends.
-   * @param emitsToolEvents as for `watch`
-   */
-  messageSent(message: JSONRPCMessage, emitsToolEvents: boolean): void
-  /** Emits an event of a call. */
-  record(event: CallEvent, call: TimedCall, details: EventDetails): void
-  /** Emits an event of a task. */
-  recordTask(event: TaskEvent, task: ObservedTask): void
-  /** Begins the telemetry of one run of a task, which goes on after the request. Its span is linked to the span of the request. */
-  beginTask(task: ObservedTask): RequestTelemetry
-  /** Records the response. Ends the telemetry when the response is complete. @returns the response to send */
-  responded(response: HttpResponse, client: ClientConnection): HttpResponse | Promise<HttpResponse>
-  /** Records that a response was sent by something else. Ends the telemetry. */
-  completed(status: number): void
-  /** Sets whether `mcpHandler` serves the request, and therefore ends the telemetry. */
-  servedHere(isServed: boolean): void
-  /** Ends the telemetry without an event. @param errorType the kind of the error with which the run of a task has ended */
-  abandon(errorType?: string): void
-}
-
-/** The telemetry of a request that is not recorded: every method does nothing. */
-export class Unrecorded implements RequestTelemetry {
-  get session(): undefined {
-    return undefined
-  }
-
-  get client(): undefined {
-    return undefined
-  }
-
   get isOpen(): boolean {
     return false
   }
 
+  /**
+   * Runs `fn` with the session as the ambient session and, if there is one message, its span as the active span. So the events
+   * of handlers belong to both.
+   */
   run<T>(fn: () => T): T {
     return fn()
   }
 
-  responded(response: HttpResponse): HttpResponse {
-    return response
-  }
+  /** Sets the user and the token. */
+  identify(_auth: AuthInfo): void {}
 
+  /** Records that the token and its scopes suffice. Emits nothing if no token was verified. */
+  accepted(): void {}
+
+  /** Records that the request is served without a token. */
+  admitted(): void {}
+
+  /** Records that the request was refused or has failed. Ends the telemetry. */
+  decided(_decision: NotServed): void {}
+
+  /**
+   * Records the messages of the request.
+   * @param _knownTools the names of the tools that exist, if they are known
+   * @param _sessionClient returns the client that has begun the session of the request. Called if the messages do not tell.
+   */
+  received(
+    _protocolVersion: unknown,
+    _messages: readonly unknown[],
+    _knownTools: { has(name: string): boolean } | undefined,
+    _sessionClient?: () => ObservedClient | undefined,
+  ): void {}
+
+  /**
+   * Watches the messages that the server of this request sends.
+   * @param _emitsToolEvents `true` for a server of the application, which does not emit tool events itself
+   */
+  watch(_server: Server | McpServer, _emitsToolEvents: boolean): void {}
+
+  /**
+   * Records a message that the server sends.
+   * @param _emitsToolEvents as for `watch`
+   */
+  messageSent(_message: JSONRPCMessage, _emitsToolEvents: boolean): void {}
+
+  /** Emits an event of a call. */
+  record(_event: CallEvent, _call: TimedCall, _details: EventDetails): void {}
+
+  /** Emits an event of a task. */
+  recordTask(_event: TaskEvent, _task: ObservedTask): void {}
+
+  /** Begins the telemetry of one run of a task, which goes on after the request. Its span is linked to the span of the request. */
   beginTask(_task: ObservedTask): RequestTelemetry {
     return this
   }
 
-  identify(_auth: AuthInfo): void {}
-  accepted(): void {}
-  admitted(): void {}
-  decided(_decision: NotServed): void {}
-  received(): void {}
-  watch(): void {}
-  messageSent(): void {}
-  record(_event: CallEvent, _call: TimedCall, _details: EventDetails): void {}
-  recordTask(): void {}
+  /** Records the response. Ends the telemetry when the response is complete. @returns the response to send */
+  responded(response: HttpResponse, _client: ClientConnection): HttpResponse | Promise<HttpResponse> {
+    return response
+  }
+
+  /** Records that a response was sent by something else. Ends the telemetry. */
   completed(_status: number): void {}
-  servedHere(): void {}
-  abandon(): void {}
+
+  /** Sets whether `mcpHandler` serves the request, and therefore ends the telemetry. */
+  servedHere(_isServed: boolean): void {}
+
+  /** Ends the telemetry without an event. @param _errorType the kind of the error with which the run of a task has ended */
+  abandon(_errorType?: string): void {}
 }
 
-/** The telemetry of a request to an adapter without telemetry. It does nothing. */
-export const NO_TELEMETRY: RequestTelemetry = Object.freeze(new Unrecorded())
+export const NO_TELEMETRY: RequestTelemetry = Object.freeze(new RequestTelemetry())

@@ -38,7 +38,9 @@ export class AuditChain {
   seal(envelope: TelemetryEnvelope, own: Attributes): TelemetryEnvelope {
     const links = { [CHAIN]: this.#id, [SEQ]: this.#seq }
     let event = envelope
-    let attributes: Attributes = { ...withoutOwn(envelope.attributes), ...links, ...own }
+    // Only the chain may set attributes with its prefix.
+    const ofEvent = Object.entries(envelope.attributes ?? {}).filter(([key]) => !key.startsWith(PREFIX))
+    let attributes: Attributes = { ...Object.fromEntries(ofEvent), ...links, ...own }
     let form = new CanonicalForm()
     let canonical = form.of({ ...event, attributes })
     if (canonical.length > MAX_CANONICAL) {
@@ -52,20 +54,10 @@ export class AuditChain {
       attributes = sound(attributes) as Attributes
       canonical = new CanonicalForm().of({ ...event, attributes })
     }
-    this.#mac = this.#key.mac(messageOf(this.#mac, canonical))
+    this.#mac = this.#key(messageOf(this.#mac, canonical))
     this.#seq++
     return Object.freeze({ ...event, attributes: Object.freeze({ ...attributes, [MAC]: this.#mac }) })
   }
-}
-
-/** Returns the attributes of an event without those that only the chain may set. */
-function withoutOwn(attributes: Attributes | undefined): Attributes | undefined {
-  if (attributes === undefined || !Object.keys(attributes).some(isOwn)) return attributes
-  return Object.fromEntries(Object.entries(attributes).filter(([key]) => !isOwn(key)))
-}
-
-function isOwn(key: string): boolean {
-  return key.startsWith(PREFIX)
 }
 
 /** Returns the members that say what happened, when, and by whom. */

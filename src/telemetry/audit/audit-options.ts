@@ -1,7 +1,7 @@
 import { isObject } from '../../options/value-kinds.ts'
 import { auditObstacle, DEFAULT_MAX_PENDING_BYTES, type TelemetryTransport } from '../delivery/transport.ts'
 import { telemetryOptions } from '../options.ts'
-import { AuditKey } from './audit-key.ts'
+import { type AuditKey, auditKey } from './audit-key.ts'
 
 const { checkTexts, checkWholeNumber, copyOptions, invalidKind, missingOption, unusableOption } =
   telemetryOptions
@@ -51,7 +51,7 @@ export function readAuditOptions(options: TelemetryAuditOptions): AuditConfig {
     )
   if (secret === undefined || secret === null)
     throw missingOption('withAudit({ secret })', 'set it to at least 32 random bytes')
-  const key = AuditKey.of('withAudit', 'withAudit({ secret })', secret)
+  const key = auditKey('withAudit', 'withAudit({ secret })', secret)
   const { maxPending = DEFAULT_MAX_PENDING, maxPendingBytes = DEFAULT_MAX_PENDING_BYTES } = transport
   return Object.freeze(
     Object.defineProperty({ transport, names, maxPending, maxPendingBytes }, 'key', { value: key }),

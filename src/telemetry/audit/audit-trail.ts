@@ -37,7 +37,8 @@ export class AuditTrail implements AuditChannel {
   readonly #chain: AuditChain
   readonly #transport: InOrderTransport
   readonly #sessionId = createSessionId()
-  #channel: TransportChannel | undefined
+  readonly #channel: TransportChannel
+  #inOrder = (deliver: () => void): void => deliver()
   /** Events that were not written, and those of them that no line mentions yet. */
   #lost = 0
   #unmentioned = 0
@@ -57,6 +58,14 @@ export class AuditTrail implements AuditChannel {
     this.#reporter = reporter
     this.#chain = new AuditChain(key)
     this.#transport = new InOrderTransport(transport, (cause) => this.#reportFailure(cause))
+    const entry = {
+      type: transport.type,
+      transport: this.#transport,
+      // `offer` limits the events. The opening and the closing line are never dropped.
+      maxPending: Number.POSITIVE_INFINITY,
+      maxPendingBytes: Number.POSITIVE_INFINITY,
+    }
+    this.#channel = new TransportChannel(entry, reporter, (deliver) => this.#inOrder(deliver))
   }
 
   /** Returns `true` if events with this name are audited. */
@@ -70,22 +79,15 @@ export class AuditTrail implements AuditChannel {
     stats: () => TelemetryStats,
     inOrder: (deliver: () => void) => void,
   ): void {
-    const entry = {
-      type: this.#transport.type,
-      transport: this.#transport,
-      // `offer` limits the events. The opening and the closing line are never dropped.
-      maxPending: Number.POSITIVE_INFINITY,
-      maxPendingBytes: Number.POSITIVE_INFINITY,
-    }
-    this.#channel = new TransportChannel(entry, this.#reporter, inOrder)
+    this.#inOrder = inOrder
     this.#channel.start(meta, stats)
     this.#write(this.#event(OPENED), LINE_BYTES, { [FORMAT]: VERSION })
   }
 
   /** Adds an event to the chain, unless too many events or bytes are pending. */
   offer(envelope: TelemetryEnvelope, bytes: number, session: PendingWork | undefined): void {
-    const pendingBytes = this.#channel?.pendingBytes ?? 0
-    const isFull = this.#pending >= this.#maxPending || pendingBytes + bytes > this.#maxPendingBytes
+    const { pending, pendingBytes } = this.#channel
+    const isFull = pending >= this.#maxPending || pendingBytes + bytes > this.#maxPendingBytes
     if (this.#isClosed || isFull) this.lose()
     else this.#write(envelope, bytes + LINE_BYTES, {}, session)
   }
@@ -102,11 +104,11 @@ export class AuditTrail implements AuditChannel {
 
   /** `true` while a method of the transport is called that must not wait for itself. */
   get isCallingTransport(): boolean {
-    return this.#transport.isFlushing || this.#channel?.isCallingTransport === true
+    return this.#transport.isFlushing || this.#channel.isCallingTransport
   }
 
   flush(done: () => void): () => void {
-    if (this.#channel !== undefined && !this.#transport.isFlushing) return this.#channel.flush(done)
+    if (!this.#transport.isFlushing) return this.#channel.flush(done)
     done()
     return () => {}
   }
@@ -117,27 +119,20 @@ export class AuditTrail implements AuditChannel {
     await Promise.resolve()
     this.#write(this.#event(CLOSED), LINE_BYTES, { [END]: true })
     this.#isClosed = true
-    await this.#channel?.close(deadline)
+    await this.#channel.close(deadline)
     if (this.#lost > 0) this.#warnOfLoss()
   }
 
   /** Returns the statistics of the transport, including the opening and the closing line. */
   stats(): TelemetryTransportStats {
-    const stats = this.#channel?.stats()
-    const lastError = stats?.lastError ?? this.#lastError
+    const stats = this.#channel.stats()
+    const lastError = stats.lastError ?? this.#lastError
     return {
-      type: this.#transport.type,
-      accepted: (stats?.accepted ?? 0) + this.#lost,
-      delivered: stats?.delivered ?? 0,
-      failed: stats?.failed ?? 0,
+      ...stats,
+      accepted: stats.accepted + this.#lost,
       dropped: this.#lost,
-      pending: stats?.pending ?? 0,
       ...(lastError !== undefined && { lastError }),
     }
-  }
-
-  get #pending(): number {
-    return this.#channel?.pending ?? 0
   }
 
   #write(
@@ -149,7 +144,7 @@ export class AuditTrail implements AuditChannel {
     const lost = this.#unmentioned
     this.#unmentioned = 0
     const sealed = this.#chain.seal(envelope, lost === 0 ? own : { ...own, [LOST]: lost })
-    this.#channel?.offer(sealed, bytes, session)
+    this.#channel.offer(sealed, bytes, session)
   }
 
   #event(name: string): TelemetryEnvelope {
@@ -174,7 +169,7 @@ export class AuditTrail implements AuditChannel {
     )
     this.#lastError = new KitTelemetryError(
       failure.code,
-      `the audit log has ${counted(this.#pending, 'pending event')}. The first of them will be sent again: ${failure.message}`,
+      `the audit log has ${counted(this.#channel.pending, 'pending event')}. The first of them will be sent again: ${failure.message}`,
       { cause, ...(failure.details !== undefined && { details: failure.details }) },
     )
     this.#reporter.repeatedError(this, this.#lastError)

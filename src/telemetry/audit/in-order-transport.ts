@@ -23,29 +23,6 @@ const MAX_NESTING = 8
 /** The statuses with which a target rejects the content of an event. Another attempt would fail too. */
 const REFUSALS: readonly unknown[] = [400, 413, 422]
 
-/** The clock for the pauses. */
-export interface PauseClock {
-  now(): number
-  /** Calls back after `ms` milliseconds, without keeping the process alive. @returns a function that cancels the call. */
-  after(callback: () => void, ms: number): () => void
-}
-
-const REAL_CLOCK: PauseClock = {
-  now: () => performance.now(),
-  after: (callback, ms) => {
-    const timer = setLongTimeout(callback, ms)
-    return () => timer.clear()
-  },
-}
-
-/** An event that has not been delivered. */
-interface Item {
-  readonly envelope: TelemetryEnvelope
-  readonly emittedAtMs: number | undefined
-  /** The number of events that the transport emitted one within the other before this one. */
-  readonly nesting: number
-}
-
 /**
  * Passes events to another transport one at a time. An event is passed only when the previous one is delivered, and is passed
  * again until it is delivered, so that the order is kept even if the transport fails or sends several events at a time.
@@ -54,25 +31,19 @@ export class InOrderTransport implements TelemetryTransport {
   readonly type: string
   readonly #transport: TelemetryTransport
   readonly #failed: (cause: unknown) => void
-  readonly #clock: PauseClock
   /** Resolves when all events so far have settled. `undefined` if they have. */
   #tail: Promise<void> | undefined
-  /** The nesting of the event that is passed to the transport at this moment. */
-  #nesting: number | undefined
+  /** The nesting of the event that is passed to the transport at this moment. It is -1 if there is none. */
+  #nesting = -1
   #isFlushing = false
-  #endPause: ((atMs: number) => void) | undefined
+  #shortenPause = (): void => {}
   #isClosed = false
 
   /** @param failed is called with the reason if an event is passed again. */
-  constructor(
-    transport: TelemetryTransport,
-    failed: (cause: unknown) => void,
-    clock: PauseClock = REAL_CLOCK,
-  ) {
+  constructor(transport: TelemetryTransport, failed: (cause: unknown) => void) {
     this.type = transport.type
     this.#transport = transport
     this.#failed = failed
-    this.#clock = clock
   }
 
   /** @internal */
@@ -95,38 +66,31 @@ export class InOrderTransport implements TelemetryTransport {
    * @returns a promise that rejects only if the target rejects the content of the event, or nothing if the event is delivered.
    */
   handle(envelope: TelemetryEnvelope, emittedAtMs?: number): Promise<void> | void {
-    const nesting = this.#nesting === undefined ? 0 : this.#nesting + 1
+    const nesting = this.#nesting + 1
     if (nesting > MAX_NESTING)
       throw new KitTelemetryError(
         'TELEMETRY_TRANSPORT_FAILED',
         'an event was dropped because the transport emits an event for every event that it receives',
       )
-    const before = this.#tail
-    let settle = (): void => {}
-    const settled = new Promise<void>((resolve) => {
-      settle = () => {
+    const laterMs = emittedAtMs ?? Date.now()
+    const again = () => this.#attempt(envelope, laterMs, nesting)
+    // The callback of `then` runs in the async context of this call, which contains the active span.
+    const first =
+      this.#tail === undefined ? this.#attempt(envelope, emittedAtMs, nesting) : this.#tail.then(again)
+    if (first === undefined) return
+    const delivered = this.#deliver(first, again)
+    const settled = delivered
+      .catch(() => {})
+      .then(() => {
         if (this.#tail === settled) this.#tail = undefined
-        resolve()
-      }
-    })
+      })
     this.#tail = settled
-    if (before !== undefined) {
-      // The callback of `then` runs in the async context of this call, which contains the active span.
-      const item = { envelope, emittedAtMs: emittedAtMs ?? Date.now(), nesting }
-      return before.then(() => this.#deliver(item)).finally(settle)
-    }
-    const item = { envelope, emittedAtMs, nesting }
-    const attempt = this.#attempt(item)
-    if (attempt === undefined) {
-      settle()
-      return undefined
-    }
-    return this.#deliver(item, attempt).finally(settle)
+    return delivered
   }
 
   /** Shortens a pause, and flushes the transport. */
   flush(deadline?: AbortSignal): Promise<void> | void {
-    this.#endPause?.(MAX_FLUSHING_PAUSE_MS)
+    this.#shortenPause()
     return this.#transport.flush?.(deadline)
   }
 
@@ -136,26 +100,28 @@ export class InOrderTransport implements TelemetryTransport {
     return this.#transport.shutdown?.(deadline)
   }
 
-  async #deliver(item: Item, first?: Promise<unknown>): Promise<void> {
-    const again = { ...item, emittedAtMs: item.emittedAtMs ?? Date.now() }
-    // Events that are pending at shutdown stay pending.
-    if (first === undefined && this.#isClosed) return new Promise<void>(() => {})
-    let attempt = first ?? this.#attempt(item)
+  async #deliver(first: Promise<unknown>, again: () => Promise<unknown> | undefined): Promise<void> {
+    let attempt: Promise<unknown> | undefined = first
     for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)) {
       try {
         await attempt
         return
       } catch (cause) {
-        if (isRefusal(cause)) throw cause
+        if (KitTelemetryError.is(cause) && REFUSALS.includes(cause.details?.status)) throw cause
         this.#failed(cause)
       }
       await this.#pause(pauseMs)
-      attempt = this.#attempt(again)
+      attempt = again()
     }
   }
 
-  /** Passes an event to the transport. @returns `undefined` if it is delivered. */
-  #attempt({ envelope, emittedAtMs, nesting }: Item): Promise<unknown> | undefined {
+  /** Passes an event to the transport. After `shutdown`, it stays pending. @returns `undefined` if it is delivered. */
+  #attempt(
+    envelope: TelemetryEnvelope,
+    emittedAtMs: number | undefined,
+    nesting: number,
+  ): Promise<unknown> | undefined {
+    if (this.#isClosed) return new Promise(() => {})
     this.#nesting = nesting
     let handled: unknown
     try {
@@ -167,7 +133,7 @@ export class InOrderTransport implements TelemetryTransport {
     } catch (cause) {
       return Promise.reject(cause)
     } finally {
-      this.#nesting = undefined
+      this.#nesting = -1
     }
     // A transport that collects events would otherwise wait for events that come only after this one.
     void this.#flushTransport()
@@ -188,24 +154,15 @@ export class InOrderTransport implements TelemetryTransport {
     }
   }
 
-  /** Waits before another attempt. Never resolves after `shutdown`. */
+  /** Waits before another attempt. */
   #pause(ms: number): Promise<void> {
-    const startMs = this.#clock.now()
+    const startMs = performance.now()
     return new Promise((resolve) => {
-      const end = (): void => {
-        this.#endPause = undefined
-        if (!this.#isClosed) resolve()
-      }
-      let cancel = this.#clock.after(end, ms)
-      this.#endPause = (maxMs) => {
-        if (ms <= maxMs) return
-        cancel()
-        cancel = this.#clock.after(end, Math.max(0, startMs + maxMs - this.#clock.now()))
+      let timer = setLongTimeout(resolve, ms)
+      this.#shortenPause = () => {
+        timer.clear()
+        timer = setLongTimeout(resolve, Math.min(ms, MAX_FLUSHING_PAUSE_MS) - (performance.now() - startMs))
       }
     })
   }
-}
-
-function isRefusal(cause: unknown): boolean {
-  return KitTelemetryError.is(cause) && REFUSALS.includes(cause.details?.status)
 }

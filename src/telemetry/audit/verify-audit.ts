@@ -1,6 +1,7 @@
 import { isObject, isRecord } from '../../options/value-kinds.ts'
+import { tryOrUndefined } from '../../try-or-undefined.ts'
 import { telemetryOptions } from '../options.ts'
-import { AuditKey } from './audit-key.ts'
+import { type AuditKey, auditKey } from './audit-key.ts'
 import { CanonicalForm, CHAIN, END, LOST, MAC, MAX_LINE, messageOf, SEQ } from './audit-line.ts'
 import { linesOf } from './audit-lines.ts'
 
@@ -61,22 +62,35 @@ export async function verifyAudit(
       'Pass an array of lines, or a stream of createReadStream.',
     )
   }
-  const verifier = new AuditVerifier(AuditKey.of('verifyAudit', 'the secret of verifyAudit()', secret))
-  for await (const line of linesOf(lines, MAX_LINE)) {
-    if (!verifier.add(line)) break
+  const verifier = new AuditVerifier(auditKey('verifyAudit', 'the secret of verifyAudit()', secret))
+  try {
+    for await (const line of linesOf(lines, MAX_LINE)) verifier.add(line)
+    verifier.end()
+    return { valid: true, events: verifier.events }
+  } catch (error) {
+    if (!(error instanceof Break)) throw error
+    const { seq, message: reason } = error
+    return { valid: false, events: verifier.events, firstBreak: { seq, reason } }
   }
-  return verifier.result()
 }
+
+/** The first break of a log. */
+class Break extends Error {
+  readonly seq: number
+
+  constructor(seq: number, reason: string) {
+    super(reason)
+    this.seq = seq
+  }
+}
+
+/** Throws a break at a sequence number. */
+type Fail = (seq: number, reason: string) => never
 
 /** The end of a chain whose closing line has not come yet. */
 interface OpenChain {
   readonly seq: number
   readonly mac: string
-}
-
-interface Break {
-  readonly seq: number
-  readonly reason: string
 }
 
 /** A line as JSON, and the members that the chain has added to it. */
@@ -91,133 +105,97 @@ interface ParsedLine {
 
 /** Verifies lines one after the other, until the first break. */
 class AuditVerifier {
+  /** The number of verified events. */
+  events = 0
   readonly #key: AuditKey
   /** `undefined` for a chain with its closing line. */
   readonly #chains = new Map<string, OpenChain | undefined>()
   #lines = 0
-  #events = 0
   /** The sequence number after that of the latest verified line. */
   #next = 0
-  #break: Break | undefined
 
   constructor(key: AuditKey) {
     this.#key = key
   }
 
-  /** Verifies a line. @returns `false` at the first break. */
-  add(line: unknown): boolean {
+  /** Verifies a line. @throws {Break} */
+  add(line: unknown): void {
     this.#lines++
-    const text = textOf(line, this.#lines === 1)
-    if (typeof text !== 'string') return this.#fail(this.#next, text.problem)
-    if (text.trim() === '') return true
-    const parsed = parse(text)
-    if ('problem' in parsed) return this.#fail(parsed.seq ?? this.#next, parsed.problem)
-    return this.#verify(parsed)
+    const fail: Fail = (seq, reason) => {
+      throw new Break(seq, `line ${this.#lines}: ${reason}`)
+    }
+    const text = textOf(line, this.#lines === 1, (reason) => fail(this.#next, reason))
+    if (text.trim() !== '') this.#verify(parse(text, this.#next, fail), fail)
   }
 
-  result(): TelemetryAuditVerification {
-    const firstBreak = this.#break ?? this.#missingEnd()
-    const valid = firstBreak === undefined
-    return { valid, events: this.#events, ...(firstBreak !== undefined && { firstBreak }) }
-  }
-
-  #verify({ canonical, chain, seq, mac, isEnd, lost }: ParsedLine): boolean {
-    const isKnown = this.#chains.has(chain)
-    const open = this.#chains.get(chain)
-    if (isKnown && open === undefined)
-      return this.#fail(seq, 'the line comes after the closing line of its chain')
-    const expected = open?.seq ?? 0
-    if (!isKnown && seq !== expected) return this.#fail(expected, 'the opening line of the chain is missing')
-    if (seq < expected) return this.#fail(seq, 'the line is repeated, or it is in the wrong place')
-    if (seq > expected)
-      return this.#fail(expected, `the line with the sequence number ${expected} is missing before ${seq}`)
-    if (!this.#key.matches(messageOf(open?.mac ?? '', canonical), mac))
-      return this.#fail(
-        seq,
-        'the MAC is wrong. The line was changed, or the secret is not the one of the log',
-      )
-    if (lost !== undefined)
-      return this.#fail(
-        seq,
-        `${Number(lost)} events were lost before this line. The process could not write them`,
-      )
-    if (!isKnown && this.#chains.size >= MAX_CHAINS)
-      return this.#fail(seq, `the log has more than ${MAX_CHAINS} chains. Verify its parts separately`)
-    this.#chains.set(chain, isEnd ? undefined : { seq: seq + 1, mac })
-    this.#next = seq + 1
-    if (seq > 0 && !isEnd) this.#events++
-    return true
-  }
-
-  #fail(seq: number, reason: string): false {
-    this.#break = { seq, reason: `line ${this.#lines}: ${reason}` }
-    return false
-  }
-
-  #missingEnd(): Break | undefined {
-    if (this.#chains.size === 0) return { seq: 0, reason: 'the log is empty. The opening line is missing' }
+  /** Verifies the end of the log. @throws {Break} */
+  end(): void {
+    if (this.#chains.size === 0) throw new Break(0, 'the log is empty. The opening line is missing')
     for (const open of this.#chains.values()) {
       if (open !== undefined)
-        return {
-          seq: open.seq,
-          reason:
-            'the closing line of a chain is missing. The end of the log was removed, or the process is still running or was killed',
-        }
+        throw new Break(
+          open.seq,
+          'the closing line of a chain is missing. The end of the log was removed, or the process is still running or was killed',
+        )
     }
-    return undefined
+  }
+
+  #verify({ canonical, chain, seq, mac, isEnd, lost }: ParsedLine, fail: Fail): void {
+    const isKnown = this.#chains.has(chain)
+    const open = this.#chains.get(chain)
+    if (isKnown && open === undefined) fail(seq, 'the line comes after the closing line of its chain')
+    const expected = open?.seq ?? 0
+    if (!isKnown && seq !== expected) fail(expected, 'the opening line of the chain is missing')
+    if (seq < expected) fail(seq, 'the line is repeated, or it is in the wrong place')
+    if (seq > expected)
+      fail(expected, `the line with the sequence number ${expected} is missing before ${seq}`)
+    // The MACs of the MACs are compared, so that the time says nothing about the MACs.
+    if (this.#key(mac) !== this.#key(this.#key(messageOf(open?.mac ?? '', canonical))))
+      fail(seq, 'the MAC is wrong. The line was changed, or the secret is not the one of the log')
+    if (lost !== undefined)
+      fail(seq, `${Number(lost)} events were lost before this line. The process could not write them`)
+    if (!isKnown && this.#chains.size >= MAX_CHAINS)
+      fail(seq, `the log has more than ${MAX_CHAINS} chains. Verify its parts separately`)
+    this.#chains.set(chain, isEnd ? undefined : { seq: seq + 1, mac })
+    this.#next = seq + 1
+    if (seq > 0 && !isEnd) this.events++
   }
 }
-
-interface Problem {
-  readonly seq?: number
-  readonly problem: string
-}
-
-const TOO_LONG: Problem = { problem: `the line is longer than ${MAX_LINE} characters` }
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 /** Returns a line as a string. The first one may begin with a byte order mark. */
-function textOf(line: unknown, isFirst: boolean): string | Problem {
-  let text: string
-  if (typeof line === 'string') text = line
-  else if (line instanceof Uint8Array) {
-    if (line.byteLength > MAX_LINE) return TOO_LONG
-    try {
-      text = decoder.decode(line)
-    } catch {
-      return { problem: 'the line is not valid UTF-8' }
-    }
-  } else return { problem: 'the line is not a string' }
-  if (text.length > MAX_LINE) return TOO_LONG
+function textOf(line: unknown, isFirst: boolean, fail: (reason: string) => never): string {
+  if (typeof line !== 'string' && !(line instanceof Uint8Array)) return fail('the line is not a string')
+  if (line.length > MAX_LINE) return fail(`the line is longer than ${MAX_LINE} characters`)
+  const text =
+    typeof line === 'string'
+      ? line
+      : (tryOrUndefined(() => decoder.decode(line)) ?? fail('the line is not valid UTF-8'))
   return isFirst && text.startsWith('\ufeff') ? text.slice(1) : text
 }
 
-function parse(text: string): ParsedLine | Problem {
+function parse(text: string, next: number, fail: Fail): ParsedLine {
   let line: unknown
   try {
     line = JSON.parse(text)
   } catch {
-    return { problem: 'the line is not valid JSON' }
+    fail(next, 'the line is not valid JSON')
   }
   const attributes = isRecord(line) && Object.hasOwn(line, 'attributes') ? line.attributes : undefined
   if (!isRecord(line) || !isRecord(attributes))
-    return { problem: 'the line does not have the attributes of an audited event' }
+    return fail(next, 'the line does not have the attributes of an audited event')
   const own = (name: string): unknown => (Object.hasOwn(attributes, name) ? attributes[name] : undefined)
   const [chain, seq, mac] = [own(CHAIN), own(SEQ), own(MAC)]
   if (typeof seq !== 'number' || !Number.isSafeInteger(seq) || seq < 0)
-    return { problem: `the line does not have a sequence number in ${SEQ}` }
+    return fail(next, `the line does not have a sequence number in ${SEQ}`)
   if (typeof chain !== 'string' || typeof mac !== 'string')
-    return { seq, problem: `the line does not have strings in ${CHAIN} and ${MAC}` }
+    return fail(seq, `the line does not have strings in ${CHAIN} and ${MAC}`)
   const form = new CanonicalForm()
-  try {
-    const canonical = form.of(line)
-    if (form.members !== membersIn(text))
-      return { seq, problem: 'the line has the same member twice, which programs read in different ways' }
-    return { canonical, chain, seq, mac, isEnd: own(END) === true, lost: own(LOST) }
-  } catch {
-    return { seq, problem: 'the line is nested too deeply' }
-  }
+  const canonical = tryOrUndefined(() => form.of(line)) ?? fail(seq, 'the line is nested too deeply')
+  if (form.members !== membersIn(text))
+    fail(seq, 'the line has the same member twice, which programs read in different ways')
+  return { canonical, chain, seq, mac, isEnd: own(END) === true, lost: own(LOST) }
 }
 
 /** Counts the members of all objects of a JSON string. A parser keeps only one of those with the same name. */

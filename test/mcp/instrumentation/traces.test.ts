@@ -22,8 +22,8 @@ import {
   OtlpTransportAdapter,
   type TelemetryEnvelope,
 } from '../../../src/telemetry/index.ts'
-import { expectNoLeak } from '../../../src/testing/expect-no-leak.ts'
 import { VERSION } from '../../../src/version.ts'
+import { expectNoSecret } from '../../support/expect-no-secret.ts'
 import { ENTRY_POINTS, onExpress, type Served, type Setup, web } from '../../support/mcp/entry-points.ts'
 import { oauth } from '../../support/mcp/notes.ts'
 import { Otel } from '../../support/mcp/otel.ts'
@@ -328,7 +328,7 @@ describe('mcp: traces', () => {
           logs: logs.getFinishedLogRecords().map(({ attributes, body }) => ({ attributes, body })),
         }
         // The beginnings as well: what is cut must have been erased before.
-        expectNoLeak(recorded, [token, refused, ...token.split('.'), token.slice(0, 20), 'c2lnbmF0dXJl'])
+        expectNoSecret(recorded, [token, refused, ...token.split('.'), token.slice(0, 20), 'c2lnbmF0dXJl'])
         const [thrown, away] = transport.getEvents().slice(-2)
         expect(thrown?.error).to.equal(undefined)
         expect(thrown?.attributes).to.include({ reason: 'invalid', 'error.type': 'Error' })
@@ -677,7 +677,7 @@ describe('mcp: traces', () => {
 
     it('without recordPayloads, neither arguments nor results are recorded', async () => {
       await served({ router: open }).send(legacy(call('open', SENT), bearer('reader')))
-      expectNoLeak([onlySpan(otel).attributes, transport.getEvents()], ['hunter2-hunter2', '"ok"'])
+      expectNoSecret([onlySpan(otel).attributes, transport.getEvents()], ['hunter2-hunter2', '"ok"'])
     })
 
     for (const [title, made] of [

@@ -1,4 +1,4 @@
-import { expectNoLeak } from '../../../src/testing/expect-no-leak.ts'
+import { expectNoSecret } from '../expect-no-secret.ts'
 import { freePort } from '../free-port.ts'
 import { LOOPBACK, type ReceivedMessage, type ReceiverResponse, startReceiver } from '../mcp/webhooks.ts'
 import { type DoctorTarget, type Fault, look, startTarget } from './doctor-target.ts'
@@ -63,7 +63,7 @@ export async function roundTrip({
     },
   })
   const texts = printed.join('\n') + JSON.stringify(report)
-  expectNoLeak(texts, [target.token, ...secrets, ...secrets.map((secret) => secret.slice(6))])
+  expectNoSecret(texts, [target.token, ...secrets, ...secrets.map((secret) => secret.slice(6))])
   const { subscribed, unsubscribed, terminated } = target.adapter.events.stats()
   await target.adapter.events.close()
   return { report, printed, target: target as DoctorTarget, open: subscribed - unsubscribed - terminated }

@@ -20,8 +20,8 @@ import {
   type TelemetryTransport,
   verifyAudit,
 } from '../../../src/telemetry/index.ts'
-import { expectNoLeak } from '../../../src/testing/expect-no-leak.ts'
 import { startCollector } from '../../support/chat-services.ts'
+import { expectNoSecret } from '../../support/expect-no-secret.ts'
 import { ENTRY_POINTS, type EntryPoint } from '../../support/mcp/entry-points.ts'
 import { notes, oauth } from '../../support/mcp/notes.ts'
 import { bearer, call, legacy } from '../../support/mcp/wire.ts'
@@ -122,7 +122,7 @@ describe('withAudit', () => {
       .build()
     manager.emit('a.1', { attributes: { password: 'hunter2', email: 'ada@example.com', long: 'abcdefghij' } })
     await manager.shutdown()
-    expectNoLeak(lines.join('\n'), ['hunter2', 'ada@example.com'])
+    expectNoSecret(lines.join('\n'), ['hunter2', 'ada@example.com'])
     expect(read(lines[1]).attributes).to.include({ long: 'abcd…' })
     expect(await verifyAudit(lines, AUDIT_SECRET)).to.deep.equal(valid(1))
   })
@@ -580,8 +580,8 @@ describe('withAudit', () => {
     const config = builder.buildConfig()
     const manager = builder.build()
     for (const value of [builder, config, config.audit, manager, manager.stats()]) {
-      expectNoLeak(inspect(value, { depth: 12, showHidden: true }), [AUDIT_SECRET])
-      expectNoLeak(JSON.stringify(value), [AUDIT_SECRET])
+      expectNoSecret(inspect(value, { depth: 12, showHidden: true }), [AUDIT_SECRET])
+      expectNoSecret(JSON.stringify(value), [AUDIT_SECRET])
     }
     expect(config.audit).to.deep.include({ names: ['a.*'], maxPending: 10_000 })
   })

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { AuditKey } from '../../../src/telemetry/audit/audit-key.ts'
+import { auditKey } from '../../../src/telemetry/audit/audit-key.ts'
 import { CanonicalForm, messageOf } from '../../../src/telemetry/audit/audit-line.ts'
 import { verifyAudit } from '../../../src/telemetry/index.ts'
 import { anyCharacter } from '../../support/any-character.ts'
@@ -454,12 +454,12 @@ describe('verifyAudit', () => {
 
   it('a log with more than 100,000 chains is a break at the first line of the next one', async () => {
     const [opening = ''] = await auditedLines(() => {})
-    const key = AuditKey.of('verifyAudit', 'secret', AUDIT_SECRET)
+    const key = auditKey('verifyAudit', 'secret', AUDIT_SECRET)
     const chain = String(read(opening).attributes['kit.audit.chain'])
     const canonical = new CanonicalForm().of(read(opening))
     async function* openings() {
       for (let number = 0; number <= 100_001; number++) {
-        const mac = key.mac(messageOf('', canonical.replace(chain, String(number))))
+        const mac = key(messageOf('', canonical.replace(chain, String(number))))
         yield opening.replace(chain, String(number)).replace(/[0-9a-f]{64}/, mac)
       }
     }

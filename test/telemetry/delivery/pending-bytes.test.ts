@@ -13,7 +13,6 @@ import {
   type TelemetryLevel,
   type TelemetryTransport,
 } from '../../../src/telemetry/index.ts'
-import { workerTransport } from '../../../src/telemetry/worker.ts'
 import { AUDIT_SECRET } from '../../support/telemetry/audit.ts'
 import { deferred, expectCode, RecordingLogger } from '../../support/telemetry/recording.ts'
 
@@ -46,8 +45,6 @@ const HUNG: Readonly<Record<string, (url: string) => TelemetryTransport>> = {
   },
   ErrorTrackerTransportAdapter: () =>
     ErrorTrackerTransportAdapter.create({ sdk: { captureException: () => never } }),
-  workerTransport: () =>
-    workerTransport('data:text/javascript,export default()=>({handle:()=>new Promise(()=>{})})'),
 }
 
 describe('maxPendingBytes', () => {
@@ -187,10 +184,9 @@ describe('maxPendingBytes', () => {
       .addTransport({ type: 'own', maxPendingBytes: 5, handle: () => {} }, { maxPendingBytes: 6 })
       .addTransport(OtlpTransportAdapter.create({ url: 'http://127.0.0.1:1' }))
       .addTransport(OtlpTransportAdapter.create({ url: 'http://127.0.0.1:1', maxPendingBytes: 7 }))
-      .addTransport(workerTransport('data:text/javascript,', { maxPendingBytes: 8 }))
       .buildConfig()
       .transports.map(({ maxPendingBytes }) => maxPendingBytes)
-    expect(limits).to.deep.equal([64 * MIB, 5, 6, 64 * MIB, 7, 8])
+    expect(limits).to.deep.equal([64 * MIB, 5, 6, 64 * MIB, 7])
   })
 
   for (const value of [0, -1, 1.5, Number.NaN, Number.POSITIVE_INFINITY, '1', null]) {
@@ -202,7 +198,6 @@ describe('maxPendingBytes', () => {
         () => builder().addTransport({ type: 'own', handle: () => {} }, { maxPendingBytes }),
         () => builder().withAudit({ transport: own, names: ['a'], secret: AUDIT_SECRET }),
         () => OtlpTransportAdapter.create({ url: 'http://127.0.0.1:1', maxPendingBytes }),
-        () => workerTransport('data:text/javascript,', { maxPendingBytes }),
       ])
         expect(expectCode('TELEMETRY_CONFIGURATION_INVALID', set).message).to.include('maxPendingBytes')
     })

@@ -10,7 +10,7 @@ import {
   type TelemetryEmitInput,
   type TelemetryEnvelope,
 } from '../../../src/telemetry/index.ts'
-import { expectNoLeak } from '../../../src/testing/expect-no-leak.ts'
+import { expectNoSecret } from '../../support/expect-no-secret.ts'
 import { auditBuilder } from '../../support/telemetry/audit.ts'
 import { expectCode } from '../../support/telemetry/recording.ts'
 
@@ -120,7 +120,7 @@ describe("LoggerTransportAdapter with format: 'object'", () => {
     expect(line.attributes).to.deep.equal({ level: 'mine', msg: 'mine', list: [{}] })
     expect(line.err).to.include({ type: 'TypeError', message: 'no password [word]', code: 'E_NO' })
     expect(line.err.stack).to.contain('TypeError: no password [word]\n    at ')
-    expectNoLeak(lines, ['hunter2'])
+    expectNoSecret(lines, ['hunter2'])
   })
 
   it('the redaction of pino applies to the attributes of an event, which stay unchanged', () => {
@@ -140,7 +140,7 @@ describe("LoggerTransportAdapter with format: 'object'", () => {
     const text = prettyFactory({ colorize: false })(lines[0] as string)
     expect(text).to.match(/ERROR \(\d+\): billing\.failed\n/)
     expect(text).to.contain('service: "shop"').and.contain('TypeError: no password [word]')
-    expectNoLeak(text, ['hunter2'])
+    expectNoSecret(text, ['hunter2'])
   })
 
   it('an audit log does not accept a logger that receives objects', () => {

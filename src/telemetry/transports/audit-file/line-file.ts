@@ -5,9 +5,6 @@ import { requiredModule } from '../../../runtime.ts'
 /** The longest last line that is read to find out whether it is whole, in bytes. `verifyAudit` does not read longer lines. */
 const MAX_LINE_BYTES = 8_388_608
 
-/** The number of bytes that are read at a time, from the end of the file towards its beginning. */
-const CHUNK_BYTES = 65_536
-
 const LINE_FEED = 0x0a
 const BRACE = 0x7b // {
 
@@ -148,17 +145,11 @@ async function completeLastLine(file: FileHandle, size: number): Promise<void> {
 
 /** Returns the bytes after the last line feed. */
 async function lastLine(file: FileHandle, size: number): Promise<Buffer> {
-  const chunks: Buffer[] = []
-  for (let end = size; end > 0; ) {
-    if (size - end > MAX_LINE_BYTES) throw new NotALogError('its last line is longer than 8 MiB')
-    const start = Math.max(0, end - CHUNK_BYTES)
-    const chunk = await readAt(file, start, end - start)
-    const lineFeed = chunk.lastIndexOf(LINE_FEED)
-    chunks.unshift(chunk.subarray(lineFeed + 1))
-    if (lineFeed !== -1) break
-    end = start
-  }
-  return Buffer.concat(chunks)
+  const start = Math.max(0, size - MAX_LINE_BYTES - 1)
+  const end = await readAt(file, start, size - start)
+  const line = end.subarray(end.lastIndexOf(LINE_FEED) + 1)
+  if (line.length > MAX_LINE_BYTES) throw new NotALogError('its last line is longer than 8 MiB')
+  return line
 }
 
 async function readAt(file: FileHandle, position: number, length: number): Promise<Buffer> {

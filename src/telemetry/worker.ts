@@ -1,1 +1,0 @@
-export { type WorkerTransportOptions, workerTransport } from './transports/worker/worker.ts'
