@@ -22,8 +22,8 @@ export interface McpMethod {
   readonly anonymous?: 'all' | 'public'
   /** The policy decides about each message. */
   readonly hasPolicy?: true
-  /** A single request takes the fast path: always, or unless sessions are enabled. */
-  readonly isFast?: true | 'stateless'
+  /** A single request takes the fast path: always, or if it is one of a 2025 revision. */
+  readonly isFast?: true | 'legacy'
   /** The SDK serves the method by itself. */
   readonly servedBySdk?: true
 }
@@ -36,13 +36,13 @@ const METHODS = {
   'events/stream': { names: 'event' },
   'events/subscribe': { names: 'event' },
   'events/unsubscribe': {},
-  initialize: { anonymous: 'all', isFast: 'stateless', servedBySdk: true },
+  initialize: { anonymous: 'all', isFast: 'legacy', servedBySdk: true },
   'logging/setLevel': { servedBySdk: true },
   'notifications/cancelled': { servedBySdk: true },
   'notifications/initialized': { anonymous: 'all', servedBySdk: true },
   'notifications/progress': { servedBySdk: true },
   'notifications/roots/list_changed': { servedBySdk: true },
-  ping: { anonymous: 'all', isFast: 'stateless', servedBySdk: true },
+  ping: { anonymous: 'all', isFast: 'legacy', servedBySdk: true },
   'prompts/get': { names: 'prompt', anonymous: 'public', hasPolicy: true, isFast: true },
   'prompts/list': { anonymous: 'all', isFast: true },
   'resources/directory/read': { names: 'directory', anonymous: 'public', hasPolicy: true },

@@ -127,11 +127,6 @@ async function textOf(stream: IncomingMessage): Promise<string> {
   return text
 }
 
-const listedBy = async (target: Target, as: string, session: Headers): Promise<string[]> => {
-  const { message } = await target.send(as, legacy(rpc('tools/list')), session)
-  return message.result.tools.map(({ name }: { name: string }) => name)
-}
-
 describe('attacks on sessions', () => {
   describe('with a router function', () => {
     let made: string[]
@@ -148,25 +143,8 @@ describe('attacks on sessions', () => {
     /** An application that gives each caller the tools that the scopes of its token allow. */
     const router: ServerFactory = ({ auth }) => {
       made.push(`${auth?.clientId} ${auth?.scopes.join(' ')}`)
-      const server = new McpServer({ name: 'existing', version: '1' }, { capabilities: { logging: {} } })
-      server.registerTool('read', { description: 'x' }, (sdk) =>
-        content(`${auth?.scopes.join(' ')} / ${sdk.http?.authInfo?.scopes.join(' ')}`),
-      )
-      server.registerTool('ask', { description: 'x' }, async (sdk) => {
-        const { action } = await sdk.mcpReq.elicitInput(
-          {
-            message: 'Go on?',
-            requestedSchema: { type: 'object', properties: {} },
-          },
-          { relatedRequestId: sdk.mcpReq.id },
-        )
-        return content(action)
-      })
-      server.registerTool('log', { description: 'x' }, async (sdk) => {
-        await sdk.mcpReq.log('info', 'little')
-        await sdk.mcpReq.log('error', 'much')
-        return content('logged')
-      })
+      const server = new McpServer({ name: 'existing', version: '1' })
+      server.registerTool('read', { description: 'x' }, () => content('read'))
       if (auth?.scopes.includes('mcp:write')) {
         server.registerTool('wipe', { description: 'x' }, () => content('wiped'))
         server.registerTool('wait', { description: 'x' }, async () => {
@@ -177,78 +155,63 @@ describe('attacks on sessions', () => {
       }
       return server
     }
-    const [narrow, wide] = [token('ada', READ), token('ada', WRITE)]
+    const wide = token('ada', WRITE)
+    const first = token('ada', WRITE, 'web', { claims: { roles: ['admin'] } }, { sub: 'agent' })
+    const OTHERS = [
+      [
+        'a token with fewer scopes',
+        token('ada', READ, 'web', { claims: { roles: ['admin'] } }, { sub: 'agent' }),
+      ],
+      [
+        'a token with more scopes',
+        token('ada', [...WRITE, 'mcp:admin'], 'web', { claims: { roles: ['admin'] } }, { sub: 'agent' }),
+      ],
+      [
+        'a token of another client',
+        token('ada', WRITE, 'phone', { claims: { roles: ['admin'] } }, { sub: 'agent' }),
+      ],
+      [
+        'a token of the user after the loss of a role',
+        token('ada', WRITE, 'web', { claims: { roles: [] } }, { sub: 'agent' }),
+      ],
+      [
+        'a token of another actor',
+        token('ada', WRITE, 'web', { claims: { roles: ['admin'] } }, { sub: 'other' }),
+      ],
+      ['a token without an actor', token('ada', WRITE, 'web', { claims: { roles: ['admin'] } })],
+      [
+        'a token of another user',
+        token('bob', WRITE, 'web', { claims: { roles: ['admin'] } }, { sub: 'agent' }),
+      ],
+    ] as const
 
     attackTable('authority of a session', [
-      {
-        attack: 'a token with fewer scopes in a session of a token with more scopes',
-        outcome: 'tools that need the missing scopes do not exist',
+      ...OTHERS.map(([what, other]) => ({
+        attack: `${what}, with every kind of request, during a call of the first token`,
+        outcome: '404, no second server is made, and the first token goes on',
         async run() {
           const target = await Target.start({ router })
-          const session = await target.begin(wide)
-          expect(await listedBy(target, wide, session)).to.include('wipe')
-          expect(await listedBy(target, narrow, session)).not.to.include('wipe')
-          const answer = await target.send(narrow, legacy(call('wipe')), session)
-          expect(answer.text).not.to.contain('wiped')
-          expect(made).to.deep.equal([`web ${WRITE.join(' ')}`, `web ${READ.join(' ')}`])
-          const { message } = await target.send(narrow, legacy(call('read')), session)
-          expect(message.result.content[0].text).to.equal('mcp:read / mcp:read')
-        },
-      },
-      {
-        attack: 'a token with more scopes in a session of a token with fewer scopes',
-        outcome: 'it can call more tools',
-        async run() {
-          const target = await Target.start({ router })
-          const session = await target.begin(narrow)
-          expect((await target.send(wide, legacy(call('wipe')), session)).text).to.contain('wiped')
-        },
-      },
-      {
-        attack: 'a token of another client, with the same scopes',
-        outcome: 'a new server is created',
-        async run() {
-          const target = await Target.start({ router })
-          const session = await target.begin(wide)
-          expect(await target.status(token('ada', WRITE, 'phone'), session)).to.equal(200)
-          expect(made).to.have.length(2)
-        },
-      },
-      {
-        attack: 'a token of the same user, client, and scopes after the user has lost a role',
-        outcome: 'a new server is created, without the tools of the role',
-        async run() {
-          const target = await Target.start({
-            router: (context) => {
-              const server = router(context) as McpServer
-              const user = context.auth?.user as { claims: { roles: string[] } } | undefined
-              if (user?.claims.roles.includes('admin'))
-                server.registerTool('ban', { description: 'x' }, () => content('banned'))
-              return server
-            },
-          })
-          const having = (roles: string[]) => token('ada', WRITE, 'web', { claims: { roles } })
-          const session = await target.begin(having(['admin']))
-          expect(await listedBy(target, having(['admin']), session)).to.include('ban')
-          expect(await listedBy(target, having([]), session)).not.to.include('ban')
-          expect((await target.send(having([]), legacy(call('ban')), session)).text).not.to.contain('banned')
-          expect(made).to.have.length(2)
-        },
-      },
-      {
-        attack: 'a token of the same user, client, and scopes for another actor',
-        outcome: 'a new server is created',
-        async run() {
-          const target = await Target.start({ router })
-          const actedBy = (sub: string) => token('ada', WRITE, 'web', {}, { sub })
-          const session = await target.begin(actedBy('agent'))
-          expect(await target.status(actedBy('agent'), session)).to.equal(200)
+          const session = await target.begin(first)
+          const waiting = target.send(first, legacy(call('wait', {}, 'wait')), session)
+          await began.promise
+          const cancelled = {
+            jsonrpc: '2.0',
+            method: 'notifications/cancelled',
+            params: { requestId: 'wait' },
+          }
+          for (const message of [call('read'), call('wipe'), rpc('tools/list'), cancelled]) {
+            const { status, text } = await target.send(other, legacy(message), session)
+            expect([status, JSON.parse(text).error.message]).to.deep.equal([404, 'Session not found'])
+          }
+          expect((await target.stream(other, session)).statusCode).to.equal(404)
+          const end = { method: 'DELETE', headers: { 'mcp-protocol-version': LEGACY } }
+          expect((await target.send(other, end, session)).status).to.equal(404)
+          hold.resolve()
+          expect((await waiting).message.result.content[0].text).to.equal('done')
           expect(made).to.have.length(1)
-          for (const other of [actedBy('other'), token('ada', WRITE, 'web', {})])
-            expect(await target.status(other, session)).to.equal(200)
-          expect(made).to.have.length(3)
+          expect(await target.status(other, await target.begin(other))).to.equal(200)
         },
-      },
+      })),
       {
         attack: 'a refreshed token of the same user, with other times and another id at any depth',
         outcome: 'the server is kept',
@@ -275,127 +238,14 @@ describe('attacks on sessions', () => {
         },
       },
       {
-        attack: 'a token with fewer and a token with more scopes, 20 times at once',
-        outcome: 'each request is served with the scopes of its own token',
+        attack: 'a token in a session that was opened without a token',
+        outcome: '404, and the session goes on without a token',
         async run() {
-          const target = await Target.start({ router })
-          const session = await target.begin(wide)
-          const answers = await Promise.all(
-            Array.from({ length: 40 }, async (_, id) => {
-              const scopes = id % 2 === 0 ? READ : WRITE
-              const { message } = await target.send(
-                token('ada', scopes),
-                legacy(call('read', {}, id)),
-                session,
-              )
-              return {
-                is: message.result.content[0].text,
-                wants: `${scopes.join(' ')} / ${scopes.join(' ')}`,
-              }
-            }),
-          )
-          for (const { is, wants } of answers) expect(is).to.equal(wants)
-        },
-      },
-      {
-        attack: 'a token with fewer scopes during a call of a token with more scopes',
-        outcome: 'both get a response, each from its own server',
-        async run() {
-          const target = await Target.start({ router })
-          const session = await target.begin(wide)
-          const waiting = target.send(wide, legacy(call('wait', {}, 'wait')), session)
-          await began.promise
-          expect(await listedBy(target, narrow, session)).not.to.include('wipe')
-          hold.resolve()
-          expect((await waiting).message.result.content[0].text).to.equal('done')
-        },
-      },
-      {
-        attack: 'a token with fewer scopes cancels a call of a token with more scopes',
-        outcome: 'the call ends at the server where it began',
-        async run() {
-          const target = await Target.start({ router })
-          const session = await target.begin(wide)
-          const waiting = target.send(wide, legacy(call('wait', {}, 'wait')), session)
-          await began.promise
-          expect(await target.status(narrow, session)).to.equal(200)
-          const cancelled = {
-            jsonrpc: '2.0',
-            method: 'notifications/cancelled',
-            params: { requestId: 'wait' },
-          }
-          expect((await target.send(narrow, legacy(cancelled), session)).status).to.equal(202)
-          expect((await waiting).message.error.message).to.contain('canceled')
-        },
-      },
-      {
-        attack: 'another token, then a call that asks the client for input',
-        outcome:
-          'the new server knows the capabilities of the client, and gets the response to its own request',
-        async run() {
-          const target = await Target.start({ router })
-          const session = await target.begin(wide)
-          const ask = async (as: string) => {
-            const stream = await target.stream(as, session, { body: legacy(call('ask', {}, as)) })
-            const [asked] = await events(stream, 1)
-            expect(asked.method).to.equal('elicitation/create')
-            return asked.id
-          }
-          const resumed: unknown[] = [await ask(wide), await ask(narrow)]
-          expect(new Set(resumed).size).to.equal(2)
-          const stream = await target.stream(narrow, session, { body: legacy(call('ask', {}, 'last')) })
-          let text = ''
-          for await (const chunk of stream) {
-            const before = eventsOf(text).length
-            text += chunk
-            const asked = eventsOf(text)[0]
-            if (before > 0 || asked === undefined) continue
-            const answer = { jsonrpc: '2.0', id: asked.id, result: { action: 'accept', content: {} } }
-            expect((await target.send(narrow, legacy(answer), session)).status).to.equal(202)
-          }
-          expect(eventsOf(text).at(-1).result.content[0].text).to.equal('accept')
-        },
-      },
-      {
-        attack: 'another token after logging/setLevel',
-        outcome: 'the level is kept',
-        async run() {
-          const target = await Target.start({ router })
-          const session = await target.begin(wide)
-          await target.send(wide, legacy(rpc('logging/setLevel', { level: 'error' })), session)
-          const { messages } = await target.send(narrow, legacy(call('log')), session)
-          expect(messages.filter(({ method }) => method !== undefined)).to.have.length(1)
-        },
-      },
-      {
-        attack: 'another token when a new server cannot be created',
-        outcome: '500, and the session still works for the first token',
-        async run() {
-          const target = await Target.start({
-            router: (context) => {
-              if (!context.auth?.scopes.includes('mcp:write')) throw new Error('not for you')
-              return router(context)
-            },
-          })
-          const session = await target.begin(wide)
-          expect(await target.status(narrow, session)).to.equal(500)
-          expect(await target.status(wide, session)).to.equal(200)
-        },
-      },
-      {
-        attack: 'a function that returns one server for every token of a user',
-        outcome: 'the server is connected again',
-        async run() {
-          const servers = new Map<unknown, unknown>()
-          const target = await Target.start({
-            router: (context) => {
-              const id = (context.auth?.user as { id: string } | undefined)?.id
-              if (!servers.has(id)) servers.set(id, router(context))
-              return servers.get(id) as McpServer
-            },
-          })
-          const session = await target.begin(wide)
-          for (const as of [narrow, wide, narrow]) expect(await target.status(as, session)).to.equal(200)
+          const target = await Target.start({ router, oauth: spokenOAuth({ anonymous: true }) })
+          const session = await target.begin(undefined)
+          expect(await target.status(wide, session)).to.equal(404)
+          expect(await target.status(undefined, session)).to.equal(200)
+          expect(made).to.have.length(1)
         },
       },
     ])

@@ -100,9 +100,8 @@ export class SdkHandler {
     }
     if (sessions !== undefined) {
       this.#sessions = new McpSessions(sessions, bus, {
-        makeServer: (subscriptions, request) => servers.forSession(request, subscriptions),
+        makeServer: (session, request) => servers.forSession(session, request),
         authorityOf: (auth) => servers.authorityOf(auth),
-        canMakeAgain: this.#table !== undefined,
         clock: this.#clock,
         onSessionEnd,
       })
@@ -167,15 +166,14 @@ export class SdkHandler {
     if ('problem' in checked) return Promise.resolve(refusedUri(exchange, checked))
     const { body } = checked
     const table = this.#table
-    const hasSessions = this.#sessions !== undefined
     const canBeFast = table !== undefined && this.usesFastPath
-    if (canBeFast && !hasSessions && isInitialized(request, body)) return Promise.resolve(ACCEPTED)
-    const fast = canBeFast ? fastRequest(request, body, table, hasSessions) : undefined
+    if (canBeFast && this.#sessions === undefined && isInitialized(request, body)) return Promise.resolve(ACCEPTED)
+    const fast = canBeFast ? fastRequest(request, body, table) : undefined
     if (
       this.#sessions !== undefined &&
       (fast === undefined ? isLegacy(request, body) : fast.classification.era === 'legacy')
     ) {
-      return this.#serveSession(this.#sessions, request, exchange, { body, messages, fast: fast?.message })
+      return this.#serveSession(this.#sessions, request, exchange, { body, messages })
     }
     const { tasks } = this.#servers
     if (tasks !== undefined && isTaskRequest(body)) return this.#serveTask(tasks, request, exchange, body)

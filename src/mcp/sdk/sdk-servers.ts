@@ -27,13 +27,13 @@ import { allowRequests, refuseRequests } from './refused-requests.ts'
 import { exchangeOf } from './served-request.ts'
 import { BatchTurns } from './streams/batch-turns.ts'
 import { guardUris } from './uri-guard.ts'
-import { type GuardedOutflow, guardResponses } from './watch-messages.ts'
+import { type FindOutflow, guardResponses } from './watch-messages.ts'
 
 const { unusableOption } = optionChecksOf('createMcpAdapter')
 
 /**
- * The argument of a router function. The function is called once per request or, in a session, again when the user, the client,
- * or the scopes of the token differ from those before.
+ * The argument of a router function. The function is called once per request or, with sessions, once per session. A token with
+ * another user, client, or other scopes than the one that has begun the session does not find it (404).
  */
 export interface ServerFactoryContext {
   /** The same object as `context.context` of `verifyToken` and `onVerified`. */
@@ -70,6 +70,11 @@ class FactoryContext implements ServerFactoryContext {
   get requestInfo(): Request {
     return this.request
   }
+}
+
+/** A session, as its server uses it. */
+interface ServedSession extends Subscriptions {
+  readonly outflowOf: FindOutflow
 }
 
 /** Returns a server of the official SDK for one request, or in a session for several requests. */
@@ -155,8 +160,8 @@ export class SdkServers {
 
   /**
    * Returns a key of what a token permits: its client, its scopes, its actor, and its user without the claims that each token has anew.
-   * Tokens with the same key can share a server of a session. A server of a router's table checks the token of each request
-   * itself, so all tokens share it.
+   * The server of a session serves only tokens with the same key. A server of a router's table checks the token of each request
+   * itself, so it serves all tokens of the user.
    */
   authorityOf(auth: AuthInfo | undefined): string {
     if (typeof this.#props.router !== 'function' || auth === undefined) return ''
@@ -165,12 +170,13 @@ export class SdkServers {
   }
 
   /** Returns a server for a session. It finds the `Exchange` of each request through that request. */
-  async forSession(request: Request, subscriptions: Subscriptions): Promise<Server | McpServer> {
+  async forSession(session: ServedSession, request: Request): Promise<Server | McpServer> {
     const { router, serverInfo } = this.#props
+    const findOutflow: FindOutflow = (id) => session.outflowOf(id)
     if (typeof router === 'function') {
       const server = await callFactory(router, exchangeOf(request) as Exchange, request, 'legacy')
       tryOrUndefined(() => allowRequests(server))
-      tryOrUndefined(() => guardResponses(server))
+      tryOrUndefined(() => guardResponses(server, findOutflow))
       return server
     }
     const server: Server = buildServer(
@@ -180,12 +186,12 @@ export class SdkServers {
         // Without its own exchange, the request might get the token of another request.
         if (exchange === undefined) throw new TypeError('A request of a session has no exchange')
         const sessionCapabilities = server.getClientCapabilities()
-        return { ...this.#serving(router, exchange, subscriptions), sessionCapabilities }
+        return { ...this.#serving(router, exchange, session), sessionCapabilities }
       },
       serverInfo,
       this.#options,
     )
-    guardResponses(server)
+    guardResponses(server, findOutflow)
     return server
   }
 
@@ -221,8 +227,9 @@ export class SdkServers {
   }
 }
 
-function outflowOf({ outflow }: Exchange): GuardedOutflow | undefined {
-  return outflow && { outflow, turns: new BatchTurns(outflow) }
+function outflowOf({ outflow }: Exchange): FindOutflow {
+  const found = outflow && { outflow, turns: new BatchTurns(outflow) }
+  return () => found
 }
 
 function withTasks(capabilities: ServerCapabilities = {}): ServerCapabilities {

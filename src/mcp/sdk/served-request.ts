@@ -21,11 +21,6 @@ export function servedRequest(received: McpRequest, exchange: Exchange): ServedR
   return request
 }
 
-/** Returns an object from which a server of the SDK gets the exchange, in place of a web-standard request, which costs more. */
-export function requestHandle(exchange: Exchange): Request {
-  return { [EXCHANGE]: exchange } as ServedRequest
-}
-
 /** Returns the exchange of a request, or undefined if `servedRequest` has not created the request. */
 export function exchangeOf(request: Request | undefined): Exchange | undefined {
   return (request as ServedRequest | undefined)?.[EXCHANGE]

@@ -1,4 +1,4 @@
-import type { JSONRPCMessage, McpServer, Server, Transport } from '@modelcontextprotocol/server'
+import type { JSONRPCMessage, McpServer, RequestId, Server, Transport } from '@modelcontextprotocol/server'
 import type { Outflow } from '../wire/exchange.ts'
 import { internalError, jsonSafe, withBoundedError } from '../wire/json-safe.ts'
 import type { BatchTurns } from './streams/batch-turns.ts'
@@ -47,19 +47,22 @@ function watchTransport(transport: Transport, { delivered, sent }: ServerWatcher
 
 /** The property in which a server keeps the requests of its current connection without a response. */
 const OWED: unique symbol = Symbol('owed')
-/** The property in which a server keeps the stream of its next connection. */
+/** The property in which a server keeps the streams of its next connection. */
 const OUTFLOW: unique symbol = Symbol('outflow')
 
-/** The stream of a connection. */
+/** The stream of a request. */
 export interface GuardedOutflow {
   readonly outflow: Outflow
-  /** The order of the requests, if the connection carries a single batch. */
-  readonly turns?: BatchTurns
+  /** The order of the requests, if the request belongs to a batch. */
+  readonly turns?: BatchTurns | undefined
 }
+
+/** Returns the stream of a request by its id. Returns undefined if it has none, and for a message that belongs to no request. */
+export type FindOutflow = (id: RequestId | undefined) => GuardedOutflow | undefined
 
 interface GuardedServer extends WatchedServer {
   [OWED]?: PendingResponses | undefined
-  [OUTFLOW]?: GuardedOutflow | undefined
+  [OUTFLOW]?: FindOutflow | undefined
 }
 
 /** The beginning of the SDK's error message if it cannot send a response. */
@@ -68,11 +71,11 @@ const NO_RESPONSE = 'Failed to send response'
 /**
  * Makes every connection of `server` respond also if the SDK would not send a response: if a response cannot be serialized as
  * JSON, or if a handler throws a value without properties. The client would wait forever.
- * @param outflow the stream of the next connection. Notifications wait until its client can take more.
+ * @param find finds the streams of the next connection. Notifications wait until the client of a stream can take more.
  */
-export function guardResponses(server: Server | McpServer, outflow?: GuardedOutflow): void {
+export function guardResponses(server: Server | McpServer, find: FindOutflow = () => undefined): void {
   const guarded: GuardedServer = server
-  guarded[OUTFLOW] = outflow
+  guarded[OUTFLOW] = find
   if (OWED in guarded) return
   const { connect } = guarded
   const protocol = 'server' in server ? server.server : server
@@ -83,24 +86,23 @@ export function guardResponses(server: Server | McpServer, outflow?: GuardedOutf
     if (error.message.startsWith(NO_RESPONSE)) guarded[OWED]?.lose()
   }
   guarded.connect = async function connectGuarded(transport) {
-    const next = guarded[OUTFLOW]
+    const find = guarded[OUTFLOW] ?? (() => undefined)
     guarded[OUTFLOW] = undefined
     await connect.call(guarded, transport)
-    guarded[OWED] = new PendingResponses(transport, next)
+    guarded[OWED] = new PendingResponses(transport, find)
   }
 }
 
 /** The requests of one connection without a response. */
 class PendingResponses {
-  readonly #ids = new Set<string | number>()
+  readonly #ids = new Set<RequestId>()
   readonly #transport: Transport
-  readonly #turns: BatchTurns | undefined
+  readonly #find: FindOutflow
   #lost = 0
 
-  constructor(transport: Transport, guarded: GuardedOutflow | undefined) {
+  constructor(transport: Transport, find: FindOutflow) {
     this.#transport = transport
-    const { outflow, turns } = guarded ?? {}
-    this.#turns = turns
+    this.#find = find
     const { send, onmessage, onclose } = transport
     transport.onmessage = (message, extra) => {
       const deliver = (): void => onmessage?.call(transport, message, extra)
@@ -110,22 +112,24 @@ class PendingResponses {
           this.#ids.add(id)
           deliver()
         }
+        const turns = find(id)?.turns
         if (turns === undefined) begin()
         else turns.take(id, begin)
         return
       }
       // The SDK does not respond to a canceled request.
       if ('method' in message && message.method === 'notifications/cancelled')
-        this.#ended(message.params?.requestId as string | number)
+        this.#ended(message.params?.requestId as RequestId)
       // An earlier request may wait for this message.
       deliver()
     }
     transport.onclose = () => {
-      turns?.clear()
+      find(undefined)?.turns?.clear()
       onclose?.call(transport)
     }
     transport.send = async (message, options) => {
       const sent = jsonSafe(message)
+      const { outflow, turns } = find('method' in sent ? options?.relatedRequestId : sent.id) ?? {}
       if (outflow !== undefined && 'method' in sent && !('id' in sent))
         return await outflow.notify(sent, (one) => send.call(transport, one, options))
       const settled = 'method' in sent ? undefined : outflow?.settle()
@@ -146,9 +150,9 @@ class PendingResponses {
     this.#makeUp()
   }
 
-  #ended(id: string | number): void {
+  #ended(id: RequestId): void {
     this.#ids.delete(id)
-    this.#turns?.end(id)
+    this.#find(id)?.turns?.end(id)
   }
 
   /** Responds to the lost requests: those that are left when all others have a response. */
@@ -164,7 +168,7 @@ class PendingResponses {
  * Sends a response of a batch as an event. The transport of the SDK keeps every response until the last one of its batch, so the
  * result is removed from it when it is written.
  */
-export async function sendWithoutKeeping(
+async function sendWithoutKeeping(
   response: JSONRPCMessage,
   send: (response: JSONRPCMessage) => Promise<void>,
 ): Promise<void> {

@@ -190,7 +190,7 @@ export class StdioConnection {
       delivered: (message, deliver) => this.#delivered(message, deliver),
       sent: (message) => this.#sent(message),
     })
-    guardResponses(server, { outflow: this.#outflow })
+    guardResponses(server, () => ({ outflow: this.#outflow }))
     this.#isModern = isModern
     this.#startedAt ??= performance.now()
     this.#server = server

@@ -33,11 +33,10 @@ export function fastRequest(
   request: McpRequest,
   body: unknown,
   table: RouterTable,
-  hasSessions: boolean,
 ): FastRequest | undefined {
   const { method, params } = (body ?? {}) as { method?: unknown; params?: Record<string, unknown> | null }
   const { isFast, names } = methodNamed(method) ?? {}
-  if (isFast === undefined || (isFast === 'stateless' && hasSessions)) return undefined
+  if (isFast === undefined) return undefined
   if (names === 'tool' && table.tools.get(params?.name as string)?.declaresHeaders === true) return undefined
   const protocolVersionHeader = request.header('mcp-protocol-version')
   const mcpMethodHeader = request.header('mcp-method')
@@ -55,7 +54,7 @@ export function fastRequest(
   if (classification === 'legacy')
     return isServedLegacy(request) ? { message, classification: LEGACY } : undefined
   // The modern revision has neither of these methods.
-  if (isFast === 'stateless') return undefined
+  if (isFast === 'legacy') return undefined
   const headersAgree =
     classification.revision === MODERN_REVISION &&
     protocolVersionHeader === MODERN_REVISION &&

@@ -1,10 +1,10 @@
-import type { JSONRPCMessage, JSONRPCRequest } from '@modelcontextprotocol/server'
+import type { JSONRPCMessage } from '@modelcontextprotocol/server'
 import type { PlainResponse } from '../../../http/plain-response.ts'
 import type { AuthInfo } from '../../../oauth/auth-info.ts'
 import { type Exchange, isAnonymous } from '../../wire/exchange.ts'
 import type { McpRequest } from '../../wire/mcp-request.ts'
 import type { ObservedClient } from '../../wire/request-telemetry.ts'
-import { requestHandle, type ServedRequest, servedRequest } from '../served-request.ts'
+import { type ServedRequest, servedRequest } from '../served-request.ts'
 import type { EventOutlet } from '../streams/event-outlet.ts'
 
 /** The body of a POST to a session. */
@@ -13,8 +13,6 @@ export interface SessionBody {
   readonly body: unknown
   /** The messages in `body`. */
   readonly messages: readonly unknown[]
-  /** The only message of the body, if it is a well-formed request that the fast path can serve. */
-  readonly fast?: JSONRPCRequest | undefined
 }
 
 /** The adapter of sessions, as their requests see it. */
@@ -29,10 +27,9 @@ export interface SessionCallHost {
   takeStream(request: McpRequest, exchange: Exchange): (() => void) | PlainResponse
 }
 
-/** A request to a session. The web-standard `Request` is created only if the transport of the SDK needs it. */
+/** A request to a session. */
 export class SessionCall {
   readonly body: unknown
-  readonly fast: JSONRPCRequest | undefined
   /** The scopes that the operations of `body` need. */
   readonly scopes: readonly string[]
   readonly #received: McpRequest
@@ -42,7 +39,6 @@ export class SessionCall {
 
   constructor(received: McpRequest, exchange: Exchange, posted: SessionBody, host: SessionCallHost) {
     this.body = posted.body
-    this.fast = posted.fast
     this.scopes = host.scopesOf(posted.messages)
     this.#received = received
     this.#exchange = exchange
@@ -86,11 +82,6 @@ export class SessionCall {
   get request(): Request {
     this.#request ??= servedRequest(this.#received, this.#exchange)
     return this.#request
-  }
-
-  /** A cheaper object, from which a server of the SDK gets the data of the request. */
-  get handle(): Request {
-    return requestHandle(this.#exchange)
   }
 
   /** Returns the value of a request header by its lower-case name. */

@@ -1,11 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import { type EventStore, type JSONRPCMessage, ProtocolErrorCode } from '@modelcontextprotocol/server'
+import { copyWellFormed } from '../../../runtime.ts'
 
 /** The maximum number of events of streams that a session keeps. */
 const MAX_EVENTS = 1_000
 
-/** The maximum number of responses without a stream of their own that a session keeps. */
-const MAX_RESPONSES = 32
+/** The stream that a client opens with GET, in the event store of the SDK. */
+export const STANDALONE_STREAM = '_GET_stream'
 
 interface StoredEvent {
   readonly streamId: string
@@ -15,15 +16,6 @@ interface StoredEvent {
   scopes: readonly string[]
 }
 
-/** The ids of the events of a response: the beginning of its stream, which has the id of the stream, and the message. */
-interface ResponseIds {
-  readonly beginning: string
-  readonly message: string
-}
-
-/** The end of the id of a message that `ResponseIds` names. */
-const MESSAGE = ':message'
-
 /** JSON in a buffer, which is not on the heap of V8. ASCII of up to `MAX_SHORT` characters is a string, which costs less. */
 type KeptJson = Buffer | string
 
@@ -32,6 +24,9 @@ const MAX_SHORT = 512
 
 /** The memory that an event takes in addition to its JSON, in bytes: its object, its id, its entry, and its stream. */
 const EVENT_BYTES = 600
+
+/** The memory that an event without JSON takes, in bytes. */
+const POSITION_BYTES = 200
 
 const NO_SCOPES: readonly string[] = []
 
@@ -45,10 +40,9 @@ const neededScopes = new WeakMap<JSONRPCMessage, readonly string[]>()
  */
 export class SessionEvents implements EventStore {
   readonly #maxBytes: number
-  /** By id. A response that was stored as a whole has the id of its stream. */
+  /** Returns `true` for a message that the client who resumes a stream may read. */
+  permits: (message: JSONRPCMessage) => boolean = () => true
   readonly #events = new Map<string, StoredEvent>()
-  /** The ids of the responses among them. Undefined until there is one, because an empty set takes memory. */
-  #responses: Set<string> | undefined
   readonly #onChange: (bytes: number) => void
   /** The beginning of the ids of this session, so that the ids of another session are unknown. */
   readonly #prefix = randomUUID().slice(0, 8)
@@ -75,27 +69,16 @@ export class SessionEvents implements EventStore {
   }
 
   async storeEvent(streamId: string, message: JSONRPCMessage): Promise<string> {
-    return this.store(joined(streamId), message)
-  }
-
-  /** Stores a message of a stream. Returns its id. */
-  store(streamId: string, message: JSONRPCMessage): string {
-    const id = this.#nextId()
+    // A short id, because a UUID takes more memory. The UUID of the stream takes half a kilobyte until it is copied.
+    const id = this.#prefix + ++this.#lastId
     // An event without a message only marks the beginning of its stream.
-    const isBeginning = Object.keys(message).length === 0
-    const json = isBeginning ? undefined : this.#keptJson(message, JSON.stringify(message))
-    this.#keep(id, { streamId, json, scopes: neededScopes.get(message) ?? NO_SCOPES })
+    const json = Object.keys(message).length === 0 ? undefined : this.#keptJson(message)
+    this.#keep(id, {
+      streamId: copyWellFormed(streamId),
+      json,
+      scopes: neededScopes.get(message) ?? NO_SCOPES,
+    })
     return id
-  }
-
-  /** Stores a response as a stream of two events. @param json the response as JSON */
-  storeResponse(response: JSONRPCMessage, json: string, scopes: readonly string[]): ResponseIds {
-    const streamId = this.#nextId()
-    this.#responses ??= new Set()
-    this.#responses.add(streamId)
-    this.#keep(streamId, { streamId, json: this.#keptJson(response, json), scopes })
-    if (this.#responses.size > MAX_RESPONSES) this.#drop(this.#responses.keys().next().value as string)
-    return { beginning: streamId, message: streamId + MESSAGE }
   }
 
   async getStreamIdForEventId(eventId: string): Promise<string | undefined> {
@@ -103,12 +86,12 @@ export class SessionEvents implements EventStore {
   }
 
   streamOf(eventId: string): string | undefined {
-    return this.#find(eventId)?.streamId
+    return this.#events.get(eventId)?.streamId
   }
 
   /** Returns the scopes that a token needs to resume the stream after this event. */
   scopesAfter(eventId: string): readonly string[] {
-    return this.#find(eventId)?.scopes ?? NO_SCOPES
+    return this.#events.get(eventId)?.scopes ?? NO_SCOPES
   }
 
   /** Sets the scopes that a token needs to resume the stream after this event. */
@@ -120,27 +103,18 @@ export class SessionEvents implements EventStore {
   async replayEventsAfter(
     lastEventId: string,
     { send }: { send: (eventId: string, message: JSONRPCMessage) => Promise<void> },
-    permits: (message: JSONRPCMessage) => boolean = () => true,
   ): Promise<string> {
+    const { permits } = this
     const streamId = this.streamOf(lastEventId) ?? ''
-    for (const [id, message] of this.missedAfter(lastEventId)) if (permits(message)) await send(id, message)
-    return streamId
-  }
-
-  /** Returns the messages of a stream that follow one of its events, with their ids. */
-  *missedAfter(lastEventId: string): Iterable<[id: string, message: JSONRPCMessage]> {
-    const last = this.#find(lastEventId)
-    if (last === undefined) return
-    if (this.#isResponse(last.streamId)) {
-      if (lastEventId === last.streamId && last.json !== undefined)
-        yield [lastEventId + MESSAGE, parsed(last.json)]
-      return
-    }
     let isMissed = false
-    for (const [id, { streamId, json }] of [...this.#events]) {
-      if (isMissed && streamId === last.streamId && json !== undefined) yield [id, parsed(json)]
+    for (const [id, event] of [...this.#events]) {
+      if (isMissed && event.streamId === streamId && event.json !== undefined) {
+        const message = JSON.parse(event.json.toString())
+        if (permits(message)) await send(id, message)
+      }
       if (id === lastEventId) isMissed = true
     }
+    return streamId
   }
 
   /** Drops the event that was stored first. Returns `false` if there is none. */
@@ -149,21 +123,6 @@ export class SessionEvents implements EventStore {
     if (oldest.done === true) return false
     this.#drop(oldest.value)
     return true
-  }
-
-  /** Returns a short id, because a UUID takes more memory. See `joined`. */
-  #nextId(): string {
-    return this.#prefix + ++this.#lastId
-  }
-
-  #find(eventId: string): StoredEvent | undefined {
-    if (!eventId.endsWith(MESSAGE)) return this.#events.get(eventId)
-    const streamId = eventId.slice(0, -MESSAGE.length)
-    return this.#isResponse(streamId) ? this.#events.get(streamId) : undefined
-  }
-
-  #isResponse(streamId: string): boolean {
-    return this.#responses?.has(streamId) === true
   }
 
   #keep(id: string, event: StoredEvent): void {
@@ -175,7 +134,6 @@ export class SessionEvents implements EventStore {
   #drop(id: string): void {
     const event = this.#events.get(id)
     this.#events.delete(id)
-    this.#responses?.delete(id)
     if (event !== undefined) this.#count(-sizeOf(event))
   }
 
@@ -185,7 +143,8 @@ export class SessionEvents implements EventStore {
   }
 
   /** Returns the JSON in the form in which it is kept. Nesting does not change the size of either form. */
-  #keptJson(message: JSONRPCMessage, json: string): KeptJson | undefined {
+  #keptJson(message: JSONRPCMessage): KeptJson | undefined {
+    const json = JSON.stringify(message)
     const size = Buffer.byteLength(json)
     const max = this.#maxBytes - EVENT_BYTES
     if (size <= max) return keptForm(json, size)
@@ -212,15 +171,6 @@ function keptForm(json: string, bytes: number): KeptJson {
   return buffer
 }
 
-/** Returns the same string in one piece. A UUID takes half a kilobyte of memory, because Node.js concatenates it from many parts. */
-function joined(text: string): string {
-  return Buffer.from(text).toString()
-}
-
 function sizeOf({ json }: StoredEvent): number {
-  return EVENT_BYTES + (json?.length ?? 0)
-}
-
-function parsed(json: KeptJson): JSONRPCMessage {
-  return JSON.parse(json.toString())
+  return json === undefined ? POSITION_BYTES : EVENT_BYTES + json.length
 }

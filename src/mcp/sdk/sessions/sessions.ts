@@ -49,8 +49,7 @@ export interface ResolvedSessionOptions {
 }
 
 /** The adapter of sessions. */
-export interface SessionsHost
-  extends Pick<SessionOwner, 'makeServer' | 'authorityOf' | 'canMakeAgain' | 'clock'> {
+export interface SessionsHost extends Pick<SessionOwner, 'makeServer' | 'authorityOf' | 'clock'> {
   /** Called when a session ends. */
   onSessionEnd(session: Pick<Session, 'durationMs' | 'revision' | 'observedClient'>): void
 }
@@ -60,9 +59,6 @@ const SWEEP_MS = 5_000
 
 /** The number of sessions whose kept events may be full, for each owner. */
 const FULL_SESSIONS_PER_OWNER = 10
-
-/** The time after which a session without requests and open streams frees its servers, in milliseconds. */
-const REST_AFTER_MS = 10_000
 
 const INVALID_INITIALIZE =
   'Invalid params: initialize must have protocolVersion, capabilities, and clientInfo with a name and a version'
@@ -135,7 +131,7 @@ export class McpSessions {
     let isAccepted = false
     try {
       const response = await serveIn(session, received)
-      isAccepted = response.status !== 403
+      isAccepted = response.status !== 403 && response.status !== 404
       return response
     } finally {
       const claims = this.#unowned.get(session)
@@ -159,7 +155,7 @@ export class McpSessions {
     const { countedFor, isAnonymous } = received
     if (isAnonymous && !this.#hasRoomForUnowned(countedFor))
       return retryLater(503, 'Too many sessions are open')
-    const session = new Session(randomUUID(), ownerOf(received.auth), this.#adapter)
+    const session = new Session(randomUUID(), ownerOf(received.auth), received, this.#adapter)
     try {
       const response = await session.serve(received)
       const isOk = response instanceof Response && response.ok
@@ -248,7 +244,6 @@ export class McpSessions {
     for (const session of this.#sessions.values()) {
       const idleMs = now - session.idleSince
       if (session.isIdle && idleMs >= idleTimeoutMs) session.end()
-      else if (idleMs >= REST_AFTER_MS) session.rest()
     }
     if (this.#sessions.size > 0) return
     clearInterval(this.#sweeper)

@@ -410,41 +410,6 @@ describe('mcp: sessions', () => {
     await own.close()
   })
 
-  it('a call in a session can be cancelled while a server for its token is being made', async () => {
-    let granted = ['mcp:read']
-    let made = 0
-    const [asked, go] = [signalled(), signalled()]
-    const own = await Host.start({
-      oauth: oauth({ verifyToken: () => ({ valid: true, user: { id: 'u1' }, scopes: granted }) }),
-      router: async () => {
-        if (++made === 2) {
-          asked.resolve()
-          await go.promise
-        }
-        const server = new McpServer({ name: 'waiting', version: '1' })
-        server.registerTool('wait', { description: 'Waits for its cancellation' }, async (extra) => {
-          const { signal } = extra.mcpReq
-          if (!signal.aborted) await once(signal, 'abort')
-          return { content: [] }
-        })
-        return server
-      },
-    })
-    const session = await own.begin()
-    granted = ['mcp:read', 'mcp:write']
-    const called = own.send('reader', legacy(call('wait', {}, 7)), session)
-    await asked.promise
-    const cancelled = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 7 } }
-    expect((await own.send('reader', legacy(cancelled), session)).status).to.equal(202)
-    go.resolve()
-    expect((await called).message).to.deep.equal({
-      jsonrpc: '2.0',
-      id: 7,
-      error: { code: -32_800, message: 'The request was canceled' },
-    })
-    await own.close()
-  })
-
   for (const [who, user, max] of [
     ['a user', 'reader', 131_072],
     ['a client without a token', undefined, 8_192],

@@ -4,7 +4,6 @@ import { inputRequired } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import { mcpHandler } from '../../../../src/express/mcp-handler.ts'
 import { createMcpAdapter } from '../../../../src/mcp/adapter.ts'
-import { endpointOf } from '../../../../src/mcp/endpoint-of.ts'
 import { KitMcpRouter } from '../../../../src/mcp/router/router.ts'
 import type { VerifyToken } from '../../../../src/oauth/options.ts'
 import { onNode } from '../../../support/mcp/entry-points.ts'
@@ -27,24 +26,10 @@ let begun = signalled()
 
 const router = KitMcpRouter.create()
   .tool('quick', { description: 'Responds at once' }, () => 'done')
-  .tool('long', { description: 'A long text' }, () => 'é'.repeat(2_000))
-  .tool('fails', { description: 'Throws' }, () => {
-    throw new Error('secret')
-  })
   .tool('write', { description: 'Needs a scope', scopes: ['mcp:write'] }, () => 'written')
   .tool('wait', { description: 'Waits' }, async () => {
     begun.resolve()
     return await gate.promise
-  })
-  .tool('logs', { description: 'Logs and responds at once' }, async (_args, { log }) => {
-    void log('info', 'first')
-    void log('info', 'second')
-    return 'logged'
-  })
-  .tool('progress', { description: 'Reports progress' }, async (_args, { progress }) => {
-    await progress(1, 2)
-    await progress(2, 2)
-    return 'ended'
   })
   .tool('ask', { description: 'Asks for a name', scopes: ['mcp:write'] }, (_args, { inputRequired: ask }) =>
     ask({
@@ -54,10 +39,6 @@ const router = KitMcpRouter.create()
       }),
     }),
   )
-  .tool('release', { description: 'Ends its stream' }, async (_args, { releaseStream }) => {
-    releaseStream()
-    return await gate.promise
-  })
 
 const INITIALIZE = rpc('initialize', {
   protocolVersion: LEGACY,
@@ -82,10 +63,8 @@ class Target {
     this.#session = session
   }
 
-  static async start(direct = true): Promise<Target> {
+  static async start(): Promise<Target> {
     const adapter = createMcpAdapter({ router, oauth: oauth({ verifyToken }), sessions: true })
-    const endpoint = endpointOf(adapter)
-    if (endpoint !== undefined) endpoint.sdkHandler.usesFastPath = direct
     const listening = await onNode(mcpHandler(adapter))
     const first = legacy(INITIALIZE, { ...bearer('writer'), 'mcp-protocol-version': undefined })
     const { headers } = await listening.send(first)
@@ -134,10 +113,7 @@ async function textOf(stream: IncomingMessage): Promise<string> {
 /** Returns the ids of the events in a stream. */
 const idsOf = (text: string): string[] => [...text.matchAll(/^id: (\S+)$/gm)].map(([, id]) => id as string)
 
-/** Returns a stream with numbers in place of ids. */
-const withoutIds = (text: string): string => text.replace(/^id: \S+$/gm, 'id: …')
-
-describe('mcp: the fast path of a session', () => {
+describe('mcp: responses in a session', () => {
   let target: Target
   beforeEach(async () => {
     gate = signalled()
@@ -149,44 +125,7 @@ describe('mcp: the fast path of a session', () => {
     await target.close()
   })
 
-  const SAME: readonly (readonly [string, unknown, Record<string, string>?])[] = [
-    ['a call', call('quick')],
-    ['a long response', call('long')],
-    ['a tool that throws', call('fails')],
-    ['a tool that does not exist', call('none')],
-    ['invalid params', rpc('tools/call', { name: 7 })],
-    ['a list of tools', rpc('tools/list')],
-    ['a prompt that does not exist', rpc('prompts/get', { name: 'none' })],
-    ['a call that logs', call('logs')],
-    ['a call that reports progress', rpc('tools/call', { name: 'progress', _meta: { progressToken: 't' } })],
-    ['a call that lacks a scope', call('write'), { token: 'reader' }],
-    ['a call of revision 2025-06-18', call('quick'), { 'mcp-protocol-version': '2025-06-18' }],
-    ['a call of an unknown revision', call('quick'), { 'mcp-protocol-version': '2025-01-01' }],
-    ['a client that accepts only JSON', call('quick'), { accept: 'application/json' }],
-    ['an id that is a string', call('quick', {}, 'one')],
-  ]
-  for (const [what, message, headers] of SAME) {
-    it(`${what} in a session gets the same response as from the transport of the SDK`, async () => {
-      const slow = await Target.start(false)
-      try {
-        const [one, other] = [await target.send(message, headers), await slow.send(message, headers)]
-        const reference = /Reference: [-0-9a-f]+/
-        expect([one.status, withoutIds(one.text).replace(reference, 'Reference')]).to.deep.equal([
-          other.status,
-          withoutIds(other.text).replace(reference, 'Reference'),
-        ])
-        for (const name of ['content-type', 'cache-control', 'x-accel-buffering', 'www-authenticate'])
-          expect(one.headers[name]).to.equal(other.headers[name])
-        expect(one.headers['mcp-session-id'] === undefined).to.equal(
-          other.headers['mcp-session-id'] === undefined,
-        )
-      } finally {
-        await slow.close()
-      }
-    })
-  }
-
-  it('the response to a fast call is sent again after Last-Event-ID of its first event, and only then', async () => {
+  it('the response to a call is sent again after Last-Event-ID of its first event, and only then', async () => {
     const { text } = await target.send(call('quick'))
     const [first = '', second = ''] = idsOf(text)
     const again = await target.send(undefined, { method: 'GET', 'last-event-id': first })
@@ -199,7 +138,7 @@ describe('mcp: the fast path of a session', () => {
     expect([nothing.status, nothing.text]).to.deep.equal([200, ''])
   })
 
-  it('the response to a fast call is not sent again to a token that lacks the scope of the call', async () => {
+  it('the response to a call is not sent again to a token that lacks the scope of the call', async () => {
     const { text } = await target.send(call('write'))
     for (const id of idsOf(text)) {
       const again = await target.send(undefined, { method: 'GET', 'last-event-id': id, token: 'reader' })
@@ -232,14 +171,6 @@ describe('mcp: the fast path of a session', () => {
     expect(eventsOf(resumed.text)[0].result.content[0].text).to.equal('late')
   })
 
-  it('a call that ends its stream responds when the client asks for the rest', async () => {
-    const { status, text } = await target.send(call('release'))
-    expect([status, eventsOf(text)]).to.deep.equal([200, []])
-    gate.resolve('the rest')
-    const resumed = await target.send(undefined, { method: 'GET', 'last-event-id': idsOf(text)[0] ?? '' })
-    expect(eventsOf(resumed.text)[0].result.content[0].text).to.equal('the rest')
-  })
-
   it('a call that its client cancels at once ends with an error', async () => {
     const sent = target.send(call('wait'))
     await begun.promise
@@ -253,38 +184,5 @@ describe('mcp: the fast path of a session', () => {
     expect(eventsOf(text)[0].error).to.deep.equal({ code: -32_800, message: 'The request was canceled' })
     const again = await target.send(call('quick'))
     expect(eventsOf(again.text)[0].result.content[0].text).to.equal('done')
-  })
-
-  it('a second call with the id of a call in progress is refused', async () => {
-    const first = target.send(call('wait'))
-    await begun.promise
-    const second = await target.send(call('quick'))
-    expect([second.status, JSON.parse(second.text).error.code]).to.deep.equal([400, -32_600])
-    gate.resolve('first')
-    expect(eventsOf((await first).text)[0].result.content[0].text).to.equal('first')
-  })
-
-  it('a session that ends during a call responds with 404', async () => {
-    const sent = target.send(call('wait'))
-    await begun.promise
-    const ended = await target.send(undefined, { method: 'DELETE' })
-    const { status, text } = await sent
-    expect([ended.status, status, JSON.parse(text).error.message]).to.deep.equal([
-      200,
-      404,
-      'Session not found',
-    ])
-  })
-
-  it('a session counts a call whose client has disconnected until the tool has ended', async () => {
-    const response = target.open(call('wait'))
-    await begun.promise
-    ;(await response).destroy()
-    const again = await target.send(call('quick'))
-    expect(again.status).to.equal(400)
-    gate.resolve('unread')
-    let status = 400
-    while (status === 400) ({ status = 0 } = await target.send(call('quick')))
-    expect(status).to.equal(200)
   })
 })
