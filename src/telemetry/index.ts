@@ -60,17 +60,13 @@ export {
   CommunityChatTransportAdapter,
   CommunityChatTransportAdapter as DiscordTransportAdapter,
   type CommunityChatTransportOptions,
-} from './transports/chat/community-chat.ts'
-export {
   MessengerTransportAdapter,
   MessengerTransportAdapter as TelegramTransportAdapter,
   type MessengerTransportOptions,
-} from './transports/chat/messenger.ts'
-export {
   TeamChatTransportAdapter,
   TeamChatTransportAdapter as SlackTransportAdapter,
   type TeamChatTransportOptions,
-} from './transports/chat/team-chat.ts'
+} from './transports/chat/adapters.ts'
 export {
   DevConsoleTransportAdapter,
   type DevConsoleTransportOptions,

@@ -6,34 +6,42 @@ import type { PostResult } from '../http/post.ts'
 import { checkConnection, type TargetConnectionOptions } from '../http/target-options.ts'
 import { BatchQueue } from '../queue/batch-queue.ts'
 import type { Outcome } from '../queue/batch-queue-options.ts'
-import { type Alert, AlertGroups } from './alert-groups.ts'
-import { type Digest, digestOf } from './digest.ts'
+import { type Alert, AlertGroups, type Digest, digestOf } from './digest.ts'
 
 /** A response with a status. */
 export type ChatResponse = Extract<PostResult, { readonly status: number }>
 
-export interface ChatOptions {
+/** The options that all chats share. */
+export interface ChatOptions extends TargetConnectionOptions {
+  /** The minimum level. Events below it are ignored. Defaults to `warn`, and for Telegram to `error`. */
+  readonly minLevel?: TelemetryLevel | undefined
+  /**
+   * Groups events of the same name, level, and kind of error, in milliseconds. The first one is sent at once. The following ones
+   * are counted, and one message with their number and the latest of them is sent after this time, or at a flush. Defaults to 0:
+   * every event is sent.
+   */
+  readonly groupMs?: number | undefined
+}
+
+/** What differs between the services. */
+export interface ChatFormat {
+  /** The name of the adapter, for errors of its options. */
+  readonly adapter: string
   /** The type of the transport. */
   readonly type: string
   /** The name of the service, for errors. */
   readonly service: string
-  readonly minLevel: TelemetryLevel
-  /** The time in which events of the same group become one message. 0 for no groups. */
-  readonly groupMs: number
   /** The pause after each message. */
   readonly paceMs: number
-  /** The name of the adapter, for errors of its options. */
-  readonly adapter: string
-  readonly url: string
-  readonly connection: TargetConnectionOptions
-  /** Returns the message about a digest, in the format of the service. */
-  readonly message: (digest: Digest) => object
-  /** Returns the pause that the response asks for in a format of the service, in milliseconds. */
-  readonly waitMs?: (response: ChatResponse) => number | undefined
-  /** Returns `true` if a rejected message should be sent again, for a reason that is specific to the service. */
-  readonly sendAgain?: (response: ChatResponse) => boolean
   /** The advice for the status 400 and for a final status. */
   readonly advice: { readonly refused: string; readonly gone: string }
+  /** Returns the pause that the response asks for in a format of the service, in milliseconds. */
+  readonly waitMs?: (response: ChatResponse) => number | undefined
+  readonly url: string
+  /** Returns the message about a digest, in the format of the service. */
+  readonly message: (digest: Digest) => object
+  /** Returns `true` if a rejected message should be sent again, for a reason that is specific to the service. */
+  readonly sendAgain?: (response: ChatResponse) => boolean
 }
 
 /** The time that an event waits for others. */
@@ -59,29 +67,37 @@ export abstract class ChatTransport implements TelemetryTransport {
   readonly [auditObstacle]: string = 'Use a transport that writes events as JSON'
   /** @internal */
   readonly [minPriority]: number
-  readonly #options: ChatOptions
+  readonly #format: ChatFormat
   readonly #target: HttpTarget
   readonly #queue: BatchQueue<Alert>
   readonly #groups: AlertGroups
 
   /** @internal */
-  protected constructor(options: ChatOptions) {
-    this.type = options.type
-    this.#options = options
-    this[minPriority] = LEVEL_PRIORITY[options.minLevel]
-    checkConnection(options.adapter, options.connection, options.url)
-    this.#target = new HttpTarget(options.url, options.connection)
+  protected constructor(
+    format: ChatFormat,
+    {
+      minLevel,
+      groupMs,
+      ...connection
+    }: TargetConnectionOptions & { readonly minLevel: TelemetryLevel; readonly groupMs: number },
+  ) {
+    const { adapter, type, paceMs, url } = format
+    checkConnection(adapter, connection, url)
+    this.type = type
+    this[minPriority] = LEVEL_PRIORITY[minLevel]
+    this.#format = format
+    this.#target = new HttpTarget(url, connection)
     this.#queue = new BatchQueue({
-      type: options.type,
+      type,
       ordered: true,
       delayMs: WINDOW_MS,
-      paceMs: options.paceMs,
+      paceMs,
       maxAttempts: MAX_ATTEMPTS,
       maxWaitMs: MAX_WAIT_MS,
       backOff: BACK_OFF,
       send: (alerts, { signal }) => this.#send(alerts, signal),
     })
-    this.#groups = new AlertGroups(options.groupMs, (alert) => this.#queue.add(alert))
+    this.#groups = new AlertGroups(groupMs, (alert) => this.#queue.add(alert))
   }
 
   /**
@@ -115,17 +131,13 @@ export abstract class ChatTransport implements TelemetryTransport {
   }
 
   async #send(alerts: readonly Alert[], released: AbortSignal): Promise<Outcome> {
-    const message = this.#options.message(digestOf(alerts))
-    const result = await this.#target.post(jsonHeaders(), JSON.stringify(message), TIMEOUT_MS, released)
-    return this.#outcomeOf(result)
-  }
-
-  #outcomeOf(result: PostResult): Outcome {
-    const { service, advice } = this.#options
+    const { service, advice, message, ...format } = this.#format
+    const body = JSON.stringify(message(digestOf(alerts)))
+    const result = await this.#target.post(jsonHeaders(), body, TIMEOUT_MS, released)
     const { status } = result
     // The message may have arrived.
     if (status === undefined) return { result: 'failed', failure: { reason: `${service} ${result.reason}` } }
-    const askedMs = this.#options.waitMs?.(result)
+    const askedMs = format.waitMs?.(result)
     if (status >= 200 && status < 300) return { result: 'delivered', waitMs: askedMs }
     const hint = status === 400 ? advice.refused : FINAL.includes(status) ? advice.gone : undefined
     const reason = `${service} responded with ${status}${hint === undefined ? '' : ` (${hint})`}`
@@ -135,6 +147,6 @@ export abstract class ChatTransport implements TelemetryTransport {
     const said = headerMs !== undefined || askedMs !== undefined
     const waitMs = Math.max(headerMs ?? 0, askedMs ?? 0)
     if (status === 429) return { result: 'retry', failure, waitMs: said ? waitMs : undefined }
-    return { result: this.#options.sendAgain?.(result) === true ? 'retry' : 'failed', failure, waitMs }
+    return { result: format.sendAgain?.(result) === true ? 'retry' : 'failed', failure, waitMs }
   }
 }

@@ -1,7 +1,16 @@
 import { counted } from '../../../options/counted.ts'
+import { AsyncContext } from '../../../runtime.ts'
 import type { TelemetryEnvelope, TelemetryErrorInfo } from '../../envelope/envelope.ts'
 import { LEVEL_PRIORITY, type TelemetryLevel } from '../../levels.ts'
-import type { Alert } from './alert-groups.ts'
+
+/** An event of a message, or the latest of several events of one group. */
+export interface Alert {
+  readonly envelope: TelemetryEnvelope
+  /** The number of events that it stands for. */
+  readonly count: number
+  /** The time in which the events occurred, in milliseconds, if a message about their group was sent before. */
+  readonly withinMs?: number
+}
 
 /**
  * The parts of a message about one or more events, as plain text: the most severe event in full, and the number of the
@@ -33,23 +42,27 @@ const MAX_OTHER_KINDS = 10
 
 /** Returns the digest of alerts. @param alerts at least one, in the order of the `emit` calls. */
 export function digestOf(alerts: readonly Alert[]): Digest {
-  const first = mostSevere(alerts)
-  const { envelope: lead } = first
-  const error = lead.error === undefined ? '' : errorLine(lead.error)
+  const first = alerts.reduce((most, alert) =>
+    LEVEL_PRIORITY[alert.envelope.level] > LEVEL_PRIORITY[most.envelope.level] ? alert : most,
+  )
+  const { level, name, service, time, attributes = {}, error: info } = first.envelope
+  const error = info === undefined ? '' : errorLine(info)
   const details = [
-    lead.error?.stack === undefined ? error : `${error}\n${stackLines(lead.error, 799)}`.trimEnd(),
-    attributeLines(lead.attributes ?? {}, 1100),
-    otherLines(alerts, first, 700),
+    info?.stack === undefined ? error : `${error}\n${stackLines(info, 799)}`.trimEnd(),
+    fittingLines(attributeLines(attributes), 'attribute', 1100),
+    fittingLines(otherLines(alerts, first), 'kind', 700, MAX_OTHER_KINDS),
   ]
+  // `Date.parse` accepts more formats than the services, such as comments in parentheses.
+  const timeMs = /^\d{4}-/.test(time) ? Date.parse(time) : Number.NaN
   return {
-    level: lead.level,
-    name: oneLine(lead.name, 200),
+    level,
+    name: oneLine(name, 200),
     more: moreOf(alerts, first),
     error,
     details: details.filter((detail) => detail !== ''),
-    origin: originOf(lead, 600),
-    service: oneLine(lead.service, 80),
-    ...timeOf(lead),
+    origin: originOf(first.envelope, 600),
+    service: oneLine(service, 80),
+    ...(!Number.isNaN(timeMs) && { time: new Date(timeMs).toISOString() }),
   }
 }
 
@@ -65,14 +78,8 @@ function durationOf(ms: number): string {
   return seconds < 60 ? counted(seconds, 'second') : counted(Math.round(seconds / 60), 'minute')
 }
 
-/** Returns a time in ISO 8601. `Date.parse` accepts more formats than the services, such as comments in parentheses. */
-function timeOf({ time }: TelemetryEnvelope): { readonly time?: string } {
-  const ms = /^\d{4}-/.test(time) ? Date.parse(time) : Number.NaN
-  return Number.isNaN(ms) ? {} : { time: new Date(ms).toISOString() }
-}
-
 /** Cuts a string to `max` UTF-16 units, so that it ends with `…`. Never splits a character. */
-export function cut(text: string, max: number): string {
+function cut(text: string, max: number): string {
   if (text.length <= max) return text
   const splits = /[\ud800-\udbff]/.test(text.charAt(max - 2))
   return `${text.slice(0, splits ? max - 2 : max - 1)}…`
@@ -106,13 +113,6 @@ function wellFormed(text: string): string {
   return (text as string & { toWellFormed(): string }).toWellFormed()
 }
 
-/** Returns the first alert of the highest level. */
-function mostSevere(alerts: readonly Alert[]): Alert {
-  return alerts.reduce((most, alert) =>
-    LEVEL_PRIORITY[alert.envelope.level] > LEVEL_PRIORITY[most.envelope.level] ? alert : most,
-  )
-}
-
 function errorLine({ name, message, code }: TelemetryErrorInfo): string {
   const suffix = code === undefined ? '' : ` (${oneLine(code, 80)})`
   return oneLine(`${name}: ${message}`, 400 - suffix.length) + suffix
@@ -125,51 +125,50 @@ function stackLines({ name, message, stack = '' }: TelemetryErrorInfo, max: numb
   return manyLines(frames.replace(/^[^\S\n]*\n/, ''), max)
 }
 
-function attributeLines(attributes: Readonly<Record<string, unknown>>, max: number): string {
-  const keys = Object.keys(attributes)
-  const lines: string[] = []
-  // Leaves room for the line that counts the omitted ones.
-  let room = max - 40
-  for (const key of keys) {
-    const line = `${oneLine(key, 80)}: ${oneLine(textOf(attributes[key]), 240)}`.trimEnd()
-    if (line.length + 1 > room) break
-    room -= line.length + 1
-    lines.push(line)
-  }
-  if (lines.length < keys.length) lines.push(`… ${counted(keys.length - lines.length, 'attribute')} left out`)
-  return lines.join('\n')
+function attributeLines(attributes: Readonly<Record<string, unknown>>): readonly string[] {
+  return Object.entries(attributes).map(([key, value]) => {
+    const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? String(value))
+    return `${oneLine(key, 80)}: ${oneLine(text, 240)}`
+  })
 }
 
-function textOf(value: unknown): string {
-  return typeof value === 'string' ? value : (JSON.stringify(value) ?? String(value))
-}
-
-/** Returns the other events by level and name with their number, the most severe and most frequent first. */
-function otherLines(alerts: readonly Alert[], lead: Alert, max: number): string {
-  const kinds = new Map<string, { readonly envelope: TelemetryEnvelope; count: number }>()
+/** Returns a line for each group of the other events with their number, the most severe and most frequent first. */
+function otherLines(alerts: readonly Alert[], lead: Alert): readonly string[] {
+  const groups = new Map<string, { readonly envelope: TelemetryEnvelope; count: number }>()
   for (const alert of alerts) {
-    const { envelope } = alert
     if (alert === lead) continue
-    const key = JSON.stringify([envelope.level, envelope.name, envelope.error?.name])
-    const kind = kinds.get(key)
-    if (kind === undefined) kinds.set(key, { envelope, count: alert.count })
-    else kind.count += alert.count
+    const key = groupOf(alert.envelope)
+    const group = groups.get(key)
+    if (group === undefined) groups.set(key, { ...alert })
+    else group.count += alert.count
   }
-  const sorted = [...kinds.values()].sort(
-    (a, b) => LEVEL_PRIORITY[b.envelope.level] - LEVEL_PRIORITY[a.envelope.level] || b.count - a.count,
-  )
-  const lines: string[] = []
+  return [...groups.values()]
+    .sort((a, b) => LEVEL_PRIORITY[b.envelope.level] - LEVEL_PRIORITY[a.envelope.level] || b.count - a.count)
+    .map(({ envelope: { level, name, error }, count }) => {
+      const kind = error === undefined ? name : `${name} ${error.name}`
+      return `${count} × ${level.toUpperCase()} ${oneLine(kind, 120)}`
+    })
+}
+
+/** Joins the lines that fit, and counts the others. */
+function fittingLines(
+  lines: readonly string[],
+  noun: string,
+  max: number,
+  maxLines = Number.POSITIVE_INFINITY,
+): string {
+  const shown: string[] = []
+  // Leaves room for the line that counts the others.
   let room = max - 40
-  for (const { envelope, count } of sorted.slice(0, MAX_OTHER_KINDS)) {
-    const error = envelope.error === undefined ? '' : ` ${envelope.error.name}`
-    const line =
-      `${count} × ${envelope.level.toUpperCase()} ${oneLine(`${envelope.name}${error}`, 120)}`.trimEnd()
-    if (line.length + 1 > room) break
-    room -= line.length + 1
-    lines.push(line)
+  for (const line of lines) {
+    const trimmed = line.trimEnd()
+    room -= trimmed.length + 1
+    if (room < 0 || shown.length === maxLines) break
+    shown.push(trimmed)
   }
-  if (lines.length < sorted.length) lines.push(`… ${counted(sorted.length - lines.length, 'kind')} left out`)
-  return lines.join('\n')
+  const left = lines.length - shown.length
+  if (left > 0) shown.push(`… ${counted(left, noun)} left out`)
+  return shown.join('\n')
 }
 
 function originOf(envelope: TelemetryEnvelope, max: number): string {
@@ -185,8 +184,115 @@ function originOf(envelope: TelemetryEnvelope, max: number): string {
     sessionId,
     envelope.time,
   ]
-  const origin = parts
-    .filter((part) => part !== undefined && part.trim() !== '')
-    .map((part) => oneLine(part as string, 80).trim())
-  return cut(origin.join(' · '), max)
+  const shown = parts.map((part = '') => oneLine(part, 80).trim()).filter((part) => part !== '')
+  return cut(shown.join(' · '), max)
+}
+
+/** Returns what the events of a group have in common. */
+function groupOf({ level, name, error }: TelemetryEnvelope): string {
+  return JSON.stringify([level, name, error?.name])
+}
+
+/** The events of a group that wait for the end of its window. They share one promise. */
+interface Held {
+  latest: TelemetryEnvelope
+  count: number
+  readonly promise: Promise<void>
+  readonly settle: (sent: Promise<void>) => void
+}
+
+interface Group {
+  sinceMs: number
+  timer: ReturnType<typeof setTimeout>
+  held: Held | undefined
+}
+
+/** The maximum number of groups. Events of further groups are sent one by one. */
+const MAX_GROUPS = 1_000
+
+/** If so many events of a group wait, their number is sent before the window ends. */
+const MAX_HELD = 1_000
+
+/** The timers outlive the requests whose events start them. */
+const context = /* @__PURE__ */ new AsyncContext('KitTelemetryAlertGroups')
+
+/**
+ * Groups events of the same name, level, and kind of error. The first event of a group is sent at once. The following ones are
+ * counted, and their number is sent with the latest of them at the end of each window. A group ends with a window without events.
+ */
+export class AlertGroups {
+  readonly #windowMs: number
+  readonly #send: (alert: Alert) => Promise<void>
+  readonly #groups = new Map<string, Group>()
+
+  /** @param windowMs 0 for no groups */
+  constructor(windowMs: number, send: (alert: Alert) => Promise<void>) {
+    this.#windowMs = windowMs
+    this.#send = send
+  }
+
+  /** Sends or counts an event. @returns a promise that settles with the message that contains the event, or counts it */
+  add(envelope: TelemetryEnvelope): Promise<void> {
+    const key = groupOf(envelope)
+    const group = this.#groups.get(key)
+    if (group === undefined) {
+      if (this.#windowMs > 0 && this.#groups.size < MAX_GROUPS)
+        this.#groups.set(key, { sinceMs: Date.now(), timer: this.#timer(key), held: undefined })
+      return this.#send({ envelope, count: 1 })
+    }
+    group.held ??= newHeld(envelope)
+    const { held } = group
+    held.latest = envelope
+    held.count++
+    if (held.count === MAX_HELD) this.#release(group)
+    return held.promise
+  }
+
+  /** Sends the numbers of all groups now. */
+  release(): void {
+    for (const group of this.#groups.values()) this.#release(group)
+  }
+
+  /** Sends the numbers of all groups, and ends the groups. */
+  close(): void {
+    this.release()
+    for (const { timer } of this.#groups.values()) clearTimeout(timer)
+    this.#groups.clear()
+  }
+
+  #timer(key: string): ReturnType<typeof setTimeout> {
+    const timer = context.runInAsyncScope(() => setTimeout(() => this.#endWindow(key), this.#windowMs))
+    timer.unref?.()
+    return timer
+  }
+
+  #endWindow(key: string): void {
+    const group = this.#groups.get(key)
+    if (group?.held === undefined) {
+      this.#groups.delete(key)
+      return
+    }
+    this.#release(group)
+    group.timer = this.#timer(key)
+  }
+
+  #release(group: Group): void {
+    const { held, sinceMs } = group
+    if (held === undefined) return
+    const now = Date.now()
+    group.held = undefined
+    group.sinceMs = now
+    const { latest, count, settle } = held
+    settle(this.#send({ envelope: latest, count, withinMs: Math.max(0, now - sinceMs) }))
+  }
+}
+
+function newHeld(latest: TelemetryEnvelope): Held {
+  let settle: Held['settle'] = () => undefined
+  const promise = new Promise<void>((resolve) => {
+    settle = resolve
+  })
+  // The callers of `add` see the rejection.
+  promise.catch(() => undefined)
+  return { latest, count: 0, promise, settle }
 }

@@ -7,7 +7,7 @@ import {
   MessengerTransportAdapter,
   TeamChatTransportAdapter,
 } from '../../../../src/telemetry/index.ts'
-import { type Alert, AlertGroups } from '../../../../src/telemetry/transports/chat/alert-groups.ts'
+import { type Alert, AlertGroups } from '../../../../src/telemetry/transports/chat/digest.ts'
 import { anEvent, startSlack } from '../../../support/chat-services.ts'
 import { type FakeTime, fakeTime } from '../../../support/fake-time.ts'
 import { until } from '../../../support/until.ts'
