@@ -1,6 +1,6 @@
 import { expect } from 'chai'
+import { readableContext, statesDiffer } from '../../cli/doctor/checks/sign-in-flaws.ts'
 import { CHECKS } from '../../cli/doctor/checks.ts'
-import { readableContext, statesDiffer } from '../../cli/doctor/upstream-state.ts'
 import { startFacade } from '../support/authorization/facade.ts'
 import { findingOf, look, problemsOf } from '../support/cli/doctor-target.ts'
 import {

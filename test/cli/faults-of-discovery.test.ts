@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { cardProblems } from '../../cli/doctor/server-card.ts'
+import { cardProblems } from '../../cli/doctor/checks/server-card.ts'
 import {
   examineTarget,
   type Fault,

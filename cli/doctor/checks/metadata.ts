@@ -1,46 +1,40 @@
-import { isScopeToken } from '../../src/options/scope-token.ts'
-import type { CheckFunctions } from './check.ts'
-import { type Examination, type Observation, observation } from './examination.ts'
-import { type Finding, fail, InconclusiveError, ok, warn, worst } from './finding.ts'
-import { type JsonObject, textsOf, urlOf } from './json-object.ts'
-import { type FoundDocument, fetchDocument, metadataUrls, wellKnownDocuments } from './metadata-documents.ts'
-import { nearMiss } from './near-miss.ts'
+import { isScopeToken } from '../../../src/options/scope-token.ts'
+import {
+  distinctUrls,
+  type FoundDocument,
+  fetchDocument,
+  metadataUrls,
+  wellKnownDocuments,
+} from '../documents.ts'
+import { type CheckFunctions, clientProblem, type Examination, observation } from '../examination.ts'
+import { type Finding, fail, InconclusiveError, ifPossible, ok, warn, worst } from '../finding.ts'
+import { answerOf, type HttpExchange, NoResponseError } from '../http-exchange.ts'
+import { quote, quoteAll } from '../quote.ts'
+import { type JsonObject, nearMiss, textsOf, urlOf, withoutSlash } from '../values.ts'
 import { challengeParameter, isGuarded } from './protection.ts'
-import { quote, quoteAll } from './quote.ts'
+import { requestEndpoint } from './server.ts'
 
-const PLACES = {
-  challenge: 'at the URL of the challenge',
-  path: 'at the well-known URL with the path',
-  root: 'at the well-known URL of the host',
-}
+const CHALLENGED = 'at the URL of the challenge'
+const AT_PATH = 'at the well-known URL with the path'
+const AT_ROOT = 'at the well-known URL of the host'
 
-interface PlacedDocument extends FoundDocument {
-  /** The source of the URL of the document. */
-  readonly place: keyof typeof PLACES
-}
-
-/** The metadata documents of this resource, in the order in which clients read them. */
-const documents: Observation<readonly PlacedDocument[]> = observation(async (examination) => {
-  const named = (await isGuarded(examination)) ? await namedUrl(examination) : undefined
+/** The metadata documents of this resource with their places, in the order in which clients read them. */
+const documents = observation(async (examination) => {
+  // A server can send challenges only in results.
+  const challenged = (await isGuarded(examination))
+    ? urlOf(await ifPossible(challengeParameter(examination, 'resource_metadata')))
+    : undefined
   const wellKnown = await wellKnownDocuments(examination)
   const { path } = metadataUrls(examination.url)
-  const placed = wellKnown.map(
-    (found): PlacedDocument => ({ ...found, place: found.url.href === path.href ? 'path' : 'root' }),
-  )
-  if (named === undefined) return placed
-  const same = wellKnown.find(({ url }) => url.href === named.href)
-  const challenged = same ?? (await fetchDocument(examination, named))
-  return [{ ...challenged, place: 'challenge' }, ...placed.filter(({ url }) => url.href !== named.href)]
+  const placed = wellKnown.map((found) => ({
+    ...found,
+    place: found.url.href === path.href ? AT_PATH : AT_ROOT,
+  }))
+  if (challenged === undefined) return placed
+  const isChallenged = ({ url }: FoundDocument): boolean => url.href === challenged.href
+  const first = wellKnown.find(isChallenged) ?? (await fetchDocument(examination, challenged))
+  return [{ ...first, place: CHALLENGED }, ...placed.filter((found) => !isChallenged(found))]
 })
-
-/** Returns the URL in the challenge of the 401, or `undefined`, also if the server sends challenges only in results. */
-async function namedUrl(examination: Examination): Promise<URL | undefined> {
-  const named = await challengeParameter(examination, 'resource_metadata').catch((error: unknown) => {
-    if (error instanceof InconclusiveError) return undefined
-    throw error
-  })
-  return urlOf(named)
-}
 
 /** Returns the document that clients use. @throws {InconclusiveError} if there is none */
 export async function resourceMetadata(
@@ -62,9 +56,7 @@ export const RESOURCE_METADATA: CheckFunctions = {
     const found = all.filter(({ document }) => document !== undefined)
     const seen = all
       .map(({ place, response, document }) =>
-        document === undefined
-          ? `not ${PLACES[place]} (${response?.summary ?? 'no response'})`
-          : PLACES[place],
+        document === undefined ? `not ${place} (${response?.summary ?? 'no response'})` : place,
       )
       .join(', ')
     if (found.length === 0) {
@@ -76,7 +68,7 @@ export const RESOURCE_METADATA: CheckFunctions = {
       )
     }
     const [first] = all
-    if (first?.place === 'challenge' && first.document === undefined)
+    if (first?.place === CHALLENGED && first.document === undefined)
       return fail(
         `${seen}; many clients use only the URL of the challenge`,
         `serve the document at ${quote(first.url.href)}, or correct the URL in the challenge`,
@@ -91,7 +83,7 @@ export const RESOURCE_METADATA: CheckFunctions = {
   async 'metadata.resource'(examination) {
     const { document: first } = await resourceMetadata(examination)
     const others = (await documents(examination)).filter(
-      ({ place, document }) => place === 'path' && document !== undefined && document !== first,
+      ({ place, document }) => place === AT_PATH && document !== undefined && document !== first,
     )
     const resources = [first, ...others.map(({ document }) => document)].map((one) => one?.resource)
     return worst(resources.map((resource) => checkResource(resource, examination.url)))
@@ -110,16 +102,15 @@ export const RESOURCE_METADATA: CheckFunctions = {
   },
   async 'metadata.members'(examination) {
     const { document } = await resourceMetadata(examination)
-    const findings: Finding[] = []
-    if (document.scopes_supported !== undefined) findings.push(checkScopes(document))
-    if (document.bearer_methods_supported !== undefined)
+    const findings = document.scopes_supported === undefined ? [] : [checkScopes(document)]
+    if (textsOf(document, 'bearer_methods_supported')?.includes('header') === true)
+      findings.push(ok('bearer_methods_supported contains "header"'))
+    else if (document.bearer_methods_supported !== undefined)
       findings.push(
-        textsOf(document, 'bearer_methods_supported')?.includes('header') === true
-          ? ok('bearer_methods_supported contains "header"')
-          : fail(
-              'bearer_methods_supported does not contain "header"',
-              'add it, or remove the member: MCP clients send tokens only in the Authorization header',
-            ),
+        fail(
+          'bearer_methods_supported does not contain "header"',
+          'add it, or remove the member: MCP clients send tokens only in the Authorization header',
+        ),
       )
     return findings.length === 0 ? ok('no other members') : worst(findings)
   },
@@ -166,4 +157,50 @@ function checkScopes(document: JsonObject): Finding {
     'scopes_supported contains offline_access',
     'remove it: clients request it from the authorization server, not for a resource',
   )
+}
+
+/** Returns the well-known URLs on the host of the server that clients fetch. */
+function urlsOf(url: URL): readonly URL[] {
+  const { path, root } = metadataUrls(url)
+  const suffix = withoutSlash(url.pathname)
+  const names = [`oauth-authorization-server${suffix}`, 'oauth-authorization-server', 'openid-configuration']
+  return distinctUrls([path, root, ...names.map((name) => new URL(`/.well-known/${name}`, url.origin))])
+}
+
+export const WELL_KNOWN: CheckFunctions = {
+  async 'wellknown.format'(examination) {
+    const { url } = examination
+    const findings: Finding[] = []
+    const urls = urlsOf(url)
+    for (const one of urls) {
+      const request = examination.fetch('GET', one, { headers: { accept: 'application/json' } })
+      const problem = problemOf(await answerOf(request))
+      if (problem !== undefined)
+        findings.push(clientProblem(examination, 'well-known-html', `${quote(one.pathname)}: ${problem}`))
+    }
+    const userAgent = 'mcp-gatekit-doctor'
+    // Not `text/event-stream`, which would open a stream. A stream that sends no headers is not a problem of this check.
+    const request = { method: 'GET', userAgent, accept: 'application/json' } as const
+    const page = await answerOf(requestEndpoint(examination, request))
+    if (
+      !(page instanceof NoResponseError) &&
+      page.status === 200 &&
+      page.mediaType !== 'text/event-stream' &&
+      page.json === undefined
+    ) {
+      const seen = `GET ${quote(url.pathname)} without a token: ${page.summary}, which is not JSON`
+      findings.push(clientProblem(examination, 'body-at-endpoint', seen))
+    }
+    return findings.length === 0 ? ok(`${urls.length} URLs`) : worst(findings)
+  },
+}
+
+/** Returns the reason why clients do not continue with the next URL, or `undefined`. */
+function problemOf(response: HttpExchange | NoResponseError): string | undefined {
+  if (response instanceof NoResponseError) return `no response (${response.detail})`
+  const { status, summary, redirect, succeeded, object } = response
+  if (status === 401 || status === 403) return `${summary}, which requires a token or a sign-in`
+  if (status >= 500) return summary
+  if (redirect !== undefined) return `${status}, ${redirect}`
+  return succeeded && object === undefined ? `${summary}, which is not a JSON object` : undefined
 }

@@ -1,14 +1,12 @@
-import { isRecord } from '../../src/options/value-kinds.ts'
-import type { CheckFunctions } from './check.ts'
-import { goodToken, revisions } from './conversation.ts'
+import { isRecord } from '../../../src/options/value-kinds.ts'
+import { type CheckFunctions, type Examination, observation } from '../examination.ts'
+import { type Finding, fail, InconclusiveError, ok, warn, worst } from '../finding.ts'
+import { answerOf, type HttpExchange, NoResponseError } from '../http-exchange.ts'
+import { initialize, LEGACY_REVISIONS, MODERN_REVISION, modernMessage, NEWEST_LEGACY } from '../messages.ts'
+import { quote, quoteAll, quoteValue } from '../quote.ts'
+import { type JsonObject, memberOf, textsOf, urlOf, withoutSlash } from '../values.ts'
 import { readable } from './cors.ts'
-import { type Examination, type Observation, observation } from './examination.ts'
-import { type Finding, fail, InconclusiveError, ok, warn, worst } from './finding.ts'
-import { answerOf, type HttpExchange, NoResponseError } from './http-exchange.ts'
-import { type JsonObject, memberOf, textsOf, urlOf } from './json-object.ts'
-import { initialize, LEGACY_REVISIONS, MODERN_REVISION, modernMessage, NEWEST_LEGACY } from './messages.ts'
-import { withoutSlash } from './near-miss.ts'
-import { quote, quoteAll, quoteValue } from './quote.ts'
+import { goodToken, revisions } from './protocol.ts'
 
 const CARD_TYPE = 'application/mcp-server-card+json'
 const CATALOG_TYPE = 'application/ai-catalog+json'
@@ -39,7 +37,7 @@ async function documentAt(examination: Examination, url: URL, type: string): Pro
 }
 
 /** The catalog of the host, if it has one. */
-const catalog: Observation<CardSeen | undefined> = observation((examination) =>
+const catalog = observation((examination) =>
   documentAt(examination, new URL('/.well-known/ai-catalog.json', examination.url.origin), CATALOG_TYPE),
 )
 
@@ -52,7 +50,7 @@ function cardUrls(examination: Examination, { card }: CardSeen): readonly URL[] 
 }
 
 /** The card at its usual URL, or else the one in the catalog that names the server. */
-const serverCard: Observation<CardSeen> = observation(async (examination) => {
+const serverCard = observation(async (examination) => {
   const usual = await documentAt(examination, usualUrl(examination.url), CARD_TYPE)
   if (usual !== undefined) return usual
   const listed = await catalog(examination)
