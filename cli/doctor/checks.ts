@@ -1,44 +1,32 @@
-import { TOKEN_CLAIMS } from './checks/claims.ts'
+import { CLAIMS } from './checks/claims.ts'
 import { CLIENT } from './checks/client.ts'
-import { CORS, ISSUER_CORS, ORIGINS } from './checks/cors.ts'
-import { EVENTS, WEBHOOKS } from './checks/events.ts'
-import { CLIENT_REGISTRATION, ISSUERS } from './checks/issuers.ts'
-import { RESOURCE_METADATA, WELL_KNOWN } from './checks/metadata.ts'
-import { PROTECTION, PUBLIC_OPERATIONS } from './checks/protection.ts'
-import { PROTOCOL, SESSIONS } from './checks/protocol.ts'
-import { EDGE, LIMITS, REACHABILITY } from './checks/server.ts'
+import { CORS } from './checks/cors.ts'
+import { EVENTS } from './checks/events.ts'
+import { ISSUERS } from './checks/issuers.ts'
+import { METADATA } from './checks/metadata.ts'
+import { PROTECTION } from './checks/protection.ts'
+import { PROTOCOL } from './checks/protocol.ts'
 import { SERVER_CARD } from './checks/server-card.ts'
+import { SERVER } from './checks/server.ts'
 import { SIGN_IN_FLAWS } from './checks/sign-in-flaws.ts'
-import { EDGE_PROXY, TOKENS } from './checks/tokens.ts'
-import { CALLS, TOOL_SIZES, TOOLS } from './checks/tools.ts'
+import { TOKENS } from './checks/tokens.ts'
+import { TOOLS } from './checks/tools.ts'
 import type { Check, CheckFunction, CheckFunctions } from './examination.ts'
 
 const FUNCTIONS: CheckFunctions = {
-  ...REACHABILITY,
-  ...EDGE,
-  ...EDGE_PROXY,
-  ...PROTECTION,
-  ...PUBLIC_OPERATIONS,
-  ...RESOURCE_METADATA,
-  ...WELL_KNOWN,
-  ...ISSUERS,
-  ...CLIENT_REGISTRATION,
-  ...TOKENS,
-  ...TOKEN_CLAIMS,
-  ...PROTOCOL,
-  ...CALLS,
-  ...TOOLS,
-  ...TOOL_SIZES,
-  ...SESSIONS,
-  ...EVENTS,
-  ...WEBHOOKS,
-  ...SERVER_CARD,
-  ...CORS,
-  ...ISSUER_CORS,
-  ...ORIGINS,
-  ...SIGN_IN_FLAWS,
+  ...CLAIMS,
   ...CLIENT,
-  ...LIMITS,
+  ...CORS,
+  ...EVENTS,
+  ...ISSUERS,
+  ...METADATA,
+  ...PROTECTION,
+  ...PROTOCOL,
+  ...SERVER_CARD,
+  ...SERVER,
+  ...SIGN_IN_FLAWS,
+  ...TOKENS,
+  ...TOOLS,
 }
 
 type Row = readonly [id: string, title: string, ...needs: string[]]

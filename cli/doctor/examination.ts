@@ -219,17 +219,14 @@ export class Examination {
   }
 }
 
-/** A fact about a server that is determined once for each examination. */
-export type Observation<T> = (examination: Examination) => Promise<T>
-
-/** Caches the result of `observe` for each examination. */
-export function observation<T>(observe: Observation<T>): Observation<T> {
-  const seen = new WeakMap<Examination, Promise<T>>()
-  return (examination) => {
-    const known = seen.get(examination)
-    if (known !== undefined) return known
-    const result = observe(examination)
-    seen.set(examination, result)
+/** Caches the result of `observe` for each examination, or for each other object that is its first argument. */
+export function observation<T, Key extends object = Examination, Rest extends readonly unknown[] = []>(
+  observe: (key: Key, ...rest: Rest) => Promise<T>,
+): (key: Key, ...rest: Rest) => Promise<T> {
+  const seen = new WeakMap<Key, Promise<T>>()
+  return (key, ...rest) => {
+    const result = seen.get(key) ?? observe(key, ...rest)
+    seen.set(key, result)
     return result
   }
 }

@@ -24,7 +24,8 @@ export const skip = (why: string): Finding => ({ status: 'skip', seen: why })
 const SEVERITY: Readonly<Record<Status, number>> = { skip: 0, ok: 1, warn: 2, fail: 3 }
 
 /** Combines findings into one that has the worst status, and the texts of all findings with that status. */
-export function worst(findings: readonly Finding[]): Finding {
+export function worst(all: readonly (Finding | false | undefined)[]): Finding {
+  const findings = all.filter((one): one is Finding => typeof one === 'object')
   const severity = findings.reduce((most, { status }) => Math.max(most, SEVERITY[status]), 0)
   const selected = findings.filter(({ status }) => SEVERITY[status] === severity)
   const [first] = selected

@@ -101,12 +101,7 @@ export function htmlReport(report: DoctorReport): string {
   const others = checks.filter((check) => !problems.includes(check))
   const counts = countsOf(summary).map((text) => `<span>${text}</span>`)
   const groups = [...new Set(others.map(({ group }) => group))]
-  const sections = groups.map((title) =>
-    closedSection(
-      title,
-      others.filter(({ group }) => group === title),
-    ),
-  )
+  const sections = groups.map((title) => closedSection(title, others))
   return `<!doctype html>
 <html lang="en">
 <head>
@@ -126,7 +121,7 @@ export function htmlReport(report: DoctorReport): string {
 <p class="about">mcp-gatekit doctor ${escapeHtml(version)}, <time datetime="${escapeHtml(startedAt)}">${escapeHtml(startedAt.slice(0, 19).replace('T', ' '))} UTC</time>, ${requests} requests in ${(durationMs / 1000).toFixed(1)} s</p>
 </header>
 <main>
-${problems.length === 0 ? '' : section('Problems', problems)}
+${problems.length === 0 ? '' : `<section>\n<h2>Problems</h2>\n${listOf(problems)}\n</section>`}
 ${sections.join('\n')}
 </main>
 </body>
@@ -140,15 +135,9 @@ const VERDICTS: Readonly<Record<DoctorReport['verdict'], string>> = {
   fail: 'The server has failures',
 }
 
-function section(title: string, checks: readonly CheckReport[]): string {
-  return `<section>
-<h2>${escapeHtml(title)}</h2>
-${listOf(checks)}
-</section>`
-}
-
-/** Returns a section without problems, which the reader can open. */
-function closedSection(title: string, checks: readonly CheckReport[]): string {
+/** Returns the section of a group without problems, which the reader can open. */
+function closedSection(title: string, others: readonly CheckReport[]): string {
+  const checks = others.filter(({ group }) => group === title)
   const skipped = checks.filter(({ status }) => status === 'skip').length
   const passed = checks.length - skipped
   const counts = [passed > 0 ? `${passed} passed` : '', skipped > 0 ? `${skipped} skipped` : '']

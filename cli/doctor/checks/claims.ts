@@ -316,7 +316,9 @@ export const comparedToken = observation(async (examination) => {
   return compare(token, expected, await compareKey(examination, token), isAccepted)
 })
 
-export const TOKEN_CLAIMS: CheckFunctions = { 'token.claims': comparedToken }
+export const CLAIMS: CheckFunctions = {
+  'token.claims': comparedToken,
+}
 
 function withoutClaims(token: Exclude<DecodedToken, { kind: 'jwt' }>, isAccepted: boolean): Finding {
   const { kind, problem } = token

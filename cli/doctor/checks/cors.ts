@@ -141,6 +141,75 @@ function ofEachPage(check: (response: HttpExchange, examination: Examination) =>
   }
 }
 
+const HINT =
+  'enable CORS at the authorization server for its metadata, registration, and token endpoints, or add the origins of the web pages there: other clients do not need it'
+
+/** The registration endpoint gets only a preflight, because a request could register a client. */
+const ENDPOINTS = ['registration_endpoint', 'token_endpoint'] as const
+
+/** A request without a code and a client, which gets an error and has no effect. */
+const TOKEN_REQUEST = 'grant_type=authorization_code'
+
+/**
+ * Returns the reason why a web page cannot use an endpoint, or `undefined`.
+ * @param sends `true` to send a token request. Its response is sufficient, because a form needs no preflight (Fetch §4.8)
+ */
+async function problemOf(examination: Examination, url: URL, sends: boolean): Promise<string | undefined> {
+  if (sends) {
+    const headers = {
+      origin: examination.pageOrigin,
+      'content-type': 'application/x-www-form-urlencoded',
+      accept: 'application/json',
+    }
+    const response = await answerOf(examination.fetch('POST', url, { headers, body: TOKEN_REQUEST }))
+    if (response instanceof NoResponseError) return `no response (${response.detail})`
+    if (readable(response, examination)) return undefined
+  }
+  // The response of a token endpoint can depend on the client, which the request does not name, but its preflight cannot.
+  const headers = preflightOf(examination, 'POST', ['content-type'])
+  const preflight = await answerOf(examination.fetch('OPTIONS', url, { headers }))
+  if (preflight instanceof NoResponseError) return `no response (${preflight.detail})`
+  const isReadable = readable(preflight, examination)
+  if (!preflight.succeeded || !isReadable)
+    return `the preflight gets ${preflight.summary}${isReadable ? '' : ' without Access-Control-Allow-Origin'}`
+  return allows(preflight, 'content-type') ? undefined : 'the preflight does not allow Content-Type'
+}
+
+const ATTACKER = 'attacker.example'
+
+const REBINDING =
+  'check Origin and Host first and respond with 403: otherwise a web page can use the server by DNS rebinding (mcp-gatekit: allowedOrigins, allowedHosts)'
+
+const LOCAL_GUARDED =
+  'check Origin and Host, as MCP requires of local servers (mcp-gatekit: mcpServer and mcpHandler do; in front of another server: createMcpExpressApp of @modelcontextprotocol/express)'
+
+const FIXED_URL =
+  'configure the public URL of the server (mcp-gatekit: resource) instead of reading it from the request, and trust forwarded headers only behind a proxy that sets them'
+
+/** Sends a handshake as an attacking web page would. @param withToken `true` to send a valid token if there is one */
+async function asAttacker(
+  examination: Examination,
+  headers: Readonly<Record<string, string>>,
+  withToken: boolean,
+): Promise<HttpExchange> {
+  // Another check reports why the token is missing.
+  const token = withToken ? await goodToken(examination).catch(() => undefined) : undefined
+  return await examination.post(initialize(NEWEST_LEGACY), { token, headers })
+}
+
+async function checkServed(examination: Examination, response: HttpExchange, seen: string): Promise<Finding> {
+  if (!response.succeeded) return ok(seen)
+  if (await answersWithoutToken(examination)) return (examination.isLocal ? fail : warn)(seen, REBINDING)
+  // Browsers never add a bearer token themselves, so a page without a token gets nothing.
+  const guarded = `${seen}, but only with a token`
+  return examination.isLocal ? warn(guarded, LOCAL_GUARDED) : ok(guarded)
+}
+
+/** Returns `true` if the challenge sends clients to a document on the host of the attacker. */
+function namesAttacker({ challenge }: HttpExchange): boolean {
+  return urlOf(challenge?.parameters.get('resource_metadata'))?.hostname === ATTACKER
+}
+
 export const CORS: CheckFunctions = {
   async 'cors.preflight'(examination) {
     const { pageOrigin } = examination
@@ -215,18 +284,6 @@ export const CORS: CheckFunctions = {
       ? ok('the document and its preflight')
       : warn(`its preflight gets ${asked.summary}`, hint)
   },
-}
-
-const HINT =
-  'enable CORS at the authorization server for its metadata, registration, and token endpoints, or add the origins of the web pages there: other clients do not need it'
-
-/** The registration endpoint gets only a preflight, because a request could register a client. */
-const ENDPOINTS = ['registration_endpoint', 'token_endpoint'] as const
-
-/** A request without a code and a client, which gets an error and has no effect. */
-const TOKEN_REQUEST = 'grant_type=authorization_code'
-
-export const ISSUER_CORS: CheckFunctions = {
   async 'cors.issuers'(examination) {
     await onlyForPages(examination)
     const servers = await authorizationServers(examination)
@@ -253,69 +310,6 @@ export const ISSUER_CORS: CheckFunctions = {
     }
     return findings
   }),
-}
-
-/**
- * Returns the reason why a web page cannot use an endpoint, or `undefined`.
- * @param sends `true` to send a token request. Its response is sufficient, because a form needs no preflight (Fetch §4.8)
- */
-async function problemOf(examination: Examination, url: URL, sends: boolean): Promise<string | undefined> {
-  if (sends) {
-    const headers = {
-      origin: examination.pageOrigin,
-      'content-type': 'application/x-www-form-urlencoded',
-      accept: 'application/json',
-    }
-    const response = await answerOf(examination.fetch('POST', url, { headers, body: TOKEN_REQUEST }))
-    if (response instanceof NoResponseError) return `no response (${response.detail})`
-    if (readable(response, examination)) return undefined
-  }
-  // The response of a token endpoint can depend on the client, which the request does not name, but its preflight cannot.
-  const headers = preflightOf(examination, 'POST', ['content-type'])
-  const preflight = await answerOf(examination.fetch('OPTIONS', url, { headers }))
-  if (preflight instanceof NoResponseError) return `no response (${preflight.detail})`
-  const isReadable = readable(preflight, examination)
-  if (!preflight.succeeded || !isReadable)
-    return `the preflight gets ${preflight.summary}${isReadable ? '' : ' without Access-Control-Allow-Origin'}`
-  return allows(preflight, 'content-type') ? undefined : 'the preflight does not allow Content-Type'
-}
-
-const ATTACKER = 'attacker.example'
-
-const REBINDING =
-  'check Origin and Host first and respond with 403: otherwise a web page can use the server by DNS rebinding (mcp-gatekit: allowedOrigins, allowedHosts)'
-
-const LOCAL_GUARDED =
-  'check Origin and Host, as MCP requires of local servers (mcp-gatekit: mcpServer and mcpHandler do; in front of another server: createMcpExpressApp of @modelcontextprotocol/express)'
-
-const FIXED_URL =
-  'configure the public URL of the server (mcp-gatekit: resource) instead of reading it from the request, and trust forwarded headers only behind a proxy that sets them'
-
-/** Sends a handshake as an attacking web page would. @param withToken `true` to send a valid token if there is one */
-async function asAttacker(
-  examination: Examination,
-  headers: Readonly<Record<string, string>>,
-  withToken: boolean,
-): Promise<HttpExchange> {
-  // Another check reports why the token is missing.
-  const token = withToken ? await goodToken(examination).catch(() => undefined) : undefined
-  return await examination.post(initialize(NEWEST_LEGACY), { token, headers })
-}
-
-async function checkServed(examination: Examination, response: HttpExchange, seen: string): Promise<Finding> {
-  if (!response.succeeded) return ok(seen)
-  if (await answersWithoutToken(examination)) return (examination.isLocal ? fail : warn)(seen, REBINDING)
-  // Browsers never add a bearer token themselves, so a page without a token gets nothing.
-  const guarded = `${seen}, but only with a token`
-  return examination.isLocal ? warn(guarded, LOCAL_GUARDED) : ok(guarded)
-}
-
-/** Returns `true` if the challenge sends clients to a document on the host of the attacker. */
-function namesAttacker({ challenge }: HttpExchange): boolean {
-  return urlOf(challenge?.parameters.get('resource_metadata'))?.hostname === ATTACKER
-}
-
-export const ORIGINS: CheckFunctions = {
   async 'origin.foreign'(examination) {
     const response = await asAttacker(examination, { origin: `https://${ATTACKER}` }, true)
     const seen = `${response.status} for Origin: https://${ATTACKER}`

@@ -3,11 +3,11 @@ import { counted } from '../../../src/options/counted.ts'
 import { isRecord } from '../../../src/options/value-kinds.ts'
 import { type CheckFunctions, type Examination, observation, type WebhookOptions } from '../examination.ts'
 import { type Finding, fail, InconclusiveError, ok, warn, worst } from '../finding.ts'
-import { answerOf, HttpExchange, type NoResponseError } from '../http-exchange.ts'
+import { answerOf, HttpExchange } from '../http-exchange.ts'
 import { quote, quoteAll, quoteValue } from '../quote.ts'
 import { memberOf } from '../values.ts'
 import { conversation, revisions } from './protocol.ts'
-import { repeated, SEE_LOG } from './tools.ts'
+import { pageOf, repeated, SEE_LOG } from './tools.ts'
 import { type WebhookEndpoint, type WebhookMessage, WebhookReceiver } from './webhook-receiver.ts'
 
 const EXTENSION = 'io.modelcontextprotocol/events'
@@ -63,87 +63,6 @@ export function deliveriesOf(entry: unknown): readonly unknown[] {
   return Array.isArray(delivery) ? delivery : []
 }
 
-export const EVENTS: CheckFunctions = {
-  async 'events.capability'(examination) {
-    const declared = await declarations(examination)
-    const response = await listResponse(examination)
-    const seen = declared.join(' and ')
-    if (response.status === 401 || response.status === 403)
-      return fail(`events/list: ${response.summary}`, 'get a token that may list event types')
-    if (response.errorCode === -32_601)
-      return fail(
-        `${seen}, but events/list does not exist`,
-        `serve events/list, or do not declare events; ${HINT}`,
-      )
-    if (!Array.isArray(response.result('events')))
-      return fail(`events/list: ${response.summary}, without a list`, SEE_LOG)
-    if (declared.length > 1) return ok(seen)
-    return warn(
-      `only ${seen}`,
-      `declare both capabilities.events and the extension ${EXTENSION}: ChatGPT reads the first, other clients the second`,
-    )
-  },
-  async 'events.list'(examination) {
-    const events = await listedEvents(examination)
-    const more =
-      (await listResponse(examination)).result('nextCursor') === undefined ? '' : ' on the first page'
-    const names = events.map((entry) => memberOf(entry, 'name'))
-    const seen = `${counted(events.length, 'event type')}${more}${events.length === 0 ? '' : `: ${quoteAll(names)}`}`
-    return worst([ok(seen), ...checkNames(names), ...checkEntries(events)])
-  },
-  async 'events.methods'(examination) {
-    const offered = new Set((await listedEvents(examination)).flatMap(deliveriesOf))
-    const methods = Object.entries(METHODS).flatMap(([way, names]) => (offered.has(way) ? names : []))
-    if (methods.length === 0) throw new InconclusiveError('the server lists no event type')
-    const findings: Finding[] = []
-    for (const method of methods) findings.push(await probe(examination, method))
-    return worst(findings)
-  },
-}
-
-function checkNames(names: readonly unknown[]): readonly Finding[] {
-  if (!names.every((name) => typeof name === 'string' && name !== ''))
-    return [fail('an event type without a name', 'give every event type a name')]
-  const twice = repeated(names)
-  return twice.length === 0
-    ? []
-    : [fail(`duplicate names: ${quoteAll(twice)}`, 'give every event type a unique name')]
-}
-
-/** The rules for an entry of `events/list`, each with its fix. */
-const RULES: readonly (readonly [problem: string, hint: string, isMet: (entry: unknown) => boolean])[] = [
-  [
-    'without a valid delivery',
-    `set delivery to a list of at least one of ${DELIVERIES.join(', ')}`,
-    (entry) => deliveriesOf(entry).length > 0 && deliveriesOf(entry).every((way) => DELIVERIES.includes(way)),
-  ],
-  [
-    'without an inputSchema of type object',
-    'set inputSchema to the JSON Schema of the arguments; without arguments, to { "type": "object" }',
-    (entry) => memberOf(memberOf(entry, 'inputSchema'), 'type') === 'object',
-  ],
-  [
-    'without a payloadSchema',
-    'set payloadSchema to the JSON Schema of the data',
-    (entry) => isRecord(memberOf(entry, 'payloadSchema')),
-  ],
-]
-
-function checkEntries(events: readonly unknown[]): readonly Finding[] {
-  const without = (isMet: (entry: unknown) => boolean): readonly unknown[] =>
-    events.filter((entry) => !isMet(entry)).map((entry) => memberOf(entry, 'name'))
-  const findings = RULES.flatMap(([problem, hint, isMet]) => {
-    const names = without(isMet)
-    return names.length === 0 ? [] : [fail(`${problem}: ${quoteAll(names)}`, hint)]
-  })
-  const mute = without((entry) => typeof memberOf(entry, 'description') === 'string')
-  if (mute.length > 0)
-    findings.push(
-      warn(`without a description: ${quoteAll(mute)}`, 'describe when the event happens, for the model'),
-    )
-  return findings
-}
-
 /** Calls a method with an event type that does not exist, which changes nothing. */
 async function probe(examination: Examination, method: string): Promise<Finding> {
   const response = await askAboutEvents(examination, method, { name: UNKNOWN_EVENT, arguments: {} })
@@ -196,14 +115,6 @@ function needsNothing(entry: unknown): boolean {
   return !Array.isArray(required) || required.length === 0
 }
 
-/** A subscription that doctor has asked for. */
-interface Attempt {
-  readonly endpoint: WebhookEndpoint
-  readonly response: HttpExchange | NoResponseError
-  /** Ends the subscription. */
-  readonly end: () => Promise<HttpExchange>
-}
-
 const receiver = observation(async (examination) => {
   const server = new WebhookReceiver()
   await server.listen(webhookOptions(examination).port)
@@ -211,8 +122,8 @@ const receiver = observation(async (examination) => {
   return server
 })
 
-/** Asks for a subscription, with an endpoint that answers its challenge rightly or wrongly. */
-async function subscribe(examination: Examination, answersRightly: boolean): Promise<Attempt> {
+/** Asks for a subscription, with an endpoint that answers its challenge rightly or wrongly. `end` ends the subscription. */
+async function subscribe(examination: Examination, answersRightly: boolean) {
   const name = await eventName(examination)
   const endpoint = (await receiver(examination)).endpoint(webhookOptions(examination).url, answersRightly)
   const { url, secret } = endpoint
@@ -237,7 +148,85 @@ async function subscribe(examination: Examination, answersRightly: boolean): Pro
 
 const rightly = observation((examination) => subscribe(examination, true))
 
-export const WEBHOOKS: CheckFunctions = {
+/** The rules for an entry of `events/list`, each with its fix. */
+const RULES: readonly (readonly [
+  report: typeof fail,
+  problem: string,
+  hint: string,
+  isMet: (entry: unknown) => boolean,
+])[] = [
+  [
+    fail,
+    'without a valid delivery',
+    `set delivery to a list of at least one of ${DELIVERIES.join(', ')}`,
+    (entry) => deliveriesOf(entry).length > 0 && deliveriesOf(entry).every((way) => DELIVERIES.includes(way)),
+  ],
+  [
+    fail,
+    'without an inputSchema of type object',
+    'set inputSchema to the JSON Schema of the arguments; without arguments, to { "type": "object" }',
+    (entry) => memberOf(memberOf(entry, 'inputSchema'), 'type') === 'object',
+  ],
+  [
+    fail,
+    'without a payloadSchema',
+    'set payloadSchema to the JSON Schema of the data',
+    (entry) => isRecord(memberOf(entry, 'payloadSchema')),
+  ],
+  [
+    warn,
+    'without a description',
+    'describe when the event happens, for the model',
+    (entry) => typeof memberOf(entry, 'description') === 'string',
+  ],
+]
+
+export const EVENTS: CheckFunctions = {
+  async 'events.capability'(examination) {
+    const declared = await declarations(examination)
+    const response = await listResponse(examination)
+    const seen = declared.join(' and ')
+    if (response.status === 401 || response.status === 403)
+      return fail(`events/list: ${response.summary}`, 'get a token that may list event types')
+    if (response.errorCode === -32_601)
+      return fail(
+        `${seen}, but events/list does not exist`,
+        `serve events/list, or do not declare events; ${HINT}`,
+      )
+    if (!Array.isArray(response.result('events')))
+      return fail(`events/list: ${response.summary}, without a list`, SEE_LOG)
+    if (declared.length > 1) return ok(seen)
+    return warn(
+      `only ${seen}`,
+      `declare both capabilities.events and the extension ${EXTENSION}: ChatGPT reads the first, other clients the second`,
+    )
+  },
+  async 'events.list'(examination) {
+    const events = await listedEvents(examination)
+    const names = events.map((entry) => memberOf(entry, 'name'))
+    const isNamed = names.every((name) => typeof name === 'string' && name !== '')
+    const twice = repeated(names)
+    const seen = `${counted(events.length, 'event type')}${pageOf(await listResponse(examination))}${events.length === 0 ? '' : `: ${quoteAll(names)}`}`
+    return worst([
+      ok(seen),
+      !isNamed && fail('an event type without a name', 'give every event type a name'),
+      isNamed &&
+        twice.length > 0 &&
+        fail(`duplicate names: ${quoteAll(twice)}`, 'give every event type a unique name'),
+      ...RULES.map(([report, problem, hint, isMet]) => {
+        const wrong = events.filter((entry) => !isMet(entry)).map((entry) => memberOf(entry, 'name'))
+        return wrong.length > 0 && report(`${problem}: ${quoteAll(wrong)}`, hint)
+      }),
+    ])
+  },
+  async 'events.methods'(examination) {
+    const offered = new Set((await listedEvents(examination)).flatMap(deliveriesOf))
+    const methods = Object.entries(METHODS).flatMap(([way, names]) => (offered.has(way) ? names : []))
+    if (methods.length === 0) throw new InconclusiveError('the server lists no event type')
+    const findings: Finding[] = []
+    for (const method of methods) findings.push(await probe(examination, method))
+    return worst(findings)
+  },
   // The first one: a server may verify a host once for all its URLs.
   async 'events.wrong-challenge'(examination) {
     const { endpoint, response } = await subscribe(examination, false)

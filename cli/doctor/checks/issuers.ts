@@ -138,6 +138,44 @@ export function ofEach(
   }
 }
 
+/** A registration as a client sends it. */
+interface Attempt {
+  readonly name: string
+  readonly redirectUris: readonly string[]
+  /** `true` to request the scopes of the resource and `offline_access`. */
+  readonly hasScope?: true
+  readonly quirk: QuirkId
+}
+
+const ATTEMPTS: readonly Attempt[] = [
+  {
+    name: 'a loopback redirect URI and no scope',
+    redirectUris: ['http://localhost:3118/callback', 'http://127.0.0.1:33418/', 'http://127.0.0.1/'],
+    quirk: 'registers-without-scope',
+  },
+  {
+    name: 'the redirect URIs of Cursor',
+    redirectUris: [
+      'cursor://anysphere.cursor-mcp/oauth/callback',
+      'https://www.cursor.com/agents/mcp/oauth/callback',
+      'http://localhost:8787/callback',
+    ],
+    quirk: 'cursor-redirect',
+  },
+  {
+    name: 'the scopes of the resource and offline_access',
+    redirectUris: ['http://localhost:3118/callback'],
+    hasScope: true,
+    quirk: 'offline-access',
+  },
+]
+
+/** The maximum number of scopes in a registration. The examined server names them. */
+const MAX_SCOPES = 50
+
+/** The members that the official SDK parses as URLs. */
+const URL_MEMBERS = ['client_uri', 'logo_uri', 'tos_uri', 'policy_uri', 'jwks_uri']
+
 export const ISSUERS: CheckFunctions = {
   async 'issuer.metadata'(examination) {
     const servers = await authorizationServers(examination)
@@ -242,47 +280,6 @@ export const ISSUERS: CheckFunctions = {
       'shorten the list, or configure the scopes in Gemini CLI and in older versions of Codex: they request all of them (https://github.com/openai/codex/issues/15643)',
     )
   }),
-}
-
-/** A registration as a client sends it. */
-interface Attempt {
-  readonly name: string
-  readonly redirectUris: readonly string[]
-  /** `true` to request the scopes of the resource and `offline_access`. */
-  readonly hasScope?: true
-  readonly quirk: QuirkId
-}
-
-const ATTEMPTS: readonly Attempt[] = [
-  {
-    name: 'a loopback redirect URI and no scope',
-    redirectUris: ['http://localhost:3118/callback', 'http://127.0.0.1:33418/', 'http://127.0.0.1/'],
-    quirk: 'registers-without-scope',
-  },
-  {
-    name: 'the redirect URIs of Cursor',
-    redirectUris: [
-      'cursor://anysphere.cursor-mcp/oauth/callback',
-      'https://www.cursor.com/agents/mcp/oauth/callback',
-      'http://localhost:8787/callback',
-    ],
-    quirk: 'cursor-redirect',
-  },
-  {
-    name: 'the scopes of the resource and offline_access',
-    redirectUris: ['http://localhost:3118/callback'],
-    hasScope: true,
-    quirk: 'offline-access',
-  },
-]
-
-/** The maximum number of scopes in a registration. The examined server names them. */
-const MAX_SCOPES = 50
-
-/** The members that the official SDK parses as URLs. */
-const URL_MEMBERS = ['client_uri', 'logo_uri', 'tos_uri', 'policy_uri', 'jwks_uri']
-
-export const CLIENT_REGISTRATION: CheckFunctions = {
   async 'issuer.register'(examination) {
     if (examination.options.register !== true)
       throw new InconclusiveError('only with --register, because it registers clients')

@@ -50,7 +50,58 @@ export async function resourceDocument(examination: Examination): Promise<JsonOb
   return (await resourceMetadata(examination).catch(() => undefined))?.document
 }
 
-export const RESOURCE_METADATA: CheckFunctions = {
+/**
+ * Applies the rule of the official clients: the same origin, and the path of `resource` is the path of the URL or a
+ * parent of it. RFC 9728 §3.3 requires identical URLs.
+ */
+function checkResource(resource: unknown, url: URL): Finding {
+  const used = `${url.origin}${url.pathname === '/' ? '' : url.pathname}${url.search}`
+  const hint = `set resource to exactly ${used}: scheme, host, and trailing slash must match (mcp-gatekit: option resource)`
+  if (resource === undefined) return fail('resource is missing', hint)
+  if (typeof resource !== 'string' || !URL.canParse(resource)) return fail('resource is not a URL', hint)
+  if (resource === used || resource === url.href) return ok(quote(resource))
+  const seen = `resource is ${quote(resource)}`
+  if (isResourceOf(resource, url))
+    return warn(`${seen}: official clients accept it, clients that follow RFC 9728 §3.3 reject it`, hint)
+  const near = nearMiss(resource, used)
+  return fail(`${seen}, which clients of ${used} reject${near === undefined ? '' : `: ${near}`}`, hint)
+}
+
+/** Returns `true` if `resource` has the origin of `url`, and its path or a parent of it. */
+export function isResourceOf(resource: unknown, url: URL): boolean {
+  const named = urlOf(resource)
+  const folder = (path: string): string => (path.endsWith('/') ? path : `${path}/`)
+  return (
+    named !== undefined &&
+    named.origin === url.origin &&
+    url.pathname.length >= named.pathname.length &&
+    folder(url.pathname).startsWith(folder(named.pathname))
+  )
+}
+
+function checkScopes(document: JsonObject): Finding {
+  const hint = 'use valid scopes (RFC 6749 §3.3), or remove the member'
+  const scopes = textsOf(document, 'scopes_supported')
+  if (scopes === undefined) return fail('scopes_supported is not an array of strings', hint)
+  if (scopes.length === 0) return fail('scopes_supported is empty', hint)
+  if (!scopes.every(isScopeToken))
+    return fail(`scopes_supported contains invalid scopes: ${quoteAll(scopes)}`, hint)
+  if (!scopes.includes('offline_access')) return ok(`scopes ${quoteAll(scopes)}`)
+  return warn(
+    'scopes_supported contains offline_access',
+    'remove it: clients request it from the authorization server, not for a resource',
+  )
+}
+
+/** Returns the well-known URLs on the host of the server that clients fetch. */
+function urlsOf(url: URL): readonly URL[] {
+  const { path, root } = metadataUrls(url)
+  const suffix = withoutSlash(url.pathname)
+  const names = [`oauth-authorization-server${suffix}`, 'oauth-authorization-server', 'openid-configuration']
+  return distinctUrls([path, root, ...names.map((name) => new URL(`/.well-known/${name}`, url.origin))])
+}
+
+export const METADATA: CheckFunctions = {
   async 'metadata.found'(examination) {
     const all = await documents(examination)
     const found = all.filter(({ document }) => document !== undefined)
@@ -114,60 +165,6 @@ export const RESOURCE_METADATA: CheckFunctions = {
       )
     return findings.length === 0 ? ok('no other members') : worst(findings)
   },
-}
-
-/**
- * Applies the rule of the official clients: the same origin, and the path of `resource` is the path of the URL or a
- * parent of it. RFC 9728 §3.3 requires identical URLs.
- */
-function checkResource(resource: unknown, url: URL): Finding {
-  const used = `${url.origin}${url.pathname === '/' ? '' : url.pathname}${url.search}`
-  const hint = `set resource to exactly ${used}: scheme, host, and trailing slash must match (mcp-gatekit: option resource)`
-  if (resource === undefined) return fail('resource is missing', hint)
-  if (typeof resource !== 'string' || !URL.canParse(resource)) return fail('resource is not a URL', hint)
-  if (resource === used || resource === url.href) return ok(quote(resource))
-  const seen = `resource is ${quote(resource)}`
-  if (isResourceOf(resource, url))
-    return warn(`${seen}: official clients accept it, clients that follow RFC 9728 §3.3 reject it`, hint)
-  const near = nearMiss(resource, used)
-  return fail(`${seen}, which clients of ${used} reject${near === undefined ? '' : `: ${near}`}`, hint)
-}
-
-/** Returns `true` if `resource` has the origin of `url`, and its path or a parent of it. */
-export function isResourceOf(resource: unknown, url: URL): boolean {
-  const named = urlOf(resource)
-  const folder = (path: string): string => (path.endsWith('/') ? path : `${path}/`)
-  return (
-    named !== undefined &&
-    named.origin === url.origin &&
-    url.pathname.length >= named.pathname.length &&
-    folder(url.pathname).startsWith(folder(named.pathname))
-  )
-}
-
-function checkScopes(document: JsonObject): Finding {
-  const hint = 'use valid scopes (RFC 6749 §3.3), or remove the member'
-  const scopes = textsOf(document, 'scopes_supported')
-  if (scopes === undefined) return fail('scopes_supported is not an array of strings', hint)
-  if (scopes.length === 0) return fail('scopes_supported is empty', hint)
-  if (!scopes.every(isScopeToken))
-    return fail(`scopes_supported contains invalid scopes: ${quoteAll(scopes)}`, hint)
-  if (!scopes.includes('offline_access')) return ok(`scopes ${quoteAll(scopes)}`)
-  return warn(
-    'scopes_supported contains offline_access',
-    'remove it: clients request it from the authorization server, not for a resource',
-  )
-}
-
-/** Returns the well-known URLs on the host of the server that clients fetch. */
-function urlsOf(url: URL): readonly URL[] {
-  const { path, root } = metadataUrls(url)
-  const suffix = withoutSlash(url.pathname)
-  const names = [`oauth-authorization-server${suffix}`, 'oauth-authorization-server', 'openid-configuration']
-  return distinctUrls([path, root, ...names.map((name) => new URL(`/.well-known/${name}`, url.origin))])
-}
-
-export const WELL_KNOWN: CheckFunctions = {
   async 'wellknown.format'(examination) {
     const { url } = examination
     const findings: Finding[] = []

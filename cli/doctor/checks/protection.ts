@@ -158,6 +158,12 @@ async function challengeHeader(examination: Examination): Promise<string | undef
   return (await refusal(examination)).header('www-authenticate')
 }
 
+/** Returns the `securitySchemes` of a listed tool, or `undefined` if it has none. */
+function schemesOf(tool: unknown): readonly unknown[] | undefined {
+  const schemes = memberOf(memberOf(tool, '_meta'), 'securitySchemes') ?? memberOf(tool, 'securitySchemes')
+  return Array.isArray(schemes) ? schemes : undefined
+}
+
 export const PROTECTION: CheckFunctions = {
   async 'auth.required'(examination) {
     const { status, summary } = await firstResponse(examination)
@@ -286,15 +292,6 @@ export const PROTECTION: CheckFunctions = {
       'remove offline_access: clients request it from the authorization server, not for a resource',
     )
   },
-}
-
-/** Returns the `securitySchemes` of a listed tool, or `undefined` if it has none. */
-function schemesOf(tool: unknown): readonly unknown[] | undefined {
-  const schemes = memberOf(memberOf(tool, '_meta'), 'securitySchemes') ?? memberOf(tool, 'securitySchemes')
-  return Array.isArray(schemes) ? schemes : undefined
-}
-
-export const PUBLIC_OPERATIONS: CheckFunctions = {
   async 'public.operations'(examination) {
     if (!(await answersWithoutToken(examination))) return ok('none: every request requires a token')
     if (!(await hasPublicOperations(examination)))
@@ -308,25 +305,20 @@ export const PUBLIC_OPERATIONS: CheckFunctions = {
     const open = marked.filter((schemes) => schemes.some((scheme) => memberOf(scheme, 'type') === 'noauth'))
     const message = await openMessage(examination, 'tools/list')
     const { status, summary } = await examination.post(message, { token: randomToken() })
-    const findings = [
+    return worst([
       ok(
         `initialize and tools/list work without a token (${counted(tools.length, 'tool')}, ${open.length} of them marked as public); calls get a 401`,
       ),
-    ]
-    if (status !== 401)
-      findings.push(
+      status !== 401 &&
         warn(
           `tools/list with an invalid token gets ${summary}`,
           'verify every token that is sent, also for public operations: otherwise clients keep using an expired token',
         ),
-      )
-    if (marked.length < tools.length)
-      findings.push(
+      marked.length < tools.length &&
         warn(
           `${tools.length - marked.length} of ${counted(tools.length, 'tool')} without securitySchemes`,
           'add _meta.securitySchemes to each listed tool: ChatGPT uses it to find out which tools need a sign-in',
         ),
-      )
-    return worst(findings)
+    ])
   },
 }

@@ -174,9 +174,6 @@ export const PROTOCOL: CheckFunctions = {
     if (status >= 500) return fail(summary, hint)
     return errorCode === -32_700 ? ok(`${status}, -32700`) : warn(`${summary} without the error -32700`, hint)
   },
-}
-
-export const SESSIONS: CheckFunctions = {
   async 'session.other-user'(examination) {
     const { otherToken } = examination.options
     if (otherToken === undefined) throw new InconclusiveError('only with --other-token-env')

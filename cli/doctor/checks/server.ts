@@ -83,7 +83,57 @@ export function noResponse({ kind, detail }: NoResponseError): Finding {
   return fail(`no response (${detail})`, NO_RESPONSE_HINTS[kind])
 }
 
-export const REACHABILITY: CheckFunctions = {
+/** The `User-Agent` headers that firewalls treat in a special way, with the quirk of the clients that send them. */
+const USER_AGENTS: readonly (readonly [userAgent: string | undefined, quirk: QuirkId])[] = [
+  ['Claude-User', 'claude-user-agent'],
+  ['python-httpx/0.28.1', 'claude-user-agent'],
+  ['openai-mcp/1.0.0', 'blocked-user-agent'],
+  [undefined, 'missing-user-agent'],
+]
+
+/** A response, or the error of a missing one. */
+type Answer = HttpExchange | NoResponseError
+
+function statusOf(answer: Answer): number | undefined {
+  return answer instanceof NoResponseError ? undefined : answer.status
+}
+
+/** Returns `true` for the success of a request that the server rejects otherwise. */
+function isOpened(answer: Answer, expected: number): boolean {
+  return !(answer instanceof NoResponseError) && answer.succeeded && (expected < 200 || expected > 299)
+}
+
+/** Compares a response with that of other requests. */
+function compare(
+  examination: Examination,
+  quirk: QuirkId,
+  name: string,
+  answer: Answer,
+  expected: number,
+): Finding {
+  if (statusOf(answer) === expected) return ok('no User-Agent is blocked')
+  return clientProblem(examination, quirk, `${name}: ${describe(answer)}, other requests: ${expected}`)
+}
+
+/** Compares the metadata document with and without a `User-Agent`, which some clients send only to the endpoint. */
+async function checkMetadata(examination: Examination): Promise<Finding> {
+  const [{ url, response } = {}] = await wellKnownDocuments(examination)
+  if (url === undefined || response?.outgoing.url.href !== url.href) return ok('no User-Agent is blocked')
+  const request = examination.fetchPlain('GET', url, { headers: { accept: 'application/json' } })
+  const name = `${quote(url.pathname)} without User-Agent`
+  return compare(examination, 'missing-user-agent', name, await answerOf(request), response.status)
+}
+
+/** Returns the status and the server that sent it, which is often a firewall. */
+function describe(answer: Answer): string {
+  if (answer instanceof NoResponseError) return answer.detail
+  const by = answer.header('cf-ray') !== undefined ? 'cloudflare' : answer.header('server')
+  return by === undefined ? answer.summary : `${answer.summary} from ${quote(by)}`
+}
+
+const ANNOUNCEMENTS = ['ratelimit', 'ratelimit-policy', 'ratelimit-limit', 'x-ratelimit-limit']
+
+export const SERVER: CheckFunctions = {
   async 'server.reachable'(examination) {
     const response = await answerOf(firstResponse(examination))
     if (!(response instanceof NoResponseError))
@@ -138,20 +188,6 @@ export const REACHABILITY: CheckFunctions = {
       'use the URL of the MCP endpoint; it must respond to a POST with application/json or text/event-stream',
     )
   },
-}
-
-/** The `User-Agent` headers that firewalls treat in a special way, with the quirk of the clients that send them. */
-const USER_AGENTS: readonly (readonly [userAgent: string | undefined, quirk: QuirkId])[] = [
-  ['Claude-User', 'claude-user-agent'],
-  ['python-httpx/0.28.1', 'claude-user-agent'],
-  ['openai-mcp/1.0.0', 'blocked-user-agent'],
-  [undefined, 'missing-user-agent'],
-]
-
-/** A response, or the error of a missing one. */
-type Answer = HttpExchange | NoResponseError
-
-export const EDGE: CheckFunctions = {
   async 'edge.user-agents'(examination) {
     const { status: expected } = await firstResponse(examination)
     const findings: Finding[] = []
@@ -190,48 +226,6 @@ export const EDGE: CheckFunctions = {
     if (answer instanceof NoResponseError || answer.redirect === undefined) return ok(seen)
     return warn(seen, 'respond at both spellings without a redirect: clients lose the body or the token')
   },
-}
-
-function statusOf(answer: Answer): number | undefined {
-  return answer instanceof NoResponseError ? undefined : answer.status
-}
-
-/** Returns `true` for the success of a request that the server rejects otherwise. */
-function isOpened(answer: Answer, expected: number): boolean {
-  return !(answer instanceof NoResponseError) && answer.succeeded && (expected < 200 || expected > 299)
-}
-
-/** Compares a response with that of other requests. */
-function compare(
-  examination: Examination,
-  quirk: QuirkId,
-  name: string,
-  answer: Answer,
-  expected: number,
-): Finding {
-  if (statusOf(answer) === expected) return ok('no User-Agent is blocked')
-  return clientProblem(examination, quirk, `${name}: ${describe(answer)}, other requests: ${expected}`)
-}
-
-/** Compares the metadata document with and without a `User-Agent`, which some clients send only to the endpoint. */
-async function checkMetadata(examination: Examination): Promise<Finding> {
-  const [{ url, response } = {}] = await wellKnownDocuments(examination)
-  if (url === undefined || response?.outgoing.url.href !== url.href) return ok('no User-Agent is blocked')
-  const request = examination.fetchPlain('GET', url, { headers: { accept: 'application/json' } })
-  const name = `${quote(url.pathname)} without User-Agent`
-  return compare(examination, 'missing-user-agent', name, await answerOf(request), response.status)
-}
-
-/** Returns the status and the server that sent it, which is often a firewall. */
-function describe(answer: Answer): string {
-  if (answer instanceof NoResponseError) return answer.detail
-  const by = answer.header('cf-ray') !== undefined ? 'cloudflare' : answer.header('server')
-  return by === undefined ? answer.summary : `${answer.summary} from ${quote(by)}`
-}
-
-const ANNOUNCEMENTS = ['ratelimit', 'ratelimit-policy', 'ratelimit-limit', 'x-ratelimit-limit']
-
-export const LIMITS: CheckFunctions = {
   async 'limit.rate'({ exchanges }) {
     const limited = exchanges.find(({ status }) => status === 429)
     const announced = ANNOUNCEMENTS.flatMap((name) => {

@@ -9,9 +9,9 @@ import { type KnownServer, ofEach, registerClient } from './issuers.ts'
 import { challengedScope } from './protection.ts'
 
 /** The redirect URI of the client that `doctor` registers. It is never opened. */
-export const REDIRECT_URI = 'http://127.0.0.1:33418/callback'
+const REDIRECT_URI = 'http://127.0.0.1:33418/callback'
 /** The redirect URI of a stranger. The name can never be registered (RFC 2606 §2). */
-export const FOREIGN_URI = 'https://mcp-gatekit-doctor.invalid/callback'
+const FOREIGN_URI = 'https://mcp-gatekit-doctor.invalid/callback'
 
 const MAX_REDIRECTS = 5
 
@@ -24,17 +24,25 @@ const MAX_REDIRECTS = 5
  * - `page`: a page, which may ask the user to sign in, or state an error.
  * - `refused`: a response with an error status.
  */
-export type SignInStart =
+type SignInStart =
   | { readonly kind: 'client' | 'upstream' | 'elsewhere'; readonly url: URL }
   | { readonly kind: 'page'; readonly look: string }
   | { readonly kind: 'refused'; readonly seen: string }
 
-/** Returns an authorization request of a client with PKCE. `null` removes a parameter. */
-export async function authorizationRequest(
+/**
+ * Opens an authorization request with PKCE as a browser without a session would: keeps cookies, and follows redirects on the
+ * host of the endpoint. Completes no sign-in, and sends nothing to other hosts.
+ * @param changes parameters to replace, or `null` to remove one
+ * @throws {NoResponseError} or, after a 429 and if the endpoint is not safe to fetch, {InconclusiveError}
+ */
+async function open(
+  { document }: KnownServer,
   examination: Examination,
   clientId: string,
   changes: Readonly<Record<string, string | null>> = {},
-): Promise<URLSearchParams> {
+): Promise<SignInStart> {
+  const endpoint = examination.safeUrl(document.authorization_endpoint)
+  if (endpoint === undefined) throw new InconclusiveError('see issuer.endpoints')
   const random = (): string => randomBytes(32).toString('base64url')
   const parameters: Record<string, string | null | undefined> = {
     response_type: 'code',
@@ -47,25 +55,10 @@ export async function authorizationRequest(
     scope: await challengedScope(examination),
     ...changes,
   }
-  const request = new URLSearchParams()
-  for (const [name, value] of Object.entries(parameters)) if (value != null) request.set(name, value)
-  return request
-}
-
-/**
- * Opens an authorization request as a browser without a session would: keeps cookies, and follows redirects on the host of
- * the endpoint. Completes no sign-in, and sends nothing to other hosts.
- * @throws {NoResponseError} or, after a 429, {InconclusiveError}
- */
-export async function startSignIn(
-  examination: Examination,
-  endpoint: URL,
-  request: URLSearchParams,
-): Promise<SignInStart> {
-  const redirectUri = new URL(String(request.get('redirect_uri')))
+  const redirectUri = new URL(String(parameters.redirect_uri))
   const cookies = new Map<string, string>()
   let at = new URL(endpoint)
-  for (const [name, value] of request) at.searchParams.set(name, value)
+  for (const [name, value] of Object.entries(parameters)) if (value != null) at.searchParams.set(name, value)
   for (let hop = 0; hop <= MAX_REDIRECTS; hop++) {
     const cookie = [...cookies].map((pair) => pair.join('=')).join('; ')
     const response = await examination.fetch('GET', at, {
@@ -109,13 +102,13 @@ function pageOf(response: HttpExchange, { pathname }: URL, hop: number): SignInS
 }
 
 /** How certain it is that an authorization server accepts a request. */
-export type Acceptance = 'no' | 'maybe' | 'yes'
+type Acceptance = 'no' | 'maybe' | 'yes'
 
 /**
  * Compares a faulty request with a correct one. `maybe` means that both lead to the same page: the server may refuse the
  * request after the sign-in.
  */
-export function acceptanceOf(start: SignInStart, correct: SignInStart | undefined): Acceptance {
+function acceptanceOf(start: SignInStart, correct: SignInStart | undefined): Acceptance {
   if (start.kind === 'upstream') return 'yes'
   if (start.kind === 'client') return start.url.searchParams.has('code') ? 'yes' : 'no'
   if (start.kind === 'page') return correct?.kind === 'page' && correct.look === start.look ? 'maybe' : 'no'
@@ -164,46 +157,14 @@ const CHANGED_URIS: readonly string[] = [
   `${REDIRECT_URI}/other`,
 ]
 
-/** The sign-ins that a registered client starts. */
-interface RegisteredStarts {
-  readonly clientId: string
-  readonly first: SignInStart
-  readonly second: SignInStart
-}
-
-/** Returns a fact about each authorization server, which is determined once for each examination. */
-function ofServers<T>(
-  observe: (server: KnownServer, examination: Examination) => Promise<T>,
-): (server: KnownServer, examination: Examination) => Promise<T> {
-  const observed = observation(async () => new Map<string, Promise<T>>())
-  return async (server, examination) => {
-    const facts = await observed(examination)
-    const fact = facts.get(server.issuer) ?? observe(server, examination)
-    facts.set(server.issuer, fact)
-    return await fact
-  }
-}
-
-/** Sends an authorization request. @throws {InconclusiveError} if the endpoint is not safe to fetch */
-async function open(
-  { document }: KnownServer,
-  examination: Examination,
-  clientId: string,
-  changes: Readonly<Record<string, string | null>> = {},
-): Promise<SignInStart> {
-  const endpoint = examination.safeUrl(document.authorization_endpoint)
-  if (endpoint === undefined) throw new InconclusiveError('see issuer.endpoints')
-  return await startSignIn(examination, endpoint, await authorizationRequest(examination, clientId, changes))
-}
-
 /** The sign-in that a client without a registration starts. */
-const startOfStranger = ofServers(async (server, examination) => {
+const startOfStranger = observation(async (server: KnownServer, examination: Examination) => {
   const changes = { redirect_uri: FOREIGN_URI }
   return await open(server, examination, `mcp-gatekit-doctor-${randomUUID()}`, changes)
 })
 
 /** The sign-ins that a registered client starts. @throws {InconclusiveError} without `--register` */
-const startsOfClient = ofServers(async (server, examination): Promise<RegisteredStarts> => {
+const startsOfClient = observation(async (server: KnownServer, examination: Examination) => {
   const endpoint = registrationEndpoint(server, examination)
   const { response, client } = await registerClient(examination, endpoint, { redirect_uris: [REDIRECT_URI] })
   const { client_id: clientId } = client

@@ -85,26 +85,6 @@ export async function losesToken(examination: Examination): Promise<boolean> {
   return (await ignoredToken(examination))?.saysMissing === true
 }
 
-export const EDGE_PROXY: CheckFunctions = {
-  async 'edge.proxy'(examination) {
-    const ignored = await ignoredToken(examination)
-    if (ignored === undefined) return ok('the server distinguishes requests with a token')
-    const { response } = ignored
-    const proxy = ['server', 'via'].flatMap((name) => response.header(name) ?? []).join(', ')
-    const seen = `a request with a token gets ${response.summary}, like a request without one${proxy === '' ? '' : ` (from ${quote(proxy)})`}`
-    if (ignored.saysMissing)
-      return fail(`${seen}: something between doctor and the server removes the header`, fixesFor(proxy))
-    if (examination.token === undefined)
-      throw new InconclusiveError(
-        'the server gives the same response with and without a token: use --token-env or --login',
-      )
-    return warn(
-      `${seen}: either something removes the header, or the server gives no reason`,
-      `respond to an invalid token with error="invalid_token" and an error_description. If the log of the server shows no token, ${fixesFor(proxy)}`,
-    )
-  },
-}
-
 /** JSON-RPC errors of a server that has accepted the token and does not support the request. */
 const BEHIND_THE_GATE: readonly unknown[] = [-32_022, -32_020, -32_600, -32_601, -32_602]
 
@@ -197,6 +177,23 @@ function refusesForgery(
 }
 
 export const TOKENS: CheckFunctions = {
+  async 'edge.proxy'(examination) {
+    const ignored = await ignoredToken(examination)
+    if (ignored === undefined) return ok('the server distinguishes requests with a token')
+    const { response } = ignored
+    const proxy = ['server', 'via'].flatMap((name) => response.header(name) ?? []).join(', ')
+    const seen = `a request with a token gets ${response.summary}, like a request without one${proxy === '' ? '' : ` (from ${quote(proxy)})`}`
+    if (ignored.saysMissing)
+      return fail(`${seen}: something between doctor and the server removes the header`, fixesFor(proxy))
+    if (examination.token === undefined)
+      throw new InconclusiveError(
+        'the server gives the same response with and without a token: use --token-env or --login',
+      )
+    return warn(
+      `${seen}: either something removes the header, or the server gives no reason`,
+      `respond to an invalid token with error="invalid_token" and an error_description. If the log of the server shows no token, ${fixesFor(proxy)}`,
+    )
+  },
   async 'token.wrong'(examination) {
     return await checkRejection(
       examination,

@@ -99,42 +99,9 @@ export const callResponse = observation(async (examination) => {
   return await (await conversation(examination)).request('tools/call', { name, arguments: callArguments })
 })
 
-export const CALLS: CheckFunctions = {
-  async 'call.round-trip'(examination) {
-    const { modern, revision, request } = await conversation(examination)
-    const method = modern ? 'server/discover' : 'ping'
-    const response = await request(method)
-    return response.message?.result === undefined
-      ? fail(`${method}: ${response.summary}`, SEE_LOG)
-      : ok(`${method} of ${revision}: ${response.durationMs} ms`)
-  },
-  async 'call.tools-list'(examination) {
-    const response = await toolsResponse(examination)
-    if (response.errorCode === -32_601) return ok('the server has no tools')
-    const tools = response.result('tools')
-    if (!Array.isArray(tools)) return fail(response.summary, SEE_LOG)
-    const more = response.result('nextCursor') === undefined ? '' : ' on the first page'
-    const seen = `${counted(tools.length, 'tool')}${more}, ${response.durationMs} ms`
-    const problem = checkTools(tools, seen)
-    if (problem !== undefined) return problem
-    const guarded = await isGuarded(examination)
-    if (!guarded || response.result('cacheScope') !== 'public') return ok(seen)
-    return warn(
-      `${seen}; cacheScope is public, although a token is required`,
-      'set cacheScope to private if the list depends on the token: shared caches can serve it to other users',
-    )
-  },
-  async 'call.tool'(examination) {
-    const response = await callResponse(examination)
-    const name = quote(examination.options.call ?? '')
-    if (response.status === 403)
-      return fail(`${name}: ${response.summary}`, 'get a token with the scopes that the challenge names')
-    if (response.message?.result === undefined)
-      return fail(response.summary, `check the name and --arguments, or ${SEE_LOG}`)
-    return response.result('isError') === true
-      ? fail(`${name} returned an error`, `check --arguments, or ${SEE_LOG}`)
-      : ok(`${name}: ${response.durationMs} ms`)
-  },
+/** Returns a remark if a list has more pages. */
+export function pageOf(response: HttpExchange): string {
+  return response.result('nextCursor') === undefined ? '' : ' on the first page'
 }
 
 /** Returns the values that occur before in the list. */
@@ -188,69 +155,18 @@ const PARTS = [
   ['inputSchema', 'schema'],
 ] as const
 
-interface ToolSize {
-  readonly name: unknown
-  /** The number of characters. */
-  readonly total: number
-  /** The part with the most characters. */
-  readonly part: string
-  readonly partSize: number
-}
-
-export const TOOL_SIZES: CheckFunctions = {
-  async 'tools.size'(examination) {
-    const response = await toolsResponse(examination)
-    const tools = response.result('tools')
-    if (!Array.isArray(tools) || tools.length === 0) return ok('the server has no tools')
-    const more = response.result('nextCursor') === undefined ? '' : ' on the first page'
-    return findingOf(tools.map(sizeOf), more)
-  },
-}
-
-function findingOf(sizes: readonly ToolSize[], more: string): Finding {
-  const characters = sizes.reduce((sum, { total }) => sum + total, 0)
-  const tokens = tokensOf(characters)
-  const most = sizes.toSorted((one, other) => other.total - one.total).slice(0, NAMED)
-  const names = most.map(
-    ({ name, total, part, partSize }) =>
-      `${quoteValue(name)} ${tokensOf(total)} (${part} ${tokensOf(partSize)})`,
-  )
-  const measured = `${counted(sizes.length, 'tool')}${more}, about ${tokens} tokens (${characters} characters / ${CHARACTERS_PER_TOKEN}); the largest: ${names.join(', ')}`
-  const findings = [ok(measured)]
-  if (tokens > MAX_DEFINITION_TOKENS)
-    findings.push(
-      warn(
-        measured,
-        `shorten the descriptions and schemas, or offer fewer tools: every request of a client without a search for tools sends all of them to the model, and Anthropic recommends a search above ${MAX_DEFINITION_TOKENS} tokens (${TOOL_SEARCH})`,
-      ),
-    )
-  if (sizes.length > MAX_TOOLS)
-    findings.push(
-      warn(measured, `offer fewer tools: a request of VS Code has at most ${MAX_TOOLS} (${VS_CODE})`),
-    )
-  else if (sizes.length > MANY_TOOLS)
-    findings.push(
-      warn(
-        measured,
-        `offer fewer tools: Claude chooses wrong ones more often above 30 to ${MANY_TOOLS} (${TOOL_SEARCH})`,
-      ),
-    )
-  return worst(findings)
-}
-
 function tokensOf(characters: number): number {
   return Math.ceil(characters / CHARACTERS_PER_TOKEN)
 }
 
-function sizeOf(tool: unknown): ToolSize {
+/** Returns the number of characters of a tool, and the name of the tool with its size and its largest part. */
+function sizeOf(tool: unknown): { readonly total: number; readonly seen: () => string } {
   const parts = PARTS.map(([member, part]) => ({ part, size: lengthOf(memberOf(tool, member)) }))
-  const largest = parts.reduce((one, other) => (other.size > one.size ? other : one))
-  return {
-    name: memberOf(tool, 'name'),
-    total: parts.reduce((sum, { size }) => sum + size, 0),
-    part: largest.part,
-    partSize: largest.size,
-  }
+  const total = parts.reduce((sum, { size }) => sum + size, 0)
+  const { part, size } = parts.reduce((one, other) => (other.size > one.size ? other : one))
+  const seen = (): string =>
+    `${quoteValue(memberOf(tool, 'name'))} ${tokensOf(total)} (${part} ${tokensOf(size)})`
+  return { total, seen }
 }
 
 /** Returns the length of a text, or of the JSON of another value. */
@@ -275,58 +191,129 @@ const MAX_TOKENS = 25_000
 const MAX_CHARACTERS = 150_000
 
 export const TOOLS: CheckFunctions = {
+  async 'call.round-trip'(examination) {
+    const { modern, revision, request } = await conversation(examination)
+    const method = modern ? 'server/discover' : 'ping'
+    const response = await request(method)
+    return response.message?.result === undefined
+      ? fail(`${method}: ${response.summary}`, SEE_LOG)
+      : ok(`${method} of ${revision}: ${response.durationMs} ms`)
+  },
+  async 'call.tools-list'(examination) {
+    const response = await toolsResponse(examination)
+    if (response.errorCode === -32_601) return ok('the server has no tools')
+    const tools = response.result('tools')
+    if (!Array.isArray(tools)) return fail(response.summary, SEE_LOG)
+    const seen = `${counted(tools.length, 'tool')}${pageOf(response)}, ${response.durationMs} ms`
+    const problem = checkTools(tools, seen)
+    if (problem !== undefined) return problem
+    const guarded = await isGuarded(examination)
+    if (!guarded || response.result('cacheScope') !== 'public') return ok(seen)
+    return warn(
+      `${seen}; cacheScope is public, although a token is required`,
+      'set cacheScope to private if the list depends on the token: shared caches can serve it to other users',
+    )
+  },
+  async 'call.tool'(examination) {
+    const response = await callResponse(examination)
+    const name = quote(examination.options.call ?? '')
+    if (response.status === 403)
+      return fail(`${name}: ${response.summary}`, 'get a token with the scopes that the challenge names')
+    if (response.message?.result === undefined)
+      return fail(response.summary, `check the name and --arguments, or ${SEE_LOG}`)
+    return response.result('isError') === true
+      ? fail(`${name} returned an error`, `check --arguments, or ${SEE_LOG}`)
+      : ok(`${name}: ${response.durationMs} ms`)
+  },
+  async 'tools.size'(examination) {
+    const tools = await listedTools(examination)
+    if (tools.length === 0) return ok('the server has no tools')
+    const sizes = tools.map(sizeOf)
+    const characters = sizes.reduce((sum, { total }) => sum + total, 0)
+    const tokens = tokensOf(characters)
+    const most = sizes.toSorted((one, other) => other.total - one.total).slice(0, NAMED)
+    const names = most.map(({ seen }) => seen()).join(', ')
+    const measured = `${counted(tools.length, 'tool')}${pageOf(await toolsResponse(examination))}, about ${tokens} tokens (${characters} characters / ${CHARACTERS_PER_TOKEN}); the largest: ${names}`
+    const few = 'offer fewer tools: '
+    return worst([
+      ok(measured),
+      tokens > MAX_DEFINITION_TOKENS &&
+        warn(
+          measured,
+          `shorten the descriptions and schemas, or offer fewer tools: every request of a client without a search for tools sends all of them to the model, and Anthropic recommends a search above ${MAX_DEFINITION_TOKENS} tokens (${TOOL_SEARCH})`,
+        ),
+      tools.length > MAX_TOOLS
+        ? warn(measured, `${few}a request of VS Code has at most ${MAX_TOOLS} (${VS_CODE})`)
+        : tools.length > MANY_TOOLS &&
+          warn(
+            measured,
+            `${few}Claude chooses wrong ones more often above 30 to ${MANY_TOOLS} (${TOOL_SEARCH})`,
+          ),
+    ])
+  },
   async 'tools.directory'(examination) {
     const tools = await listedTools(examination)
     if (tools.length === 0) return ok('the server has no tools')
+    const namesOf = (wrong: (tool: unknown) => boolean): readonly unknown[] =>
+      tools.filter(wrong).map((tool) => memberOf(tool, 'name'))
+    const annotation = (tool: unknown, name: string): unknown => memberOf(memberOf(tool, 'annotations'), name)
+    const named = namesOf((tool) => !TOOL_NAME.test(String(memberOf(tool, 'name'))))
+    const untitled = namesOf((tool) => ![memberOf(tool, 'title'), annotation(tool, 'title')].some(isText))
+    const unhinted = namesOf((tool) =>
+      ['readOnlyHint', 'destructiveHint'].every((hint) => typeof annotation(tool, hint) !== 'boolean'),
+    )
+    const problems = [
+      ...(untitled.length > 0 ? [`without a title: ${quoteAll(untitled)}`] : []),
+      ...(unhinted.length > 0 ? [`without readOnlyHint or destructiveHint: ${quoteAll(unhinted)}`] : []),
+    ]
     return worst([
       ok(counted(tools.length, 'tool')),
-      ...checkNames(examination, tools),
-      ...checkAnnotations(tools),
+      named.length > 0 &&
+        clientProblem(
+          examination,
+          'tool-names',
+          `names with other characters than A-Z a-z 0-9 _ -, or with more than 64: ${quoteAll(named)}`,
+        ),
+      // Only a warning for every client: a tool without annotations works, but cannot be listed in a directory.
+      problems.length > 0 &&
+        warn(
+          `${problems.join('; ')}; the directories of Claude and ChatGPT reject such servers`,
+          'set title, annotations.readOnlyHint or annotations.destructiveHint, and for ChatGPT annotations.openWorldHint of every tool (https://claude.com/docs/connectors/faq)',
+        ),
     ])
   },
   async 'tools.result-size'(examination) {
-    const { call } = examination.options
     const response = await callResponse(examination)
+    const { call } = examination.options
     const tool = (await listedTools(examination)).find((one) => memberOf(one, 'name') === call)
-    return checkSize(examination, resultSize(response), memberOf(tool, '_meta'))
+    const characters = resultSize(response)
+    const tokens = tokensOf(characters)
+    const seen = `${characters} characters, about ${tokens} tokens`
+    const raised = memberOf(memberOf(tool, '_meta'), 'anthropic/maxResultSizeChars')
+    const isRaised = typeof raised === 'number' && characters <= raised
+    return worst([
+      ok(seen),
+      characters > MAX_CHARACTERS && clientProblem(examination, 'result-characters', seen),
+      tokens > MAX_TOKENS && !isRaised
+        ? clientProblem(
+            examination,
+            'result-tokens',
+            `${seen}: the rest after ${MAX_TOKENS} tokens is cut off`,
+            'return pages, or set _meta["anthropic/maxResultSizeChars"] of the tool',
+          )
+        : tokens > LARGE_TOKENS &&
+          !isRaised &&
+          warn(
+            `${seen}; Claude Code warns above ${LARGE_TOKENS} tokens`,
+            'return pages, or less detail, so that the model keeps room for the conversation',
+          ),
+    ])
   },
 }
 
 async function listedTools(examination: Examination): Promise<readonly unknown[]> {
   const tools = (await toolsResponse(examination)).result('tools')
   return Array.isArray(tools) ? tools : []
-}
-
-function checkNames(examination: Examination, tools: readonly unknown[]): readonly Finding[] {
-  const names = tools.map((tool) => memberOf(tool, 'name'))
-  const wrong = names.filter((name) => typeof name !== 'string' || !TOOL_NAME.test(name))
-  if (wrong.length === 0) return []
-  const seen = `names with other characters than A-Z a-z 0-9 _ -, or with more than 64: ${quoteAll(wrong)}`
-  return [clientProblem(examination, 'tool-names', seen)]
-}
-
-/** Only a warning for every client: a tool without annotations works, but cannot be listed in a directory. */
-function checkAnnotations(tools: readonly unknown[]): readonly Finding[] {
-  const without = (isComplete: (tool: unknown, annotations: unknown) => boolean): readonly unknown[] =>
-    tools
-      .filter((tool) => !isComplete(tool, memberOf(tool, 'annotations')))
-      .map((tool) => memberOf(tool, 'name'))
-  const isTitled = (value: unknown): boolean => isText(memberOf(value, 'title'))
-  const untitled = without((tool, annotations) => isTitled(tool) || isTitled(annotations))
-  const unhinted = without((_tool, annotations) =>
-    ['readOnlyHint', 'destructiveHint'].some((hint) => typeof memberOf(annotations, hint) === 'boolean'),
-  )
-  const problems = [
-    ...(untitled.length > 0 ? [`without a title: ${quoteAll(untitled)}`] : []),
-    ...(unhinted.length > 0 ? [`without readOnlyHint or destructiveHint: ${quoteAll(unhinted)}`] : []),
-  ]
-  if (problems.length === 0) return []
-  return [
-    warn(
-      `${problems.join('; ')}; the directories of Claude and ChatGPT reject such servers`,
-      'set title, annotations.readOnlyHint or annotations.destructiveHint, and for ChatGPT annotations.openWorldHint of every tool (https://claude.com/docs/connectors/faq)',
-    ),
-  ]
 }
 
 function isText(value: unknown): boolean {
@@ -340,24 +327,4 @@ function resultSize(response: HttpExchange): number {
     return response.body.length
   const texts = content.map((item) => memberOf(item, 'text')).filter((text) => typeof text === 'string')
   return texts.join('').length
-}
-
-function checkSize(examination: Examination, characters: number, meta: unknown): Finding {
-  const tokens = Math.ceil(characters / CHARACTERS_PER_TOKEN)
-  const seen = `${characters} characters, about ${tokens} tokens`
-  const raised = memberOf(meta, 'anthropic/maxResultSizeChars')
-  const isRaised = typeof raised === 'number' && characters <= raised
-  const findings: Finding[] = []
-  if (characters > MAX_CHARACTERS) findings.push(clientProblem(examination, 'result-characters', seen))
-  if (tokens > MAX_TOKENS && !isRaised) {
-    const cut = `${seen}: the rest after ${MAX_TOKENS} tokens is cut off`
-    const hint = 'return pages, or set _meta["anthropic/maxResultSizeChars"] of the tool'
-    findings.push(clientProblem(examination, 'result-tokens', cut, hint))
-  }
-  if (findings.length > 0) return worst(findings)
-  if (tokens <= LARGE_TOKENS || isRaised) return ok(seen)
-  return warn(
-    `${seen}; Claude Code warns above ${LARGE_TOKENS} tokens`,
-    'return pages, or less detail, so that the model keeps room for the conversation',
-  )
 }
