@@ -10,7 +10,7 @@ import { UsageError } from '../usage-error.ts'
 import { CHECKS } from './checks.ts'
 import type { ExaminationOptions } from './examination.ts'
 import { parseJson } from './http-exchange.ts'
-import { urlOf } from './json-object.ts'
+import { urlOf } from './values.ts'
 
 const DEFAULT_TIMEOUT_SECONDS = 10
 const MAX_TIMEOUT_SECONDS = 600

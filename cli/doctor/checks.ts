@@ -1,56 +1,32 @@
-import { CALLS } from './calls.ts'
-import type { Check, CheckFunction, CheckFunctions } from './check.ts'
-import { CLIENT } from './client-discovery.ts'
-import { CLIENT_REGISTRATION } from './client-registration.ts'
-import { CORS } from './cors.ts'
-import { EDGE } from './edge.ts'
-import { EDGE_PROXY } from './edge-proxy.ts'
-import { EVENTS } from './events.ts'
-import { ISSUER_CORS } from './issuer-cors.ts'
-import { ISSUERS } from './issuers.ts'
-import { LIMITS } from './limits.ts'
-import { ORIGINS } from './origins.ts'
-import { PROTECTION } from './protection.ts'
-import { PROTOCOL } from './protocol.ts'
-import { PUBLIC_OPERATIONS } from './public-operations.ts'
-import { REACHABILITY } from './reachability.ts'
-import { RESOURCE_METADATA } from './resource-metadata.ts'
-import { SERVER_CARD } from './server-card.ts'
-import { SESSIONS } from './sessions.ts'
-import { SIGN_IN_FLAWS } from './sign-in-flaws.ts'
-import { TOKEN_CLAIMS } from './token-claims.ts'
-import { TOKENS } from './tokens.ts'
-import { TOOL_SIZES } from './tool-sizes.ts'
-import { TOOLS } from './tools.ts'
-import { WEBHOOKS } from './webhook-checks.ts'
-import { WELL_KNOWN } from './well-known.ts'
+import { CLAIMS } from './checks/claims.ts'
+import { CLIENT } from './checks/client.ts'
+import { CORS } from './checks/cors.ts'
+import { EVENTS } from './checks/events.ts'
+import { ISSUERS } from './checks/issuers.ts'
+import { METADATA } from './checks/metadata.ts'
+import { PROTECTION } from './checks/protection.ts'
+import { PROTOCOL } from './checks/protocol.ts'
+import { SERVER_CARD } from './checks/server-card.ts'
+import { SERVER } from './checks/server.ts'
+import { SIGN_IN_FLAWS } from './checks/sign-in-flaws.ts'
+import { TOKENS } from './checks/tokens.ts'
+import { TOOLS } from './checks/tools.ts'
+import type { Check, CheckFunction, CheckFunctions } from './examination.ts'
 
 const FUNCTIONS: CheckFunctions = {
-  ...REACHABILITY,
-  ...EDGE,
-  ...EDGE_PROXY,
-  ...PROTECTION,
-  ...PUBLIC_OPERATIONS,
-  ...RESOURCE_METADATA,
-  ...WELL_KNOWN,
-  ...ISSUERS,
-  ...CLIENT_REGISTRATION,
-  ...TOKENS,
-  ...TOKEN_CLAIMS,
-  ...PROTOCOL,
-  ...CALLS,
-  ...TOOLS,
-  ...TOOL_SIZES,
-  ...SESSIONS,
-  ...EVENTS,
-  ...WEBHOOKS,
-  ...SERVER_CARD,
-  ...CORS,
-  ...ISSUER_CORS,
-  ...ORIGINS,
-  ...SIGN_IN_FLAWS,
+  ...CLAIMS,
   ...CLIENT,
-  ...LIMITS,
+  ...CORS,
+  ...EVENTS,
+  ...ISSUERS,
+  ...METADATA,
+  ...PROTECTION,
+  ...PROTOCOL,
+  ...SERVER_CARD,
+  ...SERVER,
+  ...SIGN_IN_FLAWS,
+  ...TOKENS,
+  ...TOOLS,
 }
 
 type Row = readonly [id: string, title: string, ...needs: string[]]

@@ -4,8 +4,7 @@ import { Spinner } from '../spinner.ts'
 import { UsageError } from '../usage-error.ts'
 import { parseDoctorArguments } from './arguments.ts'
 import { examine } from './doctor.ts'
-import { htmlReport } from './html-report.ts'
-import { textReport } from './text-report.ts'
+import { htmlReport, textReport } from './report.ts'
 
 /** Runs `mcp-gatekit doctor …`. Resolves with the exit code: 0, or 1 if a check fails. @throws {UsageError} */
 export async function doctorCommand(

@@ -1,13 +1,11 @@
 import { counted } from '../../src/options/counted.ts'
 import { VERSION } from '../../src/version.ts'
-import type { Check } from './check.ts'
+import { noResponse } from './checks/server.ts'
 import { CHECKS } from './checks.ts'
-import { Examination, type ExaminationOptions } from './examination.ts'
-import { type Finding, fail, InconclusiveError, type Status, skip } from './finding.ts'
+import { type Check, Examination, type ExaminationOptions } from './examination.ts'
+import { type Finding, fail, fixFor, InconclusiveError, type Status, skip } from './finding.ts'
 import { NoResponseError } from './http-exchange.ts'
-import { fixFor } from './known-fixes.ts'
 import { printableLine, quote } from './quote.ts'
-import { noResponse } from './reachability.ts'
 
 /** The result of one check. */
 export interface CheckReport extends Finding {

@@ -1,10 +1,31 @@
 import { isLoopbackHostname } from '../../src/options/option-checks.ts'
 import type { ClientId } from '../clients/client-id.ts'
-import { InconclusiveError } from './finding.ts'
+import { affectedBy } from '../clients/profiles.ts'
+import { type QuirkId, quirkOf } from '../clients/quirks.ts'
+import { type Finding, fail, InconclusiveError, warn } from './finding.ts'
 import { type HttpExchange, type Outgoing, sendRequest } from './http-exchange.ts'
-import { urlOf } from './json-object.ts'
 import type { McpMessage } from './messages.ts'
-import { Secrets } from './secrets.ts'
+import { Secrets } from './quote.ts'
+import { urlOf } from './values.ts'
+
+/** Runs a check. @throws {InconclusiveError} if it is not possible, {NoResponseError} if the server does not respond */
+export type CheckFunction = (examination: Examination) => Promise<Finding>
+
+/** The functions of checks by ID. */
+export type CheckFunctions = Readonly<Record<string, CheckFunction>>
+
+/** One check of a server. */
+export interface Check {
+  /** `group.name`. Never changes once published, because CI configurations use it. */
+  readonly id: string
+  /** The heading in the report. */
+  readonly group: string
+  /** A statement that is true if the check succeeds. */
+  readonly title: string
+  /** IDs of checks that must succeed first. Otherwise this check would only repeat their problem. */
+  readonly needs: readonly string[]
+  readonly run: CheckFunction
+}
 
 /** Users notice a longer response time. */
 const SLOW_MS = 2_000
@@ -198,17 +219,29 @@ export class Examination {
   }
 }
 
-/** A fact about a server that is determined once for each examination. */
-export type Observation<T> = (examination: Examination) => Promise<T>
-
-/** Caches the result of `observe` for each examination. */
-export function observation<T>(observe: Observation<T>): Observation<T> {
-  const seen = new WeakMap<Examination, Promise<T>>()
-  return (examination) => {
-    const known = seen.get(examination)
-    if (known !== undefined) return known
-    const result = observe(examination)
-    seen.set(examination, result)
+/** Caches the result of `observe` for each examination, or for each other object that is its first argument. */
+export function observation<T, Key extends object = Examination, Rest extends readonly unknown[] = []>(
+  observe: (key: Key, ...rest: Rest) => Promise<T>,
+): (key: Key, ...rest: Rest) => Promise<T> {
+  const seen = new WeakMap<Key, Promise<T>>()
+  return (key, ...rest) => {
+    const result = seen.get(key) ?? observe(key, ...rest)
+    seen.set(key, result)
     return result
   }
+}
+
+/**
+ * Reports a problem that only some clients have: a failure if `--as` names one of them, otherwise a warning. The finding
+ * names the clients and the source.
+ */
+export function clientProblem(
+  { options }: Examination,
+  id: QuirkId,
+  seen: string,
+  hint: string = quirkOf(id).remedy.replaceAll('`', '').replace(/\.$/, ''),
+): Finding {
+  const quirk = quirkOf(id)
+  const concerns = options.as !== undefined && quirk.clients.includes(options.as)
+  return (concerns ? fail : warn)(`${seen}; affects ${affectedBy(quirk)}`, `${hint} (${quirk.sources[0]})`)
 }

@@ -5,10 +5,42 @@ import type { TLSSocket } from 'node:tls'
 import { responseOf } from '../../src/http/response-of.ts'
 import { isRecord } from '../../src/options/value-kinds.ts'
 import { bearerChallengeOf, type Challenge } from './challenges.ts'
-import { EventReader } from './event-stream.ts'
-import { type JsonObject, memberOf } from './json-object.ts'
 import { quote } from './quote.ts'
-import { ReceivedBody } from './received-body.ts'
+import { type JsonObject, memberOf } from './values.ts'
+
+/** The maximum number of events that are read. A server sends few of them before a response. */
+const MAX_EVENTS = 1_000
+
+/** Reads the events of an event stream while it arrives, each character once, whatever the size of the chunks. */
+export class EventReader {
+  /** The beginning of the line that the last chunk cut off. */
+  #line = ''
+  #data: string[] = []
+  #count = 0
+
+  /** `true` if the maximum number of events was read. */
+  get isFull(): boolean {
+    return this.#count === MAX_EVENTS
+  }
+
+  /** Returns the data of each event that the chunk completes. Comments and other fields are left out. */
+  read(chunk: string): readonly string[] {
+    const events: string[] = []
+    const [first = '', ...others] = chunk.split('\n')
+    const lines = [this.#line + first, ...others]
+    this.#line = lines.pop() ?? ''
+    for (const line of lines) {
+      if (this.isFull) break
+      const text = line.endsWith('\r') ? line.slice(0, -1) : line
+      if (text.startsWith('data:')) this.#data.push(text.slice(text[5] === ' ' ? 6 : 5))
+      if (text !== '') continue
+      events.push(this.#data.join('\n'))
+      this.#data = []
+      this.#count++
+    }
+    return events
+  }
+}
 
 /** The maximum size of a response body. The rest of a longer body is not read. */
 const MAX_BODY_BYTES = 4 * 1024 * 1024
@@ -111,8 +143,13 @@ export class HttpExchange {
 
   /** The JSON-RPC response in a JSON body or an event stream, or `undefined`. */
   get message(): RpcResponse | undefined {
+    // The end of the body can cut off the last event.
+    const texts = (): readonly string[] =>
+      this.mediaType === 'text/event-stream' ? new EventReader().read(`${this.body}\n\n`) : [this.body]
     this.#message ??= {
-      found: this.mediaType === 'text/event-stream' ? responseIn(this.body) : rpcResponseOf(this.body),
+      found: texts()
+        .map(rpcResponseOf)
+        .find((response) => response !== undefined),
     }
     return this.#message.found
   }
@@ -203,18 +240,6 @@ function rpcResponseOf(text: string): RpcResponse | undefined {
     : undefined
 }
 
-/** Returns the first JSON-RPC response among the events of a stream, or `undefined`. */
-function responseIn(stream: string): RpcResponse | undefined {
-  const body = new ReceivedBody()
-  body.append(Buffer.from(stream))
-  const events = new EventReader(body)
-  for (let data = events.next(); data !== undefined; data = events.next()) {
-    const response = rpcResponseOf(data)
-    if (response !== undefined) return response
-  }
-  return events.isFull ? undefined : rpcResponseOf(events.last())
-}
-
 /**
  * Sends one request over a new connection and reads the response. Does not follow redirects or keep cookies. An event
  * stream that a GET opens is closed when its headers have arrived, unless its first event is wanted.
@@ -242,28 +267,25 @@ export function sendRequest(outgoing: Outgoing): Promise<HttpExchange> {
     const lost = (error: Error): void => end(() => reject(noResponseError(error)))
 
     const respond = (response: IncomingMessage): void => {
-      const received = new ReceivedBody()
-      const events = new EventReader(received)
-      const finish = (): void =>
-        end(() => resolve(new HttpExchange(outgoing, response, received.text(), startedAt)))
+      let received = ''
+      let size = 0
+      const events = new EventReader()
+      const finish = (): void => end(() => resolve(new HttpExchange(outgoing, response, received, startedAt)))
       const isWanted = (data: string): boolean =>
         readsFirstEvent ? data !== '' : rpcResponseOf(data) !== undefined
-      const hasWantedEvent = (): boolean => {
-        for (let data = events.next(); data !== undefined; data = events.next())
-          if (isWanted(data)) return true
-        return false
-      }
       const streams = /^text\/event-stream\b/i.test(response.headers['content-type'] ?? '')
       if (streams && method === 'GET' && !readsFirstEvent) {
         finish()
         return
       }
       let isOver = false
-      response.on('data', (chunk: Buffer) => {
+      response.setEncoding('utf8')
+      response.on('data', (chunk: string) => {
         // Chunks that were read together still arrive after the request was destroyed.
         if (isOver) return
-        received.append(chunk)
-        isOver = received.length > MAX_BODY_BYTES || (streams && (hasWantedEvent() || events.isFull))
+        received += chunk
+        size += Buffer.byteLength(chunk)
+        isOver = size > MAX_BODY_BYTES || (streams && (events.read(chunk).some(isWanted) || events.isFull))
         if (isOver) finish()
       })
       response.on('end', finish)

@@ -11,7 +11,7 @@ import {
   type Outgoing,
   startTarget,
 } from '../support/cli/doctor-target.ts'
-import { json } from '../support/cli/faults.ts'
+import { json, members } from '../support/cli/faults.ts'
 import { expectNoSecret } from '../support/expect-no-secret.ts'
 import { listen } from '../support/listen.ts'
 
@@ -31,9 +31,7 @@ const html = (status = 200): Partial<Outgoing> => ({
 interface Row {
   readonly what: string
   readonly fault: Fault
-  readonly status: 'ok' | 'warn' | 'fail'
-  readonly seen: RegExp
-  readonly hint?: RegExp
+  readonly finds: readonly [status: 'ok' | 'warn' | 'fail', seen: RegExp, hint?: RegExp]
   /** The client for which the warning is a failure. */
   readonly failsAs?: ClientId
   /** A client for which it stays a warning. */
@@ -44,7 +42,8 @@ interface Row {
 
 /** Tests the result of one check for each server. */
 function itChecks(id: string, rows: readonly Row[]): void {
-  for (const { what, fault, status, seen, hint, failsAs, warnsAs, suffix = '' } of rows) {
+  for (const { what, fault, finds, failsAs, warnsAs, suffix = '' } of rows) {
+    const [status, seen, hint] = finds
     const examined = async (as?: ClientId) => {
       const target = await startTarget(fault)
       const url = new URL(`${target.url.href}${suffix}`)
@@ -78,31 +77,33 @@ const firewall = (blocks: (request: Incoming) => boolean, headers: Outgoing['hea
 
 describe('doctor, for firewalls and spellings of the URL,', () => {
   itChecks('edge.user-agents', [
-    { what: 'a correct server', fault: {}, status: 'ok', seen: /no User-Agent is blocked/ },
+    { what: 'a correct server', fault: {}, finds: ['ok', /no User-Agent is blocked/] },
     {
       what: 'Cloudflare blocking Claude-User',
       fault: firewall((request) => agentOf(request) === 'Claude-User', { 'cf-ray': '8f0-FRA' }),
-      status: 'warn',
-      seen: /^User-Agent Claude-User: 403 text\/plain: "Blocked" from cloudflare, other requests: 401; affects Claude$/,
-      hint: /^Allow Claude-User in the firewall.*Block AI bots, and AI Crawl Control.*\(https:\/\/github\.com\/anthropics\/claude-ai-mcp\/issues\/1061\)$/,
+      finds: [
+        'warn',
+        /^User-Agent Claude-User: 403 text\/plain: "Blocked" from cloudflare, other requests: 401; affects Claude$/,
+        /^Allow Claude-User in the firewall.*Block AI bots, and AI Crawl Control.*\(https:\/\/github\.com\/anthropics\/claude-ai-mcp\/issues\/1061\)$/,
+      ],
       failsAs: 'claude',
       warnsAs: 'codex',
     },
     {
       what: 'a firewall that blocks the User-Agent of ChatGPT',
       fault: firewall((request) => agentOf(request)?.startsWith('openai-mcp') === true, { server: 'waf/2' }),
-      status: 'warn',
-      seen: /openai-mcp\/1\.0\.0: 403 text\/plain: "Blocked" from waf\/2/,
-      hint: /Allow openai-mcp/,
+      finds: ['warn', /openai-mcp\/1\.0\.0: 403 text\/plain: "Blocked" from waf\/2/, /Allow openai-mcp/],
       failsAs: 'chatgpt',
       warnsAs: 'claude',
     },
     {
       what: 'a firewall that blocks requests without a User-Agent',
       fault: firewall((request) => agentOf(request) === undefined, {}),
-      status: 'warn',
-      seen: /^without User-Agent: 403 text\/plain: "Blocked", other requests: 401; affects Claude, older versions of Claude Code; \/\.well-known\/oauth-protected-resource\/mcp without User-Agent: 403/,
-      hint: /Accept requests without a User-Agent/,
+      finds: [
+        'warn',
+        /^without User-Agent: 403 text\/plain: "Blocked", other requests: 401; affects Claude, older versions of Claude Code; \/\.well-known\/oauth-protected-resource\/mcp without User-Agent: 403/,
+        /Accept requests without a User-Agent/,
+      ],
       failsAs: 'claude',
       warnsAs: 'claude-code',
     },
@@ -112,9 +113,11 @@ describe('doctor, for firewalls and spellings of the URL,', () => {
         (request) => agentOf(request) === undefined && request.path.startsWith('/.well-known/'),
         {},
       ),
-      status: 'warn',
-      seen: /^\/\.well-known\/oauth-protected-resource\/mcp without User-Agent: 403/,
-      hint: /below \/\.well-known\//,
+      finds: [
+        'warn',
+        /^\/\.well-known\/oauth-protected-resource\/mcp without User-Agent: 403/,
+        /below \/\.well-known\//,
+      ],
       failsAs: 'claude',
     },
     {
@@ -125,9 +128,7 @@ describe('doctor, for firewalls and spellings of the URL,', () => {
             ? json({ result: { protocolVersion: '2025-11-25' } })
             : undefined,
       },
-      status: 'fail',
-      seen: /Claude-User: 200, other requests: 401/,
-      hint: /require the token for every User-Agent/,
+      finds: ['fail', /Claude-User: 200, other requests: 401/, /require the token for every User-Agent/],
     },
   ])
 
@@ -142,7 +143,7 @@ describe('doctor, for firewalls and spellings of the URL,', () => {
   })
 
   itChecks('endpoint.trailing-slash', [
-    { what: 'a correct server', fault: {}, status: 'ok', seen: /^\/mcp\/: 401$/ },
+    { what: 'a correct server', fault: {}, finds: ['ok', /^\/mcp\/: 401$/] },
     {
       what: 'a URL with a slash whose other spelling redirects',
       suffix: '/',
@@ -150,9 +151,11 @@ describe('doctor, for firewalls and spellings of the URL,', () => {
         instead: ({ path }) =>
           path === '/mcp' ? { status: 307, headers: { location: '/mcp/' } } : undefined,
       },
-      status: 'warn',
-      seen: /^\/mcp: 307, with the other spelling 401; affects Claude$/,
-      hint: /Respond at both spellings.*issues\/1056/,
+      finds: [
+        'warn',
+        /^\/mcp: 307, with the other spelling 401; affects Claude$/,
+        /Respond at both spellings.*issues\/1056/,
+      ],
       failsAs: 'claude',
       warnsAs: 'cursor',
     },
@@ -160,8 +163,7 @@ describe('doctor, for firewalls and spellings of the URL,', () => {
       what: 'a URL with a slash whose other spelling does not exist',
       suffix: '/',
       fault: { instead: ({ path }) => (path === '/mcp' ? { status: 404 } : undefined) },
-      status: 'warn',
-      seen: /^\/mcp: 404/,
+      finds: ['warn', /^\/mcp: 404/],
       failsAs: 'claude',
     },
     {
@@ -170,16 +172,13 @@ describe('doctor, for firewalls and spellings of the URL,', () => {
         instead: ({ path }) =>
           path === '/mcp/' ? { status: 308, headers: { location: '/mcp' } } : undefined,
       },
-      status: 'warn',
-      seen: /^\/mcp\/: 308/,
-      hint: /without a redirect/,
+      finds: ['warn', /^\/mcp\/: 308/, /without a redirect/],
       warnsAs: 'claude',
     },
     {
       what: 'a URL without a slash whose other spelling does not exist',
       fault: { instead: ({ path }) => (path === '/mcp/' ? { status: 404 } : undefined) },
-      status: 'ok',
-      seen: /^\/mcp\/: 404/,
+      finds: ['ok', /^\/mcp\/: 404/],
     },
     {
       what: 'a gate that does not protect the other spelling',
@@ -187,9 +186,11 @@ describe('doctor, for firewalls and spellings of the URL,', () => {
         instead: ({ path }) =>
           path === '/mcp/' ? json({ result: { protocolVersion: '2025-11-25' } }) : undefined,
       },
-      status: 'fail',
-      seen: /^\/mcp\/: 200 without a token, with the other spelling 401$/,
-      hint: /gate in front of both spellings/,
+      finds: [
+        'fail',
+        /^\/mcp\/: 200 without a token, with the other spelling 401$/,
+        /gate in front of both spellings/,
+      ],
     },
   ])
 
@@ -204,21 +205,22 @@ describe('doctor, for well-known URLs,', () => {
   const issuerPaths = ({ path }: Incoming) => /^\/\.well-known\/(?:oauth-a|openid)/.test(path)
 
   itChecks('wellknown.format', [
-    { what: 'a correct server', fault: {}, status: 'ok', seen: /^5 URLs$/ },
+    { what: 'a correct server', fault: {}, finds: ['ok', /^5 URLs$/] },
     {
       what: 'a single-page application that responds to every path',
       fault: { instead: (request) => (issuerPaths(request) ? html() : undefined) },
-      status: 'warn',
-      seen: /\/\.well-known\/oauth-authorization-server\/mcp: 200 text\/html, which is not a JSON object/,
-      hint: /JSON or with 404/,
+      finds: [
+        'warn',
+        /\/\.well-known\/oauth-authorization-server\/mcp: 200 text\/html, which is not a JSON object/,
+        /JSON or with 404/,
+      ],
       failsAs: 'inspector',
       warnsAs: 'gemini',
     },
     {
       what: 'a gate in front of every path',
       fault: { instead: (request) => (issuerPaths(request) ? { status: 401 } : undefined) },
-      status: 'warn',
-      seen: /openid-configuration: 401, which requires a token/,
+      finds: ['warn', /openid-configuration: 401, which requires a token/],
       failsAs: 'cursor',
     },
     {
@@ -227,36 +229,34 @@ describe('doctor, for well-known URLs,', () => {
         instead: (request) =>
           issuerPaths(request) ? { status: 302, headers: { location: '/login' } } : undefined,
       },
-      status: 'warn',
-      seen: /302, a redirect to \/login/,
+      finds: ['warn', /302, a redirect to \/login/],
       failsAs: 'claude',
     },
     {
       what: 'a JSON string instead of an object',
       fault: { instead: (request) => (issuerPaths(request) ? { body: '"hello"' } : undefined) },
-      status: 'warn',
-      seen: /which is not a JSON object/,
+      finds: ['warn', /which is not a JSON object/],
     },
     {
       what: 'an error of the server',
       fault: { instead: (request) => (issuerPaths(request) ? html(500) : undefined) },
-      status: 'warn',
-      seen: /500 text\/html/,
+      finds: ['warn', /500 text\/html/],
     },
     {
       what: 'other statuses that mean that there is nothing',
       fault: { instead: (request) => (issuerPaths(request) ? html(499) : undefined) },
-      status: 'ok',
-      seen: /^5 URLs$/,
+      finds: ['ok', /^5 URLs$/],
     },
     {
       what: 'a page at the URL of the endpoint',
       fault: {
         instead: ({ method, path }) => (method === 'GET' && path === '/mcp' ? html() : undefined),
       },
-      status: 'warn',
-      seen: /^GET \/mcp without a token: 200 text\/html, which is not JSON; affects Codex, goose$/,
-      hint: /401 or 405/,
+      finds: [
+        'warn',
+        /^GET \/mcp without a token: 200 text\/html, which is not JSON; affects Codex, goose$/,
+        /401 or 405/,
+      ],
       failsAs: 'codex',
       warnsAs: 'claude',
     },
@@ -300,7 +300,7 @@ describe('doctor, for what authorization servers support,', () => {
   }
 
   itChecks('issuer.path-forms', [
-    { what: 'an issuer without a path', fault: {}, status: 'ok', seen: /the issuer has no path/ },
+    { what: 'an issuer without a path', fault: {}, finds: ['ok', /the issuer has no path/] },
   ])
 
   const withMethods = (methods: unknown): Fault => ({
@@ -313,56 +313,49 @@ describe('doctor, for what authorization servers support,', () => {
     {
       what: 'a server without client ID metadata documents',
       fault: {},
-      status: 'ok',
-      seen: /^not supported/,
+      finds: ['ok', /^not supported/],
     },
-    { what: 'the method none', fault: withMethods(['none']), status: 'ok', seen: /the method none/ },
+    { what: 'the method none', fault: withMethods(['none']), finds: ['ok', /the method none/] },
     {
       what: 'client ID metadata documents without authentication methods',
       fault: withMethods(undefined),
-      status: 'warn',
-      seen: /token_endpoint_auth_methods_supported is missing; affects Claude, Claude Code, Codex/,
-      hint: /add none/,
+      finds: [
+        'warn',
+        /token_endpoint_auth_methods_supported is missing; affects Claude, Claude Code, Codex/,
+        /add none/,
+      ],
       failsAs: 'claude',
       warnsAs: 'vscode',
     },
     {
       what: 'client ID metadata documents with only a secret',
       fault: withMethods(['client_secret_basic']),
-      status: 'warn',
-      seen: /is client_secret_basic/,
+      finds: ['warn', /is client_secret_basic/],
       failsAs: 'codex',
     },
   ])
 
   const withScopes = (scopes: readonly string[]): Fault => ({
-    issuer: (document) => {
-      document.scopes_supported = scopes
-    },
+    issuer: members({ scopes_supported: scopes }),
   })
   itChecks('issuer.scopes', [
-    { what: 'a server that lists no scopes', fault: {}, status: 'ok', seen: /lists no scopes/ },
+    { what: 'a server that lists no scopes', fault: {}, finds: ['ok', /lists no scopes/] },
     {
       what: 'the scopes of the resource and of OpenID Connect',
       fault: withScopes(['openid', 'offline_access', 'mcp:read', 'mcp:write']),
-      status: 'ok',
-      seen: /^4 scopes$/,
+      finds: ['ok', /^4 scopes$/],
     },
     {
       what: 'a list without a scope of the resource',
       fault: withScopes(['openid', 'mcp:read']),
-      status: 'warn',
-      seen: /does not contain mcp:write; affects Gemini CLI, older versions of Codex/,
-      hint: /add them/,
+      finds: ['warn', /does not contain mcp:write; affects Gemini CLI, older versions of Codex/, /add them/],
       failsAs: 'gemini',
       warnsAs: 'codex',
     },
     {
       what: 'a list with scopes of other services',
       fault: withScopes(['mcp:read', 'mcp:write', 'billing', 'admin']),
-      status: 'warn',
-      seen: /2 other scopes: billing, admin/,
-      hint: /Gemini CLI/,
+      finds: ['warn', /2 other scopes: billing, admin/, /Gemini CLI/],
       warnsAs: 'codex',
     },
   ])
@@ -582,49 +575,41 @@ const COMPLETE = { title: 'A tool', annotations: { readOnlyHint: true } }
 
 describe('doctor, for tools,', () => {
   itChecks('tools.directory', [
-    { what: 'a correct server', fault: {}, status: 'ok', seen: /^2 tools$/ },
-    { what: 'a server without tools', fault: listing([]), status: 'ok', seen: /no tools/ },
+    { what: 'a correct server', fault: {}, finds: ['ok', /^2 tools$/] },
+    { what: 'a server without tools', fault: listing([]), finds: ['ok', /no tools/] },
     {
       what: 'a name of 64 characters',
       fault: listing([{ ...COMPLETE, name: 'a'.repeat(64) }]),
-      status: 'ok',
-      seen: /^1 tool$/,
+      finds: ['ok', /^1 tool$/],
     },
     {
       what: 'a name of 65 characters',
       fault: listing([{ ...COMPLETE, name: 'a'.repeat(65) }]),
-      status: 'warn',
-      seen: /more than 64: a{65}; affects Claude, Claude Code, ChatGPT, Codex/,
-      hint: /short names/,
+      finds: ['warn', /more than 64: a{65}; affects Claude, Claude Code, ChatGPT, Codex/, /short names/],
       failsAs: 'claude',
       warnsAs: 'vscode',
     },
     {
       what: 'a name with a dot',
       fault: listing([{ ...COMPLETE, name: 'notes.list' }]),
-      status: 'warn',
-      seen: /notes\.list/,
+      finds: ['warn', /notes\.list/],
       failsAs: 'chatgpt',
     },
     {
       what: 'a tool without a title',
       fault: listing([{ name: 'greet', annotations: { destructiveHint: false } }]),
-      status: 'warn',
-      seen: /^without a title: greet; the directories/,
-      hint: /openWorldHint/,
+      finds: ['warn', /^without a title: greet; the directories/, /openWorldHint/],
       warnsAs: 'claude',
     },
     {
       what: 'a title among the annotations',
       fault: listing([{ name: 'greet', annotations: { title: 'Greet', readOnlyHint: true } }]),
-      status: 'ok',
-      seen: /^1 tool$/,
+      finds: ['ok', /^1 tool$/],
     },
     {
       what: 'a tool without hints',
       fault: listing([{ name: 'greet', title: 'Greet', annotations: { readOnlyHint: 'yes' } }]),
-      status: 'warn',
-      seen: /^without readOnlyHint or destructiveHint: greet/,
+      finds: ['warn', /^without readOnlyHint or destructiveHint: greet/],
       warnsAs: 'chatgpt',
     },
   ])
@@ -653,78 +638,77 @@ describe('doctor, for tools,', () => {
     {
       what: 'a correct server',
       fault: {},
-      status: 'ok',
-      seen: /^2 tools, about \d+ tokens \(\d+ characters \/ 4\); the largest: \w+ \d+ \(schema \d+\), \w+ \d+ \(\w+ \d+\)$/,
+      finds: [
+        'ok',
+        /^2 tools, about \d+ tokens \(\d+ characters \/ 4\); the largest: \w+ \d+ \(schema \d+\), \w+ \d+ \(\w+ \d+\)$/,
+      ],
     },
-    { what: 'a server without tools', fault: listing([]), status: 'ok', seen: /no tools/ },
+    { what: 'a server without tools', fault: listing([]), finds: ['ok', /no tools/] },
     {
       what: 'tools of different sizes',
       fault: described(40, 400, 4, 80),
-      status: 'ok',
-      seen: /; the largest: t001 106 \(description 100\), t003 26 \(description 20\), t000 16 \(description 10\)$/,
+      finds: [
+        'ok',
+        /; the largest: t001 106 \(description 100\), t003 26 \(description 20\), t000 16 \(description 10\)$/,
+      ],
     },
     {
       what: 'a large schema',
       fault: listing([{ ...COMPLETE, name: 'long', inputSchema: schema }]),
-      status: 'ok',
-      seen: /the largest: long 5\d\d \(schema 5\d\d\)$/,
+      finds: ['ok', /the largest: long 5\d\d \(schema 5\d\d\)$/],
     },
     {
       what: 'members that clients do not send to models',
       fault: listing([{ ...COMPLETE, name: 'long', outputSchema: schema, _meta: schema }]),
-      status: 'ok',
-      seen: new RegExp(`^1 tool, about 6 tokens \\(${FIXED} characters`),
+      finds: ['ok', new RegExp(`^1 tool, about 6 tokens \\(${FIXED} characters`)],
     },
-    { what: '10,000 tokens', fault: described(40_000 - FIXED), status: 'ok', seen: /about 10000 tokens/ },
+    { what: '10,000 tokens', fault: described(40_000 - FIXED), finds: ['ok', /about 10000 tokens/] },
     {
       what: '10,001 tokens',
       fault: described(40_001 - FIXED),
-      status: 'warn',
-      seen: /about 10001 tokens \(40001 characters \/ 4\); the largest: t000 10001 \(description \d+\)$/,
-      hint: /^shorten the descriptions and schemas.* above 10000 tokens \(https:\/\/platform\.claude\.com/,
+      finds: [
+        'warn',
+        /about 10001 tokens \(40001 characters \/ 4\); the largest: t000 10001 \(description \d+\)$/,
+        /^shorten the descriptions and schemas.* above 10000 tokens \(https:\/\/platform\.claude\.com/,
+      ],
       warnsAs: 'claude-code',
     },
-    { what: '50 tools', fault: described(...Array(50).fill(1)), status: 'ok', seen: /^50 tools/ },
+    { what: '50 tools', fault: described(...Array(50).fill(1)), finds: ['ok', /^50 tools/] },
     {
       what: '51 tools',
       fault: described(...Array(51).fill(1)),
-      status: 'warn',
-      seen: /^51 tools/,
-      hint: /^offer fewer tools: Claude/,
+      finds: ['warn', /^51 tools/, /^offer fewer tools: Claude/],
     },
     {
       what: '128 tools',
       fault: described(...Array(128).fill(1)),
-      status: 'warn',
-      seen: /^128 tools/,
-      hint: /Claude/,
+      finds: ['warn', /^128 tools/, /Claude/],
     },
     {
       what: '129 tools',
       fault: described(...Array(129).fill(1)),
-      status: 'warn',
-      seen: /^129 tools/,
-      hint: /^offer fewer tools: a request of VS Code has at most 128/,
+      finds: ['warn', /^129 tools/, /^offer fewer tools: a request of VS Code has at most 128/],
       warnsAs: 'vscode',
     },
   ])
 
   itChecks('tools.result-size', [
-    { what: 'a small result', fault: {}, status: 'ok', seen: /^\d+ characters, about \d+ tokens$/ },
-    { what: '10,000 tokens', fault: result(40_000), status: 'ok', seen: /^40000 characters, about 10000/ },
+    { what: 'a small result', fault: {}, finds: ['ok', /^\d+ characters, about \d+ tokens$/] },
+    { what: '10,000 tokens', fault: result(40_000), finds: ['ok', /^40000 characters, about 10000/] },
     {
       what: '10,001 tokens',
       fault: result(40_001),
-      status: 'warn',
-      seen: /Claude Code warns above 10000 tokens/,
+      finds: ['warn', /Claude Code warns above 10000 tokens/],
       warnsAs: 'claude-code',
     },
     {
       what: '25,001 tokens',
       fault: result(100_001),
-      status: 'warn',
-      seen: /about 25001 tokens: the rest after 25000 tokens is cut off; affects Claude Code/,
-      hint: /maxResultSizeChars/,
+      finds: [
+        'warn',
+        /about 25001 tokens: the rest after 25000 tokens is cut off; affects Claude Code/,
+        /maxResultSizeChars/,
+      ],
       failsAs: 'claude-code',
       warnsAs: 'claude',
     },
@@ -734,33 +718,16 @@ describe('doctor, for tools,', () => {
         120_000,
         listing([{ ...COMPLETE, name: 'greet', _meta: { 'anthropic/maxResultSizeChars': 120_000 } }]).instead,
       ),
-      status: 'ok',
-      seen: /^120000 characters/,
+      finds: ['ok', /^120000 characters/],
     },
     {
       what: '150,001 characters',
       fault: result(150_001),
-      status: 'warn',
-      seen: /150001 characters.*affects Claude/,
+      finds: ['warn', /150001 characters.*affects Claude/],
       failsAs: 'claude',
       warnsAs: 'vscode',
     },
   ])
-
-  it('tools.result-size is "skip" without --call, and calls no tool itself', async () => {
-    const called: unknown[] = []
-    const fault: Fault = {
-      alter: (_answer, { message }) => {
-        if (message?.method === 'tools/call') called.push(message.params.name)
-      },
-    }
-    const target = await startTarget(fault)
-    const report = await look(target.url, { token: target.token })
-    expect(findingOf(report, 'tools.result-size').status).to.equal('skip')
-    expect(called).to.deep.equal([])
-    await look(target.url, { token: target.token, call: 'greet' })
-    expect(called).to.deep.equal(['greet'])
-  })
 
   it('a result with structured content is measured by its response', async () => {
     const target = await startTarget({

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
+import { readableContext, statesDiffer } from '../../cli/doctor/checks/sign-in-flaws.ts'
 import { CHECKS } from '../../cli/doctor/checks.ts'
-import { readableContext, statesDiffer } from '../../cli/doctor/upstream-state.ts'
 import { startFacade } from '../support/authorization/facade.ts'
 import { findingOf, look, problemsOf } from '../support/cli/doctor-target.ts'
 import {
@@ -19,248 +19,220 @@ const base64 = (value: unknown): string => Buffer.from(JSON.stringify(value)).to
 let requests = 0
 
 interface Row {
-  readonly check: string
   readonly what: string
   readonly flaw: Partial<SignInRules>
-  readonly status: 'warn' | 'fail' | 'skip' | 'ok'
-  readonly seen: RegExp
-  readonly hint?: RegExp
+  /** The finding. `result` is `id: status`. */
+  readonly finds: readonly [result: string, seen: RegExp, hint?: RegExp]
 }
 
 const ROWS: readonly Row[] = [
   {
-    check: 'flaw.registration',
     what: 'a server that registers every redirect URI',
     flaw: { registers: () => true },
-    status: 'fail',
-    seen: /^anybody can register javascript:alert\(1\), data:text\/html.*, http:\/\/mcp-gatekit-doctor\.invalid/,
-    hint: /accept only https, http on loopback/,
+    finds: [
+      'flaw.registration: fail',
+      /^anybody can register javascript:alert\(1\), data:text\/html.*, http:\/\/mcp-gatekit-doctor\.invalid/,
+      /accept only https, http on loopback/,
+    ],
   },
   {
-    check: 'flaw.registration',
     what: 'a server that registers https addresses only',
     flaw: {},
-    status: 'ok',
-    seen: /anybody can register an https address, so the consent page must name its host$/,
+    finds: [
+      'flaw.registration: ok',
+      /anybody can register an https address, so the consent page must name its host$/,
+    ],
   },
   {
-    check: 'flaw.registration',
     what: 'a server that registers loopback addresses only',
     flaw: { registers: (uri) => uri.startsWith('http://127.0.0.1') || uri.startsWith('http://localhost') },
-    status: 'ok',
-    seen: /addresses of strangers are refused$/,
+    finds: ['flaw.registration: ok', /addresses of strangers are refused$/],
   },
   {
-    check: 'flaw.unknown-client',
     what: 'a server that starts a sign-in for every client_id',
     flaw: { knowsClient: () => true, allowsRedirect: () => true },
-    status: 'fail',
-    seen: /^a client_id that does not exist is accepted$/,
-    hint: /not registered \(RFC 6749/,
+    finds: [
+      'flaw.unknown-client: fail',
+      /^a client_id that does not exist is accepted$/,
+      /not registered \(RFC 6749/,
+    ],
   },
   {
-    check: 'flaw.unknown-client',
     what: 'a server that shows its sign-in page for every client_id',
     flaw: { knowsClient: () => true, allowsRedirect: () => true, answer: () => '<title>Sign in</title>' },
-    status: 'warn',
-    seen: /^a client_id that does not exist gets the same page as a correct request$/,
-    hint: /before the sign-in$/,
+    finds: [
+      'flaw.unknown-client: warn',
+      /^a client_id that does not exist gets the same page as a correct request$/,
+      /before the sign-in$/,
+    ],
   },
   {
-    check: 'flaw.unknown-client',
     what: 'a server that shows errors on a page with the status 200',
     flaw: { answer: () => '<title>Sign in</title>', refusal: () => '<title>Error</title>' },
-    status: 'ok',
-    seen: /refused/,
+    finds: ['flaw.unknown-client: ok', /refused/],
   },
   {
-    check: 'flaw.unknown-client',
     what: 'a server that sends every request to the sign-in of another host',
     flaw: {
       knowsClient: () => true,
       allowsRedirect: () => true,
       answer: (_request, host) => `${host}/login`,
     },
-    status: 'warn',
-    seen: /gets the same page as a correct request$/,
+    finds: ['flaw.unknown-client: warn', /gets the same page as a correct request$/],
   },
   {
-    check: 'flaw.unknown-client',
     what: 'a server that sends errors to a page of another host',
     flaw: { answer: (_request, host) => `${host}/login`, refusal: () => 'http://127.0.0.1:9/error' },
-    status: 'ok',
-    seen: /refused/,
+    finds: ['flaw.unknown-client: ok', /refused/],
   },
   {
-    check: 'flaw.unknown-client',
     what: 'a server that redirects to itself without an end',
     flaw: { answer: (request) => `/authorize?${request}` },
-    status: 'ok',
-    seen: /refused/,
+    finds: ['flaw.unknown-client: ok', /refused/],
   },
   {
-    check: 'flaw.unknown-client',
     what: 'a server that responds with 429',
     flaw: { refusalStatus: 429 },
-    status: 'skip',
-    seen: /responded with 429: run doctor again later$/,
+    finds: ['flaw.unknown-client: skip', /responded with 429: run doctor again later$/],
   },
   {
-    check: 'flaw.consent',
     what: 'a server that refuses registered clients, too',
     flaw: { knowsClient: () => false },
-    status: 'skip',
-    seen: /^the request of a registered client gets 400/,
+    finds: ['flaw.consent: skip', /^the request of a registered client gets 400/],
   },
   {
-    check: 'flaw.consent',
     what: 'a server that registers no client',
     flaw: { registers: () => false },
-    status: 'skip',
-    seen: /^doctor could not register a client: see issuer\.register$/,
+    finds: ['flaw.consent: skip', /^doctor could not register a client: see issuer\.register$/],
   },
   {
-    check: 'flaw.consent',
     what: 'a server without dynamic registration',
     flaw: { metadata: (document) => delete document.registration_endpoint },
-    status: 'skip',
-    seen: /does not support dynamic registration$/,
+    finds: ['flaw.consent: skip', /does not support dynamic registration$/],
   },
   {
-    check: 'flaw.upstream-pkce',
     what: 'a request to the identity provider without a code_challenge',
     flaw: {
       answer: (_request, provider) =>
         upstreamRequest(provider, { code_challenge: null, code_challenge_method: null }),
     },
-    status: 'warn',
-    seen: /^the request to 127\.0\.0\.1:\d+ has no code_challenge$/,
-    hint: /to the identity provider as well/,
+    finds: [
+      'flaw.upstream-pkce: warn',
+      /^the request to 127\.0\.0\.1:\d+ has no code_challenge$/,
+      /to the identity provider as well/,
+    ],
   },
   {
-    check: 'flaw.upstream-pkce',
     what: 'a request to the identity provider with the method plain',
     flaw: { answer: (_request, provider) => upstreamRequest(provider, { code_challenge_method: null }) },
-    status: 'warn',
-    seen: /has the method plain$/,
+    finds: ['flaw.upstream-pkce: warn', /has the method plain$/],
   },
   {
-    check: 'flaw.upstream-pkce',
     what: 'a request to the identity provider that was pushed',
     flaw: {
       answer: (_request, provider) =>
         upstreamRequest(provider, { code_challenge: null, request_uri: 'urn:example:1' }),
     },
-    status: 'skip',
-    seen: /not visible$/,
+    finds: ['flaw.upstream-pkce: skip', /not visible$/],
   },
   {
-    check: 'flaw.upstream-context',
     what: 'a state that contains the redirect URI of the client',
     flaw: {
       answer: (request, provider) =>
         upstreamRequest(provider, { state: base64({ to: request.get('redirect_uri'), at: Math.random() }) }),
     },
-    status: 'warn',
-    seen: /^anybody can read 127\.0\.0\.1:33418 in the state at 127/,
-    hint: /random state/,
+    finds: [
+      'flaw.upstream-context: warn',
+      /^anybody can read 127\.0\.0\.1:33418 in the state at 127/,
+      /random state/,
+    ],
   },
   {
-    check: 'flaw.upstream-context',
     what: 'a server that signs users in on its own page',
     flaw: { answer: () => '<title>Sign in</title>' },
-    status: 'skip',
-    seen: /does not lead to another authorization server at once$/,
+    finds: ['flaw.upstream-context: skip', /does not lead to another authorization server at once$/],
   },
   {
-    check: 'flaw.pkce',
     what: 'a server that accepts a request without PKCE',
     flaw: { allowsPkce: () => true },
-    status: 'fail',
-    seen: /^a request without code_challenge is accepted; a request with the method plain is accepted$/,
-    hint: /RFC 9700 §2\.1\.1/,
+    finds: [
+      'flaw.pkce: fail',
+      /^a request without code_challenge is accepted; a request with the method plain is accepted$/,
+      /RFC 9700 §2\.1\.1/,
+    ],
   },
   {
-    check: 'flaw.pkce',
     what: 'a server that accepts the method plain',
     flaw: { allowsPkce: (challenge) => challenge !== null },
-    status: 'fail',
-    seen: /^a request with the method plain is accepted$/,
+    finds: ['flaw.pkce: fail', /^a request with the method plain is accepted$/],
   },
   {
-    check: 'flaw.pkce',
     what: 'metadata that contains plain',
     flaw: { metadata: (document) => (document.code_challenge_methods_supported = ['S256', 'plain']) },
-    status: 'warn',
-    seen: /contains plain$/,
-    hint: /other than S256/,
+    finds: ['flaw.pkce: warn', /contains plain$/, /other than S256/],
   },
   {
-    check: 'flaw.pkce',
     what: 'an error that is sent to the registered redirect URI',
     flaw: { refusal: (request) => `${request.get('redirect_uri')}?error=invalid_request` },
-    status: 'ok',
-    seen: /^only S256 is accepted$/,
+    finds: ['flaw.pkce: ok', /^only S256 is accepted$/],
   },
   {
-    check: 'flaw.consent',
     what: 'a server that issues a code at once',
     flaw: { answer: withCode },
-    status: 'fail',
-    seen: /gets a code at once, without a sign-in and without a consent$/,
-    hint: /names the client and the host/,
+    finds: [
+      'flaw.consent: fail',
+      /gets a code at once, without a sign-in and without a consent$/,
+      /names the client and the host/,
+    ],
   },
   {
-    check: 'flaw.redirect',
     what: 'a server that redirects unknown clients',
     flaw: { refusal: (request) => `${request.get('redirect_uri')}?error=invalid_client` },
-    status: 'fail',
-    seen: /^an unknown client is redirected to an address of its choice$/,
-    hint: /compare the whole string/,
+    finds: [
+      'flaw.redirect: fail',
+      /^an unknown client is redirected to an address of its choice$/,
+      /compare the whole string/,
+    ],
   },
   {
-    check: 'flaw.redirect',
     what: 'a server that compares the beginning of a redirect URI',
     flaw: {
       allowsRedirect: (uri, registered) =>
         registered.some((one) => uri.startsWith(one.replace(/:\d+.*/, '').replace(/\/callback$/, ''))),
     },
-    status: 'fail',
-    seen: /^http:\/\/127\.0\.0\.1\.mcp-gatekit-doctor\.invalid:33418\/callback is accepted; .*\/callback\/other is accepted$/,
+    finds: [
+      'flaw.redirect: fail',
+      /^http:\/\/127\.0\.0\.1\.mcp-gatekit-doctor\.invalid:33418\/callback is accepted; .*\/callback\/other is accepted$/,
+    ],
   },
   {
-    check: 'flaw.upstream-state',
     what: 'a request to the identity provider without a state',
     flaw: { answer: (_request, provider) => upstreamRequest(provider, { state: null }) },
-    status: 'fail',
-    seen: /has no state$/,
-    hint: /128 random bits/,
+    finds: ['flaw.upstream-state: fail', /has no state$/, /128 random bits/],
   },
   {
-    check: 'flaw.upstream-state',
     what: 'a state that is always the same',
     flaw: { answer: (_request, provider) => upstreamRequest(provider, { state: 'fixed' }) },
-    status: 'fail',
-    seen: /^each request to 127\.0\.0\.1:\d+ has the same state$/,
+    finds: ['flaw.upstream-state: fail', /^each request to 127\.0\.0\.1:\d+ has the same state$/],
   },
   {
-    check: 'flaw.upstream-state',
     what: 'a state that counts',
     flaw: {
       answer: (_request, provider) =>
         upstreamRequest(provider, { state: `sign-in-${1_000_000 + requests++}` }),
     },
-    status: 'fail',
-    seen: /^the states of two sign-ins differ in a few characters only$/,
+    finds: ['flaw.upstream-state: fail', /^the states of two sign-ins differ in a few characters only$/],
   },
 ]
 
 describe('doctor, for the nine flaws of remote MCP servers,', () => {
-  for (const { check, what, flaw, status, seen, hint } of ROWS) {
-    it(`${check} is "${status}" for ${what}`, async () => {
-      const finding = (await examineSignIn(flaw))(check)
+  for (const { what, flaw, finds } of ROWS) {
+    const [result, seen, hint] = finds
+    it(`reports "${result}" for ${what}`, async () => {
+      const id = result.replace(/:.*/, '')
+      const finding = (await examineSignIn(flaw))(id)
       expect(finding.seen).to.match(seen)
-      expect(finding.status).to.equal(status)
+      expect(`${id}: ${finding.status}`).to.equal(result)
       if (hint !== undefined) expect(finding.hint).to.match(hint)
     })
   }

@@ -1,18 +1,13 @@
 import { expect } from 'chai'
-import { EventReader } from '../../cli/doctor/event-stream.ts'
-import { ReceivedBody } from '../../cli/doctor/received-body.ts'
+import { EventReader } from '../../cli/doctor/http-exchange.ts'
 
 /** Reads a stream that arrives in chunks of this size. Returns the events, and the data of the last one without its end. */
 function readIn(text: string, size: number): { events: string[]; last: string; isFull: boolean } {
-  const body = new ReceivedBody()
-  const reader = new EventReader(body)
-  const bytes = Buffer.from(text)
+  const reader = new EventReader()
   const events: string[] = []
-  for (let at = 0; at < bytes.length; at += size) {
-    body.append(bytes.subarray(at, at + size))
-    for (let data = reader.next(); data !== undefined; data = reader.next()) events.push(data)
-  }
-  return { events, last: reader.last(), isFull: reader.isFull }
+  for (let at = 0; at < text.length; at += size) events.push(...reader.read(text.slice(at, at + size)))
+  const { isFull } = reader
+  return { events, last: reader.read('\n\n')[0] ?? '', isFull }
 }
 
 describe('EventReader', () => {
@@ -38,34 +33,5 @@ describe('EventReader', () => {
     expect(readIn('data: a\n\n'.repeat(999), 50)).to.deep.include({ isFull: false, last: '' })
     const { events, isFull } = readIn('data: a\n\n'.repeat(1_001), 5_000)
     expect([events.length, isFull]).to.deep.equal([1_000, true])
-  })
-})
-
-describe('ReceivedBody', () => {
-  it('a body has all bytes, whatever the size of the chunks', () => {
-    for (const sizes of [
-      [16_384],
-      [16_383, 1],
-      [16_384, 1],
-      [16_384, 50_000],
-      [1, 40_000, 1],
-      [10_000, 10_000, 20_000, 1],
-    ]) {
-      const body = new ReceivedBody()
-      let expected = ''
-      for (const [index, size] of sizes.entries()) {
-        const text = String(index).repeat(size)
-        expected += text
-        body.append(Buffer.from(text))
-      }
-      expect([body.length, body.text() === expected]).to.deep.equal([expected.length, true])
-    }
-  })
-
-  it('a body finds only the bytes that have arrived', () => {
-    const body = new ReceivedBody()
-    body.append(Buffer.from('abcabc'))
-    expect([body.indexOf(0x61, 0), body.indexOf(0x61, 1), body.indexOf(0x61, 4)]).to.deep.equal([0, 3, -1])
-    expect([body.text(1, 3), body.text(4), body.text(2, 100)]).to.deep.equal(['bc', 'bc', 'cabc'])
   })
 })

@@ -1,8 +1,8 @@
 import { expect } from 'chai'
-import { discoveryUrls } from '../../cli/doctor/authorization-servers.ts'
+import { discoveryUrls } from '../../cli/doctor/checks/issuers.ts'
+import { metadataUrls } from '../../cli/doctor/documents.ts'
 import { Examination } from '../../cli/doctor/examination.ts'
 import { initialize, modernMessage } from '../../cli/doctor/messages.ts'
-import { metadataUrls } from '../../cli/doctor/metadata-documents.ts'
 
 const examinationOf = (url: string, token?: string) =>
   new Examination({

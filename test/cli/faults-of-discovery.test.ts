@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { cardProblems } from '../../cli/doctor/server-card.ts'
+import { cardProblems } from '../../cli/doctor/checks/server-card.ts'
 import {
   examineTarget,
   type Fault,
@@ -114,9 +114,7 @@ describe('doctor, for the server card and the catalog,', () => {
       instead: serving((card) => {
         card.name = 'mcp-gatekit'
       }),
-      problem: 'card.valid: fail',
-      seen: /name is mcp-gatekit, which is not of the form/,
-      hint: /SEP-2127/,
+      finds: ['card.valid: fail', /name is mcp-gatekit, which is not of the form/, /SEP-2127/],
     },
     {
       what: 'a card with another media type',
@@ -124,70 +122,70 @@ describe('doctor, for the server card and the catalog,', () => {
         ...answer,
         headers: { ...answer.headers, 'content-type': 'application/json' },
       })),
-      problem: 'card.valid: warn',
-      seen: /Content-Type is application\/json/,
-      hint: /application\/mcp-server-card\+json/,
+      finds: ['card.valid: warn', /Content-Type is application\/json/, /application\/mcp-server-card\+json/],
     },
     {
       what: 'a card that leads to another host',
       instead: serving((card) => {
         card.remotes[0].url = 'http://internal:3000/mcp'
       }),
-      problem: 'card.remote: fail',
-      seen: /leads to http:\/\/internal:3000\/mcp instead of http:\/\/127/,
-      hint: /option resource, or trust proxy/,
+      finds: [
+        'card.remote: fail',
+        /leads to http:\/\/internal:3000\/mcp instead of http:\/\/127/,
+        /option resource, or trust proxy/,
+      ],
     },
     {
       what: 'a card with the name of another server',
       instead: serving((card) => {
         card.name = 'com.example/other'
       }),
-      problem: 'card.discover: warn',
-      seen: /name is com\.example\/other in the card, and mcp-gatekit in server\/discover/,
-      hint: /make both equal/,
+      finds: [
+        'card.discover: warn',
+        /name is com\.example\/other in the card, and mcp-gatekit in server\/discover/,
+        /make both equal/,
+      ],
     },
     {
       what: 'a card with an old version',
       instead: serving((card) => {
         card.version = '0.0.0-beta'
       }),
-      problem: 'card.discover: warn',
-      seen: /version is 0\.0\.0-beta in the card, and 0\.0\.0 in/,
-      hint: /make both equal/,
+      finds: [
+        'card.discover: warn',
+        /version is 0\.0\.0-beta in the card, and 0\.0\.0 in/,
+        /make both equal/,
+      ],
     },
     {
       what: 'a card that does not name the newest protocol version',
       instead: serving((card) => {
         card.remotes[0].supportedProtocolVersions.shift()
       }),
-      problem: 'card.discover: warn',
-      seen: /does not name 2026-07-28, which server\/discover names/,
-      hint: /supportedProtocolVersions/,
+      finds: [
+        'card.discover: warn',
+        /does not name 2026-07-28, which server\/discover names/,
+        /supportedProtocolVersions/,
+      ],
     },
     {
       what: 'a catalog that lists other servers only',
       instead: serving(undefined, ({ entries }) => {
         entries[0].url = 'https://elsewhere.example/server-card'
       }),
-      problem: 'card.catalog: warn',
-      seen: /does not name http:\/\/127/,
-      hint: /aiCatalog for several/,
+      finds: ['card.catalog: warn', /does not name http:\/\/127/, /aiCatalog for several/],
     },
     {
       what: 'a catalog with an identifier twice',
       instead: serving(undefined, ({ entries }) => entries.push(entries[0])),
-      problem: 'card.catalog: fail',
-      seen: /occur twice: urn:air/,
-      hint: /unique identifier/,
+      finds: ['card.catalog: fail', /occur twice: urn:air/, /unique identifier/],
     },
     {
       what: 'a catalog without a version of its format',
       instead: serving(undefined, (catalog) => {
         delete catalog.specVersion
       }),
-      problem: 'card.catalog: fail',
-      seen: /no specVersion/,
-      hint: /list the card/,
+      finds: ['card.catalog: fail', /no specVersion/, /list the card/],
     },
     {
       what: 'a catalog with another media type',
@@ -195,16 +193,12 @@ describe('doctor, for the server card and the catalog,', () => {
         ...answer,
         headers: { ...answer.headers, 'content-type': 'application/json' },
       })),
-      problem: 'card.catalog: warn',
-      seen: /Content-Type is application\/json/,
-      hint: /application\/ai-catalog\+json/,
+      finds: ['card.catalog: warn', /Content-Type is application\/json/, /application\/ai-catalog\+json/],
     },
     {
       what: 'a card that web pages cannot read',
       instead: altered(CARD_PATH, (answer) => ({ ...answer, headers: { 'content-type': CARD_TYPE } })),
-      problem: 'card.cors: warn',
-      seen: /cannot read/,
-      hint: /Access-Control-Allow-Origin: \*/,
+      finds: ['card.cors: warn', /cannot read/, /Access-Control-Allow-Origin: \*/],
     },
   ]
   itReports(faults)

@@ -1,5 +1,5 @@
 import type { Incoming } from '../support/cli/doctor-target.ts'
-import { challenge, itReports, json, metadata } from '../support/cli/faults.ts'
+import { challenge, itReports, json, members, metadata } from '../support/cli/faults.ts'
 
 const isPost = ({ method, path }: Incoming): boolean => method === 'POST' && path === '/mcp'
 
@@ -27,31 +27,23 @@ describe('doctor, for a fault in the protection of a server,', () => {
       {
         what: 'a URL with another path',
         ...emptyResponse(404),
-        problem: 'server.endpoint: fail',
-        seen: /404/,
-        hint: /with its path/,
+        finds: ['server.endpoint: fail', /404/, /with its path/],
       },
       {
         what: 'an endpoint that supports only GET',
         ...emptyResponse(405),
-        problem: 'server.endpoint: fail',
-        seen: /405/,
-        hint: /accept POST/,
+        finds: ['server.endpoint: fail', /405/, /accept POST/],
       },
       {
         what: 'a server that is down behind a proxy',
         ...emptyResponse(502),
-        problem: 'server.endpoint: fail',
-        seen: /502/,
-        hint: /logs of the server/,
+        finds: ['server.endpoint: fail', /502/, /logs of the server/],
       },
       {
         what: 'a rate limit that has been reached',
         instead: (request) =>
           isPost(request) ? { status: 429, headers: { 'retry-after': '7' } } : undefined,
-        problem: 'server.endpoint: fail',
-        seen: /429/,
-        hint: /wait/,
+        finds: ['server.endpoint: fail', /429/, /wait/],
       },
     ]))
 
@@ -60,9 +52,7 @@ describe('doctor, for a fault in the protection of a server,', () => {
       {
         what: 'a server without a gate',
         open: true,
-        problem: 'auth.required: fail',
-        seen: /work without a token/,
-        hint: /mcpAuth before the handler/,
+        finds: ['auth.required: fail', /work without a token/, /mcpAuth before the handler/],
         asked: { underScopedToken: undefined, call: 'greet' },
       },
       {
@@ -70,9 +60,7 @@ describe('doctor, for a fault in the protection of a server,', () => {
         alter: (answer, { headers }) => {
           if (answer.status === 401 && headers.authorization === undefined) answer.status = 403
         },
-        problem: 'auth.required: fail',
-        seen: /403/,
-        hint: /respond with 401/,
+        finds: ['auth.required: fail', /403/, /respond with 401/],
       },
       {
         what: 'a gate that responds with an error and status 200',
@@ -80,9 +68,11 @@ describe('doctor, for a fault in the protection of a server,', () => {
           method === 'POST' && path === '/mcp' && headers.authorization === undefined
             ? json({ error: { code: -32_001, message: 'Unauthorized' } })
             : undefined,
-        problem: 'auth.required: fail',
-        seen: /^200, JSON-RPC error -32001: "Unauthorized" for a request without a token$/,
-        hint: /respond with 401/,
+        finds: [
+          'auth.required: fail',
+          /^200, JSON-RPC error -32001: "Unauthorized" for a request without a token$/,
+          /respond with 401/,
+        ],
       },
       {
         what: 'a gate that allows the handshake without a token',
@@ -96,9 +86,7 @@ describe('doctor, for a fault in the protection of a server,', () => {
                 body: '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25"}}',
               }
             : undefined,
-        problem: 'auth.required: warn',
-        seen: /tools\/list does not/,
-        hint: /first request/,
+        finds: ['auth.required: warn', /tools\/list does not/, /first request/],
         // Web pages of unknown origins get the handshake, too.
         asked: { ignore: ['origin.foreign', 'host.foreign'] },
       },
@@ -108,9 +96,7 @@ describe('doctor, for a fault in the protection of a server,', () => {
           method === 'GET' && path === '/mcp'
             ? { headers: { 'content-type': 'text/event-stream' }, body: ': open\n\n' }
             : undefined,
-        problem: 'auth.methods: fail',
-        seen: /GET: 200/,
-        hint: /every method/,
+        finds: ['auth.methods: fail', /GET: 200/, /every method/],
       },
     ]))
 
@@ -122,9 +108,7 @@ describe('doctor, for a fault in the protection of a server,', () => {
           if (answer.status === 401 && headers.authorization === undefined)
             delete answer.headers['www-authenticate']
         },
-        problem: 'challenge.present: fail',
-        seen: /no WWW-Authenticate/,
-        hint: /RFC 6750/,
+        finds: ['challenge.present: fail', /no WWW-Authenticate/, /RFC 6750/],
       },
       {
         what: 'a 401 with only another scheme',
@@ -132,9 +116,7 @@ describe('doctor, for a fault in the protection of a server,', () => {
           if (answer.status === 401 && headers.authorization === undefined)
             answer.headers['www-authenticate'] = 'Basic realm="mcp"'
         },
-        problem: 'challenge.present: fail',
-        seen: /Basic/,
-        hint: /scheme Bearer/,
+        finds: ['challenge.present: fail', /Basic/, /scheme Bearer/],
       },
       {
         what: 'a comma after the scheme',
@@ -142,44 +124,32 @@ describe('doctor, for a fault in the protection of a server,', () => {
           if (answer.status === 401 && headers.authorization === undefined)
             answer.headers['www-authenticate'] = 'Bearer, error="invalid_token"'
         },
-        problem: 'challenge.syntax: fail',
-        seen: /has no scheme/,
-        hint: /RFC 9110 §11\.6\.1/,
+        finds: ['challenge.syntax: fail', /has no scheme/, /RFC 9110 §11\.6\.1/],
       },
       {
         what: 'another scheme before Bearer',
         alter: challenge((value) => `DPoP algs="ES256", ${value}`),
-        problem: 'challenge.order: warn',
-        seen: /before Bearer/,
-        hint: /first/,
+        finds: ['challenge.order: warn', /before Bearer/, /first/],
       },
       {
         what: 'a string that looks like resource_metadata, before the parameter',
         alter: challenge((value) => value.replace('realm="', 'realm="resource_metadata=x ')),
-        problem: 'challenge.order: fail',
-        seen: /not the parameter/,
-        hint: /before parameters/,
+        finds: ['challenge.order: fail', /not the parameter/, /before parameters/],
       },
       {
         what: 'a challenge without resource_metadata',
         alter: challenge((value) => value.replace(/, resource_metadata="[^"]*"/, '')),
-        problem: 'challenge.resource-metadata: warn',
-        seen: /well-known/,
-        hint: /RFC 9728 §5\.1/,
+        finds: ['challenge.resource-metadata: warn', /well-known/, /RFC 9728 §5\.1/],
       },
       {
         what: 'a resource_metadata URL on another host, as behind a proxy',
         alter: challenge((value) => value.replace('http://127.0.0.1', 'http://localhost')),
-        problem: 'challenge.resource-metadata: warn',
-        seen: /another host/,
-        hint: /public URL/,
+        finds: ['challenge.resource-metadata: warn', /another host/, /public URL/],
       },
       {
         what: 'a resource_metadata URL that is not https',
         alter: challenge((value) => value.replace('http://127.0.0.1', 'http://mcp.internal')),
-        problem: 'challenge.resource-metadata: fail',
-        seen: /not https/,
-        hint: /public URL/,
+        finds: ['challenge.resource-metadata: fail', /not https/, /public URL/],
         // That URL does not exist.
         asked: { ignore: ['metadata.found'] },
       },
@@ -188,23 +158,17 @@ describe('doctor, for a fault in the protection of a server,', () => {
         alter: challenge((value) =>
           value.replace(/resource_metadata="[^"]*"/, 'resource_metadata="/metadata"'),
         ),
-        problem: 'challenge.resource-metadata: fail',
-        seen: /not an absolute URL/,
-        hint: /public URL/,
+        finds: ['challenge.resource-metadata: fail', /not an absolute URL/, /public URL/],
       },
       {
         what: 'a challenge with two spaces between scopes',
         alter: challenge((value) => value.replace('scope="mcp:read"', 'scope="mcp:read  mcp:write"')),
-        problem: 'challenge.scope: fail',
-        seen: /mcp:read mcp:write/,
-        hint: /one space/,
+        finds: ['challenge.scope: fail', /mcp:read mcp:write/, /one space/],
       },
       {
         what: 'a challenge with the scope offline_access',
         alter: challenge((value) => value.replace('scope="mcp:read"', 'scope="mcp:read offline_access"')),
-        problem: 'challenge.scope: warn',
-        seen: /offline_access/,
-        hint: /remove offline_access/,
+        finds: ['challenge.scope: warn', /offline_access/, /remove offline_access/],
       },
     ]))
 
@@ -213,24 +177,18 @@ describe('doctor, for a fault in the protection of a server,', () => {
       {
         what: 'a server without a metadata document',
         instead: ({ path }) => (path.startsWith('/.well-known/') ? { status: 404 } : undefined),
-        problem: 'metadata.found: fail',
-        seen: /not found/,
-        hint: /protectedResourceRouter/,
+        finds: ['metadata.found: fail', /not found/, /protectedResourceRouter/],
       },
       {
         what: 'a metadata document that is not at the URL of the challenge',
         instead: ({ path }) =>
           path === '/.well-known/oauth-protected-resource/mcp' ? { status: 404 } : undefined,
-        problem: 'metadata.found: fail',
-        seen: /only the URL of the challenge/,
-        hint: /correct the URL/,
+        finds: ['metadata.found: fail', /only the URL of the challenge/, /correct the URL/],
       },
       {
         what: 'a metadata document that requires a token',
         instead: ({ path }) => (path.startsWith('/.well-known/') ? { status: 401 } : undefined),
-        problem: 'metadata.found: fail',
-        seen: /401/,
-        hint: /without requiring a token/,
+        finds: ['metadata.found: fail', /401/, /without requiring a token/],
         asked: { ignore: ['wellknown.format'] },
       },
       {
@@ -238,92 +196,60 @@ describe('doctor, for a fault in the protection of a server,', () => {
         alter: (answer, { path }) => {
           if (path.startsWith('/.well-known/')) answer.headers['content-type'] = 'text/plain'
         },
-        problem: 'metadata.found: warn',
-        seen: /text\/plain/,
-        hint: /application\/json/,
+        finds: ['metadata.found: warn', /text\/plain/, /application\/json/],
       },
       {
         what: 'a resource with an additional trailing slash',
         alter: metadata((document) => {
           document.resource += '/'
         }),
-        problem: 'metadata.resource: fail',
-        seen: /\/mcp\/,/,
-        hint: /trailing slash/,
+        finds: ['metadata.resource: fail', /\/mcp\/,/, /trailing slash/],
       },
       {
         what: 'a resource on another host',
-        alter: metadata((document) => {
-          document.resource = 'https://mcp.internal/mcp'
-        }),
-        problem: 'metadata.resource: fail',
-        seen: /mcp\.internal/,
-        hint: /exactly/,
+        alter: metadata({ resource: 'https://mcp.internal/mcp' }),
+        finds: ['metadata.resource: fail', /mcp\.internal/, /exactly/],
       },
       {
         what: 'metadata without resource',
-        alter: metadata((document) => {
-          delete document.resource
-        }),
-        problem: 'metadata.resource: fail',
-        seen: /missing/,
-        hint: /exactly/,
+        alter: metadata({ resource: undefined }),
+        finds: ['metadata.resource: fail', /missing/, /exactly/],
       },
       {
         what: 'a resource that is only the origin',
         alter: metadata((document) => {
           document.resource = new URL(document.resource).origin
         }),
-        problem: 'metadata.resource: warn',
-        seen: /RFC 9728 §3\.3/,
-        hint: /exactly/,
+        finds: ['metadata.resource: warn', /RFC 9728 §3\.3/, /exactly/],
       },
       {
         what: 'metadata without an authorization server',
-        alter: metadata((document) => {
-          document.authorization_servers = []
-        }),
-        problem: 'metadata.authorization-servers: fail',
-        seen: /not an array/,
-        hint: /RFC 9728 §2/,
+        alter: metadata({ authorization_servers: [] }),
+        finds: ['metadata.authorization-servers: fail', /not an array/, /RFC 9728 §2/],
       },
       {
         what: 'an authorization server that is not https',
-        alter: metadata((document) => {
-          document.authorization_servers = ['http://auth.example.com']
-        }),
-        problem: 'metadata.authorization-servers: fail',
-        seen: /auth\.example\.com/,
-        hint: /https URLs/,
+        alter: metadata({ authorization_servers: ['http://auth.example.com'] }),
+        finds: ['metadata.authorization-servers: fail', /auth\.example\.com/, /https URLs/],
         // The token has the issuer of the real authorization server.
         asked: { ignore: ['token.claims'] },
       },
       {
         what: 'metadata with an empty list of scopes',
-        alter: metadata((document) => {
-          document.scopes_supported = []
-        }),
-        problem: 'metadata.members: fail',
-        seen: /empty/,
-        hint: /remove the member/,
+        alter: metadata({ scopes_supported: [] }),
+        finds: ['metadata.members: fail', /empty/, /remove the member/],
       },
       {
         what: 'metadata with the scope offline_access',
         alter: metadata((document) => {
           document.scopes_supported.push('offline_access')
         }),
-        problem: 'metadata.members: warn',
-        seen: /offline_access/,
-        hint: /remove it/,
+        finds: ['metadata.members: warn', /offline_access/, /remove it/],
       },
       {
         what: 'metadata that allows tokens only in the query',
-        alter: metadata((document) => {
-          document.bearer_methods_supported = ['query']
-        }),
-        problem: 'metadata.members: fail',
-        seen: /header/,
-        hint: /only in the Authorization header/,
+        alter: metadata({ bearer_methods_supported: ['query'] }),
+        finds: ['metadata.members: fail', /header/, /only in the Authorization header/],
       },
     ]))
 
@@ -332,27 +258,27 @@ describe('doctor, for a fault in the protection of a server,', () => {
       {
         what: 'an authorization server without metadata',
         issuerAnswer: () => ({ status: 404 }),
-        problem: 'issuer.metadata: fail',
-        seen: /no metadata/,
-        hint: /RFC 8414/,
+        finds: ['issuer.metadata: fail', /no metadata/, /RFC 8414/],
       },
       {
         what: 'metadata with another issuer',
-        issuer: (document) => {
-          document.issuer = 'https://auth.example.com'
-        },
-        problem: 'issuer.identity: fail',
-        seen: /the authorization server https:\/\/auth\.example\.com/,
-        hint: /RFC 8414 §3\.3/,
+        issuer: members({ issuer: 'https://auth.example.com' }),
+        finds: [
+          'issuer.identity: fail',
+          /the authorization server https:\/\/auth\.example\.com/,
+          /RFC 8414 §3\.3/,
+        ],
       },
       {
         what: 'an issuer with an additional slash',
         issuer: (document) => {
           document.issuer += '/'
         },
-        problem: 'issuer.identity: fail',
-        seen: /the authorization server http:\S+\/: one slash more$/,
-        hint: /RFC 8414 §3\.3/,
+        finds: [
+          'issuer.identity: fail',
+          /the authorization server http:\S+\/: one slash more$/,
+          /RFC 8414 §3\.3/,
+        ],
       },
       {
         what: 'an issuer whose metadata has one slash less',
@@ -361,85 +287,69 @@ describe('doctor, for a fault in the protection of a server,', () => {
             (issuer: string) => `${issuer}/`,
           )
         }),
-        problem: 'issuer.identity: warn',
-        seen: /the authorization server http:\S+\d: one slash less$/,
-        hint: /official clients accept only one slash less/,
+        finds: [
+          'issuer.identity: warn',
+          /the authorization server http:\S+\d: one slash less$/,
+          /official clients accept only one slash less/,
+        ],
       },
       {
         what: 'an authorization server without a token endpoint',
-        issuer: (document) => {
-          delete document.token_endpoint
-        },
-        problem: 'issuer.endpoints: fail',
-        seen: /no token_endpoint/,
-        hint: /authorization code flow/,
+        issuer: members({ token_endpoint: undefined }),
+        finds: ['issuer.endpoints: fail', /no token_endpoint/, /authorization code flow/],
       },
       {
         what: 'an authorization endpoint that is not https',
-        issuer: (document) => {
-          document.authorization_endpoint = 'http://auth.example.com/authorize'
-        },
-        problem: 'issuer.endpoints: fail',
-        seen: /not https/,
-        hint: /https endpoints/,
+        issuer: members({ authorization_endpoint: 'http://auth.example.com/authorize' }),
+        finds: ['issuer.endpoints: fail', /not https/, /https endpoints/],
       },
       {
         what: 'an authorization server without the response type code',
-        issuer: (document) => {
-          document.response_types_supported = ['token']
-        },
-        problem: 'issuer.endpoints: fail',
-        seen: /token/,
-        hint: /authorization code flow/,
+        issuer: members({ response_types_supported: ['token'] }),
+        finds: ['issuer.endpoints: fail', /token/, /authorization code flow/],
       },
       {
         what: 'an authorization server that does not mention PKCE',
-        issuer: (document) => {
-          delete document.code_challenge_methods_supported
-        },
-        problem: 'issuer.pkce: fail',
-        seen: /has no code_challenge/,
-        hint: /S256/,
+        issuer: members({ code_challenge_methods_supported: undefined }),
+        finds: ['issuer.pkce: fail', /has no code_challenge/, /S256/],
       },
       {
         what: 'an authorization server that supports only plain PKCE',
-        issuer: (document) => {
-          document.code_challenge_methods_supported = ['plain']
-        },
-        problem: 'issuer.pkce: fail',
-        seen: /is plain$/,
-        hint: /S256/,
+        issuer: members({ code_challenge_methods_supported: ['plain'] }),
+        finds: ['issuer.pkce: fail', /is plain$/, /S256/],
       },
       {
         what: 'an authorization server without client registration',
-        issuer: (document) => {
-          delete document.registration_endpoint
-        },
-        problem: 'issuer.registration: warn',
-        seen: /neither/,
-        hint: /manually/,
+        issuer: members({ registration_endpoint: undefined }),
+        finds: ['issuer.registration: warn', /neither/, /manually/],
       },
       {
         what: 'an authorization server without CORS headers',
         issuerAnswer: (path) =>
           path === '/.well-known/oauth-authorization-server' ? { status: 200, headers: {} } : undefined,
-        problem: 'issuer.cors: warn',
-        seen: /^the metadata of http:\/\/\S+ is sent without Access-Control-Allow-Origin$/,
-        hint: /token endpoints/,
+        finds: [
+          'issuer.cors: warn',
+          /^the metadata of http:\/\/\S+ is sent without Access-Control-Allow-Origin$/,
+          /token endpoints/,
+        ],
       },
       {
         what: 'a registration endpoint without a preflight',
         issuerAnswer: (path) => (path === '/register' ? { status: 404, headers: {} } : undefined),
-        problem: 'issuer.cors: warn',
-        seen: /^registration_endpoint of http:\/\/\S+: the preflight gets 404\b.* without Access-Control-Allow-Origin$/,
-        hint: /other clients do not need it/,
+        finds: [
+          'issuer.cors: warn',
+          /^registration_endpoint of http:\/\/\S+: the preflight gets 404\b.* without Access-Control-Allow-Origin$/,
+          /other clients do not need it/,
+        ],
       },
       {
         what: 'a token endpoint without CORS headers',
         issuerAnswer: (path) => (path === '/token' ? { status: 400, headers: {} } : undefined),
-        problem: 'issuer.cors: warn',
-        seen: /^token_endpoint of http:\/\/\S+: the preflight gets 400\b.* without Access-Control-Allow-Origin$/,
-        hint: /other clients do not need it/,
+        finds: [
+          'issuer.cors: warn',
+          /^token_endpoint of http:\/\/\S+: the preflight gets 400\b.* without Access-Control-Allow-Origin$/,
+          /other clients do not need it/,
+        ],
       },
     ]))
 
@@ -453,9 +363,7 @@ describe('doctor, for a fault in the protection of a server,', () => {
             scopes: 'mcp:read mcp:write',
           }),
         },
-        problem: 'token.wrong: fail',
-        seen: /accepted/,
-        hint: /jwtVerifier or introspectionVerifier/,
+        finds: ['token.wrong: fail', /accepted/, /jwtVerifier or introspectionVerifier/],
         asked: { underScopedToken: undefined },
       },
       {
@@ -463,9 +371,7 @@ describe('doctor, for a fault in the protection of a server,', () => {
         alter: (answer, { headers }) => {
           if (headers.authorization?.startsWith('Bearer doctor-') === true) answer.status = 500
         },
-        problem: 'token.wrong: fail',
-        seen: /500/,
-        hint: /respond with 401/,
+        finds: ['token.wrong: fail', /500/, /respond with 401/],
       },
       {
         what: 'a 401 for an invalid token without an error code',
@@ -473,9 +379,7 @@ describe('doctor, for a fault in the protection of a server,', () => {
           if (answer.status === 401 && headers.authorization?.startsWith('Bearer doctor-') === true)
             answer.headers['www-authenticate'] = 'Bearer'
         },
-        problem: 'token.wrong: warn',
-        seen: /no error/,
-        hint: /invalid_token/,
+        finds: ['token.wrong: warn', /no error/, /invalid_token/],
       },
       {
         what: 'an error with status 200 for an invalid token',
@@ -483,47 +387,43 @@ describe('doctor, for a fault in the protection of a server,', () => {
           headers.authorization?.startsWith('Bearer doctor-') === true
             ? json({ error: { code: -32_001, message: 'Unauthorized' } })
             : undefined,
-        problem: 'token.wrong: fail',
-        seen: /an error in a response with status 200/,
-        hint: /respond with 401/,
+        finds: ['token.wrong: fail', /an error in a response with status 200/, /respond with 401/],
       },
       {
         what: 'a verifier that ignores the signature',
         instead: (request) =>
           isForged(request) && claimsOf(request).exp > Date.now() / 1000 ? { status: 200 } : undefined,
-        problem: 'token.forged: fail',
-        seen: /accepted/,
-        hint: /verify the signature/,
+        finds: ['token.forged: fail', /accepted/, /verify the signature/],
       },
       {
         what: 'a verifier that accepts the algorithm none',
         instead: (request) => (algorithmOf(request) === 'none' ? { status: 200 } : undefined),
-        problem: 'token.unsigned: fail',
-        seen: /accepted/,
-        hint: /asymmetric/,
+        finds: ['token.unsigned: fail', /accepted/, /asymmetric/],
       },
       {
         what: 'a 403 for an expired token',
         instead: (request) =>
           isForged(request) && claimsOf(request).exp < Date.now() / 1000 ? { status: 403 } : undefined,
-        problem: 'token.expired: fail',
-        seen: /403/,
-        hint: /respond with 401/,
+        finds: ['token.expired: fail', /403/, /respond with 401/],
       },
       {
         what: 'a verifier that expects another audience',
         oauth: { verifyToken: () => undefined },
-        problem: 'token.accepted: fail',
-        seen: /401, invalid_token: "The access token is invalid"/,
-        hint: /algorithms of the verifier/,
+        finds: [
+          'token.accepted: fail',
+          /401, invalid_token: "The access token is invalid"/,
+          /algorithms of the verifier/,
+        ],
         asked: { underScopedToken: undefined },
       },
       {
         what: 'a server that requires more scopes than the token has',
         oauth: { scopes: ['mcp:admin'] },
-        problem: 'token.accepted: fail',
-        seen: /403, insufficient_scope: "The access token does not have the required scope"/,
-        hint: /mcp:admin/,
+        finds: [
+          'token.accepted: fail',
+          /403, insufficient_scope: "The access token does not have the required scope"/,
+          /mcp:admin/,
+        ],
         // The scope is missing in the token, too.
         asked: { underScopedToken: undefined, ignore: ['token.claims'] },
       },
@@ -531,9 +431,7 @@ describe('doctor, for a fault in the protection of a server,', () => {
         what: 'a case-sensitive comparison of the scheme',
         instead: ({ headers }) =>
           headers.authorization?.startsWith('bearer ') === true ? { status: 401 } : undefined,
-        problem: 'token.scheme-case: warn',
-        seen: /lowercase/,
-        hint: /RFC 9110 §11\.1/,
+        finds: ['token.scheme-case: warn', /lowercase/, /RFC 9110 §11\.1/],
       },
       {
         what: 'a 403 for missing scopes without an error code',
@@ -541,9 +439,7 @@ describe('doctor, for a fault in the protection of a server,', () => {
           if (answer.status === 403 && answer.headers['www-authenticate'] !== undefined)
             answer.headers['www-authenticate'] = 'Bearer realm="mcp"'
         },
-        problem: 'token.under-scoped: fail',
-        seen: /without error/,
-        hint: /insufficient_scope/,
+        finds: ['token.under-scoped: fail', /without error/, /insufficient_scope/],
       },
       {
         what: 'a challenge for missing scopes that names no scope',
@@ -551,9 +447,7 @@ describe('doctor, for a fault in the protection of a server,', () => {
           if (answer.status === 403 && answer.headers['www-authenticate'] !== undefined)
             answer.headers['www-authenticate'] = 'Bearer error="insufficient_scope"'
         },
-        problem: 'token.under-scoped: warn',
-        seen: /without scope and resource_metadata/,
-        hint: /scope="…"/,
+        finds: ['token.under-scoped: warn', /without scope and resource_metadata/, /scope="…"/],
       },
       {
         what: 'an error with status 200 for missing scopes',
@@ -563,15 +457,11 @@ describe('doctor, for a fault in the protection of a server,', () => {
           delete answer.headers['www-authenticate']
           answer.body = '{"jsonrpc":"2.0","id":1,"result":{"isError":true,"content":[]}}'
         },
-        problem: 'token.under-scoped: fail',
-        seen: /an error in a response with status 200/,
-        hint: /respond with 403/,
+        finds: ['token.under-scoped: fail', /an error in a response with status 200/, /respond with 403/],
       },
       {
         what: 'a server that does not check scopes',
-        problem: 'token.under-scoped: fail',
-        seen: /accepted/,
-        hint: /check the scopes/,
+        finds: ['token.under-scoped: fail', /accepted/, /check the scopes/],
         asked: { call: 'greet' },
       },
     ]))

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
+import { fixFor } from '../../cli/doctor/finding.ts'
 import { sendRequest } from '../../cli/doctor/http-exchange.ts'
-import { fixFor } from '../../cli/doctor/known-fixes.ts'
 import { listen } from '../support/listen.ts'
 
 const CHALLENGE = 'Bearer error="invalid_token", error_description="The token has expired"'

@@ -1,7 +1,7 @@
 import { AjvJsonSchemaValidator } from '@modelcontextprotocol/sdk/validation/ajv'
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { schemaProblems } from '../../cli/doctor/schema-problems.ts'
+import { schemaProblems } from '../../cli/doctor/checks/tools.ts'
 
 const property = (a: unknown, more = {}) => ({ type: 'object', properties: { a }, ...more })
 

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { Secrets } from '../../cli/doctor/secrets.ts'
+import { Secrets } from '../../cli/doctor/quote.ts'
 
 /** Returns a text without these secrets. */
 function erased(text: string, ...secrets: (string | undefined)[]): string {

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { textReport } from '../../cli/doctor/text-report.ts'
+import { textReport } from '../../cli/doctor/report.ts'
 
 describe('textReport', () => {
   for (const [count, summary, requests] of [

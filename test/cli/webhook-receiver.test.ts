@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { WebhookReceiver } from '../../cli/doctor/webhook-receiver.ts'
+import { WebhookReceiver } from '../../cli/doctor/checks/webhook-receiver.ts'
 import { freePort } from '../support/free-port.ts'
 
 describe('the webhook receiver of doctor', () => {

@@ -1,9 +1,7 @@
-import { checkTools } from '../../../cli/doctor/calls.ts'
 import { parseChallenges } from '../../../cli/doctor/challenges.ts'
-import { EventReader } from '../../../cli/doctor/event-stream.ts'
-import { quote, quoteValue } from '../../../cli/doctor/quote.ts'
-import { ReceivedBody } from '../../../cli/doctor/received-body.ts'
-import { Secrets } from '../../../cli/doctor/secrets.ts'
+import { checkTools } from '../../../cli/doctor/checks/tools.ts'
+import { EventReader } from '../../../cli/doctor/http-exchange.ts'
+import { quote, quoteValue, Secrets } from '../../../cli/doctor/quote.ts'
 import { expectLinearGrowth } from '../../support/attacks/growth.ts'
 
 describe('the command line', () => {
@@ -37,14 +35,10 @@ describe('the command line', () => {
   ] as const) {
     it(`an event stream of many chunks with ${what} is read in linear time`, () =>
       expectLinearGrowth((size) => {
-        const body = new ReceivedBody()
-        const events = new EventReader(body)
-        body.append(Buffer.from(begun.repeat(size)))
-        for (let index = 0; index < size; index++) {
-          body.append(Buffer.from(chunk))
-          while (events.next() !== undefined);
-        }
-        events.last()
+        const events = new EventReader()
+        events.read(begun.repeat(size))
+        for (let index = 0; index < size; index++) events.read(chunk)
+        events.read('\n\n')
       }, 10_000))
   }
 

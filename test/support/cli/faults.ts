@@ -5,17 +5,16 @@ import { examineTarget, type Fault, type Outgoing, problemsOf, startTarget } fro
 /** A fault of a server, and the finding that doctor must report for it. */
 export interface KnownFault extends Fault {
   readonly what: string
-  /** The expected finding: `id: status`. */
-  readonly problem: string
-  readonly seen: RegExp
-  readonly hint: RegExp
+  /** The expected finding. `problem` is `id: status`. */
+  readonly finds: readonly [problem: string, seen: RegExp, hint: RegExp]
   /** Changes to the options of doctor. */
   readonly asked?: Partial<ExaminationOptions>
 }
 
 /** Tests that doctor reports each fault, with a hint, and nothing else. */
 export function itReports(faults: readonly KnownFault[]): void {
-  for (const { what, problem, seen, hint, asked, ...fault } of faults) {
+  for (const { what, finds, asked, ...fault } of faults) {
+    const [problem, seen, hint] = finds
     it(`reports "${problem}" for ${what}`, async () => {
       const report = await examineTarget(await startTarget(fault), asked)
       expect(problemsOf(report)).to.deep.equal([problem])
@@ -45,8 +44,12 @@ export function header(
 export const challenge = (change: (value: string) => string | undefined): NonNullable<Fault['alter']> =>
   header('www-authenticate', 401, change)
 
-/** Changes the metadata documents in place. */
-export function metadata(change: (document: Record<string, any>) => void): NonNullable<Fault['alter']> {
+/** Returns a change of the members of a document. `undefined` removes a member. */
+export const members = (changes: object) => (document: object) => void Object.assign(document, changes)
+
+/** Changes the metadata documents, in place or by the members that are given. */
+export function metadata(changes: object | ((document: any) => void)): NonNullable<Fault['alter']> {
+  const change = typeof changes === 'function' ? (changes as (document: any) => void) : members(changes)
   return (answer, { method, path }) => {
     if (!path.startsWith('/.well-known/') || method !== 'GET' || answer.status !== 200) return
     const document = JSON.parse(answer.body)

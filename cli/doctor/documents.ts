@@ -1,6 +1,6 @@
-import { type Examination, type Observation, observation } from './examination.ts'
+import { type Examination, observation } from './examination.ts'
 import { type HttpExchange, NoResponseError } from './http-exchange.ts'
-import type { JsonObject } from './json-object.ts'
+import type { JsonObject } from './values.ts'
 
 const WELL_KNOWN = '/.well-known/oauth-protected-resource'
 const MAX_REDIRECTS = 3
@@ -69,7 +69,7 @@ export function documentOf(response: HttpExchange | undefined): JsonObject | und
 }
 
 /** The documents at the two well-known URLs, in the order in which clients try them. */
-export const wellKnownDocuments: Observation<readonly FoundDocument[]> = observation(async (examination) => {
+export const wellKnownDocuments = observation(async (examination) => {
   const { path, root } = metadataUrls(examination.url)
   const found: FoundDocument[] = []
   for (const url of distinctUrls([path, root])) found.push(await fetchDocument(examination, url))

@@ -1,14 +1,78 @@
-import { signatureOf } from '../../src/mcp/events/webhooks/signature.ts'
-import { isRecord } from '../../src/options/value-kinds.ts'
-import { SEE_LOG } from './calls.ts'
-import type { CheckFunctions } from './check.ts'
-import { askAboutEvents, deliveriesOf, listedEvents } from './events.ts'
-import { type Examination, type Observation, observation, type WebhookOptions } from './examination.ts'
-import { type Finding, fail, InconclusiveError, ok, warn } from './finding.ts'
-import { answerOf, HttpExchange, type NoResponseError } from './http-exchange.ts'
-import { memberOf } from './json-object.ts'
-import { quote, quoteAll, quoteValue } from './quote.ts'
+import { signatureOf } from '../../../src/mcp/events/webhooks/signature.ts'
+import { counted } from '../../../src/options/counted.ts'
+import { isRecord } from '../../../src/options/value-kinds.ts'
+import { type CheckFunctions, type Examination, observation, type WebhookOptions } from '../examination.ts'
+import { type Finding, fail, InconclusiveError, ok, warn, worst } from '../finding.ts'
+import { answerOf, HttpExchange } from '../http-exchange.ts'
+import { quote, quoteAll, quoteValue } from '../quote.ts'
+import { memberOf } from '../values.ts'
+import { conversation, revisions } from './protocol.ts'
+import { pageOf, repeated, SEE_LOG } from './tools.ts'
 import { type WebhookEndpoint, type WebhookMessage, WebhookReceiver } from './webhook-receiver.ts'
+
+const EXTENSION = 'io.modelcontextprotocol/events'
+
+/** The methods of each delivery (SEP-3415). */
+const METHODS: Readonly<Record<string, readonly string[]>> = {
+  poll: ['events/poll'],
+  push: ['events/stream'],
+  webhook: ['events/subscribe', 'events/unsubscribe'],
+}
+const DELIVERIES: readonly unknown[] = Object.keys(METHODS)
+
+/** A name that no server uses for an event type. */
+const UNKNOWN_EVENT = 'mcp-gatekit-doctor-unknown'
+
+const HINT = 'with this package: router.event() declares an event type, and serves its methods'
+
+/** Sends a request about events. @throws {InconclusiveError} if it needs a token, and there is none */
+export async function askAboutEvents(
+  examination: Examination,
+  method: string,
+  params: Readonly<Record<string, unknown>> = {},
+): Promise<HttpExchange> {
+  const response = await (await conversation(examination)).request(method, params)
+  if (response.status === 401 && examination.token === undefined)
+    throw new InconclusiveError('401: events need a token: use --token-env or --login')
+  return response
+}
+
+/** The members in which the server declares events. @throws {InconclusiveError} if it declares none */
+const declarations = observation(async (examination) => {
+  const { capabilities } = await revisions(examination)
+  const members = [
+    ['capabilities.events', memberOf(capabilities, 'events')],
+    [`capabilities.extensions["${EXTENSION}"]`, memberOf(memberOf(capabilities, 'extensions'), EXTENSION)],
+  ] as const
+  const declared = members.filter(([, value]) => isRecord(value)).map(([member]) => member)
+  if (declared.length === 0) throw new InconclusiveError('the server declares no events')
+  return declared
+})
+
+const listResponse = observation((examination) => askAboutEvents(examination, 'events/list'))
+
+/** The entries of `events/list`, which are not checked. */
+export async function listedEvents(examination: Examination): Promise<readonly unknown[]> {
+  const events = (await listResponse(examination)).result('events')
+  return Array.isArray(events) ? events : []
+}
+
+/** Returns the deliveries of an entry of `events/list`. */
+export function deliveriesOf(entry: unknown): readonly unknown[] {
+  const delivery = memberOf(entry, 'delivery')
+  return Array.isArray(delivery) ? delivery : []
+}
+
+/** Calls a method with an event type that does not exist, which changes nothing. */
+async function probe(examination: Examination, method: string): Promise<Finding> {
+  const response = await askAboutEvents(examination, method, { name: UNKNOWN_EVENT, arguments: {} })
+  const { errorCode } = response
+  if (errorCode === -32_601)
+    return fail(`${method} does not exist`, `serve ${method}, or leave its delivery out of events/list`)
+  if (response.message?.result !== undefined)
+    return fail(`${method} accepts an event type that does not exist`, 'respond with the error -32011')
+  return typeof errorCode === 'number' ? ok(method) : fail(`${method}: ${response.summary}`, SEE_LOG)
+}
 
 /** The error of SEP-3415 for a webhook that was not verified. */
 const CALLBACK_ERROR = -32_015
@@ -36,7 +100,7 @@ async function possibleEvents(examination: Examination): Promise<readonly unknow
 }
 
 /** The event type to subscribe to. @throws {InconclusiveError} if it is not possible */
-const eventName: Observation<string> = observation(async (examination) => {
+const eventName = observation(async (examination) => {
   const { event } = webhookOptions(examination)
   const names = await possibleEvents(examination)
   if (names.length === 0)
@@ -51,23 +115,15 @@ function needsNothing(entry: unknown): boolean {
   return !Array.isArray(required) || required.length === 0
 }
 
-/** A subscription that doctor has asked for. */
-interface Attempt {
-  readonly endpoint: WebhookEndpoint
-  readonly response: HttpExchange | NoResponseError
-  /** Ends the subscription. */
-  readonly end: () => Promise<HttpExchange>
-}
-
-const receiver: Observation<WebhookReceiver> = observation(async (examination) => {
+const receiver = observation(async (examination) => {
   const server = new WebhookReceiver()
   await server.listen(webhookOptions(examination).port)
   examination.closing.push(async () => server.close())
   return server
 })
 
-/** Asks for a subscription, with an endpoint that answers its challenge rightly or wrongly. */
-async function subscribe(examination: Examination, answersRightly: boolean): Promise<Attempt> {
+/** Asks for a subscription, with an endpoint that answers its challenge rightly or wrongly. `end` ends the subscription. */
+async function subscribe(examination: Examination, answersRightly: boolean) {
   const name = await eventName(examination)
   const endpoint = (await receiver(examination)).endpoint(webhookOptions(examination).url, answersRightly)
   const { url, secret } = endpoint
@@ -90,9 +146,87 @@ async function subscribe(examination: Examination, answersRightly: boolean): Pro
   return { endpoint, response, end }
 }
 
-const rightly: Observation<Attempt> = observation((examination) => subscribe(examination, true))
+const rightly = observation((examination) => subscribe(examination, true))
 
-export const WEBHOOKS: CheckFunctions = {
+/** The rules for an entry of `events/list`, each with its fix. */
+const RULES: readonly (readonly [
+  report: typeof fail,
+  problem: string,
+  hint: string,
+  isMet: (entry: unknown) => boolean,
+])[] = [
+  [
+    fail,
+    'without a valid delivery',
+    `set delivery to a list of at least one of ${DELIVERIES.join(', ')}`,
+    (entry) => deliveriesOf(entry).length > 0 && deliveriesOf(entry).every((way) => DELIVERIES.includes(way)),
+  ],
+  [
+    fail,
+    'without an inputSchema of type object',
+    'set inputSchema to the JSON Schema of the arguments; without arguments, to { "type": "object" }',
+    (entry) => memberOf(memberOf(entry, 'inputSchema'), 'type') === 'object',
+  ],
+  [
+    fail,
+    'without a payloadSchema',
+    'set payloadSchema to the JSON Schema of the data',
+    (entry) => isRecord(memberOf(entry, 'payloadSchema')),
+  ],
+  [
+    warn,
+    'without a description',
+    'describe when the event happens, for the model',
+    (entry) => typeof memberOf(entry, 'description') === 'string',
+  ],
+]
+
+export const EVENTS: CheckFunctions = {
+  async 'events.capability'(examination) {
+    const declared = await declarations(examination)
+    const response = await listResponse(examination)
+    const seen = declared.join(' and ')
+    if (response.status === 401 || response.status === 403)
+      return fail(`events/list: ${response.summary}`, 'get a token that may list event types')
+    if (response.errorCode === -32_601)
+      return fail(
+        `${seen}, but events/list does not exist`,
+        `serve events/list, or do not declare events; ${HINT}`,
+      )
+    if (!Array.isArray(response.result('events')))
+      return fail(`events/list: ${response.summary}, without a list`, SEE_LOG)
+    if (declared.length > 1) return ok(seen)
+    return warn(
+      `only ${seen}`,
+      `declare both capabilities.events and the extension ${EXTENSION}: ChatGPT reads the first, other clients the second`,
+    )
+  },
+  async 'events.list'(examination) {
+    const events = await listedEvents(examination)
+    const names = events.map((entry) => memberOf(entry, 'name'))
+    const isNamed = names.every((name) => typeof name === 'string' && name !== '')
+    const twice = repeated(names)
+    const seen = `${counted(events.length, 'event type')}${pageOf(await listResponse(examination))}${events.length === 0 ? '' : `: ${quoteAll(names)}`}`
+    return worst([
+      ok(seen),
+      !isNamed && fail('an event type without a name', 'give every event type a name'),
+      isNamed &&
+        twice.length > 0 &&
+        fail(`duplicate names: ${quoteAll(twice)}`, 'give every event type a unique name'),
+      ...RULES.map(([report, problem, hint, isMet]) => {
+        const wrong = events.filter((entry) => !isMet(entry)).map((entry) => memberOf(entry, 'name'))
+        return wrong.length > 0 && report(`${problem}: ${quoteAll(wrong)}`, hint)
+      }),
+    ])
+  },
+  async 'events.methods'(examination) {
+    const offered = new Set((await listedEvents(examination)).flatMap(deliveriesOf))
+    const methods = Object.entries(METHODS).flatMap(([way, names]) => (offered.has(way) ? names : []))
+    if (methods.length === 0) throw new InconclusiveError('the server lists no event type')
+    const findings: Finding[] = []
+    for (const method of methods) findings.push(await probe(examination, method))
+    return worst(findings)
+  },
   // The first one: a server may verify a host once for all its URLs.
   async 'events.wrong-challenge'(examination) {
     const { endpoint, response } = await subscribe(examination, false)

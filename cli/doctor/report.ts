@@ -1,7 +1,43 @@
 import { createHash } from 'node:crypto'
+import { counted } from '../../src/options/counted.ts'
 import { escapeHtml } from '../escape-html.ts'
 import { type CheckReport, countsOf, type DoctorReport } from './doctor.ts'
 import type { Status } from './finding.ts'
+
+const MARKS: Readonly<Record<Status, string>> = { ok: '✓', warn: '!', fail: '✗', skip: '-' }
+const COLORS: Readonly<Record<Status, number>> = { ok: 32, warn: 33, fail: 31, skip: 2 }
+const BOLD = 1
+const DIM = 2
+
+/** Formats a report as text. @param colors `true` to use ANSI colors */
+export function textReport(report: DoctorReport, colors: boolean): string {
+  const paint = (code: number, text: string): string => (colors ? `\x1b[${code}m${text}\x1b[0m` : text)
+  const lines = [paint(BOLD, report.url)]
+  let group: string | undefined
+  for (const check of report.checks) {
+    if (check.group !== group) lines.push('', paint(BOLD, check.group))
+    group = check.group
+    lines.push(...checkLines(check, paint))
+  }
+  const { summary, requests, durationMs } = report
+  lines.push(
+    '',
+    paint(COLORS[report.verdict], countsOf(summary).join(', ')),
+    paint(DIM, `${counted(requests, 'request')} in ${(durationMs / 1000).toFixed(1)} s`),
+  )
+  if (report.verdict !== 'ok')
+    lines.push(paint(DIM, 'docs/reference/doctor.md of mcp-gatekit describes each check'))
+  return `${lines.join('\n')}\n`
+}
+
+function checkLines(check: CheckReport, paint: (code: number, text: string) => string): string[] {
+  const { status, id, title, seen, hint } = check
+  const mark = paint(COLORS[status], MARKS[status])
+  if (status === 'skip') return [`  ${mark} ${paint(DIM, `${title} (${id}): ${seen}`)}`]
+  const lines = [`  ${mark} ${title} ${paint(DIM, `(${id})`)}`, `      ${seen}`]
+  if (hint !== undefined) lines.push(`      hint: ${hint}`)
+  return lines
+}
 
 const LABELS: Readonly<Record<Status, string>> = {
   ok: 'Passed',
@@ -10,7 +46,7 @@ const LABELS: Readonly<Record<Status, string>> = {
   skip: 'Skipped',
 }
 
-const MARKS: Readonly<Record<Status, string>> = { ok: '✓', warn: '!', fail: '✗', skip: '–' }
+const PAGE_MARKS: Readonly<Record<Status, string>> = { ...MARKS, skip: '–' }
 
 const STYLE = `:root {
   color-scheme: light dark;
@@ -65,12 +101,7 @@ export function htmlReport(report: DoctorReport): string {
   const others = checks.filter((check) => !problems.includes(check))
   const counts = countsOf(summary).map((text) => `<span>${text}</span>`)
   const groups = [...new Set(others.map(({ group }) => group))]
-  const sections = groups.map((title) =>
-    closedSection(
-      title,
-      others.filter(({ group }) => group === title),
-    ),
-  )
+  const sections = groups.map((title) => closedSection(title, others))
   return `<!doctype html>
 <html lang="en">
 <head>
@@ -90,7 +121,7 @@ export function htmlReport(report: DoctorReport): string {
 <p class="about">mcp-gatekit doctor ${escapeHtml(version)}, <time datetime="${escapeHtml(startedAt)}">${escapeHtml(startedAt.slice(0, 19).replace('T', ' '))} UTC</time>, ${requests} requests in ${(durationMs / 1000).toFixed(1)} s</p>
 </header>
 <main>
-${problems.length === 0 ? '' : section('Problems', problems)}
+${problems.length === 0 ? '' : `<section>\n<h2>Problems</h2>\n${listOf(problems)}\n</section>`}
 ${sections.join('\n')}
 </main>
 </body>
@@ -104,15 +135,9 @@ const VERDICTS: Readonly<Record<DoctorReport['verdict'], string>> = {
   fail: 'The server has failures',
 }
 
-function section(title: string, checks: readonly CheckReport[]): string {
-  return `<section>
-<h2>${escapeHtml(title)}</h2>
-${listOf(checks)}
-</section>`
-}
-
-/** Returns a section without problems, which the reader can open. */
-function closedSection(title: string, checks: readonly CheckReport[]): string {
+/** Returns the section of a group without problems, which the reader can open. */
+function closedSection(title: string, others: readonly CheckReport[]): string {
+  const checks = others.filter(({ group }) => group === title)
   const skipped = checks.filter(({ status }) => status === 'skip').length
   const passed = checks.length - skipped
   const counts = [passed > 0 ? `${passed} passed` : '', skipped > 0 ? `${skipped} skipped` : '']
@@ -127,7 +152,7 @@ function listOf(checks: readonly CheckReport[]): string {
 }
 
 function item({ status, id, title, seen, hint }: CheckReport): string {
-  return `<li class="${status}"><span class="mark" aria-hidden="true">${MARKS[status]}</span><div>
+  return `<li class="${status}"><span class="mark" aria-hidden="true">${PAGE_MARKS[status]}</span><div>
 <h3><span class="label">${LABELS[status]}: </span>${escapeHtml(title)} <code>${escapeHtml(id)}</code></h3>
 <p>${escapeHtml(seen)}</p>${hint === undefined ? '' : `\n<p class="hint"><span><b>Fix:</b> ${escapeHtml(hint)}</span></p>`}
 </div></li>`

@@ -1,14 +1,58 @@
-import { isScopeToken } from '../../src/options/scope-token.ts'
-import { type Challenge, ChallengeSyntaxError, parseChallenges } from './challenges.ts'
-import type { CheckFunctions } from './check.ts'
-import { type Examination, type Observation, observation } from './examination.ts'
-import { type Finding, fail, InconclusiveError, ok, warn, worst } from './finding.ts'
-import type { HttpExchange } from './http-exchange.ts'
-import { memberOf, urlOf } from './json-object.ts'
-import { legacyMessage, type McpMessage, modernMessage, NEWEST_LEGACY } from './messages.ts'
-import { metadataUrls, publishedDocuments } from './metadata-documents.ts'
-import { quote } from './quote.ts'
-import { firstResponse } from './reachability.ts'
+import { generateKeyPairSync, randomUUID } from 'node:crypto'
+import { base64url, SignJWT } from 'jose'
+import { counted } from '../../../src/options/counted.ts'
+import { isScopeToken } from '../../../src/options/scope-token.ts'
+import { type Challenge, ChallengeSyntaxError, parseChallenges } from '../challenges.ts'
+import { metadataUrls, publishedDocuments } from '../documents.ts'
+import { type CheckFunctions, type Examination, observation } from '../examination.ts'
+import { type Finding, fail, InconclusiveError, ok, warn, worst } from '../finding.ts'
+import type { HttpExchange } from '../http-exchange.ts'
+import { legacyMessage, type McpMessage, modernMessage, NEWEST_LEGACY } from '../messages.ts'
+import { quote } from '../quote.ts'
+import { memberOf, urlOf } from '../values.ts'
+import { firstResponse } from './server.ts'
+
+/** The claims of a forged token. */
+export interface ForgedClaims {
+  readonly issuer: string
+  readonly audience: string
+  readonly scope: string | undefined
+  /** The lifetime in seconds. Negative for an expired token. */
+  readonly expiresIn: number
+}
+
+/** Returns a random string that no authorization server has issued. */
+export function randomToken(): string {
+  return `doctor-${randomUUID()}`
+}
+
+/** Returns a JWT (RFC 9068) with plausible claims, signed with a random key. */
+export async function forgedToken(claims: ForgedClaims): Promise<string> {
+  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  const header = { typ: 'at+jwt', alg: 'ES256', kid: randomUUID() }
+  return await new SignJWT(claimsOf(claims)).setProtectedHeader(header).sign(privateKey)
+}
+
+/** Returns a JWT with plausible claims, the algorithm `none`, and no signature. */
+export function unsignedToken(claims: ForgedClaims): string {
+  return [{ typ: 'at+jwt', alg: 'none' }, claimsOf(claims), '']
+    .map((part) => part && base64url.encode(JSON.stringify(part)))
+    .join('.')
+}
+
+function claimsOf({ issuer, audience, scope, expiresIn }: ForgedClaims): Record<string, unknown> {
+  const now = Math.floor(Date.now() / 1000)
+  return {
+    iss: issuer,
+    aud: audience,
+    sub: 'mcp-gatekit-doctor',
+    client_id: 'mcp-gatekit-doctor',
+    iat: Math.min(now, now + expiresIn - 60),
+    exp: now + expiresIn,
+    jti: randomUUID(),
+    ...(scope !== undefined && { scope }),
+  }
+}
 
 /** Returns a message in the revision of the handshake without a token. Without a handshake, that is 2026-07-28. */
 export async function openMessage(
@@ -23,7 +67,7 @@ export async function openMessage(
 }
 
 /** The response to `tools/list` without a token, after a handshake without a token. */
-const openListing: Observation<HttpExchange> = observation(async (examination) =>
+const openListing = observation(async (examination) =>
   examination.post(await openMessage(examination, 'tools/list')),
 )
 
@@ -33,7 +77,7 @@ export async function callUnknownTool(examination: Examination, token?: string):
   return await examination.post(await openMessage(examination, 'tools/call', params), { token })
 }
 
-const openCall: Observation<HttpExchange> = observation((examination) => callUnknownTool(examination))
+const openCall = observation((examination) => callUnknownTool(examination))
 
 /** Returns `true` if the result of a call contains a challenge, which some clients accept instead of a 401. */
 function isChallengedInResult(response: HttpExchange): boolean {
@@ -67,7 +111,7 @@ async function isOpen(examination: Examination): Promise<boolean> {
 }
 
 /** The 401 response to a request without a token. @throws {InconclusiveError} if there is none */
-export const refusal: Observation<HttpExchange> = observation(async (examination) => {
+export const refusal = observation(async (examination) => {
   const first = await firstResponse(examination)
   if (first.status === 401) return first
   if (await isAnswered(examination)) {
@@ -112,6 +156,12 @@ export async function challengeParameter(
 /** Returns the `WWW-Authenticate` header of the 401. */
 async function challengeHeader(examination: Examination): Promise<string | undefined> {
   return (await refusal(examination)).header('www-authenticate')
+}
+
+/** Returns the `securitySchemes` of a listed tool, or `undefined` if it has none. */
+function schemesOf(tool: unknown): readonly unknown[] | undefined {
+  const schemes = memberOf(memberOf(tool, '_meta'), 'securitySchemes') ?? memberOf(tool, 'securitySchemes')
+  return Array.isArray(schemes) ? schemes : undefined
 }
 
 export const PROTECTION: CheckFunctions = {
@@ -241,5 +291,34 @@ export const PROTECTION: CheckFunctions = {
       quote(scope),
       'remove offline_access: clients request it from the authorization server, not for a resource',
     )
+  },
+  async 'public.operations'(examination) {
+    if (!(await answersWithoutToken(examination))) return ok('none: every request requires a token')
+    if (!(await hasPublicOperations(examination)))
+      throw new InconclusiveError(
+        (await isGuarded(examination))
+          ? 'no call gets a 401 after a list without a token: see auth.required'
+          : 'the server requires no token: see auth.required',
+      )
+    const tools = await openTools(examination)
+    const marked = tools.map(schemesOf).filter((schemes) => schemes !== undefined)
+    const open = marked.filter((schemes) => schemes.some((scheme) => memberOf(scheme, 'type') === 'noauth'))
+    const message = await openMessage(examination, 'tools/list')
+    const { status, summary } = await examination.post(message, { token: randomToken() })
+    return worst([
+      ok(
+        `initialize and tools/list work without a token (${counted(tools.length, 'tool')}, ${open.length} of them marked as public); calls get a 401`,
+      ),
+      status !== 401 &&
+        warn(
+          `tools/list with an invalid token gets ${summary}`,
+          'verify every token that is sent, also for public operations: otherwise clients keep using an expired token',
+        ),
+      marked.length < tools.length &&
+        warn(
+          `${tools.length - marked.length} of ${counted(tools.length, 'tool')} without securitySchemes`,
+          'add _meta.securitySchemes to each listed tool: ChatGPT uses it to find out which tools need a sign-in',
+        ),
+    ])
   },
 }

@@ -1,22 +1,147 @@
-import { randomUUID } from 'node:crypto'
-import {
-  type Acceptance,
-  acceptanceOf,
-  authorizationRequest,
-  FOREIGN_URI,
-  REDIRECT_URI,
-  type SignInStart,
-  startSignIn,
-} from './authorization-request.ts'
-import type { KnownServer } from './authorization-servers.ts'
-import type { CheckFunction, CheckFunctions } from './check.ts'
-import { registerClient } from './client-registration.ts'
-import { type Examination, type Observation, observation } from './examination.ts'
-import { type Finding, fail, InconclusiveError, ok, warn } from './finding.ts'
-import { ofEach } from './issuers.ts'
-import { textsOf } from './json-object.ts'
-import { quote, quoteAll } from './quote.ts'
-import { readableContext, statesDiffer } from './upstream-state.ts'
+import { randomBytes, randomUUID } from 'node:crypto'
+import querystring from 'node:querystring'
+import { type CheckFunction, type CheckFunctions, type Examination, observation } from '../examination.ts'
+import { type Finding, fail, InconclusiveError, ifPossible, ok, warn } from '../finding.ts'
+import type { HttpExchange } from '../http-exchange.ts'
+import { quote, quoteAll } from '../quote.ts'
+import { textsOf } from '../values.ts'
+import { type KnownServer, ofEach, registerClient } from './issuers.ts'
+import { challengedScope } from './protection.ts'
+
+/** The redirect URI of the client that `doctor` registers. It is never opened. */
+const REDIRECT_URI = 'http://127.0.0.1:33418/callback'
+/** The redirect URI of a stranger. The name can never be registered (RFC 2606 §2). */
+const FOREIGN_URI = 'https://mcp-gatekit-doctor.invalid/callback'
+
+const MAX_REDIRECTS = 5
+
+/**
+ * The end of an authorization request in a browser without a session.
+ *
+ * - `client`: a redirect to the redirect URI of the request.
+ * - `upstream`: an authorization request to another server, which signs the user in.
+ * - `elsewhere`: a redirect to another server, or too many redirects.
+ * - `page`: a page, which may ask the user to sign in, or state an error.
+ * - `refused`: a response with an error status.
+ */
+type SignInStart =
+  | { readonly kind: 'client' | 'upstream' | 'elsewhere'; readonly url: URL }
+  | { readonly kind: 'page'; readonly look: string }
+  | { readonly kind: 'refused'; readonly seen: string }
+
+/**
+ * Opens an authorization request with PKCE as a browser without a session would: keeps cookies, and follows redirects on the
+ * host of the endpoint. Completes no sign-in, and sends nothing to other hosts.
+ * @param changes parameters to replace, or `null` to remove one
+ * @throws {NoResponseError} or, after a 429 and if the endpoint is not safe to fetch, {InconclusiveError}
+ */
+async function open(
+  { document }: KnownServer,
+  examination: Examination,
+  clientId: string,
+  changes: Readonly<Record<string, string | null>> = {},
+): Promise<SignInStart> {
+  const endpoint = examination.safeUrl(document.authorization_endpoint)
+  if (endpoint === undefined) throw new InconclusiveError('see issuer.endpoints')
+  const random = (): string => randomBytes(32).toString('base64url')
+  const parameters: Record<string, string | null | undefined> = {
+    response_type: 'code',
+    client_id: clientId,
+    redirect_uri: REDIRECT_URI,
+    code_challenge: random(),
+    code_challenge_method: 'S256',
+    state: random(),
+    resource: examination.url.href,
+    scope: await challengedScope(examination),
+    ...changes,
+  }
+  const redirectUri = new URL(String(parameters.redirect_uri))
+  const cookies = new Map<string, string>()
+  let at = new URL(endpoint)
+  for (const [name, value] of Object.entries(parameters)) if (value != null) at.searchParams.set(name, value)
+  for (let hop = 0; hop <= MAX_REDIRECTS; hop++) {
+    const cookie = [...cookies].map((pair) => pair.join('=')).join('; ')
+    const response = await examination.fetch('GET', at, {
+      headers: { accept: 'text/html,*/*;q=0.8', ...(cookie !== '' && { cookie }) },
+    })
+    if (response.status === 429)
+      throw new InconclusiveError('the authorization server responded with 429: run doctor again later')
+    const location = response.redirect === undefined ? undefined : response.header('location')
+    if (location === undefined || !URL.canParse(location, at.href)) return pageOf(response, at, hop)
+    for (const [name, value] of cookiesOf(response)) cookies.set(name, value)
+    at = new URL(location, at)
+    if (at.origin === redirectUri.origin && at.pathname === redirectUri.pathname) {
+      examination.secrets.add(at.searchParams.get('code') ?? undefined)
+      return { kind: 'client', url: at }
+    }
+    if (at.origin !== endpoint.origin) {
+      const isRequest = at.searchParams.has('client_id')
+      return { kind: isRequest ? 'upstream' : 'elsewhere', url: at }
+    }
+  }
+  return { kind: 'elsewhere', url: at }
+}
+
+/** Returns the cookies of a response, whose lines are joined by commas. A date in an attribute contains a comma, too. */
+function cookiesOf(response: HttpExchange): readonly (readonly [name: string, value: string])[] {
+  const lines = (response.header('set-cookie') ?? '').split(/,\s*(?=[^\s;,=]+=)/)
+  return lines.flatMap((line) => {
+    const [, name, value] = /^([^\s;,=]+)=([^;]*)/.exec(line) ?? []
+    return name === undefined || value === undefined || value === '' ? [] : [[name, value] as const]
+  })
+}
+
+/** Describes a page by what two pages of the same kind have in common: the number of redirects, the path, and the title. */
+function pageOf(response: HttpExchange, { pathname }: URL, hop: number): SignInStart {
+  if (!response.succeeded) return { kind: 'refused', seen: response.redirect ?? response.summary }
+  const { body } = response
+  // IDs of sign-ins are long.
+  const path = pathname.split('/').map((part) => (part.length < 16 ? part : '*'))
+  const [title] = body.slice(body.indexOf('<title')).split('</title', 1)
+  return { kind: 'page', look: JSON.stringify([hop, path, body.includes('<title') ? title : '']) }
+}
+
+/** How certain it is that an authorization server accepts a request. */
+type Acceptance = 'no' | 'maybe' | 'yes'
+
+/**
+ * Compares a faulty request with a correct one. `maybe` means that both lead to the same page: the server may refuse the
+ * request after the sign-in.
+ */
+function acceptanceOf(start: SignInStart, correct: SignInStart | undefined): Acceptance {
+  if (start.kind === 'upstream') return 'yes'
+  if (start.kind === 'client') return start.url.searchParams.has('code') ? 'yes' : 'no'
+  if (start.kind === 'page') return correct?.kind === 'page' && correct.look === start.look ? 'maybe' : 'no'
+  if (start.kind === 'refused' || correct?.kind !== 'elsewhere') return 'no'
+  const same = (['origin', 'pathname'] as const).every((part) => start.url[part] === correct.url[part])
+  return same ? 'maybe' : 'no'
+}
+
+/** The number of characters in which two random states of 64 bits and more always differ. */
+const MIN_DIFFERENCES = 10
+
+/** A part of this length or more after the last dot is taken for a signature. */
+const MIN_SIGNATURE = 20
+
+/**
+ * Returns the first of some texts that anybody can read in a `state`, as it is or in Base64, or `undefined`. A state with a
+ * signature is not readable in this sense, because it cannot be changed.
+ */
+export function readableContext(state: string, texts: readonly string[]): string | undefined {
+  const dot = state.lastIndexOf('.')
+  if (dot >= 0 && state.length - dot > MIN_SIGNATURE) return undefined
+  const plain = [state, Buffer.from(state, 'base64').toString('utf8')]
+  const forms = [...plain, ...plain.map(querystring.unescape)]
+  return texts.find((text) => forms.some((form) => form.includes(text)))
+}
+
+/** Returns `true` if two states differ in as many characters as random ones do. A counter or a time does not. */
+export function statesDiffer(one: string, other: string): boolean {
+  const length = Math.max(one.length, other.length)
+  let differences = 0
+  for (let index = 0; index < length; index++) if (one[index] !== other[index]) differences++
+  return differences >= MIN_DIFFERENCES
+}
 
 /** Redirect URIs that an authorization server must not register for anybody, with the reason. */
 const HARMFUL_URIS: readonly string[] = [
@@ -32,46 +157,14 @@ const CHANGED_URIS: readonly string[] = [
   `${REDIRECT_URI}/other`,
 ]
 
-/** The sign-ins that a registered client starts. */
-interface RegisteredStarts {
-  readonly clientId: string
-  readonly first: SignInStart
-  readonly second: SignInStart
-}
-
-/** Returns a fact about each authorization server, which is determined once for each examination. */
-function ofServers<T>(
-  observe: (server: KnownServer, examination: Examination) => Promise<T>,
-): (server: KnownServer, examination: Examination) => Promise<T> {
-  const observed: Observation<Map<string, Promise<T>>> = observation(async () => new Map())
-  return async (server, examination) => {
-    const facts = await observed(examination)
-    const fact = facts.get(server.issuer) ?? observe(server, examination)
-    facts.set(server.issuer, fact)
-    return await fact
-  }
-}
-
-/** Sends an authorization request. @throws {InconclusiveError} if the endpoint is not safe to fetch */
-async function open(
-  { document }: KnownServer,
-  examination: Examination,
-  clientId: string,
-  changes: Readonly<Record<string, string | null>> = {},
-): Promise<SignInStart> {
-  const endpoint = examination.safeUrl(document.authorization_endpoint)
-  if (endpoint === undefined) throw new InconclusiveError('see issuer.endpoints')
-  return await startSignIn(examination, endpoint, await authorizationRequest(examination, clientId, changes))
-}
-
 /** The sign-in that a client without a registration starts. */
-const startOfStranger = ofServers(async (server, examination) => {
+const startOfStranger = observation(async (server: KnownServer, examination: Examination) => {
   const changes = { redirect_uri: FOREIGN_URI }
   return await open(server, examination, `mcp-gatekit-doctor-${randomUUID()}`, changes)
 })
 
 /** The sign-ins that a registered client starts. @throws {InconclusiveError} without `--register` */
-const startsOfClient = ofServers(async (server, examination): Promise<RegisteredStarts> => {
+const startsOfClient = observation(async (server: KnownServer, examination: Examination) => {
   const endpoint = registrationEndpoint(server, examination)
   const { response, client } = await registerClient(examination, endpoint, { redirect_uris: [REDIRECT_URI] })
   const { client_id: clientId } = client
@@ -137,7 +230,7 @@ export const SIGN_IN_FLAWS: CheckFunctions = {
   }),
   'flaw.unknown-client': ofEach(async (server, examination) => {
     const start = await startOfStranger(server, examination)
-    const correct = await correctStart(server, examination)
+    const correct = (await ifPossible(startsOfClient(server, examination)))?.first
     if (correct === undefined && ['page', 'elsewhere'].includes(start.kind))
       throw new InconclusiveError('the response is either an error or a sign-in: use --register to compare')
     return findingOf(
@@ -232,14 +325,4 @@ export const SIGN_IN_FLAWS: CheckFunctions = {
       )
     return ok(`${response.status} for a code that was used before`)
   },
-}
-
-/** Returns the start of a registered client, or `undefined` if there is none. */
-async function correctStart(server: KnownServer, examination: Examination): Promise<SignInStart | undefined> {
-  try {
-    return (await startsOfClient(server, examination)).first
-  } catch (error) {
-    if (error instanceof InconclusiveError) return undefined
-    throw error
-  }
 }

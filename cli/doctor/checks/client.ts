@@ -1,19 +1,27 @@
-import { type ClientProfile, type MetadataPlace, profileOf } from '../clients/profiles.ts'
-import { type QuirkId, quirkOf } from '../clients/quirks.ts'
-import { discoveryUrls, formUrl, isAcceptedIssuer, isHttpUrl } from './authorization-servers.ts'
-import type { Challenge } from './challenges.ts'
-import type { CheckFunctions } from './check.ts'
-import { ClientTrail, Stop } from './client-trail.ts'
-import type { Examination } from './examination.ts'
-import { type Finding, fail, InconclusiveError, ok, warn } from './finding.ts'
-import type { HttpExchange } from './http-exchange.ts'
-import { acceptsMetadataDocuments, acceptsPublicClients } from './issuers.ts'
-import { type JsonObject, textsOf, urlOf } from './json-object.ts'
-import { documentOf, metadataUrls } from './metadata-documents.ts'
-import { withoutSlash } from './near-miss.ts'
-import { quote, quoteAll, quoteValue } from './quote.ts'
-import { firstResponse } from './reachability.ts'
-import { isResourceOf } from './resource-metadata.ts'
+import {
+  type ClientProfile,
+  type EndpointRequest,
+  type MetadataPlace,
+  profileOf,
+} from '../../clients/profiles.ts'
+import { type QuirkId, quirkOf } from '../../clients/quirks.ts'
+import type { Challenge } from '../challenges.ts'
+import { documentOf, followRedirects, metadataUrls } from '../documents.ts'
+import type { CheckFunctions, Examination } from '../examination.ts'
+import { type Finding, fail, InconclusiveError, ok, Stop, warn } from '../finding.ts'
+import { answerOf, type HttpExchange, NoResponseError } from '../http-exchange.ts'
+import { quote, quoteAll, quoteValue } from '../quote.ts'
+import { type JsonObject, textsOf, urlOf, withoutSlash } from '../values.ts'
+import {
+  acceptsMetadataDocuments,
+  acceptsPublicClients,
+  discoveryUrls,
+  formUrl,
+  isAcceptedIssuer,
+  isHttpUrl,
+} from './issuers.ts'
+import { isResourceOf } from './metadata.ts'
+import { firstResponse, requestEndpoint } from './server.ts'
 
 export const CLIENT: CheckFunctions = {
   async 'client.discovery'(examination) {
@@ -27,7 +35,8 @@ export const CLIENT: CheckFunctions = {
 class Discovery {
   readonly #examination: Examination
   readonly #client: ClientProfile
-  readonly #trail: ClientTrail
+  /** The requests so far, each with its result. */
+  readonly #requests: string[] = []
   /** Facts that do not stop the client. */
   readonly #notes: string[] = []
   /** Suggestions for problems that do not stop the client. */
@@ -36,14 +45,13 @@ class Discovery {
   constructor(examination: Examination, client: ClientProfile) {
     this.#examination = examination
     this.#client = client
-    this.#trail = new ClientTrail(examination, client)
   }
 
   async run(): Promise<Finding> {
     const { name, hosted } = this.#client
     if (hosted && this.#examination.isLocal)
       this.#notes.push(`${name} connects from the internet and needs a public URL of this server`)
-    const { requests } = this.#trail
+    const requests = this.#requests
     try {
       const result = (await this.#signIn()) ? 'gets to the sign-in' : 'connects without a sign-in'
       const sent = `${name} ${result} after ${requests.length} requests: ${requests.join(', ')}`
@@ -55,6 +63,44 @@ class Discovery {
       const before = requests.slice(0, -1).join(', ')
       return fail(before === '' ? seen : `${seen}; requests before: ${before}`, error.hint)
     }
+  }
+
+  /** Sends a request to the MCP endpoint. @throws {Stop} without a response */
+  async #endpoint(request: EndpointRequest): Promise<HttpExchange> {
+    const path = quote(this.#examination.url.pathname)
+    const label = `${request.method} ${path} with User-Agent ${request.userAgent ?? 'none'}`
+    const response = await this.#note(label, requestEndpoint(this.#examination, request))
+    if (response !== undefined) return response
+    throw new Stop('no response', 'allow this client in the firewall: see edge.user-agents')
+  }
+
+  /** Returns the JSON object at a URL, or `undefined`. */
+  async #documentAt(url: URL | undefined): Promise<JsonObject | undefined> {
+    return url === undefined ? undefined : documentOf(await this.#get(url))
+  }
+
+  /**
+   * Fetches a document, and follows redirects. Returns `undefined` without a response.
+   * @param accept the `Accept` header, if it differs from that of other requests for metadata
+   */
+  #get(url: URL, accept?: string): Promise<HttpExchange | undefined> {
+    const headers = { ...this.#client.metadataHeaders, ...(accept !== undefined && { accept }) }
+    return followRedirects(url, async (at) => {
+      const isSameOrigin = at.origin === this.#examination.url.origin
+      const label = `GET ${quote(isSameOrigin ? at.pathname : `${at.origin}${at.pathname}`)}`
+      if (this.#examination.mayFetch(at))
+        return await this.#note(label, this.#examination.fetchPlain('GET', at, { headers }))
+      this.#requests.push(`${label} (not sent, because it is not https)`)
+      return undefined
+    })
+  }
+
+  /** Adds a request to the list. Returns the response, or `undefined` without one. */
+  async #note(label: string, request: Promise<HttpExchange>): Promise<HttpExchange | undefined> {
+    const answer = await answerOf(request)
+    const isMissing = answer instanceof NoResponseError
+    this.#requests.push(`${label} (${isMissing ? answer.detail : answer.status})`)
+    return isMissing ? undefined : answer
   }
 
   /** Returns `false` if the server requires no sign-in. @throws {Stop} */
@@ -86,14 +132,14 @@ class Discovery {
     let isOpen = false
     const { requests, requestAfterSignIn: later } = this.#client
     for (const request of requests) {
-      const response = await this.#trail.endpoint(request)
+      const response = await this.#endpoint(request)
       if (response.status === 401) challenge ??= response.challenge
       else if (request.method === 'POST') isOpen = this.#checkOpen(response)
     }
     // Without a POST, the client connects before it searches for a sign-in, unless the server requires one.
     const connects = !requests.some(({ method }) => method === 'POST')
     if (later !== undefined && connects && (await firstResponse(this.#examination)).status !== 401) {
-      const response = await this.#trail.endpoint(later)
+      const response = await this.#endpoint(later)
       isOpen = response.status !== 401 && this.#checkOpen(response)
     }
     if (this.#has('error-in-challenge') && challenge?.parameters.has('error') === true) {
@@ -128,9 +174,8 @@ class Discovery {
     const { places, searchesOn, requiredPlaces, acceptsServerAsIssuer } = this.#client
     const url = urlOf(challenge?.parameters.get('resource_metadata'))
     const isDecided = url !== undefined && places.includes('challenge') && !searchesOn
-    const tried = isDecided ? (['challenge'] as const) : places
-    for (const place of tried) {
-      const document = await this.#trail.documentAt(this.#placeUrl(place, url))
+    for (const place of isDecided ? (['challenge'] as const) : places) {
+      const document = await this.#documentAt(this.#placeUrl(place, url))
       if (document === undefined) continue
       this.#checkResource(document.resource)
       if (place === 'challenge' && requiredPlaces !== undefined) await this.#require(requiredPlaces, url)
@@ -165,7 +210,7 @@ class Discovery {
   async #require(required: readonly MetadataPlace[], challenged?: URL): Promise<void> {
     const urls = required.flatMap((place) => this.#placeUrl(place) ?? [])
     if (urls.some(({ href }) => href === challenged?.href)) return
-    for (const url of urls) if ((await this.#trail.documentAt(url)) !== undefined) return
+    for (const url of urls) if ((await this.#documentAt(url)) !== undefined) return
     throw new Stop(
       `the resource metadata is not at ${quote(urls.map(({ href }) => href).join(' or '))}, which ${this.#client.name} needs later`,
       `serve it there, too (RFC 9728 §3.1; mcp-gatekit: leave resourceMetadataPath unset)${this.#sourceOf('needs-path-metadata', 'forgets-metadata-url')}`,
@@ -206,7 +251,7 @@ class Discovery {
   async #searchIssuer(issuer: string): Promise<JsonObject | undefined> {
     const { issuerForms, issuerAccept, comparesIssuer, isStrict, name } = this.#client
     for (const url of discoveryUrls(issuer, issuerForms)) {
-      const response = await this.#trail.get(url, issuerAccept)
+      const response = await this.#get(url, issuerAccept)
       if (response === undefined) continue
       const document = documentOf(response)
       if (isStrict && (response.status >= 500 || (response.succeeded && document === undefined)))
@@ -299,7 +344,7 @@ class Discovery {
     const { requestAfterSignIn: request, metadataHeaders } = this.#client
     if (request === undefined) return
     const isNew = request.userAgent !== metadataHeaders['user-agent']
-    const { status, summary } = await this.#trail.endpoint(request)
+    const { status, summary } = await this.#endpoint(request)
     if (status !== 401)
       throw new Stop(
         `${summary} instead of 401. ${this.#client.name} sends ${isNew ? 'this User-Agent' : 'this request'} only after the sign-in, which therefore seems to succeed`,

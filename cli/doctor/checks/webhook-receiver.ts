@@ -1,11 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { EventEmitter, once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import { isRecord } from '../../src/options/value-kinds.ts'
-import { InconclusiveError } from './finding.ts'
-import { parseJson } from './http-exchange.ts'
-import { type JsonObject, urlOf } from './json-object.ts'
-import { ReceivedBody } from './received-body.ts'
+import { isRecord } from '../../../src/options/value-kinds.ts'
+import { InconclusiveError } from '../finding.ts'
+import { parseJson } from '../http-exchange.ts'
+import { type JsonObject, urlOf } from '../values.ts'
 
 /** The parameter of a callback URL that names its endpoint. Only the server that got the URL knows the value. */
 const PARAMETER = 'doctor'
@@ -114,14 +113,16 @@ export class WebhookReceiver {
 
 /** Returns the body of a request, or `undefined` if it is too large or was cut off. */
 async function bodyOf(req: IncomingMessage): Promise<string | undefined> {
-  const received = new ReceivedBody()
+  const chunks: Buffer[] = []
+  let size = 0
   try {
     for await (const chunk of req.iterator({ destroyOnReturn: false })) {
-      received.append(chunk)
-      if (received.length > MAX_BODY_BYTES) return undefined
+      chunks.push(chunk)
+      size += chunk.length
+      if (size > MAX_BODY_BYTES) return undefined
     }
   } catch {
     return undefined
   }
-  return received.text()
+  return Buffer.concat(chunks).toString('utf8')
 }

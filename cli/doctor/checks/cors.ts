@@ -1,14 +1,14 @@
-import type { CheckFunctions } from './check.ts'
-import { conversation, goodToken, revisions } from './conversation.ts'
-import { type Examination, type Observation, observation } from './examination.ts'
-import { type Finding, fail, InconclusiveError, ok, warn, worst } from './finding.ts'
-import type { HttpExchange } from './http-exchange.ts'
-import { urlOf } from './json-object.ts'
-import { initialize, MODERN_REVISION, NEWEST_LEGACY } from './messages.ts'
-import { isGuarded } from './protection.ts'
-import { quote } from './quote.ts'
-import { firstResponse } from './reachability.ts'
-import { resourceMetadata } from './resource-metadata.ts'
+import { type CheckFunctions, type Examination, observation } from '../examination.ts'
+import { type Finding, fail, InconclusiveError, ifPossible, ok, warn, worst } from '../finding.ts'
+import { answerOf, type HttpExchange, NoResponseError } from '../http-exchange.ts'
+import { initialize, MODERN_REVISION, NEWEST_LEGACY } from '../messages.ts'
+import { quote } from '../quote.ts'
+import { urlOf } from '../values.ts'
+import { authorizationServers, ofEach } from './issuers.ts'
+import { resourceMetadata } from './metadata.ts'
+import { answersWithoutToken, isGuarded, refusal } from './protection.ts'
+import { conversation, goodToken, revisions } from './protocol.ts'
+import { firstResponse } from './server.ts'
 import { underScopedResponse } from './tokens.ts'
 
 const PREFLIGHT_HINT =
@@ -47,13 +47,8 @@ function namesIn(list: string | undefined): string[] {
   return (list ?? '').split(',').map((name) => name.trim().toLowerCase())
 }
 
-interface HeadersWanted {
-  /** The headers that a web page must be able to send. */
-  readonly needed: readonly string[]
-  readonly useful: readonly string[]
-}
-
-const headersWanted: Observation<HeadersWanted> = observation(async (examination) => {
+/** The headers that a web page must be able to send, and those that are useful. */
+const headersWanted = observation(async (examination) => {
   // Another check reports why the revisions are not known.
   const seen = await revisions(examination).catch(() => undefined)
   const modern = ['mcp-method', 'mcp-name']
@@ -80,18 +75,18 @@ function preflight(examination: Examination, names: readonly string[]): Promise<
   return examination.send('OPTIONS', { headers: preflightOf(examination, 'POST', names) })
 }
 
-const firstPreflight: Observation<HttpExchange> = observation(async (examination) => {
+const firstPreflight = observation(async (examination) => {
   const { needed, useful } = await headersWanted(examination)
   return await preflight(examination, [...needed, ...useful])
 })
 
 /** The response to the first request if a web page sends it. */
-const pageResponse: Observation<HttpExchange> = observation((examination) =>
+const pageResponse = observation((examination) =>
   examination.post(initialize(NEWEST_LEGACY), { headers: { origin: examination.pageOrigin } }),
 )
 
 /** `true` if web pages are meant to use the server: it sends CORS headers, or `--origin` is given. */
-const isForPages: Observation<boolean> = observation(
+const isForPages = observation(
   async (examination) =>
     examination.options.origin !== undefined ||
     (await firstPreflight(examination)).header('access-control-allow-origin') !== undefined ||
@@ -122,26 +117,20 @@ export async function onlyForPages(examination: Examination): Promise<void> {
 }
 
 /** The responses that a web page can get: 401, success, and insufficient scope, as far as possible. */
-const pageResponses: Observation<readonly HttpExchange[]> = observation(async (examination) => {
+const pageResponses = observation(async (examination) => {
   const headers = { origin: examination.pageOrigin }
-  const responses = [await pageResponse(examination)]
-  const attempts = [
-    async () => {
-      const message = (await conversation(examination)).message('tools/list')
-      return await examination.post(message, { token: await goodToken(examination), headers })
-    },
-    () => underScopedResponse(examination, headers),
-  ]
-  for (const attempt of attempts) {
-    try {
-      responses.push(await attempt())
-    } catch (error) {
-      if (!(error instanceof InconclusiveError)) throw error
-    }
+  const page = await pageResponse(examination)
+  const listTools = async (): Promise<HttpExchange> => {
+    const message = (await conversation(examination)).message('tools/list')
+    return await examination.post(message, { token: await goodToken(examination), headers })
   }
+  const others = [
+    await ifPossible(listTools()),
+    await ifPossible(underScopedResponse(examination, headers)),
+  ].filter((response) => response !== undefined)
   const isLimited = ({ status, outgoing }: HttpExchange): boolean =>
     status === 429 && outgoing.headers.origin !== undefined
-  return [...responses, ...examination.exchanges.filter(isLimited)]
+  return [page, ...others, ...examination.exchanges.filter(isLimited)]
 })
 
 /** Returns a check of each response that a web page can get. */
@@ -150,6 +139,75 @@ function ofEachPage(check: (response: HttpExchange, examination: Examination) =>
     await onlyForPages(examination)
     return worst((await pageResponses(examination)).map((response) => check(response, examination)))
   }
+}
+
+const HINT =
+  'enable CORS at the authorization server for its metadata, registration, and token endpoints, or add the origins of the web pages there: other clients do not need it'
+
+/** The registration endpoint gets only a preflight, because a request could register a client. */
+const ENDPOINTS = ['registration_endpoint', 'token_endpoint'] as const
+
+/** A request without a code and a client, which gets an error and has no effect. */
+const TOKEN_REQUEST = 'grant_type=authorization_code'
+
+/**
+ * Returns the reason why a web page cannot use an endpoint, or `undefined`.
+ * @param sends `true` to send a token request. Its response is sufficient, because a form needs no preflight (Fetch §4.8)
+ */
+async function problemOf(examination: Examination, url: URL, sends: boolean): Promise<string | undefined> {
+  if (sends) {
+    const headers = {
+      origin: examination.pageOrigin,
+      'content-type': 'application/x-www-form-urlencoded',
+      accept: 'application/json',
+    }
+    const response = await answerOf(examination.fetch('POST', url, { headers, body: TOKEN_REQUEST }))
+    if (response instanceof NoResponseError) return `no response (${response.detail})`
+    if (readable(response, examination)) return undefined
+  }
+  // The response of a token endpoint can depend on the client, which the request does not name, but its preflight cannot.
+  const headers = preflightOf(examination, 'POST', ['content-type'])
+  const preflight = await answerOf(examination.fetch('OPTIONS', url, { headers }))
+  if (preflight instanceof NoResponseError) return `no response (${preflight.detail})`
+  const isReadable = readable(preflight, examination)
+  if (!preflight.succeeded || !isReadable)
+    return `the preflight gets ${preflight.summary}${isReadable ? '' : ' without Access-Control-Allow-Origin'}`
+  return allows(preflight, 'content-type') ? undefined : 'the preflight does not allow Content-Type'
+}
+
+const ATTACKER = 'attacker.example'
+
+const REBINDING =
+  'check Origin and Host first and respond with 403: otherwise a web page can use the server by DNS rebinding (mcp-gatekit: allowedOrigins, allowedHosts)'
+
+const LOCAL_GUARDED =
+  'check Origin and Host, as MCP requires of local servers (mcp-gatekit: mcpServer and mcpHandler do; in front of another server: createMcpExpressApp of @modelcontextprotocol/express)'
+
+const FIXED_URL =
+  'configure the public URL of the server (mcp-gatekit: resource) instead of reading it from the request, and trust forwarded headers only behind a proxy that sets them'
+
+/** Sends a handshake as an attacking web page would. @param withToken `true` to send a valid token if there is one */
+async function asAttacker(
+  examination: Examination,
+  headers: Readonly<Record<string, string>>,
+  withToken: boolean,
+): Promise<HttpExchange> {
+  // Another check reports why the token is missing.
+  const token = withToken ? await goodToken(examination).catch(() => undefined) : undefined
+  return await examination.post(initialize(NEWEST_LEGACY), { token, headers })
+}
+
+async function checkServed(examination: Examination, response: HttpExchange, seen: string): Promise<Finding> {
+  if (!response.succeeded) return ok(seen)
+  if (await answersWithoutToken(examination)) return (examination.isLocal ? fail : warn)(seen, REBINDING)
+  // Browsers never add a bearer token themselves, so a page without a token gets nothing.
+  const guarded = `${seen}, but only with a token`
+  return examination.isLocal ? warn(guarded, LOCAL_GUARDED) : ok(guarded)
+}
+
+/** Returns `true` if the challenge sends clients to a document on the host of the attacker. */
+function namesAttacker({ challenge }: HttpExchange): boolean {
+  return urlOf(challenge?.parameters.get('resource_metadata'))?.hostname === ATTACKER
 }
 
 export const CORS: CheckFunctions = {
@@ -225,5 +283,61 @@ export const CORS: CheckFunctions = {
     return asked.succeeded && readable(asked, examination) && allows(asked, 'mcp-protocol-version')
       ? ok('the document and its preflight')
       : warn(`its preflight gets ${asked.summary}`, hint)
+  },
+  async 'cors.issuers'(examination) {
+    await onlyForPages(examination)
+    const servers = await authorizationServers(examination)
+    if (servers.some(({ response }) => !readable(response, examination)))
+      throw new InconclusiveError('they cannot: see issuer.cors')
+    return ok(servers.map(({ issuer }) => quote(issuer)).join(', '))
+  },
+  'issuer.cors': ofEach(async ({ issuer, document, url: source, response }, examination) => {
+    await onlyForPages(examination)
+    const findings = [
+      readable(response, examination)
+        ? ok('metadata')
+        : warn(`the metadata of ${quote(issuer)} is sent without Access-Control-Allow-Origin`, HINT),
+    ]
+    for (const endpoint of ENDPOINTS) {
+      const url = examination.safeUrl(document[endpoint])
+      if (url === undefined) continue
+      // Another host than that of the metadata gets no POST, because it did not name this endpoint itself.
+      const sends = endpoint === 'token_endpoint' && url.origin === source.origin
+      const problem = await problemOf(examination, url, sends)
+      findings.push(
+        problem === undefined ? ok(endpoint) : warn(`${endpoint} of ${quote(issuer)}: ${problem}`, HINT),
+      )
+    }
+    return findings
+  }),
+  async 'origin.foreign'(examination) {
+    const response = await asAttacker(examination, { origin: `https://${ATTACKER}` }, true)
+    const seen = `${response.status} for Origin: https://${ATTACKER}`
+    if (response.status === 401) return ok(`${seen}, as for every request without a token`)
+    return await checkServed(examination, response, seen)
+  },
+  async 'host.foreign'(examination) {
+    const { url, isLocal } = examination
+    const host = `${ATTACKER}${url.port === '' ? '' : `:${url.port}`}`
+    // On another machine, a proxy can route by the host name to another server, which must not get the token.
+    const response = await answerOf(asAttacker(examination, { host }, isLocal))
+    if (response instanceof NoResponseError) {
+      if (response.kind === 'closed') return ok('the connection was closed')
+      throw response
+    }
+    const seen = `${response.status} for Host: ${ATTACKER}`
+    if (namesAttacker(response)) return warn(`${seen}, with a challenge that names this host`, FIXED_URL)
+    return await checkServed(examination, response, seen)
+  },
+  async 'host.forwarded'(examination) {
+    await refusal(examination)
+    const headers = {
+      'x-forwarded-host': ATTACKER,
+      'x-forwarded-proto': 'https',
+      forwarded: `host=${ATTACKER};proto=https`,
+    }
+    return namesAttacker(await asAttacker(examination, headers, false))
+      ? warn(`X-Forwarded-Host: ${ATTACKER} gets a challenge that names this host`, FIXED_URL)
+      : ok('the challenge does not change')
   },
 }

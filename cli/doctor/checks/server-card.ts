@@ -1,14 +1,12 @@
-import { isRecord } from '../../src/options/value-kinds.ts'
-import type { CheckFunctions } from './check.ts'
-import { goodToken, revisions } from './conversation.ts'
+import { isRecord } from '../../../src/options/value-kinds.ts'
+import { type CheckFunctions, type Examination, observation } from '../examination.ts'
+import { fail, InconclusiveError, ok, warn, worst } from '../finding.ts'
+import { answerOf, type HttpExchange, NoResponseError } from '../http-exchange.ts'
+import { initialize, LEGACY_REVISIONS, MODERN_REVISION, modernMessage, NEWEST_LEGACY } from '../messages.ts'
+import { quote, quoteAll, quoteValue } from '../quote.ts'
+import { type JsonObject, memberOf, textsOf, urlOf, withoutSlash } from '../values.ts'
 import { readable } from './cors.ts'
-import { type Examination, type Observation, observation } from './examination.ts'
-import { type Finding, fail, InconclusiveError, ok, warn, worst } from './finding.ts'
-import { answerOf, type HttpExchange, NoResponseError } from './http-exchange.ts'
-import { type JsonObject, memberOf, textsOf, urlOf } from './json-object.ts'
-import { initialize, LEGACY_REVISIONS, MODERN_REVISION, modernMessage, NEWEST_LEGACY } from './messages.ts'
-import { withoutSlash } from './near-miss.ts'
-import { quote, quoteAll, quoteValue } from './quote.ts'
+import { goodToken, revisions } from './protocol.ts'
 
 const CARD_TYPE = 'application/mcp-server-card+json'
 const CATALOG_TYPE = 'application/ai-catalog+json'
@@ -39,7 +37,7 @@ async function documentAt(examination: Examination, url: URL, type: string): Pro
 }
 
 /** The catalog of the host, if it has one. */
-const catalog: Observation<CardSeen | undefined> = observation((examination) =>
+const catalog = observation((examination) =>
   documentAt(examination, new URL('/.well-known/ai-catalog.json', examination.url.origin), CATALOG_TYPE),
 )
 
@@ -52,7 +50,7 @@ function cardUrls(examination: Examination, { card }: CardSeen): readonly URL[] 
 }
 
 /** The card at its usual URL, or else the one in the catalog that names the server. */
-const serverCard: Observation<CardSeen> = observation(async (examination) => {
+const serverCard = observation(async (examination) => {
   const usual = await documentAt(examination, usualUrl(examination.url), CARD_TYPE)
   if (usual !== undefined) return usual
   const listed = await catalog(examination)
@@ -128,75 +126,6 @@ function isRemote(remote: JsonObject): boolean {
 
 const HINT = 'mcp-gatekit: mcpServer serves a card that is made of serverInfo and the router'
 
-/** The facts that a server states when a client connects. */
-interface Runtime {
-  /** The method that the values come from. */
-  readonly source: string
-  readonly info: JsonObject
-  /** The versions of `server/discover`. */
-  readonly versions: readonly string[]
-  /** All versions that the server serves. */
-  readonly served: readonly string[]
-}
-
-/** Asks the server about itself. @throws {InconclusiveError} if it does not say who it is */
-async function runtimeOf(examination: Examination): Promise<Runtime> {
-  const token = await goodToken(examination)
-  const { served } = await revisions(examination)
-  const isModern = served.includes(MODERN_REVISION)
-  const message = isModern ? modernMessage('server/discover') : initialize(NEWEST_LEGACY)
-  const response = await examination.post(message, { token })
-  const info = memberOf(response.result('_meta'), SERVER_INFO) ?? response.result('serverInfo')
-  if (!isRecord(info)) throw new InconclusiveError('the server does not state its name and version')
-  const result = response.message?.result
-  const versions = isRecord(result) ? textsOf(result, 'supportedVersions') : undefined
-  return { source: isModern ? 'server/discover' : 'initialize', info, versions: versions ?? [], served }
-}
-
-/** Compares the card with what the server says, which clients prefer. */
-function compare(card: JsonObject, remote: JsonObject | undefined, runtime: Runtime): Finding {
-  const { source, info, versions, served } = runtime
-  const findings: Finding[] = []
-  const differs = (member: string): void =>
-    void findings.push(
-      warn(
-        `${member} is ${quoteValue(card[member])} in the card, and ${quoteValue(info[member])} in ${source}`,
-        `make both equal; ${HINT}`,
-      ),
-    )
-  if (!isSameName(card.name, info.name)) differs('name')
-  if (card.version !== info.version) differs('version')
-  const isCut =
-    typeof info.title === 'string' &&
-    String(card.title).length >= 99 &&
-    info.title.startsWith(String(card.title))
-  if (card.title !== undefined && info.title !== undefined && card.title !== info.title && !isCut)
-    differs('title')
-  const stated = remote && textsOf(remote, 'supportedProtocolVersions')
-  if (stated !== undefined) {
-    const known = [...LEGACY_REVISIONS, MODERN_REVISION]
-    const refused = stated.filter((version) => known.includes(version) && !served.includes(version))
-    const missing = versions.filter((version) => !stated.includes(version))
-    if (refused.length > 0)
-      findings.push(
-        fail(
-          `the card names ${quoteAll(refused)}, which the server does not support`,
-          `remove it from supportedProtocolVersions; ${HINT}`,
-        ),
-      )
-    if (missing.length > 0)
-      findings.push(
-        warn(
-          `the card does not name ${quoteAll(missing)}, which ${source} names`,
-          `add it to supportedProtocolVersions; ${HINT}`,
-        ),
-      )
-  }
-  return findings.length > 0
-    ? worst(findings)
-    : ok(`${quoteValue(card.name)} ${quoteValue(card.version)}, as ${source} says`)
-}
-
 /** A card has a name in reverse-DNS form. The server may have only the part behind the slash, with other characters. */
 function isSameName(name: unknown, own: unknown): boolean {
   if (typeof name !== 'string' || typeof own !== 'string') return false
@@ -229,7 +158,48 @@ export const SERVER_CARD: CheckFunctions = {
   },
   async 'card.discover'(examination) {
     const { card } = await serverCard(examination)
-    return compare(card, remoteOf(card, examination.url), await runtimeOf(examination))
+    const token = await goodToken(examination)
+    const { served } = await revisions(examination)
+    const isModern = served.includes(MODERN_REVISION)
+    const source = isModern ? 'server/discover' : 'initialize'
+    const message = isModern ? modernMessage('server/discover') : initialize(NEWEST_LEGACY)
+    const response = await examination.post(message, { token })
+    const info = memberOf(response.result('_meta'), SERVER_INFO) ?? response.result('serverInfo')
+    if (!isRecord(info)) throw new InconclusiveError('the server does not state its name and version')
+    const { name, version, title } = card
+    const isCut =
+      typeof info.title === 'string' && String(title).length >= 99 && info.title.startsWith(String(title))
+    const differs = {
+      name: !isSameName(name, info.name),
+      version: version !== info.version,
+      title: title !== undefined && info.title !== undefined && title !== info.title && !isCut,
+    }
+    const stated = textsOf(remoteOf(card, examination.url), 'supportedProtocolVersions')
+    const known = [...LEGACY_REVISIONS, MODERN_REVISION]
+    const refused = stated?.filter((one) => known.includes(one) && !served.includes(one)) ?? []
+    const named = textsOf(response.message?.result as JsonObject, 'supportedVersions') ?? []
+    const missing = named.filter((one) => stated?.includes(one) === false)
+    const findings = [
+      ...(Object.keys(differs) as (keyof typeof differs)[]).map(
+        (member) =>
+          differs[member] &&
+          warn(
+            `${member} is ${quoteValue(card[member])} in the card, and ${quoteValue(info[member])} in ${source}`,
+            `make both equal; ${HINT}`,
+          ),
+      ),
+      refused.length > 0 &&
+        fail(
+          `the card names ${quoteAll(refused)}, which the server does not support`,
+          `remove it from supportedProtocolVersions; ${HINT}`,
+        ),
+      missing.length > 0 &&
+        warn(
+          `the card does not name ${quoteAll(missing)}, which ${source} names`,
+          `add it to supportedProtocolVersions; ${HINT}`,
+        ),
+    ]
+    return worst([ok(`${quoteValue(name)} ${quoteValue(version)}, as ${source} says`), ...findings])
   },
   async 'card.catalog'(examination) {
     const { url } = await serverCard(examination)
@@ -241,9 +211,8 @@ export const SERVER_CARD: CheckFunctions = {
     if (typeof document.specVersion !== 'string' || !Array.isArray(document.entries))
       return fail('the catalog has no specVersion, or no list of entries', hint)
     const identifiers = document.entries.map((entry) => memberOf(entry, 'identifier'))
-    const wrong = identifiers.filter(
-      (one, index) => typeof one !== 'string' || identifiers.indexOf(one) !== index,
-    )
+    const known = new Set<unknown>()
+    const wrong = identifiers.filter((one) => typeof one !== 'string' || known.size === known.add(one).size)
     if (wrong.length > 0) return fail(`identifiers are missing or occur twice: ${quoteAll(wrong)}`, hint)
     if (!cardUrls(examination, listed).some(({ href }) => href === url.href))
       return warn(`the catalog does not name ${quote(url.href)}`, hint)
