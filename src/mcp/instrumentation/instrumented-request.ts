@@ -24,12 +24,13 @@ import {
 import type { FailureLog, LoggedRequest } from './failure-log.ts'
 import { observedClient } from './observed-client.ts'
 import { NO_MESSAGE, type ObservedMessage, runsApplication, unreadMessage } from './observed-message.ts'
-import { httpStatus, Operation, type RpcError } from './observed-operation.ts'
+import { httpStatus, Operation } from './observed-operation.ts'
 import {
   failureIn,
   invalidCause,
   isRefusal,
   kindOf,
+  type RpcError,
   refusalAttributes,
   rpcErrorIn,
   rpcErrorOf,
