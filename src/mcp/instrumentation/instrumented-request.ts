@@ -1,7 +1,6 @@
 import { performance } from 'node:perf_hooks'
 import type { JSONRPCMessage, McpServer, Server } from '@modelcontextprotocol/server'
 import type { HttpResponse } from '../../http/plain-response.ts'
-import { PushedBody } from '../../http/pushed-body.ts'
 import type { AuthInfo } from '../../oauth/auth-info.ts'
 import { elapsedMs } from '../../timers.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
@@ -296,9 +295,7 @@ export class InstrumentedRequest implements RequestTelemetry {
     if (!client.disconnected && response instanceof Response && isEventStream(response))
       // If the client disconnects, the host may leave the stream open.
       return withEnd(response, client, () => this.completed(status))
-    if (!client.disconnected && response.body instanceof PushedBody)
-      response.body.onEnd(() => this.completed(status))
-    else this.completed(client.disconnected ? CLIENT_GONE.status : status)
+    this.completed(client.disconnected ? CLIENT_GONE.status : status)
     return response
   }
 
