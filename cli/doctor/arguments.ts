@@ -112,27 +112,28 @@ export function parseDoctorArguments(argv: readonly string[], env: CliContext['e
   if (help) return { text: HELP }
   if (values.list) return { text: CHECKS.map(({ id, title }) => `${id.padEnd(32)}${title}\n`).join('') }
   const [url, ...others] = positionals
-  if (url === undefined)
-    throw new UsageError(
-      'the URL of an MCP server is missing. Example: mcp-gatekit doctor https://example.com/mcp',
-    )
-  if (others.length > 0) throw new UsageError('expected exactly one URL. Quote arguments that contain spaces')
+  checkUsage(
+    url !== undefined,
+    'the URL of an MCP server is missing. Example: mcp-gatekit doctor https://example.com/mcp',
+  )
+  checkUsage(others.length === 0, 'expected exactly one URL. Quote arguments that contain spaces')
   const isGiven = (name: OptionName): boolean => values[name] !== undefined && values[name] !== false
   const tokenOptions = (['token', 'token-env', 'login'] as const).filter(isGiven)
-  if (tokenOptions.length > 1)
-    throw new UsageError(`use only one of ${tokenOptions.map((name) => `--${name}`).join(' and ')}`)
+  const given = tokenOptions.map((name) => `--${name}`).join(' and ')
+  checkUsage(tokenOptions.length < 2, `use only one of ${given}`)
   for (const [name, needed, reason = ''] of NEEDED)
-    if (isGiven(name) && !isGiven(needed)) throw new UsageError(`--${name} requires --${needed}${reason}`)
-  if (values.html === '') throw new UsageError('--html must be the name of a file, such as report.html')
-  if (values.call === '') throw new UsageError('--call must be the name of a tool')
-  if (values['events-port'] === 0)
-    throw new UsageError('--events-port must not be 0: the URL of --events leads to one port')
+    checkUsage(!isGiven(name) || isGiven(needed), `--${name} requires --${needed}${reason}`)
+  checkUsage(values.html !== '', '--html must be the name of a file, such as report.html')
+  checkUsage(values.call !== '', '--call must be the name of a tool')
+  checkUsage(
+    values['events-port'] !== 0,
+    '--events-port must not be 0: the URL of --events leads to one port',
+  )
   const fromEnv = (option: OptionName, name: string | undefined): string | undefined => {
     if (name === undefined) return undefined
     const value = env[name]
     // The name is not printed: it is a token if a user confuses the option with --token.
-    if (value === undefined || value === '')
-      throw new UsageError(`--${option} must be the name of an environment variable that is set`)
+    checkUsage(!!value, `--${option} must be the name of an environment variable that is set`)
     return value
   }
   const readTokenFromEnv = (option: `${'' | 'under-scoped-' | 'other-'}token-env`): string | undefined =>
@@ -172,15 +173,20 @@ export function parseDoctorArguments(argv: readonly string[], env: CliContext['e
   }
 }
 
+/** @throws {UsageError} with the message, unless the value is right */
+function checkUsage(isRight: boolean, message: string): asserts isRight {
+  if (!isRight) throw new UsageError(message)
+}
+
 function readUrl(text: string): URL {
   const url = urlOf(text)
-  if (url === undefined)
-    throw new UsageError('the URL must be an absolute URL, such as https://example.com/mcp')
-  if (url.protocol !== 'https:' && url.protocol !== 'http:')
-    throw new UsageError('the URL must begin with https:// or http://')
-  if (url.username !== '' || url.password !== '')
-    throw new UsageError('the URL must not contain a user name or password. Pass a token with --token-env')
-  if (text.includes('#')) throw new UsageError('the URL must not contain a fragment')
+  checkUsage(url !== undefined, 'the URL must be an absolute URL, such as https://example.com/mcp')
+  checkUsage(/^https?:$/.test(url.protocol), 'the URL must begin with https:// or http://')
+  checkUsage(
+    url.username === '' && url.password === '',
+    'the URL must not contain a user name or password. Pass a token with --token-env',
+  )
+  checkUsage(!text.includes('#'), 'the URL must not contain a fragment')
   return url
 }
 
@@ -188,65 +194,61 @@ function readIssuer(text: string | undefined): string | undefined {
   if (text === undefined) return undefined
   const url = urlOf(text)
   const isSafe = url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopbackHostname(url.hostname))
-  if (url === undefined || !isSafe || url.username !== '' || url.password !== '' || /[?#]/.test(text))
-    throw new UsageError(
-      '--issuer must be the https URL of an authorization server, without a user name, query, or fragment',
-    )
+  checkUsage(
+    isSafe && url?.username === '' && url.password === '' && !/[?#]/.test(text),
+    '--issuer must be the https URL of an authorization server, without a user name, query, or fragment',
+  )
   return text
 }
 
 function readToken(option: OptionName, value: string | undefined): string | undefined {
-  if (value !== undefined && readBearerToken(`Bearer ${value}`).kind !== 'token')
-    throw new UsageError(
-      `--${option} must be a bearer token (RFC 6750 §2.1). Pass it without "Bearer" and without quotes`,
-    )
+  checkUsage(
+    value === undefined || readBearerToken(`Bearer ${value}`).kind === 'token',
+    `--${option} must be a bearer token (RFC 6750 §2.1). Pass it without "Bearer" and without quotes`,
+  )
   return value
 }
 
-function readObject(value: string | undefined): Readonly<Record<string, unknown>> {
-  if (value === undefined) return {}
+function readObject(value = '{}'): Readonly<Record<string, unknown>> {
   const parsed = parseJson(value)
-  if (isRecord(parsed)) return parsed
-  throw new UsageError(`--arguments must be a JSON object, such as '{"name":"Ada"}'`)
+  checkUsage(isRecord(parsed), `--arguments must be a JSON object, such as '{"name":"Ada"}'`)
+  return parsed
 }
 
 function readOrigin(value: string | undefined): string | undefined {
-  if (value === undefined) return undefined
   const url = urlOf(value)
-  if (url === undefined || !/^https?:$/.test(url.protocol) || url.origin !== value)
-    throw new UsageError(
-      '--origin must be the scheme, host, and port of a web page, such as https://app.example.com',
-    )
+  checkUsage(
+    value === undefined || (url?.origin === value && /^https?:$/.test(url.protocol)),
+    '--origin must be the scheme, host, and port of a web page, such as https://app.example.com',
+  )
   return value
 }
 
 function readCallback(text: string): URL {
   const problem = problemWithUrl(text, () => true)
-  if (problem !== undefined)
-    throw new UsageError(`--events ${problem}, such as the URL of a tunnel to this machine`)
+  checkUsage(problem === undefined, `--events ${problem}, such as the URL of a tunnel to this machine`)
   return new URL(text)
 }
 
-function readTimeout(value: string | undefined): number {
-  if (value === undefined) return DEFAULT_TIMEOUT_SECONDS * 1000
+function readTimeout(value = String(DEFAULT_TIMEOUT_SECONDS)): number {
   const seconds = Number(value)
-  if (!/^\d+(?:\.\d+)?$/.test(value) || seconds < 0.001 || seconds > MAX_TIMEOUT_SECONDS)
-    throw new UsageError(`--timeout must be a number of seconds, at most ${MAX_TIMEOUT_SECONDS}`)
+  checkUsage(
+    /^\d+(?:\.\d+)?$/.test(value) && seconds >= 0.001 && seconds <= MAX_TIMEOUT_SECONDS,
+    `--timeout must be a number of seconds, at most ${MAX_TIMEOUT_SECONDS}`,
+  )
   return Math.round(seconds * 1000)
 }
 
 function readCheck(id: string): string {
   const ids = CHECKS.map((check) => check.id)
-  if (ids.includes(id)) return id
   const nearest = nearestName(id, ids)
-  throw new UsageError(
-    `--ignore must be the ID of a check. ${nearest === undefined ? 'Run mcp-gatekit doctor --list' : `Did you mean ${nearest}?`}`,
-  )
+  const advice = nearest === undefined ? 'Run mcp-gatekit doctor --list' : `Did you mean ${nearest}?`
+  checkUsage(ids.includes(id), `--ignore must be the ID of a check. ${advice}`)
+  return id
 }
 
 function readClient(value: string | undefined): ClientId | undefined {
-  if (value === undefined) return undefined
   const id = CLIENT_IDS.find((one) => one === value)
-  if (id === undefined) throw new UsageError(`--as must be one of ${CLIENT_IDS.join(', ')}`)
+  checkUsage(value === id, `--as must be one of ${CLIENT_IDS.join(', ')}`)
   return id
 }

@@ -75,12 +75,13 @@ export async function examine(
   }
   await examination.close()
   const count = (status: Status): number => checks.filter((check) => check.status === status).length
+  const { origin, pathname, search } = options.url
   const summary = { ok: count('ok'), warn: count('warn'), fail: count('fail'), skip: count('skip') }
   return {
     schema: 1,
     tool: 'mcp-gatekit doctor',
     version: VERSION,
-    url: examination.secrets.erase(withoutQuery(options.url)),
+    url: examination.secrets.erase(`${origin}${pathname}${search === '' ? '' : '?…'}`),
     startedAt: startedAt.toISOString(),
     durationMs: Math.round(performance.now() - started),
     requests: examination.requests,
@@ -97,10 +98,6 @@ function slowRemark({ slow, url }: Examination): string {
   const { outgoing, durationMs } = slowest
   const server = outgoing.url.origin === url.origin ? 'the server' : quote(outgoing.url.host)
   return `; slow: ${server} took ${(durationMs / 1000).toFixed(1)} s to respond to ${outgoing.method}`
-}
-
-function withoutQuery({ origin, pathname, search }: URL): string {
-  return `${origin}${pathname}${search === '' ? '' : '?…'}`
 }
 
 async function findingOf(

@@ -83,19 +83,10 @@ export interface ExaminationOptions {
 }
 
 /** A request to any server. */
-export type FetchOptions = Pick<Outgoing, 'headers' | 'body' | 'readsFirstEvent'>
+type FetchOptions = Pick<Outgoing, 'headers' | 'body' | 'readsFirstEvent'>
 
 /** Additions to a request to the MCP endpoint. */
-export interface SendOptions extends Partial<FetchOptions> {
-  readonly token?: string | undefined
-}
-
-/** A token for another resource. */
-export interface WithheldToken {
-  readonly audiences: readonly string[]
-  /** The resource of the examined server. */
-  readonly resource: string
-}
+type SendOptions = Partial<FetchOptions> & { readonly token?: string | undefined }
 
 /** The examination of one server: its options, and every response of the server. */
 export class Examination {
@@ -113,7 +104,7 @@ export class Examination {
   /** The slow responses of the current check. */
   readonly slow: HttpExchange[] = []
   /** The token of the sign-in, if it is not sent because it is for another resource. */
-  withheld: WithheldToken | undefined
+  withheld: { readonly audiences: readonly string[]; readonly resource: string } | undefined
   #token: string | undefined
 
   constructor(options: ExaminationOptions) {

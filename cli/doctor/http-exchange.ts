@@ -75,6 +75,9 @@ export type NoResponseKind =
 /** A request without a complete response. `detail` is the error code of Node.js. */
 export class NoResponseError extends Error {
   override readonly name = 'NoResponseError'
+  readonly status = undefined
+  readonly succeeded = false
+  readonly redirect = undefined
   readonly kind: NoResponseKind
   readonly detail: string
 
@@ -85,20 +88,14 @@ export class NoResponseError extends Error {
   }
 }
 
-/** Facts about a TLS connection. */
-export interface TlsFacts {
-  readonly protocol: string
-  /** The time at which the certificate expires. */
-  readonly validTo: Date | undefined
-}
-
 /** A request with its response. The body of an event stream ends at the first JSON-RPC response in it. */
 export class HttpExchange {
   readonly outgoing: Outgoing
   readonly status: number
   readonly body: string
   readonly durationMs: number
-  readonly tls: TlsFacts | undefined
+  /** The protocol of a TLS connection, and the time at which the certificate expires. */
+  readonly tls: ReturnType<typeof tlsFacts>
   readonly #headers: NodeJS.Dict<string[]>
   #message: { readonly found: RpcResponse | undefined } | undefined
 
@@ -333,12 +330,10 @@ export function answerOf(response: Promise<HttpExchange>): Promise<HttpExchange 
   })
 }
 
-function tlsFacts(socket: IncomingMessage['socket']): TlsFacts | undefined {
+function tlsFacts(socket: IncomingMessage['socket']) {
   const tls = socket as Partial<TLSSocket>
   if (tls.encrypted !== true) return undefined
   const validTo = new Date(tls.getPeerCertificate?.().valid_to ?? Number.NaN)
-  return {
-    protocol: tls.getProtocol?.() ?? 'TLS',
-    validTo: Number.isNaN(validTo.getTime()) ? undefined : validTo,
-  }
+  const isKnown = !Number.isNaN(validTo.getTime())
+  return { protocol: tls.getProtocol?.() ?? 'TLS', validTo: isKnown ? validTo : undefined }
 }

@@ -1,6 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { HttpResponse, PlainResponse, PushedResponse } from '../http/plain-response.ts'
-import { PushedBody } from '../http/pushed-body.ts'
+import type { HttpResponse, PlainResponse } from '../http/plain-response.ts'
 import { cutOff, http2StreamOf, isClosed, onceClosed } from '../http/response-close.ts'
 import { ConnectionTurns } from './connection-turns.ts'
 import { hasWholeBody } from './node-request.ts'
@@ -35,30 +34,20 @@ export function writeResponse(
 ): void | Promise<void> {
   if (response instanceof Response) return writeWebResponse(req, res, response)
   writePlainResponse(req, res, response)
-  if (res.socket === null && response.body instanceof PushedBody)
-    return new Promise((resolve) => onceClosed(req, res, resolve))
 }
 
 /** Writes a response of plain values. Headers that other middleware has set are kept. */
 export function writePlainResponse(
   req: IncomingMessage,
   res: ServerResponse,
-  { status, headers, body = '' }: PlainResponse | PushedResponse,
+  { status, headers, body = '' }: PlainResponse,
 ): void {
-  if (isClosed(req, res) || res.headersSent) {
-    if (body instanceof PushedBody) body.cancel()
-    return
-  }
+  if (isClosed(req, res) || res.headersSent) return
   res.statusCode = status
   const stream = http2StreamOf(req, res)
   for (const name of Object.keys(headers)) {
     // HTTP/2 does not allow this header (RFC 9113 §8.2.2).
     if (stream === undefined || name !== 'Connection') setOrAppend(res, name, headers[name] as string)
-  }
-  if (body instanceof PushedBody) {
-    res.flushHeaders()
-    writePushed(req, res, body)
-    return
   }
   if (status === 204 || status === 304) res.end()
   else endWithBody(req, res, body)
@@ -195,23 +184,6 @@ async function pump(
   } catch {
     cutOff(req, res)
   }
-}
-
-/** Writes a body that may stay open for hours. While nothing waits, it keeps no promise. */
-function writePushed(req: IncomingMessage, res: ServerResponse, body: PushedBody): void {
-  const writer = new BodyWriter(req, res, () => body.cancel())
-  let isWriting = false
-  body.onReadable(async () => {
-    if (isWriting) return
-    isWriting = true
-    try {
-      for (let piece = body.take(); piece !== undefined; piece = body.take()) await writer.writeCounted(piece)
-      if (!body.isOpen) res.end()
-    } catch {
-      cutOff(req, res)
-    }
-    isWriting = false
-  })
 }
 
 /** Writes a body no faster than the client reads. */

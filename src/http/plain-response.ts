@@ -1,5 +1,3 @@
-import { PushedBody } from './pushed-body.ts'
-
 /** A complete, short HTTP response as plain values, for the Node.js and the web-standard handler. */
 export interface PlainResponse {
   readonly status: number
@@ -7,19 +5,10 @@ export interface PlainResponse {
   readonly body?: string
 }
 
-/** Like `PlainResponse`, with a body that may stay open for hours. */
-export interface PushedResponse extends Omit<PlainResponse, 'body'> {
-  readonly body: PushedBody
-}
-
 /** A response of the MCP endpoint. */
-export type HttpResponse = PlainResponse | PushedResponse | Response
+export type HttpResponse = PlainResponse | Response
 
 /** Converts a response of plain values to a web-standard one. */
-export function toResponse(
-  { status, headers, body }: PlainResponse | PushedResponse,
-  method?: string,
-): Response {
-  const sent = body instanceof PushedBody ? body.toStream() : (body ?? null)
-  return new Response(method === 'HEAD' ? null : sent, { status, headers })
+export function toResponse({ status, headers, body }: PlainResponse, method?: string): Response {
+  return new Response(method === 'HEAD' ? null : (body ?? null), { status, headers })
 }

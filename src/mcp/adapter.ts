@@ -1,6 +1,5 @@
 import { preflightHeaders } from '../http/cors-headers.ts'
 import { type HttpResponse, type PlainResponse, toResponse } from '../http/plain-response.ts'
-import { PushedBody } from '../http/pushed-body.ts'
 import type { SafeFetchSettings } from '../http/safe-fetch.ts'
 import { type OAuthOptions, resolveOAuthOptions } from '../oauth/options.ts'
 import { notFound } from '../oauth/protected-resource.ts'
@@ -356,9 +355,6 @@ function metadataResponse({ gate }: McpEndpoint, request: WebMcpRequest): PlainR
 function webResponse(request: WebMcpRequest, response: HttpResponse): Response {
   const { method, responseHeaders } = request
   if (response instanceof Response) return withHeaders(response, responseHeaders)
-  const { body } = response
-  // The host may leave the body open.
-  if (body instanceof PushedBody) request.onDisconnect(() => body.cancel())
   // Headers that are given to the constructor cost less than headers that are set.
   const headers: Record<string, string> = { ...response.headers, ...responseHeaders }
   const vary = [responseHeaders.Vary, response.headers.Vary].filter((value) => value !== undefined)

@@ -197,7 +197,7 @@ const COMPARISONS: Readonly<Record<string, Comparison>> = {
 }
 
 /** The differences by the part of a token, for each part that was compared. */
-export type Compared = readonly (readonly [part: string, differences: Differences])[]
+type Compared = readonly (readonly [part: string, differences: Differences])[]
 
 /** Compares a decoded token with the expected values. */
 export function compareClaims(header: JsonObject, claims: JsonObject, expected: ExpectedClaims): Compared {
@@ -264,7 +264,7 @@ const PROBLEMS: Readonly<Record<string, string>> = {
 }
 
 /** Verifies the signature of a token with the key set of its issuer. Returns a text with the reason if that is not possible. */
-export async function compareKey(
+async function compareKey(
   examination: Examination,
   { header: { kid, alg }, claims }: Extract<DecodedToken, { kind: 'jwt' }>,
 ): Promise<Compared | string> {
@@ -371,7 +371,11 @@ function compare(
     ({ isUncertain, isTolerable }) => isUncertain !== true && !(isAccepted && isTolerable === true),
   )
   const relevant = certain.length > 0 || isAccepted ? certain : differences
-  const clock = isAccepted ? '' : clockRemark(expected.now)
+  const ahead = expected.now - Date.now() / 1000
+  const differs = !isAccepted && Math.abs(ahead) >= MAX_CLOCK_SKEW_SECONDS
+  const clock = differs
+    ? `; the clock of the server is ${durationOf(Math.abs(ahead))} ${ahead > 0 ? 'ahead of' : 'behind'} that of this machine`
+    : ''
   if (relevant.length === 0) {
     const remark = typeof key === 'string' ? `; the key was not compared: ${key}` : ''
     return ok(`no difference found in ${compared.map(([part]) => part).join(', ')}${remark}${clock}`)
@@ -388,10 +392,4 @@ function compare(
   }
   const hint = [...new Set(relevant.map((one) => one.hint))].join('; ')
   return (certain.length > 0 ? fail : warn)(`${problems}${clock}`, hint)
-}
-
-function clockRemark(now: number): string {
-  const ahead = now - Date.now() / 1000
-  if (Math.abs(ahead) < MAX_CLOCK_SKEW_SECONDS) return ''
-  return `; the clock of the server is ${durationOf(Math.abs(ahead))} ${ahead > 0 ? 'ahead of' : 'behind'} that of this machine`
 }

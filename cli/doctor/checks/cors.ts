@@ -19,7 +19,7 @@ const OTHER_ORIGIN_HINT =
   'allow the origin of the web page at the server (mcp-gatekit: add it to allowedOrigins), or correct --origin'
 
 /** Returns the headers of a preflight for a request with these headers. */
-export function preflightOf(
+function preflightOf(
   { pageOrigin }: Examination,
   method: string,
   headers: readonly string[],
@@ -111,7 +111,7 @@ async function otherOrigin(examination: Examination): Promise<string | true | un
 }
 
 /** @throws {InconclusiveError} if the server is not meant for web pages */
-export async function onlyForPages(examination: Examination): Promise<void> {
+async function onlyForPages(examination: Examination): Promise<void> {
   if (!(await isForPages(examination)))
     throw new InconclusiveError('the server sends no CORS headers: see cors.preflight')
 }

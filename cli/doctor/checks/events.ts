@@ -26,7 +26,7 @@ const UNKNOWN_EVENT = 'mcp-gatekit-doctor-unknown'
 const HINT = 'with this package: router.event() declares an event type, and serves its methods'
 
 /** Sends a request about events. @throws {InconclusiveError} if it needs a token, and there is none */
-export async function askAboutEvents(
+async function askAboutEvents(
   examination: Examination,
   method: string,
   params: Readonly<Record<string, unknown>> = {},
@@ -52,13 +52,13 @@ const declarations = observation(async (examination) => {
 const listResponse = observation((examination) => askAboutEvents(examination, 'events/list'))
 
 /** The entries of `events/list`, which are not checked. */
-export async function listedEvents(examination: Examination): Promise<readonly unknown[]> {
+async function listedEvents(examination: Examination): Promise<readonly unknown[]> {
   const events = (await listResponse(examination)).result('events')
   return Array.isArray(events) ? events : []
 }
 
 /** Returns the deliveries of an entry of `events/list`. */
-export function deliveriesOf(entry: unknown): readonly unknown[] {
+function deliveriesOf(entry: unknown): readonly unknown[] {
   const delivery = memberOf(entry, 'delivery')
   return Array.isArray(delivery) ? delivery : []
 }
@@ -94,9 +94,12 @@ function webhookOptions({ options }: Examination): WebhookOptions {
 
 /** The names of the event types that doctor can subscribe to. */
 async function possibleEvents(examination: Examination): Promise<readonly unknown[]> {
-  return (await listedEvents(examination))
-    .filter((entry) => deliveriesOf(entry).includes('webhook') && needsNothing(entry))
-    .map((entry) => memberOf(entry, 'name'))
+  const isPossible = (entry: unknown): boolean => {
+    const required = memberOf(memberOf(entry, 'inputSchema'), 'required')
+    const needsNothing = !Array.isArray(required) || required.length === 0
+    return needsNothing && deliveriesOf(entry).includes('webhook')
+  }
+  return (await listedEvents(examination)).filter(isPossible).map((entry) => memberOf(entry, 'name'))
 }
 
 /** The event type to subscribe to. @throws {InconclusiveError} if it is not possible */
@@ -109,11 +112,6 @@ const eventName = observation(async (examination) => {
     throw new InconclusiveError('the event type of --event cannot be used: see events.challenge')
   return event ?? (names[0] as string)
 })
-
-function needsNothing(entry: unknown): boolean {
-  const required = memberOf(memberOf(entry, 'inputSchema'), 'required')
-  return !Array.isArray(required) || required.length === 0
-}
 
 const receiver = observation(async (examination) => {
   const server = new WebhookReceiver()
@@ -290,9 +288,15 @@ export const EVENTS: CheckFunctions = {
     const message = await endpoint.next(waitMs)
     if (message === undefined)
       return warn(`no event within ${seconds} s`, `cause the event ${quote(name)} while doctor waits for it`)
+    const problem = signatureProblem(message, endpoint)
+    const [given, id] = [message.headers['x-mcp-subscription-id'], (response as HttpExchange).result('id')]
+    if (problem === undefined && given !== id)
+      return fail(
+        `X-MCP-Subscription-Id: ${quoteValue(given)} instead of ${quoteValue(id)}`,
+        'set X-MCP-Subscription-Id to the id of the subscription: receivers find the secret with it',
+      )
     return (
-      signatureProblem(message, endpoint) ??
-      idProblem(message, (response as HttpExchange).result('id')) ??
+      problem ??
       contentProblem(message, name) ??
       ok(`${name}: event ${quoteValue(message.content?.eventId)} with a valid signature`)
     )
@@ -338,16 +342,6 @@ function signatureProblem(
   return isSigned
     ? undefined
     : fail('webhook-signature does not match the secret of the subscription', SIGN_HINT)
-}
-
-/** Returns the problem of the header that names the subscription, or `undefined`. */
-function idProblem({ headers }: WebhookMessage, id: unknown): Finding | undefined {
-  const given = headers['x-mcp-subscription-id']
-  if (given === id) return undefined
-  return fail(
-    `X-MCP-Subscription-Id: ${quoteValue(given)} instead of ${quoteValue(id)}`,
-    'set X-MCP-Subscription-Id to the id of the subscription: receivers find the secret with it',
-  )
 }
 
 /** Returns the problem of the body of an event, or `undefined`. */

@@ -25,7 +25,7 @@ const MAX_SERVERS = 5
 const ISSUER_FORMS = ['oauth-inserted', 'openid-inserted', 'openid-appended'] as const
 
 /** An authorization server with the first metadata document that a client finds, or the last result if there is none. */
-export interface AuthorizationServerSeen extends FoundDocument {
+interface AuthorizationServerSeen extends FoundDocument {
   /** The issuer, as the resource names it. */
   readonly issuer: string
 }
@@ -70,20 +70,18 @@ export const authorizationServers = observation(async (examination) => {
   const issuers = (textsOf(document, 'authorization_servers') ?? []).filter(isHttpUrl)
   if (issuers.length === 0) throw new InconclusiveError('the resource names no authorization server')
   const servers: AuthorizationServerSeen[] = []
-  for (const issuer of issuers.slice(0, MAX_SERVERS)) servers.push(await discover(examination, issuer))
+  for (const issuer of issuers.slice(0, MAX_SERVERS)) {
+    let found: FoundDocument | undefined
+    for (const url of discoveryUrls(issuer)) {
+      found = await fetchDocument(examination, url)
+      // The other URLs are on the same host. Only a closed connection can depend on the path.
+      const { document, failure } = found
+      if (document !== undefined || (failure !== undefined && failure.kind !== 'closed')) break
+    }
+    servers.push({ issuer, ...(found as FoundDocument) })
+  }
   return servers
 })
-
-async function discover(examination: Examination, issuer: string): Promise<AuthorizationServerSeen> {
-  let found: FoundDocument | undefined
-  for (const url of discoveryUrls(issuer)) {
-    found = await fetchDocument(examination, url)
-    // The other URLs are on the same host. Only a closed connection can depend on the path.
-    if (found.document !== undefined || (found.failure !== undefined && found.failure.kind !== 'closed'))
-      break
-  }
-  return { issuer, ...(found as FoundDocument) }
-}
 
 /** An authorization server whose metadata was found. */
 export interface KnownServer extends AuthorizationServerSeen {
@@ -116,7 +114,7 @@ export function acceptsPublicClients(metadata: JsonObject): boolean {
 }
 
 /** Returns the scopes of the challenge and of the resource metadata. */
-export async function scopesOfResource(examination: Examination): Promise<readonly string[]> {
+async function scopesOfResource(examination: Examination): Promise<readonly string[]> {
   const { document } = await resourceMetadata(examination)
   const challenged = grantedScopes(await challengedScope(examination))
   const supported = textsOf(document, 'scopes_supported') ?? []
@@ -307,20 +305,24 @@ async function tryRegistration(
     redirect_uris: redirectUris,
     ...(hasScope === true && { scope: [...scopes, 'offline_access'].join(' ') }),
   })
+  const registration = `registration with ${name}`
   if (response.status !== 201 && response.status !== 200)
-    return clientProblem(examination, quirk, `registration with ${name}: ${response.summary}`)
+    return clientProblem(examination, quirk, `${registration}: ${response.summary}`)
   if (typeof client.client_id !== 'string' || client.client_id === '')
     return fail(
-      `registration with ${name}: ${response.summary} without a client_id`,
+      `${registration}: ${response.summary} without a client_id`,
       'respond with a JSON object that contains client_id (RFC 7591 §3.2.1)',
     )
-  return checkMembers(examination, name, client)
-}
-
-/** The response to a registration, with its members. */
-export interface Registration {
-  readonly response: HttpExchange
-  readonly client: JsonObject
+  // The official SDK validates these members.
+  const empty = Object.keys(client).filter((member) => client[member] === null)
+  const blank = URL_MEMBERS.filter((member) => client[member] === '')
+  const problems = [
+    ...(empty.length > 0 ? [`null in ${quoteAll(empty)}`] : []),
+    ...(blank.length > 0 ? [`an empty string in ${quoteAll(blank)}`] : []),
+  ]
+  if (problems.length === 0) return ok('loopback, cursor://, no scope, and offline_access')
+  const seen = `the response to the ${registration} contains ${problems.join(' and ')}`
+  return clientProblem(examination, 'registration-null-members', seen, 'leave out members without a value')
 }
 
 /** The metadata of a public client that runs on this machine. */
@@ -331,38 +333,26 @@ export const PUBLIC_CLIENT = {
   application_type: 'native',
 }
 
-/** Registers a public client, and deletes it after the last check if the authorization server supports that. */
+/** Registers a public client, and deletes it after the last check if the authorization server supports that (RFC 7592 §2.3). */
 export async function registerClient(
   examination: Examination,
   endpoint: URL,
   metadata: JsonObject,
-): Promise<Registration> {
+): Promise<{ readonly response: HttpExchange; readonly client: JsonObject }> {
+  const grants = ['authorization_code', 'refresh_token']
   const response = await examination.fetch('POST', endpoint, {
     headers: { accept: 'application/json', 'content-type': 'application/json' },
-    body: JSON.stringify({
-      ...PUBLIC_CLIENT,
-      grant_types: ['authorization_code', 'refresh_token'],
-      ...metadata,
-    }),
+    body: JSON.stringify({ ...PUBLIC_CLIENT, grant_types: grants, ...metadata }),
   })
   const client = response.object ?? {}
-  for (const secret of [client.client_secret, client.registration_access_token])
-    if (typeof secret === 'string') examination.secrets.add(secret)
-  if (response.succeeded) deleteLater(examination, endpoint, client)
+  const { client_secret: secret, registration_access_token: token } = client
+  for (const text of [secret, token]) if (typeof text === 'string') examination.secrets.add(text)
+  const url = examination.safeUrl(client.registration_client_uri)
+  if (response.succeeded && url?.origin === endpoint.origin && typeof token === 'string') {
+    const headers = { authorization: `Bearer ${token}` }
+    examination.closing.push(() => examination.fetch('DELETE', url, { headers }))
+  }
   return { response, client }
-}
-
-/** Checks the members that the official SDK validates. */
-function checkMembers(examination: Examination, name: string, client: JsonObject): Finding {
-  const empty = Object.keys(client).filter((member) => client[member] === null)
-  const blank = URL_MEMBERS.filter((member) => client[member] === '')
-  const problems = [
-    ...(empty.length > 0 ? [`null in ${quoteAll(empty)}`] : []),
-    ...(blank.length > 0 ? [`an empty string in ${quoteAll(blank)}`] : []),
-  ]
-  if (problems.length === 0) return ok('loopback, cursor://, no scope, and offline_access')
-  const seen = `the response to the registration with ${name} contains ${problems.join(' and ')}`
-  return clientProblem(examination, 'registration-null-members', seen, 'leave out members without a value')
 }
 
 /** Sends a code of a client that does not exist, so that a client with a stale ID would register again. */
@@ -387,13 +377,4 @@ async function checkUnknownClient(
   if (response.status === 401 && response.object?.error === 'invalid_client') return undefined
   const seen = `token request with an unknown client_id: ${response.summary}`
   return clientProblem(examination, 'stale-client', seen, `${hint}: clients register again only then`)
-}
-
-/** Deletes the registration after the last check, if the authorization server supports that (RFC 7592 §2.3). */
-function deleteLater(examination: Examination, endpoint: URL, client: JsonObject): void {
-  const url = examination.safeUrl(client.registration_client_uri)
-  const token = client.registration_access_token
-  if (url?.origin !== endpoint.origin || typeof token !== 'string') return
-  const headers = { authorization: `Bearer ${token}` }
-  examination.closing.push(() => examination.fetch('DELETE', url, { headers }))
 }

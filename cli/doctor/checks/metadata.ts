@@ -93,14 +93,6 @@ function checkScopes(document: JsonObject): Finding {
   )
 }
 
-/** Returns the well-known URLs on the host of the server that clients fetch. */
-function urlsOf(url: URL): readonly URL[] {
-  const { path, root } = metadataUrls(url)
-  const suffix = withoutSlash(url.pathname)
-  const names = [`oauth-authorization-server${suffix}`, 'oauth-authorization-server', 'openid-configuration']
-  return distinctUrls([path, root, ...names.map((name) => new URL(`/.well-known/${name}`, url.origin))])
-}
-
 export const METADATA: CheckFunctions = {
   async 'metadata.found'(examination) {
     const all = await documents(examination)
@@ -168,7 +160,15 @@ export const METADATA: CheckFunctions = {
   async 'wellknown.format'(examination) {
     const { url } = examination
     const findings: Finding[] = []
-    const urls = urlsOf(url)
+    const { path, root } = metadataUrls(url)
+    const suffix = withoutSlash(url.pathname)
+    const names = [
+      `oauth-authorization-server${suffix}`,
+      'oauth-authorization-server',
+      'openid-configuration',
+    ]
+    const others = names.map((name) => new URL(`/.well-known/${name}`, url.origin))
+    const urls = distinctUrls([path, root, ...others])
     for (const one of urls) {
       const request = examination.fetch('GET', one, { headers: { accept: 'application/json' } })
       const problem = problemOf(await answerOf(request))
@@ -179,12 +179,7 @@ export const METADATA: CheckFunctions = {
     // Not `text/event-stream`, which would open a stream. A stream that sends no headers is not a problem of this check.
     const request = { method: 'GET', userAgent, accept: 'application/json' } as const
     const page = await answerOf(requestEndpoint(examination, request))
-    if (
-      !(page instanceof NoResponseError) &&
-      page.status === 200 &&
-      page.mediaType !== 'text/event-stream' &&
-      page.json === undefined
-    ) {
+    if (page.status === 200 && page.mediaType !== 'text/event-stream' && page.json === undefined) {
       const seen = `GET ${quote(url.pathname)} without a token: ${page.summary}, which is not JSON`
       findings.push(clientProblem(examination, 'body-at-endpoint', seen))
     }

@@ -1,5 +1,4 @@
-import { generateKeyPairSync, randomUUID } from 'node:crypto'
-import { base64url, SignJWT } from 'jose'
+import { randomUUID } from 'node:crypto'
 import { counted } from '../../../src/options/counted.ts'
 import { isScopeToken } from '../../../src/options/scope-token.ts'
 import { type Challenge, ChallengeSyntaxError, parseChallenges } from '../challenges.ts'
@@ -12,50 +11,13 @@ import { quote } from '../quote.ts'
 import { memberOf, urlOf } from '../values.ts'
 import { firstResponse } from './server.ts'
 
-/** The claims of a forged token. */
-export interface ForgedClaims {
-  readonly issuer: string
-  readonly audience: string
-  readonly scope: string | undefined
-  /** The lifetime in seconds. Negative for an expired token. */
-  readonly expiresIn: number
-}
-
 /** Returns a random string that no authorization server has issued. */
 export function randomToken(): string {
   return `doctor-${randomUUID()}`
 }
 
-/** Returns a JWT (RFC 9068) with plausible claims, signed with a random key. */
-export async function forgedToken(claims: ForgedClaims): Promise<string> {
-  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
-  const header = { typ: 'at+jwt', alg: 'ES256', kid: randomUUID() }
-  return await new SignJWT(claimsOf(claims)).setProtectedHeader(header).sign(privateKey)
-}
-
-/** Returns a JWT with plausible claims, the algorithm `none`, and no signature. */
-export function unsignedToken(claims: ForgedClaims): string {
-  return [{ typ: 'at+jwt', alg: 'none' }, claimsOf(claims), '']
-    .map((part) => part && base64url.encode(JSON.stringify(part)))
-    .join('.')
-}
-
-function claimsOf({ issuer, audience, scope, expiresIn }: ForgedClaims): Record<string, unknown> {
-  const now = Math.floor(Date.now() / 1000)
-  return {
-    iss: issuer,
-    aud: audience,
-    sub: 'mcp-gatekit-doctor',
-    client_id: 'mcp-gatekit-doctor',
-    iat: Math.min(now, now + expiresIn - 60),
-    exp: now + expiresIn,
-    jti: randomUUID(),
-    ...(scope !== undefined && { scope }),
-  }
-}
-
 /** Returns a message in the revision of the handshake without a token. Without a handshake, that is 2026-07-28. */
-export async function openMessage(
+async function openMessage(
   examination: Examination,
   method: string,
   params: Readonly<Record<string, unknown>> = {},
@@ -92,7 +54,7 @@ export async function hasPublicOperations(examination: Examination): Promise<boo
 }
 
 /** Returns the tools that are listed without a token. */
-export async function openTools(examination: Examination): Promise<readonly unknown[]> {
+async function openTools(examination: Examination): Promise<readonly unknown[]> {
   const tools = (await openListing(examination)).result('tools')
   return Array.isArray(tools) ? tools : []
 }

@@ -1,7 +1,7 @@
 import { isRecord } from '../../../src/options/value-kinds.ts'
 import { type CheckFunctions, type Examination, observation } from '../examination.ts'
 import { fail, InconclusiveError, ok, warn, worst } from '../finding.ts'
-import { answerOf, type HttpExchange, NoResponseError } from '../http-exchange.ts'
+import { answerOf, type HttpExchange } from '../http-exchange.ts'
 import { initialize, LEGACY_REVISIONS, MODERN_REVISION, modernMessage, NEWEST_LEGACY } from '../messages.ts'
 import { quote, quoteAll, quoteValue } from '../quote.ts'
 import { type JsonObject, memberOf, textsOf, urlOf, withoutSlash } from '../values.ts'
@@ -22,16 +22,11 @@ interface CardSeen {
   readonly card: JsonObject
 }
 
-/** Returns the URL at which clients expect the card of a server. */
-function usualUrl({ origin, pathname }: URL): URL {
-  return new URL(`${origin}${withoutSlash(pathname)}/server-card`)
-}
-
 /** Returns the response to a request for a document of a media type, if it is a JSON object. */
 async function documentAt(examination: Examination, url: URL, type: string): Promise<CardSeen | undefined> {
   const headers = { accept: `${type}, application/json`, origin: examination.pageOrigin }
   const response = await answerOf(examination.fetch('GET', url, { headers }))
-  if (response instanceof NoResponseError || response.status !== 200) return undefined
+  if (response.status !== 200) return undefined
   const card = response.object
   return card === undefined ? undefined : { url, response, card }
 }
@@ -51,7 +46,9 @@ function cardUrls(examination: Examination, { card }: CardSeen): readonly URL[] 
 
 /** The card at its usual URL, or else the one in the catalog that names the server. */
 const serverCard = observation(async (examination) => {
-  const usual = await documentAt(examination, usualUrl(examination.url), CARD_TYPE)
+  const { origin, pathname } = examination.url
+  const usualUrl = new URL(`${origin}${withoutSlash(pathname)}/server-card`)
+  const usual = await documentAt(examination, usualUrl, CARD_TYPE)
   if (usual !== undefined) return usual
   const listed = await catalog(examination)
   for (const url of listed === undefined ? [] : cardUrls(examination, listed).slice(0, MAX_CARDS)) {
@@ -79,7 +76,9 @@ export function cardProblems(card: JsonObject): readonly string[] {
   const check = (isRight: boolean, problem: string): void => void (isRight || problems.push(problem))
   const { name, version, description, title, websiteUrl, icons, repository, remotes } = card
   check(card.$schema === SCHEMA, `$schema is ${quoteValue(card.$schema)} instead of ${SCHEMA}`)
-  check(isCardName(name), `name is ${quoteValue(name)}, which is not of the form com.example/notes`)
+  const isName =
+    typeof name === 'string' && name.length <= 200 && /^[a-zA-Z0-9.-]+\/[a-zA-Z0-9._-]+$/.test(name)
+  check(isName, `name is ${quoteValue(name)}, which is not of the form com.example/notes`)
   check(typeof version === 'string' && version.length <= 255, `version is ${quoteValue(version)}`)
   check(isText(description, 100), 'description is not a string of 1 to 100 characters')
   check(title === undefined || isText(title, 100), 'title is not a string of 1 to 100 characters')
@@ -96,10 +95,6 @@ export function cardProblems(card: JsonObject): readonly string[] {
     'remotes is not a list of objects with a type, a URL, and a list of protocol versions',
   )
   return problems
-}
-
-function isCardName(name: unknown): boolean {
-  return typeof name === 'string' && name.length <= 200 && /^[a-zA-Z0-9.-]+\/[a-zA-Z0-9._-]+$/.test(name)
 }
 
 /** Characters are code points, as JSON Schema counts them. */

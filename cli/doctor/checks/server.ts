@@ -11,19 +11,6 @@ import { quote } from '../quote.ts'
 /** The transport that revision 2025-03-26 replaced. */
 const NAME = 'the HTTP+SSE transport of revision 2024-11-05'
 
-/** Returns `true` if a GET opens the event stream of that transport, whose first event is named `endpoint`. */
-async function opensLegacyStream(examination: Examination, token: string | undefined): Promise<boolean> {
-  // A server that does not respond does not open a stream.
-  const response = await examination
-    .send('GET', { headers: { accept: 'text/event-stream' }, token, readsFirstEvent: true })
-    .catch(() => undefined)
-  if (response?.mediaType !== 'text/event-stream') return false
-  return response.body
-    .slice(0, 4_096)
-    .split('\n')
-    .some((line) => line.startsWith('event:') && line.slice('event:'.length).trim() === 'endpoint')
-}
-
 /** Returns the finding for a server that supports only the old transport, or `undefined`. @param status that of a POST */
 export async function legacySse(
   examination: Examination,
@@ -31,7 +18,13 @@ export async function legacySse(
   token?: string,
 ): Promise<Finding | undefined> {
   if (status < 400 || status >= 500 || status === 429) return undefined
-  if (!(await opensLegacyStream(examination, token))) return undefined
+  // The first event of that transport is named `endpoint`. A server that does not respond does not open a stream.
+  const response = await examination
+    .send('GET', { headers: { accept: 'text/event-stream' }, token, readsFirstEvent: true })
+    .catch(() => undefined)
+  const lines = response?.mediaType === 'text/event-stream' ? response.body.slice(0, 4_096).split('\n') : []
+  if (!lines.some((line) => line.startsWith('event:') && line.slice(6).trim() === 'endpoint'))
+    return undefined
   return fail(
     `${status} for a POST; a GET opens ${NAME} (event: endpoint)`,
     `serve Streamable HTTP, which replaced it: many clients no longer support ${NAME} (SDK: StreamableHTTPServerTransport or createMcpHandler; mcp-gatekit: mcpServer). If the server has both, use the URL of Streamable HTTP, often /mcp instead of /sse`,
@@ -94,13 +87,9 @@ const USER_AGENTS: readonly (readonly [userAgent: string | undefined, quirk: Qui
 /** A response, or the error of a missing one. */
 type Answer = HttpExchange | NoResponseError
 
-function statusOf(answer: Answer): number | undefined {
-  return answer instanceof NoResponseError ? undefined : answer.status
-}
-
 /** Returns `true` for the success of a request that the server rejects otherwise. */
 function isOpened(answer: Answer, expected: number): boolean {
-  return !(answer instanceof NoResponseError) && answer.succeeded && (expected < 200 || expected > 299)
+  return answer.succeeded && (expected < 200 || expected > 299)
 }
 
 /** Compares a response with that of other requests. */
@@ -111,7 +100,7 @@ function compare(
   answer: Answer,
   expected: number,
 ): Finding {
-  if (statusOf(answer) === expected) return ok('no User-Agent is blocked')
+  if (answer.status === expected) return ok('no User-Agent is blocked')
   return clientProblem(examination, quirk, `${name}: ${describe(answer)}, other requests: ${expected}`)
 }
 
@@ -197,7 +186,7 @@ export const SERVER: CheckFunctions = {
       findings.push(
         isOpened(answer, expected)
           ? fail(
-              `${name}: ${statusOf(answer)}, other requests: ${expected}`,
+              `${name}: ${answer.status}, other requests: ${expected}`,
               'require the token for every User-Agent: any client can send this header',
             )
           : compare(examination, quirk, name, answer, expected),
@@ -214,16 +203,16 @@ export const SERVER: CheckFunctions = {
     const { status: expected } = await firstResponse(examination)
     const answer = await answerOf(requestEndpoint(examination, initializeAs('mcp-gatekit-doctor'), other))
     const path = quote(other.pathname)
-    if (statusOf(answer) === expected) return ok(`${path}: ${expected}`)
+    if (answer.status === expected) return ok(`${path}: ${expected}`)
     if (isOpened(answer, expected))
       return fail(
-        `${path}: ${statusOf(answer)} without a token, with the other spelling ${expected}`,
+        `${path}: ${answer.status} without a token, with the other spelling ${expected}`,
         'put the gate in front of both spellings of the path',
       )
     const seen = `${path}: ${describe(answer)}, with the other spelling ${expected}`
     // Clients remove a slash, but do not add one.
     if (hasSlash) return clientProblem(examination, 'strips-slash', seen)
-    if (answer instanceof NoResponseError || answer.redirect === undefined) return ok(seen)
+    if (answer.redirect === undefined) return ok(seen)
     return warn(seen, 'respond at both spellings without a redirect: clients lose the body or the token')
   },
   async 'limit.rate'({ exchanges }) {

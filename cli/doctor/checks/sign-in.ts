@@ -1,6 +1,4 @@
-import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import * as oauth from 'oauth4webapi'
 import { boundedFetch } from '../../../src/http/bounded-fetch.ts'
 import { grantedScopes } from '../../../src/oauth/scope.ts'
@@ -11,6 +9,7 @@ import { decodeToken, textsOf, urlOf } from '../values.ts'
 import { authorizationServers, isSameIssuer, PUBLIC_CLIENT } from './issuers.ts'
 import { isResourceOf, resourceMetadata } from './metadata.ts'
 import { challengedScope } from './protection.ts'
+import { listen } from './webhook-receiver.ts'
 
 /** The maximum length of the sign-in URL. Browsers and servers do not accept longer ones. */
 const MAX_ADDRESS = 16_384
@@ -23,7 +22,8 @@ const SIGN_IN_TIMEOUT_MS = 5 * 60_000
  * to this machine (RFC 8252 §7.3). Stores the token in the examination.
  */
 export async function signIn(examination: Examination, login: LoginOptions): Promise<Finding> {
-  const { server, redirectUri } = await listenForRedirect(login.redirectPort)
+  const server = createServer()
+  const redirectUri = `http://127.0.0.1:${await listen(server, login.redirectPort, '--redirect-port')}/callback`
   try {
     return await authorize(examination, login, server, redirectUri)
   } catch (error) {
@@ -88,23 +88,17 @@ async function authorize(
       'shorten authorization_endpoint, or list fewer scopes in the challenge or in scopes_supported',
     )
   const redirected = nextRedirect(server, redirectUri, state)
-  examination.options.print(
-    `The sign-in requests ${scopesIn(scope)}. Open this URL and sign in:\n\n${url.href}\n`,
-  )
+  // All scopes are named, because the examined server may have chosen them.
+  const scopes = grantedScopes(scope).map(quote).join(', ')
+  const requested = scopes === '' ? 'the default scopes' : `the scopes ${scopes}`
+  examination.options.print(`The sign-in requests ${requested}. Open this URL and sign in:\n\n${url.href}\n`)
 
   const callback = oauth.validateAuthResponse(as, client, await redirected, state)
   examination.secrets.add(callback.get('code') ?? undefined)
   const options = { ...request, additionalParameters: { resource } }
+  const auth = authenticationOf(client)
   const exchangeCode = (): Promise<Response> =>
-    oauth.authorizationCodeGrantRequest(
-      as,
-      client,
-      authenticationOf(client),
-      callback,
-      redirectUri,
-      verifier,
-      options,
-    )
+    oauth.authorizationCodeGrantRequest(as, client, auth, callback, redirectUri, verifier, options)
   const tokens = await oauth.processAuthorizationCodeResponse(as, client, await exchangeCode())
   examination.replayCode = exchangeCode
   const { access_token: token, token_type: type, scope: granted = scope } = tokens
@@ -119,12 +113,6 @@ async function authorize(
     )
   const seen = `a token with the ${granted === '' ? 'default scopes' : `scopes ${quote(granted)}`}`
   return ok(audiences === undefined ? seen : `${seen}, which doctor does not send: see token.claims`)
-}
-
-/** Names all scopes, because the examined server may have chosen them. */
-function scopesIn(scope: string): string {
-  const scopes = grantedScopes(scope)
-  return scopes.length === 0 ? 'the default scopes' : `the scopes ${scopes.map(quote).join(', ')}`
 }
 
 /**
@@ -202,19 +190,6 @@ function authenticationOf(client: oauth.Client): oauth.ClientAuth {
   const { client_secret: secret, token_endpoint_auth_method: method } = client
   if (typeof secret !== 'string' || method === 'none') return oauth.None()
   return method === 'client_secret_post' ? oauth.ClientSecretPost(secret) : oauth.ClientSecretBasic(secret)
-}
-
-async function listenForRedirect(
-  port: number,
-): Promise<{ readonly server: Server; readonly redirectUri: string }> {
-  const server = createServer()
-  server.listen(port, '127.0.0.1')
-  try {
-    await once(server, 'listening')
-  } catch {
-    throw new InconclusiveError(`port ${port} on 127.0.0.1 is not available. Use another --redirect-port`)
-  }
-  return { server, redirectUri: `http://127.0.0.1:${(server.address() as AddressInfo).port}/callback` }
 }
 
 /** Resolves with the redirect that has the right `state`. Other requests get a 404. */

@@ -1,4 +1,6 @@
+import { generateKeyPairSync, randomUUID } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
+import { base64url, type JWTPayload, SignJWT } from 'jose'
 import { type CheckFunction, type CheckFunctions, type Examination, observation } from '../examination.ts'
 import { type Finding, fail, InconclusiveError, ok, warn } from '../finding.ts'
 import type { HttpExchange } from '../http-exchange.ts'
@@ -8,42 +10,27 @@ import { textsOf } from '../values.ts'
 import { comparedToken } from './claims.ts'
 import { isAuthorizationServerDown } from './issuers.ts'
 import { resourceDocument } from './metadata.ts'
-import {
-  challengeParameter,
-  type ForgedClaims,
-  forgedToken,
-  randomToken,
-  refusal,
-  unsignedToken,
-} from './protection.ts'
+import { challengeParameter, randomToken, refusal } from './protection.ts'
 import { conversation, goodToken, handshake, isRefused, tokenResponse } from './protocol.ts'
 import { signIn } from './sign-in.ts'
 
 /** Repeats the request that was rejected without a token, with another token. */
-export async function tryToken(examination: Examination, token: string): Promise<HttpExchange> {
+async function tryToken(examination: Examination, token: string): Promise<HttpExchange> {
   const { method, headers, body } = (await refusal(examination)).outgoing
   return await examination.send(method, { headers, body, token })
 }
 
 /** The response to a random string as the token. */
-export const randomTokenResponse = observation((examination) => tryToken(examination, randomToken()))
+const randomTokenResponse = observation((examination) => tryToken(examination, randomToken()))
 
 /** Phrases that describe a missing token. Others, such as `Authentication required`, can also describe an invalid one. */
-const MISSING = [
-  'missing',
-  'no token',
-  'no access token',
-  'no bearer',
-  'no auth',
-  'not provided',
-  'access token is required',
-]
+const MISSING = /missing|no (?:access )?token|no bearer|no auth|not provided|access token is required/
+/** `Missing or expired token` is one reason for several causes. */
+const AMBIGUOUS = /invalid| or /
 
-function saysMissing(description: string | undefined): boolean {
-  const words = quote(description ?? '').toLowerCase()
-  // `Missing or expired token` is one reason for several causes.
-  const isAmbiguous = words.includes('invalid') || words.includes(' or ')
-  return !isAmbiguous && MISSING.some((phrase) => words.includes(phrase))
+function saysMissing(description = ''): boolean {
+  const words = quote(description).toLowerCase()
+  return MISSING.test(words) && !AMBIGUOUS.test(words)
 }
 
 function hasSameReason(one: HttpExchange, other: HttpExchange): boolean {
@@ -81,7 +68,7 @@ const ignoredToken = observation(async (examination) => {
 })
 
 /** Returns `true` if a token does not reach the server. */
-export async function losesToken(examination: Examination): Promise<boolean> {
+async function losesToken(examination: Examination): Promise<boolean> {
   return (await ignoredToken(examination))?.saysMissing === true
 }
 
@@ -120,16 +107,35 @@ async function unavailable(examination: Examination, response: HttpExchange): Pr
   )
 }
 
-/** Returns claims that a server accepts if it does not verify the signature. */
-async function temptingClaims(examination: Examination, expiresIn: number): Promise<ForgedClaims> {
+/** Returns plausible claims (RFC 9068), which a server accepts if it does not verify the signature. */
+async function temptingClaims(examination: Examination, expiresIn: number): Promise<JWTPayload> {
   const challenged = await challengeParameter(examination, 'scope')
   const document = await resourceDocument(examination)
+  const scope = challenged ?? textsOf(document, 'scopes_supported')?.join(' ')
+  const now = Math.floor(Date.now() / 1000)
   return {
-    issuer: textsOf(document, 'authorization_servers')?.[0] ?? examination.url.origin,
-    audience: typeof document?.resource === 'string' ? document.resource : examination.url.href,
-    scope: challenged ?? textsOf(document, 'scopes_supported')?.join(' '),
-    expiresIn,
+    iss: textsOf(document, 'authorization_servers')?.[0] ?? examination.url.origin,
+    aud: typeof document?.resource === 'string' ? document.resource : examination.url.href,
+    sub: 'mcp-gatekit-doctor',
+    client_id: 'mcp-gatekit-doctor',
+    iat: Math.min(now, now + expiresIn - 60),
+    exp: now + expiresIn,
+    jti: randomUUID(),
+    ...(scope !== undefined && { scope }),
   }
+}
+
+/** Returns a JWT that is signed with a random key. */
+async function forgedToken(claims: JWTPayload): Promise<string> {
+  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  const header = { typ: 'at+jwt', alg: 'ES256', kid: randomUUID() }
+  return await new SignJWT(claims).setProtectedHeader(header).sign(privateKey)
+}
+
+/** Returns a JWT with the algorithm `none` and no signature. */
+function unsignedToken(claims: JWTPayload): string {
+  const parts = [{ typ: 'at+jwt', alg: 'none' }, claims].map((part) => base64url.encode(JSON.stringify(part)))
+  return `${parts.join('.')}.`
 }
 
 /** Returns the response to a token without a required scope: that of `--under-scoped-token-env`, or the token under test. */
@@ -163,7 +169,7 @@ async function underScopedMessage(examination: Examination): Promise<McpMessage>
 
 /** Returns a check that sends a forged token. @param make creates the token */
 function refusesForgery(
-  make: (claims: ForgedClaims) => string | Promise<string>,
+  make: (claims: JWTPayload) => string | Promise<string>,
   expiresIn: number,
 ): CheckFunction {
   return async (examination) => {

@@ -88,12 +88,12 @@ function targetOf(root: unknown, ref: string): unknown {
 export const SEE_LOG = 'check the log of the server'
 
 /** The response to `tools/list`. */
-export const toolsResponse = observation(
+const toolsResponse = observation(
   async (examination) => await (await conversation(examination)).request('tools/list'),
 )
 
 /** The response to the call of `--call`, which is sent once. @throws {InconclusiveError} without `--call` */
-export const callResponse = observation(async (examination) => {
+const callResponse = observation(async (examination) => {
   const { call: name, callArguments } = examination.options
   if (name === undefined) throw new InconclusiveError('only with --call')
   return await (await conversation(examination)).request('tools/call', { name, arguments: callArguments })
@@ -135,7 +135,7 @@ export function checkTools(tools: readonly unknown[], seen: string): Finding | u
 }
 
 /** The estimate of a token, for English text and JSON. */
-export const CHARACTERS_PER_TOKEN = 4
+const CHARACTERS_PER_TOKEN = 4
 /** The number of tokens of definitions from which Claude should load them on demand. */
 const MAX_DEFINITION_TOKENS = 10_000
 /** The number of tools from which Claude chooses wrong tools more often. */

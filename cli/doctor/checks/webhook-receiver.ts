@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { EventEmitter, once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { isRecord } from '../../../src/options/value-kinds.ts'
 import { InconclusiveError } from '../finding.ts'
 import { parseJson } from '../http-exchange.ts'
@@ -67,6 +68,15 @@ export class WebhookEndpoint {
   }
 }
 
+/** Starts a server on 127.0.0.1. Resolves with its port. @throws {InconclusiveError} if the port of the option is not available */
+export async function listen(server: Server, port: number, option: string): Promise<number> {
+  server.listen(port, '127.0.0.1')
+  await once(server, 'listening').catch(() => {
+    throw new InconclusiveError(`port ${port} on 127.0.0.1 is not available. Use another ${option}`)
+  })
+  return (server.address() as AddressInfo).port
+}
+
 /** Receives webhooks on 127.0.0.1. */
 export class WebhookReceiver {
   readonly #server: Server = createServer((req, res) => void this.#serve(req, res))
@@ -75,12 +85,7 @@ export class WebhookReceiver {
   /** @throws {InconclusiveError} if the port is not available */
   async listen(port: number): Promise<void> {
     this.#server.maxConnections = MAX_CONNECTIONS
-    this.#server.listen(port, '127.0.0.1')
-    try {
-      await once(this.#server, 'listening')
-    } catch {
-      throw new InconclusiveError(`port ${port} on 127.0.0.1 is not available. Use another --events-port`)
-    }
+    await listen(this.#server, port, '--events-port')
   }
 
   /** Returns a new endpoint. @param answersRightly `false` for a wrong answer to each challenge */

@@ -1,7 +1,6 @@
 import { performance } from 'node:perf_hooks'
 import type { JSONRPCMessage, McpServer, Server } from '@modelcontextprotocol/server'
 import type { HttpResponse } from '../../http/plain-response.ts'
-import { PushedBody } from '../../http/pushed-body.ts'
 import type { AuthInfo } from '../../oauth/auth-info.ts'
 import { elapsedMs } from '../../timers.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
@@ -24,12 +23,13 @@ import {
 import type { FailureLog, LoggedRequest } from './failure-log.ts'
 import { observedClient } from './observed-client.ts'
 import { NO_MESSAGE, type ObservedMessage, runsApplication, unreadMessage } from './observed-message.ts'
-import { httpStatus, Operation, type RpcError } from './observed-operation.ts'
+import { httpStatus, Operation } from './observed-operation.ts'
 import {
   failureIn,
   invalidCause,
   isRefusal,
   kindOf,
+  type RpcError,
   refusalAttributes,
   rpcErrorIn,
   rpcErrorOf,
@@ -288,9 +288,7 @@ export class InstrumentedRequest extends RequestTelemetry {
     if (!client.disconnected && response instanceof Response && isEventStream(response))
       // If the client disconnects, the host may leave the stream open.
       return withEnd(response, client, () => this.completed(status))
-    if (!client.disconnected && response.body instanceof PushedBody)
-      response.body.onEnd(() => this.completed(status))
-    else this.completed(client.disconnected ? CLIENT_GONE.status : status)
+    this.completed(client.disconnected ? CLIENT_GONE.status : status)
     return response
   }
 

@@ -7,6 +7,7 @@ import {
   messageAttributes,
   type ObservedMessage,
 } from './observed-message.ts'
+import type { RpcError } from './observed-outcome.ts'
 import type { RequestEvents } from './request-events.ts'
 import { runWithin } from './run-within.ts'
 import type { ServerSpan, SpanEnd, Tracing } from './tracing.ts'
@@ -16,12 +17,6 @@ const MAX_DESCRIPTION = 256
 
 /** The JSON-RPC errors that are mistakes of the client. By the conventions, they are not errors of the server. */
 const CLIENT_ERRORS: ReadonlySet<number> = new Set([-32700, -32600, -32601, -32602, -32002])
-
-/** The error of a JSON-RPC response. */
-export interface RpcError {
-  readonly code: number
-  readonly message: unknown
-}
 
 /** One message of a request and its span. If no message is known, the request itself. */
 export class Operation {

@@ -4,7 +4,12 @@ import { tryOrUndefined } from '../../try-or-undefined.ts'
 import { isJsonContentType } from '../wire/json-content-type.ts'
 import { CANCELED } from '../wire/json-rpc.ts'
 import type { Failure, NotServed } from '../wire/request-telemetry.ts'
-import type { RpcError } from './observed-operation.ts'
+
+/** The error of a JSON-RPC response. */
+export interface RpcError {
+  readonly code: number
+  readonly message: unknown
+}
 
 /** The codes of errors with which a request is refused, or ends canceled. Other codes mean that serving it has failed. */
 const REFUSAL_CODES: ReadonlySet<number> = new Set([

@@ -6,7 +6,7 @@ import {
   SUPPORTED_PROTOCOL_VERSIONS,
 } from '@modelcontextprotocol/server'
 import { clientKey } from '../../http/client-address.ts'
-import type { HttpResponse, PlainResponse, PushedResponse } from '../../http/plain-response.ts'
+import type { HttpResponse, PlainResponse } from '../../http/plain-response.ts'
 import type { AuthInfo } from '../../oauth/auth-info.ts'
 import { ownerOf } from '../../oauth/owner.ts'
 import type { McpTasks } from '../mcp-adapter.ts'
@@ -167,7 +167,8 @@ export class SdkHandler {
     const { body } = checked
     const table = this.#table
     const canBeFast = table !== undefined && this.usesFastPath
-    if (canBeFast && this.#sessions === undefined && isInitialized(request, body)) return Promise.resolve(ACCEPTED)
+    if (canBeFast && this.#sessions === undefined && isInitialized(request, body))
+      return Promise.resolve(ACCEPTED)
     const fast = canBeFast ? fastRequest(request, body, table) : undefined
     if (
       this.#sessions !== undefined &&
@@ -319,11 +320,7 @@ export class SdkHandler {
     }
   }
 
-  #openStream(
-    request: McpRequest,
-    exchange: Exchange,
-    revision: string | undefined,
-  ): PlainResponse | PushedResponse {
+  #openStream(request: McpRequest, exchange: Exchange, revision: string | undefined): HttpResponse {
     if (revision !== undefined && !SUPPORTED_PROTOCOL_VERSIONS.includes(revision)) {
       return jsonRpcError(
         400,
@@ -337,7 +334,7 @@ export class SdkHandler {
     const onEnd = this.#takeStream(request, exchange)
     if (typeof onEnd !== 'function') return onEnd
     const { auth } = exchange
-    return this.#streams.open({
+    return this.#streams.open(request, {
       owner: ownerOf(auth),
       expiresAt: auth?.expiresAt,
       permitsResource: this.#permitsResource(exchange),

@@ -29,11 +29,7 @@ const LEGACY: MessageClassification = { era: 'legacy' }
  * headers agree with it and do not repeat arguments. Returns undefined for every other body, which the handler of the SDK
  * serves.
  */
-export function fastRequest(
-  request: McpRequest,
-  body: unknown,
-  table: RouterTable,
-): FastRequest | undefined {
+export function fastRequest(request: McpRequest, body: unknown, table: RouterTable): FastRequest | undefined {
   const { method, params } = (body ?? {}) as { method?: unknown; params?: Record<string, unknown> | null }
   const { isFast, names } = methodNamed(method) ?? {}
   if (isFast === undefined) return undefined

@@ -121,6 +121,11 @@ export class Session implements Subscriptions {
 
   /** Serves an HTTP request. @param release is called when the request and its stream have ended */
   async serve(received: SessionCall, release: () => void = () => undefined): Promise<HttpResponse> {
+    // A server that the application has made for another token must not serve this one. The client begins again.
+    if (this.#adapter.authorityOf(received.auth) !== this.#authority) {
+      release()
+      return sessionNotFound()
+    }
     this.#adapter.onUse(this)
     this.#uses++
     let isInUse = true
@@ -173,8 +178,6 @@ export class Session implements Subscriptions {
 
   /** @param end is called when the stream of the response has ended */
   async #respond(received: SessionCall, end: () => void): Promise<HttpResponse> {
-    // A server that the application has made for another token must not serve this one. The client begins again.
-    if (this.#adapter.authorityOf(received.auth) !== this.#authority) return sessionNotFound()
     const transport = this.#transport ?? (await this.#connect(received))
     if (received.method === 'POST') return await this.#post(transport, received, end)
     if (received.method !== 'GET') return await handle(transport, received)

@@ -184,6 +184,16 @@ export class EventOutlet implements Outflow, TimedStream {
   }
 
   /**
+   * Begins a stream without a source, with a comment.
+   * @param clock ends the stream when its token expires, and keeps it open until then
+   */
+  open(clock: StreamClock): ReadableStream<Uint8Array> {
+    this.#stopWatching = clock.watch(this, this.#options.expiresAt)
+    this.write(OPEN)
+    return this.body
+  }
+
+  /**
    * Relays the stream of a transport of the SDK, which does not wait for its client. Begins with a comment if there is nothing to send.
    * @param clock ends the stream when its token expires, and keeps it open until then
    * @param onFirst receives the first chunk
@@ -201,7 +211,7 @@ export class EventOutlet implements Outflow, TimedStream {
 
   /** Sends a comment. Comments must not accumulate for a client that does not read. */
   keepAlive(): void {
-    if (this.hasRoom && this.#options.isSilent !== true) this.write(KEEP_ALIVE)
+    if (this.unsentBytes === 0 && this.#options.isSilent !== true) this.write(KEEP_ALIVE)
   }
 
   expire(): void {

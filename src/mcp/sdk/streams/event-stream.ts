@@ -1,8 +1,8 @@
 import type { ServerEvent, ServerEventBus } from '@modelcontextprotocol/server'
-import type { PushedResponse } from '../../../http/plain-response.ts'
 import { SubscribedUris, type Subscriptions } from '../../operations/subscriptions.ts'
-import { EVENT_STREAM_HEADERS, messageEvent, OPEN } from '../../wire/event-stream.ts'
-import { LongStream } from './long-stream.ts'
+import type { ClientConnection } from '../../wire/client-connection.ts'
+import { EVENT_STREAM_HEADERS, messageEvent } from '../../wire/event-stream.ts'
+import { EventOutlet } from './event-outlet.ts'
 import type { StreamClock } from './stream-clock.ts'
 
 const METHODS: Readonly<Record<Exclude<ServerEvent['kind'], 'resource_updated'>, string>> = {
@@ -37,16 +37,22 @@ export class EventStreams implements Subscriptions {
     this.#clock = clock
   }
 
-  open(options: StreamOptions): PushedResponse {
-    const stream = new EventStream(this.#clock, options)
+  open(client: ClientConnection, options: StreamOptions): Response {
+    const outlet = new EventOutlet({
+      expiresAt: options.expiresAt,
+      onEnd: () => {
+        this.#open.delete(stream)
+        unsubscribe()
+        options.onEnd()
+      },
+    })
+    const stream = new EventStream(outlet, options)
     this.#open.add(stream)
     const unsubscribe = this.#bus.subscribe((event) => stream.receive(event))
-    stream.onEnd(() => {
-      this.#open.delete(stream)
-      unsubscribe()
-      options.onEnd()
-    })
-    return { status: 200, headers: EVENT_STREAM_HEADERS, body: stream }
+    const body = outlet.open(this.#clock)
+    // A web-standard host may leave the body open.
+    client.onDisconnect(() => outlet.end())
+    return new Response(body, { headers: EVENT_STREAM_HEADERS })
   }
 
   /** Subscribes the open streams of `owner` whose token may read `uri`. */
@@ -59,18 +65,18 @@ export class EventStreams implements Subscriptions {
   }
 }
 
-class EventStream extends LongStream {
+class EventStream {
   readonly owner: string
+  readonly #outlet: EventOutlet
   readonly #permitsResource: (uri: string) => boolean
   #subscribed: SubscribedUris | undefined
   /** The events that a client that does not read has missed. Each is kept once. */
   #missed: Set<string> | undefined
 
-  constructor(clock: StreamClock, { owner, permitsResource, expiresAt }: StreamOptions) {
-    super(clock, expiresAt)
+  constructor(outlet: EventOutlet, { owner, permitsResource }: StreamOptions) {
+    this.#outlet = outlet
     this.owner = owner
     this.#permitsResource = permitsResource
-    this.write(OPEN)
   }
 
   subscribe(uri: string): void {
@@ -88,21 +94,20 @@ class EventStream extends LongStream {
     const notification = notificationOf(event)
     if (notification === undefined) return
     const text = messageEvent(JSON.stringify({ jsonrpc: '2.0', ...notification }))
-    if (this.waitingBytes === 0) this.write(text)
-    else {
-      this.#missed ??= new Set()
-      this.#missed.add(text)
-    }
+    if (this.#missed === undefined && this.#outlet.hasRoom) this.#outlet.write(text)
+    else this.#miss(text)
   }
 
-  /** Returns the next piece: one that waits or, together, the events that the client has missed. */
-  override take(): Uint8Array | undefined {
-    const missed = this.#missed
-    if (missed !== undefined && this.waitingBytes === 0) {
-      this.#missed = undefined
-      this.write([...missed].join(''))
+  /** Keeps an event until the client can take more. */
+  #miss(text: string): void {
+    if (this.#missed === undefined) {
+      this.#missed = new Set()
+      void this.#outlet.room().then(() => {
+        this.#outlet.write([...(this.#missed ?? [])].join(''))
+        this.#missed = undefined
+      })
     }
-    return super.take()
+    this.#missed.add(text)
   }
 }
 
