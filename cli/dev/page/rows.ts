@@ -75,3 +75,4 @@ export class Rows {
     return text
   }
 }
+
