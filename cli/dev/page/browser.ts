@@ -92,4 +92,3 @@ export function show(id: string, content: Value): void {
   if (shown.get(id) !== text) byId(id).innerHTML = text
   shown.set(id, text)
 }
-

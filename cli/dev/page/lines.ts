@@ -45,4 +45,3 @@ export function decades(calls: readonly ToolCall[]): { readonly from: number; re
   const from = Math.max(-2, Math.floor(Math.log10(Math.min(1, ...durations))))
   return { from, to: Math.max(2, Math.ceil(Math.log10(Math.max(1, ...durations)))) }
 }
-

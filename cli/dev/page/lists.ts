@@ -74,7 +74,7 @@ function lineOf(row: EventRow): Html {
     ${rowContent(row, row.about)}<span class="ms">${row.ms === undefined ? '' : durationText(row.ms)}</span></li>`
 }
 
-/** Returns the item at a distance of the current one, or the first item if there is no current one. */
+/** Returns the item at a distance of the current one, or the first item if none is current. */
 function moved<Item>(
   items: readonly Item[],
   isCurrent: (item: Item) => boolean,
