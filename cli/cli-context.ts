@@ -1,8 +1,6 @@
 /** The part of a writable stream that the commands use. */
 export interface Output {
   readonly isTTY?: boolean | undefined
-  /** The width of a terminal in characters. */
-  readonly columns?: number | undefined
   write(text: string): unknown
 }
 

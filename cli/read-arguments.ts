@@ -1,5 +1,6 @@
 import { type ParseArgsConfig, parseArgs } from 'node:util'
 import { nearestName } from '../src/options/nearest-name.ts'
+import type { CliContext } from './cli-context.ts'
 import { UsageError } from './usage-error.ts'
 
 const MAX_PORT = 65_535
@@ -25,6 +26,35 @@ export interface ReadArguments<Definitions extends OptionDefinitions> {
   readonly help: boolean
   readonly values: { readonly [Name in keyof Definitions]: ValueOf<Definitions[Name]> }
   readonly positionals: readonly string[]
+}
+
+/** Runs a command with the arguments after its name. Resolves with the exit code. @throws {UsageError} */
+export type Command = (argv: readonly string[], context: CliContext) => Promise<number>
+
+/** A command with its options. */
+interface CommandDefinition<Definitions extends OptionDefinitions> {
+  /** The text that `--help` prints. */
+  readonly help: string
+  readonly options: Definitions
+  /** Everything from the first positional argument on is a positional argument. */
+  readonly stopsAtPositional?: boolean
+  /** Runs the command. Resolves with the exit code. @throws {UsageError} */
+  run(args: ReadArguments<Definitions>, context: CliContext): Promise<number>
+}
+
+/** Returns a command that reads its arguments, and prints its help for `--help`. */
+export function defineCommand<const Definitions extends OptionDefinitions>({
+  help,
+  options,
+  stopsAtPositional = false,
+  run,
+}: CommandDefinition<Definitions>): Command {
+  return async (argv, context) => {
+    const args = readArguments(argv, options, { stopsAtPositional })
+    if (!args.help) return await run(args, context)
+    context.stdout.write(help)
+    return 0
+  }
 }
 
 /**

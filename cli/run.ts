@@ -6,6 +6,7 @@ import { doctorCommand } from './doctor/command.ts'
 import { explainCommand } from './explain/command.ts'
 import { initCommand } from './init/command.ts'
 import { keysCommand } from './keys/command.ts'
+import type { Command } from './read-arguments.ts'
 import { UsageError } from './usage-error.ts'
 import { verifyAuditCommand } from './verify-audit/command.ts'
 
@@ -26,17 +27,16 @@ Options:
 Run mcp-gatekit <command> --help for the options of a command.
 `
 
-const COMMANDS: Readonly<Record<string, (argv: readonly string[], context: CliContext) => Promise<number>>> =
-  {
-    dev: devCommand,
-    doctor: doctorCommand,
-    explain: explainCommand,
-    init: initCommand,
-    keys: keysCommand,
-    'verify-audit': verifyAuditCommand,
-  }
+const COMMANDS: Readonly<Record<string, Command>> = {
+  dev: devCommand,
+  doctor: doctorCommand,
+  explain: explainCommand,
+  init: initCommand,
+  keys: keysCommand,
+  'verify-audit': verifyAuditCommand,
+}
 
-/** Runs a command line. Resolves with the exit code, which is 2 if the command line is invalid. */
+/** Runs a command line. Resolves with the exit code, which is 2 if the command line is invalid, and 1 if the command has failed. */
 export async function run(argv: readonly string[], context: CliContext): Promise<number> {
   const [name, ...rest] = argv
   if (name === undefined || name === '--help' || name === '-h' || name === 'help') {
@@ -57,6 +57,6 @@ export async function run(argv: readonly string[], context: CliContext): Promise
   } catch (error) {
     if (!(error instanceof UsageError)) throw error
     context.stderr.write(`mcp-gatekit: ${error.message}\n`)
-    return 2
+    return error.exitCode
   }
 }

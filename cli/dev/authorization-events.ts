@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Provider as OidcProvider } from 'oidc-provider'
-import type { Attributes, ConsoleEvent } from './events/console-event.ts'
+import type { Attributes, ConsoleEvent } from './events/event.ts'
 
 /** Receives the events of the authorization server. */
 export type EmitEvent = (event: ConsoleEvent) => void

@@ -1,18 +1,25 @@
-import { posix } from 'node:path'
 import { type CliContext, showsColors } from '../cli-context.ts'
+import { type Command, defineCommand } from '../read-arguments.ts'
 import { UsageError } from '../usage-error.ts'
-import { EXPLAIN_HELP, parseExplainArguments } from './arguments.ts'
-import {
-  type EntryKind,
-  type ErrorReference,
-  type ReferenceEntry,
-  readErrorReference,
-} from './error-reference.ts'
-import { bold, terminalText } from './terminal-text.ts'
+import { type EntryKind, readErrorReference } from './error-reference.ts'
 
-const DEFAULT_WIDTH = 80
-/** Longer lines are hard to read, also on a wide terminal. */
-const MAX_WIDTH = 100
+const HELP = `Usage: mcp-gatekit explain [code]
+
+Prints the help for an error code or for an option. It works offline. Without a code, it lists all codes.
+
+A code is one of:
+  an error code              MCP_CONFIG_MISSING_OPTION, TELEMETRY_UNKNOWN_EVENT
+  an option                  oauth-issuer, oauth.issuer, oauth.dpop.nonce
+  a function                 jwtVerifier, withSampling
+  a class or HTTP status     KitToolError, 403
+
+Upper and lower case are the same.
+
+Options:
+  -h, --help           print this help
+
+Exit codes: 0 if the help was printed, 2 for an unknown code or an invalid command line.
+`
 
 const GROUPS: readonly (readonly [EntryKind, title: string])[] = [
   ['error code', 'Error codes'],
@@ -20,61 +27,45 @@ const GROUPS: readonly (readonly [EntryKind, title: string])[] = [
   ['other', 'Error classes and HTTP responses'],
 ]
 
-/** Runs `mcp-gatekit explain …`. Resolves with the exit code. @throws {UsageError} */
-export async function explainCommand(argv: readonly string[], { stdout, env }: CliContext): Promise<number> {
-  const command = parseExplainArguments(argv)
-  if (command.kind === 'help') {
-    stdout.write(EXPLAIN_HELP)
+/** Runs `mcp-gatekit explain …`. */
+export const explainCommand: Command = defineCommand({
+  help: HELP,
+  options: {},
+  async run({ positionals: [code, ...others] }, { stdout, env }) {
+    if (others.length > 0) throw new UsageError('expected one code. Run mcp-gatekit explain for a list')
+    const bold = boldFor(stdout, env)
+    stdout.write(code === undefined ? listText(bold) : entryText(code, bold))
     return 0
-  }
-  const reference = readErrorReference()
-  const colors = showsColors(stdout, env)
-  if (command.kind === 'list') {
-    stdout.write(listText(reference, colors))
-    return 0
-  }
-  const entry = reference.find(command.code)
-  if (entry === undefined) {
-    const nearest = reference.nearest(command.code)
-    throw new UsageError(
-      `unknown code. ${nearest === undefined ? 'Run mcp-gatekit explain for a list' : `Did you mean ${nearest}?`}`,
-    )
-  }
-  const width = Math.min(stdout.columns ?? DEFAULT_WIDTH, MAX_WIDTH)
-  stdout.write(entryText(entry, reference, width, colors))
-  return 0
+  },
+})
+
+function boldFor(stdout: CliContext['stdout'], env: CliContext['env']): (text: string) => string {
+  return showsColors(stdout, env) ? (text) => `\x1b[1m${text}\x1b[0m` : (text) => text
 }
 
-function listText({ entries }: ErrorReference, colors: boolean): string {
+function listText(bold: (text: string) => string): string {
+  const { entries } = readErrorReference()
   const groups = GROUPS.map(([kind, title]) => {
     const codes = entries.filter((entry) => entry.kind === kind).map(({ code }) => `  ${code}\n`)
-    return `${bold(`${title}:`, colors)}\n${codes.join('')}\n`
+    return `${bold(`${title}:`)}\n${codes.join('')}\n`
   })
   return `${groups.join('')}Run mcp-gatekit explain <code> for the help of one of them.\n`
 }
 
-function entryText(entry: ReferenceEntry, reference: ErrorReference, width: number, colors: boolean): string {
-  const describeLink = (text: string, target: string): string | undefined =>
-    describeTarget(text, target, reference)
-  const options = { width, colors, describeLink }
-  const more = entry.children.map((code) => `\`${code}\``).join(', ')
-  return [
-    bold(entry.heading, colors),
-    terminalText(entry.body, options),
-    ...(more === ''
-      ? []
-      : [terminalText(`For details, run \`mcp-gatekit explain\` with one of: ${more}`, options)]),
-  ]
-    .join('\n\n')
-    .concat('\n')
-}
-
-/** Returns the place that a link leads to: another code, a page of the documentation, or a URL. */
-function describeTarget(text: string, target: string, reference: ErrorReference): string | undefined {
-  if (target.startsWith('#')) {
-    const code = reference.find(target)?.code
-    return code === undefined || code === text.replaceAll('`', '') ? undefined : `explain ${code}`
+/** @throws {UsageError} if the code is unknown */
+function entryText(code: string, bold: (text: string) => string): string {
+  const reference = readErrorReference()
+  const entry = reference.find(code)
+  if (entry === undefined) {
+    const nearest = reference.nearest(code)
+    throw new UsageError(
+      `unknown code. ${nearest === undefined ? 'Run mcp-gatekit explain for a list' : `Did you mean ${nearest}?`}`,
+    )
   }
-  if (/^[a-z]+:/i.test(target)) return target === text ? undefined : target
-  return posix.join('docs/reference', target)
+  const { heading, body, children } = entry
+  const more =
+    children.length === 0
+      ? ''
+      : `\nFor details, run mcp-gatekit explain with one of: ${children.join(', ')}\n`
+  return `${bold(heading)}\n\n${body}\n${more}`
 }

@@ -19,25 +19,12 @@ export interface ReferenceEntry {
   readonly children: readonly string[]
 }
 
-/** A heading of the page with the lines up to the next heading. */
-interface Section {
-  readonly level: number
-  readonly heading: string
-  readonly body: string
-}
-
 /** The entries of the reference page of errors. */
 export class ErrorReference {
   readonly entries: readonly ReferenceEntry[]
-  readonly #byKey: ReadonlyMap<string, ReferenceEntry>
 
   constructor(markdown: string) {
-    this.entries = entriesOf(sectionsOf(markdown))
-    this.#byKey = new Map(
-      this.entries.flatMap((entry) =>
-        [entry.heading, entry.code].map((name) => [keyOf(name), entry] as const),
-      ),
-    )
+    this.entries = entriesOf(markdown)
   }
 
   /**
@@ -47,25 +34,25 @@ export class ErrorReference {
   find(name: string): ReferenceEntry | undefined {
     const anchor = name.slice(name.lastIndexOf('#') + 1)
     if (keyOf(anchor) === '') return undefined
-    return (
-      this.#byKey.get(keyOf(anchor)) ?? this.#byKey.get(keyOf(`oauth-${anchor}`)) ?? this.#ownerOf(anchor)
-    )
+    return this.#named(anchor) ?? this.#named(`oauth-${anchor}`) ?? this.#ownerOf(anchor)
   }
 
   /** Returns the code that is nearest to a misspelled one, or `undefined` if none is near. */
   nearest(name: string): string | undefined {
     const codes = new Map(this.entries.map(({ code }) => [keyOf(code), code]))
-    const key = nearestName(keyOf(name), codes.keys())
-    return key === undefined ? undefined : codes.get(key)
+    return codes.get(nearestName(keyOf(name), codes.keys()) ?? '')
+  }
+
+  #named(name: string): ReferenceEntry | undefined {
+    const isNamed = (own: string): boolean => keyOf(own) === keyOf(name)
+    return this.entries.findLast(({ heading, code }) => isNamed(heading) || isNamed(code))
   }
 
   /** Returns the entry that lists a nested option: that of `oauth.dpop` for `oauth.dpop.nonce`. */
   #ownerOf(name: string): ReferenceEntry | undefined {
     const end = Math.max(name.lastIndexOf('.'), name.lastIndexOf('-'))
-    if (end === -1) return undefined
-    const owner = this.#byKey.get(keyOf(name.slice(0, end)))
-    const member = name.slice(end + 1).toLowerCase()
-    return owner?.body.toLowerCase().includes(`\`${member}\``) === true ? owner : undefined
+    const owner = end === -1 ? undefined : this.#named(name.slice(0, end))
+    return owner?.body.toLowerCase().includes(`\`${name.slice(end + 1).toLowerCase()}\``) ? owner : undefined
   }
 }
 
@@ -87,7 +74,7 @@ export function anchorOf(heading: string): string {
     .replaceAll(' ', '-')
 }
 
-function sectionsOf(markdown: string): Section[] {
+function entriesOf(markdown: string): ReferenceEntry[] {
   const sections: { level: number; heading: string; lines: string[] }[] = []
   let isCode = false
   for (const line of markdown.split(/\r?\n/)) {
@@ -97,32 +84,25 @@ function sectionsOf(markdown: string): Section[] {
       sections.push({ level: marks.length, heading: heading.trim(), lines: [] })
     else sections.at(-1)?.lines.push(line)
   }
-  return sections.map(({ level, heading, lines }) => ({ level, heading, body: lines.join('\n').trim() }))
-}
-
-function entriesOf(sections: readonly Section[]): ReferenceEntry[] {
-  return sections.flatMap((section, index) => {
-    if (section.level < 3 || section.body === '') return []
-    const { heading, body } = section
-    return [
-      { code: codeOf(section), kind: kindOf(section), heading, body, children: childrenOf(sections, index) },
-    ]
+  const found = sections.map(({ level, heading, lines }) => ({
+    level,
+    heading,
+    code: heading.includes(' ') ? anchorOf(heading) : heading,
+    kind: kindOf(heading, level),
+    body: lines.join('\n').trim(),
+  }))
+  return found.flatMap(({ level, ...entry }, index) => {
+    if (level < 3 || entry.body === '') return []
+    const after = found.slice(index + 1)
+    const end = after.findIndex((section) => section.level <= level)
+    const nested = end === -1 ? after : after.slice(0, end)
+    const members = found.filter(({ heading }) => heading.startsWith(`${entry.heading}: `))
+    const children = [...nested, ...members].filter(({ body }) => body !== '').map(({ code }) => code)
+    return [{ ...entry, children }]
   })
 }
 
-function childrenOf(sections: readonly Section[], index: number): string[] {
-  const { level, heading } = sections[index] as Section
-  const end = sections.findIndex((section, other) => other > index && section.level <= level)
-  const nested = sections.slice(index + 1, end === -1 ? undefined : end)
-  const members = sections.filter((section) => section.heading.startsWith(`${heading}: `))
-  return [...nested, ...members].filter(({ body }) => body !== '').map(codeOf)
-}
-
-function codeOf({ heading }: Section): string {
-  return heading.includes(' ') ? anchorOf(heading) : heading
-}
-
-function kindOf({ level, heading }: Section): EntryKind {
+function kindOf(heading: string, level: number): EntryKind {
   if (/^[A-Z]+(?:_[A-Z]+)+$/.test(heading)) return 'error code'
   return level > 3 ? 'option' : 'other'
 }

@@ -1,45 +1,112 @@
 import { mkdir, readdir, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
-import type { CliContext } from '../cli-context.ts'
-import { INIT_HELP, parseInitArguments } from './arguments.ts'
-import { PROVIDERS, type ProviderName, projectFiles } from './project.ts'
+import { basename, join, resolve } from 'node:path'
+import { KitMcpConfigError } from '../../src/options/config-error.ts'
+import { optionChecksOf } from '../../src/options/option-checks.ts'
+import { type Command, defineCommand } from '../read-arguments.ts'
+import { CommandFailure, UsageError } from '../usage-error.ts'
+import { PROVIDERS, type ProjectOptions, type ProviderName, projectFiles } from './project.ts'
 
-/** Runs `mcp-gatekit init …`. Resolves with the exit code: 0, or 1 if the files cannot be written. @throws {UsageError} */
-export async function initCommand(argv: readonly string[], { stdout, stderr }: CliContext): Promise<number> {
-  const command = parseInitArguments(argv)
-  if (command.kind === 'help') {
-    stdout.write(INIT_HELP)
-    return 0
-  }
-  const { folder, options } = command
-  const files = projectFiles(options)
-  try {
-    await mkdir(folder, { recursive: true })
-    const present = await readdir(folder)
-    const taken = [...files.keys()].filter((name) => present.includes(name))
-    if (taken.length > 0) {
-      stderr.write(
-        `mcp-gatekit: nothing was written because ${folder} already contains ${taken.join(', ')}\n`,
-      )
-      return 1
+const HELP = `Usage: mcp-gatekit init [folder] [options]
+
+Creates a small MCP server that is protected by OAuth, with tests, in a folder (default: the current one).
+The server runs immediately. Until you configure an authorization server, it issues its own test tokens.
+Existing files are never changed.
+
+Options:
+  --name <name>        name of the package and of the server (default: the name of the folder)
+  --issuer <url>       URL of the authorization server, such as https://auth.example.com
+  --resource <url>     URL of the server as clients see it (default: http://127.0.0.1:<PORT>/mcp)
+  --provider <name>    sign users in with github, google, entra, or cognito, once its secrets are set
+  -h, --help           print this help
+
+Exit codes: 0 if the files were written, 1 if they could not be written, 2 for an invalid command line.
+`
+
+const { checkIssuer, checkUrl } = optionChecksOf('oauth')
+
+/** The package names that npm accepts, without a scope. */
+const NAME = /^[a-z0-9][a-z0-9._-]{0,99}$/
+
+/** Runs `mcp-gatekit init …`. The exit code is 1 if the files cannot be written. */
+export const initCommand: Command = defineCommand({
+  help: HELP,
+  options: {
+    name: { type: 'string' },
+    issuer: { type: 'string' },
+    resource: { type: 'string' },
+    provider: { type: 'string' },
+  },
+  async run({ values, positionals: [folder = '.', ...others] }, { stdout }) {
+    if (others.length > 0) throw new UsageError('expected one folder. Quote a path that contains spaces')
+    if (folder === '') throw new UsageError('the folder must not be an empty string')
+    const options = {
+      name: readName(values.name, folder),
+      issuer: readUrl('issuer', values.issuer),
+      resource: readUrl('resource', values.resource),
+      provider: readProvider(values.provider, values.issuer),
     }
-    // The flag protects files that were created since then.
-    for (const [name, text] of files) await writeFile(join(folder, name), text, { flag: 'wx' })
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    if (code === undefined) throw error
-    stderr.write(`mcp-gatekit: cannot write to ${folder} (${code})\n`)
-    return 1
-  }
-  stdout.write(`${[...files.keys()].map((name) => `wrote ${join(folder, name)}`).join('\n')}
+    const files = projectFiles(options)
+    try {
+      await mkdir(folder, { recursive: true })
+      const present = await readdir(folder)
+      const taken = [...files.keys()].filter((name) => present.includes(name))
+      if (taken.length > 0)
+        throw new CommandFailure(`nothing was written because ${folder} already contains ${taken.join(', ')}`)
+      // The flag protects files that were created since then.
+      for (const [name, text] of files) await writeFile(join(folder, name), text, { flag: 'wx' })
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException
+      if (code === undefined) throw error
+      throw new CommandFailure(`cannot write to ${folder} (${code})`)
+    }
+    const written = [...files.keys()].map((name) => `wrote ${join(folder, name)}\n`)
+    stdout.write(`${written.join('')}${nextSteps(folder, options)}`)
+    return 0
+  },
+})
 
+function nextSteps(folder: string, { issuer, provider }: ProjectOptions): string {
+  return `
 Next steps:
 ${folder === '.' ? '' : `  cd ${quoted(folder)}\n`}  npm install
   npm test
-  npm start        ${options.issuer === undefined ? '# prints a test token' : `# accepts tokens from ${options.issuer}`}
+  npm start        ${issuer === undefined ? '# prints a test token' : `# accepts tokens from ${issuer}`}
   npm run dev      # signs in at a local authorization server, and shows each request
-${options.provider === undefined ? '' : signInSteps(options.provider)}`)
-  return 0
+${provider === undefined ? '' : signInSteps(provider)}`
+}
+
+function readProvider(name: string | undefined, issuer: string | undefined): ProviderName | undefined {
+  if (name === undefined) return undefined
+  if (issuer !== undefined) throw new UsageError('--provider and --issuer cannot be combined')
+  if (Object.hasOwn(PROVIDERS, name)) return name as ProviderName
+  throw new UsageError(`--provider must be one of ${Object.keys(PROVIDERS).join(', ')}`)
+}
+
+function readName(given: string | undefined, folder: string): string {
+  if (given !== undefined) {
+    if (NAME.test(given)) return given
+    throw new UsageError(
+      '--name must consist of lowercase letters, digits, dashes, dots, and underscores, and begin with a letter or digit',
+    )
+  }
+  const name = basename(resolve(folder))
+    .toLowerCase()
+    .replace(/[^a-z0-9._-]+/g, '-')
+    .replace(/^[^a-z0-9]+|(?<!-)-+$/g, '')
+  return NAME.test(name) ? name : 'mcp-server'
+}
+
+function readUrl(option: 'issuer' | 'resource', value: string | undefined): string | undefined {
+  if (value === undefined) return undefined
+  const check = option === 'issuer' ? checkIssuer : checkUrl
+  try {
+    check(`--${option}`, value, { allowInsecureHttp: 'never' })
+    return value
+  } catch (error) {
+    if (!(error instanceof KitMcpConfigError)) throw error
+    const [problem = ''] = error.message.split(/\. (?:Use https|Run "npx)/, 1)
+    throw new UsageError(problem)
+  }
 }
 
 function signInSteps(provider: ProviderName): string {

@@ -1,34 +1,32 @@
 import { randomBytes } from 'node:crypto'
 import { chown, open, realpath, rename, rm, stat } from 'node:fs/promises'
-
-/** The reason why a file could not be written: it exists, it is not a file, or the code of the system error. */
-export type WriteProblem = 'exists' | 'not-a-file' | (string & {})
+import { CommandFailure } from '../usage-error.ts'
 
 /**
  * Writes a file that only its owner can read. Replaces a file in one step, so that its old content is not lost if the write
- * fails. Leaves no partial file. Resolves with the problem, or with `undefined` if the file was written.
+ * fails. Leaves no partial file.
+ * @throws {CommandFailure} if the file exists, is not a file, or cannot be written
  */
-export async function writeSecretFile(
-  file: string,
-  text: string,
-  replaces: boolean,
-): Promise<WriteProblem | undefined> {
+export async function writeSecretFile(file: string, text: string, replaces: boolean): Promise<void> {
   try {
-    if (replaces) return await replaceFile(file, text)
-    await writeNewFile(file, text)
-    return undefined
+    await (replaces ? replaceFile(file, text) : writeNewFile(file, text))
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     if (code === undefined) throw error
-    return code === 'EEXIST' ? 'exists' : code
+    throw new CommandFailure(
+      code === 'EEXIST'
+        ? `${file} exists already. Choose another file, or replace this one with --force`
+        : `cannot write ${file} (${code})`,
+    )
   }
 }
 
-async function replaceFile(file: string, text: string): Promise<WriteProblem | undefined> {
+async function replaceFile(file: string, text: string): Promise<void> {
   // A link stays a link.
   const target = await realpath(file).catch(() => file)
   const found = await stat(target).catch(() => undefined)
-  if (found !== undefined && !found.isFile()) return 'not-a-file'
+  if (found !== undefined && !found.isFile())
+    throw new CommandFailure(`${file} is not a file. Choose another path`)
   const temporary = `${target}.${randomBytes(6).toString('hex')}.tmp`
   try {
     await writeNewFile(temporary, text)
@@ -40,7 +38,6 @@ async function replaceFile(file: string, text: string): Promise<WriteProblem | u
     await rm(temporary, { force: true }).catch(() => undefined)
     throw error
   }
-  return undefined
 }
 
 async function writeNewFile(file: string, text: string): Promise<void> {

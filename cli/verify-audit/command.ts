@@ -1,24 +1,80 @@
 import { createReadStream } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { type TelemetryAuditVerification, verifyAudit } from '../../src/telemetry/audit/verify-audit.ts'
 import { KitTelemetryError } from '../../src/telemetry/errors.ts'
 import { VERSION } from '../../src/version.ts'
 import type { CliContext } from '../cli-context.ts'
+import { type Command, defineCommand } from '../read-arguments.ts'
 import { UsageError } from '../usage-error.ts'
-import { codeOf, parseVerifyAuditArguments, VERIFY_AUDIT_HELP } from './arguments.ts'
 
-/** Runs `mcp-gatekit verify-audit …`. Resolves with the exit code. @throws {UsageError} */
-export async function verifyAuditCommand(
-  argv: readonly string[],
-  { stdout, env }: CliContext,
-): Promise<number> {
-  const command = await parseVerifyAuditArguments(argv, env)
-  if (command.kind === 'help') {
-    stdout.write(VERIFY_AUDIT_HELP)
-    return 0
+const HELP = `Usage: mcp-gatekit verify-audit <file> --secret-env <name>
+
+Checks whether the lines of an audit log were changed, removed, added, repeated, or moved. The log was written by a
+transport of withAudit(). The file - is the standard input.
+
+Options:
+  --secret-env <name>   environment variable that contains the secret of withAudit()
+  --secret-file <file>  file that contains the secret; a line break at the end of a text is ignored
+  --json                print the result as JSON
+  -h, --help            print this help
+
+Exit codes: 0 if the log is valid, 1 if it is not, 2 for an invalid command line or an unreadable file.
+`
+
+/** A line break after printable ASCII characters. */
+const TEXT_WITH_LINE_BREAK = /^[ -~]+\r?\n$/
+
+/** Runs `mcp-gatekit verify-audit …`. */
+export const verifyAuditCommand: Command = defineCommand({
+  help: HELP,
+  options: {
+    'secret-env': { type: 'string' },
+    'secret-file': { type: 'string' },
+    json: { type: 'boolean' },
+  },
+  async run({ values, positionals: [file, ...others] }, { stdout, env }) {
+    if (file === undefined || file === '') throw new UsageError('the file of the audit log is missing')
+    if (others.length > 0)
+      throw new UsageError('expected exactly one file. Quote arguments that contain spaces')
+    const result = await verify(file, await secretOf(values['secret-env'], values['secret-file'], env))
+    stdout.write(values.json ? jsonText(result) : resultText(result))
+    return result.valid ? 0 : 1
+  },
+})
+
+async function secretOf(
+  name: string | undefined,
+  path: string | undefined,
+  env: CliContext['env'],
+): Promise<string | Uint8Array> {
+  if (name !== undefined && path !== undefined)
+    throw new UsageError('use only one of --secret-env and --secret-file')
+  if (name !== undefined) return secretOfEnvironment(name, env)
+  if (path !== undefined) return await secretOfFile(path)
+  throw new UsageError('the secret is missing. Use --secret-env or --secret-file')
+}
+
+function secretOfEnvironment(name: string, env: CliContext['env']): string {
+  const secret = Object.hasOwn(env, name) ? env[name] : undefined
+  if (secret !== undefined && secret !== '') return secret
+  throw new UsageError('--secret-env must be the name of an environment variable that is set')
+}
+
+async function secretOfFile(path: string): Promise<string | Uint8Array> {
+  let bytes: Buffer
+  try {
+    bytes = await readFile(path)
+  } catch (error) {
+    throw new UsageError(`--secret-file must be a file that can be read${codeOf(error)}`)
   }
-  const result = await verify(command.file, command.secret)
-  stdout.write(command.json ? jsonText(result) : resultText(result))
-  return result.valid ? 0 : 1
+  const text = bytes.toString('latin1')
+  return TEXT_WITH_LINE_BREAK.test(text) ? text.replace(/\r?\n$/, '') : bytes
+}
+
+/** Returns the code of an error of the file system, such as ` (ENOENT)`. */
+function codeOf(error: unknown): string {
+  const { code } = error as { readonly code?: unknown }
+  return typeof code === 'string' && /^[A-Z_]{2,40}$/.test(code) ? ` (${code})` : ''
 }
 
 async function verify(file: string, secret: string | Uint8Array): Promise<TelemetryAuditVerification> {

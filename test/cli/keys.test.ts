@@ -143,7 +143,8 @@ describe('mcp-gatekit keys', () => {
       yield 'half'
       throw Object.assign(new Error('no space left on device'), { code: 'ENOSPC' })
     })()
-    expect(await writeSecretFile(join(place, 'keys.json'), text as never, false)).to.equal('ENOSPC')
+    const failure = await writeSecretFile(join(place, 'keys.json'), text as never, false).catch(String)
+    expect(failure).to.match(/cannot write .* \(ENOSPC\)$/)
     expect(await readdir(place)).to.deep.equal([])
   })
 

@@ -1,9 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Connect } from '../connect-commands.ts'
-import type { ConsoleEvent } from './console-event.ts'
-import { eventRow } from './event-row.ts'
-import type { Expected } from './facts.ts'
-import type { Feed } from './feed.ts'
+import type { ConsoleEvent, Feed } from './event.ts'
+import { type Expected, eventRow } from './row.ts'
 import { Stories } from './stories.ts'
 import { Summary } from './summary.ts'
 

@@ -1,9 +1,8 @@
-import { type Attributes, attributeText, whoOf } from './console-event.ts'
-import { OUTCOMES, type Outcome } from './event-kind.ts'
-import { type Expected, factsOf } from './facts.ts'
-import type { EventRow, StepRow, StoryRow } from './row.ts'
-import { signInAttributes } from './sign-in-kind.ts'
-import { nextStep, parameterOf, STAGES, type Stage, type StageText } from './stages.ts'
+import { LRUCache } from 'lru-cache'
+import { type Attributes, attributeText, whoOf } from './event.ts'
+import { OUTCOMES, type Outcome, signInAttributes } from './kinds.ts'
+import { type EventRow, type Expected, factsOf, type StepRow, type StoryRow } from './row.ts'
+import { nextStep, parameterOf, STATES, type Stage } from './stages.ts'
 
 type Mutable<Type> = { -readonly [Name in keyof Type]: Type[Name] }
 type Step = Mutable<StepRow>
@@ -69,9 +68,9 @@ const EARLY: readonly Stage[] = ['begun', 'challenged', 'metadata', 'issuer-meta
 export class Stories {
   #stories: Story[] = []
   #changed = new Set<Story>()
-  /** By `token:…`, `client:…`, `session:…`, and `from:…`, least recently set first. */
-  readonly #byKey = new Map<string, Story>()
-  readonly #requests = new Map<string, RequestRecord>()
+  /** By `token:…`, `client:…`, `session:…`, and `from:…`. */
+  readonly #byKey = new LRUCache<string, Story>({ max: MAX_KEYS })
+  readonly #requests = new LRUCache<string, RequestRecord>({ max: MAX_KEYS })
   /** The requests for the metadata of the authorization server that belong to no story so far, oldest first. */
   #orphans: (readonly [row: EventRow, expected: Expected])[] = []
   readonly #issuer: string | undefined
@@ -173,7 +172,7 @@ export class Stories {
 
   #addSignIn(row: EventRow): void {
     const { stage, event } = row
-    const attributes = signInAttributes(event.attributes ?? {})
+    const attributes = signInAttributes(event)
     const client = typeof attributes.client_id === 'string' ? attributes.client_id : undefined
     const isRegistration = stage === 'registered' || stage === 'not-registered'
     const near = this.#byKey.get(fromOf(attributes))
@@ -214,7 +213,7 @@ export class Stories {
   /** Returns the one story of the probes of `mcp-gatekit doctor`. */
   #probes(row: EventRow): Story {
     const story = this.#byKey.get(PROBES) ?? this.#begin(row)
-    setLatest(this.#byKey, PROBES, story)
+    this.#byKey.set(PROBES, story)
     return story
   }
 
@@ -228,7 +227,7 @@ export class Stories {
    * client with an id can begin a sign-in.
    */
   #latest(client: string | undefined, time: string): Story | undefined {
-    const keys = [...this.#byKey].filter(([key]) => key.startsWith('client:'))
+    const keys = [...this.#byKey.entries()].filter(([key]) => key.startsWith('client:'))
     const known = new Set(keys.map(([, story]) => story))
     const open = this.#stories.filter(
       (story) => !story.isProbe && story.startedAt <= time && !hasEnded(story, time),
@@ -248,22 +247,22 @@ export class Stories {
       stage: 'begun',
       stageAt: '',
       endedAt: undefined,
-      state: isProbe ? 'probes' : STAGES.begun.text,
-      tone: isProbe ? 'plain' : 'warn',
+      state: isProbe ? 'probes' : STATES.begun[0],
+      tone: isProbe ? 'plain' : STATES.begun[1],
       isProbe,
       steps: [],
       dropped: 0,
     }
     this.#stories = [story, ...this.#stories]
     const [gone] = this.#stories.splice(MAX_STORIES)
-    for (const [key, one] of this.#byKey) if (one === gone) this.#byKey.delete(key)
+    for (const [key, one] of [...this.#byKey.entries()]) if (one === gone) this.#byKey.delete(key)
     return story
   }
 
   #link(story: Story, attributes: Attributes, client: unknown): void {
     const from = isSender(attributes) ? [fromOf(attributes)] : []
     story.hasSender ||= from.length > 0
-    for (const key of [...from, ...keysOf(attributes, client)]) setLatest(this.#byKey, key, story)
+    for (const key of [...from, ...keysOf(attributes, client)]) this.#byKey.set(key, story)
   }
 
   /** Adds a step to a story. Returns the step, or an equal one before it. */
@@ -277,13 +276,10 @@ export class Stories {
     // Metadata that is fetched again is not a step back.
     const isRepeated = (stage === 'metadata' || stage === 'issuer-metadata') && !EARLY.includes(story.stage)
     if (stage !== undefined && time >= story.stageAt && !isRepeated && !story.isProbe) {
-      const { text, tone = 'warn' }: StageText = STAGES[stage]
-      story.stage = stage
-      story.stageAt = time
-      story.endedAt = ENDED.includes(stage) ? (story.endedAt ?? time) : undefined
-      story.state = text
-      story.tone = tone
-      story.next = nextStep(stage, event.attributes ?? {}, this.#issuer)
+      const [state, tone] = STATES[stage]
+      const endedAt = ENDED.includes(stage) ? (story.endedAt ?? time) : undefined
+      const next = nextStep(stage, event.attributes ?? {}, this.#issuer)
+      Object.assign(story, { stage, stageAt: time, endedAt, state, tone, next })
     }
     return kept
   }
@@ -312,12 +308,12 @@ export class Stories {
     if (previous === undefined || !isSame(previous, step)) return
     join(previous, step)
     steps.splice(at, 1)
-    for (const record of this.#requests.values()) if (record.step === step) record.step = previous
+    for (const record of [...this.#requests.values()]) if (record.step === step) record.step = previous
   }
 
   #recordOf(id: string): RequestRecord {
     const record = this.#requests.get(id) ?? { details: [] }
-    if (!this.#requests.has(id)) setLatest(this.#requests, id, record)
+    this.#requests.set(id, record)
     return record
   }
 }
@@ -371,11 +367,4 @@ function nameIn({ client_name: name, client_id: id, ...attributes }: Attributes)
 /** Returns `true` if a story had ended at this time. */
 function hasEnded({ endedAt }: Story, time: string): boolean {
   return endedAt !== undefined && time >= endedAt
-}
-
-/** Sets a key after all others, and removes the first ones if there are too many. */
-function setLatest<Value>(map: Map<string, Value>, key: string, value: Value): void {
-  map.delete(key)
-  map.set(key, value)
-  if (map.size > MAX_KEYS) map.delete(map.keys().next().value as string)
 }

@@ -1,4 +1,4 @@
-import { attributeText, whoOf } from './console-event.ts'
+import { attributeText, whoOf } from './event.ts'
 import type { EventRow } from './row.ts'
 
 /** The maximum number of sessions that are kept, and that the page lists. */

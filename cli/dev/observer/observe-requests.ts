@@ -3,7 +3,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { Agent, type IncomingMessage, request, Server, type ServerResponse } from 'node:http'
 import { Server as TlsServer } from 'node:https'
 import { type AddressInfo, Server as NetServer } from 'node:net'
-import { OBSERVER } from '../events/feed.ts'
+import { OBSERVER } from '../events/event.ts'
 import { ObservedRequest } from './observed-request.ts'
 
 /** The function through which the transport finds the request that it runs in. */

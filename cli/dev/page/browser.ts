@@ -2,22 +2,21 @@
  * The parts of the DOM that the page uses. The library types of the DOM would be global in every file of the package.
  */
 export interface PageElement {
-  id: string
-  className: string
-  textContent: string | null
-  hidden: boolean
-  value: string
-  type: string
-  scrollTop: number
-  readonly scrollHeight: number
-  readonly clientHeight: number
+  readonly id: string
   readonly tagName: string
   readonly dataset: Record<string, string | undefined>
   readonly classList: { toggle(name: string, on: boolean): void }
-  append(...nodes: readonly (PageElement | string)[]): void
-  prepend(...nodes: readonly (PageElement | string)[]): void
-  replaceChildren(...nodes: readonly (PageElement | string)[]): void
-  replaceWith(node: PageElement): void
+  readonly childElementCount: number
+  readonly lastElementChild: PageElement | null
+  readonly scrollHeight: number
+  readonly clientHeight: number
+  textContent: string | null
+  innerHTML: string
+  outerHTML: string
+  hidden: boolean
+  value: string
+  scrollTop: number
+  insertAdjacentHTML(position: 'afterbegin', text: string): void
   remove(): void
   setAttribute(name: string, value: string): void
   removeAttribute(name: string): void
@@ -28,7 +27,7 @@ export interface PageElement {
   scrollIntoView(options: { readonly block: 'nearest' }): void
 }
 
-export interface PageEvent {
+interface PageEvent {
   readonly target: PageElement
   readonly key: string
   readonly ctrlKey: boolean
@@ -37,20 +36,16 @@ export interface PageEvent {
   preventDefault(): void
 }
 
-export interface PageEventSource {
-  addEventListener(type: string, listener: (event: { readonly data: string }) => void): void
-}
-
 interface Browser {
   readonly document: {
     title: string
     readonly body: PageElement
-    createElement(name: string): PageElement
-    createElementNS(namespace: string, name: string): PageElement
     getElementById(id: string): PageElement | null
     addEventListener(type: string, listener: (event: PageEvent) => void): void
   }
-  readonly EventSource: new (url: string) => PageEventSource
+  readonly EventSource: new (
+    url: string,
+  ) => { addEventListener(type: string, listener: (event: { readonly data: string }) => void): void }
   readonly navigator: { readonly clipboard?: { writeText(text: string): Promise<void> } }
   requestAnimationFrame(callback: () => void): void
 }
@@ -62,21 +57,38 @@ export function byId(id: string): PageElement {
   return browser.document.getElementById(id) as PageElement
 }
 
-/** Creates an element with a class and content. */
-export function element(
-  name: string,
-  className: string,
-  ...content: readonly (PageElement | string)[]
-): PageElement {
-  const made = browser.document.createElement(name)
-  if (className !== '') made.className = className
-  made.append(...content)
-  return made
+/** HTML in which all values are escaped. */
+export class Html {
+  readonly text: string
+
+  constructor(text: string) {
+    this.text = text
+  }
 }
 
-/** Creates an SVG element. */
-export function shape(name: string, attributes: Readonly<Record<string, string | number>>): PageElement {
-  const made = browser.document.createElementNS('http://www.w3.org/2000/svg', name)
-  for (const [attribute, value] of Object.entries(attributes)) made.setAttribute(attribute, String(value))
-  return made
+type Value = Html | string | number | readonly Html[]
+
+/** Returns HTML with values, which are escaped unless they are HTML. An attribute must be in double quotes. */
+export function html(strings: TemplateStringsArray, ...values: readonly Value[]): Html {
+  return new Html(strings.map((text, index) => text + textOf(values[index] ?? '')).join(''))
+}
+
+function textOf(value: Value): string {
+  if (value instanceof Html) return value.text
+  if (typeof value === 'object') return value.map(({ text }) => text).join('')
+  return String(value).replace(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`)
+}
+
+/** Returns an element with a class, or nothing without a text. */
+export function span(className: string, text: string | undefined): Html {
+  return text === undefined || text === '' ? html`` : html`<span class="${className}">${text}</span>`
+}
+
+const shown = new Map<string, string>()
+
+/** Shows content in the element with an ID, unless it was the last one: elements stay for clicks and focus. */
+export function show(id: string, content: Value): void {
+  const { text } = html`${content}`
+  if (shown.get(id) !== text) byId(id).innerHTML = text
+  shown.set(id, text)
 }

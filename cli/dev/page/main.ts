@@ -1,52 +1,44 @@
-import type { ServerState } from '../events/event-log.ts'
+import type { About, ServerState } from '../events/event-log.ts'
 import type { EventRow, StoryRow } from '../events/row.ts'
-import { Announcer } from './announcer.ts'
-import { browser, byId, element } from './browser.ts'
-import { connect } from './connection.ts'
-import { type StatisticsMessage, showStatistics } from './delivery-statistics.ts'
-import { Details } from './details.ts'
-import { EventList } from './event-list.ts'
-import { listenToKeys } from './keyboard.ts'
-import { Plot } from './plot.ts'
+import { browser, byId, show } from './browser.ts'
+import { countText } from './lines.ts'
+import { EventList, MAX_STORIES, StoryList } from './lists.ts'
+import { announce, copy, type StatisticsMessage, showDetails, showServer, showStatistics } from './panels.ts'
 import { type Filter, Rows } from './rows.ts'
-import { Sessions } from './sessions.ts'
-import { MAX_STORIES, StoryView } from './story-view.ts'
-import { showSummary } from './summary.ts'
-import { Welcome } from './welcome.ts'
 
-const VIEWS: readonly View[] = ['clients', 'all', 'gate', 'tool', 'event', 'problems']
-const PANELS = ['list', 'timing', 'sessions', 'delivery'] as const
+/** The messages of `mcp-gatekit dev`, by type. */
+interface Messages {
+  /** Facts that are constant while `mcp-gatekit dev` runs. */
+  hello: About & { readonly run: string }
+  server: ServerState
+  /** Oldest first. */
+  events: readonly EventRow[]
+  /** The new and changed stories of clients, oldest first. */
+  stories: readonly StoryRow[]
+  statistics: StatisticsMessage
+}
 
 /** `clients` shows the stories instead of the list of events. */
-type View = Filter['view'] | 'clients'
+const VIEWS: readonly (Filter['view'] | 'clients')[] = ['clients', 'all', 'gate', 'tool', 'event', 'problems']
+const PANELS = ['list', 'timing', 'sessions', 'delivery']
 
 const rows = new Rows()
 const search = byId('search')
-const announcer = new Announcer()
-const welcome = new Welcome()
-let view: View = 'clients'
+const { body } = browser.document
+let view: (typeof VIEWS)[number] = 'clients'
 let filter: Filter = { view: 'all', text: '' }
 let paused = false
-/** `true` if the server has ended. */
-let isDown = false
+let isConnected = false
 
 /** The events and stories that the page has not shown yet. */
 let fresh: EventRow[] = []
 let freshStories = new Map<number, StoryRow>()
+let server: ServerState | undefined
 let statistics: StatisticsMessage | undefined
 let isDrawingDue = false
 
-const details = new Details(showSession)
-const list = new EventList((row) => {
-  details.show(row)
-  browser.document.body.classList.toggle('has-details', row !== undefined)
-})
-const plot = new Plot((number) => {
-  const row = rows.find(number)
-  if (row !== undefined) list.select(row)
-})
-const sessions = new Sessions(showSession)
-const storyView = new StoryView(({ number }) => list.select(rows.find(number)))
+const list = new EventList(showDetails)
+const stories = new StoryList(({ number }) => list.select(rows.find(number)))
 
 /** Schedules one update of the page for the next frame. */
 function drawSoon(): void {
@@ -61,52 +53,37 @@ function draw(): void {
     if (rows.takeReordered()) list.show(rows.listed.filter((row) => rows.matches(row, filter)))
     else list.add(fresh.filter((row) => rows.matches(row, filter)))
     fresh = []
-    storyView.show(freshStories.values())
-    if (view === 'clients' && freshStories.size > 0) storyView.follow()
+    stories.show(freshStories.values())
+    if (view === 'clients' && freshStories.size > 0) stories.follow()
     freshStories = new Map()
   }
-  byId('pause').textContent = paused ? `Resume (${fresh.length.toLocaleString('en')} new)` : 'Pause'
-  if (statistics !== undefined) showNumbers(statistics)
-  const hasStories = !storyView.isEmpty || freshStories.size > 0
+  show('pause', paused ? `Resume (${countText(fresh.length)} new)` : 'Pause')
+  if (server !== undefined) showServer(server, statistics?.sender !== undefined, isConnected)
+  if (statistics !== undefined) {
+    showStatistics(statistics)
+    const [kept, all] = [rows.listed.length, statistics.counts.events]
+    const events = `${all} ${all === 1 ? 'event' : 'events'}`
+    show('how-many', all > kept ? `the latest ${countText(kept)} of ${countText(all)} events` : events)
+  }
+  const hasStories = !stories.isEmpty || freshStories.size > 0
   const isEmpty = rows.listed.length === 0 && !hasStories
   byId('welcome').hidden = !isEmpty
   byId('no-stories').hidden = isEmpty || view !== 'clients' || hasStories
 }
 
-function showNumbers(message: StatisticsMessage): void {
-  showSummary(message)
-  showStatistics(message)
-  plot.draw(message.calls)
-  sessions.draw(message.sessions)
-  const [kept, all] = [rows.listed.length, message.counts.events]
-  byId('how-many').textContent =
-    all > kept
-      ? `the latest ${kept.toLocaleString('en')} of ${all.toLocaleString('en')} events`
-      : `${all} ${all === 1 ? 'event' : 'events'}`
-  welcome.showSetup(message.sender !== undefined)
-  const { service, environment } = message.sender ?? {}
-  if (service === undefined) return
-  byId('service').textContent = environment === undefined ? service : `${service} · ${environment}`
-  browser.document.title = `${service} · mcp-gatekit dev`
-}
-
-function showFiltered(): void {
-  fresh = []
-  list.show(rows.listed.filter((row) => rows.matches(row, filter)))
-  drawSoon()
-}
-
-function setView(next: View): void {
+function setView(next: typeof view): void {
   view = next
-  browser.document.body.dataset.view = next
+  body.dataset.view = next
+  press(VIEWS, 'view', next)
   setFilter({ view: next === 'clients' ? 'all' : next })
 }
 
 function setFilter(changes: Partial<Filter>): void {
   filter = { ...filter, ...changes }
   if (search.value !== filter.text) search.value = filter.text
-  press(VIEWS, 'view', view)
-  showFiltered()
+  fresh = []
+  list.show(rows.listed.filter((row) => rows.matches(row, filter)))
+  drawSoon()
 }
 
 /** Marks one button of a group as pressed. */
@@ -114,14 +91,15 @@ function press(group: readonly string[], prefix: string, pressed: string): void 
   for (const one of group) byId(`${prefix}-${one}`).setAttribute('aria-pressed', String(one === pressed))
 }
 
-function showSession(sessionId: string): void {
+function showSession(sessionId: string | undefined): void {
+  if (sessionId === undefined) return
   setView('all')
   setFilter({ text: sessionId })
   showPanel('list')
 }
 
-function showPanel(panel: (typeof PANELS)[number]): void {
-  browser.document.body.dataset.panel = panel
+function showPanel(panel: string): void {
+  body.dataset.panel = panel
   press(PANELS, 'to', panel)
 }
 
@@ -131,27 +109,11 @@ function pause(): void {
   drawSoon()
 }
 
+/** Closes the details, or else clears the filter. */
 function leave(): void {
   if (list.selected !== undefined) list.select(undefined)
   else if (filter.text !== '') setFilter({ text: '' })
   else if (view !== 'clients') setView('all')
-}
-
-function showServer(server: ServerState): void {
-  const { state, pid, how, warnings = [] } = server
-  welcome.showServer(server)
-  const running = pid === undefined ? 'running' : `running, pid ${pid}`
-  byId('server').textContent = { starting: 'starting', running, ended: `exited: ${how}` }[state]
-  byId('server').classList.toggle('bad', state === 'ended')
-  isDown = state === 'ended'
-  showConnection(true)
-  byId('warnings').hidden = warnings.length === 0
-  byId('warnings').replaceChildren(...warnings.map((warning) => element('li', '', warning)))
-}
-
-function showConnection(isConnected: boolean): void {
-  byId('connection').textContent = isConnected ? (isDown ? 'server down' : 'live') : 'not connected'
-  byId('connection').classList.toggle('bad', !isConnected || isDown)
 }
 
 search.addEventListener('input', () => {
@@ -159,49 +121,93 @@ search.addEventListener('input', () => {
   if (view === 'clients' && search.value !== '') setView('all')
   setFilter({ text: search.value })
 })
-byId('pause').addEventListener('click', pause)
-byId('close').addEventListener('click', () => list.select(undefined))
 for (const one of VIEWS) byId(`view-${one}`).addEventListener('click', () => setView(one))
 for (const panel of PANELS) byId(`to-${panel}`).addEventListener('click', () => showPanel(panel))
-listenToKeys({
-  move: (by) => (view === 'clients' ? storyView : list).move(by),
-  focus: () => list.focus(),
-  leave,
-  pause,
+byId('pause').addEventListener('click', pause)
+byId('close').addEventListener('click', () => list.select(undefined))
+byId('only-session').addEventListener('click', () => showSession(list.selected?.event.sessionId))
+browser.document.addEventListener('click', ({ target }) => {
+  const button = target.closest('[data-copy]')
+  if (button !== null) void copy(button)
+  showSession(target.closest('[data-session]')?.dataset.session)
+  const row = rows.find(Number(target.closest('[data-number]')?.dataset.number))
+  if (row !== undefined) list.select(row)
+})
+
+/** The distances of the keys that move the selection: the number of rows down, or up if negative. */
+const MOVES: Readonly<Record<string, number>> = {
+  j: 1,
+  k: -1,
+  ArrowDown: 1,
+  ArrowUp: -1,
+  PageDown: 10,
+  PageUp: -10,
+  Home: -10_000,
+  End: 10_000,
+}
+const ACTIONS: Readonly<Record<string, () => void>> = {
+  '/': () => search.focus(),
+  p: pause,
+  Escape: leave,
+}
+
+browser.document.addEventListener('keydown', (event) => {
+  const { key, target } = event
+  if (event.ctrlKey || event.metaKey || event.altKey) return
+  if (target === search) {
+    if (key !== 'Escape' && key !== 'Enter') return
+    if (key === 'Escape') leave()
+    byId('events').focus()
+  } else if (Object.hasOwn(ACTIONS, key)) ACTIONS[key]?.()
+  // A focused input field handles arrow keys itself.
+  else if (!Object.hasOwn(MOVES, key) || (key.startsWith('Arrow') && target.tagName === 'INPUT')) return
+  else (view === 'clients' ? stories : list).move(MOVES[key] as number)
+  event.preventDefault()
 })
 
 let run: string | undefined
-connect(
-  {
-    hello(message) {
-      // The command was restarted on the same port, so the shown events are outdated.
-      if (run !== undefined && run !== message.run) {
-        rows.clear()
-        freshStories = new Map()
-        storyView.clear()
-        list.select(undefined)
-        showFiltered()
-      }
-      run = message.run
-      byId('command').textContent = message.command
-      byId('issuer').textContent = message.issuer ?? 'none'
-    },
-    server: showServer,
-    events(received) {
-      const added = rows.add(received, () => storyView.numbers)
-      announcer.add(added)
-      fresh = [...fresh, ...added].slice(-rows.listed.length)
-      drawSoon()
-    },
-    stories(stories) {
-      for (const story of stories) freshStories.set(story.id, story)
-      for (const id of freshStories.keys()) if (freshStories.size > MAX_STORIES) freshStories.delete(id)
-      drawSoon()
-    },
-    statistics(message) {
-      statistics = message
-      drawSoon()
-    },
+const LISTENERS: { readonly [Type in keyof Messages]: (message: Messages[Type]) => void } = {
+  hello(message) {
+    // The command was restarted on the same port, so the shown events are outdated.
+    if (run !== undefined && run !== message.run) {
+      rows.clear()
+      freshStories = new Map()
+      stories.clear()
+      list.select(undefined)
+      setFilter({})
+    }
+    run = message.run
+    show('command', message.command)
+    show('issuer', message.issuer ?? 'none')
   },
-  showConnection,
-)
+  server(message) {
+    server = message
+  },
+  events(received) {
+    const added = rows.add(received, () => stories.numbers)
+    announce(added)
+    fresh = [...fresh, ...added].slice(-rows.listed.length)
+  },
+  stories(changed) {
+    for (const story of changed) freshStories.set(story.id, story)
+    for (const id of freshStories.keys()) if (freshStories.size > MAX_STORIES) freshStories.delete(id)
+  },
+  statistics(message) {
+    statistics = message
+  },
+}
+
+/** Shows whether the page is connected to `mcp-gatekit dev`. The browser reconnects automatically. */
+function setConnected(connected: boolean): void {
+  isConnected = connected
+  drawSoon()
+}
+
+const source = new browser.EventSource('/events')
+for (const [type, listener] of Object.entries(LISTENERS))
+  source.addEventListener(type, ({ data }) => {
+    listener(JSON.parse(data) as never)
+    drawSoon()
+  })
+source.addEventListener('open', () => setConnected(true))
+source.addEventListener('error', () => setConnected(false))

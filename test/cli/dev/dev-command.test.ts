@@ -2,9 +2,10 @@ import { mkdir, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'chai'
-import { parseDevArguments } from '../../../cli/dev/arguments.ts'
+import { DEV_OPTIONS, devOptions } from '../../../cli/dev/command.ts'
 import { startDev } from '../../../cli/dev/dev.ts'
 import { nodeArguments, typescriptFlags } from '../../../cli/dev/server-process.ts'
+import { readArguments } from '../../../cli/read-arguments.ts'
 import { run } from '../../../cli/run.ts'
 import { UsageError } from '../../../cli/usage-error.ts'
 import {
@@ -50,11 +51,8 @@ async function command(argv: readonly string[]) {
 }
 
 describe('the command line of dev', () => {
-  const optionsOf = (...argv: string[]) => {
-    const parsed = parseDevArguments(argv)
-    if (parsed.kind !== 'run') throw new Error('unexpected --help')
-    return parsed.options
-  }
+  const optionsOf = (...argv: string[]) =>
+    devOptions(readArguments(argv, DEV_OPTIONS, { stopsAtPositional: true }))
 
   it('has defaults for everything except the file', () => {
     expect(optionsOf(SAMPLE)).to.deep.equal({

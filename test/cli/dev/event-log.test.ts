@@ -1,7 +1,7 @@
 import { expect } from 'chai'
-import type { ConsoleEvent } from '../../../cli/dev/events/console-event.ts'
+import type { ConsoleEvent } from '../../../cli/dev/events/event.ts'
+import { OBSERVER } from '../../../cli/dev/events/event.ts'
 import { EventLog } from '../../../cli/dev/events/event-log.ts'
-import { OBSERVER } from '../../../cli/dev/events/feed.ts'
 
 const event = (name: string, more: Partial<ConsoleEvent> = {}): ConsoleEvent => ({
   name,

@@ -1,3 +1,5 @@
+import { isRecord } from '../../../src/options/value-kinds.ts'
+
 /** An event of the server. Its members beyond these depend on the sender, and attributes and texts can be any JSON. */
 export interface ConsoleEvent {
   readonly name: string
@@ -17,6 +19,18 @@ export interface ConsoleEvent {
 }
 
 export type Attributes = Readonly<Record<string, unknown>>
+
+/** The sender of events that `dev` has observed itself. It has no statistics. */
+export const OBSERVER: Attributes = { observer: true }
+
+/** A message from the server's transport. It is parsed JSON from another process. */
+export interface Feed {
+  /** The process and the service that sent the message, or {@link OBSERVER}. */
+  readonly sender: Attributes
+  /** The result of `manager.stats()`. */
+  readonly stats: Attributes | undefined
+  readonly events: readonly ConsoleEvent[]
+}
 
 /** The maximum length of an attribute in a line of the page. The details of an event show all of it. */
 const MAX_TEXT = 2000
@@ -38,17 +52,44 @@ export function whoOf({ actor }: ConsoleEvent): string {
   return actor === undefined ? '' : attributeText(actor.id ?? actor.type)
 }
 
-/** Returns the duration in milliseconds, or `undefined` if the event has none. */
-export function durationOf({ attributes }: ConsoleEvent): number | undefined {
-  const duration = attributes?.duration_ms
-  return typeof duration === 'number' && Number.isFinite(duration) && duration >= 0 ? duration : undefined
-}
-
 /** Returns the requested operation, such as `tools/call search`, or `undefined` if it is unknown. */
 export function operationOf({ attributes = {} }: ConsoleEvent): string | undefined {
   const method = attributes['mcp.method.name']
-  if (method === undefined) return undefined
   const target =
     attributes['gen_ai.tool.name'] ?? attributes['gen_ai.prompt.name'] ?? attributes['mcp.resource.uri']
-  return target === undefined ? attributeText(method) : `${attributeText(method)} ${attributeText(target)}`
+  return method === undefined ? undefined : textOf(method, target)
+}
+
+/** Joins attributes with spaces, without those that are missing. */
+export function textOf(...values: readonly unknown[]): string {
+  return values
+    .filter((value) => value !== undefined)
+    .map(attributeText)
+    .join(' ')
+}
+
+/** Parses the body of a request of the transport. Returns `undefined` if it is invalid. */
+export function readFeed(body: string): Feed | undefined {
+  let value: unknown
+  try {
+    value = JSON.parse(body)
+  } catch {
+    return undefined
+  }
+  if (!isRecord(value)) return undefined
+  const { sender, stats, events } = value
+  if (!isRecord(sender) || !(stats === undefined || isRecord(stats)) || !Array.isArray(events))
+    return undefined
+  return events.every(isEvent) ? { sender, stats, events } : undefined
+}
+
+const STRINGS = ['name', 'time', 'level', 'sessionId']
+const RECORDS = ['attributes', 'actor', 'error', 'request']
+
+function isEvent(value: unknown): value is ConsoleEvent {
+  return (
+    isRecord(value) &&
+    STRINGS.every((member) => typeof value[member] === 'string') &&
+    RECORDS.every((member) => value[member] === undefined || isRecord(value[member]))
+  )
 }
