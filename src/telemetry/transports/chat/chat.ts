@@ -1,9 +1,8 @@
 import { auditObstacle, minPriority, type TelemetryTransport } from '../../delivery/transport.ts'
 import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
 import { LEVEL_PRIORITY, type TelemetryLevel } from '../../levels.ts'
-import { HttpTarget, jsonHeaders } from '../http/http-target.ts'
-import type { PostResult } from '../http/post.ts'
-import { checkConnection, type TargetConnectionOptions } from '../http/target-options.ts'
+import { HttpTarget, jsonHeaders, type PostResult } from '../http/http-target.ts'
+import type { TargetConnectionOptions } from '../http/target-options.ts'
 import { BatchQueue } from '../queue/batch-queue.ts'
 import type { Outcome } from '../queue/batch-queue-options.ts'
 import { type Alert, AlertGroups } from './alert-groups.ts'
@@ -22,8 +21,6 @@ export interface ChatOptions {
   readonly groupMs: number
   /** The pause after each message. */
   readonly paceMs: number
-  /** The name of the adapter, for errors of its options. */
-  readonly adapter: string
   readonly url: string
   readonly connection: TargetConnectionOptions
   /** Returns the message about a digest, in the format of the service. */
@@ -69,7 +66,6 @@ export abstract class ChatTransport implements TelemetryTransport {
     this.type = options.type
     this.#options = options
     this[minPriority] = LEVEL_PRIORITY[options.minLevel]
-    checkConnection(options.adapter, options.connection, options.url)
     this.#target = new HttpTarget(options.url, options.connection)
     this.#queue = new BatchQueue({
       type: options.type,
@@ -106,12 +102,11 @@ export abstract class ChatTransport implements TelemetryTransport {
 
   /**
    * Flushes. Later events fail.
-   * @param deadline when it aborts, nothing more is sent, and a pending request no longer keeps the process alive.
+   * @param deadline when it aborts, nothing more is sent, and a pending request is aborted.
    */
   async shutdown(deadline?: AbortSignal): Promise<void> {
     this.#groups.close()
     await this.#queue.close(deadline)
-    this.#target.close()
   }
 
   async #send(alerts: readonly Alert[], released: AbortSignal): Promise<Outcome> {

@@ -2,8 +2,13 @@ import { optional, type RulesFor } from '../../../options/option-rules.ts'
 import type { TelemetryLevel } from '../../levels.ts'
 import { telemetryOptions } from '../../options.ts'
 import { readObject, secondsToMs } from '../http/http-target.ts'
-import { CONNECTION_RULES, checkUrl, type TargetConnectionOptions } from '../http/target-options.ts'
-import { minLevel, readTransportOptions } from '../transport-options.ts'
+import {
+  CONNECTION_RULES,
+  checkUrl,
+  readTargetOptions,
+  type TargetConnectionOptions,
+} from '../http/target-options.ts'
+import { minLevel } from '../transport-options.ts'
 import { type ChatResponse, ChatTransport } from './chat.ts'
 import type { Digest } from './digest.ts'
 
@@ -68,7 +73,7 @@ export class CommunityChatTransportAdapter extends ChatTransport {
    * the URL of the webhook.
    */
   static create(options: CommunityChatTransportOptions): CommunityChatTransportAdapter {
-    const { webhookUrl, minLevel, groupMs, username, avatarUrl, ...connection } = readTransportOptions(
+    const { webhookUrl, minLevel, groupMs, username, avatarUrl, ...connection } = readTargetOptions(
       'CommunityChatTransportAdapter.create',
       options,
       RULES,
@@ -78,7 +83,6 @@ export class CommunityChatTransportAdapter extends ChatTransport {
     // Without it, Discord responds before it has stored the message, and does not report failures.
     url.searchParams.set('wait', 'true')
     return new CommunityChatTransportAdapter({
-      adapter: 'CommunityChatTransportAdapter',
       connection,
       type: 'community-chat',
       service: 'Discord',

@@ -2,8 +2,13 @@ import { optional, type RulesFor } from '../../../options/option-rules.ts'
 import type { TelemetryLevel } from '../../levels.ts'
 import { telemetryOptions } from '../../options.ts'
 import { readObject, secondsToMs } from '../http/http-target.ts'
-import { CONNECTION_RULES, checkUrl, type TargetConnectionOptions } from '../http/target-options.ts'
-import { minLevel, readTransportOptions } from '../transport-options.ts'
+import {
+  CONNECTION_RULES,
+  checkUrl,
+  readTargetOptions,
+  type TargetConnectionOptions,
+} from '../http/target-options.ts'
+import { minLevel } from '../transport-options.ts'
 import { ChatTransport } from './chat.ts'
 import type { Digest } from './digest.ts'
 
@@ -64,7 +69,7 @@ export class MessengerTransportAdapter extends ChatTransport {
    * the token nor the chat.
    */
   static create(options: MessengerTransportOptions): MessengerTransportAdapter {
-    const { botToken, chatId, minLevel, groupMs, apiRoot, ...connection } = readTransportOptions(
+    const { botToken, chatId, minLevel, groupMs, apiRoot, ...connection } = readTargetOptions(
       'MessengerTransportAdapter.create',
       options,
       RULES,
@@ -73,7 +78,6 @@ export class MessengerTransportAdapter extends ChatTransport {
     const url = `${new URL(apiRoot).href.replace(/(?<!\/)\/+$/, '')}/bot${botToken}/sendMessage`
     let chat = chatId
     return new MessengerTransportAdapter({
-      adapter: 'MessengerTransportAdapter',
       connection,
       type: 'messenger',
       service: 'Telegram',

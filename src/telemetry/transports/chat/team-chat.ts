@@ -1,8 +1,13 @@
 import { optional, type RulesFor } from '../../../options/option-rules.ts'
 import type { TelemetryLevel } from '../../levels.ts'
 import { telemetryOptions } from '../../options.ts'
-import { CONNECTION_RULES, checkUrl, type TargetConnectionOptions } from '../http/target-options.ts'
-import { minLevel, readTransportOptions } from '../transport-options.ts'
+import {
+  CONNECTION_RULES,
+  checkUrl,
+  readTargetOptions,
+  type TargetConnectionOptions,
+} from '../http/target-options.ts'
+import { minLevel } from '../transport-options.ts'
 import { ChatTransport } from './chat.ts'
 import type { Digest } from './digest.ts'
 
@@ -61,14 +66,13 @@ export class TeamChatTransportAdapter extends ChatTransport {
    * the URL of the webhook.
    */
   static create(options: TeamChatTransportOptions): TeamChatTransportAdapter {
-    const { webhookUrl, minLevel, groupMs, username, iconEmoji, ...connection } = readTransportOptions(
+    const { webhookUrl, minLevel, groupMs, username, iconEmoji, ...connection } = readTargetOptions(
       'TeamChatTransportAdapter.create',
       options,
       RULES,
       ['webhookUrl'],
     )
     return new TeamChatTransportAdapter({
-      adapter: 'TeamChatTransportAdapter',
       connection,
       type: 'team-chat',
       service: 'Slack',
