@@ -25,7 +25,6 @@ const SECONDS = {
   'browser/app-chart': 5,
   'browser/console': 15,
   'browser/sign-in': 12,
-  'browser/telemetry': 9,
   'attacks/gate': 14,
   'server-shutdown/graceful-shutdown': 14,
   'attacks/otlp': 13,

@@ -4,7 +4,7 @@
  * file, because Sentry reads the sources that an error names.
  */
 import { subscribe } from 'node:diagnostics_channel'
-import http, { Agent } from 'node:http'
+import http from 'node:http'
 import { createRequire } from 'node:module'
 import { setImmediate } from 'node:timers/promises'
 import { inspect } from 'node:util'
@@ -17,24 +17,8 @@ import * as telemetry from '../../src/telemetry/index.ts'
 const [observer, origin = '', connection, secret = ''] = process.argv.slice(2)
 const seen: unknown[] = []
 
-/** Every channel on which Node or undici publishes outgoing requests. */
-const CHANNELS = [
-  'undici:request:create',
-  'undici:request:headers',
-  'undici:client:sendHeaders',
-  'http.client.request.created',
-  'http.client.request.start',
-  'http.client.request.error',
-  'http.client.response.finish',
-]
-
 /** Starts the observer. Returns a function that runs the work of the application. */
 function observe(): (work: () => Promise<unknown>) => Promise<unknown> {
-  if (observer === 'channels') {
-    for (const name of CHANNELS) subscribe(name, (message) => seen.push(inspect(message, { depth: 4 })))
-    return (work) => work()
-  }
-  if (observer === 'replaced-functions') return replaceFunctions()
   if (observer === 'opentelemetry') return instrument()
   const require = createRequire(import.meta.url)
   const Sentry: typeof import('@sentry/node') = require(
@@ -56,20 +40,6 @@ function observe(): (work: () => Promise<unknown>) => Promise<unknown> {
     Sentry.captureException(new Error('an error of the application'))
     await Sentry.flush(1000)
   }
-}
-
-function replaceFunctions(): ReturnType<typeof observe> {
-  const fetched = globalThis.fetch
-  globalThis.fetch = (...args) => {
-    seen.push(String(args[0]))
-    return fetched(...args)
-  }
-  const { request } = http
-  http.request = ((...args: Parameters<typeof request>) => {
-    seen.push(inspect(args))
-    return request(...args)
-  }) as typeof request
-  return (work) => work()
 }
 
 /** Instruments requests as OpenTelemetry does for `http` and undici. */
@@ -115,8 +85,7 @@ async function ownDispatcher(): Promise<telemetry.HttpTransportOptions['dispatch
 setInterval(() => {}, 1000)
 const dispatcher = connection === 'dispatcher' ? await ownDispatcher() : undefined
 const run = observe()
-const options =
-  connection === 'agent' ? { agent: new Agent() } : dispatcher === undefined ? {} : { dispatcher }
+const options = dispatcher === undefined ? {} : { dispatcher }
 const event: telemetry.TelemetryEnvelope = {
   name: 'billing.invoice.failed',
   time: '2026-11-20T12:00:00.123Z',

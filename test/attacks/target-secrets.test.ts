@@ -33,6 +33,8 @@ async function observed(observer: string, connection = 'own'): Promise<Observed>
     all.set(request.url ?? '', request.headers)
     request.resume()
     await once(request, 'end')
+    // The program blocks for longer than the connection of this request would be kept.
+    if (request.url === '/first') response.setHeader('connection', 'close')
     response.setHeader('content-type', 'application/json').end('{"ok":true}')
   })
   const { stdout } = await promisify(execFile)(
@@ -61,7 +63,7 @@ function expectUnseen({ seen, requests }: Observed): void {
 const OWN = 'neither a URL nor a token is seen, and no trace header is sent'
 
 attackTable('secrets of targets', [
-  ...['own', 'agent', 'dispatcher', 'otlp'].flatMap((connection) => [
+  ...['own', 'dispatcher', 'otlp'].flatMap((connection) => [
     {
       attack: `@sentry/node with its default integrations watches (connection: ${connection})`,
       outcome: OWN,
@@ -88,30 +90,11 @@ attackTable('secrets of targets', [
     attack: 'Sentry without OpenTelemetry watches',
     outcome: OWN,
     async run() {
-      for (const connection of ['own', 'agent']) {
+      for (const connection of ['own', 'dispatcher']) {
         const all = await observed('sentry-light', connection)
         expect(all.seen.join('\n')).to.include('/control')
         expectUnseen(all)
       }
-    },
-  },
-  {
-    attack: 'fetch and http.request are replaced, as by an agent of application monitoring',
-    outcome: 'the replaced functions are not called',
-    async run() {
-      const { seen } = await observed('replaced-functions')
-      expect(seen).to.have.length(1)
-      expect(seen[0]).to.match(/\/control'$/)
-    },
-  },
-  {
-    attack: 'every diagnostics channel of requests has a subscriber',
-    outcome: 'no subscriber sees a path',
-    async run() {
-      const { seen } = await observed('channels')
-      const paths = seen.flatMap((text) => [...text.matchAll(/path: '([^']*)'/g)].map(([, path]) => path))
-      expect(paths).to.include('/control')
-      expect(paths.join(' ')).not.to.include('S3cr3t')
     },
   },
 ])

@@ -80,7 +80,7 @@ const NO_BOOLEAN: readonly unknown[] = [null, 'yes', 1]
 const NO_NUMBER: readonly unknown[] = ['10', -1, Number.NaN, {}]
 const NO_OBJECT: readonly unknown[] = ['x', 5, []]
 /** Connection options of every transport that posts over HTTP. */
-const CONNECTION = { agent: NO_OBJECT, dispatcher: NO_OBJECT }
+const CONNECTION = { dispatcher: NO_OBJECT }
 /** The URIs of resources that clients do not spell like this. */
 const NOT_COMPARABLE: readonly string[] = [
   'https://mcp.example.com:443/mcp',

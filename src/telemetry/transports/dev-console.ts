@@ -8,8 +8,7 @@ import {
 } from '../delivery/transport.ts'
 import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 import { telemetryOptions } from '../options.ts'
-import { HttpTarget, jsonHeaders } from './http/http-target.ts'
-import type { PostResult } from './http/post.ts'
+import { HttpTarget, jsonHeaders, type PostResult } from './http/http-target.ts'
 import { checkUrl } from './http/target-options.ts'
 import { BatchQueue } from './queue/batch-queue.ts'
 import type { Outcome } from './queue/batch-queue-options.ts'
@@ -67,8 +66,7 @@ export class DevConsoleTransportAdapter implements TelemetryTransport {
   #unsent = 0
 
   private constructor(url: string | undefined) {
-    // Requests to loopback do not use a proxy.
-    this.#target = url === undefined ? undefined : new HttpTarget(url, {}, () => undefined)
+    this.#target = url === undefined ? undefined : new HttpTarget(url)
     this.#queue = new BatchQueue({
       type: this.type,
       ordered: true,
@@ -141,13 +139,12 @@ export class DevConsoleTransportAdapter implements TelemetryTransport {
 
   /**
    * Flushes, and sends the final statistics.
-   * @param deadline when it aborts, nothing more is sent, and a pending request no longer keeps the process alive.
+   * @param deadline when it aborts, nothing more is sent, and a pending request is aborted.
    */
   async shutdown(deadline?: AbortSignal): Promise<void> {
     clearInterval(this.#timer)
     await this.#queue.close(deadline)
     if (deadline?.aborted !== true) await this.#sendStats(deadline)
-    this.#target?.close()
   }
 
   async #send(events: readonly TelemetryEnvelope[], released: AbortSignal): Promise<Outcome> {

@@ -28,20 +28,8 @@ const TRANSPORTS: Readonly<Record<string, () => kit.TelemetryTransport | Promise
   http: () => kit.HttpTransportAdapter.create({ url: origin, retries: 3, timeout: 60_000 }),
   https: () =>
     kit.HttpTransportAdapter.create({ url: origin.replace('http:', 'https:'), retries: 3, timeout: 60_000 }),
-  agent: async () => {
-    const { Agent } = await import('node:http')
-    return kit.HttpTransportAdapter.create({ url: origin, timeout: 60_000, agent: new Agent() })
-  },
   dispatcher: async () =>
     kit.HttpTransportAdapter.create({ url: origin, timeout: 60_000, dispatcher: await ownDispatcher() }),
-  'http proxy': () => {
-    Object.assign(process.env, { NODE_USE_ENV_PROXY: '1', HTTP_PROXY: origin })
-    return kit.HttpTransportAdapter.create({ url: 'http://collector.example/x', timeout: 60_000 })
-  },
-  'https proxy': () => {
-    Object.assign(process.env, { NODE_USE_ENV_PROXY: '1', HTTPS_PROXY: origin })
-    return kit.HttpTransportAdapter.create({ url: 'https://collector.example/x', timeout: 60_000 })
-  },
   Slack: () => kit.TeamChatTransportAdapter.create({ webhookUrl: origin }),
   Discord: () => kit.CommunityChatTransportAdapter.create({ webhookUrl: origin }),
   Telegram: () => kit.MessengerTransportAdapter.create({ botToken: '1:x', chatId: '1', apiRoot: origin }),

@@ -36,10 +36,7 @@ const ANSWERS: Readonly<Record<string, string>> = {
 const TARGETS: Readonly<Record<string, readonly (keyof typeof ANSWERS)[]>> = {
   http: ['never answers', 'never ends its answer', 'asks for a wait'],
   https: ['never answers'],
-  agent: ['never answers', 'never ends its answer'],
   dispatcher: ['never answers', 'never ends its answer'],
-  'http proxy': ['never answers'],
-  'https proxy': ['never answers'],
   Slack: ['never answers', 'asks for a wait'],
   Discord: ['never answers', 'asks for a wait'],
   Telegram: ['never answers', 'asks for a wait'],

@@ -1,8 +1,8 @@
 import { optional, type RulesFor } from '../../../options/option-rules.ts'
 import { telemetryOptions } from '../../options.ts'
 import { readObject, secondsToMs } from '../http/http-target.ts'
-import { CONNECTION_RULES, checkUrl } from '../http/target-options.ts'
-import { minLevel, readTransportOptions } from '../transport-options.ts'
+import { CONNECTION_RULES, checkUrl, readTargetOptions } from '../http/target-options.ts'
+import { minLevel } from '../transport-options.ts'
 import { type ChatFormat, type ChatOptions, type ChatResponse, ChatTransport } from './chat.ts'
 import type { Digest } from './digest.ts'
 
@@ -53,11 +53,9 @@ export class TeamChatTransportAdapter extends ChatTransport {
    * the URL of the webhook.
    */
   static create(options: TeamChatTransportOptions): TeamChatTransportAdapter {
-    const adapter = 'TeamChatTransportAdapter'
-    const read = readTransportOptions(`${adapter}.create`, options, SLACK_RULES, ['webhookUrl'])
+    const read = readTargetOptions('TeamChatTransportAdapter.create', options, SLACK_RULES, ['webhookUrl'])
     const { webhookUrl: url, username, iconEmoji, ...common } = read
     const format: ChatFormat = {
-      adapter,
       type: 'team-chat',
       service: 'Slack',
       // Slack accepts about one message per second.
@@ -170,14 +168,14 @@ export class CommunityChatTransportAdapter extends ChatTransport {
    * the URL of the webhook.
    */
   static create(options: CommunityChatTransportOptions): CommunityChatTransportAdapter {
-    const adapter = 'CommunityChatTransportAdapter'
-    const read = readTransportOptions(`${adapter}.create`, options, DISCORD_RULES, ['webhookUrl'])
+    const read = readTargetOptions('CommunityChatTransportAdapter.create', options, DISCORD_RULES, [
+      'webhookUrl',
+    ])
     const { webhookUrl, username, avatarUrl, ...common } = read
     const url = new URL(webhookUrl)
     // Without it, Discord responds before it has stored the message, and does not report failures.
     url.searchParams.set('wait', 'true')
     const format: ChatFormat = {
-      adapter,
       type: 'community-chat',
       service: 'Discord',
       // Discord accepts 30 messages per minute in a channel.
@@ -278,13 +276,14 @@ export class MessengerTransportAdapter extends ChatTransport {
    * the token nor the chat.
    */
   static create(options: MessengerTransportOptions): MessengerTransportAdapter {
-    const adapter = 'MessengerTransportAdapter'
-    const read = readTransportOptions(`${adapter}.create`, options, TELEGRAM_RULES, ['botToken', 'chatId'])
+    const read = readTargetOptions('MessengerTransportAdapter.create', options, TELEGRAM_RULES, [
+      'botToken',
+      'chatId',
+    ])
     const { botToken, chatId, apiRoot, ...common } = read
     const url = `${new URL(apiRoot).href.replace(/(?<!\/)\/+$/, '')}/bot${botToken}/sendMessage`
     let chat = chatId
     const format: ChatFormat = {
-      adapter,
       type: 'messenger',
       service: 'Telegram',
       // Telegram accepts one message per second in a private chat, and 20 per minute in a group or channel.

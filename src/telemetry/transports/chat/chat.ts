@@ -1,9 +1,8 @@
 import { auditObstacle, minPriority, type TelemetryTransport } from '../../delivery/transport.ts'
 import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
 import { LEVEL_PRIORITY, type TelemetryLevel } from '../../levels.ts'
-import { HttpTarget, jsonHeaders } from '../http/http-target.ts'
-import type { PostResult } from '../http/post.ts'
-import { checkConnection, type TargetConnectionOptions } from '../http/target-options.ts'
+import { HttpTarget, jsonHeaders, type PostResult } from '../http/http-target.ts'
+import type { TargetConnectionOptions } from '../http/target-options.ts'
 import { BatchQueue } from '../queue/batch-queue.ts'
 import type { Outcome } from '../queue/batch-queue-options.ts'
 import { type Alert, AlertGroups, type Digest, digestOf } from './digest.ts'
@@ -25,8 +24,6 @@ export interface ChatOptions extends TargetConnectionOptions {
 
 /** The differences between the services. */
 export interface ChatFormat {
-  /** The name of the adapter, for errors of its options. */
-  readonly adapter: string
   /** The type of the transport. */
   readonly type: string
   /** The name of the service, for errors. */
@@ -81,8 +78,7 @@ export abstract class ChatTransport implements TelemetryTransport {
       ...connection
     }: TargetConnectionOptions & { readonly minLevel: TelemetryLevel; readonly groupMs: number },
   ) {
-    const { adapter, type, paceMs, url } = format
-    checkConnection(adapter, connection, url)
+    const { type, paceMs, url } = format
     this.type = type
     this[minPriority] = LEVEL_PRIORITY[minLevel]
     this.#format = format
@@ -122,12 +118,11 @@ export abstract class ChatTransport implements TelemetryTransport {
 
   /**
    * Flushes. Later events fail.
-   * @param deadline when it aborts, nothing more is sent, and a pending request no longer keeps the process alive.
+   * @param deadline when it aborts, nothing more is sent, and a pending request is aborted.
    */
   async shutdown(deadline?: AbortSignal): Promise<void> {
     this.#groups.close()
     await this.#queue.close(deadline)
-    this.#target.close()
   }
 
   async #send(alerts: readonly Alert[], released: AbortSignal): Promise<Outcome> {

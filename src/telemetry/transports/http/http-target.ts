@@ -1,18 +1,28 @@
 import { describeNetworkFailure } from '../../../http/network-failure.ts'
-import { isNode, processId } from '../../../runtime.ts'
+import { retryAfterMs } from '../../../http/retry-after.ts'
+import { processId } from '../../../runtime.ts'
 import { setLongTimeout } from '../../../timers.ts'
 import { VERSION } from '../../../version.ts'
-import { type HttpProxy, readEnvProxy } from './env-proxy.ts'
-import { postWithFetch } from './fetch-requests.ts'
-import { NodeRequests } from './node-requests.ts'
-import type { Post, PostResult } from './post.ts'
 import type { TargetConnectionOptions } from './target-options.ts'
-import { untraced } from './untraced.ts'
+import { untracedFetch } from './untraced.ts'
 
-/** A signal that never aborts. */
-const NEVER = new AbortController().signal
+/** The response of a target, or the reason why there is none. It contains neither the URL nor a header of the request. */
+export type PostResult =
+  | {
+      readonly status: number
+      /** Returns the value of a header by its name in lowercase. */
+      readonly header: (name: string) => string | undefined
+      /** The beginning of the body. */
+      readonly body: string
+      /** The pause that the target asks for, in milliseconds. */
+      readonly retryAfterMs: number | undefined
+    }
+  | { readonly status?: undefined; readonly reason: string }
 
-/** Returns the default headers of a request. Browsers and edge runtimes have their own `User-Agent`. */
+/** The maximum length of a response body that is read, in characters. The rest is discarded. */
+const MAX_BODY = 65_536
+
+/** Returns the default headers of a request. Edge runtimes have their own `User-Agent`. */
 export function jsonHeaders(): Headers {
   return new Headers({
     accept: '*/*',
@@ -21,67 +31,63 @@ export function jsonHeaders(): Headers {
   })
 }
 
-/**
- * Posts JSON to a URL.
- *
- * Requests are not traced. Node.js uses `NodeRequests`, which hides the path from instrumentations. Other runtimes, and
- * transports with a `dispatcher`, use `fetch`.
- */
+/** Posts JSON to a URL with `fetch`. Requests are not traced. */
 export class HttpTarget {
   readonly #url: URL
   readonly #connection: TargetConnectionOptions
-  readonly #node: NodeRequests | undefined
 
-  /** @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if the proxy of the environment is invalid. */
-  constructor(
-    url: string,
-    connection: TargetConnectionOptions = {},
-    readProxy: (url: URL) => HttpProxy | undefined = readEnvProxy,
-  ) {
-    const { agent, dispatcher } = connection
+  constructor(url: string, connection: TargetConnectionOptions = {}) {
     this.#url = new URL(url)
     this.#connection = connection
-    if (dispatcher !== undefined || (agent === undefined && !isNode())) return
-    this.#node = new NodeRequests(this.#url, agent, agent === undefined ? readProxy(this.#url) : undefined)
   }
 
   /**
    * Posts JSON once. Redirects are not followed, and the body of the response is always read or discarded. Never rejects.
    * @param timeoutMs the maximum duration of the attempt, including the response.
-   * @param released when it aborts, the request no longer keeps the process alive. A request of `fetch` is aborted.
+   * @param released when it aborts, so does the request.
    */
-  async post(
-    headers: Headers,
-    body: string,
-    timeoutMs: number,
-    released: AbortSignal = NEVER,
-  ): Promise<PostResult> {
+  async post(headers: Headers, body: string, timeoutMs: number, released?: AbortSignal): Promise<PostResult> {
     const attempt = new AbortController()
+    const abort = (): void => attempt.abort()
     let late = false
     const timer = setLongTimeout(() => {
       late = true
-      attempt.abort()
+      abort()
     }, timeoutMs)
+    if (released?.aborted) abort()
+    else released?.addEventListener('abort', abort, { once: true })
     try {
-      return await untraced(() => this.#send({ headers, body, signal: attempt.signal, released }))
+      const init = { method: 'POST', body, signal: attempt.signal, redirect: 'manual', ...this.#connection }
+      const response = await untracedFetch(this.#url, headers, init as RequestInit)
+      const header = (name: string): string | undefined => response.headers.get(name) ?? undefined
+      const waitMs = retryAfterMs({ retryAfter: header('retry-after'), date: header('date') })
+      return { status: response.status, header, body: await readText(response), retryAfterMs: waitMs }
     } catch (error) {
       // The error is not kept, because it may contain the URL.
       if (late) return { reason: `did not respond within ${timeoutMs} ms` }
-      if (released.aborted) return { reason: 'had not responded when the transport was shut down' }
+      if (released?.aborted) return { reason: 'had not responded when the transport was shut down' }
       return { reason: `could not be reached${describeNetworkFailure(error)}` }
     } finally {
       timer.clear()
+      released?.removeEventListener('abort', abort)
     }
   }
+}
 
-  /** Closes idle connections. */
-  close(): void {
-    this.#node?.close()
+/** Reads a body. Never rejects: if the target or the timeout ends it early, the received part is returned. */
+async function readText({ body }: Response): Promise<string> {
+  const decoder = new TextDecoder()
+  let text = ''
+  try {
+    for await (const chunk of (body ?? []) as AsyncIterable<Uint8Array>) {
+      text += decoder.decode(chunk, { stream: true })
+      // Leaving the loop discards the rest.
+      if (text.length > MAX_BODY) break
+    }
+  } catch {
+    // The status is known, and the rest of the body does not matter.
   }
-
-  #send(post: Post): Promise<PostResult> {
-    return this.#node?.send(post) ?? postWithFetch(this.#url, this.#connection.dispatcher, post)
-  }
+  return text
 }
 
 /** Returns a response body as JSON if it is an object, otherwise an empty object. */

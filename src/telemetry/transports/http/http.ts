@@ -1,28 +1,18 @@
 import { isOptionsObject } from '../../../options/option-kit.ts'
 import { optional, type RulesFor } from '../../../options/option-rules.ts'
-import { utf8Length } from '../../../runtime.ts'
 import type { TelemetryTransport } from '../../delivery/transport.ts'
 import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
 import { telemetryOptions } from '../../options.ts'
 import { BatchQueue } from '../queue/batch-queue.ts'
 import type { Outcome } from '../queue/batch-queue-options.ts'
-import { countFrom, readTransportOptions, timeoutMs } from '../transport-options.ts'
-import { HttpTarget, jsonHeaders } from './http-target.ts'
-import {
-  hasKeepaliveLeft,
-  isPage,
-  isPageHidden,
-  MAX_PAGE_BATCH_BYTES,
-  sendBeacon,
-  whenPageIsHidden,
-} from './page.ts'
-import type { PostResult } from './post.ts'
+import { countFrom, timeoutMs } from '../transport-options.ts'
+import { HttpTarget, jsonHeaders, type PostResult } from './http-target.ts'
 import {
   CONNECTION_RULES,
-  checkConnection,
   checkHeaders,
   checkUrl,
   type HeaderValues,
+  readTargetOptions,
   type TargetConnectionOptions,
 } from './target-options.ts'
 
@@ -89,12 +79,9 @@ const MAX_WAIT_MS = 600_000
 export class HttpTransportAdapter implements TelemetryTransport {
   readonly type: string = 'http'
   readonly #queue: BatchQueue<TelemetryEnvelope>
-  readonly #target: HttpTarget
-  #stopWatching: () => void = () => {}
 
-  private constructor(queue: BatchQueue<TelemetryEnvelope>, target: HttpTarget) {
+  private constructor(queue: BatchQueue<TelemetryEnvelope>) {
     this.#queue = queue
-    this.#target = target
   }
 
   /**
@@ -111,11 +98,9 @@ export class HttpTransportAdapter implements TelemetryTransport {
       retries,
       batch,
       ...connection
-    } = readTransportOptions('HttpTransportAdapter.create', options, RULES, ['url'])
-    checkConnection('HttpTransportAdapter', connection, url)
+    } = readTargetOptions('HttpTransportAdapter.create', options, RULES, ['url'])
     const target = new HttpTarget(url, connection)
     const headers = jsonHeaders()
-    const hasHeaders = Object.keys(own).length > 0
     for (const [name, value] of Object.entries(own)) headers.set(name, value)
     const queue = new BatchQueue<TelemetryEnvelope>({
       type: 'http',
@@ -125,20 +110,12 @@ export class HttpTransportAdapter implements TelemetryTransport {
       maxAttempts: retries + 1,
       maxWaitMs: MAX_WAIT_MS,
       backOff: BACK_OFF,
-      ...(isPage() && { maxWeight: MAX_PAGE_BATCH_BYTES, hasExtraLane: hasKeepaliveLeft }),
       send: async (envelopes, { signal }) => {
         const body = JSON.stringify(batch === undefined ? envelopes[0] : envelopes)
-        if (!hasHeaders && sendBeacon(url, body)) return { result: 'delivered' }
         return outcomeOf(await target.post(headers, body, timeout, signal))
       },
     })
-    return new HttpTransportAdapter(queue, target)
-  }
-
-  /** In a page of a browser, sends all events when the page is hidden, because it may be closed without a further notice. */
-  init(): void {
-    this.#stopWatching()
-    this.#stopWatching = whenPageIsHidden(() => this.#queue.hurry())
+    return new HttpTransportAdapter(queue)
   }
 
   /**
@@ -148,7 +125,7 @@ export class HttpTransportAdapter implements TelemetryTransport {
    * after the last attempt.
    */
   handle(envelope: TelemetryEnvelope): Promise<void> {
-    return this.#queue.add(envelope, isPage() ? weightOf(envelope) : 1)
+    return this.#queue.add(envelope)
   }
 
   /**
@@ -156,18 +133,15 @@ export class HttpTransportAdapter implements TelemetryTransport {
    * @param deadline when it aborts, the promise resolves.
    */
   flush(deadline?: AbortSignal): Promise<void> {
-    if (isPageHidden()) this.#queue.hurry()
     return this.#queue.flush(deadline)
   }
 
   /**
    * Flushes. Later events fail.
-   * @param deadline when it aborts, nothing more is sent, and a pending request no longer keeps the process alive.
+   * @param deadline when it aborts, nothing more is sent, and a pending request is aborted.
    */
-  async shutdown(deadline?: AbortSignal): Promise<void> {
-    this.#stopWatching()
-    await this.#queue.close(deadline)
-    this.#target.close()
+  shutdown(deadline?: AbortSignal): Promise<void> {
+    return this.#queue.close(deadline)
   }
 }
 
@@ -178,16 +152,6 @@ function checkBatch(option: string, value: unknown): NonNullable<HttpTransportOp
   return {
     maxSize: checkWholeNumber(`maxSize of ${option}`, maxSize, 1, Number.MAX_SAFE_INTEGER),
     maxDelayMs: checkMs(`maxDelayMs of ${option}`, maxDelayMs, 0),
-  }
-}
-
-/** Returns the bytes of an event in a batch. */
-function weightOf(envelope: TelemetryEnvelope): number {
-  try {
-    return utf8Length(JSON.stringify(envelope)) + 1
-  } catch {
-    // Sending it fails.
-    return 1
   }
 }
 

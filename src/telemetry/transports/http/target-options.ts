@@ -1,10 +1,16 @@
-import type { Agent } from 'node:http'
 import { types } from '../../../built-in-kinds.ts'
 import { quotedName } from '../../../options/describe-value.ts'
 import { isOptionsObject } from '../../../options/option-kit.ts'
-import { type OptionRule, optional, type RulesFor } from '../../../options/option-rules.ts'
-import { builtinModule, isNode } from '../../../runtime.ts'
+import {
+  type OptionRule,
+  type OptionRules,
+  optional,
+  type ReadBy,
+  type RulesFor,
+} from '../../../options/option-rules.ts'
+import { isNode } from '../../../runtime.ts'
 import { telemetryOptions } from '../../options.ts'
+import { readTransportOptions } from '../transport-options.ts'
 
 const { invalidKind, unusableOption } = telemetryOptions
 
@@ -15,15 +21,11 @@ export interface FetchDispatcher {
 }
 
 /**
- * The options for the connection to a target. By default, the transport uses its own agent, and the proxy that `HTTP_PROXY`,
- * `HTTPS_PROXY`, and `NO_PROXY` name if `NODE_USE_ENV_PROXY` is `1`.
+ * The options for the connection to a target. By default, it is that of `fetch`, which uses the proxy of the environment in
+ * versions of Node.js that support `NODE_USE_ENV_PROXY`.
  */
 export interface TargetConnectionOptions {
-  /**
-   * The agent that opens connections, such as an `https.Agent` with a client certificate, or a proxy agent.
-   */
-  readonly agent?: Agent | undefined
-  /** An undici dispatcher, such as a `ProxyAgent`. Requests are then made with `fetch`. Excludes `agent`. */
+  /** An undici dispatcher for `fetch`, such as a `ProxyAgent`, or an `Agent` with a client certificate. */
   readonly dispatcher?: FetchDispatcher | undefined
 }
 
@@ -62,11 +64,6 @@ export function checkUrl(option: string, value: unknown): string {
 
 /** The rules of `TargetConnectionOptions`. */
 export const CONNECTION_RULES = {
-  agent: optional<Agent>((option, value) => {
-    checkRuntime(option, builtinModule('node:http') !== undefined)
-    if (!isAgent(value)) throw invalidKind(option, 'must be an http.Agent or https.Agent', value)
-    return value
-  }),
   dispatcher: optional<FetchDispatcher>((option, value) => {
     checkRuntime(option, isNode())
     if (typeof (value as Partial<FetchDispatcher> | null)?.dispatch !== 'function')
@@ -79,45 +76,26 @@ export const CONNECTION_RULES = {
   }),
 } satisfies RulesFor<TargetConnectionOptions>
 
+/** Reads the options of a transport that posts to a target, as `readTransportOptions` does. */
+export function readTargetOptions<Rules extends OptionRules>(
+  call: string,
+  options: unknown,
+  rules: Rules,
+  required: readonly string[],
+): ReadBy<Rules> {
+  if (isOptionsObject(options) && (options as { readonly agent?: unknown }).agent !== undefined)
+    throw unusableOption(
+      `${call}({ agent })`,
+      'is not supported any longer',
+      'Set dispatcher instead, such as an Agent or a ProxyAgent of undici.',
+    )
+  return readTransportOptions(call, options, rules, required)
+}
+
 /** Checks an option that not every runtime has. */
 export function checkRuntime(option: string, isAvailable: boolean): void {
   if (!isAvailable)
     throw unusableOption(option, 'is available in Node.js only', 'Remove it in other runtimes.')
-}
-
-/** Returns `true` for an agent of Node, and for objects that work like one. */
-export function isAgent(value: unknown): value is Agent {
-  return typeof (value as Partial<Record<'addRequest', unknown>> | null)?.addRequest === 'function'
-}
-
-/**
- * Checks that the options fit together, and that the agent fits the target.
- * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if they do not.
- */
-export function checkConnection(
-  adapter: string,
-  { agent, dispatcher }: TargetConnectionOptions,
-  url: string,
-): void {
-  if (agent === undefined) return
-  const option = `${adapter}.create({ agent })`
-  if (dispatcher !== undefined)
-    throw unusableOption(option, 'cannot be used together with dispatcher', 'Remove one of them.')
-  const { protocol } = new URL(url)
-  const own = protocolOf(agent)
-  if (own !== undefined && own !== protocol) {
-    throw unusableOption(
-      option,
-      `must be an agent for ${protocol}; received one for ${own}`,
-      `Use an Agent of node:${protocol.slice(0, -1)}.`,
-    )
-  }
-}
-
-/** Returns the protocol of an agent of Node, or `undefined` for a proxy agent, whose protocol depends on the request. */
-export function protocolOf(agent: Agent): string | undefined {
-  const protocol: unknown = Object.getOwnPropertyDescriptor(agent, 'protocol')?.value
-  return typeof protocol === 'string' ? protocol : undefined
 }
 
 /** The rule of header values by name. Those that are `undefined` are left out. */

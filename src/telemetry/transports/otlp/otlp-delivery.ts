@@ -1,12 +1,13 @@
 import type { EventOutcome } from '../../delivery/transport.ts'
 import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
 import { BatchQueue } from '../queue/batch-queue.ts'
-import { OtlpConnection, type OtlpConnectionOptions } from './otlp-connection.ts'
+import { type OtlpAgent, OtlpConnection } from './otlp-connection.ts'
 import { OtlpExportSlot, type OtlpExportSlotOptions } from './otlp-export-slot.ts'
 import type { OtlpEvent, OtlpRecords } from './otlp-records.ts'
 import { OtlpWeight } from './otlp-weight.ts'
 
-export interface OtlpDeliveryOptions extends OtlpExportSlotOptions, OtlpConnectionOptions {
+export interface OtlpDeliveryOptions extends OtlpExportSlotOptions {
+  readonly agent: OtlpAgent | undefined
   readonly records: OtlpRecords
   readonly retryBudgetMs: number
   /** The maximum number of bytes of the records in a request. */
@@ -33,7 +34,7 @@ export class OtlpDelivery {
   constructor(options: OtlpDeliveryOptions) {
     const { records, maxWeight, retryBudgetMs, timeoutMs } = options
     this.#records = records
-    this.#connection = new OtlpConnection(options)
+    this.#connection = new OtlpConnection(options.agent)
     this.#lanes = Array.from({ length: LANES }, () => new OtlpExportSlot(options, this.#connection))
     const idle = [...this.#lanes]
     this.#queue = new BatchQueue({
@@ -93,7 +94,6 @@ export class OtlpDelivery {
   async close(deadline?: AbortSignal): Promise<void> {
     const release = () => {
       for (const lane of this.#lanes) lane.release()
-      this.#connection.release()
     }
     if (deadline?.aborted === true) release()
     else deadline?.addEventListener('abort', release, { once: true })

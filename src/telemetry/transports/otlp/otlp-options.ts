@@ -1,22 +1,14 @@
 import type { Agent } from 'node:http'
 import { optional, type ReadBy, type RulesFor } from '../../../options/option-rules.ts'
-import { builtinModule, isNode } from '../../../runtime.ts'
+import { builtinModule } from '../../../runtime.ts'
 import { DEFAULT_MAX_PENDING_BYTES } from '../../delivery/transport.ts'
 import { telemetryOptions } from '../../options.ts'
-import { type HttpProxy, readEnvProxy } from '../http/env-proxy.ts'
-import {
-  checkConnection,
-  checkHeaderValues,
-  checkRuntime,
-  checkUrl,
-  type HeaderValues,
-  isAgent,
-} from '../http/target-options.ts'
+import { checkHeaderValues, checkRuntime, checkUrl, type HeaderValues } from '../http/target-options.ts'
 import { countFrom, readTransportOptions, timeoutMs } from '../transport-options.ts'
 import type { OtlpAgent } from './otlp-connection.ts'
 import type { OtlpRecord } from './otlp-record.ts'
 
-const { invalidKind, invalidOption, oneOf } = telemetryOptions
+const { invalidKind, invalidOption, oneOf, unusableOption } = telemetryOptions
 
 /** The method of an OpenTelemetry logger provider that is used. Both SDK versions implement it. */
 export interface OtlpLoggerProvider {
@@ -51,8 +43,7 @@ interface OtlpDeliveryOptions {
   /**
    * The agent that opens connections, such as an `https.Agent` with a client certificate, or a proxy agent; or a function
    * that receives the protocol (`http:` or `https:`) and returns one. It is never destroyed. Defaults to an agent of the
-   * transport, which uses the proxy that `HTTP_PROXY`, `HTTPS_PROXY`, and `NO_PROXY` name if `NODE_USE_ENV_PROXY` is
-   * `1`.
+   * transport, which uses the proxy of the environment in versions of Node.js that support `NODE_USE_ENV_PROXY`.
    */
   readonly agent?: Agent | ((protocol: string) => Agent | Promise<Agent>) | undefined
 }
@@ -98,10 +89,7 @@ const RULES = {
 } satisfies RulesFor<OtlpTransportOptions>
 
 /** Checked options with all defaults. The URL is empty if there is only a `loggerProvider`. */
-export type OtlpSettings = ReadBy<typeof RULES> & {
-  /** The proxy of the environment, unless the application sets an agent. */
-  readonly proxy: HttpProxy | undefined
-}
+export type OtlpSettings = ReadBy<typeof RULES>
 
 /**
  * Checks the options of the transport. No message repeats the URL or a header's value.
@@ -112,15 +100,26 @@ export function readOtlpOptions(options: OtlpTransportOptions): OtlpSettings {
     endpoint: 'url',
     Endpoint: 'url',
   })
-  const { url, agent } = read
-  if (url !== NO_URL && typeof agent === 'object') checkConnection(ADAPTER, { agent }, url)
-  const hasProxy = url !== NO_URL && agent === undefined && isNode()
-  return { ...read, proxy: hasProxy ? readEnvProxy(new URL(url)) : undefined }
+  if (read.url !== NO_URL && typeof read.agent === 'object') checkProtocol(read.agent, read.url)
+  return read
+}
+
+/** Checks that the agent fits the URL. The protocol of a proxy agent depends on the request. */
+function checkProtocol(agent: Agent, url: string): void {
+  const { protocol } = new URL(url)
+  const own: unknown = Object.getOwnPropertyDescriptor(agent, 'protocol')?.value
+  if (typeof own === 'string' && own !== protocol)
+    throw unusableOption(
+      `${ADAPTER}.create({ agent })`,
+      `must be an agent for ${protocol}; received one for ${own}`,
+      `Use an Agent of node:${protocol.slice(0, -1)}.`,
+    )
 }
 
 function checkAgent(option: string, value: unknown): OtlpAgent {
   checkRuntime(option, builtinModule('node:http') !== undefined)
-  if (typeof value === 'function' || isAgent(value)) return value as OtlpAgent
+  const { addRequest } = (value ?? {}) as { readonly addRequest?: unknown }
+  if (typeof value === 'function' || typeof addRequest === 'function') return value as OtlpAgent
   throw invalidKind(option, 'must be an http.Agent or https.Agent, or a function that returns one', value)
 }
 

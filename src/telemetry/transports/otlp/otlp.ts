@@ -104,7 +104,6 @@ export class OtlpTransportAdapter implements TelemetryTransport {
       timeoutMs: this.#settings.timeout,
       retryBudgetMs: this.#settings.retryBudgetMs,
       agent: this.#settings.agent,
-      proxy: this.#settings.proxy,
       maxWeight: MAX_REQUEST_BYTES - REQUEST_BYTES - bytesOf(resource),
     })
   }

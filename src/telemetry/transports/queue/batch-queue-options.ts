@@ -59,8 +59,6 @@ export interface BatchQueueOptions<Item> {
    * Otherwise a waiting batch does not use a lane, and others go on. Defaults to `false`.
    */
   readonly ordered?: boolean | undefined
-  /** Returns `true` if `hurry` may send another batch although no lane is free. By default, it may not. */
-  readonly hasExtraLane?: (() => boolean) | undefined
   /** The maximum number of items in a batch. A function is called each time. Defaults to no limit. */
   readonly maxItems?: number | (() => number) | undefined
   /** The maximum weight of a batch with more than one item. Defaults to no limit. */

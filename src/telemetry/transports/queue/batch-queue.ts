@@ -140,15 +140,6 @@ export class BatchQueue<Item> {
   }
 
   /**
-   * Sends all items within this call, because the process may end right after it. Batches do not wait for the outcome of other
-   * batches while `hasExtraLane` allows it, or for a back-off, but they wait for a pause of the target.
-   */
-  hurry(): void {
-    this.#fresh.hurry()
-    this.#inContext(() => this.#step(true))
-  }
-
-  /**
    * Flushes. Items that are added from now on fail.
    * @param deadline when it aborts, the promise resolves, and nothing keeps the process alive any longer.
    */
@@ -180,11 +171,8 @@ export class BatchQueue<Item> {
     return context.runInAsyncScope(run)
   }
 
-  /**
-   * Sends the batches that are due, and sets the timer for the next ones. `send` may call this method again.
-   * @param hurrying sends batches that wait for a back-off too, and uses extra lanes.
-   */
-  #step(hurrying = false): void {
+  /** Sends the batches that are due, and sets the timer for the next ones. `send` may call this method again. */
+  #step(): void {
     if (this.#stepping || !this.#mayBegin) return
     this.#stepping = true
     try {
@@ -193,12 +181,12 @@ export class BatchQueue<Item> {
       this.#failIfPauseIsTooLong(nowMs)
       const isAskedToWait = this.#pause.isAskedFor(nowMs)
       if (isAskedToWait) this.#failExpired(nowMs)
-      while (this.#hasLane(hurrying) && this.#pauseEndMs <= nowMs) {
-        const batch = this.#next(nowMs, hurrying)
+      while (this.#hasLane && this.#pauseEndMs <= nowMs) {
+        const batch = this.#next(nowMs)
         if (batch === undefined) break
         void this.#send(batch)
       }
-      if (this.#hasLane(false)) {
+      if (this.#hasLane) {
         const dueMs = this.#retries.dueMs(this.#isFlushing)
         const readyMs = this.#retries.holdsBack ? dueMs : Math.min(this.#fresh.readyMs, dueMs)
         this.#wakeAt(Math.max(nowMs, readyMs, this.#pauseEndMs))
@@ -209,9 +197,8 @@ export class BatchQueue<Item> {
     }
   }
 
-  #hasLane(hurrying: boolean): boolean {
-    if (this.#underWay.size < (this.#sizing ? 1 : this.#lanes)) return true
-    return hurrying && this.#options.hasExtraLane?.() === true
+  get #hasLane(): boolean {
+    return this.#underWay.size < (this.#sizing ? 1 : this.#lanes)
   }
 
   /** Looks for batches that are due at a time, or as soon as the current code of the application has returned. */
@@ -230,9 +217,9 @@ export class BatchQueue<Item> {
   }
 
   /** Returns the batch to send now. If retries and fresh items are both due, they take turns, so that neither starves. */
-  #next(nowMs: number, hurrying: boolean): Batch<Item> | undefined {
+  #next(nowMs: number): Batch<Item> | undefined {
     const dueMs = this.#retries.dueMs(this.#isFlushing)
-    const retryIsDue = hurrying ? dueMs < Number.POSITIVE_INFINITY : dueMs <= nowMs
+    const retryIsDue = dueMs <= nowMs
     const freshIsReady = this.#fresh.readyMs <= nowMs
     if (this.#retries.holdsBack) return retryIsDue ? this.#takeRetry() : undefined
     // A batch whose budget is spent fails with its next attempt. A caller that flushes during an outage therefore gets the
