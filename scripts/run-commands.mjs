@@ -1,6 +1,5 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { constants, setPriority } from 'node:os'
 
 /** The process groups that run. */
 const groups = new Set()
@@ -24,10 +23,10 @@ for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.e
  * servers of a test that took too long, which would keep the output open.
  * @param command - the program, such as `node`.
  * @param args - its arguments.
- * @param options - `env`; `limitMs`, after which it is killed (default: never); `hasLowPriority` (default: false); and
- * `onText`, which gets its standard output and error.
+ * @param options - `env`; `limitMs`, after which it is killed (default: never); and `onText`, which gets its standard
+ * output and error.
  */
-export async function runCommand(command, args, { env, limitMs, hasLowPriority = false, onText }) {
+export async function runCommand(command, args, { env, limitMs, onText }) {
   const child = spawn(command, args, {
     stdio: ['ignore', 'pipe', 'pipe'],
     env,
@@ -40,7 +39,6 @@ export async function runCommand(command, args, { env, limitMs, hasLowPriority =
   const closed = once(child, 'close')
   const exited = once(child, 'exit')
   groups.add(pid)
-  if (hasLowPriority) setPriority(pid, constants.priority.PRIORITY_BELOW_NORMAL)
   const [status, signal] = await exited
   groups.delete(pid)
   killGroup(pid, 'SIGKILL')

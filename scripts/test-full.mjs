@@ -1,7 +1,7 @@
 // Runs what takes too long for `npm test`, with the full number of random inputs: the other tests, those of test/full, and the
 // tests on Node 22 and 24, which also measure the coverage. The Node binaries come from the npm packages node@22 and node@24.
 // They are not in package.json, because they would put themselves on PATH. The tests of test/full run several at a time, since
-// many of them wait. The soak, which mostly waits, runs beside everything.
+// many of them wait.
 import { readdirSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { stripVTControlCharacters } from 'node:util'
@@ -9,7 +9,6 @@ import { runCommand, runSeveral } from './run-commands.mjs'
 
 const MOCHA = 'node_modules/mocha/bin/mocha.js'
 const FULL = 'build/test/full/'
-const SOAK = `${FULL}soak.test.js`
 /** The tests that take longest. They begin first, so that none of them runs alone at the end. */
 const LONGEST = [
   'week',
@@ -45,14 +44,13 @@ const durations = []
 const LIMIT_MS = 1_500_000
 
 /** Runs a command, and notes its failure. Prints its output at once, or at its end if other commands run beside it. */
-async function run(title, command, args, { besideOthers = false, hasLowPriority = false } = {}) {
+async function run(title, command, args, { besideOthers = false } = {}) {
   const startedMs = performance.now()
   console.log(`\n${title} begins after ${Math.round(startedMs / 1000)} s.`)
   let output = ''
   const { status, signal } = await runCommand(command, args, {
     env: { ...process.env, FULL_RUNS: '1' },
     limitMs: LIMIT_MS,
-    hasLowPriority,
     onText(text) {
       output += text
       if (!besideOthers) process.stdout.write(text)
@@ -67,17 +65,15 @@ async function run(title, command, args, { besideOthers = false, hasLowPriority 
 }
 
 /** Runs a file of test/full beside others. */
-function runFile(file, hasLowPriority = false) {
-  return run(file, 'node', [...LONG, file], { besideOthers: true, hasLowPriority })
+function runFile(file) {
+  return run(file, 'node', [...LONG, file], { besideOthers: true })
 }
 
 const all = readdirSync(FULL)
   .filter((name) => name.endsWith('.test.js'))
   .map((name) => FULL + name)
 const files = new Set([...LONGEST, ...all])
-files.delete(SOAK)
 
-const soak = runFile(SOAK, true)
 for (const groups of [['package'], ['more', 'slow']]) {
   const options = groups.flatMap((group) => ['--group', group])
   await run(`The tests ${groups.join(' and ')}`, 'node', ['scripts/test.mjs', ...options])
@@ -91,7 +87,6 @@ for (const [line, groups, coverage] of [
   const node = ['--yes', '--package', `node@${line}`, '--']
   await run(`The tests ${groups.join(' and ')} on Node ${line}`, 'npx', [...node, ...coverage, ...suite])
 }
-await soak
 console.log(`\nDurations:\n${durations.sort().reverse().join('\n')}`)
 for (const failure of failures) console.error(`\n${failure}`)
 if (failures.length > 0) process.exitCode = 1

@@ -24,8 +24,6 @@ import {
 } from '../support/mcp/wire.ts'
 import { runs } from '../support/runs.ts'
 
-const CONCURRENT = runs(200)
-
 /** The latest call of each tool. */
 let started: Signalled
 let aborted: Signalled
@@ -146,67 +144,6 @@ describe('mcp: clients that misbehave', () => {
         outgoing.destroy()
         await aborted.promise
         await stillServes()
-      })
-
-      it('a client may keep the connection after every refusal', async () => {
-        const agent = new Agent({ keepAlive: true, maxSockets: 1 })
-        const reader = bearer('reader')
-        const refusals: [number, WireRequest][] = [
-          [401, legacy(rpc('tools/list'))],
-          [401, legacy(call('echo', { text: 'x'.repeat(50_000) }))],
-          [403, legacy(call('write'), reader)],
-          [403, legacy(rpc('tools/list'), { ...reader, origin: 'https://evil.example' })],
-          [400, legacy('{', reader)],
-          [400, legacy('5', reader)],
-          [404, modern('unknown', {}, reader)],
-          [405, { ...legacy('{}', reader), method: 'PUT' }],
-          [405, { method: 'DELETE', headers: reader }],
-          [406, legacy(rpc('tools/list'), { ...reader, accept: 'text/html' })],
-          [415, legacy('hello', { ...reader, 'content-type': 'text/plain' })],
-          ...(entryPoint.parsed
-            ? []
-            : ([
-                [413, legacy(`"${'x'.repeat(4 * 1024 * 1024)}"`, reader)],
-                [415, legacy(call('echo', { text: 'x' }), { ...reader, 'content-encoding': 'gzip' })],
-              ] as [number, WireRequest][])),
-        ]
-        try {
-          for (const [index, [status, request]] of refusals.entries()) {
-            const outgoing = open(served(), request, agent)
-            const closed = closing(outgoing)
-            const [refused] = await once(outgoing, 'response')
-            await textOf(refused)
-            await closed // the rest of its body is out, too
-            expect(refused.statusCode).to.equal(status)
-            expect(outgoing.reusedSocket, `before ${status}`).to.equal(index > 0)
-            const next = open(served(), legacy(call('echo', { text: 'x' }), reader), agent)
-            const [answer] = await once(next, 'response')
-            expect(await textOf(answer)).to.contain('"id":1')
-            expect(answer.statusCode).to.equal(200)
-            expect(next.reusedSocket, `after ${status}`).to.equal(true)
-          }
-        } finally {
-          agent.destroy()
-        }
-      })
-
-      it(`${CONCURRENT} concurrent calls each see their own user`, async () => {
-        const users = { reader: 'u1', writer: 'u2', admin: 'u3' }
-        const answers = await Promise.all(
-          Array.from({ length: CONCURRENT }, async (_, index) => {
-            const token = (['reader', 'writer', 'admin'] as const)[index % 3] as keyof typeof users
-            const text = `call ${index}`
-            const request =
-              index % 2 === 0
-                ? legacy(call('echo', { text }, index), bearer(token))
-                : modern('tools/call', { name: 'echo', arguments: { text } }, bearer(token))
-            const { message, status } = await served().send(request)
-            const { user, text: said } = JSON.parse(message.result.content[0].text)
-            return status === 200 && said === text && user.id === users[token]
-          }),
-        )
-        expect(answers.filter(Boolean)).to.have.length(CONCURRENT)
-        expect(calls).to.equal(CONCURRENT)
       })
     })
   }

@@ -236,138 +236,6 @@ describe('the gate', () => {
   })
 
   describe('refused tokens', () => {
-    const results: readonly (readonly [what: string, result: unknown])[] = [
-      ['undefined', undefined],
-      ['null', null],
-      ['true', true],
-      ['1', 1],
-      ['a text', 'valid'],
-      ['a text with a valid of its own', Object.assign('x', {})],
-      ['a function', () => ({ valid: true })],
-      ['a function with valid', Object.assign(() => undefined, { valid: true })],
-      ['an empty object', {}],
-      ['an empty array', []],
-      ['valid: false', { valid: false, user: { id: 1 } }],
-      ['valid: 1', { valid: 1 }],
-      ['valid: "true"', { valid: 'true' }],
-      ['valid: {}', { valid: {} }],
-      ['valid: new Boolean(true)', { valid: Object(true) }],
-      ['valid as a promise', { valid: Promise.resolve(true) }],
-      [
-        'a valid that throws',
-        {
-          get valid() {
-            throw new Error(LEAK)
-          },
-        },
-      ],
-      [
-        'scopes that throw',
-        {
-          valid: true,
-          get scopes() {
-            throw new Error(LEAK)
-          },
-        },
-      ],
-      [
-        'a user that throws',
-        {
-          valid: true,
-          get user() {
-            throw new Error(LEAK)
-          },
-        },
-      ],
-      ['a client that cannot be a string', { valid: true, clientId: Object.create(null) }],
-      [
-        'a resource that cannot be a string',
-        {
-          valid: true,
-          resource: {
-            toString() {
-              throw new Error(LEAK)
-            },
-          },
-        },
-      ],
-      [
-        'a proxy that throws',
-        new Proxy(
-          {},
-          {
-            get() {
-              throw new Error(LEAK)
-            },
-          },
-        ),
-      ],
-      [
-        'a then that throws',
-        thenable(() => {
-          throw new Error(LEAK)
-        }),
-      ],
-      ['an expiry that is past', { valid: true, expiresAt: nowSeconds() - 1 }],
-      ['an expiry in 1970', { valid: true, expiresAt: 0 }],
-      ['an expiry before 1970', { valid: true, expiresAt: -1 }],
-      ['an expiry that is NaN', { valid: true, expiresAt: Number.NaN }],
-      ['an expiry that is infinite', { valid: true, expiresAt: Number.POSITIVE_INFINITY }],
-      ['an expiry that is a string', { valid: true, expiresAt: String(nowSeconds() + 60) }],
-      ['an expiry that is a date', { valid: true, expiresAt: new Date(Date.now() + 60_000) }],
-    ]
-    for (const [what, result] of results) {
-      it(`a token for which the verifier returns ${what} is rejected with 401`, async () => {
-        for (const verifyToken of [() => result, async () => result]) {
-          const answer = await run(gateWith({ verifyToken: verifyToken as never }))
-          expect(answer).to.include({ status: 401 })
-          expect(inspect(answer)).not.to.include(LEAK)
-        }
-      })
-    }
-
-    const throwing: readonly (readonly [what: string, thrown: () => unknown])[] = [
-      ['an error', () => new Error(LEAK)],
-      ['undefined', () => undefined],
-      ['null', () => null],
-      ['a text', () => LEAK],
-      [
-        'an error that is only named like VerifierUnavailableError',
-        () => Object.assign(new Error(LEAK), { name: 'VerifierUnavailableError' }),
-      ],
-      [
-        'a proxy that throws',
-        () =>
-          new Proxy(
-            {},
-            {
-              get() {
-                throw new Error(LEAK)
-              },
-            },
-          ),
-      ],
-    ]
-    for (const [what, thrown] of throwing) {
-      it(`a token for which the verifier throws ${what}, or rejects with it, is rejected with 401`, async () => {
-        const verifiers = [
-          () => {
-            throw thrown()
-          },
-          async () => {
-            throw thrown()
-          },
-          // A thenable that is not a promise.
-          () => thenable(() => (_: unknown, reject: (reason: unknown) => void) => reject(thrown())),
-        ]
-        for (const verifyToken of verifiers) {
-          const answer = await run(gateWith({ verifyToken: verifyToken as never }))
-          expect(answer).to.include({ status: 401 })
-          expect(inspect(answer)).not.to.include(LEAK)
-        }
-      })
-    }
-
     it('a token for another resource is rejected, compared as strings', async () => {
       const resource = 'https://mcp.example.com/mcp'
       for (const other of [
@@ -471,25 +339,6 @@ describe('the gate', () => {
         const gate = gateWith({ verifyToken: (() => given) as never })
         expect(await gate.authenticate(requestWith())).to.include({ outcome: 'accepted' })
       }
-    })
-  })
-
-  describe('the token', () => {
-    it('the token of an AuthInfo is not in inspect, JSON, or copies, and can be read by name', async () => {
-      const auth = await authOf({ valid: true, user: { id: 7 } })
-      const seen = [
-        inspect(auth),
-        inspect(auth, { showHidden: true, depth: null }),
-        inspect({ auth }),
-        String(auth),
-        JSON.stringify(auth),
-        JSON.stringify({ ...auth }),
-        JSON.stringify(Object.entries(auth)),
-        JSON.stringify(structuredClone({ ...auth })),
-      ]
-      for (const text of seen) expect(text).not.to.include('good')
-      expect(auth.token).to.equal('good')
-      expect('token' in { ...auth }).to.equal(false)
     })
   })
 
@@ -607,13 +456,6 @@ describe('the gate', () => {
       })
     }
 
-    it('a verifier that throws VerifierUnavailableError synchronously gets a 503', async () => {
-      const verifyToken = () => {
-        throw new VerifierUnavailableError(LEAK)
-      }
-      expect(await run(gateWith({ verifyToken }))).to.include({ status: 503 })
-    })
-
     it('a VerifierUnavailableError of another copy of the package gets a 503', async () => {
       const foreign = Object.assign(new Error(LEAK), {
         [Symbol.for('mcp-gatekit.VerifierUnavailableError')]: true,
@@ -666,6 +508,16 @@ describe('the gate', () => {
     }
     const cause = new Error(LEAK)
 
+    it('a context that fails gets a 500 without a call of the verifier, and an onVerified that is unavailable gets a 500', async () => {
+      const verifyToken = () => expect.fail('asked the verifier')
+      const gate = gateWith({ verifyToken }, async () => Promise.reject(cause))
+      expect(await gate.authenticate(requestWith())).to.deep.equal({ outcome: 'failed', cause })
+      const onVerified = () => {
+        throw new VerifierUnavailableError(LEAK)
+      }
+      expect(await run(gateWith({ onVerified }))).to.deep.equal(failed)
+    })
+
     it('a context or onVerified that exceeds the timeout gets a 500', async () => {
       const never = () => new Promise<never>(() => undefined)
       const late = [
@@ -674,74 +526,9 @@ describe('the gate', () => {
       ]
       for (const gate of late) expect(await run(gate)).to.deep.equal(failed)
     })
-
-    it('a context that fails gets a 500, and the verifier is not called', async () => {
-      let asked = 0
-      const verifyToken = async () => {
-        asked++
-        return { valid: true }
-      }
-      for (const make of [
-        () => {
-          throw cause
-        },
-        async () => Promise.reject(cause),
-      ]) {
-        const gate = gateWith({ verifyToken }, make)
-        expect(await gate.authenticate(requestWith())).to.deep.equal({ outcome: 'failed', cause })
-        expect(await run(gate)).to.deep.equal(failed)
-      }
-      expect(asked).to.equal(0)
-    })
-
-    it('an onVerified that throws or rejects gets a 500', async () => {
-      for (const onVerified of [
-        () => {
-          throw cause
-        },
-        async () => Promise.reject(cause),
-        () => {
-          throw new VerifierUnavailableError(LEAK)
-        },
-      ]) {
-        expect(await run(gateWith({ onVerified }))).to.deep.equal(failed)
-      }
-    })
-
-    it('a request without a token gets a 401, even if the context fails', async () => {
-      for (const make of [
-        () => {
-          throw cause
-        },
-        async () => Promise.reject(cause),
-      ]) {
-        expect(await run(gateWith({}, make), requestWith(undefined))).to.include({ status: 401 })
-      }
-    })
   })
 
   describe('calls of the verifier', () => {
-    it('the verifier is called once per request, with and without a token', async () => {
-      const asked: unknown[] = []
-      const gate = gateWith({
-        verifyToken: async ({ bearerToken }) => {
-          asked.push(bearerToken)
-          return { valid: bearerToken !== undefined }
-        },
-      })
-      for (const authorization of [
-        'Bearer one',
-        undefined,
-        'Basic YTpi',
-        'Bearer',
-        ['Bearer a', 'Bearer b'],
-        'Bearer two',
-      ]) {
-        await gate.authenticate(requestWith(authorization))
-      }
-      expect(asked).to.deep.equal(['one', undefined, undefined, undefined, undefined, 'two'])
-    })
-
     it('the input of a verifier can be passed on as a copy', async () => {
       const copies: object[] = []
       const gate = gateWith({
@@ -786,23 +573,6 @@ describe('the gate', () => {
       expect(await run(gate, requestWith(undefined))).to.include({ status: 401 })
     })
 
-    it('the verifier gets the request, the token, and the context', async () => {
-      const app = { db: 'notes' }
-      const gate = gateWith(
-        {
-          verifyToken: async ({ request, bearerToken, context }) => {
-            expect(request).to.be.instanceOf(Request)
-            expect(bearerToken).to.equal('good')
-            expect(context.context).to.equal(app)
-            expect(context.request).to.be.instanceOf(Request)
-            return { valid: true }
-          },
-        },
-        (request) => new RequestContext(request, app),
-      )
-      expect(await gate.authenticate(requestWith())).to.include({ outcome: 'accepted' })
-    })
-
     it('a Request object is not created unless something reads it', async () => {
       let made = 0
       const request: GateRequest = {
@@ -834,40 +604,6 @@ describe('the gate', () => {
   })
 
   describe('onVerified', () => {
-    it('onVerified gets the context of the verifier, the user, and the scopes, before scopes are checked', async () => {
-      const steps: string[] = []
-      let seen: unknown
-      const user = { id: 7 }
-      const gate = gateWith(
-        {
-          scopes: ['mcp:write'],
-          verifyToken: async ({ context }) => {
-            steps.push('verifyToken')
-            seen = context
-            return { valid: true, user, scopes: 'mcp:read' }
-          },
-          onVerified: async (input) => {
-            await Promise.resolve()
-            steps.push('onVerified')
-            expect(input.context).to.equal(seen)
-            expect(input.user).to.equal(user)
-            expect(input.scopes).to.deep.equal(['mcp:read'])
-            expect(input.request).to.be.instanceOf(Request)
-            input.context.context.user = input.user
-          },
-        },
-        async (request) => {
-          steps.push('context')
-          return new RequestContext(request, {})
-        },
-      )
-      const decision = await gate.authenticate(requestWith())
-      expect(steps).to.deep.equal(['context', 'verifyToken', 'onVerified'])
-      expect(decision).to.nested.include({ outcome: 'accepted', 'context.context.user': user })
-      expect(decision).to.have.property('context', seen)
-      expect(await run(gate)).to.include({ status: 403 })
-    })
-
     it('onVerified cannot grant scopes by changing the list', async () => {
       const onVerified = ({ scopes }: { scopes: readonly string[] }) => {
         ;(scopes as string[]).push('mcp:write')
