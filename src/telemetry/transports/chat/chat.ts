@@ -23,7 +23,7 @@ export interface ChatOptions extends TargetConnectionOptions {
   readonly groupMs?: number | undefined
 }
 
-/** What differs between the services. */
+/** The parts of a chat that depend on the service. */
 export interface ChatFormat {
   /** The name of the adapter, for errors of its options. */
   readonly adapter: string
