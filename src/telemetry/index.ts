@@ -67,6 +67,7 @@ export {
   TeamChatTransportAdapter as SlackTransportAdapter,
   type TeamChatTransportOptions,
 } from './transports/chat/adapters.ts'
+export type { ChatOptions } from './transports/chat/chat.ts'
 export {
   DevConsoleTransportAdapter,
   type DevConsoleTransportOptions,

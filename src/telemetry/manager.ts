@@ -1,7 +1,7 @@
 import { atShutdown } from '../at-shutdown.ts'
 import { AuditTrail } from './audit/audit-trail.ts'
 import type { TelemetryConfig } from './config.ts'
-import { settledWithin } from './delivery/deadline.ts'
+import { withDeadline } from './delivery/deadline.ts'
 import { Delivery, type Route } from './delivery/delivery.ts'
 import { PendingWork } from './delivery/pending-work.ts'
 import { Reporter } from './delivery/reporter.ts'
@@ -205,7 +205,7 @@ export class KitTelemetryManager<
     const timeoutMs = readTimeout(options)
     if (!this.#isShutDown) return this.#delivery.flush(timeoutMs)
     if (this.#delivery.isCallingTransport) return Promise.resolve()
-    return settledWithin(timeoutMs, (done) => this.#closing.whenSettled(done))
+    return withDeadline(timeoutMs, (deadline) => this.#closing.settled(deadline))
   }
 
   /**
@@ -398,7 +398,8 @@ export class KitTelemetryManager<
 
   #tailSampling(keep: NonNullable<TelemetryConfig['sampling']['keep']>): TailSampling {
     return new TailSampling(keep, {
-      deliver: (event, pending) => this.#delivery.sendHeld(event, pending),
+      deliver: ({ context, envelope, bytes, emittedAtMs }, pending) =>
+        context.runInAsyncScope(() => this.#delivery.send(envelope, bytes, pending, emittedAtMs)),
       drop: () => {
         this.#sampledOut++
       },

@@ -1,4 +1,4 @@
-import type { Clock } from '../../src/telemetry/transports/queue/clock.ts'
+import type { Clock } from '../../src/telemetry/transports/queue/batch-queue-options.ts'
 
 /** A clock that moves only when a test advances it. */
 export class ManualClock implements Clock {

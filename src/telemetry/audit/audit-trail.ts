@@ -1,6 +1,5 @@
 import { counted } from '../../options/counted.ts'
 import { TransportChannel } from '../delivery/channel.ts'
-import type { Deadline } from '../delivery/deadline.ts'
 import type { AuditChannel } from '../delivery/delivery.ts'
 import type { PendingWork } from '../delivery/pending-work.ts'
 import type { Reporter } from '../delivery/reporter.ts'
@@ -107,14 +106,12 @@ export class AuditTrail implements AuditChannel {
     return this.#transport.isFlushing || this.#channel.isCallingTransport
   }
 
-  flush(done: () => void): () => void {
-    if (!this.#transport.isFlushing) return this.#channel.flush(done)
-    done()
-    return () => {}
+  async flush(deadline: AbortSignal): Promise<void> {
+    if (!this.#transport.isFlushing) await this.#channel.flush(deadline)
   }
 
   /** Writes the closing line, and closes the transport. */
-  async close(deadline: Deadline): Promise<void> {
+  async close(deadline: AbortSignal): Promise<void> {
     // An event that is being emitted now comes before the closing line.
     await Promise.resolve()
     this.#write(this.#event(CLOSED), LINE_BYTES, { [END]: true })

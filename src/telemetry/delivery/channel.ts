@@ -1,4 +1,3 @@
-import { types } from '../../built-in-kinds.ts'
 import { counted } from '../../options/counted.ts'
 import { isPromiseLike } from '../../options/value-kinds.ts'
 import { AsyncContext } from '../../runtime.ts'
@@ -6,8 +5,6 @@ import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 import type { KitTelemetryError } from '../errors.ts'
 import { LEVEL_PRIORITY } from '../levels.ts'
 import { CountedEvent } from './counted-event.ts'
-import { allOf, type Deadline } from './deadline.ts'
-import { FlushCalls } from './flush-calls.ts'
 import { PendingWork } from './pending-work.ts'
 import type { Reporter } from './reporter.ts'
 import {
@@ -23,6 +20,7 @@ import {
   type TelemetryTransportMeta,
   type TelemetryTransportStats,
 } from './transport.ts'
+import { TransportCall } from './transport-call.ts'
 import { transportError } from './transport-error.ts'
 
 /** The part of each limit from which on events below `warn` are dropped. */
@@ -30,6 +28,9 @@ const SHED_FROM = 0.8
 
 /** The minimum time between two warnings about dropped events, in milliseconds. */
 const DROP_WARNING_MS = 10_000
+
+/** The maximum number of concurrent calls of the transport's `flush`. Further callers share the next call. */
+const MAX_FLUSHES = 8
 
 /** An event that waits for `init`, and the async context in which it was emitted, which contains the active span. */
 interface Waiting {
@@ -69,7 +70,10 @@ export class TransportChannel {
   /** The pending events. */
   readonly #work = new PendingWork()
   #pendingBytes = 0
-  readonly #flushes = new FlushCalls((deadline) => this.#call('flush', deadline))
+  /** The number of calls of the transport's `flush` that have not settled. */
+  #flushing = 0
+  /** The call that starts when one of them ends, or after `init`. */
+  #nextFlush: TransportCall | undefined
   #isCallingTransport = false
 
   constructor(entry: TelemetryTransportEntry, reporter: Reporter, inOrder: (deliver: () => void) => void) {
@@ -96,15 +100,17 @@ export class TransportChannel {
       const initialized: unknown = this.#transport.init?.(meta)
       if (!isPromiseLike(initialized)) return
       this.#state = 'starting'
-      void asPromise(initialized)
-        .then(
-          () => this.#ready(),
-          (cause) => this.#disable(cause),
-        )
-        .then(() => (this.#state === 'closed' ? this.#flushes.skipNext() : this.#flushes.startNext()))
+      void this.#initialize(initialized)
     } catch (cause) {
       this.#disable(cause)
     }
+  }
+
+  async #initialize(initialized: PromiseLike<unknown>): Promise<void> {
+    const failure = await failureOf(initialized)
+    if (failure === undefined) this.#ready()
+    else this.#disable(failure.cause)
+    this.#startFlush()
   }
 
   /**
@@ -158,29 +164,24 @@ export class TransportChannel {
   }
 
   /**
-   * Calls `done` when all accepted events have settled, and when a call of the transport's `flush` that starts now or later
-   * has settled. Calls it at once within such a call, because that cannot wait for itself.
-   * @returns a function that cancels the call of `done`.
+   * Resolves when all accepted events have settled, and when a call of the transport's `flush` that starts now or later has
+   * settled, or at the deadline. Resolves at once within such a call, because that cannot wait for itself.
    */
-  flush(done: () => void): () => void {
-    if (!this.#isCallingTransport) return this.#flushAll(done)
-    done()
-    return () => {}
+  async flush(deadline: AbortSignal): Promise<void> {
+    if (!this.#isCallingTransport) await this.#flushAll(deadline)
   }
 
-  #flushAll(done: () => void): () => void {
-    return allOf([(one) => this.#flushTransport(one), (one) => this.#work.whenSettled(one)])(done)
+  async #flushAll(deadline: AbortSignal): Promise<void> {
+    await Promise.all([this.#flushTransport(deadline), this.#work.settled(deadline)])
   }
 
-  /** Flushes and shuts down the transport, and waits until `deadline` at most. Never rejects. */
-  async close(deadline: Deadline): Promise<void> {
-    await deadline.wait((done) => this.#flushAll(done))
+  /** Flushes and shuts down the transport, and waits until the deadline at most. Never rejects. */
+  async close(deadline: AbortSignal): Promise<void> {
+    await this.#flushAll(deadline)
     if (this.#state === 'ready') {
-      const shutdown = this.#call('shutdown', deadline.signal())
-      await deadline.wait((done) => {
-        void shutdown.then(done)
-        return () => {}
-      })
+      const call = new TransportCall()
+      void this.#call('shutdown', deadline).then(() => call.end())
+      await call.ended(deadline)
     } else if (this.#state === 'starting') {
       this.#state = 'closed'
     }
@@ -257,7 +258,7 @@ export class TransportChannel {
           : this.#transport.handle(envelope, emittedAtMs)
       if (isPromiseLike(handled)) {
         counted ??= this.#count(session, bytes)
-        this.#await(handled, counted)
+        void this.#await(handled, counted)
         return
       }
     } catch (cause) {
@@ -277,23 +278,32 @@ export class TransportChannel {
     event.release()
   }
 
-  #await(handled: PromiseLike<unknown>, counted: CountedEvent): void {
-    asPromise(handled).then(
-      () => this.settle(counted),
-      (cause) => this.settle(counted, { cause }),
-    )
+  async #await(handled: PromiseLike<unknown>, counted: CountedEvent): Promise<void> {
+    this.settle(counted, await failureOf(handled))
   }
 
-  /**
-   * Calls `done` when a call of the transport's `flush` that starts now or later has settled.
-   * @returns a function that cancels the call of `done`.
-   */
-  #flushTransport(done: () => void): () => void {
-    if (this.#state === 'disabled' || this.#transport.flush === undefined) {
-      done()
-      return () => {}
-    }
-    return this.#flushes.add(done, this.#state !== 'starting' && !this.#isCallingTransport)
+  /** Resolves when a call of the transport's `flush` that starts now or later has settled, or at the deadline. */
+  async #flushTransport(deadline: AbortSignal): Promise<void> {
+    if (this.#state === 'disabled' || this.#transport.flush === undefined) return
+    this.#nextFlush ??= new TransportCall()
+    const ended = this.#nextFlush.ended(deadline)
+    if (this.#state !== 'starting' && !this.#isCallingTransport && this.#flushing < MAX_FLUSHES)
+      this.#startFlush()
+    await ended
+  }
+
+  /** Starts the next call if there are callers for one. */
+  #startFlush(): void {
+    const call = this.#nextFlush
+    if (call === undefined) return
+    this.#nextFlush = undefined
+    this.#flushing++
+    const called = this.#state === 'closed' ? Promise.resolve() : this.#call('flush', call.deadline)
+    void called.then(() => {
+      this.#flushing--
+      call.end()
+      this.#startFlush()
+    })
   }
 
   /** Delivers the events that waited for `init`, in order, before any new one. */
@@ -358,32 +368,28 @@ export class TransportChannel {
   /** Calls `flush` or `shutdown`, unless the transport is disabled or does not have the method. Never rejects. */
   async #call(method: 'flush' | 'shutdown', deadline?: AbortSignal): Promise<void> {
     if (this.#state === 'disabled') return
-    try {
-      await this.#callNow(method, deadline)
-    } catch (cause) {
-      this.#lastError = transportError(
-        this.#type,
-        'TELEMETRY_TRANSPORT_FAILED',
-        `failed in ${method}()`,
-        cause,
-      )
-      this.#reporter.repeatedError(this, this.#lastError)
-    }
-  }
-
-  #callNow(method: 'flush' | 'shutdown', deadline: AbortSignal | undefined): Promise<void> | void {
+    const call = async () => await this.#transport[method]?.(deadline)
     this.#isCallingTransport = true
-    try {
-      return method === 'flush' ? this.#transport.flush?.(deadline) : this.#transport.shutdown?.(deadline)
-    } finally {
-      this.#isCallingTransport = false
-    }
+    const called = call()
+    this.#isCallingTransport = false
+    const failure = await failureOf(called)
+    if (failure === undefined) return
+    this.#lastError = transportError(
+      this.#type,
+      'TELEMETRY_TRANSPORT_FAILED',
+      `failed in ${method}()`,
+      failure.cause,
+    )
+    this.#reporter.repeatedError(this, this.#lastError)
   }
 }
 
-/** Converts a thenable to a promise, which handles a `then` that throws or calls back twice. */
-function asPromise(value: PromiseLike<unknown>): Promise<unknown> {
-  return types.isPromise(value) && value.then === Promise.prototype.then
-    ? value
-    : new Promise((resolve) => resolve(value))
+/** Waits for a promise, or for a thenable whose `then` may throw or call back twice. Never rejects. */
+async function failureOf(promise: PromiseLike<unknown>): Promise<{ readonly cause: unknown } | undefined> {
+  try {
+    await promise
+    return undefined
+  } catch (cause) {
+    return { cause }
+  }
 }

@@ -5,7 +5,7 @@ import type { KitTelemetryError } from '../errors.ts'
 import { errorWithHelp } from '../options.ts'
 import { atExit } from './at-exit.ts'
 import { TransportChannel } from './channel.ts'
-import { allOf, type Deadline, settledWithin, workWithin } from './deadline.ts'
+import { withDeadline } from './deadline.ts'
 import type { PendingWork } from './pending-work.ts'
 import type { Reporter } from './reporter.ts'
 import type {
@@ -31,19 +31,15 @@ export interface AuditChannel {
   offer(envelope: TelemetryEnvelope, bytes: number, session: PendingWork | undefined): void
   /** Counts an event that is not offered although it is audited. */
   lose(): void
-  flush(done: () => void): () => void
-  close(deadline: Deadline): Promise<void>
+  flush(deadline: AbortSignal): Promise<void>
+  close(deadline: AbortSignal): Promise<void>
   readonly isCallingTransport: boolean
 }
 
+/** An event that a transport emits while it handles another. */
 interface Nested {
-  readonly envelope: TelemetryEnvelope
-  readonly bytes: number
-  readonly pending: PendingWork | undefined
-  readonly route: Route
   readonly nesting: number
-  readonly context: AsyncContext
-  readonly emittedAtMs: number | undefined
+  readonly offer: () => void
 }
 
 /** Passes envelopes to transports, in the order of the `emit` calls. A transport cannot delay or break another. */
@@ -79,22 +75,6 @@ export class Delivery {
   }
 
   /**
-   * Passes an envelope of an event that was emitted earlier to every transport, in the async context of its `emit` call.
-   * @param emittedAtMs when the event was emitted.
-   */
-  sendHeld(
-    {
-      envelope,
-      bytes,
-      context,
-      emittedAtMs,
-    }: Pick<Nested, 'envelope' | 'bytes' | 'context'> & { readonly emittedAtMs: number },
-    pending: PendingWork,
-  ): void {
-    context.runInAsyncScope(() => this.send(envelope, bytes, pending, emittedAtMs))
-  }
-
-  /**
    * Passes an envelope to every transport of its route.
    * @param bytes its size in memory.
    * @param pending counts the event once for each transport until it is delivered or has failed.
@@ -107,17 +87,8 @@ export class Delivery {
     emittedAtMs?: number,
     route: Route = 'transports',
   ): void {
-    if (this.#delivering) {
-      this.#sendLater(envelope, bytes, pending, emittedAtMs, route)
-      return
-    }
-    this.#delivering = true
-    try {
-      this.#offer(envelope, bytes, pending, emittedAtMs, route)
-    } finally {
-      this.#delivering = false
-    }
-    if (this.#nested.length > 0) this.#sendNested()
+    if (this.#delivering) this.#sendLater(envelope, bytes, pending, emittedAtMs, route)
+    else this.#inOrder(() => this.#offer(envelope, bytes, pending, emittedAtMs, route))
   }
 
   #offer(
@@ -139,7 +110,9 @@ export class Delivery {
 
   /** Resolves when all accepted events are delivered or have failed, but after `timeoutMs` at the latest. */
   flush(timeoutMs: number): Promise<void> {
-    return settledWithin(timeoutMs, allOf(this.#all.map((channel) => (done) => channel.flush(done))))
+    return withDeadline(timeoutMs, (deadline) =>
+      Promise.all(this.#all.map((channel) => channel.flush(deadline))),
+    )
   }
 
   /**
@@ -147,7 +120,7 @@ export class Delivery {
    * @param closed is called when all transports are closed, or after the timeout.
    */
   close(timeoutMs: number, closed: () => void): Promise<void> {
-    return workWithin(timeoutMs, (deadline) =>
+    return withDeadline(timeoutMs, (deadline) =>
       Promise.all(this.#all.map((channel) => channel.close(deadline))).finally(() => {
         this.#stopWatching()
         closed()
@@ -179,15 +152,19 @@ export class Delivery {
     )
   }
 
-  /** Runs `deliver`, which passes events to a transport, and then sends the events that the transport emitted. */
-  #inOrder(deliver: () => void): void {
-    this.#delivering = true
-    try {
-      deliver()
-    } finally {
-      this.#delivering = false
+  /** Runs `offer`, which passes events to a transport, and then sends the events that the transport emitted. */
+  #inOrder(offer: () => void): void {
+    let next: Nested | undefined = { nesting: 0, offer }
+    while (next !== undefined) {
+      this.#delivering = true
+      this.#nesting = next.nesting
+      try {
+        next.offer()
+      } finally {
+        this.#delivering = false
+      }
+      next = this.#nested.shift()
     }
-    this.#sendNested()
   }
 
   /** Queues an event that a transport emits while it handles another, until every transport has received the other. */
@@ -210,20 +187,8 @@ export class Delivery {
       return
     }
     const context = new AsyncContext('KitTelemetryEvent')
-    this.#nested.push({ envelope, bytes, pending, nesting, context, emittedAtMs, route })
-  }
-
-  #sendNested(): void {
-    for (let next = this.#nested.shift(); next !== undefined; next = this.#nested.shift()) {
-      const { envelope, bytes, pending, nesting, context, emittedAtMs, route } = next
-      this.#delivering = true
-      this.#nesting = nesting
-      try {
-        context.runInAsyncScope(() => this.#offer(envelope, bytes, pending, emittedAtMs, route))
-      } finally {
-        this.#delivering = false
-        this.#nesting = 0
-      }
-    }
+    const offer = () =>
+      context.runInAsyncScope(() => this.#offer(envelope, bytes, pending, emittedAtMs, route))
+    this.#nested.push({ nesting, offer })
   }
 }

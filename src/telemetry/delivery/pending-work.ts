@@ -1,4 +1,4 @@
-/** The pieces of work that were added between two calls of `whenSettled`. */
+/** The pieces of work that were added between two calls of `settled`. */
 export interface Generation {
   readonly number: number
   /** The number of pieces that have not settled. */
@@ -6,7 +6,7 @@ export interface Generation {
 }
 
 /**
- * Counts pieces of work, and calls back when all pieces that were added before a given moment have settled. Pieces may
+ * Counts pieces of work, and resolves promises when all pieces that were added before them have settled. Pieces may
  * settle in any order. Each call takes constant time on average. The memory is linear in the number of unsettled pieces and
  * waiting callers.
  */
@@ -39,32 +39,28 @@ export class PendingWork {
     if (--generation.count > 0 || generation === this.#open) return
     this.#unsettled.delete(generation.number)
     while (this.#lowest < this.#open.number && !this.#unsettled.has(this.#lowest)) {
-      const callers = this.#callers.get(this.#lowest)
-      this.#callers.delete(this.#lowest++)
-      for (const call of callers ?? []) call()
+      for (const end of this.#callers.get(this.#lowest++) ?? []) end()
     }
   }
 
-  /**
-   * Calls `resolve` when all current pieces have settled, or at once if there are none. `resolve` must not throw.
-   * @returns a function that cancels the call.
-   */
-  whenSettled(resolve: () => void): () => void {
+  /** Resolves when all current pieces have settled, or when the deadline aborts. */
+  settled(deadline?: AbortSignal): Promise<void> {
     if (this.#open.count > 0) {
       this.#unsettled.add(this.#open.number)
       this.#open = { number: this.#open.number + 1, count: 0 }
     }
-    if (this.#unsettled.size === 0) {
-      resolve()
-      return () => {}
-    }
+    if (this.#unsettled.size === 0 || deadline?.aborted === true) return Promise.resolve()
     const latest = this.#open.number - 1
     const callers = this.#callers.get(latest) ?? new Set()
     this.#callers.set(latest, callers)
-    const call = () => resolve()
-    callers.add(call)
-    return () => {
-      if (callers.delete(call) && callers.size === 0) this.#callers.delete(latest)
-    }
+    return new Promise((resolve) => {
+      const end = () => {
+        deadline?.removeEventListener('abort', end)
+        if (callers.delete(end) && callers.size === 0) this.#callers.delete(latest)
+        resolve()
+      }
+      callers.add(end)
+      deadline?.addEventListener('abort', end)
+    })
   }
 }

@@ -1,6 +1,6 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { isRecord } from '../../options/value-kinds.ts'
-import { settledWithin } from '../delivery/deadline.ts'
+import { withDeadline } from '../delivery/deadline.ts'
 import { copyActor, copyScope, type ReportMember, readSessionId } from '../envelope/build-envelope.ts'
 import type {
   TelemetryActor,
@@ -268,7 +268,7 @@ export class KitTelemetrySession<
     const { pending, tail } = this.#record
     tail?.end()
     if (pending.count === 0) return Promise.resolve()
-    return settledWithin(END_TIMEOUT_MS, (done) => pending.whenSettled(done))
+    return withDeadline(END_TIMEOUT_MS, (deadline) => pending.settled(deadline))
   }
 
   #change(method: string, change: () => Partial<SessionRecord['own']>): void {

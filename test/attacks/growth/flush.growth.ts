@@ -38,7 +38,7 @@ describe('flush', () => {
         const work = new PendingWork()
         const generations = Array.from({ length: size }, () => {
           const generation = work.add()
-          work.whenSettled(() => {})
+          void work.settled()
           return generation
         })
         for (let index = 0; index < size; index++) {

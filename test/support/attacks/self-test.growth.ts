@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { FreshItems } from '../../../src/telemetry/transports/queue/fresh-items.ts'
+import { FreshItems } from '../../../src/telemetry/transports/queue/batch.ts'
 import { expectLinearGrowth } from './growth.ts'
 
 /** Keeps `size` objects. The garbage collector copies them. */
@@ -7,12 +7,11 @@ const keep = (size: number): unknown => Array.from({ length: size }, (_, index) 
 
 /** Counts steps in the compiled sources: `FreshItems` makes a batch of all items for each one. */
 function quadraticSteps(size: number): void {
-  const fresh = new FreshItems<number>({ maxItems: () => size })
+  const fresh = new FreshItems<number>()
   const outcome = { delivered() {}, failed() {} }
   for (let item = 0; item < size; item++) {
     fresh.add({ item, weight: 1, addedMs: 0, generation: { number: 0, count: 1 }, outcome })
-    const batch = fresh.take(0, () => undefined)
-    if (batch !== undefined) fresh.putBack(batch)
+    for (const one of fresh.take(size, size)) fresh.add(one)
   }
 }
 

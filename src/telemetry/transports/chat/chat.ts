@@ -22,7 +22,7 @@ export interface ChatOptions extends TargetConnectionOptions {
   readonly groupMs?: number | undefined
 }
 
-/** The differences between the services. */
+/** The parts of a chat that depend on the service. */
 export interface ChatFormat {
   /** The type of the transport. */
   readonly type: string

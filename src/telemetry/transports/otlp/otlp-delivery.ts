@@ -98,7 +98,7 @@ export class OtlpDelivery {
     if (deadline?.aborted === true) release()
     else deadline?.addEventListener('abort', release, { once: true })
     await this.#queue.close(deadline)
-    this.#queue.whenSettled(() => {
+    void this.#queue.settled().then(() => {
       for (const lane of this.#lanes) lane.close()
       this.#connection.close()
     })

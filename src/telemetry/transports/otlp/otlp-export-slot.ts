@@ -215,7 +215,7 @@ function refused(
   if (OVERLOADED.includes(status)) return { result: 'retry', failure, waitMs, targetDown: true }
   if (RETRYABLE.includes(status)) return { result: 'retry', failure }
   if (status >= 500) return { result: 'retry', failure, maxAttempts: MAX_ERROR_ATTEMPTS }
-  return { result: status === 413 ? 'too-large' : 'failed', failure }
+  return { result: status === 413 ? 'split' : 'failed', failure }
 }
 
 function adviceFor(status: number): string {

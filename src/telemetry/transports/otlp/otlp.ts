@@ -16,7 +16,7 @@ import {
 } from '../../delivery/transport.ts'
 import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
 import { KitTelemetryError } from '../../errors.ts'
-import { promisedOutcome } from '../queue/promised-outcome.ts'
+import { promisedOutcome } from '../queue/batch.ts'
 import { ReasonReader } from '../target-reason.ts'
 import { OtlpDelivery } from './otlp-delivery.ts'
 import type { ExporterHooks } from './otlp-export-slot.ts'

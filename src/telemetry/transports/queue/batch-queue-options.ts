@@ -1,3 +1,5 @@
+import { setLongTimeout } from '../../../timers.ts'
+
 /** The reason why items were not delivered. */
 export interface Failure {
   /** A sentence without secrets, such as `Slack responded with 500`. */
@@ -32,15 +34,11 @@ export type Outcome =
     }
   /** One of the items may be the reason. Each half is sent on its own, and a single item fails. */
   | { readonly result: 'split'; readonly failure: Failure }
-  /** The batch was too large. Its items and all later ones are sent in smaller batches, and a single item fails. */
-  | { readonly result: 'too-large'; readonly failure: Failure }
   /** All waiting items fail. With `forGood`, so do all items that are added later. */
   | { readonly result: 'stop'; readonly failure: Failure; readonly forGood: boolean }
 
 /** One attempt to send a batch. */
 export interface Attempt {
-  /** 1 for the first attempt of this batch. */
-  readonly number: number
   /** `true` while a caller waits in `flush` or `close`. */
   readonly flushing: boolean
   /** Aborts at the deadline of a shutdown. From then on, the request must not keep the process alive. */
@@ -76,8 +74,6 @@ export interface BatchQueueOptions<Item> {
   readonly maxWaitMs?: number | undefined
   /** The longest pause for the target while a caller flushes, in milliseconds. Defaults to no limit. */
   readonly maxFlushingWaitMs?: number | undefined
-  /** The time that `close` waits, in milliseconds, before the remaining items fail with `reason`. Defaults to no limit. */
-  readonly closing?: { readonly timeoutMs: number; readonly reason: string } | undefined
   /** Allows attempts after the deadline of a shutdown. They must not keep the process alive. Defaults to `false`. */
   readonly sendsAfterDeadline?: boolean | undefined
 }
@@ -102,4 +98,27 @@ export function backOffMs(
 ): number {
   const longestMs = Math.min(firstMs * 2 ** (failures - 1), maxMs)
   return longestMs * (minShare + random * (1 - minShare))
+}
+
+/** Time and random numbers. Tests replace them. */
+export interface Clock {
+  /** Returns the milliseconds of a clock that never goes back. */
+  now(): number
+  /** Calls back after `ms` milliseconds, without keeping the process alive. @returns a function that cancels the call. */
+  after(callback: () => void, ms: number): () => void
+  /** Calls back soon, after the current code has returned. */
+  soon(callback: () => void): void
+  /** Returns a number from 0 to 1. */
+  random(): number
+}
+
+export const REAL_CLOCK: Clock = {
+  now: () => performance.now(),
+  after: (callback, ms) => {
+    const timer = setLongTimeout(callback, ms)
+    return () => timer.clear()
+  },
+  // Some runtimes do not have `setImmediate`.
+  soon: (callback) => void (globalThis.setImmediate ?? setTimeout)(callback),
+  random: () => Math.random(),
 }

@@ -1,20 +1,30 @@
 import { AsyncContext } from '../../../runtime.ts'
 import { PendingWork } from '../../delivery/pending-work.ts'
 import type { EventOutcome } from '../../delivery/transport.ts'
-import { type Batch, failureError } from './batch.ts'
+import {
+  after,
+  type Batch,
+  FreshItems,
+  failureError,
+  type Moment,
+  newBatch,
+  PAST,
+  promisedOutcome,
+  type Queued,
+} from './batch.ts'
 import {
   type BatchQueueOptions,
   backOffMs,
+  type Clock,
   type Failure,
   MAX_FLUSHING_BACKOFF_MS,
   type Outcome,
+  REAL_CLOCK,
 } from './batch-queue-options.ts'
-import { type Clock, REAL_CLOCK } from './clock.ts'
-import { FreshItems } from './fresh-items.ts'
-import { ItemOutcomes } from './item-outcomes.ts'
-import { promisedOutcome } from './promised-outcome.ts'
-import { RetrySchedule } from './retry-schedule.ts'
-import { TargetPause } from './target-pause.ts'
+
+/** The time of a step that runs as soon as the current code of the application has returned, because encoding takes time. */
+const SOON = Number.NEGATIVE_INFINITY
+const NEVER = Number.POSITIVE_INFINITY
 
 /**
  * The async context of all batches. A batch contains several events and outlives their requests, so it must not run in the
@@ -22,44 +32,38 @@ import { TargetPause } from './target-pause.ts'
  */
 const context = /* @__PURE__ */ new AsyncContext('KitTelemetryBatchQueue')
 
-/** The time of a step that runs as soon as the current code of the application has returned, because encoding takes time. */
-const SOON = Number.NEGATIVE_INFINITY
-
 /**
  * Collects items into batches, and sends each batch until it is delivered or has failed. All transports that send over a
- * network use it:
+ * network use it. While a caller flushes, partial batches are sent at once, a back-off lasts at most a second, and a pause that
+ * the target asks for lasts at most `maxFlushingWaitMs`. Items that have not settled at the deadline of `close` stay pending.
  *
- * - `add(item, weight)` returns a promise that settles with the item.
- * - `send(items, attempt)` sends a batch once, and returns an `Outcome` that says what the response means. The queue decides
- *   whether there is another attempt, and when.
- * - `flush(deadline)` resolves when all earlier items have settled, or at the deadline. Until then, partial batches are sent at
- *   once, a back-off lasts at most a second, and a pause that the target asks for lasts at most `maxFlushingWaitMs`.
- * - `close(deadline)` flushes, and rejects later items. When `deadline` aborts, it resolves at once. Items that have not
- *   settled by then stay pending, and `attempt.signal` aborts, so that `send` does not keep the process alive.
+ * There are two kinds of waits. A pause for the target holds back every batch: because of the pace, because the target asks for
+ * it, or because the target is down, when single batches are tried, a back-off apart. The back-off of a batch holds back only
+ * that batch, and those behind it if the queue is ordered.
  *
- * There are two kinds of waits. A pause for the target holds back every batch (see `TargetPause`). The back-off of a batch
- * holds back only that batch (see `RetrySchedule`).
- *
- * The time and memory for any number of calls is linear in the number of unsettled items and waiting callers. `send` may
- * call every method. The timers do not keep the process alive.
+ * `send` may call every method. The timers do not keep the process alive.
  */
 export class BatchQueue<Item> {
   readonly #options: BatchQueueOptions<Item>
   readonly #clock: Clock
-  readonly #lanes: number
-  readonly #delayMs: number
   readonly #work = new PendingWork()
-  readonly #outcomes: ItemOutcomes
-  readonly #fresh: FreshItems<Item>
-  readonly #retries: RetrySchedule<Item>
-  readonly #pause: TargetPause
-  readonly #underWay = new Set<Batch<Item>>()
-  /** The latest batch was a retry. */
-  #retriedLast = false
-  /** The latest attempt was too large. Batches are sent one at a time until the right size is known. */
-  #sizing = false
+
+  readonly #fresh = new FreshItems<Item>()
+  /** The items that were added until then do not wait for others. */
+  #hurriedUntilMs = Number.NEGATIVE_INFINITY
+  /** The batches that wait for their next attempt, in the order of their items if the queue is ordered. */
+  #retries: Batch<Item>[] = []
+  #underWay = 0
   /** Batches are being sent. */
   #stepping = false
+
+  /** The end of the pause for the target, and of the part of it that the target asks for. */
+  #pause = PAST
+  #askedUntilMs = Number.NEGATIVE_INFINITY
+  /** The earliest time of an attempt next to one that is under way while the target is down. */
+  #probe = PAST
+  /** The number of failures since the target went down. */
+  #downsInARow = 0
 
   /** The number of callers that wait in `flush`. */
   #flushes = 0
@@ -67,19 +71,12 @@ export class BatchQueue<Item> {
   readonly #released = new AbortController()
 
   /** When the queue looks again for batches that are due. */
-  #wakeMs = Number.POSITIVE_INFINITY
+  #wakeMs = NEVER
   #cancelWake: () => void = () => {}
 
   constructor(options: BatchQueueOptions<Item>, clock: Clock = REAL_CLOCK) {
-    const ordered = options.ordered === true
     this.#options = options
     this.#clock = clock
-    this.#lanes = ordered ? 1 : (options.lanes ?? 1)
-    this.#delayMs = options.delayMs ?? 0
-    this.#outcomes = new ItemOutcomes(options.type, this.#work)
-    this.#fresh = new FreshItems(options)
-    this.#retries = new RetrySchedule(ordered)
-    this.#pause = new TargetPause(options, () => clock.random())
   }
 
   /**
@@ -97,16 +94,14 @@ export class BatchQueue<Item> {
    * @param weight its size in the unit of `maxWeight`.
    */
   addFor(outcome: EventOutcome, item: Item, weight: number): void {
+    const { type, delayMs = 0 } = this.#options
     if (this.#closedReason !== undefined) {
-      outcome.failed(failureError(this.#options.type, { reason: this.#closedReason }, 1, 0))
+      outcome.failed(failureError(type, { reason: this.#closedReason }, 1, 0))
       return
     }
-    const wasEmpty = this.#fresh.count === 0
     const addedMs = this.#clock.now()
-    const generation = this.#work.add()
-    this.#fresh.add({ item, weight, addedMs, generation, outcome })
-    if (this.#fresh.isFull || (wasEmpty && this.#delayMs === 0)) this.#wakeAt(SOON)
-    else if (wasEmpty) this.#wakeAt(addedMs + this.#delayMs)
+    this.#fresh.add({ item, weight, addedMs, generation: this.#work.add(), outcome })
+    this.#wakeAt(delayMs === 0 || this.#isFull ? SOON : addedMs + delayMs)
   }
 
   /**
@@ -115,28 +110,18 @@ export class BatchQueue<Item> {
    */
   flush(deadline?: AbortSignal): Promise<void> {
     if (this.#work.count === 0 || !this.#mayBegin) return Promise.resolve()
-    this.#fresh.hurry()
-    return new Promise((resolve) => {
-      this.#flushes++
-      let isWaiting = true
-      const end = () => {
-        if (!isWaiting) return
-        isWaiting = false
-        this.#flushes--
-        deadline?.removeEventListener('abort', end)
-        cancel()
-        resolve()
-      }
-      const cancel = this.#work.whenSettled(end)
-      deadline?.addEventListener('abort', end, { once: true })
-      this.#inContext(() => this.#step())
-      if (deadline?.aborted === true) end()
+    this.#hurriedUntilMs = this.#clock.now()
+    this.#flushes++
+    const settled = this.#work.settled(deadline).then(() => {
+      this.#flushes--
     })
+    context.runInAsyncScope(() => this.#step())
+    return settled
   }
 
-  /** Calls `done` when all items are delivered or have failed, without sending them sooner. */
-  whenSettled(done: () => void): void {
-    this.#work.whenSettled(done)
+  /** Resolves when all items are delivered or have failed, without sending them sooner. */
+  settled(): Promise<void> {
+    return this.#work.settled()
   }
 
   /**
@@ -145,30 +130,42 @@ export class BatchQueue<Item> {
    */
   async close(deadline?: AbortSignal): Promise<void> {
     this.#closedReason ??= 'it is shut down'
-    const { closing } = this.#options
-    const cancel =
-      closing === undefined
-        ? () => {}
-        : this.#inContext(() => this.#clock.after(() => this.#failAll(closing), closing.timeoutMs))
     await this.flush(deadline)
-    if (this.#work.count === 0) cancel()
-    this.#release()
-  }
-
-  get #isFlushing(): boolean {
-    return this.#flushes > 0
-  }
-
-  get #pauseEndMs(): number {
-    return this.#pause.endMs(this.#isFlushing, this.#underWay.size > 0)
+    this.#released.abort()
+    if (this.#mayBegin) return
+    this.#cancelWake()
+    this.#wakeMs = NEVER
+    this.#retries = []
+    this.#fresh.take(NEVER, NEVER)
   }
 
   get #mayBegin(): boolean {
     return !this.#released.signal.aborted || this.#options.sendsAfterDeadline === true
   }
 
-  #inContext<Result>(run: () => Result): Result {
-    return context.runInAsyncScope(run)
+  /** The limits of a batch: its items and its weight. */
+  get #limits(): readonly [maxItems: number, maxWeight: number] {
+    const { maxItems = NEVER, maxWeight = NEVER } = this.#options
+    return [typeof maxItems === 'function' ? maxItems() : maxItems, maxWeight]
+  }
+
+  /** `true` if the items that have not been sent fill a batch. */
+  get #isFull(): boolean {
+    return this.#fresh.fill(...this.#limits)
+  }
+
+  get #hasLane(): boolean {
+    const { ordered, lanes = 1 } = this.#options
+    return this.#underWay < (ordered === true ? 1 : lanes)
+  }
+
+  get #pauseEndMs(): number {
+    const isProbing = this.#downsInARow > 0 && this.#underWay > 0
+    return Math.max(this.#timeOf(this.#pause), this.#timeOf(isProbing ? this.#probe : PAST))
+  }
+
+  #timeOf({ ms, flushingMs }: Moment): number {
+    return this.#flushes > 0 ? flushingMs : ms
   }
 
   /** Sends the batches that are due, and sets the timer for the next ones. `send` may call this method again. */
@@ -177,28 +174,19 @@ export class BatchQueue<Item> {
     this.#stepping = true
     try {
       const nowMs = this.#clock.now()
-      this.#fresh.restoreWeight(nowMs)
       this.#failIfPauseIsTooLong(nowMs)
-      const isAskedToWait = this.#pause.isAskedFor(nowMs)
+      const isAskedToWait = this.#askedUntilMs > nowMs
       if (isAskedToWait) this.#failExpired(nowMs)
-      while (this.#hasLane && this.#pauseEndMs <= nowMs) {
-        const batch = this.#next(nowMs)
-        if (batch === undefined) break
-        void this.#send(batch)
+      let next = this.#nextBatch()
+      while (this.#hasLane && this.#pauseEndMs <= nowMs && next.dueMs <= nowMs) {
+        void this.#send(next.take())
+        next = this.#nextBatch()
       }
-      if (this.#hasLane) {
-        const dueMs = this.#retries.dueMs(this.#isFlushing)
-        const readyMs = this.#retries.holdsBack ? dueMs : Math.min(this.#fresh.readyMs, dueMs)
-        this.#wakeAt(Math.max(nowMs, readyMs, this.#pauseEndMs))
-      }
-      if (isAskedToWait) this.#wakeAt(Math.max(nowMs, this.#retries.firstDeadlineMs()))
+      if (this.#hasLane) this.#wakeAt(Math.max(nowMs, next.dueMs, this.#pauseEndMs))
+      if (isAskedToWait) this.#wakeAt(Math.max(nowMs, this.#firstDeadlineMs()))
     } finally {
       this.#stepping = false
     }
-  }
-
-  get #hasLane(): boolean {
-    return this.#underWay.size < (this.#sizing ? 1 : this.#lanes)
   }
 
   /** Looks for batches that are due at a time, or as soon as the current code of the application has returned. */
@@ -207,57 +195,53 @@ export class BatchQueue<Item> {
     this.#cancelWake()
     this.#wakeMs = atMs
     const step = () => {
-      this.#wakeMs = Number.POSITIVE_INFINITY
+      this.#wakeMs = NEVER
       this.#step()
     }
-    this.#inContext(() => {
+    context.runInAsyncScope(() => {
       if (atMs === SOON) this.#clock.soon(step)
       else this.#cancelWake = this.#clock.after(step, Math.max(1, Math.ceil(atMs - this.#clock.now())))
     })
   }
 
-  /** Returns the batch to send now. If retries and fresh items are both due, they take turns, so that neither starves. */
-  #next(nowMs: number): Batch<Item> | undefined {
-    const dueMs = this.#retries.dueMs(this.#isFlushing)
-    const retryIsDue = dueMs <= nowMs
-    const freshIsReady = this.#fresh.readyMs <= nowMs
-    if (this.#retries.holdsBack) return retryIsDue ? this.#takeRetry() : undefined
-    // A batch whose budget is spent fails with its next attempt. A caller that flushes during an outage therefore gets the
-    // outcome sooner if each batch is tried once first.
-    const freshFirst = this.#retriedLast || (this.#pause.isDown && this.#isFlushing)
-    if (retryIsDue && (!freshIsReady || !freshFirst)) return this.#takeRetry()
-    return freshIsReady ? this.#takeFresh(nowMs) : undefined
-  }
-
-  #takeRetry(): Batch<Item> | undefined {
-    this.#retriedLast = true
-    const batch = this.#retries.take(this.#isFlushing)
-    if (batch === undefined || this.#fresh.fits(batch)) return batch
-    // It was made when larger batches were allowed.
-    this.#fresh.putBack(batch)
-    return this.#takeFresh(this.#clock.now())
-  }
-
-  #takeFresh(nowMs: number): Batch<Item> | undefined {
-    this.#retriedLast = false
-    return this.#fresh.take(nowMs, (queued, failure) => this.#outcomes.fail([queued], failure, 1))
+  /** Returns when the next batch is due, and a function that removes and returns it. Those that wait longer go first. */
+  #nextBatch(): { readonly dueMs: number; readonly take: () => Batch<Item> } {
+    const { ordered, delayMs = 0 } = this.#options
+    const { addedMs = NEVER } = this.#fresh.first ?? {}
+    const freshMs = addedMs <= this.#hurriedUntilMs || this.#isFull ? addedMs : addedMs + delayMs
+    let retry: Batch<Item> | undefined
+    let retryMs = NEVER
+    for (const batch of ordered === true ? this.#retries.slice(0, 1) : this.#retries) {
+      const dueMs = this.#timeOf(batch.due)
+      if (retry !== undefined && dueMs >= retryMs) continue
+      retry = batch
+      retryMs = dueMs
+    }
+    if (retry === undefined || (ordered !== true && freshMs < retryMs))
+      return { dueMs: freshMs, take: () => newBatch(this.#fresh.take(...this.#limits)) }
+    const taken = retry
+    const take = () => {
+      this.#retries.splice(this.#retries.indexOf(taken), 1)
+      return taken
+    }
+    return { dueMs: retryMs, take }
   }
 
   /** Never rejects. */
   async #send(batch: Batch<Item>): Promise<void> {
-    this.#underWay.add(batch)
+    this.#underWay++
     const startedMs = this.#clock.now()
-    if (batch.attempts++ === 0)
-      batch.deadlineMs = startedMs + (this.#options.retryBudgetMs ?? Number.POSITIVE_INFINITY)
-    const wasDown = this.#pause.attemptBegins(startedMs)
+    if (batch.attempts++ === 0) batch.deadlineMs = startedMs + (this.#options.retryBudgetMs ?? NEVER)
+    const wasDown = this.#downsInARow > 0
+    // An attempt may take long to fail. Others do not wait for its end.
+    if (wasDown) this.#probe = this.#backOff(this.#downsInARow, startedMs, NEVER)
     const outcome = await this.#attempt(batch)
-    // `closing` may have failed the batch in the meantime.
-    if (!this.#underWay.delete(batch)) return
+    this.#underWay--
     // After the deadline, items that are not delivered stay pending.
     if (!this.#mayBegin && outcome.result !== 'delivered') return
     const nowMs = this.#clock.now()
     this.#settle(batch, outcome, nowMs)
-    this.#pause.attemptEnds(outcome, wasDown, nowMs, () => this.#retries.firstDeadlineMs())
+    this.#pauseAfter(outcome, wasDown, nowMs)
     this.#step()
   }
 
@@ -265,7 +249,7 @@ export class BatchQueue<Item> {
     try {
       return await this.#options.send(
         batch.queued.map(({ item }) => item),
-        { number: batch.attempts, flushing: this.#isFlushing, signal: this.#released.signal },
+        { flushing: this.#flushes > 0, signal: this.#released.signal },
       )
     } catch {
       // The error is not kept, because it may quote an event or the target.
@@ -274,74 +258,103 @@ export class BatchQueue<Item> {
   }
 
   #settle(batch: Batch<Item>, outcome: Outcome, nowMs: number): void {
-    this.#sizing = outcome.result === 'too-large'
+    const { queued } = batch
     switch (outcome.result) {
       case 'delivered':
-        if (outcome.rejected === undefined) this.#fresh.delivered(batch.queued)
-        this.#outcomes.deliver(batch, outcome.rejected)
-        return
-      case 'failed':
-        this.#failBatch(batch, outcome.failure)
+        this.#deliver(batch, outcome.rejected)
         return
       case 'retry':
         this.#retry(batch, outcome, nowMs)
         return
       case 'split':
-        if (batch.queued.length === 1) this.#failBatch(batch, outcome.failure)
-        else this.#retries.addHalves(batch, nowMs)
-        return
-      case 'too-large':
-        this.#tooLarge(batch, outcome.failure, nowMs)
+        if (queued.length === 1) break
+        this.#retries.unshift(
+          newBatch(queued.slice(0, queued.length >> 1)),
+          newBatch(queued.slice(queued.length >> 1)),
+        )
         return
       case 'stop':
         if (outcome.forGood) this.#closedReason = `nothing more is sent, because ${outcome.failure.reason}`
         this.#failBatch(batch, outcome.failure)
         this.#failWaiting(() => outcome.failure)
+        return
     }
+    this.#failBatch(batch, outcome.failure)
+  }
+
+  #deliver({ queued, attempts }: Batch<Item>, rejected: ReadonlyMap<number, Failure> | undefined): void {
+    const failed = new Map<Failure, Queued<Item>[]>()
+    for (const [index, one] of queued.entries()) {
+      const failure = rejected?.get(index)
+      if (failure === undefined) {
+        this.#work.settle(one.generation)
+        one.outcome.delivered()
+      } else {
+        const others = failed.get(failure) ?? []
+        others.push(one)
+        failed.set(failure, others)
+      }
+    }
+    for (const [failure, ones] of failed) this.#fail(ones, failure, attempts)
   }
 
   #retry(batch: Batch<Item>, outcome: Outcome & { readonly result: 'retry' }, nowMs: number): void {
-    const { failure, maxAttempts = Number.POSITIVE_INFINITY } = outcome
+    const { failure, maxAttempts = NEVER, waitMs, targetDown } = outcome
     batch.failure = failure
     if (outcome.maxAttempts !== undefined) batch.limitedAttempts++
-    if (
-      batch.limitedAttempts >= maxAttempts ||
-      batch.attempts >= (this.#options.maxAttempts ?? Number.POSITIVE_INFINITY)
-    ) {
+    if (batch.limitedAttempts >= maxAttempts || batch.attempts >= (this.#options.maxAttempts ?? NEVER)) {
       this.#failBatch(batch, failure)
     } else if (nowMs >= batch.deadlineMs) {
       this.#failBatch(batch, failure, true)
     } else {
-      const waitMs =
-        outcome.waitMs === undefined
-          ? backOffMs(this.#options.backOff, batch.attempts, this.#clock.random())
-          : 0
-      const soonestMs = nowMs + Math.min(waitMs, MAX_FLUSHING_BACKOFF_MS)
-      batch.dueMs = Math.max(soonestMs, Math.min(nowMs + waitMs, batch.deadlineMs))
-      batch.flushingDueMs = soonestMs
-      this.#retries.add(batch)
+      // A pause that the target asks for holds back every batch.
+      batch.due =
+        waitMs === undefined ? this.#backOff(batch.attempts, nowMs, batch.deadlineMs) : after(nowMs, 0)
+      this.#retries.unshift(batch)
     }
     // The target has just shown that none of them would have been delivered.
-    if (outcome.targetDown === true) this.#failExpired(nowMs)
+    if (targetDown === true) this.#failExpired(nowMs)
   }
 
-  #tooLarge(batch: Batch<Item>, failure: Failure, nowMs: number): void {
-    if (batch.queued.length === 1) {
-      this.#fresh.rejectFrom(batch.weight, failure, nowMs)
-      this.#failBatch(batch, failure)
-    } else {
-      this.#fresh.shrink(batch.weight, nowMs)
-      this.#fresh.putBack(batch)
+  /** Returns the end of a back-off. It ends earlier at a deadline, for a last attempt. */
+  #backOff(failures: number, nowMs: number, deadlineMs: number): Moment {
+    const waitMs = backOffMs(this.#options.backOff, failures, this.#clock.random())
+    const { ms, flushingMs } = after(nowMs, waitMs, MAX_FLUSHING_BACKOFF_MS)
+    return { ms: Math.max(flushingMs, Math.min(ms, deadlineMs)), flushingMs }
+  }
+
+  /** Sets when the next attempt may begin. @param wasDown whether the target was down when the attempt began. */
+  #pauseAfter(outcome: Outcome, wasDown: boolean, nowMs: number): void {
+    const { paceMs = 0, maxFlushingWaitMs } = this.#options
+    const waitMs = 'waitMs' in outcome ? (outcome.waitMs ?? 0) : 0
+    this.#askedUntilMs = Math.max(this.#askedUntilMs, nowMs + waitMs)
+    this.#extendPause(after(nowMs, paceMs))
+    this.#extendPause(after(nowMs, waitMs, maxFlushingWaitMs))
+    if (outcome.result !== 'retry' || outcome.targetDown !== true) {
+      this.#downsInARow = 0
+    } else if (this.#downsInARow === 0 || wasDown) {
+      // Of several attempts that were under way together, only the first counts.
+      this.#downsInARow++
+      this.#extendPause(this.#backOff(this.#downsInARow, nowMs, this.#firstDeadlineMs()))
     }
+  }
+
+  #extendPause({ ms, flushingMs }: Moment): void {
+    const { ms: endMs, flushingMs: flushingEndMs } = this.#pause
+    this.#pause = { ms: Math.max(endMs, ms), flushingMs: Math.max(flushingEndMs, flushingMs) }
+  }
+
+  /** Returns the first end of a retry budget. */
+  #firstDeadlineMs(): number {
+    return this.#retries.reduce((firstMs, { deadlineMs }) => Math.min(firstMs, deadlineMs), NEVER)
   }
 
   /** Fails waiting items if the target asks for a pause above `maxWaitMs`. */
   #failIfPauseIsTooLong(nowMs: number): void {
-    const { maxWaitMs = Number.POSITIVE_INFINITY } = this.#options
     const leftMs = this.#pauseEndMs - nowMs
-    if (leftMs <= maxWaitMs) return
+    if (leftMs <= (this.#options.maxWaitMs ?? NEVER)) return
     const wait = `the target asked for a pause of another ${Math.ceil(leftMs / 1000)} s`
-    this.#failWaiting(({ failure }) => ({
+    this.#failWaiting((failure) => ({
       ...failure,
       reason: failure === undefined ? wait : `${failure.reason}, and ${wait}`,
     }))
@@ -349,35 +362,29 @@ export class BatchQueue<Item> {
 
   /** Fails waiting batches whose budget is spent. */
   #failExpired(nowMs: number): void {
-    for (const batch of this.#retries.takeExpired(nowMs))
-      this.#failBatch(batch, batch.failure as Failure, true)
+    const expired = this.#retries.filter(({ deadlineMs }) => deadlineMs <= nowMs)
+    if (expired.length === 0) return
+    this.#retries = this.#retries.filter(({ deadlineMs }) => deadlineMs > nowMs)
+    for (const batch of expired) this.#failBatch(batch, batch.failure as Failure, true)
   }
 
-  /** Fails all items, including those under way. */
-  #failAll(failure: Failure): void {
-    for (const batch of this.#underWay) this.#failBatch(batch, failure)
-    this.#underWay.clear()
-    this.#failWaiting(() => failure)
+  /** Fails all items that are not under way. @param failureOf receives the failure of the latest attempt. */
+  #failWaiting(failureOf: (latest: Failure | undefined) => Failure): void {
+    const retries = this.#retries.splice(0)
+    const fresh = this.#fresh.take(NEVER, NEVER)
+    for (const batch of retries) this.#failBatch(batch, failureOf(batch.failure))
+    if (fresh.length > 0) this.#fail(fresh, failureOf(undefined), 0)
   }
 
-  /** Fails all items that are not under way. */
-  #failWaiting(failureOf: (batch: { readonly failure: Failure | undefined }) => Failure): void {
-    for (const batch of this.#retries.takeAll()) this.#failBatch(batch, failureOf(batch))
-    const fresh = this.#fresh.takeAll()
-    if (fresh.length > 0) this.#outcomes.fail(fresh, failureOf({ failure: undefined }), 0)
+  #failBatch({ queued, attempts }: Batch<Item>, failure: Failure, budgetIsSpent = false): void {
+    this.#fail(queued, failure, attempts, budgetIsSpent)
   }
 
-  #failBatch(batch: Batch<Item>, failure: Failure, budgetIsSpent = false): void {
-    this.#outcomes.fail(batch.queued, failure, batch.attempts, budgetIsSpent)
-  }
-
-  /** From now on, nothing keeps the process alive, and attempts begin only with `sendsAfterDeadline`. */
-  #release(): void {
-    this.#released.abort()
-    if (this.#mayBegin) return
-    this.#cancelWake()
-    this.#wakeMs = Number.POSITIVE_INFINITY
-    this.#fresh.takeAll()
-    this.#retries.takeAll()
+  #fail(queued: readonly Queued<Item>[], failure: Failure, attempts: number, budgetIsSpent = false): void {
+    const error = failureError(this.#options.type, failure, queued.length, attempts, budgetIsSpent)
+    for (const { generation, outcome } of queued) {
+      this.#work.settle(generation)
+      outcome.failed(error)
+    }
   }
 }

@@ -13,31 +13,80 @@ export interface Queued<Item> {
   readonly outcome: EventOutcome
 }
 
+/** The items that have not been sent. Adding and removing an item takes constant time on average. */
+export class FreshItems<Item> {
+  /** The first items in reverse order, and all others in order. */
+  #front: Queued<Item>[] = []
+  #back: Queued<Item>[] = []
+  #weight = 0
+
+  get first(): Queued<Item> | undefined {
+    return this.#front.at(-1) ?? this.#back[0]
+  }
+
+  add(queued: Queued<Item>): void {
+    this.#back.push(queued)
+    this.#weight += queued.weight
+  }
+
+  /** Returns `true` if the items fill a batch. */
+  fill(maxItems: number, maxWeight: number): boolean {
+    return this.#weight >= maxWeight || this.#front.length + this.#back.length >= maxItems
+  }
+
+  /** Removes and returns the items of the next batch. An item that is heavier than `maxWeight` is a batch of its own. */
+  take(maxItems: number, maxWeight: number): readonly Queued<Item>[] {
+    const taken: Queued<Item>[] = []
+    let weight = 0
+    for (let one = this.first; one !== undefined; one = this.first) {
+      if (taken.length > 0 && (taken.length >= maxItems || weight + one.weight > maxWeight)) break
+      if (this.#front.length === 0) {
+        this.#front = this.#back.reverse()
+        this.#back = []
+      }
+      this.#front.pop()
+      taken.push(one)
+      weight += one.weight
+    }
+    this.#weight -= weight
+    return taken
+  }
+}
+
+/** A time, and the time instead of it while a caller flushes. */
+export interface Moment {
+  readonly ms: number
+  readonly flushingMs: number
+}
+
+export const PAST: Moment = { ms: Number.NEGATIVE_INFINITY, flushingMs: Number.NEGATIVE_INFINITY }
+
+/** Returns the end of a wait. @param maxFlushingMs its maximum while a caller flushes. */
+export function after(nowMs: number, waitMs: number, maxFlushingMs = waitMs): Moment {
+  return { ms: nowMs + waitMs, flushingMs: nowMs + Math.min(waitMs, maxFlushingMs) }
+}
+
 /** Items that are sent together. */
 export interface Batch<Item> {
   readonly queued: readonly Queued<Item>[]
-  readonly weight: number
   attempts: number
   /** The attempts whose outcome had a `maxAttempts`. */
   limitedAttempts: number
   /** The end of its retry budget. */
   deadlineMs: number
   /** When its next attempt is due. */
-  dueMs: number
-  /** When its next attempt is due while a caller flushes. */
-  flushingDueMs: number
+  due: Moment
   failure: Failure | undefined
 }
 
-export function newBatch<Item>(queued: readonly Queued<Item>[], dueMs: number): Batch<Item> {
+/** Returns a batch that is due at once. */
+export function newBatch<Item>(queued: readonly Queued<Item>[]): Batch<Item> {
   return {
     queued,
-    weight: queued.reduce((sum, { weight }) => sum + weight, 0),
     attempts: 0,
     limitedAttempts: 0,
     deadlineMs: Number.POSITIVE_INFINITY,
-    dueMs,
-    flushingDueMs: dueMs,
+    due: PAST,
     failure: undefined,
   }
 }
@@ -68,4 +117,12 @@ export function failureError(
       details: { events, ...(attempts === 0 ? {} : { attempts }), ...details },
     },
   )
+}
+
+/** Returns the outcome that `take` receives, as a promise. */
+export function promisedOutcome(take: (outcome: EventOutcome) => void): Promise<void> {
+  const promise = new Promise<void>((delivered, failed) => take({ delivered, failed }))
+  // A caller may ignore the outcome. An ignored rejection must not be an error of the process.
+  promise.catch(() => {})
+  return promise
 }

@@ -19,6 +19,9 @@ const PAGE = 20
 const MAX_REPLY_MS = 10_000
 const CHECK_MS = 500
 
+/** The time that events wait for Redis after the transport was shut down, in milliseconds. */
+const CLOSING_MS = 30_000
+
 /**
  * Writes batches of entries to the stream, for an ordered queue that sends one batch at a time.
  *
@@ -32,6 +35,8 @@ export class StreamWriter {
   #lastId: string | undefined
   /** The first entry of the batch that may be in the stream. */
   #unsure: TelemetryEnvelope | undefined
+  /** When waiting events fail, because the transport was shut down. */
+  #closedAtMs = Number.POSITIVE_INFINITY
   /** The state of transactions for this client. The first entry is sent on its own to find out. */
   #transactions: 'untried' | 'yes' | 'no'
 
@@ -45,8 +50,17 @@ export class StreamWriter {
     return this.#transactions === 'yes' ? MAX_BATCH : 1
   }
 
+  /** Fails the events that are not written in time. */
+  close(): void {
+    this.#closedAtMs = Math.min(this.#closedAtMs, performance.now() + CLOSING_MS)
+  }
+
   /** Never rejects, unless the state of the client cannot be read. */
   async write(batch: readonly TelemetryEnvelope[], { flushing }: Attempt): Promise<Outcome> {
+    if (this.#isClosed) {
+      const reason = 'Redis stayed unavailable after the transport was shut down'
+      return { result: 'stop', forGood: false, failure: { reason } }
+    }
     const state = this.#stateOfClient()
     if (state === 'closed' && flushing) {
       const reason = 'the application has closed the client'
@@ -61,6 +75,10 @@ export class StreamWriter {
     if (batch.length > this.maxItems)
       return { result: 'split', failure: { reason: 'Redis no longer allows transactions' } }
     return await this.#send(batch)
+  }
+
+  get #isClosed(): boolean {
+    return performance.now() >= this.#closedAtMs
   }
 
   #stateOfClient(): ReturnType<StreamClient['state']> {
@@ -104,14 +122,14 @@ export class StreamWriter {
 
   /**
    * Waits for the reply to a command. Some clients never settle a command if the connection was lost.
-   * @throws {Error} if there is none after 10 s in which the client was connected.
+   * @throws {Error} if there is none after 10 s in which the client was connected, or when waiting events fail.
    */
   #reply<Reply>(reply: Promise<Reply>): Promise<Reply> {
     return new Promise((resolve, reject) => {
       let waitedMs = 0
       const check = () => {
         waitedMs = this.#stateOfClient() === 'away' ? 0 : waitedMs + CHECK_MS
-        if (waitedMs < MAX_REPLY_MS) timer = setLongTimeout(check, CHECK_MS)
+        if (waitedMs < MAX_REPLY_MS && !this.#isClosed) timer = setLongTimeout(check, CHECK_MS)
         else reject(new Error('The command has timed out'))
       }
       let timer = setLongTimeout(check, CHECK_MS)

@@ -36,9 +36,6 @@ const MAX_BATCH_BYTES = 1_000_000
 
 const BACK_OFF = { firstMs: 50, maxMs: 1_000, minShare: 0.5 }
 
-/** The time that events wait for Redis after the transport was shut down. */
-const CLOSING = { timeoutMs: 30_000, reason: 'Redis stayed unavailable after the transport was shut down' }
-
 /**
  * Adds every event to a Redis stream: `XADD stream MAXLEN ~ maxLen * name … time … level … event <JSON envelope>`.
  *
@@ -65,10 +62,20 @@ const CLOSING = { timeoutMs: 30_000, reason: 'Redis stayed unavailable after the
  */
 export class StoreStreamTransportAdapter implements TelemetryTransport {
   readonly type: string = 'store-stream'
+  readonly #writer: StreamWriter
   readonly #queue: BatchQueue<TelemetryEnvelope>
 
-  private constructor(queue: BatchQueue<TelemetryEnvelope>) {
-    this.#queue = queue
+  private constructor(writer: StreamWriter) {
+    this.#writer = writer
+    this.#queue = new BatchQueue<TelemetryEnvelope>({
+      type: this.type,
+      ordered: true,
+      maxItems: () => writer.maxItems,
+      maxWeight: MAX_BATCH_BYTES,
+      backOff: BACK_OFF,
+      sendsAfterDeadline: true,
+      send: (batch, attempt) => writer.write(batch, attempt),
+    })
   }
 
   /**
@@ -79,18 +86,7 @@ export class StoreStreamTransportAdapter implements TelemetryTransport {
   static create(options: StoreStreamTransportOptions): StoreStreamTransportAdapter {
     const { store, stream, maxLen } = readTransportOptions(METHOD, options, RULES)
     checkRedisClient(telemetryOptions, `${METHOD}({ store })`, store, ['xAdd'])
-    const writer = new StreamWriter(streamClient(store, stream, maxLen))
-    const queue = new BatchQueue<TelemetryEnvelope>({
-      type: 'store-stream',
-      ordered: true,
-      maxItems: () => writer.maxItems,
-      maxWeight: MAX_BATCH_BYTES,
-      backOff: BACK_OFF,
-      closing: CLOSING,
-      sendsAfterDeadline: true,
-      send: (batch, attempt) => writer.write(batch, attempt),
-    })
-    return new StoreStreamTransportAdapter(queue)
+    return new StoreStreamTransportAdapter(new StreamWriter(streamClient(store, stream, maxLen)))
   }
 
   /**
@@ -124,6 +120,7 @@ export class StoreStreamTransportAdapter implements TelemetryTransport {
    * @param deadline when it aborts, nothing more is sent.
    */
   shutdown(deadline?: AbortSignal): Promise<void> {
+    this.#writer.close()
     return this.#queue.close(deadline)
   }
 }
