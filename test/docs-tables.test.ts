@@ -313,9 +313,9 @@ describe('tables of transports', () => {
     HttpTransportAdapter: 'http/http',
     OtlpTransportAdapter: 'otlp/otlp-options',
     ErrorTrackerTransportAdapter: 'error-tracker',
-    TeamChatTransportAdapter: 'chat/team-chat',
-    CommunityChatTransportAdapter: 'chat/community-chat',
-    MessengerTransportAdapter: 'chat/messenger',
+    TeamChatTransportAdapter: 'chat/adapters',
+    CommunityChatTransportAdapter: 'chat/adapters',
+    MessengerTransportAdapter: 'chat/adapters',
     StoreStreamTransportAdapter: 'store-stream/store-stream',
     DevConsoleTransportAdapter: 'dev-console',
   }
@@ -357,10 +357,15 @@ describe('tables of transports', () => {
    * Every option of the interfaces in a source, with the default in its docstring. It is undefined if there is none, and
    * null for "Defaults to" and a description, which the table may state in other words.
    */
-  function documentedIn(source: string): Map<string, string | null | undefined> {
-    const members = read(`src/telemetry/transports/${source}.ts`).matchAll(
-      /\/\*\*(?<doc>(?:(?!\*\/)[\s\S])*)\*\/\s*readonly (?<name>\w+)\??:/g,
-    )
+  function documentedIn(source: string, adapter: string): Map<string, string | null | undefined> {
+    const own = read(`src/telemetry/transports/${source}.ts`)
+    const name = adapter.replace(/Adapter$/, 'Options')
+    // The chats share a file, and the options of `ChatOptions`.
+    const text = source.startsWith('chat/')
+      ? read('src/telemetry/transports/chat/chat.ts') +
+        own.slice(own.indexOf(`interface ${name} `)).split('\n}')[0]
+      : own
+    const members = text.matchAll(/\/\*\*(?<doc>(?:(?!\*\/)[\s\S])*)\*\/\s*readonly (?<name>\w+)\??:/g)
     return new Map(
       Array.from(members, ({ groups }) => {
         const doc = (groups?.doc ?? '').replace(/\s*\n\s*\* ?/g, ' ')
@@ -387,7 +392,7 @@ describe('tables of transports', () => {
         }
         const known = / Known options: ([^.]*)\./.exec(message)?.[1]?.split(', ')
         expect(columnOf(table, 0).flatMap(codesOf)).to.have.members(known ?? [])
-        const documented = documentedIn(source)
+        const documented = documentedIn(source, adapter)
         for (const [option = '', stated = ''] of table.rows) {
           const inCode = documented.get(plain(option))
           if (inCode === null) expect(stated, option).not.to.be.oneOf(['needed', ''])

@@ -94,7 +94,7 @@ class EventStream {
     const notification = notificationOf(event)
     if (notification === undefined) return
     const text = messageEvent(JSON.stringify({ jsonrpc: '2.0', ...notification }))
-    if (this.#missed === undefined && this.#outlet.hasRoom) this.#outlet.write(text)
+    if (this.#missed === undefined && this.#outlet.unsentBytes === 0) this.#outlet.write(text)
     else this.#miss(text)
   }
 

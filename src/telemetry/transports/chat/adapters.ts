@@ -1,4 +1,5 @@
 import { optional, type RulesFor } from '../../../options/option-rules.ts'
+import type { TelemetryLevel } from '../../levels.ts'
 import { telemetryOptions } from '../../options.ts'
 import { readObject, secondsToMs } from '../http/http-target.ts'
 import { CONNECTION_RULES, checkUrl, readTargetOptions } from '../http/target-options.ts'
@@ -235,6 +236,8 @@ function discordWaitMs({ status, header, body }: ChatResponse): number | undefin
 
 /** The options of `MessengerTransportAdapter.create()`. */
 export interface MessengerTransportOptions extends ChatOptions {
+  /** The minimum level. Events below it are ignored. Defaults to `error`. */
+  readonly minLevel?: TelemetryLevel | undefined
   /** The token of a Telegram bot. It is not part of error messages. */
   readonly botToken: string
   /** The chat that receives the messages: its number as a string, or `@channel`. The bot must be allowed to write to it. */

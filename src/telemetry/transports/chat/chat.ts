@@ -12,7 +12,7 @@ export type ChatResponse = Extract<PostResult, { readonly status: number }>
 
 /** The options that all chats share. */
 export interface ChatOptions extends TargetConnectionOptions {
-  /** The minimum level. Events below it are ignored. Defaults to `warn`, and for Telegram to `error`. */
+  /** The minimum level. Events below it are ignored. Defaults to `warn`. */
   readonly minLevel?: TelemetryLevel | undefined
   /**
    * Groups events of the same name, level, and kind of error, in milliseconds. The first one is sent at once. The following ones
