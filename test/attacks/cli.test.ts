@@ -8,6 +8,7 @@ import { parseAst } from 'rolldown/parseAst'
 import { consentPage } from '../../cli/dev/consent-page.ts'
 import { type ConsoleServer, startConsoleServer } from '../../cli/dev/console-server.ts'
 import { EventLog } from '../../cli/dev/events/event-log.ts'
+import { html, span } from '../../cli/dev/page/browser.ts'
 import type { DoctorReport } from '../../cli/doctor/doctor.ts'
 import { Secrets } from '../../cli/doctor/quote.ts'
 import { textReport } from '../../cli/doctor/report.ts'
@@ -279,14 +280,26 @@ describe('attacks on the command line', function () {
       },
       {
         attack: 'HTML in an event',
-        outcome: 'the console page never parses HTML',
+        outcome: 'the console page shows it as text',
         run: async () => {
+          const evil = `"><script>alert(1)</script><img src=x onerror='alert(2)'>&`
+          const pageOf = (value: string) => {
+            const part = html`<b title="${value}">${value}</b>`
+            return html`<p id="${value}">${part}${[part]}${span('x', value)}</p>`.text
+          }
+          expect(pageOf(evil)).not.to.contain('<script').and.not.to.contain('<img')
+          for (const special of [/</g, /"/g])
+            expect(pageOf(evil).match(special)).to.have.length(pageOf('x').match(special)?.length as number)
+          // Only `html` makes HTML, and only these two files put it into the page.
           const folder = new URL('../../../cli/dev/page/', import.meta.url)
           for (const file of await readdir(folder)) {
             const source = await readFile(new URL(file, folder), 'utf8')
             expect(source, file).not.to.match(
-              /innerHTML|outerHTML|insertAdjacentHTML|setHTMLUnsafe|createContextualFragment|document\.write|\beval\(|new Function/,
+              /setHTMLUnsafe|createContextualFragment|document\.write|\beval\(|new Function/,
             )
+            if (file !== 'browser.ts') expect(source, file).not.to.match(/new Html\(/)
+            if (!['browser.ts', 'lists.ts'].includes(file))
+              expect(source, file).not.to.match(/innerHTML|outerHTML|insertAdjacentHTML/)
           }
           const { headers } = await ask('/', {})
           expect(headers['content-security-policy']).to.match(/^default-src 'none'; script-src 'self';/)
