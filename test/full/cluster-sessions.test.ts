@@ -18,7 +18,7 @@ interface InSession {
 }
 
 describe('a cluster with sessions', function () {
-  this.timeout(60_000)
+  this.timeout(240_000)
 
   let cluster: Cluster
   let nodes: Cluster['nodes']

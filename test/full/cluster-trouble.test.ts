@@ -60,7 +60,7 @@ async function startSlowProxy(target: number) {
 }
 
 describe('a cluster with failures', function () {
-  this.timeout(60_000)
+  this.timeout(240_000)
 
   let redis: RedisServer
   let admin: Redis

@@ -11,7 +11,7 @@ import { startOpenIdProvider, type TestProvider } from '../support/upstream/open
 import { SignedIn, V1, V2_LEGACY, V2_MODERN } from './sign-in-clients.ts'
 
 describe('two nodes with the authorization facade behind examples/cluster/nginx.conf', function () {
-  this.timeout(60_000)
+  this.timeout(240_000)
   const nodes: TestFacade[] = []
   let origin: string
   let nginx: Nginx

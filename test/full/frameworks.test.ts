@@ -5,7 +5,7 @@ import { type RunningProgram, startProgram } from '../frameworks/running-program
 import { MODERN } from '../support/mcp/wire.ts'
 
 describe('the page about AWS Lambda, over the longest time of a call', function () {
-  this.timeout(60_000)
+  this.timeout(240_000)
 
   let project: PageProject | undefined
   let server: RunningProgram | undefined

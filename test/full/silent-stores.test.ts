@@ -5,7 +5,7 @@ import { skipIf } from '../support/skip.ts'
 
 describe('stores in Redis that does not answer', function () {
   // The stores of tasks and of the facade have a timeout of 5 s.
-  this.timeout(60_000)
+  this.timeout(240_000)
   before(function () {
     skipIf(this, redisMissing())
   })

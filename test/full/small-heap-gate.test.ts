@@ -14,7 +14,7 @@ const NOISE = 4 * MIB
 const PER_REQUEST = 500
 
 describe('a protected server in a small heap', function () {
-  this.timeout(60_000)
+  this.timeout(240_000)
   let program: ResourceProgram
   let token: string
   let heapBefore: number

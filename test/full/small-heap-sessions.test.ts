@@ -24,7 +24,7 @@ const initialize = (clientInfo: object = { name: 'test', version: '1' }) =>
   })
 
 describe('sessions and streams in a small heap', function () {
-  this.timeout(60_000)
+  this.timeout(240_000)
   let program: ResourceProgram
   const sockets: Socket[] = []
   beforeEach(async () => {

@@ -6,7 +6,7 @@ import { skipIf } from '../support/skip.ts'
 import { until } from '../support/until.ts'
 
 describe('a store that is unavailable at shutdown', function () {
-  this.timeout(60_000)
+  this.timeout(240_000)
   before(function () {
     skipIf(this, redisMissing())
   })

@@ -31,7 +31,7 @@ const command = fc.oneof(
 )
 
 describe('the Redis of the simulation', function () {
-  this.timeout(60_000)
+  this.timeout(240_000)
   let server: RedisServer
   let redis: Redis
 
