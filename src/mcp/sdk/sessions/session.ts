@@ -85,6 +85,8 @@ export class Session implements Subscriptions {
   /** Settles when the last GET has its stream. Streams are opened one after the other, each with its own token. */
   #opening: Promise<unknown> | undefined = undefined
   #subscribed: SubscribedUris | undefined = undefined
+  /** The notifications that are being sent. */
+  readonly #notifying = new Set<string>()
   #hasEnded = false
 
   constructor(id: string, owner: string, { auth }: SessionCall, adapter: SessionOwner) {
@@ -154,8 +156,14 @@ export class Session implements Subscriptions {
   /** Sends a notification to a client that wants it. Without an open stream, the notification is kept. */
   notify(event: ServerEvent, notification: { method: string; params?: { uri: string } }): void {
     if (event.kind === 'resource_updated' && this.#subscribed?.has(event.uri) !== true) return
+    // Another one that is still being sent would say the same.
+    const text = JSON.stringify(notification)
+    if (this.#notifying.has(text)) return
+    this.#notifying.add(text)
     // Sending fails only if the session has ended.
-    this.#send({ jsonrpc: '2.0', ...notification }).catch(() => undefined)
+    this.#send({ jsonrpc: '2.0', ...notification })
+      .catch(() => undefined)
+      .finally(() => this.#notifying.delete(text))
   }
 
   subscribe(_owner: string, uri: string): void {
