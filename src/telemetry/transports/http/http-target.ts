@@ -57,7 +57,15 @@ export class HttpTarget {
     if (released?.aborted) abort()
     else released?.addEventListener('abort', abort, { once: true })
     try {
-      const init = { method: 'POST', body, signal: attempt.signal, redirect: 'manual', ...this.#connection }
+      // `fetch` keeps a string and its bytes until the response, and reads a blob, which is not in the heap, in parts.
+      const content = body.length > MAX_BODY ? new Blob([body]) : body
+      const init = {
+        method: 'POST',
+        body: content,
+        signal: attempt.signal,
+        redirect: 'manual',
+        ...this.#connection,
+      }
       const response = await untracedFetch(this.#url, headers, init as RequestInit)
       const header = (name: string): string | undefined => response.headers.get(name) ?? undefined
       const waitMs = retryAfterMs({ retryAfter: header('retry-after'), date: header('date') })
