@@ -18,10 +18,12 @@ export function networkFailureCodes(error: unknown): readonly string[] {
   const codes = new Set<string>()
   const errors: unknown[] = [error]
   for (let index = 0; index < errors.length && index < MAX_ERRORS; index++) {
-    const { code, message, cause, errors: several } = readError(errors[index])
+    const { code, name, message, cause, errors: several } = readError(errors[index])
     if (typeof code === 'string' && CODE.test(code)) codes.add(code)
     // The Fetch Standard has a list of such ports.
     if (message === 'bad port') codes.add('fetch has refused the port')
+    // It has no code in Node.js 24.
+    if (name === 'HTTPParserError' && code === undefined) codes.add('the response is not HTTP')
     if (cause !== undefined) errors.push(cause)
     if (Array.isArray(several)) errors.push(...several.slice(0, MAX_ERRORS))
   }
@@ -29,6 +31,8 @@ export function networkFailureCodes(error: unknown): readonly string[] {
   return [...codes].filter((code, index) => codes.size === 1 || index > 0 || !code.startsWith('UND_ERR'))
 }
 
-function readError(error: unknown): Partial<Record<'code' | 'message' | 'cause' | 'errors', unknown>> {
+function readError(
+  error: unknown,
+): Partial<Record<'code' | 'name' | 'message' | 'cause' | 'errors', unknown>> {
   return typeof error === 'object' && error !== null ? error : {}
 }

@@ -86,7 +86,7 @@ describe('the connection to a target', () => {
       const raw = createTcpServer((socket) => socket.on('error', () => {}).end('220 mail.example ESMTP\r\n'))
       const port = await listening(raw as unknown as Server)
       expect(await reasonOf({ url: `http://127.0.0.1:${port}` })).to.match(
-        /could not be reached \(HPE_INVALID_\w+\);/,
+        /could not be reached \((?:HPE_INVALID_\w+|the response is not HTTP)\);/,
       )
     })
 
