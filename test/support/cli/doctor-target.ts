@@ -194,7 +194,7 @@ export async function examineTarget(
 
 /** Examines any server. */
 export async function look(url: URL, changes: Partial<ExaminationOptions> = {}): Promise<DoctorReport> {
-  const options = { url, callArguments: {}, timeoutMs: 5000, ignore: [], print: () => undefined, ...changes }
+  const options = { url, callArguments: {}, timeoutMs: 15000, ignore: [], print: () => undefined, ...changes }
   return await examine(options, () => undefined)
 }
 
