@@ -1,6 +1,11 @@
 import { expect } from 'chai'
 import { z } from 'zod'
-import { InMemoryTransportAdapter, KitTelemetry, KitTelemetryEvents } from '../../src/telemetry/index.ts'
+import {
+  InMemoryTransportAdapter,
+  KitTelemetry,
+  type KitTelemetryErrorCode,
+  KitTelemetryEvents,
+} from '../../src/telemetry/index.ts'
 import { expectCode, expectDeeplyFrozen, RecordingLogger } from '../support/telemetry/recording.ts'
 
 /** For arguments that do not compile. */
@@ -116,190 +121,104 @@ describe('KitTelemetry', () => {
   describe('refuses at once', () => {
     const create = KitTelemetry.create()
     const handle = () => {}
-    const table: [Parameters<typeof expectCode>[0], string, () => unknown, RegExp?][] = [
-      ['TELEMETRY_SERVICE_REQUIRED', 'an empty service', () => create.withService('')],
-      ['TELEMETRY_SERVICE_REQUIRED', 'a service that is not a string', () => create.withService(5 as Wrong)],
-      ['TELEMETRY_ENVIRONMENT_REQUIRED', 'an empty environment', () => create.withEnvironment('')],
-      ['TELEMETRY_ENVIRONMENT_REQUIRED', 'no environment', () => create.withEnvironment(undefined as Wrong)],
-      ['TELEMETRY_CONFIGURATION_INVALID', 'an empty version', () => create.withVersion('')],
-      ['TELEMETRY_INVALID_ACTOR', 'an empty actor', () => create.addActor('')],
-      ['TELEMETRY_INVALID_ACTOR', 'an actor with spaces', () => create.addActor('a b')],
-      ['TELEMETRY_INVALID_ACTOR', 'a reserved actor', () => create.addActor('__a')],
-      ['TELEMETRY_INVALID_ACTOR', 'an actor that is not a string', () => create.addActor(1 as Wrong)],
-      ['TELEMETRY_DUPLICATE_ACTOR', 'an actor twice', () => create.addActor('a').addActor('a')],
-      ['TELEMETRY_INVALID_SCOPE', 'an empty scope', () => create.addScope('')],
-      ['TELEMETRY_INVALID_SCOPE', 'a reserved scope', () => create.addScope('__a')],
-      ['TELEMETRY_DUPLICATE_SCOPE', 'a scope twice', () => create.addScope('a').addScope('a')],
-      [
-        'TELEMETRY_CONFIGURATION_INVALID',
-        'a misspelt actor option',
-        () => create.addActor('a', { requird: true } as Wrong),
-        /Did you mean 'required'/,
+    const refused: Partial<
+      Record<KitTelemetryErrorCode, [what: string, work: () => unknown, message?: RegExp][]>
+    > = {
+      TELEMETRY_SERVICE_REQUIRED: [
+        ['an empty service', () => create.withService('')],
+        ['a service that is not a string', () => create.withService(5 as Wrong)],
       ],
-      [
-        'TELEMETRY_CONFIGURATION_INVALID',
-        'a description that is not a string',
-        () => create.addScope('a', { description: 5 as Wrong }),
-        /description/,
+      TELEMETRY_ENVIRONMENT_REQUIRED: [
+        ['an empty environment', () => create.withEnvironment('')],
+        ['no environment', () => create.withEnvironment(undefined as Wrong)],
       ],
-      [
-        'TELEMETRY_CONFIGURATION_INVALID',
-        'a rate above 1',
-        () => create.withSampling({ infoRate: 1.1 }),
-        /infoRate/,
+      TELEMETRY_CONFIGURATION_INVALID: [
+        ['an empty version', () => create.withVersion('')],
+        [
+          'a misspelt actor option',
+          () => create.addActor('a', { requird: true } as Wrong),
+          /Did you mean 'required'/,
+        ],
+        [
+          'a description that is not a string',
+          () => create.addScope('a', { description: 5 as Wrong }),
+          /description/,
+        ],
+        ['a rate above 1', () => create.withSampling({ infoRate: 1.1 }), /infoRate/],
+        ['a rate below 0', () => create.withSampling({ debugRate: -0.1 }), /debugRate/],
+        ['NaN as a rate', () => create.withSampling({ warnRate: Number.NaN }), /warnRate/],
+        ['text as a rate', () => create.withSampling({ errorRate: '1' as Wrong }), /errorRate/],
+        ['a misspelt rate', () => create.withSampling({ infRate: 1 } as Wrong), /Did you mean 'infoRate'/],
+        ['a pattern that is not an array', () => create.withSampling({ never: 'a' as Wrong }), /never/],
+        ['an unknown unit', () => create.withSampling({ unit: 'user' as Wrong }), /unit/],
+        ['no policy', () => create.withSampling(null as Wrong)],
+        ['an empty key', () => create.withRedaction({ denylistKeys: ['a', ''] }), /denylistKeys.*item 1/],
+        ['a key that is not a string', () => create.withRedaction({ hashKeys: [1 as Wrong] }), /hashKeys/],
+        ['half a character', () => create.withRedaction({ maxStringLength: 1.5 }), /maxStringLength/],
+        ['less than no length', () => create.withRedaction({ maxStringLength: -1 }), /maxStringLength/],
+        ['an empty secret', () => create.withRedaction({ hashSecret: '' }), /hashSecret/],
+        ['an unknown mode', () => create.withValidation({ mode: 'prod' as Wrong }), /mode/],
+        ['strict as text', () => create.withValidation({ strict: 'yes' as Wrong }), /strict/],
+        ['no descriptor', () => create.addEvents(KitTelemetryEvents.namespace('a') as Wrong), /addEvents/],
+        [
+          'a registry with wrong options',
+          () => create.addEvents(KitTelemetryEvents.namespace('a').build(), { mode: 'x' as Wrong }),
+          /addEvents/,
+        ],
+        ['a logger without methods', () => create.withLogger({} as Wrong), /withLogger/],
+        ['no room at all', () => create.addTransport({ type: 'x', handle }, { maxPending: 0 }), /maxPending/],
+        [
+          "an adapter's bound that cannot be",
+          () => create.addTransport({ type: 'x', handle, maxPending: Number.NaN }),
+          /maxPending/,
+        ],
       ],
-      [
-        'TELEMETRY_CONFIGURATION_INVALID',
-        'a rate below 0',
-        () => create.withSampling({ debugRate: -0.1 }),
-        /debugRate/,
+      TELEMETRY_INVALID_ACTOR: [
+        ['an empty actor', () => create.addActor('')],
+        ['an actor with spaces', () => create.addActor('a b')],
+        ['a reserved actor', () => create.addActor('__a')],
+        ['an actor that is not a string', () => create.addActor(1 as Wrong)],
       ],
-      [
-        'TELEMETRY_CONFIGURATION_INVALID',
-        'NaN as a rate',
-        () => create.withSampling({ warnRate: Number.NaN }),
-        /warnRate/,
+      TELEMETRY_DUPLICATE_ACTOR: [['an actor twice', () => create.addActor('a').addActor('a')]],
+      TELEMETRY_INVALID_SCOPE: [
+        ['an empty scope', () => create.addScope('')],
+        ['a reserved scope', () => create.addScope('__a')],
       ],
-      [
-        'TELEMETRY_CONFIGURATION_INVALID',
-        'text as a rate',
-        () => create.withSampling({ errorRate: '1' as Wrong }),
-        /errorRate/,
+      TELEMETRY_DUPLICATE_SCOPE: [['a scope twice', () => create.addScope('a').addScope('a')]],
+      TELEMETRY_INVALID_TRANSPORT: [
+        ['a transport with an empty type', () => create.addTransport({ type: '', handle })],
+        ['no transport', () => create.addTransport(undefined as Wrong)],
+        ['a transport without a type', () => create.addTransport({ handle } as Wrong)],
+        ['a transport without handle', () => create.addTransport({ type: 'x' } as Wrong)],
+        [
+          'a flush that is not a function',
+          () => create.addTransport({ type: 'x', handle, flush: 1 } as Wrong),
+        ],
       ],
-      [
-        'TELEMETRY_CONFIGURATION_INVALID',
-        'a misspelt rate',
-        () => create.withSampling({ infRate: 1 } as Wrong),
-        /Did you mean 'infoRate'/,
+      TELEMETRY_DUPLICATE_NAMESPACE: [
+        [
+          'a namespace twice',
+          () =>
+            create
+              .addEvents(KitTelemetryEvents.namespace('a').build())
+              .addEvents(KitTelemetryEvents.namespace('a').build()),
+        ],
       ],
-      [
-        'TELEMETRY_CONFIGURATION_INVALID',
-        'a pattern that is not an array',
-        () => create.withSampling({ never: 'a' as Wrong }),
-        /never/,
+      TELEMETRY_DUPLICATE_EVENT: [
+        [
+          'a full key reached by two namespaces',
+          () =>
+            create
+              .addEvents(KitTelemetryEvents.namespace('a').event('b.c', z.object({})).build())
+              .addEvents(KitTelemetryEvents.namespace('a.b').event('c', z.object({})).build()),
+        ],
       ],
-      [
-        'TELEMETRY_CONFIGURATION_INVALID',
-        'an unknown unit',
-        () => create.withSampling({ unit: 'user' as Wrong }),
-        /unit/,
-      ],
-      ['TELEMETRY_CONFIGURATION_INVALID', 'no policy', () => create.withSampling(null as Wrong)],
-      [
-        'TELEMETRY_CONFIGURATION_INVALID',
-        'an empty key',
-        () => create.withRedaction({ denylistKeys: ['a', ''] }),
-        /denylistKeys.*item 1/,
-      ],
-      [
-        'TELEMETRY_CONFIGURATION_INVALID',
-        'a key that is not a string',
-        () => create.withRedaction({ hashKeys: [1 as Wrong] }),
-        /hashKeys/,
-      ],
-      [
-        'TELEMETRY_CONFIGURATION_INVALID',
-        'half a character',
-        () => create.withRedaction({ maxStringLength: 1.5 }),
-        /maxStringLength/,
-      ],
-      [
-        'TELEMETRY_CONFIGURATION_INVALID',
-        'less than no length',
-        () => create.withRedaction({ maxStringLength: -1 }),
-        /maxStringLength/,
-      ],
-      [
-        'TELEMETRY_CONFIGURATION_INVALID',
-        'an empty secret',
-        () => create.withRedaction({ hashSecret: '' }),
-        /hashSecret/,
-      ],
-      [
-        'TELEMETRY_CONFIGURATION_INVALID',
-        'an unknown mode',
-        () => create.withValidation({ mode: 'prod' as Wrong }),
-        /mode/,
-      ],
-      [
-        'TELEMETRY_CONFIGURATION_INVALID',
-        'strict as text',
-        () => create.withValidation({ strict: 'yes' as Wrong }),
-        /strict/,
-      ],
-      [
-        'TELEMETRY_CONFIGURATION_INVALID',
-        'no descriptor',
-        () => create.addEvents(KitTelemetryEvents.namespace('a') as Wrong),
-        /addEvents/,
-      ],
-      [
-        'TELEMETRY_CONFIGURATION_INVALID',
-        'a registry with wrong options',
-        () => create.addEvents(KitTelemetryEvents.namespace('a').build(), { mode: 'x' as Wrong }),
-        /addEvents/,
-      ],
-      [
-        'TELEMETRY_CONFIGURATION_INVALID',
-        'a logger without methods',
-        () => create.withLogger({} as Wrong),
-        /withLogger/,
-      ],
-      [
-        'TELEMETRY_INVALID_TRANSPORT',
-        'a transport with an empty type',
-        () => create.addTransport({ type: '', handle }),
-      ],
-      ['TELEMETRY_INVALID_TRANSPORT', 'no transport', () => create.addTransport(undefined as Wrong)],
-      [
-        'TELEMETRY_INVALID_TRANSPORT',
-        'a transport without a type',
-        () => create.addTransport({ handle } as Wrong),
-      ],
-      [
-        'TELEMETRY_INVALID_TRANSPORT',
-        'a transport without handle',
-        () => create.addTransport({ type: 'x' } as Wrong),
-      ],
-      [
-        'TELEMETRY_INVALID_TRANSPORT',
-        'a flush that is not a function',
-        () => create.addTransport({ type: 'x', handle, flush: 1 } as Wrong),
-      ],
-      [
-        'TELEMETRY_CONFIGURATION_INVALID',
-        'no room at all',
-        () => create.addTransport({ type: 'x', handle }, { maxPending: 0 }),
-        /maxPending/,
-      ],
-      [
-        'TELEMETRY_CONFIGURATION_INVALID',
-        "an adapter's bound that cannot be",
-        () => create.addTransport({ type: 'x', handle, maxPending: Number.NaN }),
-        /maxPending/,
-      ],
-      [
-        'TELEMETRY_DUPLICATE_NAMESPACE',
-        'a namespace twice',
-        () =>
-          create
-            .addEvents(KitTelemetryEvents.namespace('a').build())
-            .addEvents(KitTelemetryEvents.namespace('a').build()),
-      ],
-      [
-        'TELEMETRY_DUPLICATE_EVENT',
-        'a full key reached by two namespaces',
-        () =>
-          create
-            .addEvents(KitTelemetryEvents.namespace('a').event('b.c', z.object({})).build())
-            .addEvents(KitTelemetryEvents.namespace('a.b').event('c', z.object({})).build()),
-      ],
-    ]
-    for (const [code, what, work, message] of table) {
-      it(`the builder rejects ${what} with ${code}`, () => {
-        const error = expectCode(code, work)
-        if (message !== undefined) expect(error.message).to.match(message)
-      })
     }
+    for (const [code, rows] of Object.entries(refused))
+      for (const [what, work, message] of rows)
+        it(`the builder rejects ${what} with ${code}`, () => {
+          const error = expectCode(code as KitTelemetryErrorCode, work)
+          if (message !== undefined) expect(error.message).to.match(message)
+        })
   })
 })

@@ -31,22 +31,6 @@ describe('checkProof()', () => {
     })
   }
 
-  for (const [what, claims] of [
-    ['another method', { htm: 'GET' }],
-    ['another URL', { htu: `${ORIGIN}/other` }],
-    ['another token', { ath: 'x' }],
-    ['no token', { ath: undefined }],
-    ['an empty id', { jti: '' }],
-    ['an id that is not a string', { jti: 5 }],
-    ['a time that has passed', { iat: nowSeconds() - OPTIONS.proofMaxAgeSeconds - 2 }],
-    ['a time that has not come', { iat: nowSeconds() + OPTIONS.proofMaxAgeSeconds + 3_600 }],
-    ['no time', { iat: undefined }],
-  ] as const) {
-    it(`checkProof() rejects a proof with ${what}`, async () => {
-      expect(await check({}, claims)).to.equal('invalid_dpop_proof')
-    })
-  }
-
   it('checkProof() accepts a proof that is a few seconds younger than the maximum age', async () => {
     const iat = nowSeconds() - OPTIONS.proofMaxAgeSeconds + 5
     expect(await check({}, { iat })).to.deep.include({ keyThumbprint: key.thumbprint })

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import { readTime } from '../../../src/telemetry/envelope/time.ts'
-import { KitTelemetry, MockTelemetryAdapter } from '../../../src/telemetry/index.ts'
+import { KitTelemetry, LEVEL_PRIORITY, MockTelemetryAdapter } from '../../../src/telemetry/index.ts'
 import { emitted, expectDeeplyFrozen, recording } from '../../support/telemetry/recording.ts'
 
 /** For arguments that do not compile. */
@@ -44,6 +44,10 @@ describe('the envelope', () => {
       version: '1.2.3',
       ...input,
     })
+  })
+
+  it('LEVEL_PRIORITY has debug 10, info 20, warn 30, error 40, and fatal 50', () => {
+    expect(LEVEL_PRIORITY).to.deep.equal({ debug: 10, info: 20, warn: 30, error: 40, fatal: 50 })
   })
 
   it('an envelope is deeply frozen and shares nothing with the input of the caller', () => {
