@@ -47,7 +47,8 @@ interface Kit {
 }
 
 type Maker = (kit: Kit) => string | Promise<string>
-type Row = readonly [name: string, make: Maker, answer: Answer]
+/** A token is invalid unless the row says otherwise. */
+type Row = readonly [name: string, make: Maker, answer?: Answer]
 
 const base64url = (text: string | Uint8Array): string => Buffer.from(text).toString('base64url')
 const json = (value: unknown): string => base64url(JSON.stringify(value))
@@ -127,24 +128,15 @@ const ROWS: Readonly<Record<string, readonly Row[]>> = {
       'accepted',
     ],
     ...['none', 'None', 'NONE', 'nOnE', 'none ', ''].flatMap((alg): Row[] => [
-      [
-        `alg: ${JSON.stringify(alg)}, unsigned`,
-        () => craft({ alg }, JSON.stringify(good()), unsigned),
-        'invalid',
-      ],
+      [`alg: ${JSON.stringify(alg)}, unsigned`, () => craft({ alg }, JSON.stringify(good()), unsigned)],
       [
         `alg: ${JSON.stringify(alg)} beside a signature by the issuer`,
         ({ rsa }) => craft({ alg, kid: rsa.kid }, JSON.stringify(good()), byRsa(rsa.privateKey)),
-        'invalid',
       ],
     ]),
-    [
-      'no alg',
-      ({ rsa }) => craft({ kid: rsa.kid }, JSON.stringify(good()), byRsa(rsa.privateKey)),
-      'invalid',
-    ],
+    ['no alg', ({ rsa }) => craft({ kid: rsa.kid }, JSON.stringify(good()), byRsa(rsa.privateKey))],
     ...[null, 5, ['RS256'], { RS256: true }, 'rs256', 'RS256\u0000', '__proto__', 'toString'].map(
-      (alg): Row => [`alg: ${JSON.stringify(alg)}`, signed(JSON.stringify(good()), { alg }), 'invalid'],
+      (alg): Row => [`alg: ${JSON.stringify(alg)}`, signed(JSON.stringify(good()), { alg })],
     ),
     ...(['HS256', 'HS384', 'HS512'] as const).flatMap((alg): Row[] => {
       const hash = alg.replace('HS', 'sha')
@@ -152,13 +144,11 @@ const ROWS: Readonly<Record<string, readonly Row[]>> = {
         [
           `${alg} with the public key as PEM`,
           ({ rsa }) => craft({ alg, kid: rsa.kid }, JSON.stringify(good()), byHmac(pem(rsa), hash)),
-          'invalid',
         ],
         [
           `${alg} with the public key as JWK`,
           ({ rsa }) =>
             craft({ alg, kid: rsa.kid }, JSON.stringify(good()), byHmac(JSON.stringify(rsa.jwk), hash)),
-          'invalid',
         ],
         [
           `${alg} with the modulus`,
@@ -168,23 +158,18 @@ const ROWS: Readonly<Record<string, readonly Row[]>> = {
               JSON.stringify(good()),
               byHmac(Buffer.from(rsa.jwk.n as string, 'base64url'), hash),
             ),
-          'invalid',
         ],
-        [
-          `${alg} with an empty secret`,
-          () => craft({ alg }, JSON.stringify(good()), byHmac('', hash)),
-          'invalid',
-        ],
+        [`${alg} with an empty secret`, () => craft({ alg }, JSON.stringify(good()), byHmac('', hash))],
       ]
     }),
 
-    ['iss of another issuer', issued({ iss: 'https://evil.example.com' }), 'invalid'],
-    ['no iss', issued({ iss: undefined }), 'invalid'],
-    ['iss with a slash', issued({ iss: `${ISSUER}/` }), 'invalid'],
-    ['iss in capitals', issued({ iss: ISSUER.toUpperCase() }), 'invalid'],
-    ['iss as a list', issued({ iss: [ISSUER] }), 'invalid'],
-    ['iss as an object', issued({ iss: { toString: ISSUER } }), 'invalid'],
-    ['iss of an address on the canary', async (kit) => issued({ iss: kit.canary })(kit), 'invalid'],
+    ['iss of another issuer', issued({ iss: 'https://evil.example.com' })],
+    ['no iss', issued({ iss: undefined })],
+    ['iss with a slash', issued({ iss: `${ISSUER}/` })],
+    ['iss in capitals', issued({ iss: ISSUER.toUpperCase() })],
+    ['iss as a list', issued({ iss: [ISSUER] })],
+    ['iss as an object', issued({ iss: { toString: ISSUER } })],
+    ['iss of an address on the canary', async (kit) => issued({ iss: kit.canary })(kit)],
 
     ['aud of another server', issued({ aud: 'https://other.example.com/mcp' }), 'wrong_resource'],
     ['aud as a list of others', issued({ aud: ['https://a.example.com', 'b'] }), 'wrong_resource'],
@@ -198,33 +183,29 @@ const ROWS: Readonly<Record<string, readonly Row[]>> = {
     ['aud as a list in a list', issued({ aud: [[AUDIENCE]] }), 'wrong_resource'],
     ['aud null', issued({ aud: null }), 'wrong_resource'],
 
-    ['no exp', issued({ exp: undefined }), 'invalid'],
+    ['no exp', issued({ exp: undefined })],
     ['exp of just now', (kit) => issued({ exp: nowSeconds() - 1 })(kit), 'expired'],
     ['exp in 1970', issued({ exp: 0 }), 'expired'],
     ['exp below zero', issued({ exp: -1e18 }), 'expired'],
-    ['exp as text', (kit) => issued({ exp: String(nowSeconds() + 300) })(kit), 'invalid'],
-    ['exp as "NaN"', issued({ exp: 'NaN' }), 'invalid'],
-    ['exp null', issued({ exp: null }), 'invalid'],
-    ['exp true', issued({ exp: true }), 'invalid'],
-    [
-      'exp beyond all numbers',
-      signed(JSON.stringify(good({ exp: 1 })).replace('"exp":1', '"exp":1e999')),
-      'invalid',
-    ],
-    ['nbf in the future', (kit) => issued({ nbf: nowSeconds() + 60 })(kit), 'invalid'],
-    ['nbf as text', issued({ nbf: '0' }), 'invalid'],
-    ['iat in the future', (kit) => issued({ iat: nowSeconds() + 3_600 })(kit), 'invalid'],
-    ['iat as text', issued({ iat: '0' }), 'invalid'],
-    ['sub as an object', issued({ sub: { id: 'ada' } }), 'invalid'],
-    ['sub as a list', issued({ sub: ['ada'] }), 'invalid'],
-    ['client_id as a number', issued({ client_id: 5 }), 'invalid'],
-    ['jti as an object', issued({ jti: {} }), 'invalid'],
+    ['exp as text', (kit) => issued({ exp: String(nowSeconds() + 300) })(kit)],
+    ['exp as "NaN"', issued({ exp: 'NaN' })],
+    ['exp null', issued({ exp: null })],
+    ['exp true', issued({ exp: true })],
+    ['exp beyond all numbers', signed(JSON.stringify(good({ exp: 1 })).replace('"exp":1', '"exp":1e999'))],
+    ['nbf in the future', (kit) => issued({ nbf: nowSeconds() + 60 })(kit)],
+    ['nbf as text', issued({ nbf: '0' })],
+    ['iat in the future', (kit) => issued({ iat: nowSeconds() + 3_600 })(kit)],
+    ['iat as text', issued({ iat: '0' })],
+    ['sub as an object', issued({ sub: { id: 'ada' } })],
+    ['sub as a list', issued({ sub: ['ada'] })],
+    ['client_id as a number', issued({ client_id: 5 })],
+    ['jti as an object', issued({ jti: {} })],
 
-    ['crit that names an unknown extension', issued({}, { crit: ['urn:x'], 'urn:x': true }), 'invalid'],
-    ['crit that is empty', issued({}, { crit: [] }), 'invalid'],
-    ['crit that is text', issued({}, { crit: 'exp' }), 'invalid'],
-    ['crit that names exp', issued({}, { crit: ['exp'], exp: 9e9 }), 'invalid'],
-    ['b64: false with crit', issued({}, { crit: ['b64'], b64: false }), 'invalid'],
+    ['crit that names an unknown extension', issued({}, { crit: ['urn:x'], 'urn:x': true })],
+    ['crit that is empty', issued({}, { crit: [] })],
+    ['crit that is text', issued({}, { crit: 'exp' })],
+    ['crit that names exp', issued({}, { crit: ['exp'], exp: 9e9 })],
+    ['b64: false with crit', issued({}, { crit: ['b64'], b64: false })],
     [
       'b64: false, its payload not encoded',
       ({ rsa }) => {
@@ -232,24 +213,18 @@ const ROWS: Readonly<Record<string, readonly Row[]>> = {
         const payload = JSON.stringify(good()).replace(/[^\w-]/g, '')
         return `${header}.${payload}.${base64url(byRsa(rsa.privateKey)(Buffer.from(`${header}.${payload}`)))}`
       },
-      'invalid',
     ],
-    ['an attacker’s key in jwk', forged(({ evil }) => ({ jwk: evil.jwk })), 'invalid'],
+    ['an attacker’s key in jwk', forged(({ evil }) => ({ jwk: evil.jwk }))],
     [
       'an attacker’s key in jwk, under a known kid',
       forged(({ evil, rsa }) => ({ jwk: evil.jwk, kid: rsa.kid })),
-      'invalid',
     ],
-    ['jku', forged(({ canary }) => ({ jku: `${canary}/jwks`, kid: 'evil' })), 'invalid'],
-    [
-      'jku under a known kid',
-      forged(({ canary, rsa }) => ({ jku: `${canary}/jwks`, kid: rsa.kid })),
-      'invalid',
-    ],
-    ['x5u', forged(({ canary }) => ({ x5u: `${canary}/cert` })), 'invalid'],
-    ['x5c', forged(({ evil }) => ({ x5c: [pem(evil).replace(/-----[^-]+-----|\n/g, '')] })), 'invalid'],
-    ['an attacker’s key, nothing said', forged(() => ({})), 'invalid'],
-    ['an attacker’s key under a known kid', forged(({ rsa }) => ({ kid: rsa.kid })), 'invalid'],
+    ['jku', forged(({ canary }) => ({ jku: `${canary}/jwks`, kid: 'evil' }))],
+    ['jku under a known kid', forged(({ canary, rsa }) => ({ jku: `${canary}/jwks`, kid: rsa.kid }))],
+    ['x5u', forged(({ canary }) => ({ x5u: `${canary}/cert` }))],
+    ['x5c', forged(({ evil }) => ({ x5c: [pem(evil).replace(/-----[^-]+-----|\n/g, '')] }))],
+    ['an attacker’s key, nothing said', forged(() => ({}))],
+    ['an attacker’s key under a known kid', forged(({ rsa }) => ({ kid: rsa.kid }))],
     ...(
       [
         '../../../../dev/null',
@@ -266,33 +241,29 @@ const ROWS: Readonly<Record<string, readonly Row[]>> = {
         null,
         0,
       ] as const
-    ).map((kid): Row => [`kid: ${JSON.stringify(kid).slice(0, 40)}`, forged(() => ({ kid })), 'invalid']),
-    ['kid as a number, on a token of the issuer', issued({}, { kid: 1 }), 'invalid'],
+    ).map((kid): Row => [`kid: ${JSON.stringify(kid).slice(0, 40)}`, forged(() => ({ kid }))]),
+    ['kid as a number, on a token of the issuer', issued({}, { kid: 1 })],
 
     [
       'a key that is for encryption',
       ({ enc }) => craft({ alg: 'RS256', kid: enc.kid }, JSON.stringify(good()), byRsa(enc.privateKey)),
-      'invalid',
     ],
     [
       'the key of another curve',
       ({ p384 }) => craft({ alg: 'ES256', kid: p384.kid }, JSON.stringify(good()), byEc(p384.privateKey)),
-      'invalid',
     ],
     [
       'RS256 under the kid of an EC key',
       ({ rsa, ec }) => craft({ alg: 'RS256', kid: ec.kid }, JSON.stringify(good()), byRsa(rsa.privateKey)),
-      'invalid',
     ],
-    ['ES256 under the kid of an RSA key', (kit) => ecToken(kit, { kid: kit.rsa.kid }), 'invalid'],
-    ['PS256 named, RS256 signed', signed(JSON.stringify(good()), { alg: 'PS256' }), 'invalid'],
+    ['ES256 under the kid of an RSA key', (kit) => ecToken(kit, { kid: kit.rsa.kid })],
+    ['PS256 named, RS256 signed', signed(JSON.stringify(good()), { alg: 'PS256' })],
     [
       'RS512 with a key that is for RS256',
       ({ rsa }) =>
         craft({ alg: 'RS512', kid: rsa.kid }, JSON.stringify(good()), (data) =>
           sign('sha512', data, rsa.privateKey),
         ),
-      'invalid',
     ],
     [
       'RS1',
@@ -300,7 +271,6 @@ const ROWS: Readonly<Record<string, readonly Row[]>> = {
         craft({ alg: 'RS1', kid: rsa.kid }, JSON.stringify(good()), (data) =>
           sign('sha1', data, rsa.privateKey),
         ),
-      'invalid',
     ],
 
     [
@@ -309,25 +279,23 @@ const ROWS: Readonly<Record<string, readonly Row[]>> = {
         await new CompactEncrypt(Buffer.from(JSON.stringify(good())))
           .setProtectedHeader({ alg: 'RSA-OAEP-256', enc: 'A256GCM', kid: enc.kid })
           .encrypt(enc.publicKey),
-      'invalid',
     ],
-    ['one part', () => 'abc', 'invalid'],
-    ['two parts', async (kit) => (await parts(issued({}), kit)).slice(0, 2).join('.'), 'invalid'],
-    ['four parts', async (kit) => `${await issued({})(kit)}.AAAA`, 'invalid'],
-    ['five parts', async (kit) => `${await issued({})(kit)}.AAAA.AAAA`, 'invalid'],
-    ['only dots', () => '..', 'invalid'],
-    ['no header', async (kit) => `.${(await parts(issued({}), kit)).slice(1).join('.')}`, 'invalid'],
-    ['no payload', async (kit) => (([h, , s]) => `${h}..${s}`)(await parts(issued({}), kit)), 'invalid'],
-    ['no signature', async (kit) => (([h, p]) => `${h}.${p}.`)(await parts(issued({}), kit)), 'invalid'],
-    ['a signature cut short', async (kit) => (await issued({})(kit)).slice(0, -4), 'invalid'],
-    ['a signature with more behind it', async (kit) => `${await issued({})(kit)}AAAA`, 'invalid'],
+    ['one part', () => 'abc'],
+    ['two parts', async (kit) => (await parts(issued({}), kit)).slice(0, 2).join('.')],
+    ['four parts', async (kit) => `${await issued({})(kit)}.AAAA`],
+    ['five parts', async (kit) => `${await issued({})(kit)}.AAAA.AAAA`],
+    ['only dots', () => '..'],
+    ['no header', async (kit) => `.${(await parts(issued({}), kit)).slice(1).join('.')}`],
+    ['no payload', async (kit) => (([h, , s]) => `${h}..${s}`)(await parts(issued({}), kit))],
+    ['no signature', async (kit) => (([h, p]) => `${h}.${p}.`)(await parts(issued({}), kit))],
+    ['a signature cut short', async (kit) => (await issued({})(kit)).slice(0, -4)],
+    ['a signature with more behind it', async (kit) => `${await issued({})(kit)}AAAA`],
     [
       'the payload of another token',
       async (kit) => {
         const [header, , signature] = await parts(issued({}), kit)
         return `${header}.${json(good({ sub: 'eve' }))}.${signature}`
       },
-      'invalid',
     ],
     [
       'the header of another token',
@@ -335,25 +303,21 @@ const ROWS: Readonly<Record<string, readonly Row[]>> = {
         const [, payload, signature] = await parts(issued({}), kit)
         return `${json({ alg: 'RS256', kid: kit.rsa.kid, typ: 'at+jwt' })}.${payload}.${signature}`
       },
-      'invalid',
     ],
-    ['padding behind the signature', async (kit) => `${await issued({})(kit)}==`, 'invalid'],
+    ['padding behind the signature', async (kit) => `${await issued({})(kit)}==`],
     ['padding in the middle', async (kit) => (await issued({})(kit)).replace('.', '=.'), 'malformed'],
     [
       'base64 where base64url is due',
       async (kit) => (await ecToken(kit, { x: '>>>???' })).replace('.', '+.'),
-      'invalid',
     ],
     [
       'a signature in another spelling',
       async (kit) => (([h, p, s]) => `${h}.${p}.${respelt(s)}`)(await parts(issued({}), kit)),
-      'invalid',
     ],
-    ['an ECDSA signature of zeros', (kit) => ecToken(kit, {}, () => new Uint8Array(64)), 'invalid'],
+    ['an ECDSA signature of zeros', (kit) => ecToken(kit, {}, () => new Uint8Array(64))],
     [
       'an ECDSA signature of r = n, s = n',
       (kit) => ecToken(kit, {}, () => Buffer.from(P256_ORDER.toString(16).repeat(2), 'hex')),
-      'invalid',
     ],
     [
       'an ECDSA signature in DER',
@@ -361,15 +325,14 @@ const ROWS: Readonly<Record<string, readonly Row[]>> = {
         craft({ alg: 'ES256', kid: ec.kid }, JSON.stringify(good()), (data) =>
           sign('sha256', data, ec.privateKey),
         ),
-      'invalid',
     ],
     // For every ECDSA signature, a second valid one can be computed. That is not an attack.
     ['an ECDSA signature mirrored: (r, n − s)', (kit) => ecToken(kit, {}, mirrored), 'accepted'],
 
     ['1 MB', () => 'a'.repeat(1_000_000), 'malformed'],
     ['one character more than is read', () => 'a'.repeat(16_385), 'malformed'],
-    ['as many characters as are read', () => 'a'.repeat(16_384), 'invalid'],
-    ['JSON 5 000 levels deep', signed(`{"x":${nested(5_000)}}`), 'invalid'],
+    ['as many characters as are read', () => 'a'.repeat(16_384)],
+    ['JSON 5 000 levels deep', signed(`{"x":${nested(5_000)}}`)],
     [
       'a header 5 000 levels deep, by the issuer',
       ({ rsa }) =>
@@ -383,34 +346,27 @@ const ROWS: Readonly<Record<string, readonly Row[]>> = {
     [
       'a member twice, the last one wrong',
       signed(JSON.stringify(good()).replace('}', ',"iss":"https://evil.example.com"}')),
-      'invalid',
     ],
     [
       'alg twice, the last one none',
       ({ rsa }) =>
         craft(base64url(`{"alg":"RS256","kid":"${rsa.kid}","alg":"none"}`), JSON.stringify(good()), unsigned),
-      'invalid',
     ],
     ...['[]', '"text"', 'null', '5', 'true', '', '{', '{}{}', '\ufeff{}'].map(
-      (payload): Row => [`a payload of ${JSON.stringify(payload)}`, signed(payload), 'invalid'],
+      (payload): Row => [`a payload of ${JSON.stringify(payload)}`, signed(payload)],
     ),
-    [
-      'a payload that is no UTF-8',
-      signed(Buffer.from(JSON.stringify(good({ sub: '\u00ff' })), 'latin1')),
-      'invalid',
-    ],
+    ['a payload that is no UTF-8', signed(Buffer.from(JSON.stringify(good({ sub: '\u00ff' })), 'latin1'))],
     [
       'a header that is no JSON',
       ({ rsa }) => craft(base64url('{alg:RS256}'), JSON.stringify(good()), byRsa(rsa.privateKey)),
-      'invalid',
     ],
-    ['__proto__ in the payload', signed(`{"__proto__":${JSON.stringify(good())}}`), 'invalid'],
+    ['__proto__ in the payload', signed(`{"__proto__":${JSON.stringify(good())}}`)],
 
-    ['a token bound to a DPoP key', issued({ cnf: { jkt: 'thumbprint' } }), 'invalid'],
-    ['a token bound to a certificate', issued({ cnf: { 'x5t#S256': 'thumbprint' } }), 'invalid'],
-    ['a token bound to a key that is in it', issued({ cnf: { jwk: { kty: 'RSA' } } }), 'invalid'],
-    ['a token bound to nothing that can be read', issued({ cnf: 'thumbprint' }), 'invalid'],
-    ['a token with jkt null', issued({ cnf: { jkt: null } }), 'invalid'],
+    ['a token bound to a DPoP key', issued({ cnf: { jkt: 'thumbprint' } })],
+    ['a token bound to a certificate', issued({ cnf: { 'x5t#S256': 'thumbprint' } })],
+    ['a token bound to a key that is in it', issued({ cnf: { jwk: { kty: 'RSA' } } })],
+    ['a token bound to nothing that can be read', issued({ cnf: 'thumbprint' })],
+    ['a token with jkt null', issued({ cnf: { jkt: null } })],
     ...[
       5,
       true,
@@ -427,34 +383,28 @@ const ROWS: Readonly<Record<string, readonly Row[]>> = {
   'when strict': [
     ['an access token', issued({}, { typ: 'at+jwt' }), 'accepted'],
     ['an access token by its long name', issued({}, { typ: 'application/at+jwt' }), 'accepted'],
-    ['an ID token', issued({ nonce: 'n' }, { typ: 'JWT' }), 'invalid'],
-    ['a token that does not say what it is', issued({}), 'invalid'],
-    ['a DPoP proof', issued({}, { typ: 'dpop+jwt' }), 'invalid'],
-    ['a logout token', issued({}, { typ: 'logout+jwt' }), 'invalid'],
-    ['typ as a list', issued({}, { typ: ['at+jwt'] }), 'invalid'],
-    ['typ with more behind it', issued({}, { typ: 'at+jwt; x' }), 'invalid'],
+    ['an ID token', issued({ nonce: 'n' }, { typ: 'JWT' })],
+    ['a token that does not say what it is', issued({})],
+    ['a DPoP proof', issued({}, { typ: 'dpop+jwt' })],
+    ['a logout token', issued({}, { typ: 'logout+jwt' })],
+    ['typ as a list', issued({}, { typ: ['at+jwt'] })],
+    ['typ with more behind it', issued({}, { typ: 'at+jwt; x' })],
   ],
 
   'with a shared secret': [
     ['a good HS256 token', () => craft({ alg: 'HS256' }, JSON.stringify(good()), byHmac(SECRET)), 'accepted'],
-    ['another secret', () => craft({ alg: 'HS256' }, JSON.stringify(good()), byHmac('guess')), 'invalid'],
-    ['an empty secret', () => craft({ alg: 'HS256' }, JSON.stringify(good()), byHmac('')), 'invalid'],
+    ['another secret', () => craft({ alg: 'HS256' }, JSON.stringify(good()), byHmac('guess'))],
+    ['an empty secret', () => craft({ alg: 'HS256' }, JSON.stringify(good()), byHmac(''))],
     [
       'HS512, which was not asked for',
       () => craft({ alg: 'HS512' }, JSON.stringify(good()), byHmac(SECRET, 'sha512')),
-      'invalid',
     ],
-    ['an RS256 token', issued({}), 'invalid'],
-    ['alg: none', () => craft({ alg: 'none' }, JSON.stringify(good()), unsigned), 'invalid'],
-    [
-      'a signature cut to nothing',
-      () => craft({ alg: 'HS256' }, JSON.stringify(good()), unsigned),
-      'invalid',
-    ],
+    ['an RS256 token', issued({})],
+    ['alg: none', () => craft({ alg: 'none' }, JSON.stringify(good()), unsigned)],
+    ['a signature cut to nothing', () => craft({ alg: 'HS256' }, JSON.stringify(good()), unsigned)],
     [
       'a signature cut to one byte',
       () => craft({ alg: 'HS256' }, JSON.stringify(good()), (data) => byHmac(SECRET)(data).subarray(0, 1)),
-      'invalid',
     ],
     [
       'an attacker’s secret in jwk',
@@ -464,7 +414,6 @@ const ROWS: Readonly<Record<string, readonly Row[]>> = {
           JSON.stringify(good()),
           byHmac('evil'),
         ),
-      'invalid',
     ],
   ],
 }
@@ -551,7 +500,7 @@ describe('attacks with tokens', () => {
   for (const [route, [where, rows]] of Object.entries(ROWS).entries()) {
     attackTable(
       `tokens ${where}`,
-      rows.map(([attack, make, outcome]) => ({
+      rows.map(([attack, make, outcome = 'invalid']) => ({
         attack,
         outcome,
         run: async () => expectAnswer(route, await make(kit), outcome),
