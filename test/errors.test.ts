@@ -235,13 +235,13 @@ describe('configuration error', () => {
     })
   }
 
-  for (const [what, heading, names, call] of ARGUMENTS) {
-    it(`an invalid argument is named: ${what}`, async () => {
-      const error = await refusalOf(call)
-      expect(error.message).to.match(names)
-      expectLink(error, heading)
-    })
-  }
+  for (const [heading, rows] of Object.entries(ARGUMENTS))
+    for (const [what, names, call] of rows)
+      it(`an invalid argument is named: ${what}`, async () => {
+        const error = await refusalOf(call)
+        expect(error.message).to.match(names)
+        expectLink(error, heading)
+      })
 
   it('every anchor that a message can print has a heading, and explain finds it', async () => {
     const [sources, telemetry] = [sourcesIn('src', 'cli'), sourcesIn('src/telemetry')]

@@ -163,7 +163,7 @@ describe('mcp-gatekit explain', function () {
     const reference = readErrorReference()
     const anchors = [
       ...TAKERS.map(({ heading }) => heading),
-      ...ARGUMENTS.map(([, heading]) => heading),
+      ...Object.keys(ARGUMENTS),
       ...CONFIG_ERROR_CODES.map((code) => new KitMcpConfigError(code, 'x', 'x').docs),
     ]
     for (const anchor of anchors) expect(reference.find(anchor), anchor).not.to.equal(undefined)

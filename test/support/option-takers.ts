@@ -779,262 +779,215 @@ export const TAKERS: readonly OptionsTaker[] = [
   },
 ]
 
-/** Invalid arguments that are not options. */
-export const ARGUMENTS: readonly (readonly [
-  what: string,
-  heading: string,
-  names: RegExp,
-  call: () => unknown,
-])[] = [
-  ['a function router', 'servestdio', /^router /, () => kit.serveStdio(functionRouter)],
-  [
-    'a router with scopes that is not trusted',
-    'servestdio',
-    /^trustLocal /,
-    () => kit.serveStdio(router.tool('wipe', { description: 'Wipes', scopes: ['mcp:admin'] }, handle)),
+/** Invalid arguments that are not options, by the heading of their error. */
+export const ARGUMENTS: Readonly<
+  Record<string, readonly (readonly [what: string, names: RegExp, call: () => unknown])[]>
+> = {
+  servestdio: [
+    ['a function router', /^router /, () => kit.serveStdio(functionRouter)],
+    [
+      'a router with scopes that is not trusted',
+      /^trustLocal /,
+      () => kit.serveStdio(router.tool('wipe', { description: 'Wipes', scopes: ['mcp:admin'] }, handle)),
+    ],
   ],
-  ['no verifiers', 'firstmatch', /^verifiers /, () => kit.firstMatch()],
-  ['a URL instead of a verifier', 'firstmatch', /^verifiers /, () => kit.firstMatch(url as Wrong)],
-  [
-    'a number instead of a verifier to cache',
-    'cachedverifier',
-    /^verifier /,
-    () => kit.cachedVerifier(5 as Wrong),
+  firstmatch: [
+    ['no verifiers', /^verifiers /, () => kit.firstMatch()],
+    ['a URL instead of a verifier', /^verifiers /, () => kit.firstMatch(url as Wrong)],
   ],
-  [
-    'a verifier without a cache to share',
-    'shareinvalidations',
-    /^verifier /,
-    () => kit.shareInvalidations(verifyToken as Wrong, redis as Wrong),
+  cachedverifier: [
+    ['a number instead of a verifier to cache', /^verifier /, () => kit.cachedVerifier(5 as Wrong)],
   ],
-  [
-    'a URL instead of a Redis client for invalidations',
-    'shareinvalidations',
-    /^shareInvalidations /,
-    () => kit.shareInvalidations(kit.cachedVerifier(verifyToken), url as Wrong),
+  shareinvalidations: [
+    [
+      'a verifier without a cache to share',
+      /^verifier /,
+      () => kit.shareInvalidations(verifyToken as Wrong, redis as Wrong),
+    ],
+    [
+      'a URL instead of a Redis client for invalidations',
+      /^shareInvalidations /,
+      () => kit.shareInvalidations(kit.cachedVerifier(verifyToken), url as Wrong),
+    ],
   ],
-  [
-    'an empty object instead of a Redis client for events',
-    'rediseventbus',
-    /^redisEventBus /,
-    () => kit.redisEventBus({} as Wrong),
+  rediseventbus: [
+    [
+      'an empty object instead of a Redis client for events',
+      /^redisEventBus /,
+      () => kit.redisEventBus({} as Wrong),
+    ],
   ],
-  [
-    'a URL instead of a Redis client for proofs',
-    'redisreplaystore',
-    /^replayStore /,
-    () => kit.redisReplayStore('redis://localhost' as Wrong),
+  redisreplaystore: [
+    [
+      'a URL instead of a Redis client for proofs',
+      /^replayStore /,
+      () => kit.redisReplayStore('redis://localhost' as Wrong),
+    ],
+    ['a number instead of a prefix', /^prefix /, () => kit.redisReplayStore({ set() {} }, 5 as Wrong)],
   ],
-  [
-    'a URL instead of a Redis client for tasks',
-    'redistaskstore',
-    /^client /,
-    () => kit.redisTaskStore('redis://localhost' as Wrong),
+  redistaskstore: [
+    [
+      'a URL instead of a Redis client for tasks',
+      /^client /,
+      () => kit.redisTaskStore('redis://localhost' as Wrong),
+    ],
   ],
-  [
-    'a number instead of a prefix',
-    'redisreplaystore',
-    /^prefix /,
-    () => kit.redisReplayStore({ set() {} }, 5 as Wrong),
+  kitmcprouter: [
+    ['a tool without a name', /^tool /, () => router.tool('' as Wrong, { description: 'x' }, handle)],
+    [
+      'a tool without a handler',
+      /^handler /,
+      () => router.tool('a', { description: 'x' }, undefined as Wrong),
+    ],
+    [
+      'a tool registered twice',
+      /^tool 'a' /,
+      () => router.tool('a', { description: 'x' }, handle).tool('a', { description: 'x' }, handle),
+    ],
+    ['an object instead of a context function', /^context /, () => router.context({} as Wrong)],
+    ['a merge without a router', /^merge /, () => router.merge('a', {} as Wrong)],
+    ['a promise of skills', /^skills /, () => router.skills(loadSkills(skillFiles) as Wrong)],
+    [
+      'a skill with the name of a resource',
+      /^skills /,
+      () => router.resource('a', { uri: 'notes://a' }, handle).skills(skills),
+    ],
   ],
-  [
-    'a tool without a name',
-    'kitmcprouter',
-    /^tool /,
-    () => router.tool('' as Wrong, { description: 'x' }, handle),
+  createmcpadapter: [
+    [
+      'scopes for a router that declares its own',
+      /^scopes /,
+      () => kit.createMcpAdapter({ router, scopes: {} }),
+    ],
+    ['a server without a router', /^router /, () => kit.KitMcpServer.create().build()],
   ],
-  [
-    'a tool without a handler',
-    'kitmcprouter',
-    /^handler /,
-    () => router.tool('a', { description: 'x' }, undefined as Wrong),
+  mcpauth: [
+    [
+      'telemetry next to an adapter',
+      /^telemetry /,
+      () =>
+        kit.mcpAuth(kit.createMcpAdapter({ router, oauth }), {
+          telemetry: kit.KitTelemetry.create().build(),
+        }),
+    ],
+    ['an adapter without OAuth', /^oauth /, () => kit.mcpAuth(kit.createMcpAdapter({ router }))],
+    [
+      'a copy of an adapter',
+      /^target /,
+      () => kit.protectedResourceRouter({ ...kit.createMcpAdapter({ router, oauth }) } as Wrong),
+    ],
   ],
-  [
-    'a tool registered twice',
-    'kitmcprouter',
-    /^tool 'a' /,
-    () => router.tool('a', { description: 'x' }, handle).tool('a', { description: 'x' }, handle),
+  mcphandler: [
+    ['an empty object instead of an adapter to serve', /^adapter /, () => kit.mcpHandler({} as Wrong)],
   ],
-  ['an object instead of a context function', 'kitmcprouter', /^context /, () => router.context({} as Wrong)],
-  ['a merge without a router', 'kitmcprouter', /^merge /, () => router.merge('a', {} as Wrong)],
-  [
-    'scopes for a router that declares its own',
-    'createmcpadapter',
-    /^scopes /,
-    () => kit.createMcpAdapter({ router, scopes: {} }),
+  mcpserver: [
+    ['an empty object instead of an adapter to mount', /^adapter /, () => kit.mcpServer({} as Wrong)],
+    [
+      'a path next to a fixed resource',
+      /^path /,
+      () =>
+        kit.mcpServer(kit.createMcpAdapter({ router, oauth: { ...oauth, resource: audience } }), {
+          path: '/mcp',
+        }),
+    ],
   ],
-  ['a server without a router', 'createmcpadapter', /^router /, () => kit.KitMcpServer.create().build()],
-  [
-    'telemetry next to an adapter',
-    'mcpauth',
-    /^telemetry /,
-    () =>
-      kit.mcpAuth(kit.createMcpAdapter({ router, oauth }), { telemetry: kit.KitTelemetry.create().build() }),
+  aicatalog: [['an empty array of adapters', /^adapters /, () => kit.aiCatalog([])]],
+  gracefulshutdown: [
+    ['a function instead of a server to shut down', /^server /, () => kit.gracefulShutdown(app as Wrong)],
   ],
-  ['an adapter without OAuth', 'mcpauth', /^oauth /, () => kit.mcpAuth(kit.createMcpAdapter({ router }))],
-  [
-    'a copy of an adapter',
-    'mcpauth',
-    /^target /,
-    () => kit.protectedResourceRouter({ ...kit.createMcpAdapter({ router, oauth }) } as Wrong),
+  loadskills: [
+    ['a folder that does not exist', /^source /, () => loadSkills('/does/not/exist')],
+    ['a number instead of a folder', /^source /, () => loadSkills(5 as Wrong)],
+    ['a folder without a skill', /^source /, () => loadSkills({})],
   ],
-  [
-    'an empty object instead of an adapter to serve',
-    'mcphandler',
-    /^adapter /,
-    () => kit.mcpHandler({} as Wrong),
+  toolsfromopenapi: [
+    ['a number instead of a document', /^document /, () => toolsFromOpenApi(5 as Wrong, { app })],
+    ['a path instead of a document', /^document /, () => toolsFromOpenApi('./openapi.yaml', { app })],
+    ['invalid JSON as a document', /^document /, () => toolsFromOpenApi('{"openapi"', { app })],
+    ['generated tools without options', /^options /, () => toolsFromOpenApi(document, undefined as Wrong)],
   ],
-  [
-    'an empty object instead of an adapter to mount',
-    'mcpserver',
-    /^adapter /,
-    () => kit.mcpServer({} as Wrong),
+  telemetry_service_required: [
+    ['a service without a name', /withService/, () => telemetry().withService('')],
   ],
-  ['an empty array of adapters', 'aicatalog', /^adapters /, () => kit.aiCatalog([])],
-  [
-    'a path next to a fixed resource',
-    'mcpserver',
-    /^path /,
-    () =>
-      kit.mcpServer(kit.createMcpAdapter({ router, oauth: { ...oauth, resource: audience } }), {
-        path: '/mcp',
-      }),
+  telemetry_environment_required: [
+    ['an environment without a name', /withEnvironment/, () => telemetry().withEnvironment(5 as Wrong)],
   ],
-  [
-    'a function instead of a server to shut down',
-    'gracefulshutdown',
-    /^server /,
-    () => kit.gracefulShutdown(app as Wrong),
+  auditfile: [
+    [
+      'a file descriptor as the path of an audit file',
+      /^the first argument of auditFile\(\) /,
+      () => auditFile(3 as Wrong),
+    ],
   ],
-  ['a folder that does not exist', 'loadskills', /^source /, () => loadSkills('/does/not/exist')],
-  ['a number instead of a folder', 'loadskills', /^source /, () => loadSkills(5 as Wrong)],
-  ['a folder without a skill', 'loadskills', /^source /, () => loadSkills({})],
-  ['a promise of skills', 'kitmcprouter', /^skills /, () => router.skills(loadSkills(skillFiles) as Wrong)],
-  [
-    'a skill with the name of a resource',
-    'kitmcprouter',
-    /^skills /,
-    () => router.resource('a', { uri: 'notes://a' }, handle).skills(skills),
+  withversion: [['a version that is a number', /withVersion/, () => telemetry().withVersion(1 as Wrong)]],
+  withlogger: [['a logger without methods', /withLogger/, () => telemetry().withLogger({} as Wrong)]],
+  addevents: [['an object that is not a registry', /addEvents/, () => telemetry().addEvents({} as Wrong)]],
+  telemetry_duplicate_namespace: [
+    [
+      'a registry added twice',
+      /billing/,
+      () =>
+        telemetry()
+          .addEvents(events)
+          .addEvents(events as Wrong),
+    ],
   ],
-  [
-    'a number instead of a document',
-    'toolsfromopenapi',
-    /^document /,
-    () => toolsFromOpenApi(5 as Wrong, { app }),
+  telemetry_invalid_transport: [
+    [
+      'a class instead of a transport',
+      /received the class InMemoryTransportAdapter/,
+      () => telemetry().addTransport(kit.InMemoryTransportAdapter as Wrong),
+    ],
+    [
+      'a transport whose flush is a number',
+      /^flush /,
+      () => telemetry().addTransport({ type: 'x', handle, flush: 1 } as Wrong),
+    ],
   ],
-  [
-    'a path instead of a document',
-    'toolsfromopenapi',
-    /^document /,
-    () => toolsFromOpenApi('./openapi.yaml', { app }),
+  addtransport: [
+    [
+      'a transport with maxPending 0',
+      /maxPending/,
+      () => telemetry().addTransport({ type: 'x', handle, maxPending: 0 }),
+    ],
   ],
-  [
-    'invalid JSON as a document',
-    'toolsfromopenapi',
-    /^document /,
-    () => toolsFromOpenApi('{"openapi"', { app }),
+  telemetry_invalid_actor: [['an actor without a name', /addActor/, () => telemetry().addActor('')]],
+  telemetry_duplicate_scope: [
+    ['a scope added twice', /org/, () => telemetry().addScope('org').addScope('org')],
   ],
-  [
-    'generated tools without options',
-    'toolsfromopenapi',
-    /^options /,
-    () => toolsFromOpenApi(document, undefined as Wrong),
+  telemetry_invalid_namespace: [
+    ['a namespace with a space', /namespace/, () => kit.KitTelemetryEvents.namespace('a b')],
   ],
-  [
-    'a service without a name',
-    'telemetry_service_required',
-    /withService/,
-    () => telemetry().withService(''),
+  telemetry_reserved_namespace: [
+    ['a reserved namespace', /namespace/, () => kit.KitTelemetryEvents.namespace('kit')],
   ],
-  [
-    'an environment without a name',
-    'telemetry_environment_required',
-    /withEnvironment/,
-    () => telemetry().withEnvironment(5 as Wrong),
+  event: [
+    [
+      'an event without a schema',
+      /^event\('paid'/,
+      () => kit.KitTelemetryEvents.namespace('a').event('paid', {} as Wrong),
+    ],
   ],
-  [
-    'a file descriptor as the path of an audit file',
-    'auditfile',
-    /^the first argument of auditFile\(\) /,
-    () => auditFile(3 as Wrong),
+  telemetry_invalid_event_name: [
+    ['an event with a space', /name/, () => kit.KitTelemetryEvents.namespace('a').event('a b', schema)],
   ],
-  ['a version that is a number', 'withversion', /withVersion/, () => telemetry().withVersion(1 as Wrong)],
-  ['a logger without methods', 'withlogger', /withLogger/, () => telemetry().withLogger({} as Wrong)],
-  ['an object that is not a registry', 'addevents', /addEvents/, () => telemetry().addEvents({} as Wrong)],
-  [
-    'a registry added twice',
-    'telemetry_duplicate_namespace',
-    /billing/,
-    () =>
-      telemetry()
-        .addEvents(events)
-        .addEvents(events as Wrong),
+  telemetry_duplicate_event: [
+    [
+      'an event declared twice',
+      /paid/,
+      () => kit.KitTelemetryEvents.namespace('a').event('paid', schema).event('paid', schema),
+    ],
   ],
-  [
-    'a class instead of a transport',
-    'telemetry_invalid_transport',
-    /received the class InMemoryTransportAdapter/,
-    () => telemetry().addTransport(kit.InMemoryTransportAdapter as Wrong),
+  group: [
+    [
+      'a group without a function',
+      /group/,
+      () => kit.KitTelemetryEvents.namespace('a').group('b', 5 as Wrong),
+    ],
+    [
+      'a group that is not returned',
+      /group/,
+      () => kit.KitTelemetryEvents.namespace('a').group('b', (() => {}) as Wrong),
+    ],
   ],
-  [
-    'a transport whose flush is a number',
-    'telemetry_invalid_transport',
-    /^flush /,
-    () => telemetry().addTransport({ type: 'x', handle, flush: 1 } as Wrong),
-  ],
-  [
-    'a transport with maxPending 0',
-    'addtransport',
-    /maxPending/,
-    () => telemetry().addTransport({ type: 'x', handle, maxPending: 0 }),
-  ],
-  ['an actor without a name', 'telemetry_invalid_actor', /addActor/, () => telemetry().addActor('')],
-  [
-    'a scope added twice',
-    'telemetry_duplicate_scope',
-    /org/,
-    () => telemetry().addScope('org').addScope('org'),
-  ],
-  [
-    'a namespace with a space',
-    'telemetry_invalid_namespace',
-    /namespace/,
-    () => kit.KitTelemetryEvents.namespace('a b'),
-  ],
-  [
-    'a reserved namespace',
-    'telemetry_reserved_namespace',
-    /namespace/,
-    () => kit.KitTelemetryEvents.namespace('kit'),
-  ],
-  [
-    'an event without a schema',
-    'event',
-    /^event\('paid'/,
-    () => kit.KitTelemetryEvents.namespace('a').event('paid', {} as Wrong),
-  ],
-  [
-    'an event with a space',
-    'telemetry_invalid_event_name',
-    /name/,
-    () => kit.KitTelemetryEvents.namespace('a').event('a b', schema),
-  ],
-  [
-    'an event declared twice',
-    'telemetry_duplicate_event',
-    /paid/,
-    () => kit.KitTelemetryEvents.namespace('a').event('paid', schema).event('paid', schema),
-  ],
-  [
-    'a group without a function',
-    'group',
-    /group/,
-    () => kit.KitTelemetryEvents.namespace('a').group('b', 5 as Wrong),
-  ],
-  [
-    'a group that is not returned',
-    'group',
-    /group/,
-    () => kit.KitTelemetryEvents.namespace('a').group('b', (() => {}) as Wrong),
-  ],
-]
+}

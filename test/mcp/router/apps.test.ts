@@ -22,7 +22,7 @@ import {
 import { KitMcpRouter, tableOf } from '../../../src/mcp/router/router.ts'
 import { StdioConnection } from '../../../src/mcp/stdio/stdio-connection.ts'
 import { InMemoryTransportAdapter, KitTelemetry } from '../../../src/telemetry/index.ts'
-import { type ExpectedConfigError, expectConfigError } from '../../support/config-error.ts'
+import { expectConfigError } from '../../support/config-error.ts'
 import { CLIENT_KINDS, type Connected } from '../../support/mcp/clients.ts'
 import { onNode, type Served } from '../../support/mcp/entry-points.ts'
 import { oauth } from '../../support/mcp/notes.ts'
@@ -75,202 +75,171 @@ const app = (config: object) => create().app('chart', { html: HTML, ...config } 
 const file = (path: unknown, more: object = {}) => create().app('chart', { file: path, ...more } as never)
 const built = (made: KitMcpRouter) => createMcpAdapter({ router: made })
 
-const WRONG: readonly (readonly [string, () => unknown, ExpectedConfigError])[] = [
-  [
-    'an app without a document',
-    () => create().app('chart', {}),
-    {
-      code: INVALID,
-      option: "html of app 'chart'",
-      message: /must be an HTML document, unless file is set; received undefined\. Set html to/,
-    },
+type Row = readonly [what: string, build: () => unknown, message: RegExp, code?: typeof UNKNOWN]
+
+/** Wrong definitions by the option that the error names. The code is `INVALID` unless the row says otherwise. */
+const WRONG: Readonly<Record<string, readonly Row[]>> = {
+  "html of app 'chart'": [
+    [
+      'an app without a document',
+      () => create().app('chart', {}),
+      /must be an HTML document, unless file is set; received undefined\. Set html to/,
+    ],
+    ['a path as html', () => app({ html: './chart.html' }), /contains tags; received .*set file to its path/],
+    [
+      'html of more than maxBytes bytes',
+      () => app({ html: '<é', maxBytes: 2 }),
+      /more than 2 bytes\. Make .* raise maxBytes/,
+    ],
+    [
+      'html of more than 1 MiB without maxBytes',
+      () => app({ html: `<p>${'a'.repeat(1_048_576)}` }),
+      /more than 1048576 bytes/,
+    ],
   ],
-  [
-    'an app with html and file',
-    () => file('a.html', { html: HTML }),
-    { code: INVALID, option: "file of app 'chart'", message: /together with html\. Remove one/ },
+  "file of app 'chart'": [
+    ['an app with html and file', () => file('a.html', { html: HTML }), /together with html\. Remove one/],
+    ['a file in a name with a NUL character', () => file('a\0b'), /can be read \(ERR_INVALID_ARG_VALUE\)/],
+    [
+      'a URL of another scheme as file',
+      () => file(new URL('https://example.com/a.html')),
+      /can be read \(ERR_INVALID_URL_SCHEME\)/,
+    ],
+    ['a file that does not exist', () => file('/nowhere/chart.html'), /can be read \(ENOENT\); received/],
+    ['a number as file', () => file(5), /path of an HTML/],
   ],
-  [
-    'a path as html',
-    () => app({ html: './chart.html' }),
-    {
-      code: INVALID,
-      option: "html of app 'chart'",
-      message: /contains tags; received .*set file to its path/,
-    },
+  "uri of app 'chart'": [
+    ['a URI of another scheme', () => app({ uri: 'https://example.com/chart' }), /begins with 'ui:\/\/'/],
+    ['a URI with a scheme in upper case', () => app({ uri: 'UI://chart' }), /Set it to 'ui:\/\/chart'/],
+    ['a URI with an encoded letter', () => app({ uri: 'ui://%63hart/a' }), /Set it to 'ui:\/\/chart\/a'/],
+    ['a URI without a host', () => app({ uri: 'ui:///a' }), /ui/],
   ],
-  [
-    'html of more than maxBytes bytes',
-    () => app({ html: '<é', maxBytes: 2 }),
-    { code: INVALID, option: "html of app 'chart'", message: /more than 2 bytes\. Make .* raise maxBytes/ },
+  CSP: [
+    [
+      'an unknown option of an app',
+      () => app({ CSP: {} }),
+      /^app 'chart' has no option 'CSP'\. Did you mean 'csp'/,
+      UNKNOWN,
+    ],
   ],
-  [
-    'html of more than 1 MiB without maxBytes',
-    () => app({ html: `<p>${'a'.repeat(1_048_576)}` }),
-    { code: INVALID, option: "html of app 'chart'", message: /more than 1048576 bytes/ },
+  "csp of app 'chart'.connectDomain": [
+    [
+      'an unknown member of csp',
+      () => app({ csp: { connectDomain: [] } }),
+      /Did you mean 'connectDomains'/,
+      UNKNOWN,
+    ],
   ],
-  [
-    'a URI of another scheme',
-    () => app({ uri: 'https://example.com/chart' }),
-    { code: INVALID, option: "uri of app 'chart'", message: /begins with 'ui:\/\/'/ },
+  "connectDomains of csp of app 'chart'": [
+    ...[
+      `https://a.example 'unsafe-eval'`,
+      `https://a.example;script-src *`,
+      'https://a.example\n',
+      `'self'`,
+      '*',
+      'https://*',
+      'https://a.example/path',
+      'data:',
+      'https://user@a.example',
+      'https://a.example:99999',
+      'ftp://a.example',
+      '',
+      5,
+    ].map(
+      (origin): Row => [
+        `the origin ${JSON.stringify(origin)} in csp`,
+        () => app({ csp: { connectDomains: [origin] } }),
+        /must contain only origins such as .*Remove paths/,
+      ],
+    ),
   ],
-  [
-    'a URI with a scheme in upper case',
-    () => app({ uri: 'UI://chart' }),
-    { code: INVALID, option: "uri of app 'chart'", message: /Set it to 'ui:\/\/chart'/ },
+  "frameDomains of csp of app 'chart'": [
+    [
+      'a string instead of origins in csp',
+      () => app({ csp: { frameDomains: 'https://a.example' } }),
+      /must be an array of origins/,
+    ],
   ],
-  [
-    'a URI with an encoded letter',
-    () => app({ uri: 'ui://%63hart/a' }),
-    { code: INVALID, option: "uri of app 'chart'", message: /Set it to 'ui:\/\/chart\/a'/ },
+  "permissions of app 'chart'.cameras": [
+    ['an unknown permission', () => app({ permissions: { cameras: {} } }), /Did you mean 'camera'/, UNKNOWN],
   ],
-  [
-    'a URI without a host',
-    () => app({ uri: 'ui:///a' }),
-    { code: INVALID, option: "uri of app 'chart'", message: /ui/ },
+  "camera of permissions of app 'chart'": [
+    [
+      'a permission that is true',
+      () => app({ permissions: { camera: true } }),
+      /empty object.*Set it to \{\}/,
+    ],
   ],
-  [
-    'an unknown option of an app',
-    () => app({ CSP: {} }),
-    { code: UNKNOWN, option: 'CSP', message: /^app 'chart' has no option 'CSP'\. Did you mean 'csp'/ },
+  "domain of app 'chart'": [
+    ['a domain with a space', () => app({ domain: 'a.example b' }), /without spaces and quotes.*host/],
   ],
-  [
-    'an unknown member of csp',
-    () => app({ csp: { connectDomain: [] } }),
-    { code: UNKNOWN, option: "csp of app 'chart'.connectDomain", message: /Did you mean 'connectDomains'/ },
+  "_meta of app 'chart'": [
+    ['_meta of an app with ui', () => app({ _meta: { ui: {} } }), /must not contain 'ui'.* Set csp/],
   ],
-  ...[
-    `https://a.example 'unsafe-eval'`,
-    `https://a.example;script-src *`,
-    'https://a.example\n',
-    `'self'`,
-    '*',
-    'https://*',
-    'https://a.example/path',
-    'data:',
-    'https://user@a.example',
-    'https://a.example:99999',
-    'ftp://a.example',
-    '',
-    5,
-  ].map((origin): readonly [string, () => unknown, ExpectedConfigError] => [
-    `the origin ${JSON.stringify(origin)} in csp`,
-    () => app({ csp: { connectDomains: [origin] } }),
-    {
-      code: INVALID,
-      option: "connectDomains of csp of app 'chart'",
-      message: /must contain only origins such as .*Remove paths/,
-    },
-  ]),
-  [
-    'a string instead of origins in csp',
-    () => app({ csp: { frameDomains: 'https://a.example' } }),
-    { code: INVALID, option: "frameDomains of csp of app 'chart'", message: /must be an array of origins/ },
+  "_meta of tool 'a'": [
+    [
+      '_meta of a tool with ui and app',
+      () => create().tool('a', { description: 'x', app: 'chart', _meta: { ui: {} } }, done),
+      /must not contain 'ui' together.* Remove 'ui'/,
+    ],
   ],
-  [
-    'an unknown permission',
-    () => app({ permissions: { cameras: {} } }),
-    { code: UNKNOWN, option: "permissions of app 'chart'.cameras", message: /Did you mean 'camera'/ },
+  "visibility of tool 'a'": [
+    [
+      'a visibility without callers',
+      () => create().tool('a', { description: 'x', visibility: [] }, done),
+      /'model', 'app', or both/,
+    ],
   ],
-  [
-    'a permission that is true',
-    () => app({ permissions: { camera: true } }),
-    {
-      code: INVALID,
-      option: "camera of permissions of app 'chart'",
-      message: /empty object.*Set it to \{\}/,
-    },
+  "app of tool 'a'": [
+    [
+      'a tool with an app that does not exist',
+      () => built(create().tool('a', { description: 'x', app: 'chart' }, done)),
+      /name of an app .*received 'chart'\. Add the app/,
+    ],
+    [
+      'a tool with a resource as app',
+      () =>
+        built(
+          create()
+            .resource('chart', { uri: 'ui://chart' }, done)
+            .tool('a', { description: 'x', app: 'chart' }, done),
+        ),
+      /name of an app/,
+    ],
   ],
-  [
-    'a domain with a space',
-    () => app({ domain: 'a.example b' }),
-    { code: INVALID, option: "domain of app 'chart'", message: /without spaces and quotes.*host/ },
+  "app 'chart'": [
+    ['an app that no tool names', () => built(app({})), /not named by any tool\. Set app: 'chart'/],
   ],
-  [
-    '_meta of an app with ui',
-    () => app({ _meta: { ui: {} } }),
-    { code: INVALID, option: "_meta of app 'chart'", message: /must not contain 'ui'.* Set csp/ },
+  "scopes of app 'chart'": [
+    [
+      'an app whose tools need different scopes',
+      () =>
+        built(
+          app({})
+            .tool('a', { description: 'x', app: 'chart', scopes: ['one'] }, done)
+            .tool('b', { description: 'x', app: 'chart', scopes: ['two'] }, done),
+        ),
+      /must be set, because its tools 'a' and 'b' need different scopes\. Set them/,
+    ],
   ],
-  [
-    '_meta of a tool with ui and app',
-    () => create().tool('a', { description: 'x', app: 'chart', _meta: { ui: {} } }, done),
-    { code: INVALID, option: "_meta of tool 'a'", message: /must not contain 'ui' together.* Remove 'ui'/ },
+  app: [
+    [
+      'two apps with the same name',
+      () => app({}).app('chart', { html: HTML, uri: 'ui://other' }),
+      /'chart' is already registered/,
+    ],
+    [
+      'two apps with the same URI',
+      () => app({}).app('other', { html: HTML, uri: 'ui://chart' }),
+      /URI 'ui:\/\/chart', which is already registered/,
+    ],
+    [
+      'two merged apps with the same URI',
+      () => create().merge('a', app({})).merge('b', app({})),
+      /'b_chart' has the URI 'ui:\/\/chart', which is already/,
+    ],
   ],
-  [
-    'a visibility without callers',
-    () => create().tool('a', { description: 'x', visibility: [] }, done),
-    { code: INVALID, option: "visibility of tool 'a'", message: /'model', 'app', or both/ },
-  ],
-  [
-    'a tool with an app that does not exist',
-    () => built(create().tool('a', { description: 'x', app: 'chart' }, done)),
-    { code: INVALID, option: "app of tool 'a'", message: /name of an app .*received 'chart'\. Add the app/ },
-  ],
-  [
-    'a tool with a resource as app',
-    () =>
-      built(
-        create()
-          .resource('chart', { uri: 'ui://chart' }, done)
-          .tool('a', { description: 'x', app: 'chart' }, done),
-      ),
-    { code: INVALID, option: "app of tool 'a'", message: /name of an app/ },
-  ],
-  [
-    'an app that no tool names',
-    () => built(app({})),
-    { code: INVALID, option: "app 'chart'", message: /not named by any tool\. Set app: 'chart'/ },
-  ],
-  [
-    'an app whose tools need different scopes',
-    () =>
-      built(
-        app({})
-          .tool('a', { description: 'x', app: 'chart', scopes: ['one'] }, done)
-          .tool('b', { description: 'x', app: 'chart', scopes: ['two'] }, done),
-      ),
-    {
-      code: INVALID,
-      option: "scopes of app 'chart'",
-      message: /must be set, because its tools 'a' and 'b' need different scopes\. Set them/,
-    },
-  ],
-  [
-    'two apps with the same name',
-    () => app({}).app('chart', { html: HTML, uri: 'ui://other' }),
-    { code: INVALID, option: 'app', message: /'chart' is already registered/ },
-  ],
-  [
-    'two apps with the same URI',
-    () => app({}).app('other', { html: HTML, uri: 'ui://chart' }),
-    { code: INVALID, option: 'app', message: /URI 'ui:\/\/chart', which is already registered/ },
-  ],
-  [
-    'two merged apps with the same URI',
-    () => create().merge('a', app({})).merge('b', app({})),
-    { code: INVALID, option: 'app', message: /'b_chart' has the URI 'ui:\/\/chart', which is already/ },
-  ],
-  [
-    'a file in a name with a NUL character',
-    () => file('a\0b'),
-    { code: INVALID, option: "file of app 'chart'", message: /can be read \(ERR_INVALID_ARG_VALUE\)/ },
-  ],
-  [
-    'a URL of another scheme as file',
-    () => file(new URL('https://example.com/a.html')),
-    { code: INVALID, option: "file of app 'chart'", message: /can be read \(ERR_INVALID_URL_SCHEME\)/ },
-  ],
-  [
-    'a file that does not exist',
-    () => file('/nowhere/chart.html'),
-    { code: INVALID, option: "file of app 'chart'", message: /can be read \(ENOENT\); received/ },
-  ],
-  [
-    'a number as file',
-    () => file(5),
-    { code: INVALID, option: "file of app 'chart'", message: /path of an HTML/ },
-  ],
-]
+}
 
 interface Definition {
   readonly name: string
@@ -280,10 +249,9 @@ interface Definition {
 const named = (list: readonly Definition[], name: string): any => list.find((one) => one.name === name)
 
 describe('mcp/router: apps', () => {
-  for (const [what, build, expected] of WRONG)
-    it(`${what} is a configuration error`, () => {
-      expectConfigError(build, expected)
-    })
+  for (const [option, rows] of Object.entries(WRONG))
+    for (const [what, build, message, code = INVALID] of rows)
+      it(`${what} is a configuration error`, () => expectConfigError(build, { code, option, message }))
 
   it('the constants of apps are those of the reference implementation', () => {
     expect([APPS_EXTENSION, APP_MIME_TYPE, OLD_URI_META_KEY]).to.deep.equal([

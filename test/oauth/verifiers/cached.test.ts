@@ -431,67 +431,55 @@ describe('cachedVerifier()', () => {
   describe('wrong options', () => {
     const verify: VerifyToken = async () => undefined
     const INVALID = 'MCP_CONFIG_INVALID_OPTION'
-    const wrong: readonly (readonly [
+    type Row = readonly [
       what: string,
       build: () => unknown,
-      code: 'MCP_CONFIG_INVALID_OPTION' | 'MCP_CONFIG_MISSING_OPTION' | 'MCP_CONFIG_UNKNOWN_OPTION',
-      option: string,
       message: RegExp,
-    ])[] = [
-      [
-        'without a verifier',
-        () => cachedVerifier(undefined as never),
-        'MCP_CONFIG_MISSING_OPTION',
-        'verifier',
-        /[Pp]ass the verifier/,
-      ],
-      [
-        'with a verifier that is not a function',
-        () => cachedVerifier({} as never),
-        INVALID,
-        'verifier',
-        /function/,
-      ],
-      ['with null', () => cachedVerifier(verify, null as never), INVALID, 'cachedVerifier', /maxEntries/],
-      ['with no entries', () => cachedVerifier(verify, { maxEntries: 0 }), INVALID, 'maxEntries', /from 1/],
-      [
-        'with too many',
-        () => cachedVerifier(verify, { maxEntries: 2e9 }),
-        INVALID,
-        'maxEntries',
-        /from 1 to 1000000/,
-      ],
-      [
-        'with a time of zero',
-        () => cachedVerifier(verify, { ttlSeconds: 0 }),
-        INVALID,
-        'ttlSeconds',
-        /more than 0/,
-      ],
-      [
-        'with a time that is NaN',
-        () => cachedVerifier(verify, { ttlSeconds: Number.NaN }),
-        INVALID,
-        'ttlSeconds',
-        /number of seconds/,
-      ],
-      [
-        'with an option that does not exist',
-        () => cachedVerifier(verify, { ttl: 5 } as never),
-        'MCP_CONFIG_UNKNOWN_OPTION',
-        'ttl',
-        /Known options: maxEntries, ttlSeconds/,
-      ],
-      [
-        'with a misspelt one',
-        () => cachedVerifier(verify, { maxEntry: 5 } as never),
-        'MCP_CONFIG_UNKNOWN_OPTION',
-        'maxEntry',
-        /Did you mean 'maxEntries'/,
-      ],
+      code?: 'MCP_CONFIG_MISSING_OPTION' | 'MCP_CONFIG_UNKNOWN_OPTION',
     ]
-    for (const [what, build, code, option, message] of wrong) {
-      it(`cachedVerifier() throws ${what}`, () => expectConfigError(build, { code, option, message }))
+    /** Wrong options by the option that the error names. The code is `INVALID` unless the row says otherwise. */
+    const wrong: Readonly<Record<string, readonly Row[]>> = {
+      verifier: [
+        [
+          'without a verifier',
+          () => cachedVerifier(undefined as never),
+          /[Pp]ass the verifier/,
+          'MCP_CONFIG_MISSING_OPTION',
+        ],
+        ['with a verifier that is not a function', () => cachedVerifier({} as never), /function/],
+      ],
+      cachedVerifier: [['with null', () => cachedVerifier(verify, null as never), /maxEntries/]],
+      maxEntries: [
+        ['with no entries', () => cachedVerifier(verify, { maxEntries: 0 }), /from 1/],
+        ['with too many', () => cachedVerifier(verify, { maxEntries: 2e9 }), /from 1 to 1000000/],
+      ],
+      ttlSeconds: [
+        ['with a time of zero', () => cachedVerifier(verify, { ttlSeconds: 0 }), /more than 0/],
+        [
+          'with a time that is NaN',
+          () => cachedVerifier(verify, { ttlSeconds: Number.NaN }),
+          /number of seconds/,
+        ],
+      ],
+      ttl: [
+        [
+          'with an option that does not exist',
+          () => cachedVerifier(verify, { ttl: 5 } as never),
+          /Known options: maxEntries, ttlSeconds/,
+          'MCP_CONFIG_UNKNOWN_OPTION',
+        ],
+      ],
+      maxEntry: [
+        [
+          'with a misspelt one',
+          () => cachedVerifier(verify, { maxEntry: 5 } as never),
+          /Did you mean 'maxEntries'/,
+          'MCP_CONFIG_UNKNOWN_OPTION',
+        ],
+      ],
     }
+    for (const [option, rows] of Object.entries(wrong))
+      for (const [what, build, message, code = INVALID] of rows)
+        it(`cachedVerifier() throws ${what}`, () => expectConfigError(build, { code, option, message }))
   })
 })

@@ -411,118 +411,76 @@ describe('introspectionVerifier()', () => {
 
   describe('wrong options', () => {
     const base = optionsFor('https://auth.example.com/introspect')
-    const without = (option: string) =>
-      Object.fromEntries(Object.entries(base).filter(([name]) => name !== option))
     const INVALID = 'MCP_CONFIG_INVALID_OPTION'
     const MISSING = 'MCP_CONFIG_MISSING_OPTION'
     const UNKNOWN = 'MCP_CONFIG_UNKNOWN_OPTION'
-    const wrong: readonly (readonly [
+    type Row = readonly [
       what: string,
-      options: unknown,
-      code: typeof INVALID | typeof MISSING | typeof UNKNOWN,
-      option: string,
+      options: object,
       message: RegExp,
-    ])[] = [
-      ['without options', undefined, INVALID, 'introspectionVerifier', /endpoint, clientId/],
-      ['with a list', [], INVALID, 'introspectionVerifier', /endpoint, clientId/],
-      ['without endpoint', without('endpoint'), MISSING, 'endpoint', /https:\/\//],
-      [
-        'with an endpoint that is a path',
-        { ...base, endpoint: '/introspect' },
-        INVALID,
-        'endpoint',
-        /absolute URL/,
-      ],
-      [
-        'with an endpoint on http elsewhere',
-        { ...base, endpoint: 'http://auth.example.com/i' },
-        INVALID,
-        'endpoint',
-        /https.*allowInsecureHttp/,
-      ],
-      [
-        'with credentials in the endpoint',
-        { ...base, endpoint: 'https://a:b@c.example' },
-        INVALID,
-        'endpoint',
-        /credentials/,
-      ],
-      ['without clientId', without('clientId'), MISSING, 'clientId', /require client authentication/],
-      [
-        'without clientSecret',
-        without('clientSecret'),
-        MISSING,
-        'clientSecret',
-        /require client authentication/,
-      ],
-      [
-        'with an empty clientSecret',
-        { ...base, clientSecret: '' },
-        MISSING,
-        'clientSecret',
-        /require client authentication/,
-      ],
-      [
-        'with a clientSecret that is not a string',
-        { ...base, clientSecret: 5 },
-        INVALID,
-        'clientSecret',
-        /string/,
-      ],
-      ['without audience', without('audience'), MISSING, 'audience', /tokens issued for other services/],
-      ['with audience: true', { ...base, audience: true }, INVALID, 'audience', /strings/],
-      [
-        'with audience: null',
-        { ...base, audience: null },
-        MISSING,
-        'audience',
-        /tokens issued for other services/,
-      ],
-      [
-        'with audience and resource',
-        { ...base, resource: AUDIENCE },
-        INVALID,
-        'resource',
-        /together with audience/,
-      ],
-      [
-        'with audience: false and resource',
-        { ...base, audience: false, resource: AUDIENCE },
-        INVALID,
-        'resource',
-        /together with audience: false/,
-      ],
-      ['with an issuer that is not a URL', { ...base, issuer: 'auth' }, INVALID, 'issuer', /absolute URL/],
-      [
-        'with another way to sign in',
-        { ...base, clientAuthentication: 'private_key_jwt' },
-        INVALID,
-        'clientAuthentication',
-        /client_secret_basic/,
-      ],
-      ['with no time', { ...base, timeoutMs: 0 }, INVALID, 'timeoutMs', /from 1/],
-      ['with a mapUser that is not a function', { ...base, mapUser: 'sub' }, INVALID, 'mapUser', /function/],
-      [
-        'with required claims that are not a list',
-        { ...base, requiredClaims: 'sub' },
-        INVALID,
-        'requiredClaims',
-        /array/,
-      ],
-      [
-        'with allowInsecureHttp that is a string',
-        { ...base, allowInsecureHttp: 'yes' },
-        INVALID,
-        'allowInsecureHttp',
-        /true/,
-      ],
-      ['with a misspelt option', { ...base, endPoint: 'x' }, UNKNOWN, 'endPoint', /Did you mean 'endpoint'/],
-      ['with another misspelt option', { ...base, timeout: 5 }, UNKNOWN, 'timeout', /timeoutMs/],
+      code?: typeof MISSING | typeof UNKNOWN,
     ]
-    for (const [what, options, code, option, message] of wrong) {
-      it(`introspectionVerifier() throws ${what}`, () =>
-        expectConfigError(() => introspectionVerifier(options as never), { code, option, message }))
+    /** Wrong options by the option that the error names. The code is `INVALID` unless the row says otherwise. */
+    const wrong: Readonly<Record<string, readonly Row[]>> = {
+      endpoint: [
+        ['without endpoint', { endpoint: undefined }, /https:\/\//, MISSING],
+        ['with an endpoint that is a path', { endpoint: '/introspect' }, /absolute URL/],
+        [
+          'with an endpoint on http elsewhere',
+          { endpoint: 'http://auth.example.com/i' },
+          /https.*allowInsecureHttp/,
+        ],
+        ['with credentials in the endpoint', { endpoint: 'https://a:b@c.example' }, /credentials/],
+      ],
+      clientId: [['without clientId', { clientId: undefined }, /require client authentication/, MISSING]],
+      clientSecret: [
+        ['without clientSecret', { clientSecret: undefined }, /require client authentication/, MISSING],
+        ['with an empty clientSecret', { clientSecret: '' }, /require client authentication/, MISSING],
+        ['with a clientSecret that is not a string', { clientSecret: 5 }, /string/],
+      ],
+      audience: [
+        ['without audience', { audience: undefined }, /tokens issued for other services/, MISSING],
+        ['with audience: true', { audience: true }, /strings/],
+        ['with audience: null', { audience: null }, /tokens issued for other services/, MISSING],
+      ],
+      resource: [
+        ['with audience and resource', { resource: AUDIENCE }, /together with audience/],
+        [
+          'with audience: false and resource',
+          { audience: false, resource: AUDIENCE },
+          /together with audience: false/,
+        ],
+      ],
+      issuer: [['with an issuer that is not a URL', { issuer: 'auth' }, /absolute URL/]],
+      clientAuthentication: [
+        ['with another way to sign in', { clientAuthentication: 'private_key_jwt' }, /client_secret_basic/],
+      ],
+      timeoutMs: [['with no time', { timeoutMs: 0 }, /from 1/]],
+      mapUser: [['with a mapUser that is not a function', { mapUser: 'sub' }, /function/]],
+      requiredClaims: [['with required claims that are not a list', { requiredClaims: 'sub' }, /array/]],
+      allowInsecureHttp: [['with allowInsecureHttp that is a string', { allowInsecureHttp: 'yes' }, /true/]],
+      endPoint: [['with a misspelt option', { endPoint: 'x' }, /Did you mean 'endpoint'/, UNKNOWN]],
+      timeout: [['with another misspelt option', { timeout: 5 }, /timeoutMs/, UNKNOWN]],
     }
+    for (const [option, rows] of Object.entries(wrong))
+      for (const [what, options, message, code = INVALID] of rows)
+        it(`introspectionVerifier() throws ${what}`, () =>
+          expectConfigError(() => introspectionVerifier({ ...base, ...options } as never), {
+            code,
+            option,
+            message,
+          }))
+
+    for (const [what, options] of [
+      ['without options', undefined],
+      ['with a list', []],
+    ] as const)
+      it(`introspectionVerifier() throws ${what}`, () =>
+        expectConfigError(() => introspectionVerifier(options as never), {
+          code: INVALID,
+          option: 'introspectionVerifier',
+          message: /endpoint, clientId/,
+        }))
 
     it('an error of introspectionVerifier() never contains the secret', () => {
       expectConfigError(() => introspectionVerifier({ ...base, clientSecret: { value: SECRET } as never }), {

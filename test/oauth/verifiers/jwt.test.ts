@@ -470,200 +470,116 @@ describe('jwtVerifier()', () => {
     const INVALID = 'MCP_CONFIG_INVALID_OPTION'
     const MISSING = 'MCP_CONFIG_MISSING_OPTION'
     const base = { issuer: ISSUER, audience: AUDIENCE }
-    const wrong: readonly (readonly [
-      what: string,
-      options: () => unknown,
-      code: 'MCP_CONFIG_INVALID_OPTION' | 'MCP_CONFIG_MISSING_OPTION',
-      option: string,
-      message: RegExp,
-    ])[] = [
-      ['with null', () => null, INVALID, 'jwtVerifier', /issuer, audience/],
-      ['with an empty audience', () => ({ ...base, audience: '' }), MISSING, 'audience', /aud/],
-      ['with an empty list of audiences', () => ({ ...base, audience: [] }), MISSING, 'audience', /aud/],
-      [
-        'with an audience that is not a string',
-        () => ({ ...base, audience: 5 }),
-        INVALID,
-        'audience',
-        /strings/,
+    type Row = readonly [what: string, options: () => object, message: RegExp, code?: typeof MISSING]
+    /** Wrong options by the option that the error names. The code is `INVALID` unless the row says otherwise. */
+    const wrong: Readonly<Record<string, readonly Row[]>> = {
+      audience: [
+        ['with an empty audience', () => ({ audience: '' }), /aud/, MISSING],
+        ['with an empty list of audiences', () => ({ audience: [] }), /aud/, MISSING],
+        ['with an audience that is not a string', () => ({ audience: 5 }), /strings/],
       ],
-      [
-        'with audience and resource',
-        () => ({ ...base, resource: AUDIENCE }),
-        INVALID,
-        'resource',
-        /together with audience/,
+      resource: [['with audience and resource', () => ({ resource: AUDIENCE }), /together with audience/]],
+      issuers: [
+        ['with issuer and issuers', () => ({ issuers: [ISSUER] }), /together with issuer/],
+        ['with issuers that are not a list', () => ({ issuer: undefined, issuers: ISSUER }), /array/],
       ],
-      [
-        'with issuer and issuers',
-        () => ({ ...base, issuers: [ISSUER] }),
-        INVALID,
-        'issuers',
-        /together with issuer/,
+      issuer: [
+        ['with no issuer in the list', () => ({ issuer: undefined, issuers: [] }), /https:\/\//, MISSING],
+        ['with an issuer that is not a URL', () => ({ issuer: 'auth.example.com' }), /absolute URL/],
+        ['with http elsewhere', () => ({ issuer: 'http://auth.example.com' }), /https.*allowInsecureHttp/],
       ],
-      [
-        'with no issuer in the list',
-        () => ({ audience: AUDIENCE, issuers: [] }),
-        MISSING,
-        'issuer',
-        /https:\/\//,
+      jwksUri: [
+        [
+          'with a jwksUri on http elsewhere',
+          () => ({ jwksUri: 'http://auth.example.com/jwks' }),
+          /https.*allowInsecureHttp/,
+        ],
+        ['with a jwksUri that is no URL', () => ({ jwksUri: '/jwks' }), /absolute URL/],
       ],
-      [
-        'with issuers that are not a list',
-        () => ({ audience: AUDIENCE, issuers: ISSUER }),
-        INVALID,
-        'issuers',
-        /array/,
+      publicKey: [
+        [
+          'with keys from two places',
+          () => ({ jwksUri: `${ISSUER}/jwks`, publicKey: rsa.jwk }),
+          /together with jwksUri/,
+        ],
+        [
+          'with a value that is not a key',
+          () => ({ publicKey: 'ssh-rsa AAAA' }),
+          /PEM, JWK, JWK Set, KeyObject or CryptoKey/,
+        ],
+        [
+          'with a symmetric JWK as public key',
+          () => ({ publicKey: { kty: 'oct', k: 'c2VjcmV0' } }),
+          /public key/,
+        ],
+        ['with an empty key set', () => ({ publicKey: { keys: [] } }), /public key/],
       ],
-      [
-        'with an issuer that is not a URL',
-        () => ({ ...base, issuer: 'auth.example.com' }),
-        INVALID,
-        'issuer',
-        /absolute URL/,
+      secret: [
+        [
+          'with a public key and a secret',
+          () => ({ publicKey: rsa.jwk, secret: SECRET }),
+          /together with publicKey/,
+        ],
+        ['with an empty secret', () => ({ secret: '' }), /non-empty/],
       ],
-      [
-        'with http elsewhere',
-        () => ({ ...base, issuer: 'http://auth.example.com' }),
-        INVALID,
-        'issuer',
-        /https.*allowInsecureHttp/,
+      algorithms: [
+        ['with an HMAC algorithm but no secret', () => ({ algorithms: ['HS256'] }), /HS256 without a secret/],
+        [
+          'with an HMAC algorithm and a public key',
+          () => ({ publicKey: rsa.jwk, algorithms: ['RS256', 'HS512'] }),
+          /HS512 without a secret/,
+        ],
+        [
+          'with an asymmetric algorithm and a secret',
+          () => ({ secret: SECRET, algorithms: ['RS256'] }),
+          /HS256/,
+        ],
+        ['with none as algorithm', () => ({ algorithms: ['none'] }), /RS256/],
+        ['with no algorithm', () => ({ algorithms: [] }), /at least one/],
       ],
-      [
-        'with a jwksUri on http elsewhere',
-        () => ({ ...base, jwksUri: 'http://auth.example.com/jwks' }),
-        INVALID,
-        'jwksUri',
-        /https.*allowInsecureHttp/,
+      clockToleranceSeconds: [
+        ['with a negative tolerance', () => ({ clockToleranceSeconds: -1 }), /number of seconds, 0 or more/],
+        [
+          'with a tolerance that is NaN',
+          () => ({ clockToleranceSeconds: Number.NaN }),
+          /number of seconds, 0 or more/,
+        ],
       ],
-      [
-        'with a jwksUri that is no URL',
-        () => ({ ...base, jwksUri: '/jwks' }),
-        INVALID,
-        'jwksUri',
-        /absolute URL/,
+      jwksCacheSeconds: [
+        [
+          'with an endless cache',
+          () => ({ jwksCacheSeconds: Number.POSITIVE_INFINITY }),
+          /number of seconds, 0 or more/,
+        ],
       ],
-      [
-        'with keys from two places',
-        () => ({ ...base, jwksUri: `${ISSUER}/jwks`, publicKey: rsa.jwk }),
-        INVALID,
-        'publicKey',
-        /together with jwksUri/,
+      jwksCooldownSeconds: [
+        [
+          'with a cooldown that is text',
+          () => ({ jwksCooldownSeconds: '30' }),
+          /number of seconds, 0 or more/,
+        ],
       ],
-      [
-        'with a public key and a secret',
-        () => ({ ...base, publicKey: rsa.jwk, secret: SECRET }),
-        INVALID,
-        'secret',
-        /together with publicKey/,
+      requiredClaims: [
+        ['with claims that are null', () => ({ requiredClaims: null }), /array of non-empty strings/],
+        ['with required claims that are not a list', () => ({ requiredClaims: 'sub' }), /array/],
       ],
-      [
-        'with a value that is not a key',
-        () => ({ ...base, publicKey: 'ssh-rsa AAAA' }),
-        INVALID,
-        'publicKey',
-        /PEM, JWK, JWK Set, KeyObject or CryptoKey/,
+      strict: [['with strict that is text', () => ({ strict: 'yes' }), /true or false/]],
+      allowInsecureHttp: [
+        ['with allowInsecureHttp that is a string', () => ({ allowInsecureHttp: 1 }), /true or false/],
       ],
-      [
-        'with a symmetric JWK as public key',
-        () => ({ ...base, publicKey: { kty: 'oct', k: 'c2VjcmV0' } }),
-        INVALID,
-        'publicKey',
-        /public key/,
-      ],
-      [
-        'with an empty key set',
-        () => ({ ...base, publicKey: { keys: [] } }),
-        INVALID,
-        'publicKey',
-        /public key/,
-      ],
-      ['with an empty secret', () => ({ ...base, secret: '' }), INVALID, 'secret', /non-empty/],
-      [
-        'with an HMAC algorithm but no secret',
-        () => ({ ...base, algorithms: ['HS256'] }),
-        INVALID,
-        'algorithms',
-        /HS256 without a secret/,
-      ],
-      [
-        'with an HMAC algorithm and a public key',
-        () => ({ ...base, publicKey: rsa.jwk, algorithms: ['RS256', 'HS512'] }),
-        INVALID,
-        'algorithms',
-        /HS512 without a secret/,
-      ],
-      [
-        'with an asymmetric algorithm and a secret',
-        () => ({ ...base, secret: SECRET, algorithms: ['RS256'] }),
-        INVALID,
-        'algorithms',
-        /HS256/,
-      ],
-      ['with none as algorithm', () => ({ ...base, algorithms: ['none'] }), INVALID, 'algorithms', /RS256/],
-      ['with no algorithm', () => ({ ...base, algorithms: [] }), INVALID, 'algorithms', /at least one/],
-      [
-        'with a negative tolerance',
-        () => ({ ...base, clockToleranceSeconds: -1 }),
-        INVALID,
-        'clockToleranceSeconds',
-        /number of seconds, 0 or more/,
-      ],
-      [
-        'with a tolerance that is NaN',
-        () => ({ ...base, clockToleranceSeconds: Number.NaN }),
-        INVALID,
-        'clockToleranceSeconds',
-        /number of seconds, 0 or more/,
-      ],
-      [
-        'with an endless cache',
-        () => ({ ...base, jwksCacheSeconds: Number.POSITIVE_INFINITY }),
-        INVALID,
-        'jwksCacheSeconds',
-        /number of seconds, 0 or more/,
-      ],
-      [
-        'with a cooldown that is text',
-        () => ({ ...base, jwksCooldownSeconds: '30' }),
-        INVALID,
-        'jwksCooldownSeconds',
-        /number of seconds, 0 or more/,
-      ],
-      [
-        'with claims that are null',
-        () => ({ ...base, requiredClaims: null }),
-        INVALID,
-        'requiredClaims',
-        /array of non-empty strings/,
-      ],
-      ['with strict that is text', () => ({ ...base, strict: 'yes' }), INVALID, 'strict', /true or false/],
-      [
-        'with allowInsecureHttp that is a string',
-        () => ({ ...base, allowInsecureHttp: 1 }),
-        INVALID,
-        'allowInsecureHttp',
-        /true or false/,
-      ],
-      [
-        'with a mapUser that is not a function',
-        () => ({ ...base, mapUser: 'sub' }),
-        INVALID,
-        'mapUser',
-        /function/,
-      ],
-      [
-        'with required claims that are not a list',
-        () => ({ ...base, requiredClaims: 'sub' }),
-        INVALID,
-        'requiredClaims',
-        /array/,
-      ],
-    ]
-    for (const [what, options, code, option, message] of wrong) {
-      it(`jwtVerifier() throws ${what}`, () =>
-        expectConfigError(() => jwtVerifier(options() as never), { code, option, message }))
+      mapUser: [['with a mapUser that is not a function', () => ({ mapUser: 'sub' }), /function/]],
     }
+    for (const [option, rows] of Object.entries(wrong))
+      for (const [what, options, message, code = INVALID] of rows)
+        it(`jwtVerifier() throws ${what}`, () =>
+          expectConfigError(() => jwtVerifier({ ...base, ...options() } as never), { code, option, message }))
+
+    it('jwtVerifier() throws with null', () =>
+      expectConfigError(() => jwtVerifier(null as never), {
+        code: INVALID,
+        option: 'jwtVerifier',
+        message: /issuer, audience/,
+      }))
 
     for (const option of ['issuer', 'jwksUri', 'publicKey', 'secret'] as const) {
       it(`jwtVerifier() throws with a function for issuers and with ${option}`, () => {
