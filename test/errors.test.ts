@@ -110,6 +110,15 @@ const NAMES_RECEIVED_VALUE = new RegExp(
   ].join('|'),
 )
 
+const INVALID = /^(?:MCP_CONFIG_INVALID_OPTION|TELEMETRY_CONFIGURATION_INVALID)$/
+const INVALID_OR_MISSING = /^(?:MCP_CONFIG_(?:INVALID|MISSING)_OPTION|TELEMETRY_CONFIGURATION_INVALID)$/
+
+/** Returns `true` for values that some options treat as missing, and for objects, in which a member can be missing. */
+function canBeMissing(value: unknown): boolean {
+  if (Array.isArray(value)) return value.length === 0
+  return value === undefined || value === '' || typeof value === 'object'
+}
+
 /** A secret that is longer than the strings that a message repeats. It is not in the origin of a URL. */
 const SECRET = 'S3cr3t-never-to-be-shown-0123456789-abcdef'
 
@@ -170,6 +179,9 @@ describe('configuration error', () => {
             const error = await refusalOf(() => call({ ...good, [option]: value })).catch((reason) => {
               throw new Error(`${option}: ${inspect(value)}: ${reason}`)
             })
+            expect(error.code, `${option}: ${inspect(value)}`).to.match(
+              canBeMissing(value) ? INVALID_OR_MISSING : INVALID,
+            )
             expect(error.message).to.match(new RegExp(`\\b${elsewhere[option] ?? option}\\b`))
             expect(error.message, option).to.match(NAMES_RECEIVED_VALUE)
             // An error must not recommend an option that the function does not have.
@@ -179,6 +191,15 @@ describe('configuration error', () => {
             const anchor = !own ? heading : option === 'oauth' ? 'oauth' : `oauth-${option.toLowerCase()}`
             expectLink(error, anchor)
           }
+        }
+      })
+
+      it(`a value of ${name} that is not an object of options is rejected`, async () => {
+        // Only `dpop` can be a string, and `none of these` is not one of its modes.
+        for (const value of ['none of these', 5, null, [], new Map()]) {
+          const error = await refusalOf(() => call(value))
+          expect(error.code).to.match(INVALID)
+          expect(error.message).to.match(NAMES_RECEIVED_VALUE)
         }
       })
 
@@ -222,6 +243,7 @@ describe('configuration error', () => {
             const given = misspelled(option, kind, index, letter)
             fc.pre(!known.includes(given))
             const error = await refusalOf(() => call({ ...good, [given]: 1 }))
+            expect(error.code).to.match(/^(?:MCP_CONFIG_UNKNOWN_OPTION|TELEMETRY_CONFIGURATION_INVALID)$/)
             const [, meant = ''] = /Did you mean '(\w+)'/.exec(error.message) ?? []
             expect(known).to.include(meant)
             // If two options are equally similar, either is a good suggestion.

@@ -12,7 +12,6 @@ import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import { gracefulShutdown } from '../../src/server-shutdown/graceful-shutdown.ts'
 import { KitTelemetry } from '../../src/telemetry/builder.ts'
 import { InMemoryTransportAdapter } from '../../src/telemetry/transports/in-memory.ts'
-import { expectConfigError } from '../support/config-error.ts'
 import { Http2Exchange, listenHttp2 } from '../support/http2.ts'
 import { TaskClient } from '../support/mcp/tasks.ts'
 import { call, legacy, modern, send, signalled } from '../support/mcp/wire.ts'
@@ -713,35 +712,6 @@ describe('gracefulShutdown', () => {
   })
 
   describe('options', () => {
-    const build = (options: object) => () => gracefulShutdown(createServer(), options)
-    for (const [what, run, option, message] of [
-      ['a value that is not a server', () => gracefulShutdown(undefined as never), 'server', /node:http/],
-      ['an Express app', () => gracefulShutdown(express() as never), 'server', /app\.listen/],
-      [
-        'options that are not an object',
-        () => gracefulShutdown(createServer(), null as never),
-        'gracefulShutdown',
-        /must be called with/,
-      ],
-      ['a timeout of 0', build({ timeoutMs: 0 }), 'timeoutMs', /whole number/],
-      ['a negative delay', build({ readinessDelayMs: -1 }), 'readinessDelayMs', /whole number/],
-      ['a value that is not telemetry', build({ telemetry: {} }), 'telemetry', /build\(\)/],
-      ['one signal without a list', build({ signals: 'SIGTERM' }), 'signals', /array/],
-      ['an unknown signal', build({ signals: ['SIGSTOPPED'] }), 'signals', /SIGTERM/],
-      ['a signal that cannot be handled', build({ signals: ['SIGKILL'] }), 'signals', /handled/],
-      ['an onClosed that is not a function', build({ onClosed: 1 }), 'onClosed', /function/],
-    ] as const) {
-      it(`gracefulShutdown throws for ${what}`, () =>
-        expectConfigError(run, { code: 'MCP_CONFIG_INVALID_OPTION', option, message }))
-    }
-
-    it('gracefulShutdown throws for an unknown option and suggests the right one', () =>
-      expectConfigError(build({ timeout: 1 }), {
-        code: 'MCP_CONFIG_UNKNOWN_OPTION',
-        option: 'timeout',
-        message: /Did you mean 'timeoutMs'/,
-      }))
-
     it('gracefulShutdown installs no signal handlers by default', () => {
       const before = process.listenerCount('SIGTERM')
       gracefulShutdown(createServer())

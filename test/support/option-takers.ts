@@ -81,6 +81,8 @@ const NO_NUMBER: readonly unknown[] = ['10', -1, Number.NaN, {}]
 const NO_OBJECT: readonly unknown[] = ['x', 5, []]
 /** Connection options of every transport that posts over HTTP. */
 const CONNECTION = { dispatcher: NO_OBJECT }
+/** URLs that hold a user name or a password. */
+const CREDENTIALS: readonly string[] = ['https://ada@example.com', 'https://ada:pw@example.com']
 /** The URIs of resources that clients do not spell like this. */
 const NOT_COMPARABLE: readonly string[] = [
   'https://mcp.example.com:443/mcp',
@@ -295,6 +297,15 @@ export const TAKERS: readonly OptionsTaker[] = [
     heading: 'createmcpadapter',
     call: (streams) => kit.createMcpAdapter({ router, streams }),
     good: {},
+  },
+  {
+    name: 'tasks',
+    member: 'tasks',
+    isListed: false,
+    heading: 'createmcpadapter',
+    call: (tasks) => kit.createMcpAdapter({ router, tasks }),
+    good: {},
+    wrong: { store: NO_OBJECT },
   },
   {
     name: 'serverInfo',
@@ -689,6 +700,7 @@ export const TAKERS: readonly OptionsTaker[] = [
     heading: 'loggertransportadaptercreate',
     call: (options) => kit.LoggerTransportAdapter.create(options),
     good: { logger },
+    wrong: { logger: [{}, { info() {}, warn() {}, error() {} }] },
   },
   {
     name: 'DevConsoleTransportAdapter.create',
@@ -738,7 +750,7 @@ export const TAKERS: readonly OptionsTaker[] = [
     heading: 'errortrackertransportadaptercreate',
     call: (options) => kit.ErrorTrackerTransportAdapter.create(options),
     good: { sdk: { captureException() {} } },
-    wrong: { sdk: [undefined, {}, 'sdk'] },
+    wrong: { sdk: [undefined, {}, 'sdk', { addBreadcrumb() {} }] },
   },
   {
     name: 'TeamChatTransportAdapter.create',
@@ -746,6 +758,7 @@ export const TAKERS: readonly OptionsTaker[] = [
     call: (options) => kit.TeamChatTransportAdapter.create(options),
     good: { webhookUrl },
     wrong: {
+      webhookUrl: CREDENTIALS,
       iconEmoji: ['bar_chart', 5],
       ...CONNECTION,
     },
@@ -756,7 +769,8 @@ export const TAKERS: readonly OptionsTaker[] = [
     call: (options) => kit.CommunityChatTransportAdapter.create(options),
     good: { webhookUrl },
     wrong: {
-      username: ['', 'everyone', 5],
+      webhookUrl: CREDENTIALS,
+      username: ['', ' ', 'x'.repeat(81), 'My Discord', 'CLYDE', 'here', 'everyone', 5],
       ...CONNECTION,
     },
   },
@@ -766,6 +780,7 @@ export const TAKERS: readonly OptionsTaker[] = [
     call: (options) => kit.MessengerTransportAdapter.create(options),
     good: { botToken: '1:a', chatId: '5' },
     wrong: {
+      botToken: ['1:x/y'],
       apiRoot: ['example.com', 5, 'https://example.com?a=b'],
       ...CONNECTION,
     },
@@ -775,7 +790,7 @@ export const TAKERS: readonly OptionsTaker[] = [
     heading: 'storestreamtransportadaptercreate',
     call: (options) => kit.StoreStreamTransportAdapter.create(options),
     good: { store: { xadd: async () => '' } },
-    wrong: { store: [undefined, {}, 'redis'] },
+    wrong: { store: [undefined, {}, 'redis', { get() {} }] },
   },
 ]
 
@@ -893,7 +908,12 @@ export const ARGUMENTS: Readonly<
   ],
   aicatalog: [['an empty array of adapters', /^adapters /, () => kit.aiCatalog([])]],
   gracefulshutdown: [
-    ['a function instead of a server to shut down', /^server /, () => kit.gracefulShutdown(app as Wrong)],
+    [
+      'a function instead of a server to shut down',
+      /^server .*app\.listen/,
+      () => kit.gracefulShutdown(app as Wrong),
+    ],
+    ['no server to shut down', /^server .*node:http/, () => kit.gracefulShutdown(undefined as Wrong)],
   ],
   loadskills: [
     ['a folder that does not exist', /^source /, () => loadSkills('/does/not/exist')],
@@ -919,7 +939,10 @@ export const ARGUMENTS: Readonly<
       () => auditFile(3 as Wrong),
     ],
   ],
-  withversion: [['a version that is a number', /withVersion/, () => telemetry().withVersion(1 as Wrong)]],
+  withversion: [
+    ['a version without a name', /withVersion/, () => telemetry().withVersion('')],
+    ['a version that is a number', /withVersion/, () => telemetry().withVersion(1 as Wrong)],
+  ],
   withlogger: [['a logger without methods', /withLogger/, () => telemetry().withLogger({} as Wrong)]],
   addevents: [['an object that is not a registry', /addEvents/, () => telemetry().addEvents({} as Wrong)]],
   telemetry_duplicate_namespace: [

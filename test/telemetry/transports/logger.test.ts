@@ -11,7 +11,6 @@ import {
 } from '../../../src/telemetry/index.ts'
 import { anyCharacter } from '../../support/any-character.ts'
 import { runs } from '../../support/runs.ts'
-import { expectCode } from '../../support/telemetry/recording.ts'
 
 /** For arguments that do not compile. */
 type Wrong = any
@@ -295,25 +294,6 @@ describe('LoggerTransportAdapter', () => {
     const rejecting = Object.assign(new Lines(), { info: () => Promise.reject(new Error('no')) as Wrong })
     expect(write({}, {}, rejecting).stats).to.deep.include({ failed: 0, delivered: 1 })
   })
-
-  const logger = new Lines()
-  const wrong: [string, Wrong][] = [
-    ['logger', undefined],
-    ['logger', {}],
-    ['logger', { logger: { info() {}, warn() {}, error() {} } }],
-    ['format', { logger, format: 'xml' }],
-    ['minLevel', { logger, minLevel: 'trace' }],
-    ['includeTimestamp', { logger, includeTimestamp: 1 }],
-    ["'minlevel'. Did you mean 'minLevel'?", { logger, minlevel: 'warn' }],
-    ["'colours'. Known options: logger, format, minLevel, includeTimestamp", { logger, colours: true }],
-  ]
-  for (const [option, options] of wrong) {
-    it(`LoggerTransportAdapter names a wrong ${option} in its error`, () => {
-      expect(
-        expectCode('TELEMETRY_CONFIGURATION_INVALID', () => LoggerTransportAdapter.create(options)).message,
-      ).to.include(option)
-    })
-  }
 
   it('LoggerTransportAdapter writes to pino with the levels of pino', () => {
     const written: string[] = []

@@ -19,11 +19,8 @@ import {
 } from '../../../support/redis.ts'
 import { runs } from '../../../support/runs.ts'
 import { skipIf } from '../../../support/skip.ts'
-import { expectCode, expectRejection, RecordingLogger } from '../../../support/telemetry/recording.ts'
+import { expectRejection, RecordingLogger } from '../../../support/telemetry/recording.ts'
 import { until } from '../../../support/until.ts'
-
-/** For arguments that do not compile. */
-type Wrong = any
 
 /** A client of either library, for the tests' own use. */
 interface TestClient {
@@ -107,24 +104,6 @@ describe('StoreStreamTransportAdapter', () => {
   }
 
   describe('options', () => {
-    const store = { xadd: async () => '1-1' }
-    const wrong: [string, Wrong, string][] = [
-      ['nothing', undefined, 'create()'],
-      ['no store', {}, 'store'],
-      ['a store that cannot add', { store: { get: () => {} } }, 'store'],
-      ['an empty stream', { store, stream: '' }, 'stream'],
-      ['a stream that is not a string', { store, stream: 5 }, 'stream'],
-      ['maxLen 0', { store, maxLen: 0 }, 'maxLen'],
-      ['maxLen 1.5', { store, maxLen: 1.5 }, 'maxLen'],
-      ['a maxLen that is not a number', { store, maxLen: '100' }, 'maxLen'],
-      ['an option it does not know', { store, maxlen: 5 }, "Did you mean 'maxLen'"],
-    ]
-    for (const [what, options, named] of wrong) {
-      it(`StoreStreamTransportAdapter rejects ${what}`, () => {
-        expect(expectCode('TELEMETRY_CONFIGURATION_INVALID', () => CREATE(options)).message).to.contain(named)
-      })
-    }
-
     it('StoreStreamTransportAdapter accepts the clients of both Redis libraries', () => {
       const redis = new Redis({ lazyConnect: true })
       expect(CREATE({ store: redis })).to.include({ type: 'store-stream' })
