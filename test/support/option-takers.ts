@@ -81,8 +81,6 @@ const NO_NUMBER: readonly unknown[] = ['10', -1, Number.NaN, {}]
 const NO_OBJECT: readonly unknown[] = ['x', 5, []]
 /** Connection options of every transport that posts over HTTP. */
 const CONNECTION = { dispatcher: NO_OBJECT }
-/** URLs that hold a user name or a password. */
-const CREDENTIALS: readonly string[] = ['https://ada@example.com', 'https://ada:pw@example.com']
 /** The URIs of resources that clients do not spell like this. */
 const NOT_COMPARABLE: readonly string[] = [
   'https://mcp.example.com:443/mcp',
@@ -99,6 +97,8 @@ const NO_URL: readonly unknown[] = [
   'ftp://auth.example.com',
   'http://auth.example.com',
 ]
+/** URLs that hold a user name or a password. */
+const CREDENTIALS: readonly string[] = ['https://ada@example.com', 'https://ada:pw@example.com']
 const NO_SCOPES: readonly unknown[] = ['mcp:read', ['mcp:read mcp:write'], [5], {}]
 
 const DEFINITION = { icons: ['x', [5]], scopes: NO_SCOPES }
