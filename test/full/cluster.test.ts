@@ -12,7 +12,7 @@ import { skipIf } from '../support/skip.ts'
 import { until } from '../support/until.ts'
 
 const BOARD = 'board://notes'
-const CLIENTS = 200
+const CLIENTS = 60
 const PHASES = [
   'nothing happens',
   'a node is killed, and comes back',
@@ -34,7 +34,7 @@ const within = async (limitSeconds: number, condition: () => boolean): Promise<v
 }
 
 describe('a cluster of two nodes with nginx, Redis, and a collector', function () {
-  this.timeout(180_000)
+  this.timeout(400_000)
 
   let collector: OtlpReceiver
   let cluster: Cluster
