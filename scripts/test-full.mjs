@@ -1,7 +1,7 @@
 // Runs what takes too long for `npm test`, with the full number of random inputs: the other tests, those of test/full, and the
 // tests on Node 22 and 24, which also measure the coverage. The Node binaries come from the npm packages node@22 and node@24.
 // They are not in package.json, because they would put themselves on PATH. The tests of test/full run several at a time, since
-// many of them wait.
+// many of them wait. What fails beside others runs again alone, and fails only if it fails again.
 import { readdirSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { stripVTControlCharacters } from 'node:util'
@@ -43,7 +43,10 @@ const durations = []
 /** No part takes half as long. One that hangs is killed, so that it is reported. */
 const LIMIT_MS = 1_500_000
 
-/** Runs a command, and notes its failure. Prints its output at once, or at its end if other commands run beside it. */
+/**
+ * Runs a command, notes its failure, and returns whether it has passed. Prints its output at once, or at its end if other
+ * commands run beside it.
+ */
 async function run(title, command, args, { besideOthers = false } = {}) {
   const startedMs = performance.now()
   console.log(`\n${title} begins after ${Math.round(startedMs / 1000)} s.`)
@@ -58,15 +61,23 @@ async function run(title, command, args, { besideOthers = false } = {}) {
   })
   if (besideOthers) console.log(`\n${title}\n${output}`)
   durations.push(`${String(Math.round((performance.now() - startedMs) / 1000)).padStart(5)} s ${title}`)
-  if (status === 0) return
+  if (status === 0) return true
   const text = stripVTControlCharacters(output)
   const failure = FAILING.test(text) ? text.slice(text.search(FAILING)) : text.slice(-2_000)
   failures.push(`${title} failed: ${signal ?? `exit code ${status}`}\n${failure.trimEnd()}`)
+  return false
 }
 
-/** Runs a file of test/full beside others. */
-function runFile(file) {
-  return run(file, 'node', [...LONG, file], { besideOthers: true })
+/** Runs files of test/full several at a time, and those that fail again alone. */
+async function runFiles(files) {
+  const before = failures.length
+  const failed = []
+  await runSeveral(files, availableParallelism() + 1, async (file) => {
+    if (!(await run(file, 'node', [...LONG, file], { besideOthers: true }))) failed.push(file)
+  })
+  for (const failure of failures.splice(before))
+    console.log(`\nThis failed beside other tests, and runs again alone:\n${failure}`)
+  for (const file of failed) await run(file, 'node', [...LONG, file])
 }
 
 const all = readdirSync(FULL)
@@ -76,14 +87,14 @@ const files = new Set([...LONGEST, ...all])
 
 for (const groups of [['package'], ['more', 'slow']]) {
   const options = groups.flatMap((group) => ['--group', group])
-  await run(`The tests ${groups.join(' and ')}`, 'node', ['scripts/test.mjs', ...options])
+  await run(`The tests ${groups.join(' and ')}`, 'node', ['scripts/test.mjs', '--again', ...options])
 }
-await runSeveral(files, availableParallelism() + 1, (file) => runFile(file))
+await runFiles(files)
 for (const [line, groups, coverage] of [
   ['22', ['code'], []],
   ['24', ['code', 'more'], ['node', 'node_modules/c8/bin/c8.js']],
 ]) {
-  const suite = ['node', 'scripts/test.mjs', ...groups.flatMap((group) => ['--group', group])]
+  const suite = ['node', 'scripts/test.mjs', '--again', ...groups.flatMap((group) => ['--group', group])]
   const node = ['--yes', '--package', `node@${line}`, '--']
   await run(`The tests ${groups.join(' and ')} on Node ${line}`, 'npx', [...node, ...coverage, ...suite])
 }

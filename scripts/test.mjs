@@ -1,6 +1,7 @@
 // Runs the tests outside test/full in several mocha processes at a time, since many of them wait for sockets, timers, and
 // other processes. `npm test` runs the group `code`, and `npm run test:full` all groups.
-// usage: node scripts/test.mjs [--lint] [--group code|more|package|slow ...] [--reporter <name>] [--ignore <path within test> ...] [--jobs <number>]
+// usage: node scripts/test.mjs [--lint] [--group code|more|package|slow ...] [--reporter <name>] [--ignore <path within test> ...] [--jobs <number>] [--again]
+// With --again, processes that have failed run again after the others, one at a time. Only those that fail again count.
 import { readdirSync, readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { parseArgs, stripVTControlCharacters } from 'node:util'
@@ -221,6 +222,7 @@ const { values } = parseArgs({
     ignore: { type: 'string', multiple: true, default: [] },
     // Many tests wait, so two jobs more than processors keep all processors busy.
     jobs: { type: 'string', default: String(availableParallelism() + 2) },
+    again: { type: 'boolean', default: false },
   },
 })
 const { timeout } = JSON.parse(readFileSync('.mocharc.json', 'utf8'))
@@ -265,7 +267,7 @@ if (values.lint) {
 }
 
 const totals = { passing: 0, failing: 0, pending: 0 }
-const failures = []
+let failures = []
 
 function secondsOf(name) {
   return SECONDS[name] ?? 1
@@ -309,7 +311,8 @@ function jobsOf(files, isCovered) {
 }
 
 /** Runs a job, and prints its output when it has ended. */
-async function run({ title, args, isCovered = false }) {
+async function run(job) {
+  const { title, args, isCovered = false } = job
   const env = isCovered ? process.env : { ...process.env, NODE_V8_COVERAGE: undefined }
   let output = ''
   const onText = (text) => {
@@ -321,17 +324,30 @@ async function run({ title, args, isCovered = false }) {
   const summary = text.slice(
     Math.max(text.search(/^ {2}\d+ passing \([^)]*\)\n(?: {2}\d+ (?:pending|failing)\n)*\n/m), 0),
   )
+  const counts = {}
   for (const kind of Object.keys(totals)) {
-    const counts = [...text.matchAll(new RegExp(`^ {2}(\\d+) ${kind}\\b`, 'gm'))]
-    totals[kind] += Number(counts.at(-1)?.[1] ?? 0)
+    const found = [...text.matchAll(new RegExp(`^ {2}(\\d+) ${kind}\\b`, 'gm'))]
+    counts[kind] = Number(found.at(-1)?.[1] ?? 0)
+    totals[kind] += counts[kind]
   }
-  if (status !== 0) failures.push(`${title} (${signal ?? `exit code ${status}`})\n${summary.slice(-8_000)}`)
+  if (status === 0) return
+  const words = `${title} (${signal ?? `exit code ${status}`})\n${summary.slice(-8_000)}`
+  failures.push({ job, counts, words })
 }
 
 const started = performance.now()
 await runSeveral(jobs, Number(values.jobs), run)
+if (values.again && failures.length > 0) {
+  const first = failures
+  failures = []
+  for (const { job, counts, words } of first) {
+    console.log(`\nThis failed beside other tests, and runs again alone:\n${words}`)
+    for (const kind of Object.keys(totals)) totals[kind] -= counts[kind]
+    await run(job)
+  }
+}
 // To the standard output, from which test:full takes the failures.
-for (const failure of failures) console.log(`\n${failure}`)
+for (const { words } of failures) console.log(`\n${words}`)
 console.log(`\nAll tests took ${Math.round((performance.now() - started) / 1000)} s.`)
 console.log(`${totals.passing} passed, ${totals.failing} failed, ${totals.pending} skipped`)
 if (failures.length > 0) process.exitCode = 1
