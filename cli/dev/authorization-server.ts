@@ -1,7 +1,7 @@
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { createServer, type IncomingMessage, type RequestListener } from 'node:http'
 import type { Configuration, Provider as OidcProvider } from 'oidc-provider'
-import { withoutNotices } from '../../src/authorization/without-notices.ts'
+import { withoutNotices } from '../../src/authorization/server/without-notices.ts'
 import { AuthorizationEvents, type AuthorizationEventsOptions } from './authorization-events.ts'
 import { CONSENT_STYLE, consentPage } from './consent-page.ts'
 import { withCors } from './cross-origin.ts'

@@ -9,20 +9,26 @@ import type { KitMcpConfigError } from '../options/config-error.ts'
 import { optionChecksOf } from '../options/option-checks.ts'
 import { peerProblem } from '../peer-problem.ts'
 import type { UpstreamTokens } from '../upstream/upstream-token.ts'
+import {
+  ACCOUNT_PATH,
+  CALLBACK_PATH,
+  isResume,
+  PATHS,
+  prefixOf,
+  resourceServers,
+  SIGN_IN_PATH,
+} from './context.ts'
 import { emitterOf } from './events.ts'
-import { type FacadeGrants, facadeGrants } from './facade-grants.ts'
-import { grantedTokens } from './granted-tokens.ts'
-import { Grants } from './grants.ts'
-import { liveVerifier } from './live-access.ts'
+import { grantedTokens } from './grants/granted-tokens.ts'
+import { Grants, type LiveGrant } from './grants/grants.ts'
+import { liveVerifier } from './grants/live-access.ts'
 import { type AuthorizationFacadeOptions, resolveFacadeOptions } from './options.ts'
-import { ACCOUNT_PATH, CALLBACK_PATH, isResume, PATHS, SIGN_IN_PATH } from './paths.ts'
+import { refuseUnserved } from './pages/error-pages.ts'
 import { Records } from './records.ts'
-import { resourceServers } from './resource-servers.ts'
-import { buildServer } from './server.ts'
-import { SESSION_COOKIE } from './server-configuration.ts'
-import { refuseUnserved } from './show-error.ts'
-import { ProviderClient } from './sign-in.ts'
-import { withoutNotices } from './without-notices.ts'
+import { buildServer } from './server/server.ts'
+import { SESSION_COOKIE } from './server/server-configuration.ts'
+import { withoutNotices } from './server/without-notices.ts'
+import { ProviderClient } from './sign-in/provider-client.ts'
 
 const { unusableOption } = optionChecksOf('authorizationFacade')
 
@@ -93,8 +99,8 @@ export function createFacade(
   const options = resolveFacadeOptions(given)
   checkPeers()
   const { url, resources, scopes, keys, store } = options
-  const { host, protocol, pathname } = new URL(url)
-  const prefix = pathname === '/' ? '' : pathname
+  const { host, protocol } = new URL(url)
+  const prefix = prefixOf(url)
   const records = new Records(store, keys.encryption)
   const upstream = new ProviderClient(options.upstream, url + CALLBACK_PATH, loadOpenId)
   const emit = emitterOf(options.telemetry)
@@ -246,5 +252,93 @@ function isInstalled(name: string): boolean {
   } catch (error) {
     // A package without an entry for `require` is installed.
     return (error as NodeJS.ErrnoException).code !== 'MODULE_NOT_FOUND'
+  }
+}
+
+const { checkText } = optionChecksOf('authorizationFacade')
+
+/** The access of a client to the account of a user. */
+export interface ConnectedGrant {
+  /** The claim `gid` of its access tokens. */
+  readonly id: string
+  /** The client. It chose its name itself, unless it is in `clients.static`. */
+  readonly client: {
+    readonly id: string
+    readonly name: string
+    /** The host of its metadata document, or of its redirect URI. */
+    readonly host: string
+  }
+  readonly scopes: readonly string[]
+  readonly resources: readonly string[]
+  /** The time of the sign-in, such as `2026-11-23T10:00:00.000Z`. */
+  readonly createdAt: string
+  /** The time of the last sign-in or refresh. */
+  readonly lastUsedAt: string
+}
+
+/**
+ * The grants of users to clients. `sub` is the claim `sub` of access tokens, such as `github|583231`. All methods reject with a
+ * `TemporarilyUnavailableError` if the store is unavailable, and with a `KitMcpConfigError` if an argument is not a non-empty string.
+ * A call that was rejected can be repeated.
+ */
+export interface FacadeGrants {
+  /** Returns the live grants of a user, the last used one first. There are at most 64. */
+  list(sub: string): Promise<ConnectedGrant[]>
+  /**
+   * Ends a grant of a user. No refresh succeeds afterwards, and access tokens stop within `grants.accessSeconds`.
+   * @returns `false` if the user has no such grant.
+   */
+  revoke(sub: string, id: string): Promise<boolean>
+  /**
+   * Ends all access of a client: grants, codes, remembered consents, tokens of the provider, and tokens for identity assertions. The
+   * client stays registered, and users can sign in again.
+   * @returns the number of grants.
+   */
+  revokeClient(clientId: string): Promise<number>
+  /**
+   * Ends all access that a user has granted, as `revokeClient` does. The user can sign in again, unless `allow` denies it.
+   * @returns the number of grants.
+   */
+  revokeUser(sub: string): Promise<number>
+}
+
+/** Returns the methods for an application. */
+export function facadeGrants(grants: Grants): FacadeGrants {
+  return {
+    async list(sub) {
+      checkText('sub', sub)
+      return (await grants.ofUser(sub)).map(connectedGrant)
+    },
+    async revoke(sub, id) {
+      checkText('sub', sub)
+      checkText('id', id)
+      return await grants.endOf(sub, id, 'application')
+    },
+    async revokeClient(clientId) {
+      checkText('clientId', clientId)
+      return await grants.endAllOfClient(clientId)
+    },
+    async revokeUser(sub) {
+      checkText('sub', sub)
+      return await grants.endAllOfUser(sub)
+    },
+  }
+}
+
+function connectedGrant({
+  name: id,
+  client,
+  scopes,
+  resources,
+  createdAt,
+  usedAt,
+}: LiveGrant): ConnectedGrant {
+  return {
+    id,
+    client,
+    scopes,
+    resources,
+    createdAt: new Date(createdAt).toISOString(),
+    lastUsedAt: new Date(usedAt).toISOString(),
   }
 }

@@ -3,10 +3,12 @@ export type {
   AuthorizationClientsOptions,
   ClientKind,
   StaticClient,
-} from './client-options.ts'
+} from './clients/client-options.ts'
+export type { RedirectClient } from './clients/redirect-uris.ts'
+export type { ConnectedGrant, FacadeGrants } from './facade.ts'
 export { type AuthorizationFacade, authorizationFacade } from './facade.ts'
-export type { ConnectedGrant, FacadeGrants } from './facade-grants.ts'
-export type { IdentityAssertionIssuer, IdentityAssertionsOptions } from './identity-assertion-options.ts'
+export type { IdentityAssertionIssuer, IdentityAssertionsOptions } from './grants/identity-assertions.ts'
+export type { AuthorizationTokensOptions } from './grants/token-options.ts'
 export type { AuthorizationKeys } from './keys.ts'
 export type {
   AllowInput,
@@ -26,7 +28,5 @@ export type {
   SignInProvider,
 } from './providers.ts'
 export { cognito, entra, github, google, oidc } from './providers.ts'
-export type { RedirectClient } from './redirect-uris.ts'
 export type { AuthorizationStore, StoreRedisClient } from './store.ts'
 export { memoryStore, redisStore } from './store.ts'
-export type { AuthorizationTokensOptions } from './token-options.ts'

@@ -3,12 +3,12 @@ import { also, optional, orEmpty, type RulesFor } from '../options/option-rules.
 import { isPromiseLike } from '../options/value-kinds.ts'
 import type { KitTelemetryManager } from '../telemetry/manager.ts'
 import { within } from '../within.ts'
-import { type AuthorizationClientsOptions, clientsRule } from './client-options.ts'
-import { type IdentityAssertionsOptions, identityAssertionsRule } from './identity-assertion-options.ts'
+import { type AuthorizationClientsOptions, clientsRule } from './clients/client-options.ts'
+import { type IdentityAssertionsOptions, identityAssertionsRule } from './grants/identity-assertions.ts'
+import { type AuthorizationTokensOptions, tokensRule } from './grants/token-options.ts'
 import { type AuthorizationKeys, createKeys, keysRule } from './keys.ts'
 import { type ProviderSettings, type SignInProvider, settingsOf } from './providers.ts'
 import { type AuthorizationStore, memoryStore } from './store.ts'
-import { type AuthorizationTokensOptions, tokensRule } from './token-options.ts'
 
 const {
   callable,

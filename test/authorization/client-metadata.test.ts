@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { checkClientMetadata, grantTypesOf } from '../../src/authorization/client-metadata.ts'
+import { checkClientMetadata, grantTypesOf } from '../../src/authorization/clients/client-policy.ts'
 import { createKeys } from '../../src/authorization/keys.ts'
 
 class InvalidClientMetadata extends Error {}

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { expect } from 'chai'
-import { GrantIndex } from '../../src/authorization/grant-index.ts'
+import { GrantIndex } from '../../src/authorization/grants/grant-index.ts'
 import { memoryStore } from '../../src/authorization/index.ts'
 import { Records } from '../../src/authorization/records.ts'
 

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { liveVerifier } from '../../src/authorization/live-access.ts'
+import { liveVerifier } from '../../src/authorization/grants/live-access.ts'
 
 describe('liveVerifier()', () => {
   const { now } = performance

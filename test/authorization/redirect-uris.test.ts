@@ -5,7 +5,7 @@ import {
   redirectHost,
   redirectProblem,
   redirectSource,
-} from '../../src/authorization/redirect-uris.ts'
+} from '../../src/authorization/clients/redirect-uris.ts'
 
 const CHARACTERS = 'has characters that a URI cannot have'
 const NOT_ABSOLUTE = 'is not absolute'

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { isRevokedBy, Revocations } from '../../src/authorization/revocations.ts'
+import { isRevokedBy, Revocations } from '../../src/authorization/grants/grants.ts'
 
 describe('isRevokedBy()', () => {
   const revocation = { id: 'r1', at: 5_000 }

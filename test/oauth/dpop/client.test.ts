@@ -10,7 +10,7 @@ import {
 } from '@modelcontextprotocol/client'
 import { expect } from 'chai'
 import express, { type RequestHandler } from 'express'
-import { withoutNotices } from '../../../src/authorization/without-notices.ts'
+import { withoutNotices } from '../../../src/authorization/server/without-notices.ts'
 import { mcpHandler } from '../../../src/express/mcp-handler.ts'
 import { protectedResourceRouter } from '../../../src/express/protected-resource-router.ts'
 import { createMcpAdapter } from '../../../src/mcp/adapter.ts'

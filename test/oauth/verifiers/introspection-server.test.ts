@@ -1,7 +1,7 @@
 import { generateKeyPairSync } from 'node:crypto'
 import { expect } from 'chai'
 import request from 'supertest'
-import { withoutNotices } from '../../../src/authorization/without-notices.ts'
+import { withoutNotices } from '../../../src/authorization/server/without-notices.ts'
 import { cachedVerifier } from '../../../src/oauth/verifiers/cached.ts'
 import { firstMatch } from '../../../src/oauth/verifiers/first-match.ts'
 import { introspectionVerifier } from '../../../src/oauth/verifiers/introspection.ts'

@@ -2,7 +2,7 @@ import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { createServer, type IncomingMessage } from 'node:http'
 import { createLocalJWKSet, exportJWK, jwtVerify, SignJWT } from 'jose'
 import { listen, stop } from '../../../examples/listen.ts'
-import { withoutNotices } from '../../../src/authorization/without-notices.ts'
+import { withoutNotices } from '../../../src/authorization/server/without-notices.ts'
 
 export const EXCHANGE = 'urn:ietf:params:oauth:grant-type:token-exchange'
 const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token'

@@ -2,7 +2,7 @@ import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { createServer } from 'node:http'
 import { SignJWT } from 'jose'
 import { listen, stop } from '../../../examples/listen.ts'
-import { withoutNotices } from '../../../src/authorization/without-notices.ts'
+import { withoutNotices } from '../../../src/authorization/server/without-notices.ts'
 
 export interface TestProvider {
   readonly issuer: string

@@ -1,0 +1,124 @@
+import { createHash } from 'node:crypto'
+import type { Adapter, AdapterPayload, InteractionResults } from 'oidc-provider'
+import type { TokenRules } from '../grants/token-options.ts'
+import type { Records } from '../records.ts'
+import { publish, useUp } from './settlement.ts'
+
+/** Lifetimes in seconds that no option changes. */
+export const LIFETIMES = {
+  code: 60,
+  signIn: 600,
+  usedClient: 365 * 86_400,
+  consent: 90 * 86_400,
+} as const
+
+/** What all kinds of records share. */
+export interface AdapterContext {
+  readonly records: Records
+  /** The errors of `oidc-provider` that the adapter throws. */
+  readonly errors: {
+    readonly usedTwice: () => Error
+    readonly replayed: () => Error
+    readonly expired: () => Error
+  }
+  /** Lifetimes in seconds that options set. */
+  readonly lifetimes: { readonly unusedClient: number; readonly grant: number }
+  readonly endGrant: (grantId: string) => Promise<unknown>
+}
+
+/** Clients that have registered, and have not finished a sign-in yet. */
+const NEW_CLIENT = 'NewClient'
+
+/** Returns the public name of a grant: the claim `gid` of access tokens. It reveals nothing about the grant. */
+export function grantName(grantId: string): string {
+  return createHash('sha256').update(`grant:${grantId}`).digest('base64url')
+}
+
+/**
+ * The storage of `oidc-provider`. Codes are used up in one step, so that of several concurrent requests at most one succeeds. The
+ * others revoke the grant. `RefreshRotation` uses up refresh tokens. A token whose grant is deleted is worthless, so that revocation only
+ * deletes the grant. Inside `settle`, refresh tokens are stored and codes are used up only when the answer is complete.
+ */
+export class RecordsAdapter implements Adapter {
+  readonly #kind: string
+  readonly #context: AdapterContext
+  readonly #records: Records
+
+  constructor(kind: string, context: AdapterContext) {
+    this.#kind = kind
+    this.#context = context
+    this.#records = context.records
+  }
+
+  async upsert(id: string, payload: AdapterPayload, expiresIn: number | undefined): Promise<void> {
+    if (this.#kind === 'Client')
+      return await this.#records.set(NEW_CLIENT, id, payload, this.#context.lifetimes.unusedClient)
+    const seconds = Math.max(1, expiresIn ?? this.#context.lifetimes.grant)
+    const store = () => this.#records.set(this.#kind, id, payload, seconds)
+    if (this.#kind === 'RefreshToken') return await publish(store)
+    if (this.#kind !== 'ReplayDetection') return await store()
+    if (!(await this.#records.add(this.#kind, id, payload, seconds))) throw this.#context.errors.replayed()
+  }
+
+  async find(id: string): Promise<AdapterPayload | undefined> {
+    const found = (await this.#records.get(this.#kind, id)) as AdapterPayload | undefined
+    if (this.#kind === 'Client')
+      return found ?? ((await this.#records.get(NEW_CLIENT, id)) as AdapterPayload | undefined)
+    if (found !== undefined && this.#kind === 'Interaction') {
+      const result = await this.#records.get('Decision', id)
+      return result === undefined ? found : { ...found, result: result as InteractionResults }
+    }
+    if (found !== undefined && this.#kind === 'Grant') {
+      const { iat = 0, exp = 0 } = found
+      // The option may have been longer when the grant was made.
+      return { ...found, exp: Math.min(exp, iat + this.#context.lifetimes.grant) }
+    }
+    if (found === undefined || this.#kind !== 'AuthorizationCode') return found
+    const used = await this.#records.get('UsedAuthorizationCode', id)
+    return typeof used === 'number' ? { ...found, consumed: used } : found
+  }
+
+  async consume(id: string): Promise<void> {
+    await useUp(() => this.#use(id))
+  }
+
+  async #use(id: string): Promise<void> {
+    const now = Math.floor(Date.now() / 1000)
+    if (await this.#records.add(`Used${this.#kind}`, id, now, 2 * LIFETIMES.code)) return
+    // A concurrent request has used the code. One of the two may be from a thief (RFC 9700 section 4.14.2).
+    const { grantId } = ((await this.#records.get(this.#kind, id)) ?? {}) as AdapterPayload
+    if (typeof grantId === 'string') await this.#context.endGrant(grantId)
+    throw this.#context.errors.usedTwice()
+  }
+
+  async destroy(id: string): Promise<void> {
+    if (this.#kind === 'Grant') await this.#context.endGrant(id)
+    else if (this.#kind === 'Interaction') await useUp(() => this.#end(id))
+    // Without its grant, a refresh token is worthless. With it, a revocation that failed can be repeated.
+    else if (this.#kind !== 'RefreshToken') await this.#records.delete(this.#kind, id)
+  }
+
+  /** Ends an authorization request. Of several concurrent responses to it, one is sent. */
+  async #end(id: string): Promise<void> {
+    if ((await this.#records.take(this.#kind, id)) === undefined) throw this.#context.errors.expired()
+  }
+
+  async revokeByGrantId(): Promise<void> {}
+
+  async findByUid(): Promise<undefined> {}
+
+  async findByUserCode(): Promise<undefined> {}
+}
+
+/** Keeps a client that has finished a sign-in. */
+export async function keepClient(
+  records: Records,
+  clientId: string,
+  { grantTtlSeconds }: TokenRules,
+): Promise<void> {
+  const added = await records.get(NEW_CLIENT, clientId)
+  const client = added ?? (await records.get('Client', clientId))
+  if (client === undefined) return
+  await records.set('Client', clientId, client, Math.max(LIFETIMES.usedClient, grantTtlSeconds))
+  if (added !== undefined) await records.delete(NEW_CLIENT, clientId)
+}
