@@ -12,7 +12,7 @@ export const LIFETIMES = {
   consent: 90 * 86_400,
 } as const
 
-/** What all kinds of records share. */
+/** The parts that the adapters of all kinds of records share. */
 export interface AdapterContext {
   readonly records: Records
   /** The errors of `oidc-provider` that the adapter throws. */
