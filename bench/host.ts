@@ -4,6 +4,9 @@ import { setTimeout } from 'node:timers/promises'
 import { type Contestant, listen } from './contestants.ts'
 import { COUNT_TIMERS, type HostReplies } from './started-host.ts'
 
+/** The beginning of the addresses of the modules of this package. */
+const OWN = new URL('../src/', import.meta.url).href
+
 /** The bytes between two samples of the profiler. */
 const SAMPLING_INTERVAL = 4_096
 
@@ -13,6 +16,7 @@ const timers = mode === COUNT_TIMERS ? countTimers() : undefined
 const { contestants } = (await import(module)) as { contestants: Record<string, Contestant> }
 const server = await (contestants[name] as Contestant)()
 let stopSampling: () => number = () => 0
+let stopProfile: () => number = () => 0
 let delay: IntervalHistogram | undefined
 let collectedMs = 0
 let collections: PerformanceObserver | undefined
@@ -58,6 +62,11 @@ const replies: { [Request in keyof HostReplies]: () => Promise<HostReplies[Reque
     return true
   },
   allocated: async () => stopSampling(),
+  async profile() {
+    stopProfile = await profileProcessor()
+    return true
+  },
+  profiled: async () => stopProfile(),
 }
 process.on('message', async (request: keyof HostReplies) => process.send?.(await replies[request]()))
 process.on('disconnect', () => process.exit())
@@ -100,5 +109,28 @@ async function sampleAllocations(): Promise<() => number> {
     })
     session.disconnect()
     return bytes
+  }
+}
+
+/** Starts V8's profiler. Returns a function that stops it and returns the share of the samples in code of this package. */
+async function profileProcessor(): Promise<() => number> {
+  const { Session } = await import('node:inspector')
+  const session = new Session()
+  session.connect()
+  session.post('Profiler.enable')
+  session.post('Profiler.start')
+  return () => {
+    let [own, all] = [0, 0]
+    // The callback runs before `post` returns.
+    session.post('Profiler.stop', (error, { profile }) => {
+      if (error !== null) throw error
+      for (const { hitCount = 0, callFrame } of profile.nodes) {
+        if (callFrame.functionName === '(idle)') continue
+        all += hitCount
+        if (callFrame.url.startsWith(OWN)) own += hitCount
+      }
+    })
+    session.disconnect()
+    return own / all
   }
 }

@@ -10,6 +10,7 @@ import { benchImports } from './import.ts'
 import { benchMiddleware } from './middleware.ts'
 import { benchOpenApi } from './openapi.ts'
 import { benchOtlp } from './otlp.ts'
+import { benchProfile } from './profile.ts'
 import { takeRatios } from './report.ts'
 import { benchSessions } from './sessions.ts'
 import { benchStartup } from './startup.ts'
@@ -34,6 +35,7 @@ const SECTIONS: Readonly<Record<string, () => Promise<void>>> = {
   cluster: benchCluster,
   tmdevlab: benchTmDevLab,
   'under-load': benchUnderLoad,
+  profile: benchProfile,
 }
 
 /** The section that is neither compared nor saved, because its ratios depend on the number of cores. */

@@ -17,6 +17,10 @@ export interface HostReplies {
   sample: true
   /** Stops to sample. The number is the bytes of the V8 heap that were allocated meanwhile. */
   allocated: number
+  /** Starts to profile the processor. */
+  profile: true
+  /** Stops to profile. The number is the share of the samples in code of this package, of those of a busy process. */
+  profiled: number
 }
 
 /** The memory, connections, and timers of a contestant at one time. */

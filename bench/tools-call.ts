@@ -23,7 +23,7 @@ const INPUT = z.object({ a: z.number(), b: z.number() })
 const WORK = Buffer.alloc(256 * 1024, 'work')
 
 /** The name of the contestant that does only what every server has to do for a call. */
-const FLOOR = 'Express, JSON.parse, and zod alone'
+export const FLOOR = 'Express, JSON.parse, and zod alone'
 
 /** The name of the contestant whose tools do work. */
 export const AT_WORK = 'mcp-gatekit, 10 tools that work'
