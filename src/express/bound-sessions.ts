@@ -26,24 +26,28 @@ export class BoundSessions {
     if (named.some((id) => (this.#owners.get(id) ?? owner) !== owner)) return true
     const { writeHead } = res
     // Every way to write headers ends here. `on-headers` does the same, but requires `http`, so that bundles do not run.
-    res.writeHead = ((status: number, ...rest: unknown[]) => {
-      for (const id of [res.getHeader(HEADER) ?? [], idsIn(rest.at(-1))].flat())
-        this.#owners.set(keyOf(String(id)), owner)
+    res.writeHead = ((...args: Parameters<typeof writeHead>) => {
+      for (const id of idsIn(res.getHeader(HEADER), args.at(-1))) this.#owners.set(keyOf(id), owner)
       // A server that refuses DELETE keeps the session.
-      if (req.method === 'DELETE' && status >= 200 && status < 300)
+      if (req.method === 'DELETE' && args[0] >= 200 && args[0] < 300)
         for (const id of named) this.#owners.delete(id)
-      return Reflect.apply(writeHead, res, [status, ...rest])
+      return writeHead.apply(res, args)
     }) as typeof writeHead
     return false
   }
 }
 
-/** Returns the ids in the headers of `writeHead`: an object, a list of pairs, or a list of names and values. */
-function idsIn(headers: unknown): readonly unknown[] {
+/**
+ * Returns the ids of sessions in a response.
+ * @param value the header that was set before
+ * @param headers the headers of `writeHead`: an object, a list of pairs, or a list of names and values
+ */
+function idsIn(value: unknown, headers: unknown): readonly string[] {
+  const ids = [value ?? []]
   const list = Array.isArray(headers) ? headers.flat() : Object.entries(Object(headers)).flat(1)
-  return list.flatMap((name, at) =>
-    at % 2 === 0 && String(name).toLowerCase() === HEADER ? list[at + 1] : [],
-  )
+  for (let at = 0; at < list.length; at += 2)
+    if (String(list[at]).toLowerCase() === HEADER) ids.push(list[at + 1])
+  return ids.flat(2).map(String)
 }
 
 /** Returns the keys of a header. If it was sent several times, the server may read one of its values, or all as one. */
