@@ -90,7 +90,7 @@ attackTable('secrets of targets', [
     attack: 'Sentry without OpenTelemetry watches',
     outcome: OWN,
     async run() {
-      for (const connection of ['own', 'dispatcher']) {
+      for (const connection of ['own', 'dispatcher', 'otlp']) {
         const all = await observed('sentry-light', connection)
         expect(all.seen.join('\n')).to.include('/control')
         expectUnseen(all)

@@ -4,7 +4,7 @@ import { BatchQueue } from '../queue/batch-queue.ts'
 import { type OtlpAgent, OtlpConnection } from './otlp-connection.ts'
 import { OtlpExportSlot, type OtlpExportSlotOptions } from './otlp-export-slot.ts'
 import type { OtlpEvent, OtlpRecords } from './otlp-records.ts'
-import { OtlpWeight } from './otlp-weight.ts'
+import { otlpWeight } from './otlp-weight.ts'
 
 export interface OtlpDeliveryOptions extends OtlpExportSlotOptions {
   readonly agent: OtlpAgent | undefined
@@ -29,7 +29,6 @@ export class OtlpDelivery {
   readonly #connection: OtlpConnection
   readonly #lanes: readonly OtlpExportSlot[]
   readonly #records: OtlpRecords
-  readonly #weight = new OtlpWeight()
 
   constructor(options: OtlpDeliveryOptions) {
     const { records, maxWeight, retryBudgetMs, timeoutMs } = options
@@ -64,22 +63,10 @@ export class OtlpDelivery {
   /**
    * Adds an event.
    * @param outcome is called when the event is delivered or lost.
-   * @param isFrozen `true` if the envelope cannot change.
    */
-  add(
-    outcome: EventOutcome,
-    envelope: TelemetryEnvelope,
-    emittedAtMs: number | undefined,
-    isFrozen: boolean,
-  ): void {
-    const bytes = this.#weight.weigh(envelope)
-    const event = {
-      envelope,
-      emittedAtMs: emittedAtMs ?? Date.now(),
-      span: this.#records.activeSpan(),
-      isPlain: isFrozen && this.#weight.isPlain,
-    }
-    this.#queue.addFor(outcome, event, bytes)
+  add(outcome: EventOutcome, envelope: TelemetryEnvelope, emittedAtMs = Date.now()): void {
+    const event = { envelope, emittedAtMs, span: this.#records.activeSpan() }
+    this.#queue.addFor(outcome, event, otlpWeight(envelope))
   }
 
   /** Sends all events. Resolves when they are delivered or have failed, or at the deadline. */

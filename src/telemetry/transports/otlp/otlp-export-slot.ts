@@ -121,6 +121,9 @@ export class OtlpExportSlot {
 
   #watch(request: ClientRequest): void {
     this.#request = request
+    // Others may read the path when the response arrives, for example for a breadcrumb. It may be a secret.
+    const { path } = request
+    Object.defineProperty(request, 'path', { get: () => (request.headersSent ? '/' : path) })
     request.prependOnceListener('response', (response: IncomingMessage) => {
       this.#response = new OtlpResponse(response)
     })

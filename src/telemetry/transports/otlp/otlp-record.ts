@@ -98,24 +98,15 @@ function highResolution(ms: number): [number, number] {
  * Writes the attributes of an envelope to `target`, with nested values as maps and arrays. Attributes that are derived from
  * other members of the envelope override them, except for `error.type`. Attributes with an empty key are left out, because
  * OpenTelemetry does not allow them.
- * @param isPlain `true` if the attributes of the envelope can be sent as they are (see `OtlpWeight`).
  * @returns `target`
  */
-export function writeOtlpAttributes(
-  envelope: TelemetryEnvelope,
-  target: OtlpAttributes,
-  isPlain = false,
-): OtlpAttributes {
+export function writeOtlpAttributes(envelope: TelemetryEnvelope, target: OtlpAttributes): OtlpAttributes {
   const { attributes, actor, scope, error, source } = envelope
   // A limit on the number of attributes drops the last ones. Assigning a key again does not move it.
   writeEssentials(envelope, target)
   if (attributes !== undefined) {
-    if (isPlain) {
-      for (const key of Object.keys(attributes)) target[key] = attributes[key] as OtlpValue
-    } else {
-      writeMap(attributes, target)
-      if (Object.hasOwn(target, '')) delete target['']
-    }
+    writeMap(attributes, target)
+    if (Object.hasOwn(target, '')) delete target['']
     writeEssentials(envelope, target)
   }
   if (actor?.tags !== undefined) target['kit.actor.tags'] = writeMap(actor.tags, {})
@@ -197,13 +188,13 @@ function toValue(value: unknown): OtlpValue | undefined {
  * Returns a number that OTLP can represent. JSON cannot represent NaN and the infinities, and OTLP cannot represent integers
  * from 2^63 on. A collector rejects a whole batch because of one of them. Numbers that may have lost digits become strings.
  */
-export function sendableNumber(value: number): number | string {
+function sendableNumber(value: number): number | string {
   if (Number.isSafeInteger(value)) return value
   return Number.isInteger(value) || !Number.isFinite(value) ? String(value) : value
 }
 
 /** Replaces lone surrogates, which UTF-8 cannot represent. */
-export function wellFormed(text: string): string {
+function wellFormed(text: string): string {
   // All supported versions of Node have this method, but the types of the compilation target do not.
   return (text as string & { toWellFormed(): string }).toWellFormed()
 }

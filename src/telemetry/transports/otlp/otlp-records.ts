@@ -16,8 +16,6 @@ export interface OtlpEvent {
   readonly emittedAtMs: number
   /** The span that was active then. */
   readonly span: Api.SpanContext | undefined
-  /** `true` if the attributes can be sent as they are (see `OtlpWeight`). */
-  readonly isPlain: boolean
 }
 
 /** Creates the records of the OpenTelemetry SDK for events, when they are sent. */
@@ -46,7 +44,7 @@ export class OtlpRecords {
   }
 
   /** @throws {Error} if the SDK cannot create a record. */
-  create({ envelope, emittedAtMs, span, isPlain }: OtlpEvent): SdkLogRecord {
+  create({ envelope, emittedAtMs, span }: OtlpEvent): SdkLogRecord {
     const { ROOT_CONTEXT, trace } = this.#api
     const context = span === undefined ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, span)
     this.#created = undefined
@@ -55,7 +53,7 @@ export class OtlpRecords {
     if (record === undefined) throw new Error('The OpenTelemetry SDK did not create a record')
     this.#created = undefined
     // They are not passed to `emit`, which would copy them, and would drop those beyond 128 and maps with a key `constructor`.
-    writeOtlpAttributes(envelope, record.attributes as OtlpAttributes, isPlain)
+    writeOtlpAttributes(envelope, record.attributes as OtlpAttributes)
     return record
   }
 }

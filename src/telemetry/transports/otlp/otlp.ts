@@ -118,8 +118,7 @@ export class OtlpTransportAdapter implements TelemetryTransport {
    */
   handle(envelope: TelemetryEnvelope, emittedAtMs?: number): Promise<void> | void {
     if (this.#logger !== undefined) return this.#handOver(this.#logger, envelope, emittedAtMs)
-    // Only the envelopes of a manager are known to be frozen.
-    return promisedOutcome((outcome) => this.#take(envelope, emittedAtMs, outcome, false))
+    return promisedOutcome((outcome) => this.#take(envelope, emittedAtMs, outcome))
   }
 
   /** Returns a function that sends an event as `handle` does, unless `handle` was replaced. @internal */
@@ -127,7 +126,7 @@ export class OtlpTransportAdapter implements TelemetryTransport {
     // A Proxy of the transport does not have its private members.
     if (handle !== OtlpTransportAdapter.prototype.handle || !(#logger in this)) return undefined
     if (this.#logger !== undefined) return undefined
-    return (envelope, emittedAtMs, outcome) => this.#take(envelope, emittedAtMs, outcome, true)
+    return (envelope, emittedAtMs, outcome) => this.#take(envelope, emittedAtMs, outcome)
   }
 
   /**
@@ -158,17 +157,12 @@ export class OtlpTransportAdapter implements TelemetryTransport {
   }
 
   /** @throws {KitTelemetryError} if the event is lost. It has not called `outcome` then. */
-  #take(
-    envelope: TelemetryEnvelope,
-    emittedAtMs: number | undefined,
-    outcome: EventOutcome,
-    isFrozen: boolean,
-  ): void {
+  #take(envelope: TelemetryEnvelope, emittedAtMs: number | undefined, outcome: EventOutcome): void {
     if (this.#delivery === undefined || this.#closed) {
       throw notTaken(this.#closed ? 'the transport is shut down' : 'the transport is not initialized')
     }
     try {
-      this.#delivery.add(outcome, this.#redactIds(envelope), emittedAtMs, isFrozen)
+      this.#delivery.add(outcome, this.#redactIds(envelope), emittedAtMs)
     } catch (cause) {
       throw notTaken('the event cannot be read', cause)
     }
