@@ -1,9 +1,6 @@
 import { describeValue, quotedName } from '../options/describe-value.ts'
-import {
-  DEFAULT_MAX_PENDING_BYTES,
-  type TelemetryTransport,
-  type TelemetryTransportEntry,
-} from './delivery/transport.ts'
+import type { TransportEntry } from './delivery/channel.ts'
+import { DEFAULT_MAX_PENDING_BYTES, type TelemetryTransport } from './delivery/transport.ts'
 import { errorWithHelp, telemetryOptions } from './options.ts'
 
 const { checkWholeNumber, copyOptions } = telemetryOptions
@@ -31,7 +28,7 @@ export interface TelemetryTransportOptions {
 export function addedTransport(
   adapter: TelemetryTransport,
   options: TelemetryTransportOptions,
-): TelemetryTransportEntry {
+): TransportEntry {
   checkTransport(adapter)
   const copy = copyOptions<TelemetryTransportOptions>('addTransport', options, {
     maxPending: checkLimit,

@@ -1,14 +1,9 @@
 import { describeValue, quotedName } from '../options/describe-value.ts'
 import { addedTransport, type TelemetryTransportOptions } from './added-transport.ts'
-import {
-  type AuditConfig,
-  checkOwnTransport,
-  readAuditOptions,
-  type TelemetryAuditOptions,
-} from './audit/audit-options.ts'
+import { checkOwnTransport, readAuditOptions, type TelemetryAuditOptions } from './audit/audit-options.ts'
 import type { TelemetryConfig } from './config.ts'
 import type { TelemetryLogger } from './delivery/reporter.ts'
-import type { TelemetryTransport, TelemetryTransportEntry } from './delivery/transport.ts'
+import type { TelemetryTransport } from './delivery/transport.ts'
 import {
   copyRedactionPolicy,
   resolveRedactionPolicy,
@@ -33,10 +28,9 @@ import {
 
 const { checkText, invalidKind } = telemetryOptions
 
-interface BuilderProps {
-  readonly service: string
-  readonly environment: string
-  readonly version: string | undefined
+/** The members of the configuration that need no defaults, and what the others are made of. */
+interface BuilderProps
+  extends Pick<TelemetryConfig, 'service' | 'environment' | 'version' | 'transports' | 'logger' | 'audit'> {
   readonly actors: ReadonlyMap<string, TelemetryType>
   readonly scopes: ReadonlyMap<string, TelemetryType>
   readonly events: readonly {
@@ -45,18 +39,14 @@ interface BuilderProps {
   }[]
   /** The full keys of all registries. */
   readonly keys: ReadonlySet<string>
-  readonly transports: readonly TelemetryTransportEntry[]
   readonly sampling: TelemetrySamplingPolicy | undefined
   readonly redaction: TelemetryRedactionPolicy
   readonly validation: TelemetryValidationOptions
-  readonly logger: TelemetryLogger | false | undefined
-  readonly audit: AuditConfig | undefined
 }
 
 const INITIAL: BuilderProps = {
   service: 'kit-app',
   environment: 'development',
-  version: undefined,
   actors: new Map(),
   scopes: new Map(),
   events: [],
@@ -65,8 +55,6 @@ const INITIAL: BuilderProps = {
   sampling: undefined,
   redaction: {},
   validation: {},
-  logger: undefined,
-  audit: undefined,
 }
 
 /** `Known | Added`, or only `Added` while any string is allowed. */
@@ -317,24 +305,10 @@ export class KitTelemetry<
    * @returns the configuration. It contains the original adapters, schemas, and logger.
    */
   buildConfig(): TelemetryConfig {
-    const {
-      service,
-      environment,
-      version,
-      actors,
-      scopes,
-      events,
-      transports,
-      sampling,
-      redaction,
-      logger,
-      audit,
-    } = this.#props
-    const validation = resolveValidationOptions(this.#props.validation)
+    const { keys: _, actors, scopes, events, sampling, redaction, ...others } = this.#props
+    const validation = resolveValidationOptions(others.validation)
     return Object.freeze({
-      service,
-      environment,
-      ...(version === undefined ? {} : { version }),
+      ...others,
       actors: Object.freeze(Object.fromEntries(actors)),
       scopes: Object.freeze(Object.fromEntries(scopes)),
       events: Object.freeze(
@@ -345,12 +319,10 @@ export class KitTelemetry<
           }),
         ),
       ),
-      transports: Object.freeze([...transports]),
+      transports: Object.freeze([...others.transports]),
       sampling: resolveSamplingPolicy(sampling),
       redaction: resolveRedactionPolicy(redaction),
       validation,
-      ...(logger === undefined ? {} : { logger }),
-      ...(audit === undefined ? {} : { audit }),
     })
   }
 

@@ -1,7 +1,8 @@
 import { isObject } from '../../options/value-kinds.ts'
+import type { TelemetryConfig } from '../config.ts'
 import { auditObstacle, DEFAULT_MAX_PENDING_BYTES, type TelemetryTransport } from '../delivery/transport.ts'
 import { telemetryOptions } from '../options.ts'
-import { type AuditKey, auditKey } from './audit-key.ts'
+import { auditKey } from './audit-key.ts'
 
 const { checkTexts, checkWholeNumber, copyOptions, invalidKind, missingOption, unusableOption } =
   telemetryOptions
@@ -23,15 +24,7 @@ export interface TelemetryAuditOptions {
 }
 
 /** The audit of a manager. The key is not enumerable. */
-export interface AuditConfig {
-  readonly transport: TelemetryTransport
-  readonly names: readonly string[]
-  /** The maximum number of pending events. */
-  readonly maxPending: number
-  /** The maximum size of the pending events in memory, in bytes. */
-  readonly maxPendingBytes: number
-  readonly key: AuditKey
-}
+export type AuditConfig = NonNullable<TelemetryConfig['audit']>
 
 const DEFAULT_MAX_PENDING = 10_000
 

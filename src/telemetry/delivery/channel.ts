@@ -1,6 +1,7 @@
 import { counted } from '../../options/counted.ts'
 import { isPromiseLike } from '../../options/value-kinds.ts'
 import { AsyncContext } from '../../runtime.ts'
+import type { TelemetryConfig } from '../config.ts'
 import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 import type { KitTelemetryError } from '../errors.ts'
 import { LEVEL_PRIORITY } from '../levels.ts'
@@ -16,12 +17,14 @@ import {
   type TelemetryStats,
   type TelemetryStatsReader,
   type TelemetryTransport,
-  type TelemetryTransportEntry,
   type TelemetryTransportMeta,
   type TelemetryTransportStats,
 } from './transport.ts'
 import { TransportCall } from './transport-call.ts'
 import { transportError } from './transport-error.ts'
+
+/** A transport, and how many of its events may be pending. */
+export type TransportEntry = TelemetryConfig['transports'][number]
 
 /** The part of each limit from which on events below `warn` are dropped. */
 const SHED_FROM = 0.8
@@ -76,7 +79,7 @@ export class TransportChannel {
   #nextFlush: TransportCall | undefined
   #isCallingTransport = false
 
-  constructor(entry: TelemetryTransportEntry, reporter: Reporter, inOrder: (deliver: () => void) => void) {
+  constructor(entry: TransportEntry, reporter: Reporter, inOrder: (deliver: () => void) => void) {
     this.#type = entry.type
     this.#transport = entry.transport
     this.#handle = entry.transport.handle

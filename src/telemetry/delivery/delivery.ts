@@ -4,16 +4,11 @@ import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 import type { KitTelemetryError } from '../errors.ts'
 import { errorWithHelp } from '../options.ts'
 import { atExit } from './at-exit.ts'
-import { TransportChannel } from './channel.ts'
+import { TransportChannel, type TransportEntry } from './channel.ts'
 import { withDeadline } from './deadline.ts'
 import type { PendingWork } from './pending-work.ts'
 import type { Reporter } from './reporter.ts'
-import type {
-  TelemetryStats,
-  TelemetryTransportEntry,
-  TelemetryTransportMeta,
-  TelemetryTransportStats,
-} from './transport.ts'
+import type { TelemetryStats, TelemetryTransportMeta, TelemetryTransportStats } from './transport.ts'
 
 /** The maximum depth of events that a transport emits while it handles an event. */
 const MAX_NESTING = 8
@@ -57,7 +52,7 @@ export class Delivery {
 
   /** @param stats returns the manager's statistics. It can be called once the manager is built. */
   constructor(
-    entries: readonly TelemetryTransportEntry[],
+    entries: readonly TransportEntry[],
     meta: TelemetryTransportMeta,
     stats: () => TelemetryStats,
     reporter: Reporter,

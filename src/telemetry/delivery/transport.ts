@@ -129,18 +129,6 @@ export const auditObstacle: unique symbol = Symbol.for('mcp-gatekit.auditObstacl
 /** The default `maxPendingBytes` of a transport, and the maximum size of all held events of a manager. */
 export const DEFAULT_MAX_PENDING_BYTES: number = 64 * 2 ** 20
 
-/** A transport, and how many of its events may be pending. */
-export interface TelemetryTransportEntry {
-  /** The `type` of the transport. */
-  readonly type: string
-  /** The transport. */
-  readonly transport: TelemetryTransport
-  /** The maximum number of pending events, at least 1. */
-  readonly maxPending: number
-  /** The maximum size of the pending events in memory, in bytes, at least 1. */
-  readonly maxPendingBytes: number
-}
-
 /**
  * The delivery statistics of one transport. At all times, `accepted = delivered + failed + dropped + pending`. Those of the audit
  * transport include its opening and closing line.

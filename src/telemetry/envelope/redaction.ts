@@ -1,6 +1,7 @@
 import type * as Crypto from 'node:crypto'
 import { cutText } from '../../cut-text.ts'
 import { builtinModule, requiredModule } from '../../runtime.ts'
+import type { TelemetryConfig } from '../config.ts'
 import { telemetryOptions, withDefaults } from '../options.ts'
 import { ListedKeys, type OpenKey } from './listed-keys.ts'
 import { CUT } from './pattern-rules.ts'
@@ -41,13 +42,7 @@ export interface TelemetryRedactionPolicy {
 }
 
 /** A redaction policy with all defaults. */
-export interface ResolvedRedactionPolicy {
-  readonly denylistKeys: readonly string[]
-  readonly hashKeys: readonly string[]
-  readonly hashSecret: string | undefined
-  readonly patterns: readonly TelemetryRedactionPattern[]
-  readonly maxStringLength: number
-}
+export type ResolvedRedactionPolicy = TelemetryConfig['redaction']
 
 const DEFAULTS: ResolvedRedactionPolicy = Object.freeze({
   denylistKeys: Object.freeze([]),

@@ -1,5 +1,6 @@
 import { describeName, quotedName } from '../../options/describe-value.ts'
 import { didYouMean } from '../../options/nearest-name.ts'
+import type { TelemetryConfig } from '../config.ts'
 import type { KitTelemetryError } from '../errors.ts'
 import { errorWithHelp, telemetryOptions } from '../options.ts'
 
@@ -14,12 +15,7 @@ export interface TelemetryTypeOptions {
 }
 
 /** A registered actor or scope type. */
-export interface TelemetryType {
-  /** A description for readers of the code. */
-  readonly description?: string
-  /** Requires every event to have an actor (or scope) of this type, or of another required type. */
-  readonly required: boolean
-}
+export type TelemetryType = TelemetryConfig['actors'][string]
 
 type Kind = 'actor' | 'scope'
 

@@ -1,6 +1,7 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { memberOf, quotedName } from '../../options/describe-value.ts'
 import { isPromiseLike } from '../../options/value-kinds.ts'
+import type { TelemetryConfig } from '../config.ts'
 import type { KitTelemetryError } from '../errors.ts'
 import { errorWithHelp, telemetryOptions, withDefaults } from '../options.ts'
 import type { TelemetryEventSchema } from './schema.ts'
@@ -19,10 +20,7 @@ export interface TelemetryValidationOptions {
 }
 
 /** Validation options with all defaults. */
-export interface ResolvedValidationOptions {
-  readonly mode: 'development' | 'always' | 'none'
-  readonly strict: boolean
-}
+type ResolvedValidationOptions = TelemetryConfig['validation']
 
 const DEFAULTS: ResolvedValidationOptions = Object.freeze({ mode: 'development', strict: false })
 

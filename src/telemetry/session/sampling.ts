@@ -1,4 +1,5 @@
 import { isOptionsObject } from '../../options/option-kit.ts'
+import type { TelemetryConfig } from '../config.ts'
 import { LEVEL_PRIORITY, type TelemetryLevel } from '../levels.ts'
 import { telemetryOptions, withDefaults } from '../options.ts'
 
@@ -67,24 +68,7 @@ export interface TelemetrySamplingPolicy {
 }
 
 /** A sampling policy with all defaults. */
-export interface ResolvedSamplingPolicy {
-  readonly debugRate: number
-  readonly infoRate: number
-  readonly warnRate: number
-  readonly errorRate: number
-  /** Patterns of event names that are always kept. */
-  readonly always: readonly string[]
-  /** Patterns of event names that are never kept. */
-  readonly never: readonly string[]
-  readonly unit: 'event' | 'session'
-  /** The conditions under which all events of a session are kept. */
-  readonly keep?: {
-    readonly level?: TelemetryLevel
-    readonly slowerThanMs?: number
-    readonly names: readonly string[]
-    readonly maxBuffered: number
-  }
-}
+export type ResolvedSamplingPolicy = TelemetryConfig['sampling']
 
 /** The policy of a manager that was built without `withSampling`. */
 export const DEFAULT_SAMPLING: ResolvedSamplingPolicy = Object.freeze({
