@@ -1,4 +1,4 @@
-import type { AuditKey } from './audit/audit-key.ts'
+import type { AuditKey } from './audit/audit-line.ts'
 import type { TelemetryLogger } from './delivery/reporter.ts'
 import type { TelemetryTransport } from './delivery/transport.ts'
 import type { TelemetryRedactionPattern } from './envelope/secret-patterns.ts'

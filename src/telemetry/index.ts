@@ -86,14 +86,13 @@ export {
   type HttpTransportOptions,
 } from './transports/http/http.ts'
 export type { FetchDispatcher, TargetConnectionOptions } from './transports/http/target-options.ts'
-export { InMemoryTransportAdapter } from './transports/in-memory.ts'
+export * from './transports/in-memory.ts'
 export {
   type LineLogger,
   LoggerTransportAdapter,
   type LoggerTransportOptions,
 } from './transports/logger.ts'
-export { MockTelemetryAdapter } from './transports/mock.ts'
-export type { ObjectLogger, ObjectLoggerTransportOptions } from './transports/object-logger.ts'
+export type { ObjectLogger, ObjectLoggerTransportOptions } from './transports/logger-objects.ts'
 export {
   type OtlpLoggerProvider,
   OtlpTransportAdapter,

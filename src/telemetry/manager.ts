@@ -1,9 +1,8 @@
 import { atShutdown } from '../at-shutdown.ts'
 import { AuditTrail } from './audit/audit-trail.ts'
 import type { TelemetryConfig } from './config.ts'
-import { withDeadline } from './delivery/deadline.ts'
 import { Delivery, type Route } from './delivery/delivery.ts'
-import { PendingWork } from './delivery/pending-work.ts'
+import { PendingWork, withDeadline } from './delivery/pending-work.ts'
 import { Reporter } from './delivery/reporter.ts'
 import { redactIds, type TelemetryStats } from './delivery/transport.ts'
 import {
@@ -23,9 +22,8 @@ import {
   resolveAttributes,
 } from './envelope/build-envelope.ts'
 import type { TelemetryAttributes, TelemetryEmitInput, TelemetryEnvelope } from './envelope/envelope.ts'
-import { idRedaction } from './envelope/redacted-ids.ts'
 import { KeyRules } from './envelope/redaction.ts'
-import { Redactor } from './envelope/redactor.ts'
+import { idRedaction, Redactor } from './envelope/redactor.ts'
 import { createSessionId } from './envelope/session-id.ts'
 import { isoTime } from './envelope/time.ts'
 import { KitTelemetryError } from './errors.ts'
@@ -134,10 +132,11 @@ export class KitTelemetryManager<
     this.#sampler = new Sampler(config.sampling)
     this.#hasDefaultSampling = config.sampling === DEFAULT_SAMPLING
     this.#tails = config.sampling.keep && this.#tailSampling(config.sampling.keep)
-    this.#redactor = new Redactor(new KeyRules(config.redaction))
+    const rules = new KeyRules(config.redaction)
+    this.#redactor = new Redactor(rules)
     this.#reporter = new Reporter(config.logger)
     const meta = version === undefined ? { service, environment } : { service, environment, version }
-    Object.freeze(Object.defineProperty(meta, redactIds, { value: idRedaction(config.redaction) }))
+    Object.freeze(Object.defineProperty(meta, redactIds, { value: idRedaction(rules) }))
     this.#audit = config.audit && new AuditTrail(config.audit, this.#origin, this.#reporter)
     this.#rules = new EventRules(config, (name) => ({
       fixedRate: this.#sampler.fixedRate(name),
@@ -331,7 +330,7 @@ export class KitTelemetryManager<
         const ownId = readSessionId(input, report)
         if (ownId === undefined) context = contextOfEvent()
         sessionId = ownId ?? context?.sessionId ?? createSessionId()
-        const isSampledOut = (context?.draw ?? sessionDraw(sessionId)) >= rate
+        const isSampledOut = sessionDraw(sessionId) >= rate
         if (this.#tails !== undefined && event.fixedRate !== 0) {
           tail = ownId === undefined ? context?.session.tail : this.#tailOf(ownId, contextOfEvent())
           decision = this.#tails.decideEvent(tail, level, event.keepsSession)

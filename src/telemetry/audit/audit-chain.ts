@@ -1,8 +1,8 @@
 import { cutText } from '../../cut-text.ts'
 import { isRecord } from '../../options/value-kinds.ts'
 import type { TelemetryEnvelope } from '../envelope/envelope.ts'
-import type { AuditKey } from './audit-key.ts'
 import {
+  type AuditKey,
   CanonicalForm,
   CHAIN,
   MAC,

@@ -2,7 +2,7 @@ import { isObject } from '../../options/value-kinds.ts'
 import type { TelemetryConfig } from '../config.ts'
 import { auditObstacle, DEFAULT_MAX_PENDING_BYTES, type TelemetryTransport } from '../delivery/transport.ts'
 import { telemetryOptions } from '../options.ts'
-import { auditKey } from './audit-key.ts'
+import { auditKey } from './audit-line.ts'
 
 const { checkTexts, checkWholeNumber, copyOptions, invalidKind, missingOption, unusableOption } =
   telemetryOptions

@@ -2,13 +2,12 @@ import { counted } from '../../options/counted.ts'
 import { TransportChannel } from '../delivery/channel.ts'
 import type { AuditChannel } from '../delivery/delivery.ts'
 import type { PendingWork } from '../delivery/pending-work.ts'
-import type { Reporter } from '../delivery/reporter.ts'
+import { type Reporter, transportError } from '../delivery/reporter.ts'
 import type {
   TelemetryStats,
   TelemetryTransportMeta,
   TelemetryTransportStats,
 } from '../delivery/transport.ts'
-import { transportError } from '../delivery/transport-error.ts'
 import type { EnvelopeOrigin } from '../envelope/build-envelope.ts'
 import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 import { createSessionId } from '../envelope/session-id.ts'

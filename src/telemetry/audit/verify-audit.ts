@@ -1,8 +1,18 @@
 import { isObject, isRecord } from '../../options/value-kinds.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
 import { telemetryOptions } from '../options.ts'
-import { type AuditKey, auditKey } from './audit-key.ts'
-import { CanonicalForm, CHAIN, END, LOST, MAC, MAX_LINE, messageOf, SEQ } from './audit-line.ts'
+import {
+  type AuditKey,
+  auditKey,
+  CanonicalForm,
+  CHAIN,
+  END,
+  LOST,
+  MAC,
+  MAX_LINE,
+  messageOf,
+  SEQ,
+} from './audit-line.ts'
 import { linesOf } from './audit-lines.ts'
 
 /** The maximum number of chains in an audit log. The id of each chain is kept, so that a chain cannot occur twice. */

@@ -5,9 +5,8 @@ import type { TelemetryConfig } from '../config.ts'
 import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 import type { KitTelemetryError } from '../errors.ts'
 import { LEVEL_PRIORITY } from '../levels.ts'
-import { CountedEvent } from './counted-event.ts'
-import { PendingWork } from './pending-work.ts'
-import type { Reporter } from './reporter.ts'
+import { CountedEvent, PendingWork, TransportCall } from './pending-work.ts'
+import { type Reporter, transportError } from './reporter.ts'
 import {
   type EventTaker,
   eventTaker,
@@ -20,8 +19,6 @@ import {
   type TelemetryTransportMeta,
   type TelemetryTransportStats,
 } from './transport.ts'
-import { TransportCall } from './transport-call.ts'
-import { transportError } from './transport-error.ts'
 
 /** A transport, and how many of its events may be pending. */
 export type TransportEntry = TelemetryConfig['transports'][number]

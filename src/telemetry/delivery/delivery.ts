@@ -3,10 +3,8 @@ import { AsyncContext } from '../../runtime.ts'
 import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 import type { KitTelemetryError } from '../errors.ts'
 import { errorWithHelp } from '../options.ts'
-import { atExit } from './at-exit.ts'
 import { TransportChannel, type TransportEntry } from './channel.ts'
-import { withDeadline } from './deadline.ts'
-import type { PendingWork } from './pending-work.ts'
+import { type PendingWork, withDeadline } from './pending-work.ts'
 import type { Reporter } from './reporter.ts'
 import type { TelemetryStats, TelemetryTransportMeta, TelemetryTransportStats } from './transport.ts'
 
@@ -37,6 +35,14 @@ interface Nested {
   readonly offer: () => void
 }
 
+/** The deliveries that are not closed. They are not kept in memory. */
+const open = new Set<WeakRef<Delivery>>()
+const forgotten = new FinalizationRegistry<WeakRef<Delivery>>((delivery) => open.delete(delivery))
+
+function reportAllPending(): void {
+  for (const delivery of open) delivery.deref()?.reportPending()
+}
+
 /** Passes envelopes to transports, in the order of the `emit` calls. A transport cannot delay or break another. */
 export class Delivery {
   readonly #channels: readonly TransportChannel[]
@@ -46,7 +52,7 @@ export class Delivery {
   readonly #reporter: Reporter
   readonly #nested: Nested[] = []
   readonly #managerStats: () => TelemetryStats
-  readonly #stopWatching: () => void
+  readonly #reference = new WeakRef(this)
   #delivering = false
   #nesting = 0
 
@@ -66,7 +72,11 @@ export class Delivery {
     this.#all = audit === undefined ? this.#channels : [...this.#channels, audit]
     for (const channel of this.#channels) channel.start(meta, stats)
     audit?.start(meta, stats, inOrder)
-    this.#stopWatching = atExit(this, Delivery.#reportPending)
+    open.add(this.#reference)
+    forgotten.register(this, this.#reference)
+    const { process } = globalThis as { process?: Partial<NodeJS.Process> }
+    process?.off?.('exit', reportAllPending)
+    process?.once?.('exit', reportAllPending)
   }
 
   /**
@@ -117,7 +127,7 @@ export class Delivery {
   close(timeoutMs: number, closed: () => void): Promise<void> {
     return withDeadline(timeoutMs, (deadline) =>
       Promise.all(this.#all.map((channel) => channel.close(deadline))).finally(() => {
-        this.#stopWatching()
+        open.delete(this.#reference)
         closed()
       }),
     )
@@ -132,15 +142,15 @@ export class Delivery {
     return this.#channels.map((channel) => channel.stats())
   }
 
-  /** Static, because it must not keep a delivery in memory. */
-  static #reportPending(this: void, delivery: Delivery): void {
-    const { transports, audit } = delivery.#managerStats()
+  /** Reports the pending events at the end of the process. */
+  reportPending(): void {
+    const { transports, audit } = this.#managerStats()
     const pending = [...transports, ...(audit === undefined ? [] : [audit])].filter(
       ({ pending }) => pending > 0,
     )
     if (pending.length === 0) return
     const which = pending.map(({ type, pending }) => `${pending} of transport ${JSON.stringify(type)}`)
-    delivery.#reporter.warning(
+    this.#reporter.warning(
       `the process ended with pending events, which were not delivered: ${which.join(', ')}. Await shutdown() of the manager before the end`,
       undefined,
       'exit',

@@ -1,3 +1,6 @@
+import { setLongTimeout } from '../../timers.ts'
+import type { EventOutcome } from './transport.ts'
+
 /** The pieces of work that were added between two calls of `settled`. */
 export interface Generation {
   readonly number: number
@@ -63,4 +66,88 @@ export class PendingWork {
       deadline?.addEventListener('abort', end)
     })
   }
+}
+
+/** A pending event of a transport, which reports its outcome. */
+export class CountedEvent implements EventOutcome {
+  readonly #channel: Settling
+  readonly #work: PendingWork
+  readonly #generation: Generation
+  readonly #session: PendingWork | undefined
+  readonly #sessionGeneration: Generation | undefined
+  /** Its size in memory. */
+  readonly bytes: number
+
+  /** @param session the pending events of its session. */
+  constructor(channel: Settling, work: PendingWork, session: PendingWork | undefined, bytes: number) {
+    this.bytes = bytes
+    this.#channel = channel
+    this.#work = work
+    this.#generation = work.add()
+    this.#session = session
+    this.#sessionGeneration = session?.add()
+  }
+
+  /** Ends its counting as pending. */
+  release(): void {
+    this.#work.settle(this.#generation)
+    if (this.#sessionGeneration !== undefined) this.#session?.settle(this.#sessionGeneration)
+  }
+
+  delivered(): void {
+    this.#channel.settle(this)
+  }
+
+  /** The failure is reported later, because loggers may emit events, and a transport may be in the middle of its work. */
+  failed(cause: unknown): void {
+    queueMicrotask(() => this.#channel.settle(this, { cause }))
+  }
+}
+
+/** Counts an event that has settled. */
+interface Settling {
+  settle(event: CountedEvent, failure?: { readonly cause: unknown }): void
+}
+
+/** One call of a transport's `flush` or `shutdown`, and the callers that wait for it. */
+export class TransportCall {
+  readonly #work = new PendingWork()
+  readonly #call = this.#work.add()
+  readonly #deadline = new AbortController()
+  #callers = 0
+
+  /** Aborts when no caller waits any longer. */
+  get deadline(): AbortSignal {
+    return this.#deadline.signal
+  }
+
+  /** Resolves at the end of the call, or when the caller's deadline aborts. */
+  async ended(deadline: AbortSignal): Promise<void> {
+    this.#callers++
+    await this.#work.settled(deadline)
+    if (--this.#callers === 0) this.#deadline.abort()
+  }
+
+  end(): void {
+    this.#work.settle(this.#call)
+  }
+}
+
+/**
+ * Runs `work` with a deadline, which aborts after `ms` milliseconds. `work` must then end. Never rejects. The promise keeps the
+ * process alive only while it is awaited. An application that ends with `await telemetry.shutdown()` continues after it, and an
+ * application that does not await it can exit.
+ */
+export function withDeadline(ms: number, work: (deadline: AbortSignal) => Promise<unknown>): Promise<void> {
+  const deadline = new AbortController()
+  const timer = setLongTimeout(() => deadline.abort(), ms)
+  const clear = () => timer.clear()
+  const promise = work(deadline.signal).then(clear, clear)
+  const then = (...handlers: Parameters<typeof promise.then>) => {
+    timer.ref()
+    return Promise.prototype.then.apply(promise, handlers)
+  }
+  // `await` calls `then` only if the constructor of the promise is not `Promise`.
+  // biome-ignore lint/suspicious/noThenProperty: the promise needs it
+  return Object.defineProperties(promise, { constructor: { value: undefined }, then: { value: then } })
 }

@@ -1,5 +1,3 @@
-import { startsWord } from './word-start.ts'
-
 /** The numbers of digits of payment cards. */
 const MIN_CARD = 13
 const MAX_CARD = 19
@@ -135,4 +133,14 @@ function isMod97(characters: string): boolean {
     rest = (rest * (value > 9 ? 100 : 10) + value) % 97
   }
   return rest === 1
+}
+
+/**
+ * Returns `true` if a secret may begin at an index: the character before is not a letter or digit, or is the end of an escape,
+ * such as `%3D`, `\n` as two characters, or `\u0022`.
+ */
+export function startsWord(text: string, index: number): boolean {
+  return /^$|[^A-Za-z0-9]$|%[0-9A-Fa-f]{2}$|\\(?:[nrt]|u[0-9A-Fa-f]{4})$/.test(
+    text.slice(Math.max(0, index - 6), index),
+  )
 }

@@ -1,7 +1,7 @@
-import { keepLinks, linksOf } from '../../describe-error.ts'
+import { cutText } from '../../cut-text.ts'
+import { type ErrorLink, keepLinks, linksOf } from '../../describe-error.ts'
 import { KitTelemetryError } from '../errors.ts'
 import type { TelemetryActor, TelemetryEnvelope, TelemetryErrorInfo, TelemetryScope } from './envelope.ts'
-import { fittedLinks, stackOf } from './error-stack.ts'
 import { latestCopyBytes, toRedactedJson } from './redacted-json.ts'
 import type { KeyRules } from './redaction.ts'
 import { textBytes } from './weight.ts'
@@ -87,12 +87,87 @@ export class Redactor {
       name: rules.name(name),
       message: rules.string(message),
       ...(code !== undefined && { code: rules.name(code) }),
-      ...(stack !== undefined && { stack: links.length === 0 ? rules.string(stack) : stackOf(links) }),
+      ...(stack !== undefined && {
+        stack:
+          links.length === 0 ? rules.string(stack) : links.map(({ head, frames }) => head + frames).join(''),
+      }),
     }
     for (const text of Object.values(redacted)) this.bytes += textBytes(text)
     for (const link of links) this.bytes += textBytes(link.message) + textBytes(link.frames)
     const hasAttributes = attributes !== undefined && Object.keys(attributes).length > 0
     const info = Object.freeze(hasAttributes ? { ...redacted, attributes } : redacted)
     return links.length === 0 ? info : keepLinks(info, links)
+  }
+}
+
+/** The length of a name with its message that always stays in a stack, if the stack may be long enough. */
+const MIN_HEAD = 60
+
+/**
+ * Redacts the errors of a stack, and cuts them so that the stack fits. A message takes no more than a quarter of the share of
+ * its error. Each error keeps its first frame, and what is left goes to the first errors.
+ */
+function fittedLinks(links: readonly ErrorLink[], rules: KeyRules): readonly ErrorLink[] {
+  const redacted = links.map((link) => ({
+    ...link,
+    name: rules.name(link.name),
+    message: rules.string(link.message),
+    head: rules.string(link.head),
+    frames: rules.string(link.frames),
+  }))
+  const { maxLength } = rules
+  if (redacted.reduce((sum, { head, frames }) => sum + head.length + frames.length, 0) <= maxLength)
+    return redacted
+  const share = Math.floor(maxLength / links.length)
+  const maxHead = Math.max(Math.min(MIN_HEAD, share), share >> 2)
+  let spare = maxLength
+  const sized = redacted.map((link) => {
+    const head = cutText(link.head, maxHead, '…')
+    const next = link.frames.indexOf('\n', 1)
+    const size = Math.min(next === -1 ? link.frames.length : next, share - head.length)
+    spare -= head.length + size
+    return { ...link, head, size }
+  })
+  return sized.map(({ size, ...link }) => {
+    const frames = cutFrames(link.frames, size + spare)
+    spare -= Math.max(0, frames.length - size)
+    return { ...link, frames }
+  })
+}
+
+/** Returns the whole frames of the first characters, or the beginning of the first frame. */
+function cutFrames(frames: string, max: number): string {
+  if (frames.length <= max) return frames
+  const end = frames.lastIndexOf('\n', max)
+  return cutText(frames, end > 0 ? end : max)
+}
+
+/**
+ * Returns a function that redacts the ids of an envelope by the keys under which transports write them: `user.id` or
+ * `kit.actor.id` for the actor, and `session.id`. Returns `undefined` if the rules keep these keys.
+ */
+export function idRedaction(
+  rules: KeyRules,
+): ((envelope: TelemetryEnvelope) => TelemetryEnvelope) | undefined {
+  const actionFor = (...keys: string[]): 'deny' | 'hash' | 'keep' => {
+    const actions = keys.map((key) => rules.resolve(rules.root, key).action)
+    return (['deny', 'hash'] as const).find((action) => actions.includes(action)) ?? 'keep'
+  }
+  const actorAction = actionFor('user.id', 'kit.actor.id')
+  const sessionAction = actionFor('session.id')
+  if (actorAction === 'keep' && sessionAction === 'keep') return undefined
+  const redacted = (action: string, id: string): string | undefined =>
+    action === 'keep' ? id : action === 'hash' ? rules.hash(id) : undefined
+  return ({ sessionId, actor, ...others }) => {
+    const shownSession = redacted(sessionAction, sessionId)
+    const { id, ...shownActor } = actor ?? {}
+    const shownId = id === undefined ? undefined : redacted(actorAction, id)
+    return Object.freeze({
+      ...others,
+      ...(shownSession !== undefined && { sessionId: shownSession }),
+      ...(actor && {
+        actor: Object.freeze({ ...shownActor, ...(shownId !== undefined && { id: shownId }) }),
+      }),
+    }) as TelemetryEnvelope
   }
 }

@@ -1,8 +1,7 @@
-import { endOfCard, endOfIban } from './checksums.ts'
+import { endOfCard, endOfIban, startsWord } from './checksums.ts'
 import { endOfCredentials } from './credentials.ts'
 import { CUT, type PatternRules, setRules } from './pattern-rules.ts'
 import { HINTS, hintsOf } from './secret-hints.ts'
-import { startsWord } from './word-start.ts'
 
 /** A secret that `withRedaction({ patterns })` finds inside strings. */
 export interface TelemetryRedactionPattern {

@@ -3,7 +3,6 @@ import { PendingWork } from '../delivery/pending-work.ts'
 import type { TelemetryActor, TelemetryScope } from '../envelope/envelope.ts'
 import type { RedactedValues, Redactor } from '../envelope/redactor.ts'
 import type { RequestAttributes } from './request-attributes.ts'
-import { sessionDraw } from './sampling.ts'
 import type { SessionTail, TailSampling } from './tail-sampling.ts'
 
 /** The values that events inherit from their session, and an inner session from an outer one. Frozen JSON, not redacted. */
@@ -74,7 +73,6 @@ export class SessionContext implements InheritedValues {
   readonly scope: TelemetryScope | undefined
   readonly attributes: Readonly<Record<string, unknown>> | undefined
   #redacted: RedactedValues | undefined
-  #draw: number | undefined
 
   constructor(session: SessionRecord, inherited: InheritedValues) {
     const { own } = session
@@ -92,12 +90,6 @@ export class SessionContext implements InheritedValues {
   redacted(redactor: Redactor): RedactedValues {
     this.#redacted ??= redactor.inherited(this)
     return this.#redacted
-  }
-
-  /** The number that sampling by session compares with the rate. */
-  get draw(): number {
-    this.#draw ??= sessionDraw(this.sessionId)
-    return this.#draw
   }
 }
 

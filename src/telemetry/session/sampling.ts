@@ -140,13 +140,15 @@ function resolveKeep({
 export class Sampler {
   /** `true` if sampling decides for each session. */
   readonly bySession: boolean
-  readonly #policy: ResolvedSamplingPolicy
+  readonly #rates: ReadonlyMap<string, number>
   readonly #always: readonly GlobMatcher[]
   readonly #never: readonly GlobMatcher[]
 
   constructor(policy: ResolvedSamplingPolicy) {
     this.bySession = policy.unit === 'session'
-    this.#policy = policy
+    const { debugRate: debug, infoRate: info, warnRate: warn, errorRate: error } = policy
+    const rates: Readonly<Record<TelemetryLevel, number>> = { debug, info, warn, error, fatal: 1 }
+    this.#rates = new Map(Object.entries(rates))
     this.#always = policy.always.map(compileGlob)
     this.#never = policy.never.map(compileGlob)
   }
@@ -159,20 +161,7 @@ export class Sampler {
 
   /** Returns the rate of a level, or `undefined` if the level does not exist. */
   levelRate(level: TelemetryLevel): number | undefined {
-    switch (level) {
-      case 'debug':
-        return this.#policy.debugRate
-      case 'info':
-        return this.#policy.infoRate
-      case 'warn':
-        return this.#policy.warnRate
-      case 'error':
-        return this.#policy.errorRate
-      case 'fatal':
-        return 1
-      default:
-        return undefined
-    }
+    return this.#rates.get(level)
   }
 }
 

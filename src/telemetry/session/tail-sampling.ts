@@ -168,9 +168,7 @@ export class SessionTail {
   #endedAt: number | undefined
   #hasLevel = false
   #hasName = false
-  /** A ring: from `#oldest` to the end, and then from the start. */
-  #events: HeldEvent[] = []
-  #oldest = 0
+  readonly #events: HeldEvent[] = []
 
   constructor(all: TailSampling, pending: PendingWork) {
     this.#all = all
@@ -196,23 +194,12 @@ export class SessionTail {
 
   /** Adds an event. @returns the oldest event, if the new one has replaced it because there are `max` events already. */
   push(event: HeldEvent, max: number): HeldEvent | undefined {
-    if (this.#events.length < max) {
-      this.#events.push(event)
-      return undefined
-    }
-    const replaced = this.#events[this.#oldest]
-    this.#events[this.#oldest] = event
-    this.#oldest = (this.#oldest + 1) % max
-    return replaced
+    return this.#events.push(event) > max ? this.#events.shift() : undefined
   }
 
   /** Removes and returns the events in the order in which they were emitted. */
   take(): HeldEvent[] {
-    const events = this.#events
-    const oldest = this.#oldest
-    this.#events = []
-    this.#oldest = 0
-    return oldest === 0 ? events : [...events.slice(oldest), ...events.slice(0, oldest)]
+    return this.#events.splice(0)
   }
 
   /** Decides the session. */

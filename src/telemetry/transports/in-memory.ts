@@ -41,3 +41,30 @@ export class InMemoryTransportAdapter implements TelemetryTransport {
     this.#events = []
   }
 }
+
+/**
+ * Replaces a transport in tests, and keeps the envelopes that it receives.
+ *
+ * @example
+ * ```ts
+ * import { KitTelemetry, MockTelemetryAdapter } from 'mcp-gatekit/telemetry'
+ *
+ * const transport = MockTelemetryAdapter.create()
+ * KitTelemetry.create().addTransport(transport).build().emit('job.failed', { level: 'error' })
+ * transport.getLastEvent()?.name // 'job.failed'
+ * ```
+ * @see docs/guides/testing.md
+ */
+export class MockTelemetryAdapter extends InMemoryTransportAdapter {
+  override readonly type: string = 'mock'
+
+  /** Creates an empty mock transport. */
+  static override create(): MockTelemetryAdapter {
+    return new MockTelemetryAdapter()
+  }
+
+  /** Returns the latest envelope, or `undefined` if there is none. */
+  getLastEvent(): TelemetryEnvelope | undefined {
+    return this.getEvents().at(-1)
+  }
+}

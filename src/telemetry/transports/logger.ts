@@ -6,8 +6,7 @@ import { KitTelemetryError } from '../errors.ts'
 import { LEVEL_PRIORITY, type TelemetryLevel } from '../levels.ts'
 import { telemetryOptions } from '../options.ts'
 import { escapeUnsafe, JsonLineWriter } from './json-line.ts'
-import { fieldsOf, type ObjectLoggerTransportOptions } from './object-logger.ts'
-import { pinoLineWriter } from './pino-line.ts'
+import { fieldsOf, type ObjectLoggerTransportOptions, pinoLineWriter } from './logger-objects.ts'
 import { minLevel, readTransportOptions } from './transport-options.ts'
 
 const { checkBoolean, invalidKind, oneOf } = telemetryOptions

@@ -1,7 +1,6 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { auditKey } from '../../../src/telemetry/audit/audit-key.ts'
-import { CanonicalForm, messageOf } from '../../../src/telemetry/audit/audit-line.ts'
+import { auditKey, CanonicalForm, messageOf } from '../../../src/telemetry/audit/audit-line.ts'
 import { verifyAudit } from '../../../src/telemetry/index.ts'
 import { anyCharacter } from '../../support/any-character.ts'
 import { runs } from '../../support/runs.ts'

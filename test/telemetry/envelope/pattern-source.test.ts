@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { problemOfPattern } from '../../../src/telemetry/envelope/pattern-source.ts'
+import { problemOfPattern } from '../../../src/telemetry/envelope/string-redactor.ts'
 
 /** Returns a pattern that TypeScript or the linter does not accept as a literal. */
 const made = (source: string, flags = ''): RegExp => new RegExp(source, flags)
