@@ -50,10 +50,10 @@ import {
   type TelemetryEventName,
 } from './session/session.ts'
 import {
-  MAX_HELD,
   type SessionTail,
   sampledBy,
   type TailDecision,
+  type TailOutcomes,
   TailSampling,
 } from './session/tail-sampling.ts'
 
@@ -131,10 +131,10 @@ export class KitTelemetryManager<
     this.#origin = { service, environment, version }
     this.#sampler = new Sampler(config.sampling)
     this.#hasDefaultSampling = config.sampling === DEFAULT_SAMPLING
-    this.#tails = config.sampling.keep && this.#tailSampling(config.sampling.keep)
     const rules = new KeyRules(config.redaction)
     this.#redactor = new Redactor(rules)
     this.#reporter = new Reporter(config.logger)
+    this.#tails = config.sampling.keep && this.#tailSampling(config.sampling.keep)
     const meta = version === undefined ? { service, environment } : { service, environment, version }
     Object.freeze(Object.defineProperty(meta, redactIds, { value: idRedaction(rules) }))
     this.#audit = config.audit && new AuditTrail(config.audit, this.#origin, this.#reporter)
@@ -396,19 +396,14 @@ export class KitTelemetryManager<
   }
 
   #tailSampling(keep: NonNullable<TelemetryConfig['sampling']['keep']>): TailSampling {
-    return new TailSampling(keep, {
+    const outcomes: TailOutcomes = {
       deliver: ({ context, envelope, bytes, emittedAtMs }, pending) =>
         context.runInAsyncScope(() => this.#delivery.send(envelope, bytes, pending, emittedAtMs)),
       drop: () => {
         this.#sampledOut++
       },
-      warnOfLimit: () =>
-        this.#reporter.warning(
-          `the limit of ${MAX_HELD} held events was reached, or of 64 MiB, so sessions are decided before their end. End every session with end(), or lower maxBuffered of withSampling({ keep })`,
-          undefined,
-          'held',
-        ),
-    })
+    }
+    return new TailSampling(keep, outcomes, this.#reporter)
   }
 
   #dropAfterShutdown(name: string): void {

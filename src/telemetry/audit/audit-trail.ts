@@ -2,7 +2,7 @@ import { counted } from '../../options/counted.ts'
 import { TransportChannel } from '../delivery/channel.ts'
 import type { AuditChannel } from '../delivery/delivery.ts'
 import type { PendingWork } from '../delivery/pending-work.ts'
-import { type Reporter, transportError } from '../delivery/reporter.ts'
+import { LOSS_REPEAT_MS, type Reporter, transportError } from '../delivery/reporter.ts'
 import type {
   TelemetryStats,
   TelemetryTransportMeta,
@@ -18,9 +18,6 @@ import { AuditChain } from './audit-chain.ts'
 import { CLOSED, END, FORMAT, LOST, OPENED, VERSION } from './audit-line.ts'
 import type { AuditConfig } from './audit-options.ts'
 import { InOrderTransport } from './in-order-transport.ts'
-
-/** The minimum time between two warnings about lost events, in milliseconds. */
-const LOSS_WARNING_MS = 10_000
 
 /** The bytes of a line of its own, and of the attributes of the chain. */
 const LINE_BYTES = 2_048
@@ -40,7 +37,6 @@ export class AuditTrail implements AuditChannel {
   /** Events that were not written, and those of them that no line mentions yet. */
   #lost = 0
   #unmentioned = 0
-  #lastLossWarning = Number.NEGATIVE_INFINITY
   #lastError: KitTelemetryError | undefined
   #isClosed = false
 
@@ -94,10 +90,7 @@ export class AuditTrail implements AuditChannel {
   lose(): void {
     this.#lost++
     this.#unmentioned++
-    const now = performance.now()
-    if (now - this.#lastLossWarning < LOSS_WARNING_MS) return
-    this.#lastLossWarning = now
-    this.#warnOfLoss()
+    if (this.#reporter.isDue(this.#transport, LOSS_REPEAT_MS)) this.#warnOfLoss()
   }
 
   /** `true` while a method of the transport is called that must not wait for itself. */

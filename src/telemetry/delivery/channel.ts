@@ -6,7 +6,7 @@ import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 import type { KitTelemetryError } from '../errors.ts'
 import { LEVEL_PRIORITY } from '../levels.ts'
 import { CountedEvent, PendingWork, TransportCall } from './pending-work.ts'
-import { type Reporter, transportError } from './reporter.ts'
+import { LOSS_REPEAT_MS, type Reporter, transportError } from './reporter.ts'
 import {
   type EventTaker,
   eventTaker,
@@ -25,9 +25,6 @@ export type TransportEntry = TelemetryConfig['transports'][number]
 
 /** The part of each limit from which on events below `warn` are dropped. */
 const SHED_FROM = 0.8
-
-/** The minimum time between two warnings about dropped events, in milliseconds. */
-const DROP_WARNING_MS = 10_000
 
 /** The maximum number of concurrent calls of the transport's `flush`. Further callers share the next call. */
 const MAX_FLUSHES = 8
@@ -65,7 +62,6 @@ export class TransportChannel {
   #failed = 0
   #dropped = 0
   #lastError: KitTelemetryError | undefined
-  #lastDropWarning = Number.NEGATIVE_INFINITY
 
   /** The pending events. */
   readonly #work = new PendingWork()
@@ -351,10 +347,7 @@ export class TransportChannel {
 
   #drop(): void {
     this.#dropped++
-    const now = performance.now()
-    if (now - this.#lastDropWarning < DROP_WARNING_MS) return
-    this.#lastDropWarning = now
-    this.#warnOfDrops()
+    if (this.#reporter.isDue(this.#transport, LOSS_REPEAT_MS)) this.#warnOfDrops()
   }
 
   #warnOfDrops(): void {

@@ -12,6 +12,9 @@ export interface TelemetryLogger {
 /** The minimum time between two reports of one problem that repeats, in milliseconds. */
 const REPEAT_MS = 1000
 
+/** The minimum time between two reports that events were lost because of a limit, in milliseconds. */
+export const LOSS_REPEAT_MS = 10_000
+
 /** The maximum number of kinds of problems that are written to the console. */
 const MAX_KINDS = 100
 
@@ -42,17 +45,18 @@ export class Reporter {
 
   /** Like `error`, but reports at most once a second for the same `subject`. */
   repeatedError(subject: unknown, error: KitTelemetryError): void {
-    if (this.#isDue(subject)) this.error(error, subject)
+    if (this.isDue(subject)) this.error(error, subject)
   }
 
   /** Like `warning`, but reports at most once a second for the same `kind`. */
   repeatedWarning(kind: string, message: string): void {
-    if (this.#isDue(kind)) this.warning(message, undefined, kind)
+    if (this.isDue(kind)) this.warning(message, undefined, kind)
   }
 
-  #isDue(problem: unknown): boolean {
+  /** Returns `true` if a problem was not reported within the last `ms` milliseconds. The caller reports it then. */
+  isDue(problem: unknown, ms: number = REPEAT_MS): boolean {
     const now = performance.now()
-    if (now - (this.#lastReports.get(problem) ?? Number.NEGATIVE_INFINITY) < REPEAT_MS) return false
+    if (now - (this.#lastReports.get(problem) ?? Number.NEGATIVE_INFINITY) < ms) return false
     this.#lastReports.set(problem, now)
     return true
   }

@@ -1,5 +1,6 @@
 import { AsyncContext } from '../../runtime.ts'
 import type { PendingWork } from '../delivery/pending-work.ts'
+import { LOSS_REPEAT_MS, type Reporter } from '../delivery/reporter.ts'
 import { DEFAULT_MAX_PENDING_BYTES } from '../delivery/transport.ts'
 import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 import { LEVEL_PRIORITY, type TelemetryLevel } from '../levels.ts'
@@ -25,9 +26,6 @@ const SAMPLED_BY = 'kit.sampled_by'
  */
 export const MAX_HELD = 10_000
 
-/** The minimum time between two warnings about the limit, in milliseconds. */
-const WARNING_MS = 10_000
-
 /** An event that was emitted earlier, and the async context in which it was emitted, which contains the active span. */
 export interface HeldEvent {
   readonly envelope: TelemetryEnvelope
@@ -43,8 +41,6 @@ export interface TailOutcomes {
   deliver(event: HeldEvent, pending: PendingWork): void
   /** Counts an event that was held as sampled out. */
   drop(): void
-  /** Is called if a session is decided before its end because too many events are held. */
-  warnOfLimit(): void
 }
 
 /** The held events of all sessions of a manager, which `keep` decides when their session ends. */
@@ -53,18 +49,19 @@ export class TailSampling {
   readonly #names: readonly GlobMatcher[]
   readonly #minPriority: number
   readonly #outcomes: TailOutcomes
+  readonly #reporter: Reporter
   /** The sessions with held events. The session that has held events for the longest time is the first. */
   readonly #holding = new Set<SessionTail>()
   #held = 0
   #heldBytes = 0
   #isClosed = false
-  #lastWarning = Number.NEGATIVE_INFINITY
 
-  constructor(keep: KeepPolicy, outcomes: TailOutcomes) {
+  constructor(keep: KeepPolicy, outcomes: TailOutcomes, reporter: Reporter) {
     this.#keep = keep
     this.#names = keep.names.map(compileGlob)
     this.#minPriority = keep.level === undefined ? Number.POSITIVE_INFINITY : LEVEL_PRIORITY[keep.level]
     this.#outcomes = outcomes
+    this.#reporter = reporter
   }
 
   /** The number of held events. */
@@ -148,11 +145,12 @@ export class TailSampling {
   }
 
   #decideLongest(): void {
-    const now = performance.now()
-    if (now - this.#lastWarning >= WARNING_MS) {
-      this.#lastWarning = now
-      this.#outcomes.warnOfLimit()
-    }
+    if (this.#reporter.isDue(this, LOSS_REPEAT_MS))
+      this.#reporter.warning(
+        `the limit of ${MAX_HELD} held events was reached, or of 64 MiB, so sessions are decided before their end. End every session with end(), or lower maxBuffered of withSampling({ keep })`,
+        undefined,
+        'held',
+      )
     for (const longest of this.#holding) {
       this.decide(longest)
       if (!this.#isFull) return

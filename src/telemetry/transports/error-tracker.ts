@@ -1,3 +1,4 @@
+import { cutText } from '../../cut-text.ts'
 import { linksOf } from '../../describe-error.ts'
 import { type OptionRule, optional, type RulesFor, unchecked } from '../../options/option-rules.ts'
 import { setLongTimeout } from '../../timers.ts'
@@ -264,9 +265,7 @@ function defined<Value>(members: Readonly<Record<string, Value | undefined>>): R
 
 /** Returns a string in one line, cut to the limit of Sentry. */
 function tagValue(value: string): string {
-  const line = value.replace(/\s+/g, ' ')
-  if (line.length <= MAX_TAG_LENGTH) return line
-  return `${line.slice(0, MAX_TAG_LENGTH - 1).replace(/[\ud800-\udbff]$/, '')}…`
+  return cutText(value.replace(/\s+/g, ' '), MAX_TAG_LENGTH, '…')
 }
 
 function breadcrumbOf({ name, time, level, sessionId, actor, scope, attributes }: TelemetryEnvelope): object {

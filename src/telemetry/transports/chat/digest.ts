@@ -1,3 +1,4 @@
+import { cutText } from '../../../cut-text.ts'
 import { counted } from '../../../options/counted.ts'
 import { AsyncContext } from '../../../runtime.ts'
 import type { TelemetryEnvelope, TelemetryErrorInfo } from '../../envelope/envelope.ts'
@@ -80,9 +81,7 @@ function durationOf(ms: number): string {
 
 /** Cuts a string to `max` UTF-16 units, so that it ends with `…`. Never splits a character. */
 function cut(text: string, max: number): string {
-  if (text.length <= max) return text
-  const splits = /[\ud800-\udbff]/.test(text.charAt(max - 2))
-  return `${text.slice(0, splits ? max - 2 : max - 1)}…`
+  return cutText(text, max, '…')
 }
 
 /** The characters that could end a line, reverse the reading direction, or be removed by the service. */

@@ -17,12 +17,20 @@ import {
 import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
 import { KitTelemetryError } from '../../errors.ts'
 import { promisedOutcome } from '../queue/batch.ts'
+import { BatchQueue } from '../queue/batch-queue.ts'
 import { ReasonReader } from '../target-reason.ts'
-import { OtlpDelivery } from './otlp-delivery.ts'
-import type { ExporterHooks } from './otlp-export-slot.ts'
+import { OtlpConnection } from './otlp-connection.ts'
+import { type ExporterHooks, OtlpExportSlot, type OtlpExportSlotOptions } from './otlp-export-slot.ts'
 import { type OtlpSettings, type OtlpTransportOptions, readOtlpOptions } from './otlp-options.ts'
-import { type OtlpRecord, toOtlpRecord, writeOtlpAttributes } from './otlp-record.ts'
-import { OtlpRecords, SCOPE_NAME } from './otlp-records.ts'
+import {
+  type OtlpEvent,
+  type OtlpRecord,
+  OtlpRecords,
+  SCOPE_NAME,
+  toOtlpRecord,
+  writeOtlpAttributes,
+} from './otlp-record.ts'
+import { otlpWeight } from './otlp-weight.ts'
 
 export type { OtlpLoggerProvider, OtlpTransportOptions } from './otlp-options.ts'
 export type { OtlpAttributes, OtlpRecord, OtlpValue } from './otlp-record.ts'
@@ -33,8 +41,21 @@ const MAX_REQUEST_BYTES = 2 ** 20
 /** The bytes of a request in addition to its records and its resource, or a few more. */
 const REQUEST_BYTES = 1_024
 
+const MAX_BATCH = 512
+const BATCH_DELAY_MS = 1_000
+const LANES = 4
+const BACK_OFF = { firstMs: 500, maxMs: 30_000, minShare: 0.5 }
+
 interface RecordLogger {
   emit(record: OtlpRecord): void
+}
+
+/** What `init` creates: the queue, and up to four batches under way at the same time. */
+interface OtlpDelivery {
+  readonly records: OtlpRecords
+  readonly queue: BatchQueue<OtlpEvent>
+  readonly lanes: readonly OtlpExportSlot[]
+  readonly connection: OtlpConnection
 }
 
 /**
@@ -94,18 +115,17 @@ export class OtlpTransportAdapter implements TelemetryTransport {
     const resource = resources
       .defaultResource()
       .merge(describeService(meta, resources.resourceFromAttributes))
-    this.#delivery = new OtlpDelivery({
-      records: new OtlpRecords(api, sdk, resource),
+    const { url, headers, timeout: timeoutMs } = this.#settings
+    const options: OtlpExportSlotOptions = {
       makeExporter: exporterMaker(exporter.OTLPLogExporter, this.#settings),
-      headers: this.#settings.headers,
+      headers,
       untraced: untracedBy(api),
-      reasons: new ReasonReader(this.#settings.url, this.#settings.headers),
+      reasons: new ReasonReader(url, headers),
       diagnose: (message) => api.diag.warn(`mcp-gatekit: ${message}`),
-      timeoutMs: this.#settings.timeout,
-      retryBudgetMs: this.#settings.retryBudgetMs,
-      agent: this.#settings.agent,
-      maxWeight: MAX_REQUEST_BYTES - REQUEST_BYTES - bytesOf(resource),
-    })
+      timeoutMs,
+    }
+    const maxWeight = MAX_REQUEST_BYTES - REQUEST_BYTES - bytesOf(resource)
+    this.#delivery = deliveryOf(new OtlpRecords(api, sdk, resource), options, maxWeight, this.#settings)
   }
 
   /**
@@ -134,7 +154,7 @@ export class OtlpTransportAdapter implements TelemetryTransport {
    * @param deadline when it aborts, the promise resolves.
    */
   async flush(deadline?: AbortSignal): Promise<void> {
-    await this.#delivery?.flush(deadline)
+    await this.#delivery?.queue.flush(deadline)
   }
 
   /**
@@ -143,7 +163,18 @@ export class OtlpTransportAdapter implements TelemetryTransport {
    */
   async shutdown(deadline?: AbortSignal): Promise<void> {
     this.#closed = true
-    await this.#delivery?.close(deadline)
+    if (this.#delivery === undefined) return
+    const { queue, lanes, connection } = this.#delivery
+    const release = () => {
+      for (const lane of lanes) lane.release()
+    }
+    if (deadline?.aborted === true) release()
+    else deadline?.addEventListener('abort', release, { once: true })
+    await queue.close(deadline)
+    void queue.settled().then(() => {
+      for (const lane of lanes) lane.close()
+      connection.close()
+    })
   }
 
   #handOver(logger: RecordLogger, envelope: TelemetryEnvelope, emittedAtMs: number | undefined): void {
@@ -157,16 +188,57 @@ export class OtlpTransportAdapter implements TelemetryTransport {
   }
 
   /** @throws {KitTelemetryError} if the event is lost. It has not called `outcome` then. */
-  #take(envelope: TelemetryEnvelope, emittedAtMs: number | undefined, outcome: EventOutcome): void {
+  #take(envelope: TelemetryEnvelope, emittedAtMs = Date.now(), outcome: EventOutcome): void {
     if (this.#delivery === undefined || this.#closed) {
       throw notTaken(this.#closed ? 'the transport is shut down' : 'the transport is not initialized')
     }
     try {
-      this.#delivery.add(outcome, this.#redactIds(envelope), emittedAtMs)
+      const { queue, records } = this.#delivery
+      const event = { envelope: this.#redactIds(envelope), emittedAtMs, span: records.activeSpan() }
+      queue.addFor(outcome, event, otlpWeight(event.envelope))
     } catch (cause) {
       throw notTaken('the event cannot be read', cause)
     }
   }
+}
+
+/**
+ * Collects events into batches, creates their records, and sends each batch until it is delivered, rejected, or its retry
+ * budget is spent. A batch is sent when it has 512 events or the maximum size, when its first event is one second old, or on
+ * `flush`. The timers do not keep the process alive.
+ */
+function deliveryOf(
+  records: OtlpRecords,
+  options: OtlpExportSlotOptions,
+  maxWeight: number,
+  { agent, retryBudgetMs }: OtlpSettings,
+): OtlpDelivery {
+  const connection = new OtlpConnection(agent)
+  const lanes = Array.from({ length: LANES }, () => new OtlpExportSlot(options, connection))
+  const idle = [...lanes]
+  const queue = new BatchQueue<OtlpEvent>({
+    type: 'otlp',
+    lanes: LANES,
+    maxItems: MAX_BATCH,
+    maxWeight,
+    delayMs: BATCH_DELAY_MS,
+    backOff: BACK_OFF,
+    retryBudgetMs,
+    maxFlushingWaitMs: options.timeoutMs,
+    sendsAfterDeadline: true,
+    send: async (events) => {
+      // The queue uses no more lanes than there are.
+      const lane = idle.pop() as OtlpExportSlot
+      try {
+        return await lane.export(events.map((event) => records.create(event)))
+      } catch (cause) {
+        return { result: 'split', failure: { reason: 'the OpenTelemetry SDK threw', cause } }
+      } finally {
+        idle.push(lane)
+      }
+    },
+  })
+  return { records, queue, lanes, connection }
 }
 
 /** Returns the bytes of a resource in a request, or a few more. */
