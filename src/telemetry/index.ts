@@ -13,36 +13,17 @@ export type {
   TelemetryTransportStats,
 } from './delivery/transport.ts'
 export { COMMON_SECRET_KEYS } from './envelope/common-secret-keys.ts'
-export type {
-  TelemetryActor,
-  TelemetryAttributes,
-  TelemetryEmitInput,
-  TelemetryEnvelope,
-  TelemetryErrorInfo,
-  TelemetryId,
-  TelemetryRequiredInput,
-  TelemetryScope,
-  TelemetrySource,
-} from './envelope/envelope.ts'
+export * from './envelope/envelope.ts'
 export type { TelemetryRedactionPolicy } from './envelope/redaction.ts'
 export { COMMON_SECRET_PATTERNS, type TelemetryRedactionPattern } from './envelope/secret-patterns.ts'
-export {
-  KIT_TELEMETRY_ERROR_CODES,
-  KitTelemetryError,
-  type KitTelemetryErrorCode,
-} from './errors.ts'
+export * from './errors.ts'
 export type { TelemetryTypeOptions } from './events/actor-types.ts'
 export type {
   TelemetryCatalogueEvent,
   TelemetryEventCatalogue,
   TelemetryJsonSchema,
 } from './events/catalogue.ts'
-export {
-  KitTelemetryEvents,
-  type TelemetryEventsDescriptor,
-  type TelemetryGroupBuilder,
-  type TelemetryNamespaceBuilder,
-} from './events/event-registry.ts'
+export * from './events/event-registry.ts'
 export type { TelemetryEventMap, TelemetryEventSchema } from './events/schema.ts'
 export type { TelemetryValidationOptions } from './events/validation.ts'
 export { isTelemetryLevel, LEVEL_PRIORITY, type TelemetryLevel } from './levels.ts'
@@ -56,51 +37,25 @@ export {
   type TelemetrySessionState,
 } from './session/session.ts'
 export { type AuditFileOptions, auditFile } from './transports/audit-file/audit-file.ts'
+export * from './transports/chat/adapters.ts'
 export {
-  CommunityChatTransportAdapter,
   CommunityChatTransportAdapter as DiscordTransportAdapter,
-  type CommunityChatTransportOptions,
-  MessengerTransportAdapter,
   MessengerTransportAdapter as TelegramTransportAdapter,
-  type MessengerTransportOptions,
-  TeamChatTransportAdapter,
   TeamChatTransportAdapter as SlackTransportAdapter,
-  type TeamChatTransportOptions,
 } from './transports/chat/adapters.ts'
 export type { ChatOptions } from './transports/chat/chat.ts'
-export {
-  DevConsoleTransportAdapter,
-  type DevConsoleTransportOptions,
-} from './transports/dev-console.ts'
-export {
-  type ErrorTrackerContext,
-  type ErrorTrackerLevel,
-  type ErrorTrackerScope,
-  type ErrorTrackerSdk,
-  ErrorTrackerTransportAdapter,
-  ErrorTrackerTransportAdapter as SentryTransportAdapter,
-  type ErrorTrackerTransportOptions,
-} from './transports/error-tracker.ts'
-export {
-  HttpTransportAdapter,
-  type HttpTransportOptions,
-} from './transports/http/http.ts'
+export * from './transports/dev-console.ts'
+export * from './transports/error-tracker.ts'
+export { ErrorTrackerTransportAdapter as SentryTransportAdapter } from './transports/error-tracker.ts'
+export * from './transports/http/http.ts'
 export type { FetchDispatcher, TargetConnectionOptions } from './transports/http/target-options.ts'
 export * from './transports/in-memory.ts'
-export {
-  type LineLogger,
-  LoggerTransportAdapter,
-  type LoggerTransportOptions,
-} from './transports/logger.ts'
+export * from './transports/logger.ts'
 export type { ObjectLogger, ObjectLoggerTransportOptions } from './transports/logger-objects.ts'
 export {
   type OtlpLoggerProvider,
   OtlpTransportAdapter,
   type OtlpTransportOptions,
 } from './transports/otlp/otlp.ts'
-export {
-  StoreStreamTransportAdapter,
-  StoreStreamTransportAdapter as RedisStreamTransportAdapter,
-  type StoreStreamTransportOptions,
-  type StreamStore,
-} from './transports/store-stream/store-stream.ts'
+export * from './transports/store-stream/store-stream.ts'
+export { StoreStreamTransportAdapter as RedisStreamTransportAdapter } from './transports/store-stream/store-stream.ts'

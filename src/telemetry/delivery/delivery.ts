@@ -92,20 +92,13 @@ export class Delivery {
     emittedAtMs?: number,
     route: Route = 'transports',
   ): void {
-    if (this.#delivering) this.#sendLater(envelope, bytes, pending, emittedAtMs, route)
-    else this.#inOrder(() => this.#offer(envelope, bytes, pending, emittedAtMs, route))
-  }
-
-  #offer(
-    envelope: TelemetryEnvelope,
-    bytes: number,
-    pending: PendingWork | undefined,
-    emittedAtMs: number | undefined,
-    route: Route,
-  ): void {
-    if (route !== 'audit')
-      for (const channel of this.#channels) channel.offer(envelope, bytes, pending, emittedAtMs)
-    if (route !== 'transports') this.#audit?.offer(envelope, bytes, pending)
+    const offer = (): void => {
+      if (route !== 'audit')
+        for (const channel of this.#channels) channel.offer(envelope, bytes, pending, emittedAtMs)
+      if (route !== 'transports') this.#audit?.offer(envelope, bytes, pending)
+    }
+    if (this.#delivering) this.#sendLater(envelope.name, route, offer)
+    else this.#inOrder(offer)
   }
 
   /** Counts an event as failed for every transport, because it could not be passed to them. */
@@ -173,18 +166,12 @@ export class Delivery {
   }
 
   /** Queues an event that a transport emits while it handles another, until every transport has received the other. */
-  #sendLater(
-    envelope: TelemetryEnvelope,
-    bytes: number,
-    pending: PendingWork | undefined,
-    emittedAtMs: number | undefined,
-    route: Route,
-  ): void {
+  #sendLater(name: string, route: Route, offer: () => void): void {
     const nesting = this.#nesting + 1
     if (nesting > MAX_NESTING) {
       const error = errorWithHelp(
         'TELEMETRY_EMIT_FAILED',
-        `event ${quotedName(envelope.name)} was dropped because a transport emits an event for every event that it receives`,
+        `event ${quotedName(name)} was dropped because a transport emits an event for every event that it receives`,
       )
       if (route !== 'transports') this.#audit?.lose()
       if (route !== 'audit') this.fail(error)
@@ -192,8 +179,6 @@ export class Delivery {
       return
     }
     const context = new AsyncContext('KitTelemetryEvent')
-    const offer = () =>
-      context.runInAsyncScope(() => this.#offer(envelope, bytes, pending, emittedAtMs, route))
-    this.#nested.push({ nesting, offer })
+    this.#nested.push({ nesting, offer: () => context.runInAsyncScope(offer) })
   }
 }

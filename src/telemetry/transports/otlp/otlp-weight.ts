@@ -2,7 +2,7 @@ import { utf8Length } from '../../../runtime.ts'
 import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
 
 /** The maximum bytes of a record in JSON, without the members of its event. A record in protobuf is smaller. */
-const RECORD_BYTES = 400
+const RECORD_BYTES = 700
 
 /** The maximum bytes around a key and its value, and around a string, a list, or a map: `{"key":"…","value":…},`. */
 const ENTRY_BYTES = 21
@@ -12,16 +12,23 @@ const LIST_BYTES = 30
 /** The maximum bytes of any other value. A number that OTLP cannot represent is sent as a string. */
 const VALUE_BYTES = 44
 
+/** The length up to which a loop is faster than a regular expression. */
+const MAX_COUNTED = 40
+
 /** The characters that JSON escapes, and all characters except ASCII. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern matches control characters on purpose
 const NOT_ONE_BYTE = /["\\\x00-\x1f\x80-\uffff]/
 
 /** Returns the maximum bytes of the record of an event in a request. */
 export function otlpWeight(envelope: TelemetryEnvelope): number {
-  const { name, actor, error } = envelope
-  // These are sent twice.
-  const repeated = textBytes(name) + textBytes(actor?.id ?? '') + textBytes(error?.code ?? error?.name ?? '')
-  return RECORD_BYTES + repeated + valueBytes(envelope)
+  const { name, time, sessionId, actor, scope, attributes, error, source } = envelope
+  // The name, the id of a user, and the type of an error are sent twice.
+  let bytes = RECORD_BYTES + 2 * textBytes(name) + textBytes(time) + textBytes(sessionId)
+  if (actor !== undefined) bytes += valueBytes(actor) + textBytes(actor.id)
+  if (scope !== undefined) bytes += valueBytes(scope)
+  if (attributes !== undefined) bytes += valueBytes(attributes)
+  if (error !== undefined) bytes += valueBytes(error) + textBytes(error.code ?? error.name)
+  return source === undefined ? bytes : bytes + valueBytes(source)
 }
 
 function valueBytes(value: unknown): number {
@@ -39,6 +46,17 @@ function valueBytes(value: unknown): number {
 }
 
 /** Returns the maximum bytes of a string. Protobuf needs no more than JSON. */
-function textBytes(text: string): number {
-  return NOT_ONE_BYTE.test(text) ? utf8Length(JSON.stringify(text)) : text.length
+function textBytes(text: string | undefined): number {
+  if (text === undefined) return 0
+  return isOneBytePerUnit(text) ? text.length : utf8Length(JSON.stringify(text))
+}
+
+/** Returns `true` if a string is ASCII without characters that JSON escapes. */
+function isOneBytePerUnit(text: string): boolean {
+  if (text.length > MAX_COUNTED) return !NOT_ONE_BYTE.test(text)
+  for (let index = 0; index < text.length; index++) {
+    const unit = text.charCodeAt(index)
+    if (unit < 0x20 || unit > 0x7f || unit === 0x22 || unit === 0x5c) return false
+  }
+  return true
 }
