@@ -50,7 +50,7 @@ interface RecordLogger {
   emit(record: OtlpRecord): void
 }
 
-/** What `init` creates: the queue, and up to four batches under way at the same time. */
+/** The parts that `init` creates. Up to four batches are under way at the same time. */
 interface OtlpDelivery {
   readonly records: OtlpRecords
   readonly queue: BatchQueue<OtlpEvent>
