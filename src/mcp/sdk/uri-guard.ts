@@ -8,14 +8,9 @@ import {
 import { methodNamed } from '../methods.ts'
 import { namesRejectedUri } from '../router/named-operations.ts'
 import { matchTokens, type TemplateToken } from '../router/uris/template-match.ts'
+import { onConnection } from './watch-messages.ts'
 
-/** The property that marks a server whose connections are guarded. */
-const GUARDED: unique symbol = Symbol('guarded')
-
-interface GuardedServer {
-  connect(transport: Transport): Promise<void>
-  [GUARDED]?: true
-}
+const GUARD: unique symbol = Symbol('guard')
 
 /**
  * Makes every connection of an application's server reject URIs without a canonical form (-32602), and makes its resource
@@ -23,12 +18,7 @@ interface GuardedServer {
  */
 export function guardUris(server: Server | McpServer): void {
   matchTemplatesLinearly(server)
-  const guarded: GuardedServer = server
-  if (guarded[GUARDED] === true) return
-  guarded[GUARDED] = true
-  const { connect } = guarded
-  guarded.connect = async function connectGuarded(transport) {
-    await connect.call(guarded, transport)
+  onConnection(server, GUARD, (transport) => {
     const { onmessage } = transport
     transport.onmessage = (message, extra) => {
       if (isRejectedRequest(message)) return reject(transport, message.id)
@@ -37,7 +27,7 @@ export function guardUris(server: Server | McpServer): void {
         matchTemplatesLinearly(server)
       onmessage?.call(transport, message, extra)
     }
-  }
+  })
 }
 
 function isRejectedRequest(message: unknown): message is { readonly id: string | number } {

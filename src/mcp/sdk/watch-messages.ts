@@ -11,27 +11,39 @@ export interface ServerWatcher {
   readonly sent: (message: JSONRPCMessage) => void
 }
 
-/** The property in which a server keeps the watcher of its next connection. */
-const WATCHER: unique symbol = Symbol('watcher')
-
-interface WatchedServer {
+interface HookedServer {
   connect(transport: Transport): Promise<void>
-  [WATCHER]?: ServerWatcher | undefined
+  [property: symbol]: ((transport: Transport) => void) | undefined
 }
 
-/** Watches the next connection of `server`, but not later ones. `connect` is the only hook of the SDK for this. */
-export function watchMessages(server: Server | McpServer, watcher: ServerWatcher): void {
-  const watched: WatchedServer = server
-  const isHooked = WATCHER in watched
-  watched[WATCHER] = watcher
+/**
+ * Calls `begun` with the transport of each later connection of `server`. `connect` is the only hook of the SDK for this.
+ * @param key the property in which the server keeps the function. A further call replaces it.
+ */
+export function onConnection(
+  server: Server | McpServer,
+  key: symbol,
+  begun: (transport: Transport) => void,
+): void {
+  const hooked = server as unknown as HookedServer
+  const isHooked = key in hooked
+  hooked[key] = begun
   if (isHooked) return
-  const { connect } = watched
-  watched.connect = async function connectWatched(transport) {
-    const watching = watched[WATCHER]
-    watched[WATCHER] = undefined
-    await connect.call(watched, transport)
-    if (watching !== undefined) watchTransport(transport, watching)
+  const { connect } = hooked
+  hooked.connect = async (transport) => {
+    await connect.call(hooked, transport)
+    hooked[key]?.(transport)
   }
+}
+
+const WATCHER: unique symbol = Symbol('watcher')
+
+/** Watches the next connection of `server`, but not later ones. */
+export function watchMessages(server: Server | McpServer, watcher: ServerWatcher): void {
+  onConnection(server, WATCHER, (transport) => {
+    onConnection(server, WATCHER, () => undefined)
+    watchTransport(transport, watcher)
+  })
 }
 
 function watchTransport(transport: Transport, { delivered, sent }: ServerWatcher): void {
@@ -47,7 +59,6 @@ function watchTransport(transport: Transport, { delivered, sent }: ServerWatcher
 
 /** The property in which a server keeps the requests of its current connection without a response. */
 const OWED: unique symbol = Symbol('owed')
-/** The property in which a server keeps the streams of its next connection. */
 const OUTFLOW: unique symbol = Symbol('outflow')
 
 /** The stream of a request. */
@@ -60,36 +71,26 @@ export interface GuardedOutflow {
 /** Returns the stream of a request by its id. Returns undefined if it has none, and for a message that belongs to no request. */
 export type FindOutflow = (id: RequestId | undefined) => GuardedOutflow | undefined
 
-interface GuardedServer extends WatchedServer {
-  [OWED]?: PendingResponses | undefined
-  [OUTFLOW]?: FindOutflow | undefined
-}
-
 /** The beginning of the SDK's error message if it cannot send a response. */
 const NO_RESPONSE = 'Failed to send response'
 
 /**
  * Makes every connection of `server` respond also if the SDK would not send a response: if a response cannot be serialized as
  * JSON, or if a handler throws a value without properties. The client would wait forever.
- * @param find finds the streams of the next connection. Notifications wait until the client of a stream can take more.
+ * @param find finds the streams of the next connections. Notifications wait until the client of a stream can take more.
  */
 export function guardResponses(server: Server | McpServer, find: FindOutflow = () => undefined): void {
-  const guarded: GuardedServer = server
-  guarded[OUTFLOW] = find
-  if (OWED in guarded) return
-  const { connect } = guarded
+  const guarded = server as { [OWED]?: PendingResponses }
+  const isGuarded = OUTFLOW in server
+  onConnection(server, OUTFLOW, (transport) => {
+    guarded[OWED] = new PendingResponses(transport, find)
+  })
+  if (isGuarded) return
   const protocol = 'server' in server ? server.server : server
   const { onerror } = protocol
-  guarded[OWED] = undefined
   protocol.onerror = (error) => {
     onerror?.call(protocol, error)
     if (error.message.startsWith(NO_RESPONSE)) guarded[OWED]?.lose()
-  }
-  guarded.connect = async function connectGuarded(transport) {
-    const find = guarded[OUTFLOW] ?? (() => undefined)
-    guarded[OUTFLOW] = undefined
-    await connect.call(guarded, transport)
-    guarded[OWED] = new PendingResponses(transport, find)
   }
 }
 
