@@ -15,8 +15,6 @@ const DURATION_BUCKETS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 
 
 /** The maximum length of a string in `params._meta` that is read, as in W3C Baggage. */
 const MAX_CARRIED = 8192
-/** The maximum number of baggage entries. W3C Baggage requires at least 64. */
-const MAX_BAGGAGE_ENTRIES = 180
 
 export type SpanAttributes = Readonly<Record<string, string | number>>
 
@@ -287,8 +285,7 @@ function registeredTracer(api: typeof Api): Api.Tracer | undefined {
 
 /**
  * Returns the ambient context with the span and the baggage in `params._meta`, if there are any. The propagators of the
- * application read them. If no propagator reads `traceparent`, `traceparent` and `tracestate` are read here. If there is no
- * propagator, `baggage` is read here too.
+ * application read them. If no propagator reads `traceparent`, `traceparent` and `tracestate` are read here.
  */
 function remoteParent(
   api: typeof Api,
@@ -306,15 +303,12 @@ function remoteParent(
       return typeof text === 'string' && text.length <= MAX_CARRIED && admits(text) ? text : undefined
     },
   }
-  const fields = api.propagation.fields()
-  let parent = api.propagation.extract(ambient, meta, getter)
-  if (!fields.includes('traceparent')) {
-    const traceparent = getter.get(meta, 'traceparent')
-    if (traceparent !== undefined)
-      parent = withTraceparent(api, parent, traceparent, getter.get(meta, 'tracestate'))
-  }
-  const baggage = fields.length === 0 ? getter.get(meta, 'baggage') : undefined
-  return baggage === undefined ? parent : withBaggage(api, parent, baggage)
+  const parent = api.propagation.extract(ambient, meta, getter)
+  if (api.propagation.fields().includes('traceparent')) return parent
+  const traceparent = getter.get(meta, 'traceparent')
+  return traceparent === undefined
+    ? parent
+    : withTraceparent(api, parent, traceparent, getter.get(meta, 'tracestate'))
 }
 
 /**
@@ -347,24 +341,4 @@ function withTraceparent(
     ...(tracestate !== undefined && { traceState: api.createTraceState(tracestate) }),
   }
   return api.isSpanContextValid(remote) ? api.trace.setSpanContext(context, remote) : context
-}
-
-function withBaggage(api: typeof Api, context: Api.Context, text: string): Api.Context {
-  const entries = text.split(',', MAX_BAGGAGE_ENTRIES).flatMap((member): [string, Api.BaggageEntry][] => {
-    const [pair = '', ...metadata] = member.split(';')
-    const at = pair.indexOf('=')
-    const [key, value] = [decoded(pair.slice(0, Math.max(at, 0))), decoded(pair.slice(at + 1))]
-    if (key === undefined || key === '' || value === undefined) return []
-    const about = metadata.join(';').trim()
-    return [[key, { value, ...(about !== '' && { metadata: api.baggageEntryMetadataFromString(about) }) }]]
-  })
-  return api.propagation.setBaggage(context, api.propagation.createBaggage(Object.fromEntries(entries)))
-}
-
-function decoded(text: string): string | undefined {
-  try {
-    return decodeURIComponent(text.trim())
-  } catch {
-    return undefined
-  }
 }

@@ -48,6 +48,16 @@ describe('recordSpans: false', () => {
   let served: Served | undefined
   beforeEach(() => {
     otel = new Otel().register()
+    propagation.setGlobalPropagator({
+      inject: () => undefined,
+      fields: () => ['baggage'],
+      extract: (active, carrier, getter) => {
+        const [, value] = /^tenant=(.*)$/.exec(String(getter.get(carrier, 'baggage'))) ?? []
+        return value === undefined
+          ? active
+          : propagation.setBaggage(active, propagation.createBaggage({ tenant: { value } }))
+      },
+    })
     seen = undefined
     events.clear()
   })
