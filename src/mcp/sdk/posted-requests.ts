@@ -1,6 +1,5 @@
 import { classifyInboundRequest } from '@modelcontextprotocol/server'
 import { methodNamed } from '../methods.ts'
-import type { ReceivedMessages } from '../wire/json-rpc.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
 
 /** Returns `true` for `events/stream`, whose response is an event stream. */
@@ -36,15 +35,6 @@ export interface ListenRequest extends TaskRequest {
 export function watchedTaskIds(body: unknown): readonly unknown[] | undefined {
   const ids = (body as Partial<ListenRequest> | undefined)?.params?.notifications?.taskIds
   return Array.isArray(ids) && ids.length > 0 ? ids : undefined
-}
-
-/** The maximum number of characters in canonical form for one character of a body: a URI may be percent-encoded. */
-const MAX_EXPANSION = 9
-
-/** Returns `true` if a body has more than `max` characters as JSON. */
-export function isLongerThan(max: number, { body, length }: ReceivedMessages): boolean {
-  if (length !== undefined && length * MAX_EXPANSION <= max) return false
-  return JSON.stringify(body).length > max
 }
 
 /** Returns `true` if the SDK takes a POST for one of a 2025 revision. */

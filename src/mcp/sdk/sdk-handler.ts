@@ -28,13 +28,12 @@ import { type Exchange, isAnonymous, permitsScopes } from '../wire/exchange.ts'
 import { jsonRpcError, type ReceivedMessages, requestIdOf, retryLater } from '../wire/json-rpc.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
 import type { ObservedClient } from '../wire/request-telemetry.ts'
-import { fastRequest, isInitialized } from './fast-path/fast-request.ts'
+import { fastRequest } from './fast-path/fast-request.ts'
 import { serveFast } from './fast-path/fast-transport.ts'
 import {
   isEventStreamRequest,
   isLegacy,
   isListening,
-  isLongerThan,
   isTaskRequest,
   type ListenRequest,
   type TaskRequest,
@@ -42,8 +41,8 @@ import {
 } from './posted-requests.ts'
 import { SdkServers, type SdkServersProps } from './sdk-servers.ts'
 import { servedRequest } from './served-request.ts'
-import { type SessionBody, SessionCall, type SessionCallHost } from './sessions/session-call.ts'
-import { McpSessions, type SessionsHost } from './sessions/sessions.ts'
+import type { SessionsHost } from './sessions/session.ts'
+import { McpSessions } from './sessions/sessions.ts'
 import { canonicalEventBus } from './streams/canonical-event-bus.ts'
 import { EventOutlet } from './streams/event-outlet.ts'
 import { EventStreams } from './streams/event-stream.ts'
@@ -69,7 +68,6 @@ export class SdkHandler {
   readonly #streams: EventStreams
   readonly #clock = new StreamClock()
   readonly #sessions: McpSessions | undefined
-  readonly #sessionCalls: SessionCallHost
 
   constructor(props: SdkServersProps, onSessionEnd: SessionsHost['onSessionEnd'] = () => undefined) {
     const { eventBus, maxBodyBytes, sessions, streams } = props.options
@@ -90,19 +88,15 @@ export class SdkHandler {
     )
     const { bus } = this.#handler
     this.#streams = new EventStreams(bus, this.#clock)
-    const operations = this.#operations
-    this.#sessionCalls = {
-      emitsToolEvents: this.#table === undefined,
-      scopesOf: (messages) => (operations === undefined ? [] : neededScopes(operations, messages)),
-      permitsResource: (exchange, uri) => this.#permitsResource(exchange)(uri),
-      countedFor,
-      takeStream: (request, exchange) => this.#takeStream(request, exchange),
-    }
     if (sessions !== undefined) {
       this.#sessions = new McpSessions(sessions, bus, {
-        makeServer: (session, request) => servers.forSession(session, request),
-        authorityOf: (auth) => servers.authorityOf(auth),
         clock: this.#clock,
+        isForeign: this.#table === undefined,
+        makeServer: (session, received) => servers.forSession(session, received),
+        authorityOf: (auth) => servers.authorityOf(auth),
+        permitsResource: (exchange, uri) => this.#permitsResource(exchange)(uri),
+        countedFor: ({ request, exchange }) => countedFor(request, exchange.auth),
+        takeStream: ({ request, exchange }) => this.#takeStream(request, exchange),
         onSessionEnd,
       })
     }
@@ -166,15 +160,12 @@ export class SdkHandler {
     if ('problem' in checked) return Promise.resolve(refusedUri(exchange, checked))
     const { body } = checked
     const table = this.#table
-    const canBeFast = table !== undefined && this.usesFastPath
-    if (canBeFast && this.#sessions === undefined && isInitialized(request, body))
-      return Promise.resolve(ACCEPTED)
-    const fast = canBeFast ? fastRequest(request, body, table) : undefined
+    const fast = table !== undefined && this.usesFastPath ? fastRequest(request, body, table) : undefined
     if (
       this.#sessions !== undefined &&
       (fast === undefined ? isLegacy(request, body) : fast.classification.era === 'legacy')
     ) {
-      return this.#serveSession(this.#sessions, request, exchange, { body, messages })
+      return this.#serveSession(this.#sessions, request, exchange, body, messages)
     }
     const { tasks } = this.#servers
     if (tasks !== undefined && isTaskRequest(body)) return this.#serveTask(tasks, request, exchange, body)
@@ -210,7 +201,7 @@ export class SdkHandler {
     const revision = request.header('mcp-protocol-version')
     const isModern = revision !== undefined && revision >= MODERN_REVISION
     if (this.#sessions !== undefined && !isModern && (method === 'GET' || method === 'DELETE')) {
-      return await this.#serveSession(this.#sessions, request, exchange, { body: undefined, messages: [] })
+      return await this.#serveSession(this.#sessions, request, exchange)
     }
     if (isModern || method !== 'GET') return methodNotAllowed(this.#sessions !== undefined)
     return this.#openStream(request, exchange, revision)
@@ -245,7 +236,7 @@ export class SdkHandler {
   async #listen(request: McpRequest, exchange: Exchange, received: ReceivedMessages): Promise<HttpResponse> {
     const { body, messages } = received
     // The whole request stays in memory while the stream is open.
-    if (isLongerThan(MAX_SUBSCRIBED_LENGTH, received))
+    if (JSON.stringify(body).length > MAX_SUBSCRIBED_LENGTH)
       return jsonRpcError(
         400,
         -32_602,
@@ -298,10 +289,13 @@ export class SdkHandler {
     sessions: McpSessions,
     request: McpRequest,
     exchange: Exchange,
-    posted: SessionBody,
+    body?: unknown,
+    messages: readonly unknown[] = [],
   ): Promise<HttpResponse> {
+    const operations = this.#operations
+    const scopes = operations === undefined ? [] : neededScopes(operations, messages)
     try {
-      return await sessions.serve(new SessionCall(request, exchange, posted, this.#sessionCalls))
+      return await sessions.serve({ request, exchange, body, scopes })
     } catch {
       // The handler of the SDK responds in the same way if a server cannot be made. Telemetry has recorded the cause.
       return jsonRpcError(500, -32_603, 'Internal server error')
@@ -342,9 +336,6 @@ export class SdkHandler {
     })
   }
 }
-
-/** The response to a notification. */
-const ACCEPTED: PlainResponse = { status: 202, headers: {} }
 
 const NO_TASKS: McpTasks = Object.freeze({ running: 0, close: async () => undefined })
 

@@ -25,6 +25,8 @@ import { buildCheckingServer, buildServer, type SdkServing } from './build-serve
 import type { FastRequest } from './fast-path/fast-request.ts'
 import { allowRequests, refuseRequests } from './refused-requests.ts'
 import { exchangeOf } from './served-request.ts'
+import type { Session } from './sessions/session.ts'
+import type { SessionCall } from './sessions/session-call.ts'
 import { BatchTurns } from './streams/batch-turns.ts'
 import { guardUris } from './uri-guard.ts'
 import { type FindOutflow, guardResponses } from './watch-messages.ts'
@@ -70,11 +72,6 @@ class FactoryContext implements ServerFactoryContext {
   get requestInfo(): Request {
     return this.request
   }
-}
-
-/** A session, as its server uses it. */
-interface ServedSession extends Subscriptions {
-  readonly outflowOf: FindOutflow
 }
 
 /** Returns a server of the official SDK for one request, or in a session for several requests. */
@@ -169,12 +166,12 @@ export class SdkServers {
     return JSON.stringify([clientId, [...new Set(scopes)].sort(), lastingClaims(user), act])
   }
 
-  /** Returns a server for a session. It finds the `Exchange` of each request through that request. */
-  async forSession(session: ServedSession, request: Request): Promise<Server | McpServer> {
+  /** Returns a server for a session. It finds the exchange of each request by the id of the request. */
+  async forSession(session: Session, { exchange, request }: SessionCall): Promise<Server | McpServer> {
     const { router, serverInfo } = this.#props
-    const findOutflow: FindOutflow = (id) => session.outflowOf(id)
+    const findOutflow: FindOutflow = (id) => session.groupOf(id)
     if (typeof router === 'function') {
-      const server = await callFactory(router, exchangeOf(request) as Exchange, request, 'legacy')
+      const server = await callFactory(router, exchange, request.request, 'legacy')
       tryOrUndefined(() => allowRequests(server))
       tryOrUndefined(() => guardResponses(server, findOutflow))
       return server
@@ -182,7 +179,7 @@ export class SdkServers {
     const server: Server = buildServer(
       router,
       (sdk) => {
-        const exchange = exchangeOf(sdk.http?.req)
+        const exchange = session.groupOf(sdk.mcpReq.id)?.received.exchange
         // Without its own exchange, the request might get the token of another request.
         if (exchange === undefined) throw new TypeError('A request of a session has no exchange')
         const sessionCapabilities = server.getClientCapabilities()

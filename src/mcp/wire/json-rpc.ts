@@ -10,8 +10,6 @@ export interface ReceivedMessages {
   /** The message, or the batch. */
   readonly body: unknown
   readonly messages: readonly unknown[]
-  /** The length of the body in characters, unless a body parser in front has parsed it. */
-  readonly length?: number
   /** Frees the memory that was reserved for the messages. Must be called when they are served. */
   readonly release?: () => void
 }
@@ -32,7 +30,6 @@ export function parseMessages(
   memory?: BodyMemory,
 ): ParsedMessages {
   let body: unknown
-  let length: number | undefined
   switch (read.kind) {
     case 'too-large':
       return { response: tooLarge() }
@@ -71,12 +68,11 @@ export function parseMessages(
       }
       try {
         body = JSON.parse(read.text)
-        length = read.text.length
       } catch {
         return { response: parseError() }
       }
   }
-  if (!Array.isArray(body)) return { body, messages: [body], ...(length !== undefined && { length }) }
+  if (!Array.isArray(body)) return { body, messages: [body] }
   if (revision !== undefined && revision !== '2025-03-26') {
     return { response: invalidRequest('only protocol revision 2025-03-26 has batches') }
   }

@@ -61,22 +61,6 @@ export function fastRequest(request: McpRequest, body: unknown, table: RouterTab
   return headersAgree ? { message, classification } : undefined
 }
 
-const NOTIFICATION_MEMBERS: ReadonlySet<string> = new Set(['jsonrpc', 'method'])
-
-/**
- * Returns `true` if `body` is `notifications/initialized` of a 2025 revision. Without a session, it changes nothing, and the
- * response is 202. Returns `false` for an unusual one, which the handler of the SDK judges.
- */
-export function isInitialized(request: McpRequest, body: unknown): boolean {
-  return (
-    isPlain(body) &&
-    body.method === 'notifications/initialized' &&
-    body.jsonrpc === '2.0' &&
-    Object.keys(body).every((member) => NOTIFICATION_MEMBERS.has(member)) &&
-    isServedLegacy(request)
-  )
-}
-
 /** Returns `true` if the headers of a request without an envelope are those of a 2025 revision that the SDK serves. */
 function isServedLegacy(request: McpRequest): boolean {
   const revision = request.header('mcp-protocol-version')

@@ -17,15 +17,15 @@ import {
   type Server,
   type TransportSendOptions,
 } from '@modelcontextprotocol/server'
-import type { HttpResponse, PlainResponse } from '../../../http/plain-response.ts'
-import { EVENT_STREAM_HEADERS, KEEP_ALIVE, messageEvent } from '../../wire/event-stream.ts'
+import type { HttpResponse } from '../../../http/plain-response.ts'
+import { EVENT_STREAM_HEADERS, messageEvent } from '../../wire/event-stream.ts'
 import type { Exchange } from '../../wire/exchange.ts'
 import { CLIENT_GONE } from '../../wire/json-rpc.ts'
 import { responseText } from '../../wire/json-safe.ts'
 import type { McpRequest } from '../../wire/mcp-request.ts'
 import { unreceivableRequest } from '../refused-requests.ts'
-import { EventOutlet } from '../streams/event-outlet.ts'
-import type { StreamClock, TimedStream } from '../streams/stream-clock.ts'
+import { Reply } from '../streams/reply.ts'
+import type { StreamClock } from '../streams/stream-clock.ts'
 import type { FastRequest } from './fast-request.ts'
 
 /** A request on the fast path. */
@@ -47,7 +47,7 @@ const STATUS_BEFORE_HANDLER: ReadonlyMap<number, number> = new Map([
 
 /**
  * Serves one request. The response is JSON or, if notifications come before the result, an event stream. In a 2025 revision, it
- * is always an event stream, as that of the SDK. If it has only one event, its body is a string.
+ * is always an event stream, as that of the SDK.
  */
 export function serveFast(server: Server, call: FastCall): Promise<HttpResponse> {
   return new FastTransport(call).serve(server)
@@ -63,12 +63,10 @@ const inProgress = new Set<object>()
  * A transport for one request. It extends the SDK's transport only because a server reads the revision from it; all methods
  * are replaced.
  */
-class FastTransport extends PerRequestHTTPServerTransport implements TimedStream {
+class FastTransport extends PerRequestHTTPServerTransport {
   readonly #call: FastCall
   readonly #extra: MessageExtraInfo
-  /** Resolves the response. */
-  #respond: ((response: HttpResponse) => void) | undefined
-  #outlet: EventOutlet | undefined
+  readonly #reply: Reply
   #stopWatching: (() => void) | undefined
   #ended = false
   /** `true` while the server receives the request. Handlers run later. */
@@ -77,30 +75,37 @@ class FastTransport extends PerRequestHTTPServerTransport implements TimedStream
   constructor(call: FastCall) {
     const { classification } = call
     super({ classification })
-    const { auth } = call.exchange
+    const { exchange, request, clock } = call
+    const { auth } = exchange
     this.#call = call
     this.#extra = auth === undefined ? { classification } : { classification, authInfo: auth }
+    this.#reply = new Reply({
+      client: request,
+      clock,
+      headers: EVENT_STREAM_HEADERS,
+      onEnd: () => void this.close(),
+    })
+    exchange.outflow = this.#reply.outflow
   }
 
   async serve(server: Server): Promise<HttpResponse> {
-    if (this.#isLegacy) this.#watch()
+    const { clock, request, message } = this.#call
+    // A stream of a 2025 revision begins after 15 s at the latest.
+    if (this.#isLegacy) this.#stopWatching = clock.watch({ keepAlive: () => this.#reply.begin() })
     await server.connect(this)
-    const responded = new Promise<HttpResponse>((resolve) => {
-      this.#respond = resolve
-    })
     inProgress.add(this)
-    this.#call.request.onDisconnect(() => void this.close())
+    request.onDisconnect(() => void this.close())
     // If the client has disconnected already, nothing would stop the handler.
-    if (this.#ended) return await responded
+    if (this.#ended) return await this.#reply.response
     this.#isDelivering = true
     try {
-      this.onmessage?.(this.#call.message, this.#extra)
+      this.onmessage?.(message, this.#extra)
     } catch (error) {
       await this.close()
       throw error
     }
     this.#isDelivering = false
-    return await responded
+    return await this.#reply.response
   }
 
   override async send(message: JSONRPCMessage, options?: TransportSendOptions): Promise<void> {
@@ -109,79 +114,40 @@ class FastTransport extends PerRequestHTTPServerTransport implements TimedStream
     const last = 'result' in message || 'error' in message
     // No other stream could carry a message that does not belong to this request.
     if ((last ? message.id : options?.relatedRequestId) !== this.#call.message.id) return
-    if (last && this.#outlet === undefined) {
-      this.#ended = true
-      inProgress.delete(this)
-      this.#stopWatching?.()
-      // The server is not closed. It becomes garbage.
-      this.#respond?.(this.#responseOf(message))
-      return
-    }
-    const event = messageEvent(last ? responseText(message) : JSON.stringify(message))
-    if (last) {
-      const settled = this.#outlet?.settle()
-      if (settled !== undefined) await settled
-      this.#write(event)
-      // A server aborts the handlers that are running when it closes. So it must have finished the request before.
-      setImmediate(() => void this.close())
-      return
-    }
-    const outlet = this.#begun()
+    const { outflow } = this.#reply
     const notify = async (notice: JSONRPCMessage): Promise<void> =>
-      this.#write(messageEvent(JSON.stringify(notice)))
-    if (!outlet.admits(message as JSONRPCNotification, Buffer.byteLength(event), notify)) return
-    outlet.write(event)
-    if (outlet.hasRoom) return
-    await outlet.room()
+      this.#reply.write(messageEvent(JSON.stringify(notice)))
+    if (!last) {
+      const event = messageEvent(JSON.stringify(message))
+      if (!outflow.admits(message as JSONRPCNotification, Buffer.byteLength(event), notify)) return
+      this.#reply.write(event)
+      if (!outflow.hasRoom) await outflow.room()
+      return
+    }
+    const status = statusOf(message, this.#isDelivering)
+    const settled = outflow.settle()
+    if (settled !== undefined) await settled
+    // The server is not closed, because it would abort the handler. It becomes garbage.
+    this.#end()
+    const body = responseText(message)
+    this.#reply.end(messageEvent(body), this.#isLegacy ? undefined : { status, headers: JSON_HEADERS, body })
   }
 
   override async close(): Promise<void> {
-    if (this.#ended && this.#outlet === undefined) return
-    this.#ended = true
-    inProgress.delete(this)
-    this.#stopWatching?.()
-    this.#respond?.(CLIENT_GONE)
-    const outlet = this.#outlet
-    this.#outlet = undefined
-    outlet?.end()
+    if (this.#ended) return
+    this.#end()
+    this.#reply.close(CLIENT_GONE)
     this.onclose?.()
   }
 
-  /** Sends a comment, and begins the stream for it if necessary. */
-  keepAlive(): void {
-    // Comments must not accumulate for a client that does not read.
-    if (this.#outlet?.hasRoom !== false) this.#write(KEEP_ALIVE)
+  #end(): void {
+    this.#ended = true
+    inProgress.delete(this)
+    this.#stopWatching?.()
   }
 
   get #isLegacy(): boolean {
     return this.#call.classification.era === 'legacy'
-  }
-
-  /** Returns the response that consists of one message. */
-  #responseOf(message: JSONRPCMessage): PlainResponse {
-    const body = responseText(message)
-    return this.#isLegacy
-      ? { status: 200, headers: EVENT_STREAM_HEADERS, body: messageEvent(body) }
-      : { status: statusOf(message, this.#isDelivering), headers: JSON_HEADERS, body }
-  }
-
-  /** Sends a comment every 15 s from now on. */
-  #watch(): void {
-    this.#stopWatching ??= this.#call.clock.watch(this)
-  }
-
-  #write(text: string): void {
-    if (!this.#ended) this.#begun().write(text)
-  }
-
-  #begun(): EventOutlet {
-    if (this.#outlet !== undefined) return this.#outlet
-    const outlet = new EventOutlet({ onEnd: () => void this.close() })
-    this.#outlet = outlet
-    this.#call.exchange.outflow = outlet
-    this.#respond?.(new Response(outlet.body, { status: 200, headers: EVENT_STREAM_HEADERS }))
-    this.#watch()
-    return outlet
   }
 }
 

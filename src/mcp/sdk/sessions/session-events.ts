@@ -1,19 +1,18 @@
 import { randomUUID } from 'node:crypto'
-import { type EventStore, type JSONRPCMessage, ProtocolErrorCode } from '@modelcontextprotocol/server'
-import { copyWellFormed } from '../../../runtime.ts'
+import { type JSONRPCMessage, ProtocolErrorCode } from '@modelcontextprotocol/server'
 
 /** The maximum number of events of streams that a session keeps. */
 const MAX_EVENTS = 1_000
 
-/** The stream that a client opens with GET, in the event store of the SDK. */
-export const STANDALONE_STREAM = '_GET_stream'
+/** The time after which a client opens a stream again that has ended, in milliseconds. */
+const RETRY_MS = 1_000
 
 interface StoredEvent {
-  readonly streamId: string
+  readonly streamId: number
   /** The JSON. Undefined if it is too large or if the event only marks a position in its stream. */
   readonly json: KeptJson | undefined
   /** The scopes that a token needs to receive the stream of this event. */
-  scopes: readonly string[]
+  readonly scopes: readonly string[]
 }
 
 /** JSON in a buffer, which is not on the heap of V8. ASCII of up to `MAX_SHORT` characters is a string, which costs less. */
@@ -30,18 +29,13 @@ const POSITION_BYTES = 200
 
 const NO_SCOPES: readonly string[] = []
 
-/** The scopes that a token needs to receive a message again. All sessions share the map, because an empty one takes memory. */
-const neededScopes = new WeakMap<JSONRPCMessage, readonly string[]>()
-
 /**
  * The latest events of one session, in memory. A client whose stream has broken off receives the events that it missed
  * (`Last-Event-ID`). The oldest events are dropped first. If an event is larger than the limit for all events, only its
  * position in the stream is kept.
  */
-export class SessionEvents implements EventStore {
+export class SessionEvents {
   readonly #maxBytes: number
-  /** Returns `true` for a message that the client who resumes a stream may read. */
-  permits: (message: JSONRPCMessage) => boolean = () => true
   readonly #events = new Map<string, StoredEvent>()
   readonly #onChange: (bytes: number) => void
   /** The beginning of the ids of this session, so that the ids of another session are unknown. */
@@ -63,29 +57,25 @@ export class SessionEvents implements EventStore {
     return this.#bytes
   }
 
-  /** Sets the scopes that a token needs to receive a message again. Must be called before the message is stored. */
-  needScopes(message: JSONRPCMessage, scopes: readonly string[]): void {
-    if (scopes.length > 0) neededScopes.set(message, scopes)
-  }
-
-  async storeEvent(streamId: string, message: JSONRPCMessage): Promise<string> {
-    // A short id, because a UUID takes more memory. The UUID of the stream takes half a kilobyte until it is copied.
+  /**
+   * Keeps an event, and returns its text.
+   * @param scopes the scopes that a token needs to receive the event again
+   * @param message the message. Without one, the event marks the beginning of its stream.
+   */
+  store(streamId: number, scopes: readonly string[], message?: JSONRPCMessage): string {
+    // A short id, because a UUID takes more memory.
     const id = this.#prefix + ++this.#lastId
-    // An event without a message only marks the beginning of its stream.
-    const json = Object.keys(message).length === 0 ? undefined : this.#keptJson(message)
-    this.#keep(id, {
-      streamId: copyWellFormed(streamId),
-      json,
-      scopes: neededScopes.get(message) ?? NO_SCOPES,
-    })
-    return id
+    if (message === undefined) {
+      this.#keep(id, { streamId, json: undefined, scopes })
+      return `id: ${id}\nretry: ${RETRY_MS}\ndata: \n\n`
+    }
+    const json = JSON.stringify(message)
+    this.#keep(id, { streamId, json: this.#keptJson(message, json), scopes })
+    return eventOf(id, json)
   }
 
-  async getStreamIdForEventId(eventId: string): Promise<string | undefined> {
-    return this.streamOf(eventId)
-  }
-
-  streamOf(eventId: string): string | undefined {
+  /** Returns the stream of an event, if the event is kept. */
+  streamOf(eventId: string): number | undefined {
     return this.#events.get(eventId)?.streamId
   }
 
@@ -94,27 +84,19 @@ export class SessionEvents implements EventStore {
     return this.#events.get(eventId)?.scopes ?? NO_SCOPES
   }
 
-  /** Sets the scopes that a token needs to resume the stream after this event. */
-  restrict(eventId: string, scopes: readonly string[]): void {
-    const event = this.#events.get(eventId)
-    if (event !== undefined) event.scopes = scopes
-  }
-
-  async replayEventsAfter(
-    lastEventId: string,
-    { send }: { send: (eventId: string, message: JSONRPCMessage) => Promise<void> },
-  ): Promise<string> {
-    const { permits } = this
-    const streamId = this.streamOf(lastEventId) ?? ''
+  /** Returns the texts of the messages in a stream after an event. @param permits returns `true` if the client may read one */
+  after(lastEventId: string, permits: (message: JSONRPCMessage) => boolean = () => true): string[] {
+    const streamId = this.streamOf(lastEventId)
+    const texts: string[] = []
     let isMissed = false
-    for (const [id, event] of [...this.#events]) {
+    for (const [id, event] of this.#events) {
       if (isMissed && event.streamId === streamId && event.json !== undefined) {
-        const message = JSON.parse(event.json.toString())
-        if (permits(message)) await send(id, message)
+        const json = event.json.toString()
+        if (permits(JSON.parse(json))) texts.push(eventOf(id, json))
       }
       if (id === lastEventId) isMissed = true
     }
-    return streamId
+    return texts
   }
 
   /** Drops the event that was stored first. Returns `false` if there is none. */
@@ -143,8 +125,7 @@ export class SessionEvents implements EventStore {
   }
 
   /** Returns the JSON in the form in which it is kept. Nesting does not change the size of either form. */
-  #keptJson(message: JSONRPCMessage): KeptJson | undefined {
-    const json = JSON.stringify(message)
+  #keptJson(message: JSONRPCMessage, json: string): KeptJson | undefined {
     const size = Buffer.byteLength(json)
     const max = this.#maxBytes - EVENT_BYTES
     if (size <= max) return keptForm(json, size)
@@ -161,6 +142,10 @@ export class SessionEvents implements EventStore {
     const replacementSize = Buffer.byteLength(replacement)
     return replacementSize <= max ? keptForm(replacement, replacementSize) : undefined
   }
+}
+
+function eventOf(id: string, json: string): string {
+  return `event: message\nid: ${id}\ndata: ${json}\n\n`
 }
 
 /** Returns JSON as it is kept. A buffer is outside Node's pool, because it would keep the whole pool in memory. */

@@ -1,36 +1,55 @@
 import { performance } from 'node:perf_hooks'
 import {
-  isInitializeRequest,
   type JSONRPCMessage,
   type McpServer,
   type MessageExtraInfo,
   type RequestId,
   type Server,
   type ServerEvent,
+  SUPPORTED_PROTOCOL_VERSIONS,
+  type Transport,
   type TransportSendOptions,
-  WebStandardStreamableHTTPServerTransport,
 } from '@modelcontextprotocol/server'
 import type { HttpResponse, PlainResponse } from '../../../http/plain-response.ts'
 import type { AuthInfo } from '../../../oauth/auth-info.ts'
 import { elapsedMs } from '../../../timers.ts'
+import { tryOrUndefined } from '../../../try-or-undefined.ts'
 import { SubscribedUris, type Subscriptions } from '../../operations/subscriptions.ts'
-import { isEventStream } from '../../wire/event-stream.ts'
+import { accepts, SERVED_TYPES } from '../../wire/accept.ts'
+import { EVENT_STREAM_HEADERS, isEventStream, OPEN } from '../../wire/event-stream.ts'
+import { type Exchange, isAnonymous } from '../../wire/exchange.ts'
 import { CANCELED, jsonRpcError, requestIdOf, retryLater, sessionNotFound } from '../../wire/json-rpc.ts'
 import type { ObservedClient } from '../../wire/request-telemetry.ts'
 import { EventOutlet } from '../streams/event-outlet.ts'
 import type { StreamClock } from '../streams/stream-clock.ts'
-import type { GuardedOutflow } from '../watch-messages.ts'
-import { type PendingRequest, PendingRequests, RequestGroup } from './pending-requests.ts'
-import type { SessionCall } from './session-call.ts'
-import { SessionEvents, STANDALONE_STREAM } from './session-events.ts'
+import { RequestGroup } from './request-group.ts'
+import { bytesOf, canceledBy, isMessage, refusalFor, revisionIn, type SessionCall } from './session-call.ts'
+import { SessionEvents } from './session-events.ts'
 
-/** The adapter of a session. */
-export interface SessionOwner {
-  readonly maxBufferedBytes: number
+/** The handler of requests, as sessions see it. */
+export interface SessionsHost {
   readonly clock: StreamClock
-  makeServer(session: Session, request: Request): Promise<Server | McpServer>
+  /**
+   * `true` for servers of the application. They can read the web-standard request, and telemetry takes the events of tool calls
+   * from their responses.
+   */
+  readonly isForeign: boolean
+  makeServer(session: Session, received: SessionCall): Promise<Server | McpServer>
   /** Returns a key of what a token permits. The server of a session serves only tokens with the same key. */
   authorityOf(auth: AuthInfo | undefined): string
+  /** Returns `true` if the token of a request may read a resource. */
+  permitsResource(exchange: Exchange, uri: string): boolean
+  /** Returns the owner that a session and its streams count for, or undefined if it is not known. */
+  countedFor(received: SessionCall): string | undefined
+  /** Takes a slot for an event stream. @returns a function that frees the slot, or the refusal if none is free */
+  takeStream(received: SessionCall): (() => void) | PlainResponse
+  /** Called when a session ends. */
+  onSessionEnd(session: Pick<Session, 'durationMs' | 'revision' | 'observedClient'>): void
+}
+
+/** The sessions of an adapter, as a session sees them. */
+export interface SessionOwner extends SessionsHost {
+  readonly maxBufferedBytes: number
   /** Called for every request. */
   onUse(session: Session): void
   /** Called when the session keeps events of `bytes` bytes in addition, or has dropped them. */
@@ -48,15 +67,13 @@ const MAX_INITIALIZE_BYTES = 131_072
 /** The same for a request without a token. Clients send less than 2,000 bytes. */
 const MAX_ANONYMOUS_INITIALIZE_BYTES = 8_192
 
-/** The time after which a client opens a stream again that has ended, in milliseconds. */
-const RETRY_MS = 1_000
+/** The stream that a client opens with GET, among the streams of a session. */
+const STANDALONE_STREAM = 0
 
-/** The status with which the transport refuses to open a stream that is open. */
-const CONFLICT = 409
+/** The first revision whose clients know events without data. */
+const EMPTY_EVENTS_REVISION = '2025-11-25'
 
-type Transport = WebStandardStreamableHTTPServerTransport
-
-/** One session of a client of a 2025 revision: a server behind a transport of the SDK. */
+/** One session of a client of a 2025 revision: a server of the SDK and its transport. */
 export class Session implements Subscriptions {
   readonly id: string
   /** The owner. A session that was opened without a token has none (`''`) until it is adopted. */
@@ -72,29 +89,41 @@ export class Session implements Subscriptions {
   readonly #adapter: SessionOwner
   readonly #startedAt = performance.now()
   readonly #events: SessionEvents
-  readonly #pending = new PendingRequests()
+  /** By id, the requests of the client without a response. */
+  readonly #pending = new Map<RequestId, RequestGroup>()
   /** The token for which the server was made. See `SessionOwner.authorityOf`. */
   readonly #authority: string
-  #transport: Transport | undefined = undefined
-  /** Sends a message, without what wraps `send` of the transport. */
-  #sendNow: Transport['send'] = async () => undefined
+  readonly #transport: Transport
+  /** The headers of every stream. */
+  readonly #headers: Readonly<Record<string, string>>
+  #isConnected = false
+  /** The revisions that the server supports. */
+  #revisions: readonly string[] = SUPPORTED_PROTOCOL_VERSIONS
   /** The number of HTTP requests in progress, with their streams. */
   #uses = 0
+  #lastStreamId = STANDALONE_STREAM
   /** The request that has opened the stream of GET that is open. */
   #reader: { readonly received: SessionCall; readonly outlet: EventOutlet } | undefined = undefined
-  /** Settles when the last GET has its stream. Streams are opened one after the other, each with its own token. */
-  #opening: Promise<unknown> | undefined = undefined
   #subscribed: SubscribedUris | undefined = undefined
-  /** The notifications that are being sent. */
-  readonly #notifying = new Set<string>()
   #hasEnded = false
 
-  constructor(id: string, owner: string, { auth }: SessionCall, adapter: SessionOwner) {
+  constructor(id: string, owner: string, { exchange }: SessionCall, adapter: SessionOwner) {
     this.id = id
     this.owner = owner
     this.#adapter = adapter
-    this.#authority = adapter.authorityOf(auth)
+    this.#authority = adapter.authorityOf(exchange.auth)
     this.#events = new SessionEvents(adapter.maxBufferedBytes, (bytes) => adapter.onKept(this, bytes))
+    this.#headers = { ...EVENT_STREAM_HEADERS, 'Mcp-Session-Id': id }
+    this.#transport = {
+      sessionId: id,
+      start: async () => undefined,
+      send: (message, options) => this.#send(message, options),
+      // An application that closes the server of a session ends the session.
+      close: async () => this.end(),
+      setSupportedProtocolVersions: (revisions) => {
+        this.#revisions = revisions
+      },
+    }
   }
 
   /** `true` if no HTTP request is in progress and no stream is open. */
@@ -124,7 +153,7 @@ export class Session implements Subscriptions {
   /** Serves an HTTP request. @param release is called when the request and its stream have ended */
   async serve(received: SessionCall, release: () => void = () => undefined): Promise<HttpResponse> {
     // A server that the application has made for another token must not serve this one. The client begins again.
-    if (this.#adapter.authorityOf(received.auth) !== this.#authority) {
+    if (this.#adapter.authorityOf(received.exchange.auth) !== this.#authority) {
       release()
       return sessionNotFound()
     }
@@ -148,22 +177,16 @@ export class Session implements Subscriptions {
     }
   }
 
-  /** Returns the stream of a request. Notifications for a client that does not read wait there. */
-  outflowOf(id: RequestId | undefined): GuardedOutflow | undefined {
-    return id === undefined ? undefined : this.#pending.get(id)?.group
+  /** Returns the POST of a request without a response. Notifications for a client that does not read wait in its stream. */
+  groupOf(id: RequestId | undefined): RequestGroup | undefined {
+    return id === undefined ? undefined : this.#pending.get(id)
   }
 
   /** Sends a notification to a client that wants it. Without an open stream, the notification is kept. */
   notify(event: ServerEvent, notification: { method: string; params?: { uri: string } }): void {
     if (event.kind === 'resource_updated' && this.#subscribed?.has(event.uri) !== true) return
-    // Another one that is still being sent would say the same.
-    const text = JSON.stringify(notification)
-    if (this.#notifying.has(text)) return
-    this.#notifying.add(text)
     // Sending fails only if the session has ended.
-    this.#send({ jsonrpc: '2.0', ...notification })
-      .catch(() => undefined)
-      .finally(() => this.#notifying.delete(text))
+    this.#send({ jsonrpc: '2.0', ...notification }).catch(() => undefined)
   }
 
   subscribe(_owner: string, uri: string): void {
@@ -179,184 +202,155 @@ export class Session implements Subscriptions {
     if (this.#hasEnded) return
     this.#hasEnded = true
     this.#adapter.onEnd(this)
+    for (const group of this.#pending.values()) {
+      group.turns?.clear()
+      group.close(sessionNotFound())
+    }
     this.#pending.clear()
+    this.#reader?.outlet.end()
     // The session has ended, so an error has no receiver.
-    this.#transport?.close().catch(() => undefined)
+    tryOrUndefined(() => this.#transport.onclose?.())
   }
 
   /** @param end is called when the stream of the response has ended */
   async #respond(received: SessionCall, end: () => void): Promise<HttpResponse> {
-    const transport = this.#transport ?? (await this.#connect(received))
-    if (received.method === 'POST') return await this.#post(transport, received, end)
-    if (received.method !== 'GET') return await handle(transport, received)
-    const opened = Promise.resolve(this.#opening).then(() => this.#open(transport, received, end))
-    // The caller gets the error from `opened`; the next request only waits for it.
-    this.#opening = opened.catch(() => undefined)
-    return await opened
-  }
-
-  async #connect({ request }: SessionCall): Promise<Transport> {
-    const server = await this.#adapter.makeServer(this, request)
-    const transport = new WebStandardStreamableHTTPServerTransport({
-      sessionIdGenerator: () => this.id,
-      eventStore: this.#events,
-      retryInterval: RETRY_MS,
-      // The outlets send comments.
-      keepAliveMs: 0,
-    })
-    this.#sendNow = transport.send.bind(transport)
-    transport.send = (message, options) => this.#send(message, options)
-    // An application that closes the server of a session ends the session, and so does DELETE.
-    transport.onclose = () => this.end()
-    await server.connect(transport)
-    const { onerror, onmessage = () => undefined } = transport
-    transport.onmessage = (message, extra) => this.#receive(message, extra, onmessage)
-    transport.onerror = (error) => {
-      // A stream that is open is replaced.
-      if (!error.message.startsWith('Conflict')) onerror?.(error)
+    const { method } = received.request
+    if (!this.#isConnected) {
+      this.#isConnected = true
+      const server = await this.#adapter.makeServer(this, received)
+      await server.connect(this.#transport)
     }
-    this.#transport = transport
-    return transport
-  }
-
-  async #post(transport: Transport, received: SessionCall, end: () => void): Promise<HttpResponse> {
-    const messages = [received.body].flat()
+    if (this.#hasEnded) return sessionNotFound()
+    const messages = (method === 'POST' ? [received.body].flat() : []) as JSONRPCMessage[]
     const ids = messages.flatMap((message) => requestIdOf(message) ?? [])
     const refused = this.#refusal(received, messages, ids)
     if (refused !== undefined) return refused
-    const outlet = new EventOutlet({ onEnd: end })
-    const group = new RequestGroup(received, ids, outlet)
-    this.#pending.reserve(group)
-    received.onStream(outlet)
+    if (method === 'POST') return await this.#post(received, messages, ids, end)
+    if (method === 'GET') return this.#open(received, end)
+    this.end()
+    return { status: 200, headers: {} }
+  }
+
+  async #post(
+    received: SessionCall,
+    messages: readonly JSONRPCMessage[],
+    ids: readonly RequestId[],
+    end: () => void,
+  ): Promise<HttpResponse> {
+    const { request, exchange, scopes } = received
+    const { auth } = exchange
+    const info = {
+      ...(auth !== undefined && { authInfo: auth }),
+      ...(this.#adapter.isForeign && { request: request.request }),
+    }
+    if (ids.length === 0) {
+      for (const message of messages) this.#receive(message, info)
+      return { status: 202, headers: {} }
+    }
+    const streamId = ++this.#lastStreamId
+    const revision = revisionIn(messages) ?? request.header('mcp-protocol-version') ?? ''
+    const canResume = this.#revisions.includes(revision) && revision >= EMPTY_EVENTS_REVISION
+    const group = new RequestGroup(received, ids, streamId, {
+      ...(canResume && { first: this.#events.store(streamId, scopes) }),
+      headers: this.#headers,
+      clock: this.#adapter.clock,
+      onEnd: end,
+    })
+    const extra = {
+      ...info,
+      ...(canResume && {
+        closeSSEStream: () => group.release(),
+        closeStandaloneSSEStream: () => this.#reader?.outlet.end(),
+      }),
+    }
+    for (const one of ids) this.#pending.set(one, group)
+    exchange.outflow = group.outflow
     try {
-      const response = await handle(transport, received)
-      if (!isEventStream(response)) this.#pending.free(group)
-      return this.#relay(response, received, outlet, (chunk) => this.#learnStream(group, chunk))
+      for (const message of messages) this.#receive(message, extra)
     } catch (error) {
-      this.#pending.free(group)
+      for (const one of ids) this.#pending.delete(one)
+      group.close(sessionNotFound())
       throw error
     }
+    setImmediate(() => group.begin())
+    return await group.response
   }
 
   /** Opens the stream of GET, or resumes the stream of a POST, in place of a stream that is open. */
-  async #open(transport: Transport, received: SessionCall, end: () => void): Promise<HttpResponse> {
-    const { lastEventId } = received
-    const refused = received.refusalFor(this.#events.scopesAfter(lastEventId))
+  #open(received: SessionCall, end: () => void): HttpResponse {
+    const { request, exchange } = received
+    const lastEventId = request.header('last-event-id') ?? ''
+    const refused = refusalFor(received, this.#events.scopesAfter(lastEventId))
     if (refused !== undefined) return refused
     const streamId = lastEventId === '' ? STANDALONE_STREAM : this.#events.streamOf(lastEventId)
-    const group = [...this.#pending.values()].find((one) => one.group.streamId === streamId)?.group
-    const previous = this.#reader
+    if (streamId === undefined) return this.#refuse(400, 'Invalid event ID format')
+    const group = [...this.#pending.values()].find((one) => one.streamId === streamId)
     const outlet = new EventOutlet({
       endsWhenFull: true,
-      expiresAt: received.auth?.expiresAt,
+      expiresAt: exchange.auth?.expiresAt,
+      isDirect: true,
       onEnd: () => {
         if (this.#reader?.outlet === outlet) this.#reader = undefined
         end()
       },
     })
-    if (streamId === STANDALONE_STREAM) this.#reader = { received, outlet }
-    this.#events.permits = (message) => mayBeRead(message, received)
-    let response = await handle(transport, received)
-    if (response.status === CONFLICT) {
-      // A proxy can hold a stream open that the client has lost.
-      if (streamId === STANDALONE_STREAM) previous?.outlet.end()
-      else group?.outflow.end()
-      response = await handle(transport, received)
+    // A proxy can hold a stream open that the client has lost.
+    group?.release(outlet)
+    if (streamId === STANDALONE_STREAM) {
+      this.#reader?.outlet.end()
+      this.#reader = { received, outlet }
     }
-    const isOpen = isEventStream(response)
-    if (isOpen && group !== undefined) group.outflow = outlet
-    if (!isOpen && this.#reader?.outlet === outlet) this.#reader = previous
-    return this.#relay(response, received, outlet)
-  }
-
-  /** Relays an event stream of the transport to the client. */
-  #relay(
-    response: Response,
-    received: SessionCall,
-    outlet: EventOutlet,
-    onFirst?: (chunk: Uint8Array) => void,
-  ): HttpResponse {
-    if (!isEventStream(response)) return response
-    const source = response.body as ReadableStream<Uint8Array>
-    if (this.#hasEnded) {
-      // The transport does not end a stream that it begins after it was closed.
-      source.cancel().catch(() => undefined)
-      return sessionNotFound()
-    }
-    const stream = outlet.relay(source, this.#adapter.clock, onFirst)
+    const missed = this.#events.after(lastEventId, (message) => this.#mayBeRead(message, received))
+    const goesOn = group !== undefined || streamId === STANDALONE_STREAM
+    const body = outlet.open(this.#adapter.clock, goesOn && missed.length === 0 ? OPEN : '')
+    for (const event of missed) outlet.write(event)
+    if (!goesOn) outlet.end()
     // A web-standard host may neither read nor cancel the body.
-    received.onDisconnect(() => outlet.end())
-    return new Response(stream, response)
+    request.onDisconnect(() => outlet.end())
+    return new Response(body, { headers: this.#headers })
   }
 
-  /** Learns the name that a stream has in the event store from its first chunk. */
-  #learnStream(group: RequestGroup, chunk: Uint8Array): void {
-    const [, eventId] =
-      /^(?:event: message\n)?id: (\S+)\n/.exec(Buffer.from(chunk).toString('latin1', 0, 128)) ?? []
-    if (eventId === undefined) return
-    group.streamId = this.#events.streamOf(eventId)
-    this.#events.restrict(eventId, group.received.scopes)
-  }
-
-  /** Receives a message of the client. @param deliver passes it on to the server */
-  #receive(
-    message: JSONRPCMessage,
-    extra: MessageExtraInfo | undefined,
-    deliver: (message: JSONRPCMessage, extra?: MessageExtraInfo) => void,
-  ): void {
+  /** Passes a message of the client on to the server. */
+  #receive(message: JSONRPCMessage, extra: MessageExtraInfo): void {
+    this.#transport.onmessage?.(message, extra)
     const canceled = canceledBy(message)
-    const id = canceled ?? requestIdOf(message)
-    const pending = id === null ? undefined : this.#pending.get(id)
-    if (canceled !== undefined && pending?.isDelivered === false) {
-      pending.onDelivered = () => this.#receive(message, extra, deliver)
-      return
-    }
-    deliver(message, extra)
-    if (pending === undefined) return
-    if (canceled === undefined) {
-      pending.isDelivered = true
-      pending.onDelivered?.()
-      return
-    }
-    // The server does not respond to a canceled request. Without a response, its stream would stay open, and the SDK would never
-    // forget the id.
-    setImmediate(() => void this.#respondTo(pending, { jsonrpc: '2.0', id: canceled, error: CANCELED }))
+    const group = canceled === undefined ? undefined : this.#pending.get(canceled)
+    if (canceled === undefined || group === undefined) return
+    // The server does not respond to a canceled request. Without a response, its stream would stay open.
+    setImmediate(() => {
+      if (this.#pending.get(canceled) === group)
+        this.#respondTo(canceled, { jsonrpc: '2.0', id: canceled, error: CANCELED })
+    })
   }
 
   /** Sends a message of the server. */
   async #send(message: JSONRPCMessage, options?: TransportSendOptions): Promise<void> {
-    if (!('method' in message)) {
-      const pending = this.#pending.get(message.id as RequestId)
-      if (pending !== undefined) await this.#respondTo(pending, message)
-      return
-    }
+    if (!('method' in message)) return this.#respondTo(message.id as RequestId, message)
     const related = options?.relatedRequestId
     if (related === undefined) {
       // Without an open stream, the message is kept. The token that asks for it is checked then.
-      if (this.#reader === undefined || mayBeRead(message, this.#reader.received))
-        await this.#sendNow(message)
+      if (this.#reader !== undefined && !this.#mayBeRead(message, this.#reader.received)) return
+      const event = this.#events.store(STANDALONE_STREAM, [], message)
+      this.#reader?.outlet.write(event)
       return
     }
-    const pending = this.#pending.get(related)
-    if (pending?.isDone === false) {
-      this.#events.needScopes(message, pending.group.received.scopes)
-      await this.#sendNow(message, { relatedRequestId: related })
-    } else if ('id' in message) throw new Error('The request that this server request belongs to has ended')
+    const group = this.#pending.get(related)
+    if (group !== undefined) group.write(this.#events.store(group.streamId, group.received.scopes, message))
+    else if ('id' in message) throw new Error('The request that this server request belongs to has ended')
   }
 
-  async #respondTo(pending: PendingRequest, response: JSONRPCMessage): Promise<void> {
-    if (pending.isDone) return
-    pending.isDone = true
-    const { group } = pending
-    group.received.onResponse(response)
-    this.#events.needScopes(response, group.received.scopes)
-    // Sending fails only if the session has ended.
-    await this.#sendNow(response).catch(() => undefined)
-    this.#pending.settle(group)
+  #respondTo(id: RequestId, response: JSONRPCMessage): void {
+    const group = this.#pending.get(id)
+    if (group === undefined) return
+    this.#pending.delete(id)
+    const { exchange, scopes } = group.received
+    exchange.telemetry.messageSent(response, this.#adapter.isForeign)
+    group.respond(id, this.#events.store(group.streamId, scopes, response))
   }
 
+  /** Returns the response to a request that the protocol, or a limit, does not allow. */
   #refusal(
-    { isAnonymous }: SessionCall,
+    received: SessionCall,
     messages: readonly unknown[],
     ids: readonly RequestId[],
   ): PlainResponse | undefined {
@@ -364,34 +358,41 @@ export class Session implements Subscriptions {
       return jsonRpcError(400, -32_600, 'Invalid Request: a request with this id is still in flight')
     if (this.#pending.size + ids.length > MAX_PENDING)
       return retryLater(429, 'Too many requests of this session are in flight')
-    const max = isAnonymous ? MAX_ANONYMOUS_INITIALIZE_BYTES : MAX_INITIALIZE_BYTES
-    if (messages.some((message) => isInitializeRequest(message) && bytesOf(message) > max))
-      return jsonRpcError(400, -32_602, `Invalid params: initialize must have at most ${max} bytes`)
-    return undefined
+    const { method } = received.request
+    const types = method === 'DELETE' ? [] : method === 'GET' ? ['text/event-stream'] : SERVED_TYPES
+    if (types.some((type) => !accepts(received.request.header('accept'), type)))
+      return this.#refuse(
+        406,
+        `Not Acceptable: Client must accept ${types.length > 1 ? 'both ' : ''}${types.join(' and ')}`,
+      )
+    if (!messages.every(isMessage)) return this.#refuse(400, 'Parse error: Invalid JSON-RPC message', -32_700)
+    if (revisionIn(messages) !== undefined) {
+      const max = isAnonymous(received.exchange) ? MAX_ANONYMOUS_INITIALIZE_BYTES : MAX_INITIALIZE_BYTES
+      if (bytesOf(messages) > max)
+        return jsonRpcError(400, -32_602, `Invalid params: initialize must have at most ${max} bytes`)
+      return this.hasBegun
+        ? this.#refuse(400, 'Invalid Request: Server already initialized', -32_600)
+        : undefined
+    }
+    const revision = received.request.header('mcp-protocol-version')
+    if (revision === undefined || this.#revisions.includes(revision)) return undefined
+    const supported = this.#revisions.join(', ')
+    return this.#refuse(
+      400,
+      `Bad Request: Unsupported protocol version: ${revision} (supported versions: ${supported})`,
+    )
   }
-}
 
-/** Passes a request on to the transport. */
-async function handle(transport: Transport, { request, body, auth }: SessionCall): Promise<Response> {
-  return await transport.handleRequest(request, {
-    ...(body !== undefined && { parsedBody: body }),
-    ...(auth !== undefined && { authInfo: auth }),
-  })
-}
+  /** Returns `true` if the token of the request that has opened a stream may read a message on it. */
+  #mayBeRead(message: JSONRPCMessage, { exchange }: SessionCall): boolean {
+    if (!('method' in message) || message.method !== 'notifications/resources/updated') return true
+    const uri = message.params?.uri
+    return typeof uri !== 'string' || this.#adapter.permitsResource(exchange, uri)
+  }
 
-/** Returns `true` if the token of the request that has opened a stream may read a message on it. */
-function mayBeRead(message: JSONRPCMessage, reader: SessionCall): boolean {
-  if (!('method' in message) || message.method !== 'notifications/resources/updated') return true
-  const uri = message.params?.uri
-  return typeof uri !== 'string' || reader.permitsResource(uri)
-}
-
-/** Returns the id of the request that a message cancels. */
-function canceledBy(message: JSONRPCMessage): RequestId | undefined {
-  if (!('method' in message) || message.method !== 'notifications/cancelled') return undefined
-  return message.params?.requestId as RequestId | undefined
-}
-
-function bytesOf(message: unknown): number {
-  return Buffer.byteLength(JSON.stringify(message))
+  /** Returns a refusal, about which the server learns. */
+  #refuse(status: number, message: string, code = -32_000): PlainResponse {
+    this.#transport.onerror?.(new Error(message))
+    return jsonRpcError(status, code, message)
+  }
 }

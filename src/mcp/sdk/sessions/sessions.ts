@@ -8,12 +8,13 @@ import {
 import type { HttpResponse } from '../../../http/plain-response.ts'
 import type { AuthInfo } from '../../../oauth/auth-info.ts'
 import { ownerOf } from '../../../oauth/owner.ts'
+import { isAnonymous } from '../../wire/exchange.ts'
 import { jsonRpcError, requestIdOf, retryLater, sessionNotFound } from '../../wire/json-rpc.ts'
 import type { ObservedClient } from '../../wire/request-telemetry.ts'
 import { notificationOf } from '../streams/event-stream.ts'
 import { OwnedSessions } from './owned-sessions.ts'
-import { Session, type SessionOwner } from './session.ts'
-import type { SessionCall } from './session-call.ts'
+import { Session, type SessionOwner, type SessionsHost } from './session.ts'
+import { revisionIn, type SessionCall } from './session-call.ts'
 
 /** Sessions of clients of the 2025 revisions. */
 export interface McpSessionOptions {
@@ -46,12 +47,6 @@ export interface ResolvedSessionOptions {
   readonly max: number
   readonly maxPerOwner: number
   readonly maxBufferedBytes: number
-}
-
-/** The adapter of sessions. */
-export interface SessionsHost extends Pick<SessionOwner, 'makeServer' | 'authorityOf' | 'clock'> {
-  /** Called when a session ends. */
-  onSessionEnd(session: Pick<Session, 'durationMs' | 'revision' | 'observedClient'>): void
 }
 
 /** The maximum interval at which idle sessions are looked for, in milliseconds. */
@@ -104,7 +99,8 @@ export class McpSessions {
 
   /** Serves a request of a 2025 revision. */
   async serve(received: SessionCall): Promise<HttpResponse> {
-    const id = received.header('mcp-session-id') ?? ''
+    const { exchange } = received
+    const id = received.request.header('mcp-session-id') ?? ''
     if (id === '') {
       if (isInitializeRequest(received.body)) return await this.#begin(received)
       const { method } = Object(received.body)
@@ -114,10 +110,10 @@ export class McpSessions {
     }
     const session = this.#sessions.get(id)
     if (session === undefined) return sessionNotFound()
-    const owner = ownerOf(received.auth)
-    if (!received.isAnonymous && this.#unowned.has(session))
+    const owner = ownerOf(exchange.auth)
+    if (!isAnonymous(exchange) && this.#unowned.has(session))
       return await this.#claim(session, owner, received)
-    return session.owner === owner ? await serveIn(session, received) : sessionNotFound()
+    return session.owner === owner ? await this.#serveIn(session, received) : sessionNotFound()
   }
 
   /**
@@ -130,18 +126,24 @@ export class McpSessions {
     this.#unowned.set(session, (this.#unowned.get(session) ?? 0) + 1)
     let isAccepted = false
     try {
-      const response = await serveIn(session, received)
+      const response = await this.#serveIn(session, received)
       isAccepted = response.status !== 403 && response.status !== 404
       return response
     } finally {
       const claims = this.#unowned.get(session)
       // Otherwise another request of this owner was accepted meanwhile, or the session has ended.
       if (claims !== undefined) {
-        if (isAccepted) this.#adopt(session, received.countedFor)
+        if (isAccepted) this.#adopt(session, this.#host.countedFor(received))
         else this.#unowned.set(session, claims - 1)
         if (!isAccepted && claims === 1) session.owner = ''
       }
     }
+  }
+
+  async #serveIn(session: Session, received: SessionCall): Promise<HttpResponse> {
+    if (received.request.method !== 'GET') return await session.serve(received)
+    const release = this.#host.takeStream(received)
+    return typeof release === 'function' ? await session.serve(received, release) : release
   }
 
   /** Counts a session for its new owner. */
@@ -152,19 +154,21 @@ export class McpSessions {
   }
 
   async #begin(received: SessionCall): Promise<HttpResponse> {
-    const { countedFor, isAnonymous } = received
-    if (isAnonymous && !this.#hasRoomForUnowned(countedFor))
+    const countedFor = this.#host.countedFor(received)
+    const { auth, telemetry } = received.exchange
+    const isUnowned = isAnonymous(received.exchange)
+    if (isUnowned && !this.#hasRoomForUnowned(countedFor))
       return retryLater(503, 'Too many sessions are open')
-    const session = new Session(randomUUID(), ownerOf(received.auth), received, this.#adapter)
+    const session = new Session(randomUUID(), ownerOf(auth), received, this.#adapter)
     try {
       const response = await session.serve(received)
-      const isOk = response instanceof Response && response.ok
-      if (!isOk || (isAnonymous && !this.#hasRoomForUnowned(countedFor))) session.end()
+      if (response.status !== 200 || (isUnowned && !this.#hasRoomForUnowned(countedFor))) session.end()
       else if (!session.hasEnded) {
         this.#enter(session, countedFor)
-        if (isAnonymous) this.#unowned.set(session, 0)
-        session.revision = revisionIn(received.body)
-        session.observedClient = received.client
+        if (isUnowned) this.#unowned.set(session, 0)
+        const revision = revisionIn([received.body])
+        session.revision = SUPPORTED_PROTOCOL_VERSIONS.find((supported) => supported === revision)
+        session.observedClient = telemetry.client
         session.hasBegun = true
       }
       return response
@@ -249,18 +253,6 @@ export class McpSessions {
     clearInterval(this.#sweeper)
     this.#sweeper = undefined
   }
-}
-
-async function serveIn(session: Session, received: SessionCall): Promise<HttpResponse> {
-  if (received.method !== 'GET') return await session.serve(received)
-  const release = received.takeStream()
-  return typeof release === 'function' ? await session.serve(received, release) : release
-}
-
-/** Returns the revision that an `initialize` asks for. Returns undefined for a revision that the SDK does not support. */
-function revisionIn(body: unknown): string | undefined {
-  const given = (body as { params?: { protocolVersion?: unknown } } | undefined)?.params?.protocolVersion
-  return SUPPORTED_PROTOCOL_VERSIONS.find((supported) => supported === given)
 }
 
 /** Returns the session that is idle longest or, if none is idle, the least recently used one. @param sessions by last use */

@@ -43,6 +43,8 @@ export interface EventOutletOptions {
   readonly endsWhenFull?: boolean | undefined
   /** Sends no comments, because other messages keep the stream open. */
   readonly isSilent?: boolean | undefined
+  /** `true` if all events are written here. Otherwise, `notify` counts them until they come out of a transport of the SDK. */
+  readonly isDirect?: boolean | undefined
   /** Ends the stream when its token expires, in seconds since 1970. */
   readonly expiresAt?: number | undefined
 }
@@ -162,7 +164,7 @@ export class EventOutlet implements Outflow, TimedStream {
   ): Promise<void> {
     const bytes = Buffer.byteLength(JSON.stringify(message))
     const hand = async (one: JSONRPCNotification, size: number): Promise<void> => {
-      if (this.#isOpen) this.#hand(size)
+      if (this.#isOpen && this.#options.isDirect !== true) this.#hand(size)
       await send(one)
     }
     if (!this.admits(message, bytes, (notice) => hand(notice, 0))) return
@@ -184,28 +186,24 @@ export class EventOutlet implements Outflow, TimedStream {
   }
 
   /**
-   * Begins a stream without a source, with a comment.
+   * Begins a stream without a source.
    * @param clock ends the stream when its token expires, and keeps it open until then
+   * @param first the first text. A comment by default.
    */
-  open(clock: StreamClock): ReadableStream<Uint8Array> {
-    this.#stopWatching = clock.watch(this, this.#options.expiresAt)
-    this.write(OPEN)
+  open(clock: StreamClock, first: string = OPEN): ReadableStream<Uint8Array> {
+    if (this.#isOpen) this.#stopWatching = clock.watch(this, this.#options.expiresAt)
+    if (first !== '') this.write(first)
     return this.body
   }
 
   /**
    * Relays the stream of a transport of the SDK, which does not wait for its client. Begins with a comment if there is nothing to send.
    * @param clock ends the stream when its token expires, and keeps it open until then
-   * @param onFirst receives the first chunk
    */
-  relay(
-    source: ReadableStream<Uint8Array>,
-    clock: StreamClock,
-    onFirst?: (chunk: Uint8Array) => void,
-  ): ReadableStream<Uint8Array> {
+  relay(source: ReadableStream<Uint8Array>, clock: StreamClock): ReadableStream<Uint8Array> {
     this.#source = source.getReader()
     this.#stopWatching = clock.watch(this, this.#options.expiresAt)
-    void this.#pump(this.#source, onFirst)
+    void this.#pump(this.#source)
     return this.body
   }
 
@@ -218,15 +216,11 @@ export class EventOutlet implements Outflow, TimedStream {
     this.end()
   }
 
-  async #pump(
-    source: ReadableStreamDefaultReader<Uint8Array>,
-    onFirst: ((chunk: Uint8Array) => void) | undefined,
-  ): Promise<void> {
+  async #pump(source: ReadableStreamDefaultReader<Uint8Array>): Promise<void> {
     let isFirst = true
     setImmediate(() => isFirst && this.write(OPEN))
     try {
       for (let read = await source.read(); !read.done; read = await source.read()) {
-        if (isFirst) onFirst?.(read.value)
         isFirst = false
         if (read.value[0] === EVENT_BYTE && this.#handed > 0 && --this.#handed === 0) this.#handedBytes = 0
         this.write(read.value)

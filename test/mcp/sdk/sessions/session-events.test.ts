@@ -2,6 +2,7 @@ import type { JSONRPCMessage } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { SessionEvents } from '../../../../src/mcp/sdk/sessions/session-events.ts'
+import { eventsOf } from '../../../support/mcp/wire.ts'
 
 const notification = (text: string): JSONRPCMessage => ({
   jsonrpc: '2.0',
@@ -17,23 +18,28 @@ const POSITION = 200
 
 const bytesOf = (message: JSONRPCMessage): number => OVERHEAD + Buffer.byteLength(JSON.stringify(message))
 
-async function replayed(events: SessionEvents, after: string): Promise<JSONRPCMessage[]> {
-  const messages: JSONRPCMessage[] = []
-  await events.replayEventsAfter(after, { send: async (_id, message) => void messages.push(message) })
-  return messages
+const STREAM = 1
+
+/** Keeps a message. @returns its id */
+function kept(events: SessionEvents, message?: JSONRPCMessage, scopes: readonly string[] = []): string {
+  return /^id: (\S+)$/m.exec(events.store(STREAM, scopes, message))?.[1] as string
+}
+
+function replayed(events: SessionEvents, after: string): JSONRPCMessage[] {
+  return events.after(after).flatMap(eventsOf)
 }
 
 describe('mcp: SessionEvents', () => {
-  it('SessionEvents keeps at most maxBytes, and returns the latest events in order', async () => {
-    await fc.assert(
-      fc.asyncProperty(
+  it('SessionEvents keeps at most maxBytes, and returns the latest events in order', () => {
+    fc.assert(
+      fc.property(
         fc.array(fc.string({ unit: 'grapheme', maxLength: 80 })),
         fc.integer({ min: 1, max: 5000 }),
-        async (texts, maxBytes) => {
+        (texts, maxBytes) => {
           const events = new SessionEvents(maxBytes)
           const ids: string[] = []
           for (const text of texts) {
-            ids.push(await events.storeEvent('one', notification(text)))
+            ids.push(kept(events, notification(text)))
             expect(events.bytes).to.be.at.most(maxBytes)
           }
           const sizes = texts
@@ -43,71 +49,66 @@ describe('mcp: SessionEvents', () => {
           expect(events.bytes).to.equal(keptBytes.reduce((sum, size) => sum + size, 0))
           const first = ids.findIndex((id) => events.streamOf(id) !== undefined)
           if (first < 0) return
-          const kept = texts
+          const expected = texts
             .slice(first + 1)
             .map(notification)
             .filter((message) => bytesOf(message) <= maxBytes)
-          expect(await replayed(events, ids[first] as string)).to.deep.equal(kept)
+          expect(replayed(events, ids[first] as string)).to.deep.equal(expected)
         },
       ),
     )
   })
 
-  it('SessionEvents keeps the position of an event that is too large, and an error instead of a response', async () => {
+  it('SessionEvents keeps the position of an event that is too large, and an error instead of a response', () => {
     const events = new SessionEvents(4 * OVERHEAD)
-    const begin = await events.storeEvent('one', {} as JSONRPCMessage)
-    const large = await events.storeEvent('one', notification('x'.repeat(3 * OVERHEAD)))
-    await events.storeEvent('one', { jsonrpc: '2.0', id: 7, result: { text: 'x'.repeat(3 * OVERHEAD) } })
-    const [answer, ...others] = await replayed(events, large)
+    const begin = kept(events)
+    const large = kept(events, notification('x'.repeat(3 * OVERHEAD)))
+    kept(events, { jsonrpc: '2.0', id: 7, result: { text: 'x'.repeat(3 * OVERHEAD) } })
+    const [answer, ...others] = replayed(events, large)
     expect(answer).to.have.property('id', 7)
     expect(answer).to.have.nested.property('error.code', -32_603)
     expect(others).to.deep.equal([])
-    expect(await replayed(events, begin)).to.have.length(1)
+    expect(replayed(events, begin)).to.have.length(1)
   })
 
-  it('SessionEvents reports each change of its size, and drops the oldest event on request', async () => {
+  it('SessionEvents reports each change of its size, and drops the oldest event on request', () => {
     let bytes = 0
     const events = new SessionEvents(3 * OVERHEAD, (change) => {
       bytes += change
     })
     expect(events.dropOldest()).to.equal(false)
     for (const text of ['one', 'two', 'é', 'x'.repeat(3 * OVERHEAD), 'four']) {
-      await events.storeEvent('one', notification(text))
+      kept(events, notification(text))
       expect(bytes).to.equal(events.bytes)
     }
     while (events.dropOldest()) expect(bytes).to.equal(events.bytes)
     expect(bytes).to.equal(0)
   })
 
-  it('SessionEvents keeps at most 1,000 events', async () => {
+  it('SessionEvents keeps at most 1,000 events', () => {
     const events = new SessionEvents(1_000_000)
-    const first = await events.storeEvent('one', {} as JSONRPCMessage)
-    for (let time = 0; time < 1_000; time++) await events.storeEvent('one', notification(''))
+    const first = kept(events)
+    for (let time = 0; time < 1_000; time++) kept(events, notification(''))
     expect(events.streamOf(first)).to.equal(undefined)
-    expect(await replayed(events, first)).to.deep.equal([])
+    expect(replayed(events, first)).to.deep.equal([])
   })
 
-  it('SessionEvents replays nothing after an unknown event, and returns the stream of a known one', async () => {
+  it('SessionEvents replays nothing after an unknown event, and no messages of other streams', () => {
     const events = new SessionEvents(10_000)
-    const id = await events.storeEvent('one', notification('x'))
-    await events.storeEvent('one', notification('y'))
-    const send = async () => {}
-    expect(await events.replayEventsAfter('unknown', { send: () => expect.fail('was sent') })).to.equal('')
-    expect(await events.replayEventsAfter(id, { send })).to.equal('one')
-    expect(await events.getStreamIdForEventId(id)).to.equal('one')
-    expect(await events.getStreamIdForEventId('unknown')).to.equal(undefined)
+    const id = kept(events, notification('x'))
+    events.store(STREAM + 1, [], notification('of another stream'))
+    kept(events, notification('y'))
+    expect(replayed(events, 'unknown')).to.deep.equal([])
+    expect(replayed(events, id)).to.deep.equal([notification('y')])
+    expect(events.after(id, () => false)).to.deep.equal([])
+    expect([events.streamOf(id), events.streamOf('unknown')]).to.deep.equal([STREAM, undefined])
   })
 
-  it('SessionEvents returns the scopes that its streams need', async () => {
-    const secret = notification('secret')
+  it('SessionEvents returns the scopes that its streams need', () => {
     const events = new SessionEvents(10_000)
-    events.needScopes(secret, ['mcp:write'])
-    const begin = await events.storeEvent('one', {} as JSONRPCMessage)
-    expect(events.scopesAfter(await events.storeEvent('one', secret))).to.deep.equal(['mcp:write'])
+    const [begin, secret] = [kept(events), kept(events, notification('secret'), ['mcp:write'])]
+    expect(events.scopesAfter(secret)).to.deep.equal(['mcp:write'])
     expect(events.scopesAfter(begin)).to.deep.equal([])
-    events.restrict(begin, ['mcp:write'])
-    expect(events.scopesAfter(begin)).to.deep.equal(['mcp:write'])
-    events.restrict('unknown', ['mcp:write'])
     expect(events.scopesAfter('unknown')).to.deep.equal([])
   })
 })

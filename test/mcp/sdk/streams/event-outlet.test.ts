@@ -89,14 +89,10 @@ describe('mcp: EventOutlet', () => {
         cancelled = true
       },
     })
-    const firsts: string[] = []
-    const outlet = new EventOutlet()
-    const reader = outlet
-      .relay(source, new StreamClock(), (chunk) => firsts.push(Buffer.from(chunk).toString()))
-      .getReader()
+    const reader = new EventOutlet().relay(source, new StreamClock()).getReader()
     expect(Buffer.from((await reader.read()).value ?? []).toString()).to.equal('id: 1\n\n')
     await reader.cancel()
-    expect([firsts, cancelled]).to.deep.equal([['id: 1\n\n'], true])
+    expect(cancelled).to.equal(true)
   })
 
   it('an outlet fails when its source fails', async () => {
