@@ -1,6 +1,9 @@
 import { CLIENT_NAMES } from '../../src/client-names.ts'
-import { CLIENT_IDS, type ClientId } from './client-id.ts'
-import type { Quirk } from './quirks.ts'
+
+export type ClientId = keyof typeof CLIENT_NAMES
+
+/** The clients that `doctor --as` replays and that have a section in docs/guides/clients.md. */
+export const CLIENT_IDS: readonly ClientId[] = Object.keys(CLIENT_NAMES) as ClientId[]
 
 /** A request to the MCP endpoint without a token. */
 export interface EndpointRequest {
@@ -28,16 +31,14 @@ export type IssuerForm =
   | 'oauth-root'
   | 'openid-root'
 
-/** The discovery of one client, as `doctor --as` replays it. */
+/**
+ * The discovery of one client, as `doctor --as` replays it. docs/guides/clients.md says what it is based on, and which parts are
+ * assumed.
+ */
 export interface ClientProfile {
-  readonly id: ClientId
   readonly name: string
-  /** The values of `clientInfo.name`. */
-  readonly clientNames: readonly string[]
   /** `true` if the client connects from the internet, so that it cannot reach a private network. */
   readonly hosted: boolean
-  /** The version that was run against the example server, and signed in. `program` is its name if it differs. */
-  readonly run?: { readonly program?: string; readonly version: string; readonly date: string }
   /** The requests to the MCP endpoint that begin the discovery. */
   readonly requests: readonly EndpointRequest[]
   /** The first request after the sign-in, if it differs from those before. Required if `requests` contains no POST. */
@@ -72,15 +73,10 @@ export interface ClientProfile {
   readonly metadataDocumentNeedsNone: boolean
   /** The sources of the requested scopes, in order. */
   readonly scopes: readonly ('challenge' | 'resource' | 'issuer')[]
-  /** The parts of the profile that are assumed, as a sentence in Markdown. */
-  readonly assumption?: string
   /** The URL of the source code or documentation that the profile is based on. */
   readonly source: string
-  /** The date on which that source was read, or the version of it, as YYYY-MM-DD. */
-  readonly seen: string
 }
 
-const RUN_DATE = '2026-11-22'
 const CODEX = 'codex-mcp-client/0.169.0'
 const VS_CODE = 'Visual Studio Code/1.127.0'
 
@@ -111,7 +107,7 @@ const COMMON = {
   scopes: ['challenge', 'resource'],
 } as const
 
-const PROFILES: Readonly<Record<ClientId, Omit<ClientProfile, 'id' | 'clientNames'>>> = {
+export const PROFILES: Readonly<Record<ClientId, ClientProfile>> = {
   claude: {
     ...COMMON,
     name: 'Claude',
@@ -124,24 +120,18 @@ const PROFILES: Readonly<Record<ClientId, Omit<ClientProfile, 'id' | 'clientName
     issuerForms: ['oauth-inserted', 'openid-inserted'],
     isStrict: false,
     guesses: 'server',
-    assumption: 'The order of the requests is taken from logs of servers.',
     source: 'https://github.com/anthropics/claude-ai-mcp/issues/968',
-    seen: '2026-09-05',
   },
   'claude-code': {
     ...COMMON,
     name: 'Claude Code',
-    run: { version: '2.1.197', date: RUN_DATE },
     requests: [],
     requestAfterSignIn: initializeAs('claude-code/2.1.197 (sdk-cli)'),
     metadataHeaders: { 'user-agent': 'Bun/1.4.0', 'mcp-protocol-version': '2025-11-25', accept: '*/*' },
     issuerAccept: 'application/json',
     places: ['path', 'root'],
     scopes: ['resource'],
-    assumption:
-      'Its search after the first well-known URL is assumed to be that of the official SDK. The recorded sign-in begins without a request to the server, so that Claude Code knows no challenge.',
     source: 'https://code.claude.com/docs/en/mcp',
-    seen: RUN_DATE,
   },
   chatgpt: {
     ...COMMON,
@@ -154,15 +144,11 @@ const PROFILES: Readonly<Record<ClientId, Omit<ClientProfile, 'id' | 'clientName
     acceptsServerAsIssuer: false,
     requiresListedPkce: true,
     metadataDocumentNeedsNone: false,
-    assumption:
-      'The order of the well-known URLs and the headers of the metadata requests are not documented, and therefore assumed.',
     source: 'https://developers.openai.com/apps-sdk/build/auth',
-    seen: '2026-11-22',
   },
   codex: {
     ...COMMON,
     name: 'Codex',
-    run: { program: 'Codex CLI', version: '0.169.0', date: RUN_DATE },
     requests: [{ method: 'GET', userAgent: CODEX, accept: '*/*', protocolVersion: '2024-11-05' }],
     requestAfterSignIn: initializeAs(CODEX),
     metadataHeaders: { 'user-agent': CODEX, 'mcp-protocol-version': '2024-11-05', accept: '*/*' },
@@ -172,10 +158,7 @@ const PROFILES: Readonly<Record<ClientId, Omit<ClientProfile, 'id' | 'clientName
     isStrict: false,
     guesses: 'server',
     scopes: ['challenge', 'resource', 'issuer'],
-    assumption:
-      'No request after the sign-in was recorded. Its headers are assumed, and so is the search after the first well-known URL, from the source code.',
     source: 'https://github.com/modelcontextprotocol/rust-sdk/blob/main/crates/rmcp/src/transport/auth.rs',
-    seen: '2026-08-20',
   },
   cursor: {
     ...COMMON,
@@ -183,10 +166,7 @@ const PROFILES: Readonly<Record<ClientId, Omit<ClientProfile, 'id' | 'clientName
     issuerAccept: 'application/json',
     requiredPlaces: ['path', 'root'],
     registration: ['dynamic'],
-    assumption:
-      'The order of the requests is assumed to be that of the official SDK, and the `User-Agent` that of Node.js.',
     source: 'https://github.com/jztan/redmine-mcp-server/issues/188',
-    seen: '2026-07-21',
   },
   vscode: {
     ...COMMON,
@@ -202,12 +182,10 @@ const PROFILES: Readonly<Record<ClientId, Omit<ClientProfile, 'id' | 'clientName
     guesses: 'server',
     metadataDocumentNeedsNone: false,
     source: 'https://github.com/microsoft/vscode/blob/main/src/vs/workbench/api/common/extHostMcp.ts',
-    seen: '2026-11-22',
   },
   gemini: {
     ...COMMON,
     name: 'Gemini CLI',
-    run: { version: '0.61.0', date: RUN_DATE },
     requests: [initializeAs('node'), { method: 'HEAD', userAgent: 'node', accept: 'application/json' }],
     metadataHeaders: { 'user-agent': 'node', accept: '*/*' },
     searchesOn: true,
@@ -219,28 +197,12 @@ const PROFILES: Readonly<Record<ClientId, Omit<ClientProfile, 'id' | 'clientName
     metadataDocumentNeedsNone: false,
     scopes: ['issuer'],
     source: 'https://github.com/google-gemini/gemini-cli/blob/main/packages/core/src/mcp/oauth-utils.ts',
-    seen: RUN_DATE,
   },
   inspector: {
     ...COMMON,
     name: 'MCP Inspector',
-    run: { version: '2.12.0', date: RUN_DATE },
     issuerAccept: 'application/json',
     metadataDocumentNeedsNone: false,
-    assumption: 'The web page was run, not the command line.',
     source: 'https://github.com/modelcontextprotocol/inspector/pull/2113',
-    seen: RUN_DATE,
   },
-}
-
-/** Returns the profile of a client. */
-export function profileOf(id: ClientId): ClientProfile {
-  return { id, clientNames: CLIENT_NAMES[id], ...PROFILES[id] }
-}
-
-/** Returns the names of the clients that have a quirk, in the order of the guide, separated by commas. */
-export function affectedBy({ clients, formerClients = [], others = [] }: Quirk): string {
-  const current = CLIENT_IDS.filter((id) => clients.includes(id)).map((id) => PROFILES[id].name)
-  const former = formerClients.map((id) => `older versions of ${PROFILES[id].name}`)
-  return [...current, ...former, ...others].join(', ')
 }

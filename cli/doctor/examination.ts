@@ -1,7 +1,6 @@
 import { isLoopbackHostname } from '../../src/options/option-checks.ts'
-import type { ClientId } from '../clients/client-id.ts'
-import { affectedBy } from '../clients/profiles.ts'
-import { type QuirkId, quirkOf } from '../clients/quirks.ts'
+import { type ClientId, PROFILES } from '../clients/profiles.ts'
+import { quirkOf } from '../clients/quirks.ts'
 import { type Finding, fail, InconclusiveError, warn } from './finding.ts'
 import { type HttpExchange, type Outgoing, sendRequest } from './http-exchange.ts'
 import type { McpMessage } from './messages.ts'
@@ -227,12 +226,12 @@ export function observation<T, Key extends object = Examination, Rest extends re
  * names the clients and the source.
  */
 export function clientProblem(
-  { options }: Examination,
-  id: QuirkId,
+  { options: { as } }: Examination,
+  id: string,
   seen: string,
-  hint: string = quirkOf(id).remedy.replaceAll('`', '').replace(/\.$/, ''),
+  fix?: string,
 ): Finding {
-  const quirk = quirkOf(id)
-  const concerns = options.as !== undefined && quirk.clients.includes(options.as)
-  return (concerns ? fail : warn)(`${seen}; affects ${affectedBy(quirk)}`, `${hint} (${quirk.sources[0]})`)
+  const { affected, source, remedy } = quirkOf(id)
+  const concerns = as !== undefined && affected.includes(PROFILES[as].name)
+  return (concerns ? fail : warn)(`${seen}; affects ${affected.join(', ')}`, `${fix ?? remedy} (${source})`)
 }

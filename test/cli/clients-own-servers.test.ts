@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import express from 'express'
-import { CLIENT_IDS } from '../../cli/clients/client-id.ts'
+import { CLIENT_IDS } from '../../cli/clients/profiles.ts'
 import {
   type DevAuthorizationServer,
   startDevAuthorizationServer,

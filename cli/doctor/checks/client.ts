@@ -2,9 +2,9 @@ import {
   type ClientProfile,
   type EndpointRequest,
   type MetadataPlace,
-  profileOf,
+  PROFILES,
 } from '../../clients/profiles.ts'
-import { type QuirkId, quirkOf } from '../../clients/quirks.ts'
+import { quirkOf } from '../../clients/quirks.ts'
 import type { Challenge } from '../challenges.ts'
 import { documentOf, followRedirects, metadataUrls } from '../documents.ts'
 import type { CheckFunctions, Examination } from '../examination.ts'
@@ -27,7 +27,7 @@ export const CLIENT: CheckFunctions = {
   async 'client.discovery'(examination) {
     const { as } = examination.options
     if (as === undefined) throw new InconclusiveError('only with --as')
-    return await new Discovery(examination, profileOf(as)).run()
+    return await new Discovery(examination, PROFILES[as]).run()
   },
 }
 
@@ -116,14 +116,14 @@ class Discovery {
     return true
   }
 
-  #has(quirk: QuirkId): boolean {
-    return quirkOf(quirk).clients.includes(this.#client.id)
+  #has(quirk: string): boolean {
+    return quirkOf(quirk).affected.includes(this.#client.name)
   }
 
   /** Returns the source of the first of these quirks that the client has, in parentheses. */
-  #sourceOf(...quirks: readonly QuirkId[]): string {
+  #sourceOf(...quirks: readonly string[]): string {
     const quirk = quirks.find((id) => this.#has(id))
-    return quirk === undefined ? '' : ` (${quirkOf(quirk).sources[0]})`
+    return quirk === undefined ? '' : ` (${quirkOf(quirk).source})`
   }
 
   /** Sends the requests to the endpoint. @throws {Stop} unless the server responds with 401, or without a gate */

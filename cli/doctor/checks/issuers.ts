@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { grantedScopes } from '../../../src/oauth/scope.ts'
 import type { IssuerForm } from '../../clients/profiles.ts'
-import type { QuirkId } from '../../clients/quirks.ts'
 import { distinctUrls, type FoundDocument, fetchDocument } from '../documents.ts'
 import {
   type CheckFunction,
@@ -142,7 +141,7 @@ interface Attempt {
   readonly redirectUris: readonly string[]
   /** `true` to request the scopes of the resource and `offline_access`. */
   readonly hasScope?: true
-  readonly quirk: QuirkId
+  readonly quirk: string
 }
 
 const ATTEMPTS: readonly Attempt[] = [

@@ -1,6 +1,5 @@
 import { counted } from '../../../src/options/counted.ts'
 import { type EndpointRequest, initializeAs } from '../../clients/profiles.ts'
-import type { QuirkId } from '../../clients/quirks.ts'
 import { wellKnownDocuments } from '../documents.ts'
 import { type CheckFunctions, clientProblem, type Examination, observation } from '../examination.ts'
 import { type Finding, fail, fixFor, ok, warn, worst } from '../finding.ts'
@@ -77,7 +76,7 @@ export function noResponse({ kind, detail }: NoResponseError): Finding {
 }
 
 /** The `User-Agent` headers that firewalls treat in a special way, with the quirk of the clients that send them. */
-const USER_AGENTS: readonly (readonly [userAgent: string | undefined, quirk: QuirkId])[] = [
+const USER_AGENTS: readonly (readonly [userAgent: string | undefined, quirk: string])[] = [
   ['Claude-User', 'claude-user-agent'],
   ['python-httpx/0.28.1', 'claude-user-agent'],
   ['openai-mcp/1.0.0', 'blocked-user-agent'],
@@ -95,7 +94,7 @@ function isOpened(answer: Answer, expected: number): boolean {
 /** Compares a response with that of other requests. */
 function compare(
   examination: Examination,
-  quirk: QuirkId,
+  quirk: string,
   name: string,
   answer: Answer,
   expected: number,
