@@ -76,7 +76,7 @@ h2 { font-size: 14px; font-weight: 650; margin-bottom: 6px }
 kbd { border: 1px solid var(--line); border-radius: 4px; padding: 0 4px; margin-left: 5px; background: var(--raised) }
 
 #events:focus-visible { outline-offset: -2px }
-#events:focus-visible[aria-activedescendant] { outline: none }
+#events:focus-visible:has([aria-selected=true]) { outline: none }
 #events:focus-visible .row[aria-selected=true] { outline: 2px solid var(--accent); outline-offset: -2px }
 .row { display: grid; grid-template-columns: 88px 136px minmax(0, 1fr) auto; gap: 0 10px; align-items: baseline; padding: 5px 12px; border-bottom: 1px solid var(--line); border-left: 3px solid transparent; cursor: pointer; contain: content }
 .row:hover { background: var(--raised) }

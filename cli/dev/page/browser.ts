@@ -6,8 +6,8 @@ export interface PageElement {
   readonly tagName: string
   readonly dataset: Record<string, string | undefined>
   readonly classList: { toggle(name: string, on: boolean): void }
-  readonly childElementCount: number
-  readonly lastElementChild: PageElement | null
+  readonly firstElementChild: PageElement | null
+  readonly nextElementSibling: PageElement | null
   readonly scrollHeight: number
   readonly clientHeight: number
   textContent: string | null
@@ -16,14 +16,12 @@ export interface PageElement {
   hidden: boolean
   value: string
   scrollTop: number
-  insertAdjacentHTML(position: 'afterbegin', text: string): void
+  insertAdjacentHTML(position: 'beforebegin' | 'beforeend', text: string): void
   remove(): void
   setAttribute(name: string, value: string): void
-  removeAttribute(name: string): void
   closest(selector: string): PageElement | null
-  querySelectorAll(selector: string): Iterable<PageElement>
   addEventListener(type: string, listener: (event: PageEvent) => void): void
-  focus(): void
+  focus(options?: { readonly preventScroll: true }): void
   scrollIntoView(options: { readonly block: 'nearest' }): void
 }
 
@@ -40,6 +38,8 @@ interface Browser {
   readonly document: {
     title: string
     readonly body: PageElement
+    readonly activeElement: PageElement | null
+    querySelectorAll(selector: string): Iterable<PageElement>
     getElementById(id: string): PageElement | null
     addEventListener(type: string, listener: (event: PageEvent) => void): void
   }
@@ -91,4 +91,28 @@ export function show(id: string, content: Value): void {
   const { text } = html`${content}`
   if (shown.get(id) !== text) byId(id).innerHTML = text
   shown.set(id, text)
+}
+
+const items = new Map<string, ReadonlyMap<string, Html>>()
+
+/** Shows a list of elements by their IDs in the element with an ID. Elements that have not changed stay, and so does the focus. */
+export function showItems(id: string, wanted: ReadonlyMap<string, Html>): void {
+  const before = items.get(id)
+  const focused = browser.document.activeElement?.id
+  for (const key of before?.keys() ?? []) if (!wanted.has(key)) byId(key).remove()
+  let at = byId(id).firstElementChild
+  for (const [key, { text }] of wanted) {
+    const known = before?.get(key)
+    if (at?.id === key) {
+      const next = at.nextElementSibling
+      if (known?.text !== text) at.outerHTML = text
+      at = next
+    } else {
+      if (known !== undefined) byId(key).remove()
+      if (at === null) byId(id).insertAdjacentHTML('beforeend', text)
+      else at.insertAdjacentHTML('beforebegin', text)
+    }
+  }
+  items.set(id, wanted)
+  if (focused) browser.document.getElementById(focused)?.focus({ preventScroll: true })
 }

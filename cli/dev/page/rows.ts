@@ -14,7 +14,6 @@ export interface Filter {
 export class Rows {
   #all = new Map<number, EventRow>()
   #listed: readonly EventRow[] = []
-  #isReordered = false
   /** The searchable texts, created on demand. */
   readonly #texts = new WeakMap<EventRow, string>()
 
@@ -34,19 +33,9 @@ export class Rows {
     const added = rows.filter(({ group }) => group !== 'hidden')
     const all = [...this.#listed, ...added]
     // Events of two processes do not arrive in the order of their times.
-    const isOrdered = all.every(({ event }, index) => event.time >= (all[index - 1]?.event.time ?? ''))
-    if (!isOrdered)
-      all.sort((a, b) => (a.event.time < b.event.time ? -1 : Number(a.event.time > b.event.time)))
-    this.#isReordered ||= !isOrdered
+    all.sort((a, b) => (a.event.time < b.event.time ? -1 : Number(a.event.time > b.event.time)))
     this.#listed = all.slice(-MAX_ROWS)
     return added
-  }
-
-  /** Returns `true` once after an event was added before others. Then the list must be shown again. */
-  takeReordered(): boolean {
-    const was = this.#isReordered
-    this.#isReordered = false
-    return was
   }
 
   find(number: number): EventRow | undefined {
