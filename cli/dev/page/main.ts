@@ -39,7 +39,7 @@ let server: ServerState | undefined
 let statistics: StatisticsMessage | undefined
 let isDrawingDue = false
 
-/** What the lists show, newest first. It stays while the page is paused. */
+/** The lines that the lists show, newest first. They stay while the page is paused. */
 let shown: { readonly rows: readonly EventRow[]; readonly upTo: number } = { rows: [], upTo: 0 }
 let shownStories: readonly StoryRow[] = []
 /** The number of the latest event. */
