@@ -1,13 +1,11 @@
 import { nearestName } from '../src/options/nearest-name.ts'
 import { VERSION } from '../src/version.ts'
-import type { CliContext } from './cli-context.ts'
+import { type CliContext, type Command, UsageError } from './command.ts'
 import { devCommand } from './dev/command.ts'
 import { doctorCommand } from './doctor/command.ts'
 import { explainCommand } from './explain/command.ts'
 import { initCommand } from './init/command.ts'
 import { keysCommand } from './keys/command.ts'
-import type { Command } from './read-arguments.ts'
-import { UsageError } from './usage-error.ts'
 import { verifyAuditCommand } from './verify-audit/command.ts'
 
 const HELP = `Usage: mcp-gatekit <command>

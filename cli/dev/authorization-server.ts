@@ -4,7 +4,6 @@ import type { Configuration, Provider as OidcProvider } from 'oidc-provider'
 import { withoutNotices } from '../../src/authorization/server/without-notices.ts'
 import { AuthorizationEvents, type AuthorizationEventsOptions } from './authorization-events.ts'
 import { CONSENT_STYLE, consentPage } from './consent-page.ts'
-import { withCors } from './cross-origin.ts'
 import { forLoopbackHosts, listenOnLoopback, type Port, stopServer } from './loopback.ts'
 
 export interface DevAuthorizationServerOptions {
@@ -230,4 +229,36 @@ async function readForm(req: IncomingMessage): Promise<URLSearchParams> {
 
 function scopesOf(value: unknown): string[] {
   return typeof value === 'string' ? value.split(' ').filter((scope) => scope !== '') : []
+}
+
+/** The paths that pages of other origins may request. The consent page and `/auth` are not among them. */
+const OPEN = /^\/(?:\.well-known\/|(?:reg|token|jwks|me)(?:[/?]|$)|token\/)/
+
+/**
+ * Lets pages of every origin register, exchange codes, and read metadata. Credentials of the browser, such as cookies, are not
+ * allowed.
+ */
+function withCors(listener: RequestListener): RequestListener {
+  return (req, res) => {
+    if (req.headers.origin === undefined || !OPEN.test(req.url ?? '/')) return listener(req, res)
+    if (req.method !== 'OPTIONS' || req.headers['access-control-request-method'] === undefined) {
+      // oidc-provider sets the same headers for some paths.
+      const { writeHead } = res
+      res.writeHead = ((...args: Parameters<typeof writeHead>) => {
+        res.setHeader('Access-Control-Allow-Origin', '*')
+        res.setHeader('Access-Control-Expose-Headers', 'WWW-Authenticate, DPoP-Nonce, Retry-After')
+        return Reflect.apply(writeHead, res, args) as typeof res
+      }) as typeof writeHead
+      return listener(req, res)
+    }
+    res.writeHead(204, {
+      'Access-Control-Allow-Origin': '*',
+      'Access-Control-Allow-Methods': 'GET, POST, PUT, DELETE',
+      'Access-Control-Allow-Headers':
+        'Authorization, Content-Type, Accept, DPoP, MCP-Protocol-Version, traceparent, tracestate, baggage',
+      'Access-Control-Max-Age': '600',
+      Vary: 'Origin',
+    })
+    res.end()
+  }
 }

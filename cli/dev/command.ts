@@ -1,8 +1,13 @@
 import { existsSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { type CliContext, showsColors } from '../cli-context.ts'
-import { type Command, defineCommand, type ReadArguments } from '../read-arguments.ts'
-import { UsageError } from '../usage-error.ts'
+import {
+  type Arguments,
+  type CliContext,
+  type Command,
+  checkUsage,
+  defineCommand,
+  showsColors,
+} from '../command.ts'
 import type { Connect } from './connect-commands.ts'
 import { type Dev, type DevOptions, startDev } from './dev.ts'
 import type { Port } from './loopback.ts'
@@ -14,7 +19,7 @@ const MAX_TOKEN_SECONDS = 86_400
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
-const HELP = `Usage: mcp-gatekit dev [options] <file> [arguments of the server]
+export const HELP = `Usage: mcp-gatekit dev [options] <file> [arguments of the server]
 
 Runs an MCP server together with a local authorization server and a console, which is a web page that shows
 what the gate decides and why. Everything listens on 127.0.0.1.
@@ -37,73 +42,52 @@ Environment variables of the server:
 Exit codes: the exit code of the server, 0 if you stopped it with Ctrl-C, 2 for an invalid command line.
 `
 
-export const DEV_OPTIONS = {
-  port: { type: 'port' },
-  'auth-port': { type: 'port' },
-  'no-auth': { type: 'boolean' },
-  'token-seconds': { type: 'string' },
-  watch: { type: 'boolean' },
-} as const
-
 /**
  * Runs `mcp-gatekit dev …` until the server exits or the user stops it. The exit code is that of the server, or 0 if the user
  * stopped it.
  */
-export const devCommand: Command = defineCommand({
-  help: HELP,
-  options: DEV_OPTIONS,
-  stopsAtPositional: true,
-  async run(args, { stderr, env }) {
-    const options = devOptions(args)
-    const warn = (text: string): void => void stderr.write(`mcp-gatekit dev: ${text}\n`)
-    const connects = (connect: Connect): void => void stderr.write(connectText(connect))
-    const dev = await startDev({ ...options, warn, connects })
-    try {
-      // On stderr, because the output of the server can be piped.
-      stderr.write(banner(dev, options, showsColors(stderr, env)))
-      return await runServer(dev, env)
-    } finally {
-      await dev.close()
-    }
-  },
-})
+export const devCommand: Command = defineCommand(HELP, runDev, true)
+
+async function runDev(args: Arguments, { stderr, env }: CliContext): Promise<number> {
+  const options = devOptions(args)
+  const warn = (text: string): void => void stderr.write(`mcp-gatekit dev: ${text}\n`)
+  const connects = (connect: Connect): void => void stderr.write(connectText(connect))
+  const dev = await startDev({ ...options, warn, connects })
+  try {
+    // On stderr, because the output of the server can be piped.
+    stderr.write(banner(dev, options, showsColors(stderr, env)))
+    return await runServer(dev, env)
+  } finally {
+    await dev.close()
+  }
+}
 
 /** Returns the options of a command line. The arguments after the file are the server's. @throws {UsageError} */
-export function devOptions({ values, positionals }: ReadArguments<typeof DEV_OPTIONS>): DevOptions {
-  const [given, ...rest] = positionals
-  if (given === undefined)
-    throw new UsageError('the file of your server is missing. Example: mcp-gatekit dev server.ts')
+export function devOptions(args: Arguments): DevOptions {
+  const [given, ...rest] = args.positionals
+  checkUsage(given !== undefined, 'the file of your server is missing. Example: mcp-gatekit dev server.ts')
   const file = resolve(given)
-  if (!existsSync(file) || !statSync(file).isFile()) throw new UsageError(`${given} is not a file`)
-  if (values['no-auth']) {
-    for (const name of ['auth-port', 'token-seconds'] as const)
-      if (values[name] !== undefined) throw new UsageError(`--${name} cannot be combined with --no-auth`)
-  }
+  checkUsage(existsSync(file) && statSync(file).isFile(), `${given} is not a file`)
+  const isAlone = args.has('no-auth')
+  for (const name of ['auth-port', 'token-seconds'])
+    checkUsage(!isAlone || !args.has(name), `--${name} cannot be combined with --no-auth`)
   const authorization = {
-    port: portOr(AUTH_PORT, values['auth-port']),
-    tokenSeconds: readSeconds(values['token-seconds']),
+    port: portOr(AUTH_PORT, args.port('auth-port')),
+    tokenSeconds: args.number('token-seconds', 1, MAX_TOKEN_SECONDS) ?? TOKEN_SECONDS,
   }
   return {
     file,
     name: given,
     // `--` can also separate the arguments of the server from its file.
     serverArguments: rest[0] === '--' ? rest.slice(1) : rest,
-    port: portOr(CONSOLE_PORT, values.port),
-    authorization: values['no-auth'] ? undefined : authorization,
-    watch: values.watch,
+    port: portOr(CONSOLE_PORT, args.port('port')),
+    authorization: isAlone ? undefined : authorization,
+    watch: args.has('watch'),
   }
 }
 
 function portOr(fallback: number, given: number | undefined): Port {
   return { number: given ?? fallback, orAnother: given === undefined }
-}
-
-function readSeconds(value: string | undefined): number {
-  if (value === undefined) return TOKEN_SECONDS
-  const seconds = Number(value)
-  if (!/^\d{1,5}$/.test(value) || seconds < 1 || seconds > MAX_TOKEN_SECONDS)
-    throw new UsageError(`--token-seconds must be a whole number from 1 to ${MAX_TOKEN_SECONDS}`)
-  return seconds
 }
 
 async function runServer(dev: Dev, env: CliContext['env']): Promise<number> {

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import type { RequestListener, Server, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { isLoopbackHostname } from '../../src/options/option-checks.ts'
-import { UsageError } from '../usage-error.ts'
+import { UsageError } from '../command.ts'
 
 /** A port to listen on. */
 export interface Port {

@@ -1,7 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process'
+import { createRequire } from 'node:module'
 import { extname } from 'node:path'
-import { UsageError } from '../usage-error.ts'
-import { fromProject } from './from-project.ts'
+import { pathToFileURL } from 'node:url'
+import { stripVTControlCharacters } from 'node:util'
+import { UsageError } from '../command.ts'
 
 /** The maximum time until a server exits after a signal. Then it is killed. */
 const GRACE_MS = 5000
@@ -93,4 +95,45 @@ export function typescriptFlags(
 
 function typescriptOf(features: object): boolean {
   return Boolean((features as { typescript?: unknown }).typescript)
+}
+
+/**
+ * Returns the file URL of a package in the user's project, or `undefined` if it is not installed there.
+ * @param file the absolute path of the file that would import the package
+ */
+export function fromProject(name: string, file: string): string | undefined {
+  try {
+    return pathToFileURL(createRequire(file).resolve(name)).href
+  } catch {
+    return undefined
+  }
+}
+
+const MAX_BYTES = 8192
+const MAX_LINES = 20
+
+/** The end of the output of a process. Bounded in memory. */
+export class LastLines {
+  #bytes: Buffer = Buffer.alloc(0)
+
+  add(chunk: Buffer): void {
+    this.#bytes = Buffer.concat([this.#bytes, chunk]).subarray(-MAX_BYTES)
+  }
+
+  /** The port of an `EADDRINUSE`. */
+  get portInUse(): string | undefined {
+    return /:(\d{1,5})\b/.exec(/\bEADDRINUSE\b.{0,256}/.exec(this.#bytes.toString())?.[0] ?? '')?.[1]
+  }
+
+  /** Returns the last 20 lines of at most 8 KiB, without control characters; one sentence for a port that is in use. */
+  toString(): string {
+    const port = this.portInUse
+    if (port !== undefined) return `Port ${port} is in use. Set PORT.`
+    const text = stripVTControlCharacters(this.#bytes.toString())
+    const lines = text
+      .replaceAll(/(?![\t\n])[\p{Cc}\p{Cf}]/gu, '')
+      .trimEnd()
+      .split('\n')
+    return lines.slice(-MAX_LINES).join('\n')
+  }
 }

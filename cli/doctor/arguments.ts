@@ -3,10 +3,8 @@ import { readBearerToken } from '../../src/oauth/authorization-header.ts'
 import { nearestName } from '../../src/options/nearest-name.ts'
 import { isLoopbackHostname } from '../../src/options/option-checks.ts'
 import { isRecord } from '../../src/options/value-kinds.ts'
-import type { CliContext } from '../cli-context.ts'
 import { CLIENT_IDS, type ClientId } from '../clients/profiles.ts'
-import { type OptionDefinitions, readArguments } from '../read-arguments.ts'
-import { UsageError } from '../usage-error.ts'
+import { type Arguments, type CliContext, checkUsage } from '../command.ts'
 import { CHECKS } from './checks.ts'
 import type { ExaminationOptions } from './examination.ts'
 import { parseJson } from './http-exchange.ts'
@@ -16,7 +14,7 @@ const DEFAULT_TIMEOUT_SECONDS = 10
 const MAX_TIMEOUT_SECONDS = 600
 const DEFAULT_EVENTS_PORT = 8787
 
-const HELP = `Usage: mcp-gatekit doctor <url> [options]
+export const HELP = `Usage: mcp-gatekit doctor <url> [options]
 
 Checks a running MCP server from the outside, as a client would. Reports what is wrong and how to fix it.
 No tool is called unless you name one with --call.
@@ -55,35 +53,8 @@ Options:
 Exit codes: 0 if no check fails (there may be warnings), 1 if a check fails, 2 for an invalid command line.
 `
 
-const OPTIONS = {
-  token: { type: 'string' },
-  'token-env': { type: 'string' },
-  login: { type: 'boolean' },
-  'client-id': { type: 'string' },
-  'client-secret-env': { type: 'string' },
-  issuer: { type: 'string' },
-  'redirect-port': { type: 'port' },
-  'under-scoped-token-env': { type: 'string' },
-  'other-token-env': { type: 'string' },
-  call: { type: 'string' },
-  arguments: { type: 'string' },
-  origin: { type: 'string' },
-  as: { type: 'string' },
-  register: { type: 'boolean' },
-  events: { type: 'string' },
-  'events-port': { type: 'port' },
-  event: { type: 'string' },
-  ignore: { type: 'string', multiple: true },
-  list: { type: 'boolean' },
-  timeout: { type: 'string' },
-  json: { type: 'boolean' },
-  html: { type: 'string' },
-} as const satisfies OptionDefinitions
-
-type OptionName = keyof typeof OPTIONS
-
 /** The options that need another one. */
-const NEEDED: readonly (readonly [name: OptionName, needed: OptionName, reason?: string])[] = [
+const NEEDED: readonly (readonly [name: string, needed: string, reason?: string])[] = [
   ['client-id', 'login'],
   ['client-secret-env', 'login'],
   ['issuer', 'login'],
@@ -95,87 +66,47 @@ const NEEDED: readonly (readonly [name: OptionName, needed: OptionName, reason?:
   ['event', 'events'],
 ]
 
-/** The action that the command line asks for. */
-export type DoctorCommand =
-  /** Prints a text, such as the help. */
-  | { readonly text: string }
-  | {
-      readonly json: boolean
-      /** The file for the report as an HTML page. */
-      readonly html: string | undefined
-      readonly options: Omit<ExaminationOptions, 'print'>
-    }
-
-/** Reads the arguments after `doctor`. @throws {UsageError} without values, because any of them can be a token */
-export function parseDoctorArguments(argv: readonly string[], env: CliContext['env']): DoctorCommand {
-  const { help, values, positionals } = readArguments(argv, OPTIONS)
-  if (help) return { text: HELP }
-  if (values.list) return { text: CHECKS.map(({ id, title }) => `${id.padEnd(32)}${title}\n`).join('') }
-  const [url, ...others] = positionals
+/** Returns the options of the command line. @throws {UsageError} without values, because any of them can be a token */
+export function doctorOptions(args: Arguments, env: CliContext['env']): Omit<ExaminationOptions, 'print'> {
+  const [url, ...others] = args.positionals
   checkUsage(
     url !== undefined,
     'the URL of an MCP server is missing. Example: mcp-gatekit doctor https://example.com/mcp',
   )
   checkUsage(others.length === 0, 'expected exactly one URL. Quote arguments that contain spaces')
-  const isGiven = (name: OptionName): boolean => values[name] !== undefined && values[name] !== false
-  const tokenOptions = (['token', 'token-env', 'login'] as const).filter(isGiven)
+  const tokenOptions = ['token', 'token-env', 'login'].filter((name) => args.has(name))
   const given = tokenOptions.map((name) => `--${name}`).join(' and ')
   checkUsage(tokenOptions.length < 2, `use only one of ${given}`)
   for (const [name, needed, reason = ''] of NEEDED)
-    checkUsage(!isGiven(name) || isGiven(needed), `--${name} requires --${needed}${reason}`)
-  checkUsage(values.html !== '', '--html must be the name of a file, such as report.html')
-  checkUsage(values.call !== '', '--call must be the name of a tool')
-  checkUsage(
-    values['events-port'] !== 0,
-    '--events-port must not be 0: the URL of --events leads to one port',
-  )
-  const fromEnv = (option: OptionName, name: string | undefined): string | undefined => {
-    if (name === undefined) return undefined
-    const value = env[name]
-    // The name is not printed: it is a token if a user confuses the option with --token.
-    checkUsage(!!value, `--${option} must be the name of an environment variable that is set`)
-    return value
+    checkUsage(!args.has(name) || args.has(needed), `--${name} requires --${needed}${reason}`)
+  checkUsage(args.text('html') !== '', '--html must be the name of a file, such as report.html')
+  checkUsage(args.text('call') !== '', '--call must be the name of a tool')
+  const [events, port] = [args.text('events'), args.port('events-port') ?? DEFAULT_EVENTS_PORT]
+  checkUsage(port !== 0, '--events-port must not be 0: the URL of --events leads to one port')
+  const readTokenFromEnv = (option: string): string | undefined =>
+    readToken(option, args.fromEnv(option, env))
+  const login = {
+    clientId: args.text('client-id'),
+    clientSecret: args.fromEnv('client-secret-env', env),
+    issuer: readIssuer(args.text('issuer')),
+    redirectPort: args.port('redirect-port') ?? 0,
   }
-  const readTokenFromEnv = (option: `${'' | 'under-scoped-' | 'other-'}token-env`): string | undefined =>
-    readToken(option, fromEnv(option, values[option]))
   return {
-    json: values.json,
-    html: values.html,
-    options: {
-      url: readUrl(url),
-      token: readToken('token', values.token) ?? readTokenFromEnv('token-env'),
-      underScopedToken: readTokenFromEnv('under-scoped-token-env'),
-      otherToken: readTokenFromEnv('other-token-env'),
-      login: values.login
-        ? {
-            clientId: values['client-id'],
-            clientSecret: fromEnv('client-secret-env', values['client-secret-env']),
-            issuer: readIssuer(values.issuer),
-            redirectPort: values['redirect-port'] ?? 0,
-          }
-        : undefined,
-      call: values.call,
-      callArguments: readObject(values.arguments),
-      origin: readOrigin(values.origin),
-      timeoutMs: readTimeout(values.timeout),
-      as: readClient(values.as),
-      register: values.register,
-      webhook:
-        values.events === undefined
-          ? undefined
-          : {
-              url: readCallback(values.events),
-              port: values['events-port'] ?? DEFAULT_EVENTS_PORT,
-              event: values.event,
-            },
-      ignore: values.ignore.map(readCheck),
-    },
+    url: readUrl(url),
+    token: readToken('token', args.text('token')) ?? readTokenFromEnv('token-env'),
+    underScopedToken: readTokenFromEnv('under-scoped-token-env'),
+    otherToken: readTokenFromEnv('other-token-env'),
+    login: args.has('login') ? login : undefined,
+    call: args.text('call'),
+    callArguments: readObject(args.text('arguments')),
+    origin: readOrigin(args.text('origin')),
+    timeoutMs: readTimeout(args.text('timeout')),
+    as: readClient(args.text('as')),
+    register: args.has('register'),
+    webhook:
+      events === undefined ? undefined : { url: readCallback(events), port, event: args.text('event') },
+    ignore: args.all('ignore').map(readCheck),
   }
-}
-
-/** @throws {UsageError} with the message, unless the value is right */
-function checkUsage(isRight: boolean, message: string): asserts isRight {
-  if (!isRight) throw new UsageError(message)
 }
 
 function readUrl(text: string): URL {
@@ -201,7 +132,7 @@ function readIssuer(text: string | undefined): string | undefined {
   return text
 }
 
-function readToken(option: OptionName, value: string | undefined): string | undefined {
+function readToken(option: string, value: string | undefined): string | undefined {
   checkUsage(
     value === undefined || readBearerToken(`Bearer ${value}`).kind === 'token',
     `--${option} must be a bearer token (RFC 6750 §2.1). Pass it without "Bearer" and without quotes`,

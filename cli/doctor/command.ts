@@ -1,40 +1,36 @@
 import { type FileHandle, open } from 'node:fs/promises'
-import { type CliContext, showsColors } from '../cli-context.ts'
-import { Spinner } from '../spinner.ts'
-import { UsageError } from '../usage-error.ts'
-import { parseDoctorArguments } from './arguments.ts'
+import { type Command, defineCommand, type Output, showsColors, UsageError } from '../command.ts'
+import { doctorOptions, HELP } from './arguments.ts'
+import { CHECKS } from './checks.ts'
 import { examine } from './doctor.ts'
 import { htmlReport, textReport } from './report.ts'
 
-/** Runs `mcp-gatekit doctor …`. Resolves with the exit code: 0, or 1 if a check fails. @throws {UsageError} */
-export async function doctorCommand(
-  argv: readonly string[],
-  { stdout, stderr, env }: CliContext,
-): Promise<number> {
-  const command = parseDoctorArguments(argv, env)
-  if ('text' in command) {
-    stdout.write(command.text)
+/** Runs `mcp-gatekit doctor …`. The exit code is 1 if a check fails. */
+export const doctorCommand: Command = defineCommand(HELP, async (args, { stdout, stderr, env }) => {
+  if (args.has('list')) {
+    for (const { id, title } of CHECKS) stdout.write(`${id.padEnd(32)}${title}\n`)
     return 0
   }
-  const file = command.html === undefined ? undefined : await openFile(command.html)
-  const spinner = new Spinner(command.json ? undefined : stderr)
+  const options = doctorOptions(args, env)
+  const [isJson, html] = [args.has('json'), args.text('html')]
+  const file = html === undefined ? undefined : await openFile(html)
+  const spinner = new Spinner(isJson ? undefined : stderr)
   const print = (text: string): void => {
     spinner.clear()
     stderr.write(`${text}\n`)
   }
   try {
-    const report = await examine({ ...command.options, print }, (title) => spinner.show(title))
+    const report = await examine({ ...options, print }, (title) => spinner.show(title))
     spinner.clear()
-    stdout.write(
-      command.json ? `${JSON.stringify(report, null, 2)}\n` : textReport(report, showsColors(stdout, env)),
-    )
+    const json = (): string => `${JSON.stringify(report, null, 2)}\n`
+    stdout.write(isJson ? json() : textReport(report, showsColors(stdout, env)))
     await file?.writeFile(htmlReport(report)).catch(cannotWrite)
     return report.verdict === 'fail' ? 1 : 0
   } finally {
     spinner.clear()
     await file?.close()
   }
-}
+})
 
 /** Creates or empties a file before the examination, which takes some time. @throws {UsageError} */
 async function openFile(path: string): Promise<FileHandle> {
@@ -43,4 +39,41 @@ async function openFile(path: string): Promise<FileHandle> {
 
 function cannotWrite(error: { readonly code?: string }): never {
   throw new UsageError(`the file of --html cannot be written (${error.code}). Use another path`)
+}
+
+const FRAMES = '⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏'
+const INTERVAL_MS = 80
+const CLEAR_LINE = '\r\x1b[2K'
+
+/** A line on a terminal that shows the current step. Writes nothing if the output is not a terminal. */
+class Spinner {
+  readonly #output: Output | undefined
+  #timer: NodeJS.Timeout | undefined
+  #frame = 0
+  #text = ''
+
+  /** @param output `undefined` to show nothing */
+  constructor(output: Output | undefined) {
+    this.#output = output?.isTTY === true ? output : undefined
+  }
+
+  show(text: string): void {
+    if (this.#output === undefined) return
+    this.#text = text
+    this.#timer ??= setInterval(() => this.#draw(), INTERVAL_MS).unref()
+    this.#draw()
+  }
+
+  /** Removes the line. */
+  clear(): void {
+    if (this.#timer === undefined) return
+    clearInterval(this.#timer)
+    this.#timer = undefined
+    this.#output?.write(CLEAR_LINE)
+  }
+
+  #draw(): void {
+    this.#frame = (this.#frame + 1) % FRAMES.length
+    this.#output?.write(`${CLEAR_LINE}${FRAMES[this.#frame]} ${this.#text}`)
+  }
 }

@@ -4,8 +4,14 @@ import { escapeHtml } from '../escape-html.ts'
 import { type CheckReport, countsOf, type DoctorReport } from './doctor.ts'
 import type { Status } from './finding.ts'
 
-const MARKS: Readonly<Record<Status, string>> = { ok: '✓', warn: '!', fail: '✗', skip: '-' }
-const COLORS: Readonly<Record<Status, number>> = { ok: 32, warn: 33, fail: 31, skip: 2 }
+const LOOKS: Readonly<
+  Record<Status, { readonly mark: string; readonly color: number; readonly label: string }>
+> = {
+  ok: { mark: '✓', color: 32, label: 'Passed' },
+  warn: { mark: '!', color: 33, label: 'Warning' },
+  fail: { mark: '✗', color: 31, label: 'Failure' },
+  skip: { mark: '-', color: 2, label: 'Skipped' },
+}
 const BOLD = 1
 const DIM = 2
 
@@ -22,7 +28,7 @@ export function textReport(report: DoctorReport, colors: boolean): string {
   const { summary, requests, durationMs } = report
   lines.push(
     '',
-    paint(COLORS[report.verdict], countsOf(summary).join(', ')),
+    paint(LOOKS[report.verdict].color, countsOf(summary).join(', ')),
     paint(DIM, `${counted(requests, 'request')} in ${(durationMs / 1000).toFixed(1)} s`),
   )
   if (report.verdict !== 'ok')
@@ -32,21 +38,12 @@ export function textReport(report: DoctorReport, colors: boolean): string {
 
 function checkLines(check: CheckReport, paint: (code: number, text: string) => string): string[] {
   const { status, id, title, seen, hint } = check
-  const mark = paint(COLORS[status], MARKS[status])
+  const mark = paint(LOOKS[status].color, LOOKS[status].mark)
   if (status === 'skip') return [`  ${mark} ${paint(DIM, `${title} (${id}): ${seen}`)}`]
   const lines = [`  ${mark} ${title} ${paint(DIM, `(${id})`)}`, `      ${seen}`]
   if (hint !== undefined) lines.push(`      hint: ${hint}`)
   return lines
 }
-
-const LABELS: Readonly<Record<Status, string>> = {
-  ok: 'Passed',
-  warn: 'Warning',
-  fail: 'Failure',
-  skip: 'Skipped',
-}
-
-const PAGE_MARKS: Readonly<Record<Status, string>> = { ...MARKS, skip: '–' }
 
 const STYLE = `:root {
   color-scheme: light dark;
@@ -152,8 +149,9 @@ function listOf(checks: readonly CheckReport[]): string {
 }
 
 function item({ status, id, title, seen, hint }: CheckReport): string {
-  return `<li class="${status}"><span class="mark" aria-hidden="true">${PAGE_MARKS[status]}</span><div>
-<h3><span class="label">${LABELS[status]}: </span>${escapeHtml(title)} <code>${escapeHtml(id)}</code></h3>
+  const { mark, label } = LOOKS[status]
+  return `<li class="${status}"><span class="mark" aria-hidden="true">${mark.replace('-', '–')}</span><div>
+<h3><span class="label">${label}: </span>${escapeHtml(title)} <code>${escapeHtml(id)}</code></h3>
 <p>${escapeHtml(seen)}</p>${hint === undefined ? '' : `\n<p class="hint"><span><b>Fix:</b> ${escapeHtml(hint)}</span></p>`}
 </div></li>`
 }

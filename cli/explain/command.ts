@@ -1,6 +1,11 @@
-import { type CliContext, showsColors } from '../cli-context.ts'
-import { type Command, defineCommand } from '../read-arguments.ts'
-import { UsageError } from '../usage-error.ts'
+import {
+  type CliContext,
+  type Command,
+  checkUsage,
+  defineCommand,
+  showsColors,
+  UsageError,
+} from '../command.ts'
 import { type EntryKind, readErrorReference } from './error-reference.ts'
 
 const HELP = `Usage: mcp-gatekit explain [code]
@@ -28,15 +33,12 @@ const GROUPS: readonly (readonly [EntryKind, title: string])[] = [
 ]
 
 /** Runs `mcp-gatekit explain …`. */
-export const explainCommand: Command = defineCommand({
-  help: HELP,
-  options: {},
-  async run({ positionals: [code, ...others] }, { stdout, env }) {
-    if (others.length > 0) throw new UsageError('expected one code. Run mcp-gatekit explain for a list')
-    const bold = boldFor(stdout, env)
-    stdout.write(code === undefined ? listText(bold) : entryText(code, bold))
-    return 0
-  },
+export const explainCommand: Command = defineCommand(HELP, async (args, { stdout, env }) => {
+  const [code, ...others] = args.positionals
+  checkUsage(others.length === 0, 'expected one code. Run mcp-gatekit explain for a list')
+  const bold = boldFor(stdout, env)
+  stdout.write(code === undefined ? listText(bold) : entryText(code, bold))
+  return 0
 })
 
 function boldFor(stdout: CliContext['stdout'], env: CliContext['env']): (text: string) => string {

@@ -2,8 +2,7 @@ import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import { basename, join, resolve } from 'node:path'
 import { KitMcpConfigError } from '../../src/options/config-error.ts'
 import { optionChecksOf } from '../../src/options/option-checks.ts'
-import { type Command, defineCommand } from '../read-arguments.ts'
-import { CommandFailure, UsageError } from '../usage-error.ts'
+import { type Command, CommandFailure, checkUsage, defineCommand, UsageError } from '../command.ts'
 import { PROVIDERS, type ProjectOptions, type ProviderName, projectFiles } from './project.ts'
 
 const HELP = `Usage: mcp-gatekit init [folder] [options]
@@ -28,41 +27,33 @@ const { checkIssuer, checkUrl } = optionChecksOf('oauth')
 const NAME = /^[a-z0-9][a-z0-9._-]{0,99}$/
 
 /** Runs `mcp-gatekit init …`. The exit code is 1 if the files cannot be written. */
-export const initCommand: Command = defineCommand({
-  help: HELP,
-  options: {
-    name: { type: 'string' },
-    issuer: { type: 'string' },
-    resource: { type: 'string' },
-    provider: { type: 'string' },
-  },
-  async run({ values, positionals: [folder = '.', ...others] }, { stdout }) {
-    if (others.length > 0) throw new UsageError('expected one folder. Quote a path that contains spaces')
-    if (folder === '') throw new UsageError('the folder must not be an empty string')
-    const options = {
-      name: readName(values.name, folder),
-      issuer: readUrl('issuer', values.issuer),
-      resource: readUrl('resource', values.resource),
-      provider: readProvider(values.provider, values.issuer),
-    }
-    const files = projectFiles(options)
-    try {
-      await mkdir(folder, { recursive: true })
-      const present = await readdir(folder)
-      const taken = [...files.keys()].filter((name) => present.includes(name))
-      if (taken.length > 0)
-        throw new CommandFailure(`nothing was written because ${folder} already contains ${taken.join(', ')}`)
-      // The flag protects files that were created since then.
-      for (const [name, text] of files) await writeFile(join(folder, name), text, { flag: 'wx' })
-    } catch (error) {
-      const { code } = error as NodeJS.ErrnoException
-      if (code === undefined) throw error
-      throw new CommandFailure(`cannot write to ${folder} (${code})`)
-    }
-    const written = [...files.keys()].map((name) => `wrote ${join(folder, name)}\n`)
-    stdout.write(`${written.join('')}${nextSteps(folder, options)}`)
-    return 0
-  },
+export const initCommand: Command = defineCommand(HELP, async (args, { stdout }) => {
+  const [folder = '.', ...others] = args.positionals
+  checkUsage(others.length === 0, 'expected one folder. Quote a path that contains spaces')
+  checkUsage(folder !== '', 'the folder must not be an empty string')
+  const options = {
+    name: readName(args.text('name'), folder),
+    issuer: readUrl('issuer', args.text('issuer')),
+    resource: readUrl('resource', args.text('resource')),
+    provider: readProvider(args.text('provider'), args.text('issuer')),
+  }
+  const files = projectFiles(options)
+  try {
+    await mkdir(folder, { recursive: true })
+    const present = await readdir(folder)
+    const taken = [...files.keys()].filter((name) => present.includes(name))
+    if (taken.length > 0)
+      throw new CommandFailure(`nothing was written because ${folder} already contains ${taken.join(', ')}`)
+    // The flag protects files that were created since then.
+    for (const [name, text] of files) await writeFile(join(folder, name), text, { flag: 'wx' })
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === undefined) throw error
+    throw new CommandFailure(`cannot write to ${folder} (${code})`)
+  }
+  const written = [...files.keys()].map((name) => `wrote ${join(folder, name)}\n`)
+  stdout.write(`${written.join('')}${nextSteps(folder, options)}`)
+  return 0
 })
 
 function nextSteps(folder: string, { issuer, provider }: ProjectOptions): string {

@@ -53,13 +53,12 @@ export function projectFiles(options: ProjectOptions): ReadonlyMap<string, strin
   const read = (source: string) => readFileSync(new URL(source, template), 'utf8')
   const sources = { ...FILES, ...(provider !== undefined && signInFiles(provider)) }
   const files = new Map(Object.entries(sources).map(([name, source]) => [name, read(source)]))
-  for (const [file, from, to] of changes(options)) {
-    const text = files.get(file) as string
-    files.set(
-      file,
-      text.replaceAll(from, () => to),
-    )
-  }
+  for (const [file, from, to] of changes(options))
+    if (to !== undefined)
+      files.set(
+        file,
+        (files.get(file) as string).replaceAll(from, () => to),
+      )
   if (provider !== undefined) {
     const own = files.get('package.json') as string
     files.set('package.json', withDependencies(own, read('sign-in-package.json')))
@@ -83,33 +82,22 @@ const DEFAULT_RESOURCE = '`http://127.0.0.1:${PORT ?? 3000}/mcp`'
 // biome-ignore lint/suspicious/noTemplateCurlyInString: code of the template
 const DEFAULT_SIGN_IN_RESOURCE = '`http://127.0.0.1:${PORT || 3000}/mcp`'
 
-/** Returns the replacements that turn the template into the project. */
-function changes({
-  name,
-  issuer,
-  resource,
-  provider,
-}: ProjectOptions): [file: string, from: string, to: string][] {
+/** Returns the replacements that turn the template into the project. Those of options that are not given are `undefined`. */
+function changes({ name, issuer, resource, provider }: ProjectOptions) {
   const defaultResource = provider === undefined ? DEFAULT_RESOURCE : DEFAULT_SIGN_IN_RESOURCE
   return [
     ['package.json', '"my-server"', `"${name}"`],
     ['package.json', '"mcp-gatekit": "*"', `"mcp-gatekit": "^${VERSION}"`],
     ['app.ts', "'my-server'", `'${name}'`],
     ['README.md', 'my-server', name],
-    ...(issuer === undefined
-      ? []
-      : [['server.ts', 'process.env.ISSUER', `process.env.ISSUER ?? ${literal(issuer)}`] as const]),
-    ...(resource === undefined ? [] : [['server.ts', defaultResource, literal(resource)] as const]),
-    ...(provider === undefined
-      ? []
-      : ([
-          ['server.ts', './github.ts', `./${provider}.ts`],
-          ['sign-in.ts', './github.ts', `./${provider}.ts`],
-          ['sign-in.ts', "'my-server'", `'${name}'`],
-          ['README.md', 'my-provider', PROVIDERS[provider].title],
-          ['README.md', 'my-page', PROVIDERS[provider].guide],
-        ] as const)),
-  ].map(([file, from, to]) => [file, from, to] as [string, string, string])
+    ['server.ts', 'process.env.ISSUER', issuer && `process.env.ISSUER ?? ${literal(issuer)}`],
+    ['server.ts', defaultResource, resource && literal(resource)],
+    ['server.ts', './github.ts', provider && `./${provider}.ts`],
+    ['sign-in.ts', './github.ts', provider && `./${provider}.ts`],
+    ['sign-in.ts', "'my-server'", provider && `'${name}'`],
+    ['README.md', 'my-provider', provider && PROVIDERS[provider].title],
+    ['README.md', 'my-page', provider && PROVIDERS[provider].guide],
+  ] as const
 }
 
 /** Returns a string literal of TypeScript. JSON escapes what could end a literal or start an escape sequence. */

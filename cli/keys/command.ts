@@ -1,10 +1,9 @@
-import { readFile } from 'node:fs/promises'
+import { randomBytes } from 'node:crypto'
+import { chown, open, readFile, realpath, rename, rm, stat } from 'node:fs/promises'
 import { type AuthorizationKeys, createKeys, resolveKeys } from '../../src/authorization/keys.ts'
 import { KitMcpConfigError } from '../../src/options/config-error.ts'
 import { counted } from '../../src/options/counted.ts'
-import { type Command, defineCommand } from '../read-arguments.ts'
-import { CommandFailure, UsageError } from '../usage-error.ts'
-import { writeSecretFile } from './secret-file.ts'
+import { type Command, CommandFailure, checkUsage, defineCommand } from '../command.ts'
 
 const HELP = `Usage: mcp-gatekit keys [options]
 
@@ -61,50 +60,27 @@ const CHANGES = {
 }
 
 /** Runs `mcp-gatekit keys …`. The exit code is 1 if a file cannot be read or written. */
-export const keysCommand: Command = defineCommand({
-  help: HELP,
-  options: {
-    out: { type: 'string' },
-    force: { type: 'boolean' },
-    rotate: { type: 'string' },
-    stage: { type: 'string' },
-    promote: { type: 'string' },
-    'keep-signing': { type: 'string' },
-    'keep-encryption': { type: 'string' },
-  },
-  async run({ values, positionals }, { stdout, stderr }) {
-    if (positionals.length > 0)
-      throw new UsageError('unexpected argument. Name the file with --out or --rotate')
-    const { out, force, rotate, stage, promote } = values
-    for (const [name, file] of Object.entries({ out, rotate, stage, promote }))
-      if (file === '') throw new UsageError(`--${name} must be the path of a file`)
-    if (force && out === undefined) throw new UsageError('--force requires --out')
-    const [change, ...others] = (['rotate', 'stage', 'promote'] as const).filter(
-      (name) => values[name] !== undefined,
-    )
-    if (others.length > 0) throw new UsageError('--rotate, --stage, and --promote cannot be combined')
-    const signing = readCount('keep-signing', values['keep-signing'])
-    const encryption = readCount('keep-encryption', values['keep-encryption'])
-    if (rotate === undefined && (signing ?? encryption) !== undefined)
-      throw new UsageError('--keep-signing and --keep-encryption require --rotate')
-    const before = change === undefined ? undefined : await readKeys(values[change] as string)
-    const kept = { signing: signing ?? 2, encryption: encryption ?? 5 }
-    const keys = change === undefined || before === undefined ? createKeys() : CHANGES[change](before, kept)
-    const text = `${JSON.stringify(keys)}\n`
-    if (out !== undefined) await writeSecretFile(out, text, force)
-    stdout.write(out === undefined ? text : `wrote ${out}\n`)
-    if (change === 'rotate' && before !== undefined) stderr.write(removedText(before, keys))
-    return 0
-  },
+export const keysCommand: Command = defineCommand(HELP, async (args, { stdout, stderr }) => {
+  checkUsage(args.positionals.length === 0, 'unexpected argument. Name the file with --out or --rotate')
+  for (const name of ['out', ...Object.keys(CHANGES)])
+    checkUsage(args.text(name) !== '', `--${name} must be the path of a file`)
+  const [out, force] = [args.text('out'), args.has('force')]
+  checkUsage(!force || out !== undefined, '--force requires --out')
+  const [change, ...others] = (['rotate', 'stage', 'promote'] as const).filter((name) => args.has(name))
+  checkUsage(others.length === 0, '--rotate, --stage, and --promote cannot be combined')
+  const signing = args.number('keep-signing', 1, MAX_KEPT)
+  const encryption = args.number('keep-encryption', 1, MAX_KEPT)
+  const isKept = (signing ?? encryption) !== undefined
+  checkUsage(!isKept || args.has('rotate'), '--keep-signing and --keep-encryption require --rotate')
+  const before = change === undefined ? undefined : await readKeys(args.text(change) as string)
+  const kept = { signing: signing ?? 2, encryption: encryption ?? 5 }
+  const keys = change === undefined || before === undefined ? createKeys() : CHANGES[change](before, kept)
+  const text = `${JSON.stringify(keys)}\n`
+  if (out !== undefined) await writeSecretFile(out, text, force)
+  stdout.write(out === undefined ? text : `wrote ${out}\n`)
+  if (change === 'rotate' && before !== undefined) stderr.write(removedText(before, keys))
+  return 0
 })
-
-function readCount(name: string, value: string | undefined): number | undefined {
-  if (value === undefined) return undefined
-  const count = Number(value)
-  if (!/^\d{1,3}$/.test(value) || count < 1 || count > MAX_KEPT)
-    throw new UsageError(`--${name} must be a number from 1 to ${MAX_KEPT}`)
-  return count
-}
 
 /** Returns the line about keys that were removed: a rotation adds one key to each list. */
 function removedText(before: AuthorizationKeys, after: AuthorizationKeys): string {
@@ -144,4 +120,56 @@ async function readKeys(file: string): Promise<AuthorizationKeys> {
   throw new CommandFailure(
     `the signing key in ${file} has no kid. Add one, so that tokens name the key that signed them`,
   )
+}
+
+/**
+ * Writes a file that only its owner can read. Replaces a file in one step, so that its old content is not lost if the write
+ * fails. Leaves no partial file.
+ * @throws {CommandFailure} if the file exists, is not a file, or cannot be written
+ */
+export async function writeSecretFile(file: string, text: string, replaces: boolean): Promise<void> {
+  try {
+    await (replaces ? replaceFile(file, text) : writeNewFile(file, text))
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === undefined) throw error
+    throw new CommandFailure(
+      code === 'EEXIST'
+        ? `${file} exists already. Choose another file, or replace this one with --force`
+        : `cannot write ${file} (${code})`,
+    )
+  }
+}
+
+async function replaceFile(file: string, text: string): Promise<void> {
+  // A link stays a link.
+  const target = await realpath(file).catch(() => file)
+  const found = await stat(target).catch(() => undefined)
+  if (found !== undefined && !found.isFile())
+    throw new CommandFailure(`${file} is not a file. Choose another path`)
+  const temporary = `${target}.${randomBytes(6).toString('hex')}.tmp`
+  try {
+    await writeNewFile(temporary, text)
+    // Only root may give a file to another user.
+    if (found !== undefined) await chown(temporary, found.uid, found.gid).catch(() => undefined)
+    await rename(temporary, target)
+  } catch (error) {
+    // The first error is the cause.
+    await rm(temporary, { force: true }).catch(() => undefined)
+    throw error
+  }
+}
+
+async function writeNewFile(file: string, text: string): Promise<void> {
+  const handle = await open(file, 'wx', 0o600)
+  try {
+    await handle.writeFile(text)
+    await handle.sync()
+  } catch (error) {
+    // The first error is the cause.
+    await rm(file, { force: true }).catch(() => undefined)
+    throw error
+  } finally {
+    await handle.close()
+  }
 }

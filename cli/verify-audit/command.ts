@@ -3,9 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { type TelemetryAuditVerification, verifyAudit } from '../../src/telemetry/audit/verify-audit.ts'
 import { KitTelemetryError } from '../../src/telemetry/errors.ts'
 import { VERSION } from '../../src/version.ts'
-import type { CliContext } from '../cli-context.ts'
-import { type Command, defineCommand } from '../read-arguments.ts'
-import { UsageError } from '../usage-error.ts'
+import { type Command, checkUsage, defineCommand, UsageError } from '../command.ts'
 
 const HELP = `Usage: mcp-gatekit verify-audit <file> --secret-env <name>
 
@@ -25,40 +23,18 @@ Exit codes: 0 if the log is valid, 1 if it is not, 2 for an invalid command line
 const TEXT_WITH_LINE_BREAK = /^[ -~]+\r?\n$/
 
 /** Runs `mcp-gatekit verify-audit …`. */
-export const verifyAuditCommand: Command = defineCommand({
-  help: HELP,
-  options: {
-    'secret-env': { type: 'string' },
-    'secret-file': { type: 'string' },
-    json: { type: 'boolean' },
-  },
-  async run({ values, positionals: [file, ...others] }, { stdout, env }) {
-    if (file === undefined || file === '') throw new UsageError('the file of the audit log is missing')
-    if (others.length > 0)
-      throw new UsageError('expected exactly one file. Quote arguments that contain spaces')
-    const result = await verify(file, await secretOf(values['secret-env'], values['secret-file'], env))
-    stdout.write(values.json ? jsonText(result) : resultText(result))
-    return result.valid ? 0 : 1
-  },
+export const verifyAuditCommand: Command = defineCommand(HELP, async (args, { stdout, env }) => {
+  const [file = '', ...others] = args.positionals
+  checkUsage(file !== '', 'the file of the audit log is missing')
+  checkUsage(others.length === 0, 'expected exactly one file. Quote arguments that contain spaces')
+  const path = args.text('secret-file')
+  checkUsage(!args.has('secret-env') || path === undefined, 'use only one of --secret-env and --secret-file')
+  const secret = path === undefined ? args.fromEnv('secret-env', env) : await secretOfFile(path)
+  checkUsage(secret !== undefined, 'the secret is missing. Use --secret-env or --secret-file')
+  const result = await verify(file, secret)
+  stdout.write(args.has('json') ? jsonText(result) : resultText(result))
+  return result.valid ? 0 : 1
 })
-
-async function secretOf(
-  name: string | undefined,
-  path: string | undefined,
-  env: CliContext['env'],
-): Promise<string | Uint8Array> {
-  if (name !== undefined && path !== undefined)
-    throw new UsageError('use only one of --secret-env and --secret-file')
-  if (name !== undefined) return secretOfEnvironment(name, env)
-  if (path !== undefined) return await secretOfFile(path)
-  throw new UsageError('the secret is missing. Use --secret-env or --secret-file')
-}
-
-function secretOfEnvironment(name: string, env: CliContext['env']): string {
-  const secret = Object.hasOwn(env, name) ? env[name] : undefined
-  if (secret !== undefined && secret !== '') return secret
-  throw new UsageError('--secret-env must be the name of an environment variable that is set')
-}
 
 async function secretOfFile(path: string): Promise<string | Uint8Array> {
   let bytes: Buffer

@@ -338,12 +338,6 @@ describe('the command mcp-gatekit', () => {
       expect(stdout).to.contain('hint: serve it at')
     })
 
-    it('doctor exits with 2 if the URL is invalid', async () => {
-      const { exitCode, stdout, stderr } = await program(['doctor', 'no-url'])
-      expect({ exitCode, stdout }).to.deep.equal({ exitCode: 2, stdout: '' })
-      expect(stderr).to.match(/^mcp-gatekit: the URL must be an absolute URL[^\n]+\n$/)
-    })
-
     it('doctor trusts a private certificate authority that NODE_EXTRA_CA_CERTS names', async () => {
       const { key, cert } = selfSigned()
       const tls = createTlsServer({ key, cert }, (_req, res) => {

@@ -322,22 +322,6 @@ describe('doctor names the cause and the fix', () => {
     )
   })
 
-  it('for an authorization server without CORS headers, as a warning', async () => {
-    const target = await startTarget({
-      issuerAnswer: (path) =>
-        path.startsWith('/.well-known/') ? { status: 200, headers: {} } : { status: 404, headers: {} },
-    })
-    const report = await look(target.url, { token: target.token })
-    expectCauses(report, [
-      {
-        id: 'issuer.cors',
-        status: 'warn',
-        seen: /^the metadata of \S+ is sent without .*; registration_endpoint of \S+: the preflight gets 404\b.*; token_endpoint of /,
-        hint: /^enable CORS at the authorization server for its metadata, registration, and token endpoints/,
-      },
-    ])
-  })
-
   for (const [description, status] of [
     ['Authentication required', 'skip'],
     ['Missing or expired access token', 'skip'],

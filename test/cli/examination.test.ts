@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { discoveryUrls } from '../../cli/doctor/checks/issuers.ts'
 import { metadataUrls } from '../../cli/doctor/documents.ts'
 import { Examination } from '../../cli/doctor/examination.ts'
-import { initialize, modernMessage } from '../../cli/doctor/messages.ts'
+import { modernMessage } from '../../cli/doctor/messages.ts'
 
 const examinationOf = (url: string, token?: string) =>
   new Examination({
@@ -92,12 +92,5 @@ describe('a message of doctor', () => {
     expect(nameOf('größe')).to.equal(`=?base64?${Buffer.from('größe').toString('base64')}?=`)
     expect(nameOf(' x')).to.equal('=?base64?IHg=?=')
     expect(nameOf('=?x')).to.equal('=?base64?PT94?=')
-  })
-
-  it('names doctor as the client', () => {
-    expect(JSON.parse(initialize('2025-06-18').body).params).to.deep.include({
-      protocolVersion: '2025-06-18',
-    })
-    expect(initialize('2025-06-18').body).to.contain('mcp-gatekit-doctor')
   })
 })

@@ -1,6 +1,6 @@
+import { createHmac } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { namesLoopback } from '../loopback.ts'
-import { fingerprintOf } from './fingerprint.ts'
 
 /** The claims of a token that was not verified. Each one is shortened. */
 export interface UnverifiedClaims {
@@ -165,4 +165,12 @@ function isOfClient(req: IncomingMessage, path: string): boolean {
     isPreflight(req) &&
     /\b(?:authorization|content-type|mcp-)/i.test(headers['access-control-request-headers'] ?? '')
   )
+}
+
+/**
+ * Returns a name for a token, by which requests with the same token are recognized. The token cannot be derived from it.
+ * @param key a secret that changes at every start
+ */
+export function fingerprintOf(key: string, token: string): string {
+  return createHmac('sha256', key).update(token).digest('hex').slice(0, 16)
 }

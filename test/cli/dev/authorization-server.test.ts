@@ -8,7 +8,7 @@ import {
   type DevAuthorizationServer,
   startDevAuthorizationServer,
 } from '../../../cli/dev/authorization-server.ts'
-import { fromProject } from '../../../cli/dev/from-project.ts'
+import { fromProject } from '../../../cli/dev/server-process.ts'
 
 const RESOURCE = 'http://127.0.0.1:3000/mcp'
 const REDIRECT_URI = 'http://127.0.0.1:33418/callback'

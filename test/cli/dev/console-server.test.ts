@@ -199,20 +199,6 @@ describe('the server of the console', () => {
     other.close()
   })
 
-  it('keeps the latest 2000 events, with at most 8 million characters', async () => {
-    for (let n = 0; n < 3; n++) await post(feed(...Array.from({ length: 900 }, (_, m) => event(n * 900 + m))))
-    const stream = await startServerSentEvents(`${server.url}events`)
-    const kept = await nextEvents(stream)
-    expect(kept).to.have.length(2000)
-    expect(kept[0]).to.deep.equal([701, event(700)])
-    stream.close()
-    const long = 'x'.repeat(3_000_000)
-    for (let n = 0; n < 4; n++) await post(feed(event(n, { long })))
-    const later = await startServerSentEvents(`${server.url}events`)
-    expect(await nextEvents(later)).to.have.length(2)
-    later.close()
-  })
-
   it('disconnects a page that does not read', async () => {
     const [res] = (await once(get(`${server.url}events`), 'response')) as [IncomingMessage]
     res.on('error', () => undefined)

@@ -2,12 +2,11 @@ import { mkdir, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'chai'
-import { DEV_OPTIONS, devOptions } from '../../../cli/dev/command.ts'
+import { Arguments, UsageError } from '../../../cli/command.ts'
+import { devOptions, HELP } from '../../../cli/dev/command.ts'
 import { startDev } from '../../../cli/dev/dev.ts'
 import { nodeArguments, typescriptFlags } from '../../../cli/dev/server-process.ts'
-import { readArguments } from '../../../cli/read-arguments.ts'
 import { run } from '../../../cli/run.ts'
-import { UsageError } from '../../../cli/usage-error.ts'
 import {
   type DevProgram,
   SAMPLE,
@@ -51,8 +50,7 @@ async function command(argv: readonly string[]) {
 }
 
 describe('the command line of dev', () => {
-  const optionsOf = (...argv: string[]) =>
-    devOptions(readArguments(argv, DEV_OPTIONS, { stopsAtPositional: true }))
+  const optionsOf = (...argv: string[]) => devOptions(new Arguments(HELP, argv, true))
 
   it('has defaults for everything except the file', () => {
     expect(optionsOf(SAMPLE)).to.deep.equal({

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { LastLines } from '../../../cli/dev/last-lines.ts'
+import { LastLines } from '../../../cli/dev/server-process.ts'
 
 describe('LastLines', () => {
   const lines = (...chunks: readonly string[]) => {
