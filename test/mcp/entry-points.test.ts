@@ -72,27 +72,6 @@ const eras: readonly { name: string; call: (tool: string, args: Record<string, u
 const VECTORS: readonly Vector[] = [
   ...eras.flatMap((era): Vector[] => [
     {
-      title: `serves a call ${era.name}`,
-      request: withToken('reader', era.call('echo', { text: 'hello' })),
-      check(answer) {
-        expect(answer.status).to.equal(200)
-        expect(answer.message.result.content).to.deep.equal(said('you said hello'))
-        expect(answer.message.id).to.equal(1)
-      },
-    },
-    {
-      title: `responds with 403 and all needed scopes to a token without the scope of the tool ${era.name}`,
-      request: withToken('reader', era.call('write', { text: 'hello' })),
-      check: (answer) => expectRefusal(answer, 403, 'mcp:read mcp:write'),
-    },
-    {
-      title: `names the scopes of the endpoint and of the operation together ${era.name}`,
-      request: withToken('stranger', era.call('wipe', {})),
-      // mcpAuth sees the operation in the parsed body, or in the headers that 2026-07-28 has.
-      check: (answer) => expectRefusal(answer, 403, 'mcp:read mcp:write mcp:admin'),
-      where: (entryPoint) => !entryPoint.auth || entryPoint.parsed || era.name === 'in 2026-07-28',
-    },
-    {
       title: `serves a call to a token with all scopes ${era.name}`,
       request: withToken('writer', era.call('write', { text: 'hello' })),
       check(answer) {
@@ -122,12 +101,6 @@ const VECTORS: readonly Vector[] = [
         instructions: 'Be kind',
       })
     },
-  },
-  {
-    title: 'leaves invalid JSON to the body parser in front, which responds with 400',
-    request: withToken('reader', legacy('{"jsonrpc":')),
-    check: (answer) => expect(answer.status).to.equal(400),
-    where: (entryPoint) => entryPoint.parsed,
   },
   {
     title: 'responds with 400 to an empty body',
@@ -285,11 +258,6 @@ const VECTORS: readonly Vector[] = [
         },
       })),
   ),
-  {
-    title: 'rejects an Accept header without an event stream in the legacy era',
-    request: withToken('reader', legacy(call('echo', { text: 'a' }), { accept: 'application/json' })),
-    check: (answer) => expectJsonRpcError(answer, 406, -32000, null),
-  },
   ...['2025-03-26', undefined].map(
     (revision): Vector => ({
       title: `serves a batch (revision ${revision})`,
@@ -352,14 +320,6 @@ const VECTORS: readonly Vector[] = [
       }),
     ),
     check: (answer) => expectRefusal(answer, 403, 'mcp:read mcp:write mcp:admin'),
-  },
-  {
-    title: 'accepts a batch of notifications with 202',
-    request: withToken(
-      'reader',
-      legacy([{ jsonrpc: '2.0', method: 'notifications/initialized' }], NO_VERSION),
-    ),
-    check: (answer) => expect(answer.status).to.equal(202),
   },
   {
     title: 'responds with 403 and no id to a foreign Origin, before it reads the token',

@@ -2,10 +2,12 @@ import { inspect } from 'node:util'
 import { expect } from 'chai'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import { VerifierUnavailableError } from '../../src/oauth/errors.ts'
-import type { VerifiedToken, VerifyTokenInput } from '../../src/oauth/options.ts'
+import type { VerifiedToken, VerifyToken, VerifyTokenInput } from '../../src/oauth/options.ts'
+import { cachedVerifier } from '../../src/oauth/verifiers/cached.ts'
+import { firstMatch } from '../../src/oauth/verifiers/first-match.ts'
 import { InMemoryTransportAdapter, KitTelemetry } from '../../src/telemetry/index.ts'
 import { expectNoSecret } from '../support/expect-no-secret.ts'
-import { ENTRY_POINTS, serving } from '../support/mcp/entry-points.ts'
+import { ENTRY_POINTS, type EntryPoint, serving } from '../support/mcp/entry-points.ts'
 import { oauth } from '../support/mcp/notes.ts'
 import { bearer, call, legacy } from '../support/mcp/wire.ts'
 
@@ -23,10 +25,24 @@ const shouting = (): never => {
 }
 
 /** An object that `await` takes for a promise. */
-function thenable(then: (resolve: (value: unknown) => void) => void): object {
+function thenable(
+  then: (resolve: (value: unknown) => void, reject: (reason: unknown) => void) => void,
+): object {
   const key = 'then'
   return { [key]: then }
 }
+
+/** An object that throws at every access. */
+const hostile = new Proxy(
+  {},
+  {
+    get: shouting,
+    has: shouting,
+    ownKeys: shouting,
+    getOwnPropertyDescriptor: shouting,
+    getPrototypeOf: shouting,
+  },
+)
 
 /** Not valid at the first look, valid at the second. */
 function changing(): object {
@@ -51,6 +67,9 @@ const refused = { status: 401, event: 'kit.mcp.auth.refused', reason: 'invalid' 
 const accepted = { status: 200, event: 'kit.mcp.auth.accepted' } as const
 const unavailable = { status: 503, event: 'kit.mcp.auth.unavailable' } as const
 
+const circle: Record<string, unknown> = { id: 'u1' }
+circle.user = circle
+
 /** A good result, but for one member. */
 const good = (changes: object): VerifiedToken => ({ valid: true, scopes: ['mcp:read'], ...changes })
 
@@ -70,10 +89,40 @@ const VERIFIERS: readonly Verifier[] = [
     verify: changing,
     ...refused,
   },
+  { says: 'a proxy that throws at everything', verify: () => hostile, ...refused },
+  { says: 'a promise of a proxy that throws at everything', verify: async () => hostile, ...refused },
+  { says: 'a string object', verify: () => Object(SECRET), ...refused },
+  { says: 'a symbol', verify: () => Symbol(SECRET), ...refused },
+  { says: 'valid: false with a user', verify: () => good({ valid: false, user: { id: 1 } }), ...refused },
+  { says: 'an object for valid', verify: () => good({ valid: Object(true) }), ...refused },
+  { says: 'a promise for valid', verify: () => good({ valid: Promise.resolve(true) }), ...refused },
+  { says: 'valid of its prototype', verify: () => Object.create(good({})), ...accepted },
   {
-    says: 'a proxy that throws at everything',
-    verify: () => new Proxy({}, { get: shouting, has: shouting }),
+    says: 'a getter that throws',
+    verify: () => Object.defineProperty(good({}), 'clientId', { get: shouting }),
     ...refused,
+  },
+  { says: 'an infinite expiry', verify: () => good({ expiresAt: Number.POSITIVE_INFINITY }), ...refused },
+  { says: 'a date as expiry', verify: () => good({ expiresAt: new Date(Date.now() + 60_000) }), ...refused },
+  { says: 'an expiry in 1970', verify: () => good({ expiresAt: 0 }), ...refused, reason: 'expired' },
+  { says: 'an expiry before 1970', verify: () => good({ expiresAt: -1 }), ...refused, reason: 'expired' },
+  {
+    says: 'a resource that cannot be a string',
+    verify: () => good({ resource: Object.create(null) }),
+    ...refused,
+  },
+  { says: 'extra that throws when it is copied', verify: () => good({ extra: hostile }), ...refused },
+  { says: 'a user that throws when it is read', verify: () => good({ user: hostile }), ...accepted },
+  { says: 'a user in a circle', verify: () => good({ user: circle }), ...accepted },
+  {
+    says: 'ten megabytes of user',
+    verify: () => good({ user: { text: 'x'.repeat(10_000_000) } }),
+    ...accepted,
+  },
+  {
+    says: 'a hundred thousand scopes',
+    verify: () => good({ scopes: ['mcp:read', ...Array(100_000).fill('x')] }),
+    ...accepted,
   },
   { says: 'an expiry that is not a number', verify: () => good({ expiresAt: `${TOKEN}` }), ...refused },
   { says: 'an expiry of NaN', verify: () => good({ expiresAt: Number.NaN }), ...refused },
@@ -109,6 +158,28 @@ const VERIFIERS: readonly Verifier[] = [
     verify: () => good({ user: null, clientId: null, expiresAt: null, resource: null, extra: null }),
     ...accepted,
   },
+  {
+    says: 'a thenable that settles twice',
+    verify: () => thenable((resolve) => [resolve(good({})), resolve({ valid: false })]),
+    ...accepted,
+  },
+  {
+    says: 'a thenable that settles and then throws',
+    verify: () => thenable((resolve) => [resolve(good({})), shouting()]),
+    ...accepted,
+  },
+  {
+    says: 'a thenable that rejects and then settles',
+    verify: () => thenable((resolve, reject) => [reject(SECRET), resolve(good({}))]),
+    ...refused,
+  },
+  {
+    says: 'a promise of a thenable of a thenable',
+    verify: async () => thenable((resolve) => resolve(thenable((then) => then(good({}))))),
+    ...accepted,
+  },
+  { says: 'a rejection with a good result', verify: () => Promise.reject(good({})), ...refused },
+  { says: 'a rejection with what throws', verify: () => Promise.reject(hostile), ...refused },
   { says: 'that it throws', verify: shouting, ...refused },
   { says: 'that it rejects', verify: async () => shouting(), ...refused },
   {
@@ -129,6 +200,16 @@ const VERIFIERS: readonly Verifier[] = [
   },
   { says: 'nothing, ever', verify: () => new Promise(() => undefined), ...unavailable },
   { says: 'nothing, ever, by a thenable', verify: () => thenable(() => undefined), ...unavailable },
+  {
+    says: 'a promise of a thenable that never settles',
+    verify: async () => await thenable(() => undefined),
+    ...unavailable,
+  },
+  {
+    says: 'an acceptance that comes too late',
+    verify: () => new Promise((resolve) => setTimeout(resolve, 60, good({}))),
+    ...unavailable,
+  },
   {
     says: 'a rejection that comes too late',
     verify: () => new Promise((_, reject) => setTimeout(reject, 60, new Error(`${SECRET} ${TOKEN}`))),
@@ -170,24 +251,43 @@ describe('mcp: whatever a verifier does', () => {
     .withSampling({ debugRate: 1, infoRate: 1 })
     .addTransport(transport)
     .build()
-  const router = KitMcpRouter.create().tool('echo', { description: 'x' }, () => 'here')
+  const router = KitMcpRouter.create()
+    .tool('echo', { description: 'x' }, () => 'here')
+    .tool('token', { description: 'x' }, (_args, { auth }) => String(auth?.token))
 
-  for (const entryPoint of ENTRY_POINTS.filter(({ parsed }) => !parsed)) {
-    describe(entryPoint.name, () => {
-      const served = serving(() =>
+  const alone = (verifier: VerifyToken): VerifyToken => verifier
+  const points = ENTRY_POINTS.filter(({ parsed }) => !parsed)
+  const [handler] = points as [EntryPoint]
+  for (const [name, entryPoint, wrap] of [
+    ...points.map((point) => [point.name, point, alone] as const),
+    ['firstMatch', handler, (verifier: VerifyToken) => firstMatch(async () => undefined, verifier)],
+    ['cachedVerifier', handler, (verifier: VerifyToken) => cachedVerifier(verifier)],
+  ] as const) {
+    describe(name, () => {
+      const serve = (verifyTimeoutMs: number) =>
         entryPoint.serve({
           router,
           telemetry,
-          oauth: oauth({ verifyTimeoutMs: 30, verifyToken: (input) => verify(input) as undefined }),
-        }),
-      )
+          oauth: oauth({
+            verifyTimeoutMs,
+            verifyToken: wrap((input) =>
+              input.bearerToken === 'reader' ? oauth().verifyToken(input) : (verify(input) as undefined),
+            ),
+          }),
+        })
+      const patient = serving(() => serve(10_000))
+      const hasty = serving(() => serve(30))
 
-      for (const verifier of VERIFIERS) {
-        it(`a verifier that returns ${verifier.says} gets ${verifier.status}, without details`, async () => {
+      // `cachedVerifier` looks at a result before the gate does.
+      const verifiers = VERIFIERS.filter((one) => name !== 'cachedVerifier' || one.verify !== changing)
+
+      for (const [index, verifier] of verifiers.entries()) {
+        it(`a verifier that returns ${verifier.says} gets ${verifier.status}, without details, from ${name}`, async () => {
           verify = verifier.verify
           transport.clear()
+          const { send } = verifier.status === 503 ? hasty() : patient()
           const printed = await diagnosticsOf(async () => {
-            const answer = await served().send(legacy(call('echo'), bearer(TOKEN)))
+            const answer = await send(legacy(call('echo'), bearer(`${TOKEN}${index}`)))
             expect(answer.status).to.equal(verifier.status)
             expect(answer.headers.has('www-authenticate')).to.equal(
               verifier.status === 401 || verifier.status === 403,
@@ -203,6 +303,34 @@ describe('mcp: whatever a verifier does', () => {
           expect(inspect(printed)).to.equal('[]')
         })
       }
+
+      it(`what a verifier of ${name} returns does not affect other requests at the same time`, async () => {
+        const odd = verifiers.filter(({ status }) => status !== 503)
+        verify = (input) => odd[Number(input.bearerToken)]?.verify(input)
+        await Promise.all(
+          odd.map(async ({ status }, index) => {
+            const tokens = [`${index}`, 'reader', `${index}`]
+            const answers = tokens.map((token) => patient().send(legacy(call('echo'), bearer(token))))
+            const statuses = (await Promise.all(answers)).map((answer) => answer.status)
+            expect(statuses).to.deep.equal([status, 200, status])
+          }),
+        )
+      })
+
+      it(`a verifier of ${name} that writes to its input affects neither other requests nor the gate`, async () => {
+        const seen: unknown[] = []
+        verify = (input) => {
+          seen.push((input as { mark?: unknown }).mark)
+          Reflect.set(input, 'mark', SECRET)
+          Reflect.set(input, 'bearerToken', 'other')
+          return good({})
+        }
+        for (const token of ['first-token', 'second-token']) {
+          const { message } = await patient().send(legacy(call('token'), bearer(token)))
+          expect(message.result.content[0].text).to.equal(token)
+        }
+        expect(seen).to.deep.equal([undefined, undefined])
+      })
     })
   }
 })

@@ -391,6 +391,14 @@ describe('VerifierUnavailableError', () => {
     expect(error).to.be.instanceOf(Error)
     expect(new VerifierUnavailableError('x')).to.include({ retryAfterSeconds: 5 })
     expect(new VerifierUnavailableError('x')).not.to.have.property('cause')
-    expect(new VerifierUnavailableError('x', { retryAfterSeconds: -1 })).to.include({ retryAfterSeconds: 5 })
+    for (const [given, seconds] of [
+      [-1, 5],
+      [Number.NaN, 5],
+      [0, 0],
+      [0.2, 1],
+    ] as const)
+      expect(new VerifierUnavailableError('x', { retryAfterSeconds: given }).retryAfterSeconds).to.equal(
+        seconds,
+      )
   })
 })
