@@ -9,8 +9,6 @@ import type { McpAdapter } from '../../src/mcp/mcp-adapter.ts'
 import type { ServerInfo } from '../../src/mcp/options.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import type { OAuthOptions } from '../../src/oauth/options.ts'
-import type { KitMcpConfigErrorCode } from '../../src/options/config-error.ts'
-import { expectConfigError } from '../support/config-error.ts'
 import { oauthOptions } from '../support/gate-app.ts'
 import { listen } from '../support/listen.ts'
 import { problemsOfCard, problemsOfCatalog } from '../support/mcp/discovery-schemas.ts'
@@ -378,70 +376,6 @@ describe('the server card and the catalog', () => {
     const { entries } = await jsonAt(origin + CATALOG)
     expect(entries[0].url).to.equal(`${origin}/notes${CARD}`)
   })
-
-  const wrong: readonly (readonly [
-    what: string,
-    discovery: unknown,
-    option: string,
-    message: RegExp,
-    code?: KitMcpConfigErrorCode,
-  ])[] = [
-    ['true', true, 'discovery', /false, or an object.*Omit it/],
-    ['null', null, 'discovery', /false, or an object/],
-    ['an array', [], 'discovery', /false, or an object/],
-    [
-      'an unknown member',
-      { title: 'x' },
-      'discovery.title',
-      /Known options: name, description/,
-      'MCP_CONFIG_UNKNOWN_OPTION',
-    ],
-    ['a name without a slash', { name: 'notes' }, 'discovery.name', /com\.example\/notes.*received 'notes'/],
-    ['a name with two slashes', { name: 'a/b/c' }, 'discovery.name', /only slash/],
-    ['a name of 201 characters', { name: `a/${'b'.repeat(199)}` }, 'discovery.name', /200 characters/],
-    ['a name that is not a string', { name: 5 }, 'discovery.name', /received 5/],
-    ['an empty description', { description: '' }, 'discovery.description', /1 to 100/],
-    ['a long description', { description: 'x'.repeat(101) }, 'discovery.description', /1 to 100/],
-    [
-      'a repository that is a string',
-      { repository: 'https://a.example' },
-      'discovery.repository',
-      /url: .*source/,
-    ],
-    [
-      'a repository without a source',
-      { repository: { url: 'https://a.example' } },
-      'discovery.repository.source',
-      /source.*github/,
-      'MCP_CONFIG_MISSING_OPTION',
-    ],
-    [
-      'a repository without a URL',
-      { repository: { source: 'github' } },
-      'discovery.repository.url',
-      /github\.com/,
-      'MCP_CONFIG_MISSING_OPTION',
-    ],
-    [
-      'a repository with a path',
-      { repository: { url: '/x', source: 'a' } },
-      'discovery.repository.url',
-      /absolute URL/,
-    ],
-    ['an identifier that is not a URN', { identifier: 'notes' }, 'discovery.identifier', /urn:air:/],
-    ['an identifier with a space', { identifier: 'urn:air:a b' }, 'discovery.identifier', /urn:air:/],
-    ['a long identifier', { identifier: `urn:${'a'.repeat(1_021)}` }, 'discovery.identifier', /urn:air:/],
-    ['a catalog that is not a boolean', { catalog: 'no' }, 'discovery.catalog', /true or false/],
-  ]
-  for (const [what, discovery, option, message, code = 'MCP_CONFIG_INVALID_OPTION'] of wrong) {
-    it(`mcpServer() throws if discovery is, or has, ${what}`, () => {
-      expectConfigError(() => mcpServer(adapterFor(), { discovery: discovery as never }), {
-        code,
-        option,
-        message,
-      })
-    })
-  }
 
   it('the type of discovery is checked', () => {
     expectTypeOf<McpServerOptions['discovery']>().toEqualTypeOf<false | McpDiscoveryOptions | undefined>()

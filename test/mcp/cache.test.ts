@@ -2,7 +2,6 @@ import { expect } from 'chai'
 import { createMcpAdapter } from '../../src/mcp/adapter.ts'
 import type { McpAdapterOptions } from '../../src/mcp/options.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
-import { configError } from '../support/mcp/config-error.ts'
 import { web } from '../support/mcp/entry-points.ts'
 import { oauth } from '../support/mcp/notes.ts'
 import { bearer, legacy, modern, rpc } from '../support/mcp/wire.ts'
@@ -111,18 +110,4 @@ describe('mcp: cache hints of 2026-07-28', () => {
       expect(message.result).to.not.have.any.keys('ttlMs', 'cacheScope')
     }
   })
-
-  for (const [cache, option] of [
-    [5, 'cache'],
-    [{ ttl: 5 }, 'ttl'],
-    [{ ttlMs: -1 }, 'ttlMs of cache'],
-    [{ ttlMs: 1.5 }, 'ttlMs of cache'],
-    [{ cacheScope: 'shared' }, 'cacheScope of cache'],
-  ] as const) {
-    it(`the cache option ${JSON.stringify(cache)} is rejected`, () => {
-      expect(configError(() => createMcpAdapter({ router: plain, cache: cache as never })).option).to.equal(
-        option,
-      )
-    })
-  }
 })

@@ -11,7 +11,6 @@ import { createMcpAdapter } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import type { OAuthOptions } from '../../src/oauth/options.ts'
 import { KitTelemetry, MockTelemetryAdapter } from '../../src/telemetry/index.ts'
-import { expectConfigError } from '../support/config-error.ts'
 import { fakeTime } from '../support/fake-time.ts'
 import { gatedApp, oauthOptions } from '../support/gate-app.ts'
 import { listen } from '../support/listen.ts'
@@ -346,30 +345,4 @@ describe('rateLimit', () => {
         time.restore()
       }
     })
-
-  for (const [rateLimit, option, message] of [
-    [null, 'rateLimit', /points, durationSeconds/],
-    [5, 'rateLimit', /rate-limiter-flexible/],
-    [{}, 'rateLimit.points', /whole number from 1/],
-    [{ points: 1 }, 'rateLimit.durationSeconds', /whole number from 1/],
-    [{ points: 0, durationSeconds: 1 }, 'rateLimit.points', /whole number from 1/],
-    [{ points: 1, durationSeconds: 1, duration: 1 }, 'rateLimit.duration', /durationSeconds/],
-  ] as const) {
-    it(`rateLimit throws for ${JSON.stringify(rateLimit)}`, () => {
-      const code = option === 'rateLimit.duration' ? 'MCP_CONFIG_UNKNOWN_OPTION' : 'MCP_CONFIG_INVALID_OPTION'
-      expectConfigError(() => mcpAuth(oauthOptions({ rateLimit: rateLimit as never })), {
-        code,
-        option,
-        message,
-      })
-    })
-  }
-
-  it('clientAddress throws if it is not a function', () => {
-    expectConfigError(() => mcpAuth(oauthOptions({ clientAddress: '192.0.2.1' as never })), {
-      code: 'MCP_CONFIG_INVALID_OPTION',
-      option: 'clientAddress',
-      message: /function/,
-    })
-  })
 })

@@ -97,6 +97,18 @@ const NO_URL: readonly unknown[] = [
   'ftp://auth.example.com',
   'http://auth.example.com',
 ]
+/** Identifiers of issuers that are almost URLs of https. */
+const NO_ISSUER: readonly unknown[] = [
+  ...['', 'https:auth.example.com', 'https:///auth', `${url}/{id}`, `${url}/#a`, `${url}/#`, `${url} `],
+  ...['https://ada@auth.example.com', 'http://localhost.example.com', 'http://127.0.0.1.example.com'],
+  'https://auth.exa\nmple.com',
+  new URL(url),
+]
+/** URIs of resources that challenges cannot contain. */
+const NO_RESOURCE: readonly string[] = [
+  '/mcp',
+  ...['/a b', '/a"b', '#x', '/m\u00fc'].map((end) => audience + end),
+]
 /** URLs that hold a user name or a password. */
 const CREDENTIALS: readonly string[] = ['https://ada@example.com', 'https://ada:pw@example.com']
 const NO_SCOPES: readonly unknown[] = ['mcp:read', ['mcp:read mcp:write'], [5], {}]
@@ -104,8 +116,17 @@ const NO_SCOPES: readonly unknown[] = ['mcp:read', ['mcp:read mcp:write'], [5], 
 const DEFINITION = { icons: ['x', [5]], scopes: NO_SCOPES }
 
 const ORIGINS = {
-  allowedOrigins: ['https://app.example.com', ['https://app.example.com/path'], [5]],
-  allowedHosts: ['mcp.example.com', [], ['mcp.example.com:8080'], [5]],
+  allowedOrigins: [
+    'https://app.example.com',
+    ...['*', 'null', 'https://app.example.com/', 'https://app.example.com/path', 'ftp://a.example', 5].map(
+      (origin) => [origin],
+    ),
+  ],
+  allowedHosts: [
+    'mcp.example.com',
+    [],
+    ...['mcp.example.com:8080', 'https://a.example', 'a.example/mcp', 'a b', 5].map((host) => [host]),
+  ],
 }
 
 const LIMITS: readonly unknown[] = [
@@ -141,16 +162,19 @@ export const TAKERS: readonly OptionsTaker[] = [
     call: (options) => kit.mcpAuth(options),
     good: oauth,
     wrong: {
-      issuer: [undefined, null, ...NO_URL, 'https://ada@auth.example.com', 'https://auth.example.com/#a'],
-      resourceMetadataPath: ['metadata', '//metadata', '/metadata?a', 5],
-      scopes: [...NO_SCOPES, ['offline_access']],
-      resource: [...NO_URL, ...NOT_COMPARABLE],
-      realm: ['', 'a\nb', 5],
-      authorizationServers: [url, [], [5], ['auth.example.com']],
+      issuer: [undefined, null, ...NO_URL, ...NO_ISSUER],
+      resourceMetadataPath: [
+        ...['', 'metadata', '//metadata', '/metadata?a', '/x\r\ny', '/x"y', '/a/../b', '/x/'],
+        5,
+      ],
+      scopes: [...NO_SCOPES, ...[['a"b'], ['a\\b'], ['a\u0007'], ['\u00e9'], ['']], ['offline_access']],
+      resource: [...NO_URL, ...NOT_COMPARABLE, ...NO_RESOURCE],
+      realm: ['', 'a\r\nX-Evil: 1', 'caf\u00e9', 5],
+      authorizationServers: [url, [], [5], ['auth.example.com'], [url, 'http://b.example']],
       resourceName: ['', 'a\u0000b', 5],
       resourceDocumentation: ['docs', 5, 'javascript:alert(1)'],
       scopesSupported: NO_SCOPES,
-      scopeImplies: [...NO_OBJECT, { 'mcp:write': 'mcp:read' }],
+      scopeImplies: [...NO_OBJECT, { 'mcp:write': 'mcp:read' }, { 'a b': ['c'] }, { a: ['b c'] }],
       signedMetadata: ['jwt', 5, {}],
       dpop: ['requried', true, {}, { mode: 'on' }],
       rateLimit: ['10', 10, { points: 0, durationSeconds: 1 }],
@@ -170,7 +194,8 @@ export const TAKERS: readonly OptionsTaker[] = [
     good: { mode: 'allowed' },
     wrong: {
       mode: ['requried', true, null],
-      algorithms: ['ES256', [], ['HS256'], [5]],
+      algorithms: ['ES256', [], ['none'], ['HS256'], ['ES256', 'RS1'], [5]],
+      replayStore: [{}, new Set()],
     },
     // The error names the option `mode`, which makes the value valid or invalid.
     elsewhere: { mode: 'dpop' },
@@ -200,7 +225,7 @@ export const TAKERS: readonly OptionsTaker[] = [
       audience: [undefined, '', [], [5], [''], {}],
       resource: [audience, 5],
       jwksUri: NO_URL,
-      publicKey: ['key', 5, {}, { keys: [] }],
+      publicKey: ['key', 'ssh-rsa AAAA', 5, {}, { kty: 'oct', k: 'c2VjcmV0' }, { keys: [] }],
       algorithms: ['RS256', [], ['HS256'], ['none'], [5]],
       requiredClaims: ['sub', [5], ['']],
       clientCertificate: ['header', {}, true],
@@ -213,8 +238,8 @@ export const TAKERS: readonly OptionsTaker[] = [
     call: (options) => kit.introspectionVerifier(options),
     good: { endpoint: `${url}/introspect`, clientId: 'mcp', clientSecret: 'S', audience },
     wrong: {
-      endpoint: [undefined, null, ...NO_URL],
-      audience: [undefined, '', [5]],
+      endpoint: [undefined, null, ...NO_URL, ...CREDENTIALS],
+      audience: [undefined, null, '', true, [5]],
       resource: [audience, 5],
       issuer: NO_URL,
       requiredClaims: ['sub', [5]],
@@ -418,10 +443,12 @@ export const TAKERS: readonly OptionsTaker[] = [
       cors: NO_OBJECT,
       discovery: [
         ...NO_OBJECT.filter((value) => value !== undefined),
-        { name: 'notes' },
-        { description: '' },
-        { repository: 'https://git.example' },
-        { identifier: 'notes' },
+        ...['notes', 'a/b/c', `a/${'b'.repeat(199)}`, 5].map((name) => ({ name })),
+        ...['', 'x'.repeat(101)].map((description) => ({ description })),
+        ...[url, { url }, { source: 'github' }, { url: '/x', source: 'a' }].map((repository) => ({
+          repository,
+        })),
+        ...['notes', 'urn:air:a b', `urn:${'a'.repeat(1_021)}`].map((identifier) => ({ identifier })),
         { catalog: 'no' },
       ],
     },

@@ -1,11 +1,8 @@
 import type { DataPoint, Histogram } from '@opentelemetry/sdk-metrics'
 import { expect } from 'chai'
 import { CLIENT_NAMES } from '../../../src/client-names.ts'
-import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
-import { serveStdio } from '../../../src/mcp/stdio/serve-stdio.ts'
 import { InMemoryTransportAdapter, KitTelemetry } from '../../../src/telemetry/index.ts'
-import { expectConfigError } from '../../support/config-error.ts'
 import { ENTRY_POINTS, type Served, type Setup } from '../../support/mcp/entry-points.ts'
 import { oauth } from '../../support/mcp/notes.ts'
 import { Otel } from '../../support/mcp/otel.ts'
@@ -244,18 +241,6 @@ describe('mcp.client.name and mcp.client.version', () => {
       expect(await labels(OPERATIONS)).to.deep.equal(['claude-code'])
     })
   })
-
-  for (const given of ['claude-code', [''], [5], {}, null])
-    it(`the option knownClients must be an array of non-empty strings; received ${JSON.stringify(given)}`, () => {
-      const knownClients = given as never
-      const expected = {
-        code: 'MCP_CONFIG_INVALID_OPTION',
-        option: 'knownClients',
-        message: /non-empty strings/,
-      } as const
-      expectConfigError(() => createMcpAdapter({ router, knownClients }), expected)
-      expectConfigError(() => serveStdio(router, { knownClients, trustLocal: true }), expected)
-    })
 
   it('each client of the guide has names, and no name belongs to two clients', () => {
     const names = Object.values(CLIENT_NAMES).flat()

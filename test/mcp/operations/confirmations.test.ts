@@ -653,26 +653,6 @@ describe('confirm', () => {
       }
     })
 
-    for (const [confirmations, option] of [
-      [{ store: {} }, 'confirmations.store.use'],
-      [{ store: 'redis://x' }, 'confirmations.store'],
-      [true, 'confirmations'],
-      [{ stores: 1 }, 'confirmations.stores'],
-    ] as const)
-      it(`the option confirmations: ${JSON.stringify(confirmations)} is a configuration error`, () => {
-        const message = option.endsWith('stores') ? /store/ : /redisReplayStore\(client\)/
-        const code =
-          {
-            'confirmations.store.use': 'MCP_CONFIG_MISSING_OPTION',
-            'confirmations.stores': 'MCP_CONFIG_UNKNOWN_OPTION',
-          }[option as string] ?? 'MCP_CONFIG_INVALID_OPTION'
-        expectConfigError(() => createMcpAdapter({ router, confirmations: confirmations as never }), {
-          code: code as never,
-          option,
-          message,
-        })
-      })
-
     it('a router function with confirmations is a configuration error', () => {
       const made = () =>
         createMcpAdapter({ router: () => new McpServer({ name: 'x', version: '1' }), confirmations: {} })
@@ -683,17 +663,6 @@ describe('confirm', () => {
       })
     })
   })
-
-  for (const given of ['Sure?', true, {}])
-    it(`confirm must be a function; received ${JSON.stringify(given)}`, () => {
-      const build = () =>
-        KitMcpRouter.create().tool('x', { description: 'x', confirm: given as never }, () => '')
-      expectConfigError(build, {
-        code: 'MCP_CONFIG_INVALID_OPTION',
-        option: "confirm of tool 'x'",
-        message: /Set it to a function \(query\) => the question/,
-      })
-    })
 
   for (const { name, revision, connect } of CLIENT_KINDS)
     describe(`the ${name}`, () => {

@@ -267,17 +267,6 @@ describe('unknownArguments', () => {
       })
   })
 
-  for (const given of ['strict', true, null, ''])
-    it(`the value ${JSON.stringify(given)} is a configuration error`, () => {
-      const options = { router: KitMcpRouter.create(), unknownArguments: given as never }
-      const expected = { code: INVALID, option: 'unknownArguments', message: /'ignore' or 'reject'/ } as const
-      expectConfigError(() => createMcpAdapter(options), expected)
-      expectConfigError(
-        () => serveStdio(KitMcpRouter.create(), { unknownArguments: given as never }),
-        expected,
-      )
-    })
-
   it('a request of tools/list of a router without tools is served', async () => {
     const { server } = createMcpAdapter({ router: KitMcpRouter.create(), unknownArguments: 'reject' })
     const { message } = await web(server).send(legacy(rpc('tools/list')))

@@ -8,7 +8,6 @@ import { KitToolError } from '../../../src/mcp/router/tool-error.ts'
 import type { AuthInfo } from '../../../src/oauth/auth-info.ts'
 import { InMemoryTransportAdapter, KitTelemetry } from '../../../src/telemetry/index.ts'
 import { CALL_MODES, responseIn } from '../../support/mcp/call-modes.ts'
-import { configError } from '../../support/mcp/config-error.ts'
 import { type Served, web } from '../../support/mcp/entry-points.ts'
 import { oauth } from '../../support/mcp/notes.ts'
 import { call, legacy, modern } from '../../support/mcp/wire.ts'
@@ -391,16 +390,6 @@ describe('mcp: router middleware', () => {
       const second = await send(modern('tools/call', { name: 'ask', arguments: {}, requestState }))
       expect(second.message.result.content[0].text).to.equal('{"round":1}')
       expect(steps).to.deep.equal(['ask', 'ask'])
-    })
-  }
-
-  for (const [title, given] of [
-    ['undefined', undefined],
-    ['an object', {}],
-  ] as const) {
-    it(`${title} instead of middleware is a configuration error that names use`, () => {
-      const error = configError(() => KitMcpRouter.create().use(given as never))
-      expect(error).to.deep.include({ option: 'use' })
     })
   }
 

@@ -304,26 +304,4 @@ describe('mcp: scopes of operations', () => {
       createMcpAdapter({ router: () => new McpServer({ name: 'x', version: '1' }), listOnlyPermitted: true })
     expect(configError(made)).to.include({ option: 'listOnlyPermitted' })
   })
-
-  describe('the option', () => {
-    for (const [scopes, option, words] of [
-      [5, 'scopes', 'must be an object'],
-      [{ tool: {} }, 'scopes.tool', "Did you mean 'tools'?"],
-      [{ tools: ['write'] }, 'scopes.tools', 'object of scope lists by name'],
-      [{ tools: { write: 'mcp:write' } }, "scopes.tools['write']", 'array'],
-      [{ prompts: { write: ['offline_access'] } }, "scopes.prompts['write']", 'offline_access'],
-      [{ resources: { 'notes://{a': [] } }, 'uriTemplate', 'RFC 6570'],
-    ] as const) {
-      it(`the option scopes rejects ${JSON.stringify(scopes)}`, () => {
-        const error = configError(() => createMcpAdapter({ router: factory, scopes: scopes as never }))
-        expect(error.option).to.equal(option)
-        expect(error.message).to.contain(words)
-      })
-    }
-    it('the option scopes is rejected for a KitMcpRouter', () => {
-      const error = configError(() => createMcpAdapter({ router, scopes: factoryScopes }))
-      expect(error.option).to.equal('scopes')
-      expect(error.message).to.contain('KitMcpRouter')
-    })
-  })
 })

@@ -4,7 +4,6 @@ import { mcpHandler } from '../../../src/express/mcp-handler.ts'
 import { createMcpAdapter, KitMcpServer, type McpAdapter } from '../../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
 import { CLIENT_KINDS, type Connected, errorOf, type ServerNotification } from '../../support/mcp/clients.ts'
-import { configError } from '../../support/mcp/config-error.ts'
 import { onNode, type Served, serving } from '../../support/mcp/entry-points.ts'
 import { oauth } from '../../support/mcp/notes.ts'
 import { bearer, eventsOf, LEGACY, legacy, MODERN, modern, rpc } from '../../support/mcp/wire.ts'
@@ -169,13 +168,6 @@ describe('mcp: notify', () => {
       await response.body?.cancel()
       expect(bus.listenerCount).to.equal(before)
     })
-
-    for (const eventBus of [null, 5, {}, { publish: () => undefined }]) {
-      it(`the eventBus ${JSON.stringify(eventBus)} is rejected`, () => {
-        const error = configError(() => createMcpAdapter({ router, eventBus: eventBus as never }))
-        expect(error.option).to.equal('eventBus')
-      })
-    }
   })
 
   describe('the event stream of GET', () => {

@@ -6,7 +6,6 @@ import { rejected, verificationOf } from '../../../src/oauth/inputs.ts'
 import type { VerifiedToken, VerifyToken, VerifyTokenInput } from '../../../src/oauth/options.ts'
 import { cachedVerifier } from '../../../src/oauth/verifiers/cached.ts'
 import { jwtVerifier } from '../../../src/oauth/verifiers/jwt.ts'
-import { expectConfigError } from '../../support/config-error.ts'
 import { AUDIENCE, createSigningKey, ISSUER, nowSeconds, signToken } from '../../support/tokens.ts'
 import { verifyInput } from '../../support/verify-input.ts'
 
@@ -426,60 +425,5 @@ describe('cachedVerifier()', () => {
     const verifier = cachedVerifier(async () => ({ valid: true, user: { id: 1 } }), { ttlSeconds: 5 })
     expectTypeOf(verifier).toExtend<VerifyToken<unknown, { id: number }>>()
     expectTypeOf(verifier.invalidate).toEqualTypeOf<(token: string) => void>()
-  })
-
-  describe('wrong options', () => {
-    const verify: VerifyToken = async () => undefined
-    const INVALID = 'MCP_CONFIG_INVALID_OPTION'
-    type Row = readonly [
-      what: string,
-      build: () => unknown,
-      message: RegExp,
-      code?: 'MCP_CONFIG_MISSING_OPTION' | 'MCP_CONFIG_UNKNOWN_OPTION',
-    ]
-    /** Wrong options by the option that the error names. The code is `INVALID` unless the row says otherwise. */
-    const wrong: Readonly<Record<string, readonly Row[]>> = {
-      verifier: [
-        [
-          'without a verifier',
-          () => cachedVerifier(undefined as never),
-          /[Pp]ass the verifier/,
-          'MCP_CONFIG_MISSING_OPTION',
-        ],
-        ['with a verifier that is not a function', () => cachedVerifier({} as never), /function/],
-      ],
-      cachedVerifier: [['with null', () => cachedVerifier(verify, null as never), /maxEntries/]],
-      maxEntries: [
-        ['with no entries', () => cachedVerifier(verify, { maxEntries: 0 }), /from 1/],
-        ['with too many', () => cachedVerifier(verify, { maxEntries: 2e9 }), /from 1 to 1000000/],
-      ],
-      ttlSeconds: [
-        ['with a time of zero', () => cachedVerifier(verify, { ttlSeconds: 0 }), /more than 0/],
-        [
-          'with a time that is NaN',
-          () => cachedVerifier(verify, { ttlSeconds: Number.NaN }),
-          /number of seconds/,
-        ],
-      ],
-      ttl: [
-        [
-          'with an option that does not exist',
-          () => cachedVerifier(verify, { ttl: 5 } as never),
-          /Known options: maxEntries, ttlSeconds/,
-          'MCP_CONFIG_UNKNOWN_OPTION',
-        ],
-      ],
-      maxEntry: [
-        [
-          'with a misspelt one',
-          () => cachedVerifier(verify, { maxEntry: 5 } as never),
-          /Did you mean 'maxEntries'/,
-          'MCP_CONFIG_UNKNOWN_OPTION',
-        ],
-      ],
-    }
-    for (const [option, rows] of Object.entries(wrong))
-      for (const [what, build, message, code = INVALID] of rows)
-        it(`cachedVerifier() throws ${what}`, () => expectConfigError(build, { code, option, message }))
   })
 })

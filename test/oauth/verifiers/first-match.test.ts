@@ -5,7 +5,6 @@ import { type RefusalNote, rejected, verificationOf } from '../../../src/oauth/i
 import type { VerifyToken } from '../../../src/oauth/options.ts'
 import { firstMatch } from '../../../src/oauth/verifiers/first-match.ts'
 import { jwtVerifier } from '../../../src/oauth/verifiers/jwt.ts'
-import { expectConfigError } from '../../support/config-error.ts'
 import { AUDIENCE, createSigningKey, nowSeconds, signToken } from '../../support/tokens.ts'
 import { verifyInput } from '../../support/verify-input.ts'
 
@@ -140,20 +139,5 @@ describe('firstMatch()', () => {
       () => ({ valid: true, user: 'ada' as const }),
     )
     expectTypeOf(verifier).toEqualTypeOf<VerifyToken<unknown, { id: number } | 'ada'>>()
-  })
-
-  it('firstMatch() throws without verifiers, and for a value that is not a function', () => {
-    expectConfigError(() => firstMatch(), {
-      code: 'MCP_CONFIG_MISSING_OPTION',
-      option: 'verifiers',
-      message: /at least one/,
-    })
-    for (const wrong of [undefined, null, {}, [refuses]]) {
-      expectConfigError(() => firstMatch(refuses, wrong as never), {
-        code: 'MCP_CONFIG_INVALID_OPTION',
-        option: 'verifiers',
-        message: /functions/,
-      })
-    }
   })
 })

@@ -468,118 +468,18 @@ describe('jwtVerifier()', () => {
 
   describe('wrong options', () => {
     const INVALID = 'MCP_CONFIG_INVALID_OPTION'
-    const MISSING = 'MCP_CONFIG_MISSING_OPTION'
     const base = { issuer: ISSUER, audience: AUDIENCE }
-    type Row = readonly [what: string, options: () => object, message: RegExp, code?: typeof MISSING]
-    /** Wrong options by the option that the error names. The code is `INVALID` unless the row says otherwise. */
-    const wrong: Readonly<Record<string, readonly Row[]>> = {
-      audience: [
-        ['with an empty audience', () => ({ audience: '' }), /aud/, MISSING],
-        ['with an empty list of audiences', () => ({ audience: [] }), /aud/, MISSING],
-        ['with an audience that is not a string', () => ({ audience: 5 }), /strings/],
-      ],
-      resource: [['with audience and resource', () => ({ resource: AUDIENCE }), /together with audience/]],
-      issuers: [
-        ['with issuer and issuers', () => ({ issuers: [ISSUER] }), /together with issuer/],
-        ['with issuers that are not a list', () => ({ issuer: undefined, issuers: ISSUER }), /array/],
-      ],
-      issuer: [
-        ['with no issuer in the list', () => ({ issuer: undefined, issuers: [] }), /https:\/\//, MISSING],
-        ['with an issuer that is not a URL', () => ({ issuer: 'auth.example.com' }), /absolute URL/],
-        ['with http elsewhere', () => ({ issuer: 'http://auth.example.com' }), /https.*allowInsecureHttp/],
-      ],
-      jwksUri: [
-        [
-          'with a jwksUri on http elsewhere',
-          () => ({ jwksUri: 'http://auth.example.com/jwks' }),
-          /https.*allowInsecureHttp/,
-        ],
-        ['with a jwksUri that is no URL', () => ({ jwksUri: '/jwks' }), /absolute URL/],
-      ],
-      publicKey: [
-        [
-          'with keys from two places',
-          () => ({ jwksUri: `${ISSUER}/jwks`, publicKey: rsa.jwk }),
-          /together with jwksUri/,
-        ],
-        [
-          'with a value that is not a key',
-          () => ({ publicKey: 'ssh-rsa AAAA' }),
-          /PEM, JWK, JWK Set, KeyObject or CryptoKey/,
-        ],
-        [
-          'with a symmetric JWK as public key',
-          () => ({ publicKey: { kty: 'oct', k: 'c2VjcmV0' } }),
-          /public key/,
-        ],
-        ['with an empty key set', () => ({ publicKey: { keys: [] } }), /public key/],
-      ],
-      secret: [
-        [
-          'with a public key and a secret',
-          () => ({ publicKey: rsa.jwk, secret: SECRET }),
-          /together with publicKey/,
-        ],
-        ['with an empty secret', () => ({ secret: '' }), /non-empty/],
-      ],
-      algorithms: [
-        ['with an HMAC algorithm but no secret', () => ({ algorithms: ['HS256'] }), /HS256 without a secret/],
-        [
-          'with an HMAC algorithm and a public key',
-          () => ({ publicKey: rsa.jwk, algorithms: ['RS256', 'HS512'] }),
-          /HS512 without a secret/,
-        ],
-        [
-          'with an asymmetric algorithm and a secret',
-          () => ({ secret: SECRET, algorithms: ['RS256'] }),
-          /HS256/,
-        ],
-        ['with none as algorithm', () => ({ algorithms: ['none'] }), /RS256/],
-        ['with no algorithm', () => ({ algorithms: [] }), /at least one/],
-      ],
-      clockToleranceSeconds: [
-        ['with a negative tolerance', () => ({ clockToleranceSeconds: -1 }), /number of seconds, 0 or more/],
-        [
-          'with a tolerance that is NaN',
-          () => ({ clockToleranceSeconds: Number.NaN }),
-          /number of seconds, 0 or more/,
-        ],
-      ],
-      jwksCacheSeconds: [
-        [
-          'with an endless cache',
-          () => ({ jwksCacheSeconds: Number.POSITIVE_INFINITY }),
-          /number of seconds, 0 or more/,
-        ],
-      ],
-      jwksCooldownSeconds: [
-        [
-          'with a cooldown that is text',
-          () => ({ jwksCooldownSeconds: '30' }),
-          /number of seconds, 0 or more/,
-        ],
-      ],
-      requiredClaims: [
-        ['with claims that are null', () => ({ requiredClaims: null }), /array of non-empty strings/],
-        ['with required claims that are not a list', () => ({ requiredClaims: 'sub' }), /array/],
-      ],
-      strict: [['with strict that is text', () => ({ strict: 'yes' }), /true or false/]],
-      allowInsecureHttp: [
-        ['with allowInsecureHttp that is a string', () => ({ allowInsecureHttp: 1 }), /true or false/],
-      ],
-      mapUser: [['with a mapUser that is not a function', () => ({ mapUser: 'sub' }), /function/]],
-    }
-    for (const [option, rows] of Object.entries(wrong))
-      for (const [what, options, message, code = INVALID] of rows)
-        it(`jwtVerifier() throws ${what}`, () =>
-          expectConfigError(() => jwtVerifier({ ...base, ...options() } as never), { code, option, message }))
-
-    it('jwtVerifier() throws with null', () =>
-      expectConfigError(() => jwtVerifier(null as never), {
-        code: INVALID,
-        option: 'jwtVerifier',
-        message: /issuer, audience/,
-      }))
+    for (const [option, options, message] of [
+      ['publicKey', () => ({ jwksUri: `${ISSUER}/jwks`, publicKey: rsa.jwk }), /together with jwksUri/],
+      ['secret', () => ({ publicKey: rsa.jwk, secret: SECRET }), /together with publicKey/],
+      ['algorithms', () => ({ secret: SECRET, algorithms: ['RS256'] }), /HS256/],
+    ] as const)
+      it(`jwtVerifier() throws for the combination of ${option} with another option`, () =>
+        expectConfigError(() => jwtVerifier({ ...base, ...options() } as never), {
+          code: INVALID,
+          option,
+          message,
+        }))
 
     for (const option of ['issuer', 'jwksUri', 'publicKey', 'secret'] as const) {
       it(`jwtVerifier() throws with a function for issuers and with ${option}`, () => {
@@ -594,23 +494,5 @@ describe('jwtVerifier()', () => {
         })
       })
     }
-
-    it('jwtVerifier() throws for an unknown option and suggests the right one', () => {
-      for (const [option, meant] of [
-        ['jwksURI', 'jwksUri'],
-        ['audiences', 'audience'],
-        ['algorithm', 'algorithms'],
-        ['clockTolerance', 'clockToleranceSeconds'],
-      ] as const) {
-        expectConfigError(() => jwtVerifier({ ...base, [option]: 'x' } as never), {
-          code: 'MCP_CONFIG_UNKNOWN_OPTION',
-          option,
-          message:
-            option === 'clockTolerance'
-              ? /Known options: .*clockToleranceSeconds/
-              : new RegExp(`Did you mean '${meant}'`),
-        })
-      }
-    })
   })
 })
