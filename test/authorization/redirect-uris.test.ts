@@ -1,6 +1,5 @@
 import { expect } from 'chai'
 import {
-  isDefaultRedirectUri,
   isLocalRedirect,
   redirectHost,
   redirectProblem,
@@ -62,31 +61,6 @@ describe('redirectProblem()', () => {
   ] as const)
     it(`a redirect URI ${uri.slice(0, 40)} of length ${uri.length} ${problem ?? 'has no problem'}`, () => {
       expect(redirectProblem(uri)).to.equal(problem)
-    })
-})
-
-describe('isDefaultRedirectUri()', () => {
-  for (const [uri, isAccepted] of [
-    ['https://a.example/', true],
-    ['http://localhost:1/', true],
-    ['cursor://anysphere.cursor-mcp', true],
-    ['cursor://anysphere.cursor-mcp/oauth/callback', true],
-    ['cursor://anysphere.cursor-mcp?a', true],
-    ['com.raycast:/oauth', true],
-    ['raycast://oauth/x', true],
-    ['warp://mcp/x', true],
-    ['vscode://saoudrizwan.claude-dev/mcp-auth', true],
-    ['vscode-insiders://saoudrizwan.claude-dev/mcp-auth', true],
-    ['windsurf://saoudrizwan.claude-dev/mcp-auth/a', true],
-    ['cursor://saoudrizwan.claude-dev/mcp-auth', true],
-    ['cursor://anysphere.cursor-mcp-other', false],
-    ['cursor://other', false],
-    ['vscode://saoudrizwan.claude-dev/other', false],
-    ['warp://mcpx', false],
-    ['goose://oauth', false],
-  ] as const)
-    it(`a redirect URI ${uri} is ${isAccepted ? 'accepted' : 'not accepted'} by default`, () => {
-      expect(isDefaultRedirectUri(uri)).to.equal(isAccepted)
     })
 })
 

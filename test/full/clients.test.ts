@@ -6,7 +6,6 @@ import { z } from 'zod'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import type { ServerFactory } from '../../src/mcp/sdk/sdk-servers.ts'
 import type { ServerNotification } from '../support/mcp/clients.ts'
-import { MODERN } from '../support/mcp/wire.ts'
 import { skipIf } from '../support/skip.ts'
 import { until } from '../support/until.ts'
 import { findInspector, Inspector, type InspectorProgram } from './inspector.ts'
@@ -170,65 +169,6 @@ describe('clients: signing in', () => {
         const read = () => session.client.readResource({ uri: 'recipes://drafts' })
         await session.stepUp(read)
         expect((await read()).contents[0].text).to.equal('none')
-      })
-
-      it(`a ${kind.name} lists tools, prompts, resources, and templates, and gets completions`, async () => {
-        await signedIn()
-        const { client } = session
-        const names = (list: { name: string }[]) => list.map(({ name }) => name)
-        expect(names((await client.listTools()).tools)).to.deep.equal(['whoami', 'save'])
-        expect(names((await client.listPrompts()).prompts)).to.deep.equal(['cook', 'publish'])
-        expect(names((await client.listResources()).resources)).to.deep.equal(['index', 'drafts', ...RECIPES])
-        expect(names((await client.listResourceTemplates()).resourceTemplates)).to.deep.equal(['recipe'])
-        const { messages } = await client.getPrompt({
-          name: 'cook',
-          arguments: { recipe: 'cake', people: '4' },
-        })
-        expect(messages[0].content.text).to.equal('Cook cake for 4')
-        const index = await client.readResource({ uri: 'recipes://index' })
-        expect(JSON.parse(index.contents[0].text)).to.deep.equal(RECIPES)
-        expect((await client.readResource({ uri: 'recipes://all/cake' })).contents).to.deep.equal([
-          { uri: 'recipes://all/cake', mimeType: 'text/markdown', text: '# cake' },
-        ])
-        const complete = async (ref: object, name: string) =>
-          (await client.complete({ ref, argument: { name, value: 'br' } })).completion.values
-        expect(await complete({ type: 'ref/prompt', name: 'cook' }, 'recipe')).to.deep.equal([
-          'bread',
-          'broth',
-        ])
-        expect(await complete({ type: 'ref/resource', uri: 'recipes://all/{name}' }, 'name')).to.deep.equal([
-          'bread',
-          'broth',
-        ])
-      })
-
-      it(`a ${kind.name} is notified of changed lists and of its subscribed resources`, async () => {
-        await signedIn()
-        const { client } = session
-        if (kind.revision === MODERN) {
-          await client.listen({
-            toolsListChanged: true,
-            promptsListChanged: true,
-            resourcesListChanged: true,
-            resourceSubscriptions: ['recipes://index'],
-          })
-        } else {
-          await session.streaming
-          await client.subscribeResource({ uri: 'recipes://index' })
-        }
-        const { notify } = server.adapter
-        notify.toolsChanged()
-        notify.promptsChanged()
-        notify.resourcesChanged()
-        notify.resourceUpdated('recipes://all/cake')
-        notify.resourceUpdated('recipes://index')
-        expect(await log.until(4)).to.deep.equal([
-          'tools/list_changed',
-          'prompts/list_changed',
-          'resources/list_changed',
-          'resources/updated',
-        ])
-        expect(log.notifications.at(-1)?.params.uri).to.equal('recipes://index')
       })
     })
   }

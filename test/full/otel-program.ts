@@ -17,7 +17,6 @@ import {
   type OtlpTransportOptions,
   type TelemetryEmitInput,
 } from 'mcp-gatekit'
-import { freePort } from '../support/free-port.ts'
 import { type ReceivedRecord, startOtlpReceiver } from '../support/otlp-receiver.ts'
 
 export interface ProgramReport {
@@ -352,79 +351,6 @@ checks['headers of the environment, but neither its endpoint, compression, timeo
     assert.equal(attributes.b, 2)
     await receiver.close()
   }
-
-checks['10 000 events of one tick, each once'] = async () => {
-  const receiver = await startOtlpReceiver()
-  const telemetry = telemetryTo({ url: receiver.url, encoding: 'protobuf' })
-  for (let index = 0; index < 10_000; index++) telemetry.emit('tick', { attributes: { index } })
-  await telemetry.flush()
-  assert.deepEqual(ledger(telemetry), counts({ accepted: 10_000, delivered: 10_000 }))
-  assert.equal(new Set(receiver.records.map(({ attributes }) => attributes.index)).size, 10_000)
-  assert.equal(receiver.records.length, 10_000)
-  await telemetry.shutdown()
-  await receiver.close()
-}
-
-checks['two flushes and a shutdown at once wait for what was emitted before each'] = async () => {
-  const receiver = await startOtlpReceiver()
-  const telemetry = telemetryTo({ url: receiver.url })
-  await telemetry.flush()
-  const arrived: number[] = []
-  const note = () => void arrived.push(receiver.records.length)
-  const emit = () => {
-    for (let index = 0; index < 600; index++) telemetry.emit('event')
-  }
-  emit()
-  const first = telemetry.flush().then(note)
-  emit()
-  const second = telemetry.flush().then(note)
-  emit()
-  const last = telemetry.shutdown().then(note)
-  await Promise.all([first, second, last])
-  assert.ok((arrived[0] ?? 0) >= 600 && (arrived[1] ?? 0) >= 1200, `after the flushes: ${arrived}`)
-  assert.equal(arrived[2], 1800)
-  assert.deepEqual(ledger(telemetry), counts({ accepted: 1800, delivered: 1800 }))
-  telemetry.emit('too.late')
-  assert.equal(telemetry.stats().droppedAfterShutdown, 1)
-  assert.match(logged.splice(0).join(), /shut ?down/)
-  await receiver.close()
-}
-
-checks['a collector that is not ready is asked again'] = async () => {
-  const receiver = await startOtlpReceiver({ answer: (count) => (count < 3 ? { status: 503 } : undefined) })
-  const telemetry = telemetryTo({ url: receiver.url })
-  telemetry.emit('patient')
-  await telemetry.flush()
-  assert.deepEqual(ledger(telemetry), counts({ accepted: 1, delivered: 1 }))
-  assert.deepEqual(
-    receiver.requests.map(({ status }) => status),
-    [503, 503, 200],
-  )
-  await telemetry.shutdown()
-  await receiver.close()
-}
-
-checks['a refusal fails its events, and repeats no secret'] = async () => {
-  const receiver = await startOtlpReceiver({ answer: () => ({ status: 401, body: 'bad key secret' }) })
-  const telemetry = telemetryTo({ url: receiver.url, headers: { authorization: 'Bearer secret' } })
-  telemetry.emit('refused')
-  await telemetry.flush()
-  const [stats] = telemetry.stats().transports
-  assert.deepEqual(ledger(telemetry), counts({ accepted: 1, failed: 1 }))
-  assert.equal(stats?.lastError?.code, 'TELEMETRY_TRANSPORT_FAILED')
-  assert.match(String(stats?.lastError?.message), /the collector responded with 401/)
-  assert.doesNotMatch(`${stats?.lastError?.stack}${logged.splice(0)}`, /secret/)
-  await telemetry.shutdown()
-  await receiver.close()
-}
-
-checks['a dead collector holds a shutdown up no longer than its deadline'] = async () => {
-  const telemetry = telemetryTo({ url: `http://127.0.0.1:${await freePort()}` })
-  for (let index = 0; index < 1000; index++) telemetry.emit('lost')
-  await telemetry.shutdown({ timeoutMs: 300 })
-  assert.deepEqual(ledger(telemetry), counts({ accepted: 1000, pending: 1000 }))
-  assert.match(logged.splice(0).join(), /1000 events pending/)
-}
 
 context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable())
 for (const [name, check] of Object.entries(checks)) {

@@ -102,19 +102,6 @@ describe('a protected server in a small heap', function () {
       request: (index) => post(call('a'), `Authorization: Bearer ${jwt(index)}`, address(index)),
     },
     {
-      attack: '5,000 requests from one address',
-      count: 5_000,
-      statuses: ['401', '429'],
-      request: (index) =>
-        post(call('a'), `Authorization: Bearer ${jwt(index)}`, 'X-Forwarded-For: 192.0.2.2'),
-    },
-    {
-      attack: '5,000 requests with X-Forwarded-For values that are not addresses',
-      count: 5_000,
-      statuses: ['401', '429'],
-      request: (index) => post(call('a'), `X-Forwarded-For: ${'x'.repeat(500)}${index}`),
-    },
-    {
       attack: '5,000 DPoP proofs for forged tokens',
       count: 5_000,
       statuses: ['401'],
@@ -167,14 +154,6 @@ describe('a protected server in a small heap', function () {
           )
         })
         expect(counts).to.deep.equal({ 200: 3_000 })
-        await survives()
-      },
-    },
-    {
-      attack: '1,000 connections that never finish their headers',
-      outcome: 'valid requests succeed',
-      run: async () => {
-        await open(1_000, `POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ${'a'.repeat(8_000)}`)
         await survives()
       },
     },

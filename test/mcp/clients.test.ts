@@ -237,38 +237,6 @@ describe('mcp: clients of the official SDK through Express', () => {
 })
 
 describe('mcp: the event stream of GET', () => {
-  const served = serving(() => onExpress(mcpHandler(createMcpAdapter({ router, oauth: oauth() }))))
-
-  for (const revision of [LEGACY, '2025-06-18', '2025-03-26', undefined]) {
-    for (const accept of ['text/event-stream', '*/*', undefined]) {
-      it(`an event stream opens for revision ${revision} and Accept: ${accept}`, async () => {
-        const abort = new AbortController()
-        const response = await fetch(new URL('/mcp', served().origin), {
-          signal: abort.signal,
-          headers: {
-            authorization: 'Bearer reader',
-            ...(revision && { 'mcp-protocol-version': revision }),
-            ...(accept && { accept }),
-          },
-        })
-        expect(response.status).to.equal(200)
-        expect(response.headers.get('content-type')).to.equal('text/event-stream')
-        expect(response.headers.get('cache-control')).to.contain('no-cache')
-        const first = await response.body?.getReader().read()
-        expect(Buffer.from(first?.value ?? []).toString()).to.match(/^:.*\n\n$/)
-        abort.abort()
-      })
-    }
-  }
-
-  it('an event stream without a token is rejected with 401', async () => {
-    const response = await fetch(new URL('/mcp', served().origin), {
-      headers: { accept: 'text/event-stream' },
-    })
-    expect(response.status).to.equal(401)
-    expect(response.headers.get('www-authenticate')).to.contain('error="invalid_token"')
-  })
-
   it('event streams are limited in number, and closing one frees a slot', async () => {
     const { server } = createMcpAdapter({ router })
     const open = () =>

@@ -129,6 +129,19 @@ const ORIGINS = {
   ],
 }
 
+/** Values that a content security policy cannot have as origins, because they would change it. */
+const NO_ORIGINS: readonly unknown[] = [
+  ...[
+    `https://a.example 'unsafe-eval'`,
+    'https://a.example;script-src *',
+    'https://a.example\n',
+    `'self'`,
+    '*',
+  ],
+  ...['https://*', 'https://a.example/path', 'data:', 'https://user@a.example', 'https://a.example:99999'],
+  ...['ftp://a.example', '', 5],
+]
+
 const LIMITS: readonly unknown[] = [
   ...NO_OBJECT,
   { calls: 60 },
@@ -383,10 +396,14 @@ export const TAKERS: readonly OptionsTaker[] = [
     good: { html: '<p>' },
     wrong: {
       ...DEFINITION,
-      html: [undefined, 5, '', 'a.html'],
-      file: ['', 5, 'a.html'],
-      uri: ['chart', 'https://example.com/', 'UI://chart', 5],
-      csp: [...NO_OBJECT, { connectDomains: 'x' }, { connectDomains: [`'self'`] }],
+      html: [undefined, 5, '', 'a.html', './chart.html'],
+      file: ['', 5, 'a.html', 'a\0b', '/nowhere/chart.html', new URL('https://example.com/a.html')],
+      uri: ['chart', 'https://example.com/', 'UI://chart', 'ui://%63hart/a', 'ui:///a', 5],
+      csp: [
+        ...NO_OBJECT,
+        { frameDomains: 'x' },
+        ...NO_ORIGINS.map((origin) => ({ connectDomains: [origin] })),
+      ],
       permissions: [...NO_OBJECT, { camera: true }],
       domain: ['', 'a b', 5],
     },
@@ -407,7 +424,12 @@ export const TAKERS: readonly OptionsTaker[] = [
     heading: 'kitmcprouter',
     call: (config) => router.resource('a', config, handle),
     good: { uri: 'notes://a' },
-    wrong: { ...DEFINITION, uri: [undefined, 'notes', 5], size: NO_NUMBER },
+    wrong: {
+      ...DEFINITION,
+      uri: [undefined, 'notes', '/notes', 5],
+      size: NO_NUMBER,
+      cache: [5, { cacheScope: 'shared' }],
+    },
   },
   {
     name: 'resourceTemplate',
@@ -416,7 +438,10 @@ export const TAKERS: readonly OptionsTaker[] = [
     good: { uriTemplate: 'notes://{id}' },
     wrong: {
       ...DEFINITION,
-      uriTemplate: [undefined, 'notes', 'notes://a', 'notes://{a,b}', 'notes://{a}/{a}', 5],
+      uriTemplate: [
+        ...['notes', 'notes://a', 'notes://{a,b}', 'notes://{a}/{a}', '{id}', 'notes://{id', 'notes://{}'],
+        ...['notes://{id:3}', 'notes://a{#b}', undefined, 5],
+      ],
       complete: [...NO_OBJECT, { owner: () => [] }, { id: 'x' }],
     },
   },
@@ -507,7 +532,7 @@ export const TAKERS: readonly OptionsTaker[] = [
     wrong: {
       baseUrl: [url, 'api.example.com'],
       basePath: ['api', 5],
-      include: [...NO_OBJECT, { tags: ['pets'] }],
+      include: [...NO_OBJECT, { tags: ['pets'] }, { tags: 'pet' }],
       public: [...NO_OBJECT, {}, { tags: ['pets'] }, () => undefined, async () => true],
     },
   },

@@ -8,7 +8,6 @@ import type { PublicKeyInput } from '../../../src/oauth/verifiers/public-keys.ts
 import { expectConfigError, expectConfigRejection } from '../../support/config-error.ts'
 import {
   AUDIENCE,
-  type ClaimChanges,
   claimsWith,
   createSigningKey,
   ISSUER,
@@ -322,16 +321,6 @@ describe('jwtVerifier()', () => {
   })
 
   describe('rejected tokens', () => {
-    const claims: readonly (readonly [what: string, claims: () => ClaimChanges])[] = [
-      ['another issuer', () => ({ iss: 'https://evil.example.com' })],
-      ['another audience', () => ({ aud: 'https://other.example.com/mcp' })],
-      ['the audience in capitals', () => ({ aud: AUDIENCE.toUpperCase() })],
-      ['no audience', () => ({ aud: undefined })],
-    ]
-    for (const [what, changes] of claims) {
-      it(`a token with ${what} is rejected`, async () => expectRefused(await signToken(rsa, changes())))
-    }
-
     it('a token bound to a certificate is rejected, even with a DPoP proof', async () => {
       const cnf = { jkt: 'thumbprint', 'x5t#S256': 'thumbprint' }
       for (const changes of [{ cnf }, { cnf: { 'x5t#S256': 'thumbprint' } }]) {
@@ -353,17 +342,6 @@ describe('jwtVerifier()', () => {
       }
     })
 
-    it('a token with a truncated, changed, or foreign signature is rejected', async () => {
-      const token = await signToken(rsa)
-      const [header, payload, signature] = token.split('.') as [string, string, string]
-      const [, , other] = (await signToken(rsa, { sub: 'eve' })).split('.')
-      const forged = Buffer.from(JSON.stringify(claimsWith({ sub: 'eve' }))).toString('base64url')
-      await expectRefused(`${header}.${payload}.`)
-      await expectRefused(`${header}.${payload}.${other}`)
-      await expectRefused(`${header}.${forged}.${signature}`)
-      await expectAccepted(token)
-    })
-
     it('a token signed with HS256 and the public key is rejected, in every form of the key', async () => {
       const pem = rsa.publicKey.export({ type: 'spki', format: 'pem' }) as string
       const der = rsa.publicKey.export({ type: 'spki', format: 'der' })
@@ -380,17 +358,6 @@ describe('jwtVerifier()', () => {
     it('a token with an algorithm that is not listed is rejected', async () => {
       await expectRefused(await signToken(ec), { algorithms: ['RS256'] })
       await expectAccepted(await signToken(ec), { algorithms: ['RS256', 'ES256'] })
-    })
-
-    it('a token signed with an unknown key is rejected, even if the token contains the key', async () => {
-      const jku = 'https://evil.example.com/jwks'
-      await expectRefused(await signToken(stranger))
-      await expectRefused(await signToken(stranger, {}, { jwk: stranger.jwk, kid: undefined }))
-      await expectRefused(await signToken(stranger, {}, { jku, x5u: jku }))
-    })
-
-    it('a token with an unknown kid is rejected', async () => {
-      await expectRefused(await signToken(rsa, {}, { kid: 'unheard-of' }))
     })
 
     it('an identity assertion (ID-JAG) is not accepted as an access token', async () => {
