@@ -83,28 +83,6 @@ describe('mcpAuth(oauth, { telemetry })', () => {
     }
   })
 
-  for (const [what, headers, reason] of [
-    ['without a token', {}, { reason: 'missing' }],
-    ['with an invalid token', bearer('x'), { reason: 'invalid', 'kit.mcp.auth.invalid.cause': 'verifier' }],
-    [
-      'with too few scopes',
-      bearer('stranger'),
-      {
-        reason: 'insufficient_scope',
-        'kit.mcp.auth.scopes.required': 'mcp:read',
-        'kit.mcp.auth.scopes.granted': '',
-      },
-    ],
-  ] as const) {
-    it(`emits one refusal for a request ${what}`, async () => {
-      const { origin } = await serve()
-      await fetch(`${origin}/mcp`, { headers })
-      await until(() => transport.getEvents().length > 0)
-      const actor = 'reason' in reason && reason.reason === 'insufficient_scope' ? 'ada' : undefined
-      expect(outline()).to.deep.equal([['auth.refused', actor, reason]])
-    })
-  }
-
   it('emits 499 if the client disconnects before the response', async () => {
     const { origin } = await serve()
     const abort = new AbortController()

@@ -10,7 +10,7 @@ import { writeResponse } from '../../src/express/node-response.ts'
 import { createMcpAdapter } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import type { OAuthOptions, VerifiedToken } from '../../src/oauth/options.ts'
-import { gatedApp, oauthOptions } from '../support/gate-app.ts'
+import { oauthOptions } from '../support/gate-app.ts'
 import { listen } from '../support/listen.ts'
 import { RawConnection, rawRequest } from '../support/raw-http.ts'
 
@@ -256,51 +256,6 @@ describe('a client that disconnects early', () => {
     answer({ valid: true })
     await new Promise((resolve) => setTimeout(resolve, 20))
     expect({ called, headersSent: res.headersSent }).to.deep.equal({ called: 1, headersSent: false })
-  })
-})
-
-describe('telemetry of mcpAuth(adapter)', () => {
-  async function eventsOf(
-    authorization: string,
-    scopes: readonly string[] = [],
-  ): Promise<readonly unknown[]> {
-    const events: unknown[] = []
-    let end: (() => void) | undefined
-    const ended = new Promise<void>((resolve) => {
-      end = resolve
-    })
-    const session = {
-      actor: (type: string, id: string) => events.push(['actor', type, id]),
-      emit: (name: string, { attributes }: { attributes: Record<string, unknown> }) =>
-        events.push([name, attributes['http.response.status_code'] ?? attributes.reason]),
-      end: async () => end?.(),
-    }
-    const telemetry = { session: () => session }
-    const adapter = createMcpAdapter({
-      router: KitMcpRouter.create(),
-      oauth: oauthOptions({ scopes }, { user: { id: 'ada' } }),
-      telemetry: telemetry as never,
-    })
-    await request(gatedApp(adapter)).get('/mcp').set('Authorization', authorization)
-    await ended
-    return events
-  }
-
-  it('telemetry of mcpAuth(adapter) ends with the response of the middleware that serves the route', async () => {
-    expect(await eventsOf('Bearer good')).to.deep.equal([
-      ['actor', 'user', 'ada'],
-      ['kit.mcp.auth.accepted', undefined],
-      ['kit.mcp.request.completed', 200],
-    ])
-  })
-
-  it('telemetry of mcpAuth(adapter) ends with a refusal and its reason', async () => {
-    expect(await eventsOf('')).to.deep.equal([['kit.mcp.auth.refused', 'missing']])
-    expect(await eventsOf('Bearer bad')).to.deep.equal([['kit.mcp.auth.refused', 'invalid']])
-    expect(await eventsOf('Bearer good', ['a'])).to.deep.equal([
-      ['actor', 'user', 'ada'],
-      ['kit.mcp.auth.refused', 'insufficient_scope'],
-    ])
   })
 })
 

@@ -1,4 +1,4 @@
-import { ClientCredentialsProvider as ClientCredentialsV2, DpopSession } from '@modelcontextprotocol/client'
+import { ClientCredentialsProvider as ClientCredentialsV2 } from '@modelcontextprotocol/client'
 import { ClientCredentialsProvider as ClientCredentialsV1 } from '@modelcontextprotocol/sdk/client/auth-extensions.js'
 import { McpServer, ResourceTemplate } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
@@ -244,48 +244,6 @@ describe('clients: client credentials', () => {
       expect(textOf(call)).to.equal('notes-service')
       expect(recorder.at('/token')).to.have.length(1)
       await connection.client.close()
-    })
-  }
-})
-
-describe('clients: DPoP', () => {
-  for (const dpop of ['allowed', 'required', { mode: 'required', nonce: true }] as const) {
-    describe(`a server with dpop: ${JSON.stringify(dpop)}`, () => {
-      let server: ProtectedServer
-      before(async () => {
-        server = await startProtectedServer({ router, oauth: { dpop } })
-      })
-      after(() => server.close())
-
-      for (const kind of [V2_LEGACY, V2_MODERN]) {
-        it(`a ${kind.name} with a key gets access and can step up (dpop: ${JSON.stringify(dpop)})`, async () => {
-          const key = await DpopSession.create()
-          const session = new SignedIn(kind, server.resource, { client: registeredAt(server), dpop: key })
-          expect(await session.connect()).to.equal(kind.revision)
-          expect(session.wallet.claims.cnf).to.deep.equal({ jkt: key.thumbprint })
-          const save = () => session.client.callTool({ name: 'save', arguments: { name: 'soup' } })
-          await session.stepUp(save)
-          expect(textOf(await save())).to.equal('Saved soup')
-          const served = session.recorder.at('/mcp').filter(({ status }) => status === 200)
-          expect(served).not.to.have.length(0)
-          for (const { headers } of served) {
-            expect(headers.get('authorization')).to.match(/^DPoP /)
-            expect(headers.get('dpop')).to.match(/^[\w-]+\.[\w-]+\.[\w-]+$/)
-          }
-          await session.close()
-        })
-      }
-
-      it(`the key-bound token of another client is rejected (dpop: ${JSON.stringify(dpop)})`, async () => {
-        const session = new SignedIn(V2_MODERN, server.resource, {
-          client: registeredAt(server),
-          dpop: await DpopSession.create(),
-        })
-        await session.connect()
-        const stolen = { authorization: `Bearer ${session.wallet.tokens()?.access_token}` }
-        expect((await fetch(server.resource, { method: 'POST', headers: stolen })).status).to.equal(401)
-        await session.close()
-      })
     })
   }
 })

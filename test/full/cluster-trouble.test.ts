@@ -1,5 +1,4 @@
 import { once } from 'node:events'
-import { get } from 'node:http'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
@@ -21,7 +20,6 @@ import {
 import { until } from '../support/until.ts'
 
 const RESOURCE = 'http://127.0.0.1:9/mcp'
-const STREAMS = 1_000
 /** The seconds after `iat` in which nodes accept a proof. */
 const PROOF_SECONDS = 300
 
@@ -206,54 +204,5 @@ describe('a cluster with failures', function () {
       expect(content).to.deep.equal([{ type: 'text', text: '0 notes were removed.' }])
     }
     await client.close()
-  })
-
-  it('a notification reaches a thousand event streams on each of two nodes', async () => {
-    const pair = await startTwo()
-    const [one] = pair
-    // One user may have 32 open streams on a node.
-    const users = await Promise.all(
-      Array.from(
-        { length: STREAMS / 25 },
-        async (_, user) => `Bearer ${await token({ sub: `user-${user}` })}`,
-      ),
-    )
-    const [authorization] = users as [string]
-    let notified = 0
-    const sockets: { destroy(): unknown }[] = []
-    const open = (node: ClusterNode, as: string) =>
-      new Promise<void>((resolve, reject) => {
-        const headers = { authorization: as, accept: 'text/event-stream' }
-        const request = get(node.url, { headers, agent: false }, (response) => {
-          if (response.statusCode !== 200) reject(new Error(`${response.statusCode}`))
-          response.on('error', () => undefined)
-          response.on('data', (data) => {
-            if (String(data).includes('notifications/resources/updated')) notified++
-          })
-          resolve()
-        })
-        request.on('error', reject)
-        sockets.push(request)
-      })
-    for (const node of pair) {
-      for (let count = 0; count < 300; count++) await call(node, authorization)
-      const before = await node.residentKiB()
-      for (const as of users) {
-        await Promise.all(Array.from({ length: 25 }, () => open(node, as)))
-        expect(await call(node, as, undefined, ['resources/subscribe', { uri: 'board://notes' }])).to.equal(
-          200,
-        )
-      }
-      const each = ((await node.residentKiB()) - before) / STREAMS
-      console.log(`    an event stream takes ${each.toFixed(0)} KiB of the node`)
-    }
-    const startedAt = performance.now()
-    const post = ['tools/call', { name: 'post', arguments: { note: 'x' } }] as const
-    expect(await call(one, authorization, undefined, post)).to.equal(200)
-    await until(() => notified >= 2 * STREAMS, 10)
-    console.log(
-      `    ${notified} streams have received the notification after ${Math.round(performance.now() - startedAt)} ms`,
-    )
-    for (const socket of sockets) socket.destroy()
   })
 })

@@ -6,49 +6,12 @@ import { allowedToken } from '../support/authorization.ts'
 const LONGEST = 'a'.repeat(16_384)
 
 describe('the Authorization header', () => {
-  const tokens: readonly (readonly [what: string, value: string, token: string])[] = [
-    ['a token', 'Bearer abc', 'abc'],
-    ['a lower-case scheme', 'bearer abc', 'abc'],
-    ['an upper-case scheme', 'BEARER abc', 'abc'],
-    ['a scheme in mixed case', 'bEaReR abc', 'abc'],
-    ['several spaces', 'Bearer    abc', 'abc'],
-    ['every character of b64token', 'Bearer AZaz09-._~+/==', 'AZaz09-._~+/=='],
-    ['padding alone after one character', 'Bearer a====', 'a===='],
-    ['a token that reads like the scheme', 'Bearer Bearer', 'Bearer'],
-    ['a token of 16 384 characters', `Bearer ${LONGEST}`, LONGEST],
-  ]
-  for (const [what, value, token] of tokens) {
-    it(`an Authorization header with ${what} contains a token`, () => {
-      expect(readBearerToken(value)).to.deep.equal({ kind: 'token', token })
-      expect(readBearerToken([value])).to.deep.equal({ kind: 'token', token })
-    })
-  }
-
-  const malformed: readonly (readonly [what: string, value: string])[] = [
-    ['the scheme alone', 'Bearer'],
-    ['an empty token', 'Bearer '],
-    ['spaces for a token', 'Bearer    '],
-    ['a tab after the scheme', 'Bearer\tabc'],
-    ['a tab before the token', 'Bearer \tabc'],
-    ['something after the token', 'Bearer abc def'],
-    ['a comma list', 'Bearer abc, Bearer def'],
-    ['a comma list without spaces', 'Bearer abc,def'],
-    ['a comma after the token', 'Bearer abc,'],
-    ['another scheme after a comma', 'Bearer abc, Basic YTpi'],
-    ['padding before the end', 'Bearer a=b'],
-    ['padding alone', 'Bearer ==='],
-    ['quotes', 'Bearer "abc"'],
-    ['parameters', 'Bearer token=abc'],
-    ['percent signs', 'Bearer %61bc'],
-    ['characters outside ASCII', 'Bearer ab\u00e9'],
-    ['a line feed', 'Bearer abc\n'],
-    ['a token of 16 385 characters', `Bearer ${LONGEST}a`],
-  ]
-  for (const [what, value] of malformed) {
-    it(`an Authorization header with ${what} is malformed`, () => {
+  it('a token may have 16,384 characters, and no more', () => {
+    for (const value of [`Bearer ${LONGEST}`, [`bEaReR   ${LONGEST}`]])
+      expect(readBearerToken(value)).to.deep.equal({ kind: 'token', token: LONGEST })
+    for (const value of [`Bearer ${LONGEST}a`, 'Bearer', 'Bearer abc, Bearer def', 'Bearer abc, Basic YTpi'])
       expect(readBearerToken(value)).to.deep.equal({ kind: 'malformed' })
-    })
-  }
+  })
 
   const missing: readonly (readonly [what: string, value: string | readonly string[] | undefined])[] = [
     ['no header', undefined],

@@ -38,17 +38,6 @@ describe('BodyBudget', () => {
         ? `status ${(parsed as any).response.status}`
         : 'served'
 
-  it('the bodies of an owner take at most 64 MiB at the same time, and those of others are not counted', async () => {
-    const budget = new BodyBudget({ ...limits, maxBytes: 4 * MIB })
-    const receive = (owner: string) => budget.receive(requestOf(sized(3.9 * MIB)), () => owner)
-    const received: any[] = []
-    for (let count = 0; count < 9; count++) received.push(await receive('ada'))
-    expect(received.map(kindOf)).to.deep.equal([...Array(8).fill('served'), 'busy'])
-    expect(kindOf(await receive('grace'))).to.equal('served')
-    received[0].release()
-    expect([await receive('ada'), await receive('ada')].map(kindOf)).to.deep.equal(['served', 'busy'])
-  })
-
   it('a body that is alone may take more than 64 MiB', async () => {
     const budget = new BodyBudget(limits)
     expect(kindOf(await budget.receive(requestOf(sized(32 * MIB)), () => 'ada'))).to.equal('served')
@@ -85,11 +74,4 @@ describe('BodyBudget', () => {
       const parsed = await new BodyBudget(limits).receiveUnverified(requestOf(sized(100), headers))
       expect(kindOf(parsed)).to.equal(kind)
     })
-
-  it('all bodies without a valid token share 64 MiB', async () => {
-    const budget = new BodyBudget(limits)
-    expect(kindOf(await budget.receiveUnverified(requestOf(sized(20 * MIB))))).to.equal('served')
-    expect(kindOf(await budget.receiveUnverified(requestOf(sized(20 * MIB))))).to.equal('busy')
-    expect(kindOf(await budget.receive(requestOf(sized(20 * MIB)), () => 'ada'))).to.equal('served')
-  })
 })
