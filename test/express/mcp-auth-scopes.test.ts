@@ -258,10 +258,6 @@ describe('mcpAuth(oauth, { scopes })', () => {
     ['a request with an id in an array', message('tools/call', {}, [1]), null, -32_602],
     ['a batch', [call(['wipe'])], null, -32_602],
     ['a request with params in an array', message('tools/call', []), 1, -32_602],
-    ['a prompt with a name in an array', message('prompts/get', { name: [] }), 1, -32_602],
-    ['a resource with a URI in an array', message('resources/read', { uri: [] }), 1, -32_602],
-    ['a resource whose URI has no canonical form', message('resources/read', { uri: 'a\nb' }), 1, -32_602],
-    ['a completion with a reference in an array', message('completion/complete', { ref: [] }), 1, -32_602],
     [
       'a completion with an unknown type',
       message('completion/complete', { ref: { type: 'ref/tool', name: 'wipe' } }),

@@ -767,8 +767,10 @@ export const TAKERS: readonly OptionsTaker[] = [
     call: (options) => kit.HttpTransportAdapter.create(options),
     good: { url: webhookUrl },
     wrong: {
-      url: [undefined, 'example.com', 5, 'https://ada:pw@example.com'],
+      url: [undefined, '/events', 'example.com', 5, 'file:///events', 'https://ada:pw@example.com'],
       headers: [...NO_OBJECT, { 'a b': 'x' }, { a: 5 }, { Connection: 'close' }],
+      timeout: [Number.POSITIVE_INFINITY, 2 ** 31],
+      retries: [Number.POSITIVE_INFINITY],
       batch: NO_OBJECT,
       ...CONNECTION,
     },
@@ -792,8 +794,10 @@ export const TAKERS: readonly OptionsTaker[] = [
     call: (options) => kit.OtlpTransportAdapter.create(options),
     good: { url: 'http://localhost:4318' },
     wrong: {
-      url: [undefined, '', 'localhost:4318', 'localhost', 5, 'https://ada:pw@example.com'],
+      url: [undefined, '', 'localhost:4318', 'localhost', 5, 'ftp://collector', 'https://ada:pw@example.com'],
       headers: [...NO_OBJECT, { 'a b': 'x' }, { a: 5 }],
+      timeout: [2 ** 31],
+      retryBudgetMs: [Number.POSITIVE_INFINITY],
       agent: [null, {}, 'agent', 5],
     },
   },

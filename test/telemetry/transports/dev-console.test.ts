@@ -155,9 +155,4 @@ describe('DevConsoleTransportAdapter', () => {
       expect(named.message).to.contain(VARIABLE)
     })
   }
-
-  it('DevConsoleTransportAdapter rejects unknown options', () => {
-    const options = { ulr: url } as any
-    expectCode('TELEMETRY_CONFIGURATION_INVALID', () => DevConsoleTransportAdapter.create(options))
-  })
 })

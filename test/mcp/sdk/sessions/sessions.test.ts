@@ -16,7 +16,6 @@ import type { VerifyToken } from '../../../../src/oauth/options.ts'
 import { KitTelemetry } from '../../../../src/telemetry/index.ts'
 import { createTelemetryRecorder } from '../../../../src/testing/index.ts'
 import { CLIENT_KINDS } from '../../../support/mcp/clients.ts'
-import { configError } from '../../../support/mcp/config-error.ts'
 import { onNode, web } from '../../../support/mcp/entry-points.ts'
 import { oauth } from '../../../support/mcp/notes.ts'
 import {
@@ -622,22 +621,5 @@ describe('mcp: sessions', () => {
       attributes: { 'jsonrpc.request.id': '8', 'rpc.response.status_code': '-32602' },
     })
     await own.close()
-  })
-
-  describe('options', () => {
-    const WRONG: readonly [string, unknown, string][] = [
-      ['a string', 'yes', 'sessions'],
-      ['null', null, 'sessions'],
-      ['an idle time of 0', { idleTimeoutMs: 0 }, 'sessions.idleTimeoutMs'],
-      ['an idle time that exceeds timers', { idleTimeoutMs: 2 ** 31 }, 'sessions.idleTimeoutMs'],
-      ['a maximum of 0', { max: 0 }, 'sessions.max'],
-      ['an unknown member', { idleTimeout: 1 }, 'idleTimeout'],
-    ]
-    for (const [what, sessions, option] of WRONG) {
-      it(`the option sessions rejects ${what}`, () => {
-        const error = configError(() => createMcpAdapter({ router, sessions: sessions as never }))
-        expect(error.message).to.contain(option)
-      })
-    }
   })
 })

@@ -361,30 +361,14 @@ describe('HttpTransportAdapter', () => {
   describe('options', () => {
     const url = 'https://collector.example/events'
     const wrong: [RegExp, Wrong][] = [
-      [/must be an object, such as \{ url \}/, undefined],
       [/must be an object/, 'https://x/S3cr3t'],
-      [/\{ url \}\) must be an absolute URL/, {}],
       [/\{ url \}\) must be an absolute URL/, { url: '/S3cr3t' }],
       [/\{ url \}\) must be an absolute URL/, { url: 'file:///S3cr3t' }],
       [/\{ url \}\) must not contain a user name/, { url: 'https://S3cr3t@x' }],
-      [/'retrys'\. Did you mean 'retries'\?/, { url, retrys: 1 }],
       [/\{ headers \}\) must be an object of strings/, { url, headers: 'x: S3cr3t' }],
       [/\{ headers \}\) must not contain a name/, { url, headers: { 'x: S3cr3t': '' } }],
       [/\{ headers \}\) must contain .* for 'x'/, { url, headers: { x: 'S3cr3t\r\ny: 1' } }],
-      [/\{ headers \}\) must contain .* for 'x'/, { url, headers: { x: 5 } }],
       [/\{ headers \}\) must not contain 'Content-Length'/, { url, headers: { 'Content-Length': '5' } }],
-      ...[0, -1, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 31, '5000'].map((timeout): [RegExp, Wrong] => [
-        /\{ timeout \}\) must be a number of milliseconds above 0/,
-        { url, timeout },
-      ]),
-      ...[-1, 1.5, Number.NaN, Number.POSITIVE_INFINITY, '3'].map((retries): [RegExp, Wrong] => [
-        /\{ retries \}\) must be a whole number of at least 0/,
-        { url, retries },
-      ]),
-      [/\{ batch \}\) must be an object/, { url, batch: 5 }],
-      [/'maxsize'\. Did you mean 'maxSize'\?/, { url, batch: { maxsize: 5, maxDelayMs: 1 } }],
-      [/maxSize of .*\{ batch \}\) must be a whole number/, { url, batch: { maxSize: 0, maxDelayMs: 1 } }],
-      [/maxDelayMs of .*\{ batch \}\) must be a number/, { url, batch: { maxSize: 5 } }],
     ]
     for (const [message, options] of wrong) {
       it(`HttpTransportAdapter rejects ${inspect(options)}`, () => {

@@ -16,8 +16,6 @@ import { type OtlpReceiver, startOtlpReceiver } from '../../../support/otlp-rece
 import { selfSigned } from '../../../support/self-signed.ts'
 import { skipIf } from '../../../support/skip.ts'
 
-type Wrong = any
-
 describe('OtlpTransportAdapter and proxies', () => {
   const cleanups: (() => unknown)[] = []
   const variables = [
@@ -165,17 +163,11 @@ describe('OtlpTransportAdapter and proxies', () => {
     }
   })
 
-  for (const [what, options] of Object.entries({
-    'an agent that is an object without addRequest': { url: 'http://127.0.0.1', agent: {} },
-    'an agent that is null': { url: 'http://127.0.0.1', agent: null },
-    'an https.Agent for an http url': { url: 'http://127.0.0.1', agent: new SecureAgent() },
-  })) {
-    it(`OtlpTransportAdapter rejects ${what}`, () => {
-      expect(() => OtlpTransportAdapter.create(options as Wrong))
-        .to.throw(KitTelemetryError, /agent/)
-        .with.property('code', 'TELEMETRY_CONFIGURATION_INVALID')
-    })
-  }
+  it('OtlpTransportAdapter rejects an https.Agent for an http url', () => {
+    expect(() => OtlpTransportAdapter.create({ url: 'http://127.0.0.1', agent: new SecureAgent() }))
+      .to.throw(KitTelemetryError, /agent/)
+      .with.property('code', 'TELEMETRY_CONFIGURATION_INVALID')
+  })
 
   it('an agent function that throws counts as a collector that cannot be reached', async () => {
     const manager = KitTelemetry.create()

@@ -657,34 +657,12 @@ describe('OtlpTransportAdapter', () => {
   describe('options', () => {
     const url = 'http://127.0.0.1:4318'
     const mistakes: [options: unknown, message: RegExp][] = [
-      [undefined, /must be an object/],
-      [{}, /\(\{ url \}\) must be/],
-      [{ url: '' }, /\(\{ url \}\) must be/],
-      [{ url: 4318 }, /\(\{ url \}\) must be/],
-      [{ url: 'localhost' }, /\(\{ url \}\) must be an absolute URL/],
-      [{ url: 'localhost:4318' }, /\(\{ url \}\) must be an absolute URL that starts with http/],
-      [{ url: 'ftp://collector' }, /\(\{ url \}\) must be an absolute URL that starts with http/],
       [{ url: 'http://u:secret@collector' }, /\(\{ url \}\) must not contain a user name or password/],
-      [{ url, Headers: {} }, /no option 'Headers'\. Did you mean 'headers'\?/],
       [{ url, timeoutMs: 1 }, /no option 'timeoutMs'\. Did you mean 'timeout'\?/],
       [{ endpoint: url }, /no option 'endpoint'\. Did you mean 'url'\?/],
-      [{ url, certificate: '' }, /no option 'certificate'\. Known options: url, headers, /],
       [{ url, headers: 'x-key: secret' }, /\(\{ headers \}\) must be an object/],
-      [{ url, headers: { 'x-key': 1 } }, /\(\{ headers \}\) must contain .* for 'x-key'/],
       [{ url, headers: { 'x-key': 'secret\r\nx: 1' } }, /\(\{ headers \}\) must contain .* for 'x-key'/],
       [{ url, headers: { 'x-key: secret': '' } }, /\(\{ headers \}\) must not contain a name/],
-      [{ url, timeout: 0 }, /\(\{ timeout \}\) must be .* above 0/],
-      [{ url, timeout: '5' }, /\(\{ timeout \}\) must be/],
-      [{ url, timeout: Number.NaN }, /\(\{ timeout \}\) must be/],
-      [{ url, timeout: 2 ** 31 }, /\(\{ timeout \}\) must be .* at most 2147483647/],
-      [{ url, encoding: 'proto' }, /\(\{ encoding \}\) must be 'json' or 'protobuf'/],
-      [{ url, compression: true }, /\(\{ compression \}\) must be 'none' or 'gzip'/],
-      [{ url, maxPending: 0 }, /\(\{ maxPending \}\) must be a whole number/],
-      [{ url, maxPending: 1.5 }, /\(\{ maxPending \}\) must be a whole number/],
-      [{ url, retryBudgetMs: -1 }, /\(\{ retryBudgetMs \}\) must be .* at least 0/],
-      [{ url, retryBudgetMs: Infinity }, /\(\{ retryBudgetMs \}\) must be/],
-      [{ loggerProvider: {} }, /\(\{ loggerProvider \}\) must be an object with a getLogger/],
-      [{ loggerProvider: null }, /\(\{ loggerProvider \}\) must be an object with a getLogger/],
     ]
     for (const [options, message] of mistakes) {
       it(`OtlpTransportAdapter rejects ${inspect(options)}`, () => {
