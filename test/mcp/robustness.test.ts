@@ -1,27 +1,22 @@
 import { once } from 'node:events'
-import { Agent, type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
 import { connect } from 'node:net'
 import { expect } from 'chai'
-import fc from 'fast-check'
 import { z } from 'zod'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
 import { createMcpAdapter } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
-import { ENTRY_POINTS, onNode, type Served, web } from '../support/mcp/entry-points.ts'
+import { onNode, web } from '../support/mcp/entry-points.ts'
 import { oauth } from '../support/mcp/notes.ts'
 import {
   bearer,
   call,
   definedOf,
   legacy,
-  MODERN,
   modern,
   rpc,
   type Signalled,
   signalled,
-  type WireRequest,
 } from '../support/mcp/wire.ts'
-import { runs } from '../support/runs.ts'
 
 /** The latest call of each tool. */
 let started: Signalled
@@ -49,35 +44,6 @@ beforeEach(() => {
   started = signalled()
   aborted = signalled()
 })
-
-const WIRED = ENTRY_POINTS.filter(({ wire }) => wire)
-const portOf = (served: Served): number => Number(new URL(served.origin).port)
-
-/** Starts a request and leaves it to the test. */
-function open(
-  served: Served,
-  { method = 'POST', headers = {}, body }: WireRequest,
-  agent?: Agent,
-): ClientRequest {
-  const outgoing = httpRequest({
-    host: '127.0.0.1',
-    port: portOf(served),
-    path: '/mcp',
-    method,
-    headers: definedOf(headers),
-    agent: agent ?? false,
-  })
-  outgoing.on('error', () => undefined)
-  const text = body as string
-  return outgoing.setHeader('content-length', Buffer.byteLength(text)).end(text)
-}
-
-async function textOf(response: IncomingMessage): Promise<string> {
-  response.setEncoding('utf8')
-  let text = ''
-  for await (const chunk of response) text += chunk
-  return text
-}
 
 describe('mcp: unusual request targets', () => {
   it('every request target gets a response', async () => {
@@ -196,120 +162,6 @@ describe('mcp: whatever is sent', () => {
         const { status, message } = await send(legacy(rpc(method, params)))
         expect(status).to.be.within(200, 404)
         expect(message.error.code).to.be.oneOf([-32_602, -32_601])
-      }
-    })
-  }
-
-  const METHODS = [
-    'tools/call',
-    'tools/list',
-    'initialize',
-    'ping',
-    'logging/setLevel',
-    'server/discover',
-    'prompts/get',
-    'notifications/cancelled',
-    'notifications/initialized',
-    'notifications/progress',
-  ]
-  const id = fc.oneof(fc.integer(), fc.string(), fc.constant(null), fc.double(), fc.boolean(), fc.object())
-  const envelope = fc.record(
-    {
-      'io.modelcontextprotocol/protocolVersion': fc.oneof(
-        fc.constantFrom(MODERN, '2025-11-25'),
-        fc.jsonValue(),
-      ),
-      'io.modelcontextprotocol/clientCapabilities': fc.oneof(fc.constant({}), fc.jsonValue()),
-      progressToken: fc.jsonValue(),
-    },
-    { requiredKeys: [] },
-  )
-  const params = fc.oneof(
-    fc.jsonValue(),
-    fc.record(
-      {
-        name: fc.oneof(fc.constantFrom('echo', 'write', '__proto__', 'constructor'), fc.jsonValue()),
-        arguments: fc.oneof(fc.record({ text: fc.jsonValue() }), fc.jsonValue()),
-        requestId: fc.oneof(fc.integer({ min: 0, max: 3 }), fc.jsonValue()),
-        _meta: fc.oneof(envelope, fc.jsonValue()),
-      },
-      { requiredKeys: [] },
-    ),
-  )
-  const message = fc.record(
-    {
-      jsonrpc: fc.oneof(
-        { weight: 9, arbitrary: fc.constant('2.0') },
-        { weight: 1, arbitrary: fc.jsonValue() },
-      ),
-      id: fc.oneof({ weight: 3, arbitrary: fc.integer({ min: 0, max: 3 }) }, id),
-      method: fc.oneof({ weight: 9, arbitrary: fc.constantFrom(...METHODS) }, fc.jsonValue()),
-      params,
-      result: fc.jsonValue(),
-      error: fc.jsonValue(),
-    },
-    { requiredKeys: ['jsonrpc'] },
-  )
-  const body = fc.oneof(
-    message.map((one) => JSON.stringify(one)),
-    fc.array(message, { maxLength: 5 }).map((some) => JSON.stringify(some)),
-    fc.jsonValue().map((one) => JSON.stringify(one)),
-    fc.string(),
-  )
-  const version = fc.constantFrom(undefined, '2025-03-26', '2025-06-18', '2025-11-25', MODERN, '', 'zzz')
-  const headers = fc.record(
-    {
-      'mcp-method': fc.constantFrom(...METHODS),
-      'mcp-name': fc.constantFrom('echo', 'write', '=?base64?ZWNobw==?='),
-      'mcp-session-id': fc.constant('x'),
-      'last-event-id': fc.constant('x'),
-    },
-    { requiredKeys: [] },
-  )
-
-  /** Answers of the server to what it was sent: each once, and none its own fault. */
-  async function property(served: Served, agent: Agent | undefined, count: number): Promise<void> {
-    await fc.assert(
-      fc.asyncProperty(body, version, headers, fc.boolean(), async (text, revision, more, allowed) => {
-        const request = legacy(text, {
-          ...bearer(allowed ? 'admin' : 'reader'),
-          'mcp-protocol-version': revision,
-          ...more,
-        })
-        let status: number | undefined
-        let answer: string
-        if (agent === undefined) {
-          const sent = await served.send(request)
-          status = sent.status
-          answer = sent.text
-        } else {
-          const [response] = await once(open(served, request, agent), 'response')
-          status = response.statusCode
-          answer = await textOf(response)
-        }
-        expect(status).to.be.within(200, 499)
-        if (status === 202) expect(answer).to.equal('')
-        else expect(answer).to.not.equal('')
-      }),
-      { numRuns: count },
-    )
-  }
-
-  it('any input gets one response, and never a 5xx, from the web-standard handler', async function () {
-    this.timeout(60_000)
-    await property(web(createMcpAdapter({ router, oauth: oauth() }).server), undefined, runs(1_500))
-  })
-
-  for (const entryPoint of WIRED.filter(({ parsed }) => !parsed)) {
-    it(`any input gets one response, and never a 5xx, over one connection from ${entryPoint.name}`, async function () {
-      this.timeout(60_000)
-      const served = await entryPoint.serve({ router, oauth: oauth() })
-      const agent = new Agent({ keepAlive: true, maxSockets: 1 })
-      try {
-        await property(served, agent, runs(200))
-      } finally {
-        agent.destroy()
-        await served.close()
       }
     })
   }

@@ -176,7 +176,7 @@ describe('mcp: a handler that', () => {
     const names = [
       'returns a bigint',
       'returns a result with a bigint',
-      'throws a proxy that throws',
+      'throws a proxy of an error',
       'returns null',
     ]
     const batch = names.map((name, id) => call(slug(name), {}, id))
