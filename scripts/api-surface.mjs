@@ -3,7 +3,7 @@ const MADE_UP = /Constructs a new instance of the `\w+` class/
 
 /** The public surface: the exports of all entries, from the models of API Extractor. */
 export class ApiSurface {
-  /** The entries as `{ page, specifier, items }`. An item of several entries belongs to the most specific one. */
+  /** The entries as `{ name, specifier, items }`. An item of several entries belongs to the most specific one. */
   entries
   #byName = new Map()
 
@@ -11,9 +11,9 @@ export class ApiSurface {
     // The first entry re-exports the second, and the others use types of both.
     const [whole, part, ...others] = models
     for (const exported of [true, false]) {
-      for (const { page, items } of [part, whole, ...others]) {
+      for (const { name: entry, items } of [part, whole, ...others]) {
         for (const item of items.filter((item) => isExported(item) === exported)) {
-          if (!this.#byName.has(item.name)) this.#byName.set(item.name, { page, item })
+          if (!this.#byName.has(item.name)) this.#byName.set(item.name, { entry, item })
         }
       }
     }
@@ -23,7 +23,7 @@ export class ApiSurface {
     }
     this.entries = models.map((entry) => ({
       ...entry,
-      items: entry.items.filter(({ name }) => this.find(name)?.page === entry.page),
+      items: entry.items.filter(({ name }) => this.find(name)?.entry === entry.name),
     }))
   }
 
@@ -52,12 +52,12 @@ export class ApiSurface {
     return found !== undefined && isExported(found.item)
   }
 
-  /** Returns `{ page, item }` of a name of this package, exported or not. */
+  /** Returns `{ entry, item }` of a name of this package, exported or not. */
   find(name) {
     return this.#byName.get(name)
   }
 
-  /** Returns `{ page, item }` of the item that a token of a signature refers to, if this package declares it. */
+  /** Returns `{ entry, item }` of the item that a token of a signature refers to, if this package declares it. */
   referredBy({ kind, canonicalReference = '' }) {
     const [, name] = kind === 'Reference' ? (/^mcp-gatekit!~?(\w+):/.exec(canonicalReference) ?? []) : []
     return name === undefined ? undefined : this.find(name)
@@ -77,16 +77,11 @@ export class ApiSurface {
       .filter((base) => !isExported(base))
       .flatMap((base) => this.membersOf(base))
       .filter(({ name, kind }) => kind !== 'Constructor' && !own.some((member) => member.name === name))
-    return [...own, ...inherited].sort(byKind).map((member) => {
+    return [...own, ...inherited].map((member) => {
       if (MADE_UP.test(member.docComment)) return { ...member, docComment: '' }
       if (member.docComment !== '') return member
       return { ...member, docComment: documented.get(member.name)?.docComment ?? '' }
     })
-  }
-
-  /** Returns the base types that users can import. */
-  exportedBasesOf(item) {
-    return this.#namedAt(item, extendedBy(item)).filter(isExported)
   }
 
   #basesOf(item) {
@@ -108,12 +103,6 @@ function extendedBy({ extendsTokenRange, extendsTokenRanges = [] }) {
 }
 
 /** Returns whether users can import an item. The reference of any other item contains `!~`. */
-export function isExported({ canonicalReference }) {
+function isExported({ canonicalReference }) {
   return !canonicalReference.includes('!~')
-}
-
-/** Sorts constructors first, then static members. */
-function byKind(a, b) {
-  const rank = ({ kind, isStatic }) => (kind === 'Constructor' ? 0 : isStatic ? 1 : 2)
-  return rank(a) - rank(b)
 }

@@ -21,7 +21,7 @@ const OF_ALL_SOURCES = [
 ]
 /** The tests of the package, its examples, and test/full. */
 const TOO_LONG =
-  /^(?:full\/|examples\/|browser\/|frameworks\/|(?:api-reference|docs|package|mcp\/router\/hover)\.)/
+  /^(?:full\/|examples\/|browser\/|frameworks\/|(?:api-report|docs|package|mcp\/router\/hover)\.)/
 
 /** Returns the tests of the code, as paths within `build/test`. */
 export function testFiles() {

@@ -30,7 +30,7 @@ const SECONDS = {
   'server-shutdown/graceful-shutdown': 14,
   'attacks/otlp': 13,
   'attacks/outbound': 45,
-  'api-reference': 12,
+  'api-report': 12,
   'express/mcp-auth': 11,
   'telemetry/transports/store-stream/store-stream': 11,
   'oauth/verifiers/jwks': 10,
@@ -87,7 +87,7 @@ const SECONDS_PER_PROCESS = 40
  * They start compilers, package managers, browsers, and programs, and have no part in the coverage.
  */
 const PACKAGE = [
-  'api-reference',
+  'api-report',
   'browser/',
   'docs',
   'examples/basic',

@@ -46,7 +46,7 @@ describe('links in the documentation', () => {
       'skills/mcp-gatekit/SKILL.md',
     ].concat(
       readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' })
-        .filter((name) => name.endsWith('.md') && !/^reference\/api\//.test(name))
+        .filter((name) => name.endsWith('.md'))
         .map((name) => `docs/${name}`),
     )
     expect(pages).to.have.length.above(10)

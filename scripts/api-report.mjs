@@ -1,17 +1,16 @@
-// Writes a page for each entry into docs/reference/api/, and a report of its surface into test/api-report/,
-// from the declarations that `tsc` has emitted. The diff of the reports shows what has changed for users.
+// Writes a report of the surface of each entry into test/api-report/, from the declarations that `tsc` has emitted.
+// The diff of the reports shows what has changed for users.
 //
-//   node scripts/api-reference.mjs            writes the files
-//   node scripts/api-reference.mjs --check    fails if the files differ from the declarations
+//   node scripts/api-report.mjs            writes the files
+//   node scripts/api-report.mjs --check    fails if the files differ from the declarations
 //
-// `--declarations`, `--pages`, and `--reports` name other folders. Other files in the last two are removed.
+// `--declarations` and `--reports` name other folders. Other files in the folder of the reports are removed.
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import extractor from '@microsoft/api-extractor'
-import { renderPages } from './api-pages.mjs'
 import { ApiSurface } from './api-surface.mjs'
 
 const { CompilerState, Extractor, ExtractorConfig } = extractor
@@ -20,23 +19,23 @@ const { CompilerState, Extractor, ExtractorConfig } = extractor
 const root = fileURLToPath(new URL('..', import.meta.url))
 process.chdir(root)
 
-/** The entries of package.json. The first re-exports the second; its page omits these exports. */
+/** The entries of package.json. The first re-exports the second; its report omits these exports. */
 const ENTRIES = [
-  { page: 'gate', specifier: 'mcp-gatekit', declarations: 'index.d.ts' },
-  { page: 'telemetry', specifier: 'mcp-gatekit/telemetry', declarations: 'telemetry/index.d.ts' },
-  { page: 'testing', specifier: 'mcp-gatekit/testing', declarations: 'testing/index.d.ts' },
+  { name: 'gate', specifier: 'mcp-gatekit', declarations: 'index.d.ts' },
+  { name: 'telemetry', specifier: 'mcp-gatekit/telemetry', declarations: 'telemetry/index.d.ts' },
+  { name: 'testing', specifier: 'mcp-gatekit/testing', declarations: 'testing/index.d.ts' },
   {
-    page: 'authorization',
+    name: 'authorization',
     specifier: 'mcp-gatekit/authorization',
     declarations: 'authorization/index.d.ts',
   },
-  { page: 'openapi', specifier: 'mcp-gatekit/openapi', declarations: 'openapi/index.d.ts' },
-  { page: 'skills', specifier: 'mcp-gatekit/skills', declarations: 'skills/index.d.ts' },
-  { page: 'upstream', specifier: 'mcp-gatekit/upstream', declarations: 'upstream/index.d.ts' },
+  { name: 'openapi', specifier: 'mcp-gatekit/openapi', declarations: 'openapi/index.d.ts' },
+  { name: 'skills', specifier: 'mcp-gatekit/skills', declarations: 'skills/index.d.ts' },
+  { name: 'upstream', specifier: 'mcp-gatekit/upstream', declarations: 'upstream/index.d.ts' },
 ]
 
 /**
- * Types in public signatures that no entry exports, because users do not write them. The pages and the reports show them.
+ * Types in public signatures that no entry exports, because users do not write them. The reports show them.
  * Every other type in a public signature must be exported.
  */
 const NOT_EXPORTED = new Set([
@@ -103,21 +102,14 @@ const { values: given } = parseArgs({
   options: {
     check: { type: 'boolean', default: false },
     declarations: { type: 'string', default: 'build/package/src' },
-    pages: { type: 'string', default: 'docs/reference/api' },
     reports: { type: 'string', default: 'test/api-report' },
   },
 })
-const folders = { pages: resolve(given.pages), reports: resolve(given.reports) }
+const folder = resolve(given.reports)
 const scratch = mkdtempSync(join(tmpdir(), 'mcp-gatekit-api-'))
 try {
   const { surface, reports, messages } = extract(resolve(given.declarations))
-  const inFolder =
-    (folder) =>
-    ([name, text]) => [join(folder, name), text]
-  const files = new Map([
-    ...[...renderPages(surface)].map(inFolder(folders.pages)),
-    ...reports.map(inFolder(folders.reports)),
-  ])
+  const files = new Map(reports.map(([name, text]) => [join(folder, name), text]))
   const problems = [...messages, ...undocumented(surface), ...(given.check ? differences(files) : [])]
   if (!given.check) write(files)
   for (const problem of problems) console.error(problem)
@@ -141,20 +133,20 @@ function extract(declarations) {
       },
     })
   }
-  const read = ({ page }, kind) => readFileSync(join(scratch, `${page}.api.${kind}`), 'utf8')
+  const read = ({ name }, kind) => readFileSync(join(scratch, `${name}.api.${kind}`), 'utf8')
   const surface = new ApiSurface(
     ENTRIES.map((entry) => ({ ...entry, items: JSON.parse(read(entry, 'json')).members[0].members })),
   )
   const [whole, ...parts] = ENTRIES.map((entry) => ({ entry, items: itemsOf(read(entry, 'md'), surface) }))
   whole.items = withoutItemsOf(parts[0], whole)
-  const reports = [whole, ...parts].map(({ entry, items }) => [`${entry.page}.api.md`, items.join('\n\n')])
+  const reports = [whole, ...parts].map(({ entry, items }) => [`${entry.name}.api.md`, items.join('\n\n')])
   const messages = received
     .filter(isMistake(surface))
     .map(({ text, sourceFilePath = declarations }) => `${sourceFilePath}: ${text}`)
   return { surface, reports, messages: [...new Set(messages)] }
 }
 
-function configOf({ page, declarations }, folder) {
+function configOf({ name, declarations }, folder) {
   return ExtractorConfig.prepare({
     configObjectFullPath: undefined,
     packageJsonFullPath: join(root, 'package.json'),
@@ -179,15 +171,15 @@ function configOf({ page, declarations }, folder) {
       },
       apiReport: {
         enabled: true,
-        reportFileName: page,
+        reportFileName: name,
         reportFolder: scratch,
         reportTempFolder: scratch,
         // The reports of the other entries would repeat types of these two.
-        includeForgottenExports: page === 'gate' || page === 'telemetry',
+        includeForgottenExports: name === 'gate' || name === 'telemetry',
       },
       docModel: {
         enabled: true,
-        apiJsonFilePath: join(scratch, `${page}.api.json`),
+        apiJsonFilePath: join(scratch, `${name}.api.json`),
         includeForgottenExports: true,
       },
       dtsRollup: { enabled: false },
@@ -240,11 +232,9 @@ function withoutItemsOf(other, { items }) {
   return own.toSpliced(-2, 0, `export * from '${other.entry.specifier}';`)
 }
 
-/** Reports the files in the folders that differ from `files`. */
+/** Reports the files in the folder that differ from `files`. */
 function differences(files) {
-  const there = Object.values(folders).flatMap((folder) =>
-    existsSync(folder) ? readdirSync(folder).map((name) => join(folder, name)) : [],
-  )
+  const there = existsSync(folder) ? readdirSync(folder).map((name) => join(folder, name)) : []
   const stale = [...new Set([...files.keys(), ...there])].filter(
     (path) => !there.includes(path) || readFileSync(path, 'utf8') !== files.get(path),
   )
@@ -256,9 +246,7 @@ function differences(files) {
 }
 
 function write(files) {
-  for (const folder of Object.values(folders)) {
-    rmSync(folder, { recursive: true, force: true })
-    mkdirSync(folder, { recursive: true })
-  }
+  rmSync(folder, { recursive: true, force: true })
+  mkdirSync(folder, { recursive: true })
   for (const [path, text] of files) writeFileSync(path, text)
 }
