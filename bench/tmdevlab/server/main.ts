@@ -1,4 +1,4 @@
-// The server for the repository of the benchmark: docs/reference/published-benchmark.md.
+// The server for the repository of the benchmark: docs/reference/benchmarks.md.
 import cluster from 'node:cluster'
 import { availableParallelism } from 'node:os'
 import { Redis } from 'ioredis'
