@@ -12,7 +12,7 @@ describe('the program of the page about pino', function () {
   let server: RunningProgram
 
   before(async () => {
-    project = await createProject('pino.md')
+    project = await createProject('from-pino.md')
     server = await startProgram(process.execPath, [project.compiled('server.ts')])
   })
   after(async () => {
