@@ -1,5 +1,5 @@
-// Writes the tables of options in docs/reference/errors.md. Each row says what the message for the option says.
+// Writes the lists of options in docs/reference/errors.md. Each item says what the message for the option says.
 import { writeFileSync } from 'node:fs'
-import { PAGE, readPage, withOptionTables } from '../build/test/support/option-tables.js'
+import { PAGE, readPage, withOptionLists } from '../build/test/support/option-lists.js'
 
-writeFileSync(PAGE, await withOptionTables(readPage()))
+writeFileSync(PAGE, await withOptionLists(readPage()))

@@ -378,29 +378,29 @@ describe('tables of transports', () => {
   }
 
   for (const [adapter, source] of Object.entries(SOURCES)) {
-    const pages: [string, string][] = [['docs/reference/transports.md', adapter]]
-    if (source === 'otlp/otlp-options') pages.push(['docs/reference/otlp.md', 'Options'])
-    for (const [page, heading] of pages) {
-      it(`the table of ${adapter} in ${page} has every option with its default`, () => {
-        const table = tableOf(page, heading, 'Option')
-        const { create } = adapters.find(([name]) => name === adapter)?.[1] ?? expect.fail()
-        let message = ''
-        try {
-          create({ 'no option has such a name, nor one that is near': 1 })
-        } catch (error) {
-          message = (error as Error).message
-        }
-        const known = / Known options: ([^.]*)\./.exec(message)?.[1]?.split(', ')
-        expect(columnOf(table, 0).flatMap(codesOf)).to.have.members(known ?? [])
-        const documented = documentedIn(source, adapter)
-        for (const [option = '', stated = ''] of table.rows) {
-          const inCode = documented.get(plain(option))
-          if (inCode === null) expect(stated, option).not.to.be.oneOf(['needed', ''])
-          else if (inCode === undefined) expect(stated, option).to.be.oneOf(['needed', 'none', ''])
-          else expect(plain(stated), option).to.equal(inCode)
-        }
-      })
-    }
+    const [page, heading] =
+      source === 'otlp/otlp-options'
+        ? ['docs/reference/otlp.md', 'Options']
+        : ['docs/reference/transports.md', adapter]
+    it(`the table of ${adapter} in ${page} has every option with its default`, () => {
+      const table = tableOf(page, heading, 'Option')
+      const { create } = adapters.find(([name]) => name === adapter)?.[1] ?? expect.fail()
+      let message = ''
+      try {
+        create({ 'no option has such a name, nor one that is near': 1 })
+      } catch (error) {
+        message = (error as Error).message
+      }
+      const known = / Known options: ([^.]*)\./.exec(message)?.[1]?.split(', ')
+      expect(columnOf(table, 0).flatMap(codesOf)).to.have.members(known ?? [])
+      const documented = documentedIn(source, adapter)
+      for (const [option = '', stated = ''] of table.rows) {
+        const inCode = documented.get(plain(option))
+        if (inCode === null) expect(stated, option).not.to.be.oneOf(['needed', ''])
+        else if (inCode === undefined) expect(stated, option).to.be.oneOf(['needed', 'none', ''])
+        else expect(plain(stated), option).to.equal(inCode)
+      }
+    })
   }
 })
 

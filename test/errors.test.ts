@@ -7,7 +7,7 @@ import fc from 'fast-check'
 import { anchorOf, readErrorReference } from '../cli/explain/error-reference.ts'
 import * as kit from '../src/index.ts'
 import { toolsFromOpenApi } from '../src/openapi/index.ts'
-import { knownTo, readPage, requirementOf, withOptionTables, wrongValuesOf } from './support/option-tables.ts'
+import { knownTo, readPage, requirementOf, withOptionLists, wrongValuesOf } from './support/option-lists.ts'
 import { ARGUMENTS, type OptionsTaker, TAKERS } from './support/option-takers.ts'
 import { runs } from './support/runs.ts'
 
@@ -314,8 +314,8 @@ describe('configuration error', () => {
     expect(missing).to.deep.equal([])
   })
 
-  it('the tables of options on the errors page state what the messages state', async () => {
-    expect(await withOptionTables(readPage()), 'run npm run options').to.equal(readPage())
+  it('the lists of options on the errors page state what the messages state', async () => {
+    expect(await withOptionLists(readPage()), 'run npm run options').to.equal(readPage())
   })
 
   it('every heading of the errors page has its own anchor', () => {

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { type OptionsTaker, TAKERS } from './option-takers.ts'
 
-/** The page whose tables of options are made from the messages. */
+/** The page whose lists of options are made from the messages. */
 export const PAGE: string = fileURLToPath(new URL('../../../docs/reference/errors.md', import.meta.url))
 
 /** The requirement of an option, as its messages state it. */
@@ -84,79 +84,81 @@ export function wrongValuesOf(takes: string): readonly unknown[] {
   return []
 }
 
+/** The items of a list of options: the names, whose they are, and a text that ends with a period. */
+const LIST = /^(?:- `.*\n(?: {2}.*\n)*)+/m
+
 /**
- * Returns the page with tables of options that state what the messages state. Notes of a row, and sections without a table,
- * stay as they are.
+ * Returns the page with lists of options that state what the messages state, and with the requirement of each OAuth option
+ * below its heading. Notes of an item, and sections without a list, stay as they are.
  */
-export async function withOptionTables(page: string): Promise<string> {
+export async function withOptionLists(page: string): Promise<string> {
   const sections = page.split(/^(?=#{3,5} )/m)
   for (const [index, section] of sections.entries()) {
     const [, heading = ''] = /^#+ (.+)$/m.exec(section) ?? []
+    const [, option] = /^oauth: (\w+)$/.exec(heading) ?? []
+    if (option !== undefined && /^Must .*\.$/m.test(section)) {
+      const [taker] = TAKERS.filter((taker) => taker.heading === 'oauth')
+      const takes = textOf(await requirementOf(taker as OptionsTaker, option))
+      sections[index] = section.replace(
+        /^Must .*$/m,
+        () => `Must ${takes.startsWith('must ') ? takes.slice(5) : `be ${takes}`}.`,
+      )
+      continue
+    }
     const anchor = heading
       .toLowerCase()
       .replace(/[^\w\- ]/g, '')
       .replaceAll(' ', '-')
     const takers = TAKERS.filter((taker) => taker.heading === anchor && taker.isListed !== false)
-    const [table] = /^\| Option \|.*\n(?:\|.*\n)*/m.exec(section) ?? []
-    if (takers.length === 0 || table === undefined || anchor === 'kitmcprouter') continue
-    const made = await tableOf(takers, notesIn(table))
-    sections[index] = section.replace(table, () => made)
+    const [list] = LIST.exec(section) ?? []
+    if (takers.length === 0 || list === undefined || ['kitmcprouter', 'oauth'].includes(anchor)) continue
+    const made = await listOf(takers, notesIn(list))
+    sections[index] = section.replace(list, () => made)
   }
   return sections.join('')
 }
 
-/** Returns the notes of a table, by option, and by its functions if the table names them. */
-function notesIn(table: string): ReadonlyMap<string, string> {
-  const [head = [], , ...rows] = table
-    .trim()
-    .split('\n')
-    .map((line) => line.slice(2, -2).split(/ \| | \|$/))
-  const column = head.indexOf('Notes')
-  const of = head.indexOf('Of')
+/** Returns the notes of a list, by option and its functions. A note is what follows the first sentence of an item. */
+function notesIn(list: string): ReadonlyMap<string, string> {
   return new Map(
-    rows.flatMap((cells) =>
-      (cells[0] ?? '')
-        .split(', ')
-        .map((name) => [name + (cells[of] ?? ''), (cells[column] ?? '').trim()] as const),
-    ),
+    list.split(/^(?=- )/m).flatMap((item) => {
+      const [, names = '', of = '', note = ''] =
+        /^- ((?:`[^`]+`(?:, )?)+)( of .*?)?: (?:`[^`]*`|[^`])*?\.(?:\s+([\s\S]+?))?\n?$/.exec(item) ?? []
+      return names.split(', ').map((name) => [name + of, note] as const)
+    }),
   )
 }
 
-/** Returns a table with a row for the options of one requirement that follow each other. */
-async function tableOf(takers: readonly OptionsTaker[], notes: ReadonlyMap<string, string>): Promise<string> {
-  const isOfOAuth = takers.some(({ heading }) => heading === 'oauth')
-  const rows = new Map<string, { readonly of: string[]; readonly takes: string }>()
+/** Returns a list with an item for all options of one requirement and one note. */
+async function listOf(takers: readonly OptionsTaker[], notes: ReadonlyMap<string, string>): Promise<string> {
+  const options = new Map<string, { readonly name: string; readonly of: string[]; readonly takes: string }>()
   for (const taker of takers) {
     for (const option of await knownTo(taker)) {
       const takes = textOf(await requirementOf(taker, option))
-      const path = taker.member === undefined ? option : `${taker.member}.${option}`
-      const name = isOfOAuth ? `[\`${path}\`](#oauth-${path.toLowerCase()})` : `\`${path}\``
-      const key = `${name}\n${takes}`
-      const of = taker.member === undefined ? `\`${taker.name}\`` : ''
-      rows.set(key, { takes, of: [...(rows.get(key)?.of ?? []), of] })
+      const name = `\`${taker.member === undefined ? option : `${taker.member}.${option}`}\``
+      const of = taker.member === undefined ? [`\`${taker.name}\``] : []
+      const key = `${name}: ${takes}`
+      options.set(key, { name, takes, of: [...(options.get(key)?.of ?? []), ...of] })
     }
   }
   const functions = new Set(takers.filter(({ member }) => member === undefined).map(({ name }) => name)).size
-  const lines: (readonly [names: string[], rest: string])[] = []
-  const hasNotes = [...notes.values()].some((note) => note !== '')
-  for (const [key, { of, takes }] of rows) {
-    const [name = ''] = key.split('\n')
-    const owners = functions === 1 ? [] : [of.length === functions ? 'all' : of.join(', ')]
-    const rest = [...owners, takes, ...(hasNotes ? [notes.get(name + owners.join('')) ?? ''] : [])].join(
-      ' | ',
-    )
-    const last = lines.at(-1)
-    if (last?.[1] === rest) last[0].push(name)
-    else lines.push([[name], rest])
+  const items: (readonly [names: string[], rest: string])[] = []
+  for (const { name, of, takes } of options.values()) {
+    const owners = functions === 1 || of.length === functions ? '' : ` of ${of.join(', ')}`
+    const rest = `${owners}: ${[`${takes}.`, notes.get(name + owners)].filter(Boolean).join(' ')}\n`
+    const same = items.find(([, text]) => text === rest)
+    if (same === undefined) items.push([[name], rest])
+    else same[0].push(name)
   }
-  const columns = ['Option', ...(functions === 1 ? [] : ['Of']), 'Takes', ...(hasNotes ? ['Notes'] : [])]
-  const rule = columns.map(() => '---').join('|')
-  const text = lines.map(([names, rest]) => `| ${names.join(', ')} | ${rest} |`.replace('|  |', '| |'))
-  return `| ${columns.join(' | ')} |\n|${rule}|\n${text.join('\n')}\n`
+  return items.map(([names, rest]) => `- ${names.join(', ')}${rest}`).join('')
 }
 
+/** Returns a requirement in Markdown. The page says once how large numbers may be. */
 function textOf({ takes, isNeeded, excludes }: Requirement): string {
   const text = takes
+    .replace(/ and at most 2147483647$/, '')
+    .replace(/ (?:from (\d+) to 2147483647|of at least (\d+))$/, (_, from, least) => ` from ${from ?? least}`)
+    .replace('an absolute URL that starts with http:// or https://', 'an http or https URL')
     .replace(/\{.*\}|\[[^\]]*\]|(?<!\w)'[^']*'|\b[\w…]+\([^)]*\)/g, '`$&`')
     .replace(/`[^`]*`|\d{5,}/g, (part) =>
       part.startsWith('`') ? part : part.replace(/\B(?=(?:\d{3})+$)/g, ' '),
@@ -164,7 +166,6 @@ function textOf({ takes, isNeeded, excludes }: Requirement): string {
   return [text, isNeeded ? 'needed' : '', excludes === undefined ? '' : `not together with \`${excludes}\``]
     .filter((part) => part !== '')
     .join('; ')
-    .replaceAll('|', '\\|')
 }
 
 /** Returns the page as it is. */
