@@ -1,6 +1,7 @@
 import { quotedName } from '../options/describe-value.ts'
 import { didYouMean } from '../options/nearest-name.ts'
 import type { TelemetryConfig } from './config.ts'
+import type { ReportMember } from './envelope/build-envelope.ts'
 import type { TelemetryEmitInput } from './envelope/envelope.ts'
 import type { KitTelemetryError } from './errors.ts'
 import { TypeRule } from './events/actor-types.ts'
@@ -26,10 +27,12 @@ export interface EventRule {
   /** `true` if the event makes its session meet the condition `names`. */
   readonly keepsSession: boolean
   readonly isAudited: boolean
+  /** Reports a member of an input that is left out. */
+  readonly report: ReportMember
 }
 
 /** The statements of the parts of a manager about an event name. */
-type RulesOfName = (name: string) => Pick<EventRule, 'fixedRate' | 'keepsSession' | 'isAudited'>
+type RulesOfName = (name: string) => Omit<EventRule, 'builtIn' | 'schema'>
 
 /** The rules for events by their name, and for the types of actors and scopes. */
 export class EventRules {
@@ -91,10 +94,9 @@ function registeredEvents(config: TelemetryConfig): ReadonlyMap<string, Register
   for (const { descriptor, validation } of config.events) {
     const validates = isValidationOn(validation.mode)
     for (const name of descriptor.names) {
-      const { strict } = validation
       registered.set(
         descriptor.get.key(name),
-        validates ? { schema: descriptor.get.schema(name), strict } : undefined,
+        validates ? { schema: descriptor.get.schema(name), strict: validation.strict } : undefined,
       )
     }
   }

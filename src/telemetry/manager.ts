@@ -17,7 +17,6 @@ import {
   buildEnvelope,
   checkAttributes,
   type EnvelopeOrigin,
-  type ReportMember,
   readSessionId,
   resolveAttributes,
 } from './envelope/build-envelope.ts'
@@ -142,6 +141,7 @@ export class KitTelemetryManager<
       fixedRate: this.#sampler.fixedRate(name),
       keepsSession: this.#tails?.hasName(name) ?? false,
       isAudited: this.#audit?.hasName(name) ?? false,
+      report: (problem) => this.#reportLeftOut(name, problem),
     }))
     this.#delivery = new Delivery(transports, meta, () => this.stats(), this.#reporter, this.#audit)
   }
@@ -292,11 +292,10 @@ export class KitTelemetryManager<
   ): KitTelemetryError | undefined {
     if (typeof input !== 'object')
       throw new KitTelemetryError('TELEMETRY_EMIT_FAILED', 'the input must be an object')
-    const report: ReportMember = (problem) => this.#reportLeftOut(name, problem)
     let level: TelemetryLevel = input.level ?? 'info'
     let levelRate = this.#sampler.levelRate(level)
     if (levelRate === undefined) {
-      report(unknownLevel(level))
+      event.report(unknownLevel(level))
       level = 'info'
       levelRate = this.#sampler.levelRate(level) as number
     }
@@ -327,7 +326,7 @@ export class KitTelemetryManager<
     try {
       let sessionId: string | undefined
       if (this.#sampler.bySession) {
-        const ownId = readSessionId(input, report)
+        const ownId = readSessionId(input, event.report)
         if (ownId === undefined) context = contextOfEvent()
         sessionId = ownId ?? context?.sessionId ?? createSessionId()
         const isSampledOut = sessionDraw(sessionId) >= rate
@@ -358,7 +357,7 @@ export class KitTelemetryManager<
         context,
         sessionId,
         attributes,
-        report,
+        event.report,
       )
     } catch (cause) {
       if (route !== 'audit') this.#delivery.fail(emitFailed(name, cause))

@@ -122,8 +122,9 @@ function hasOwnKeysOnly(source: object): boolean {
   return prototype === null || (prototype === Object.prototype && !inheritsKeys)
 }
 
+/** Returns `true` if an object has keys of its own. It allocates nothing. */
 function hasKeys(object: object): boolean {
-  for (const _key in object) return true
+  for (const key in object) if (Object.hasOwn(object, key)) return true
   return false
 }
 
@@ -246,7 +247,7 @@ function copyReference(
   }
   if (depth > MAX_DEPTH) return rules.cut('[Truncated]')
   if (Array.isArray(form)) return copyArray(form, rules, node, depth, ancestors)
-  const name = Object.keys(form).length === 0 ? className(form) : undefined
+  const name = hasKeys(form) ? undefined : className(form)
   if (name !== undefined && name !== 'Object') return copyText(`[${name}]`, rules)
   const into: Record<string, unknown> = {}
   bytes += CONTAINER_BYTES
