@@ -30,7 +30,7 @@ import { SESSION_COOKIE } from './server/server-configuration.ts'
 import { withoutNotices } from './server/without-notices.ts'
 import { ProviderClient } from './sign-in/provider-client.ts'
 
-const { unusableOption } = optionChecksOf('authorizationFacade')
+const { checkText, unusableOption } = optionChecksOf('authorizationFacade')
 
 /** The optional peers of this entry, with the versions of package.json. */
 const COMMAND = 'npm install oidc-provider@9 openid-client@6'
@@ -254,8 +254,6 @@ function isInstalled(name: string): boolean {
     return (error as NodeJS.ErrnoException).code !== 'MODULE_NOT_FOUND'
   }
 }
-
-const { checkText } = optionChecksOf('authorizationFacade')
 
 /** The access of a client to the account of a user. */
 export interface ConnectedGrant {
