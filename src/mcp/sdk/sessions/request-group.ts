@@ -5,7 +5,8 @@ import type { SessionCall } from './session-call.ts'
 
 /** The requests of one POST to a session. They share a response. */
 export class RequestGroup extends Reply {
-  readonly received: SessionCall
+  /** It has no body: the memory of a body counts only until the response, and timers hold this object longer. */
+  readonly received: Omit<SessionCall, 'body'>
   /** The stream of the response, among the streams of the session. */
   readonly streamId: number
   /** The order of the requests. Undefined for a single request. */
@@ -14,7 +15,7 @@ export class RequestGroup extends Reply {
   #owed: number
 
   constructor(
-    received: SessionCall,
+    { body: _body, ...received }: SessionCall,
     ids: readonly RequestId[],
     streamId: number,
     options: Omit<ReplyOptions, 'client'>,
