@@ -297,8 +297,6 @@ describe('introspectionVerifier()', () => {
       ['is down: 503', error(503, {}, { 'retry-after': '120' }), /responded with 503/, 120],
       ['is down for an hour', error(503, {}, { 'retry-after': '3600' }), /responded with 503/, 3600],
       ['is down for an hour and a second', error(503, {}, { 'retry-after': '3601' }), /responded with 503/],
-      ['is down for an hour', error(503, {}, { 'retry-after': '3600' }), /responded with 503/, 3_600],
-      ['is down for over an hour', error(503, {}, { 'retry-after': '3601' }), /responded with 503/],
       ['is down for a year', error(503, {}, { 'retry-after': '31536000' }), /responded with 503/],
       [
         'is down until a date in the past',
@@ -351,8 +349,9 @@ describe('introspectionVerifier()', () => {
     for (const [what, answer, message, retryAfter = 5] of broken) {
       it(`introspectionVerifier() is unavailable if the endpoint ${what}`, async () => {
         const { endpoint, asked } = await endpointWith(answer)
-        const verifier = introspectionVerifier({ ...optionsFor(endpoint), timeoutMs: 300 })
-        const outage = await outageOf(verifier)
+        // Only an endpoint that does not respond may take longer.
+        const timeoutMs = /reached/.test(message.source) ? 300 : 10_000
+        const outage = await outageOf(introspectionVerifier({ ...optionsFor(endpoint), timeoutMs }))
         expect(outage.message).to.match(message).and.include(endpoint)
         expect(outage.retryAfterSeconds).to.equal(retryAfter)
         expect(asked).to.have.length(1)

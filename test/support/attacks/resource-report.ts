@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
@@ -26,8 +27,10 @@ export function reportReady(server: Server | number): void {
     if (message !== 'memory') return
     globalThis.gc?.()
     const { heapUsed, external } = process.memoryUsage()
-    const peakRss = process.resourceUsage().maxRSS * 1024
-    report({ type: 'memory', memory: { heapUsed, external, peakRss } })
+    // On Linux, `maxRSS` begins with the resident memory of the parent at the time of the fork.
+    const status = process.platform === 'linux' ? readFileSync('/proc/self/status', 'utf8') : ''
+    const peakKib = /^VmHWM:\s+(\d+)/m.exec(status)?.[1] ?? process.resourceUsage().maxRSS
+    report({ type: 'memory', memory: { heapUsed, external, peakRss: Number(peakKib) * 1024 } })
   })
   process.once('disconnect', () => process.exit())
   report({ type: 'ready', port })
