@@ -13,25 +13,27 @@ export {
   type ServedRouter,
   type UnservedRouter,
 } from './mcp/adapter.ts'
-export type { EmitOptions, EventSubscriber } from './mcp/events/event-emitter.ts'
+export type { EmitOptions, EventRecipient, EventSubscriber } from './mcp/events/event-emitter.ts'
 export type { EventStats } from './mcp/events/event-ledger.ts'
 export type { McpEventOptions, McpWebhookOptions } from './mcp/events/event-options.ts'
-export type { EventStoreLimits } from './mcp/events/event-store-limits.ts'
-export { type MemoryEventStoreOptions, memoryEventStore } from './mcp/events/memory-event-store.ts'
-export type { EventRecipient } from './mcp/events/recipients.ts'
+export {
+  type EventStoreLimits,
+  type MemoryEventStoreOptions,
+  memoryEventStore,
+} from './mcp/events/memory-event-store.ts'
 export type {
-  ControlKind,
+  Delivery,
   DeliveryOutcome,
   DeliveryStatus,
   EventStore,
   LoggedEvent,
   LogPage,
-  NewEvent,
+  LogState,
   Position,
   StoredAuth,
   StoredSubscription,
+  Subscriber,
   SubscriptionRecord,
-  TakenDelivery,
   WebhookError,
   WebhookSecret,
   WebhookTarget,

@@ -124,6 +124,7 @@ const PEERS: readonly { readonly peer: RegExp; readonly where: RegExp; readonly 
   { peer: /^express$/, where: /^express\//, types: true },
   { peer: /^(?:@seriousme\/openapi-schema-validator|light-my-request|yaml)$/, where: /^openapi\// },
   { peer: /^(?:oidc-provider|openid-client)$/, where: /^authorization\// },
+  { peer: /^bullmq$/, where: /^redis\// },
 ]
 
 const folderOf = (file: string): string => (file.includes('/') ? (file.split('/')[0] as string) : '')

@@ -44,7 +44,7 @@ export default { fetch: (request, env) => (serve ??= make(env))(request) }`
 
 /** The optional packages, which the worker does not use, and the modules of the runtime. */
 const EXTERNAL =
-  /^(?:node:|@opentelemetry\/|@seriousme\/|express$|light-my-request$|oidc-provider$|openid-client$|yaml$)/
+  /^(?:node:|@opentelemetry\/|@seriousme\/|bullmq$|express$|light-my-request$|oidc-provider$|openid-client$|yaml$)/
 
 describe('a protected server in workerd, the runtime of Cloudflare Workers', function () {
   this.timeout(300_000)

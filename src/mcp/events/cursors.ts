@@ -1,28 +1,36 @@
 import { invalidParams } from './event-errors.ts'
-import type { Position } from './store.ts'
+import type { LogState, Position, StoredSubscription } from './store.ts'
 
-const CURSOR = /^([\w-]{1,64})\.([0-9a-z]{1,11})$/
+/** A position in the log with an epoch. */
+export interface Cursor extends Pick<LogState, 'epoch'> {
+  /** -1 if it is not known. */
+  readonly position: Position
+}
 
-/** Returns the cursor of a position. Clients must not interpret it. */
-export function cursorAt(epoch: string, position: Position): string {
+const CURSOR = /^([\w-]{1,64})\.([0-9a-z]{1,10})$/
+
+/** Returns the text of a cursor. Clients must not interpret it. */
+export function cursorText({ epoch }: Pick<LogState, 'epoch'>, position: Position): string {
   return `${epoch}.${position.toString(36)}`
 }
 
-/** @throws {ProtocolError} -32602 unless a cursor is a string, `null`, or absent. */
-export function checkCursorType(cursor: unknown): void {
-  if (cursor !== undefined && cursor !== null && typeof cursor !== 'string')
-    throw invalidParams('cursor must be a string or null')
-}
-
 /**
- * Returns the position of a cursor that a client sends, and `undefined` for `null`, which means the current position. A cursor of
- * another log, or one that was never issued, is position -1: what came after it is not known.
+ * Reads the cursor that a client sends. Returns undefined for `null`, which means the current position.
  * @throws {ProtocolError} -32602 if it is not a string.
  */
-export function positionOf(epoch: string, head: Position, cursor: unknown): Position | undefined {
-  checkCursorType(cursor)
-  if (typeof cursor !== 'string') return undefined
-  const [, log, text = ''] = CURSOR.exec(cursor) ?? []
-  const position = Number.parseInt(text, 36)
-  return log === epoch && position <= head ? position : -1
+export function cursorOf(cursor: unknown): Cursor | undefined {
+  if (cursor === undefined || cursor === null) return undefined
+  if (typeof cursor !== 'string') throw invalidParams('cursor must be a string or null')
+  const [, epoch = '', position] = CURSOR.exec(cursor) ?? []
+  return { epoch, position: position === undefined ? -1 : Number.parseInt(position, 36) }
+}
+
+/** Returns `true` if a cursor is one of this log. */
+export function isOf({ epoch, position }: Cursor, log: LogState): boolean {
+  return epoch === log.epoch && position >= 0 && position <= log.head
+}
+
+/** Returns the position before which everything was delivered or abandoned. */
+export function watermark({ firstPending }: StoredSubscription, { head }: LogState): Position {
+  return firstPending === undefined ? head : firstPending - 1
 }

@@ -26,25 +26,23 @@ export interface EventUse {
   readonly data?: unknown
 }
 
+export interface EventAccessProps {
+  readonly table: RouterTable
+  readonly gate: Gate | undefined
+  readonly policy: Policy | undefined
+  readonly authorizeTimeoutMs: number
+}
+
 /** Decides who may receive events: by scopes, by the adapter's `authorize`, and by that of the event type, in this order. */
 export class EventAccess {
-  readonly #table: RouterTable
-  readonly #gate: Gate | undefined
-  readonly #policy: Policy | undefined
+  readonly #props: EventAccessProps
   readonly #own: ReadonlyMap<EventEntry, Policy>
 
-  constructor(
-    table: RouterTable,
-    gate: Gate | undefined,
-    policy: Policy | undefined,
-    authorizeTimeoutMs: number,
-  ) {
-    this.#table = table
-    this.#gate = gate
-    this.#policy = policy
-    const withPolicies = [...table.events.values()].filter(({ authorize }) => authorize !== undefined)
+  constructor(props: EventAccessProps) {
+    this.#props = props
+    const withPolicies = [...props.table.events.values()].filter(({ authorize }) => authorize !== undefined)
     this.#own = new Map(
-      withPolicies.map((entry) => [entry, new Policy(entry.authorize as never, authorizeTimeoutMs)]),
+      withPolicies.map((entry) => [entry, new Policy(entry.authorize as never, props.authorizeTimeoutMs)]),
     )
   }
 
@@ -62,14 +60,15 @@ export class EventAccess {
     const { name } = entry.definition
     const subject = { kind: 'event', name, args: use.args as Readonly<Record<string, unknown>> } as const
     return (
-      (await this.#policy?.denial(exchange, { ...subject, purpose: 'call' })) ??
+      (await this.#props.policy?.denial(exchange, { ...subject, purpose: 'call' })) ??
       (await this.#own.get(entry)?.denial(exchange, { ...subject, ...use, purpose } as never))
     )
   }
 
   /** Returns `false` if the grant of the token has ended, as the user or the authorization server can end it at any time. */
   async #isLive({ auth }: Exchange): Promise<boolean> {
-    const isLive = auth && this.#gate && livenessOf(this.#gate.options.verifyToken)
+    const { gate } = this.#props
+    const isLive = auth && gate && livenessOf(gate.options.verifyToken)
     return isLive === undefined || (await isLive(auth?.user))
   }
 
@@ -79,11 +78,12 @@ export class EventAccess {
    */
   async exchangeOf({ auth }: SubscriptionRecord): Promise<Exchange> {
     const source = new DeliverySource()
-    const { makeContext } = this.#table
-    const needsContext = makeContext !== undefined && (this.#policy !== undefined || this.#own.size > 0)
+    const { gate, policy, table } = this.#props
+    const { makeContext } = table
+    const needsContext = makeContext !== undefined && (policy !== undefined || this.#own.size > 0)
     const made = needsContext ? await makeContext(new LazyRequest(source)) : {}
     return {
-      gate: this.#gate,
+      gate,
       auth: auth && restoredAuth(auth),
       context: new RequestContext(source, made),
       telemetry: NO_TELEMETRY,

@@ -7,12 +7,13 @@ import type { Policy } from '../operations/policy.ts'
 import type { EventEntry } from '../router/event.ts'
 import type { RouterTable } from '../router/router-table.ts'
 import type { Exchange } from '../wire/exchange.ts'
+import { type Cursor, isOf } from './cursors.ts'
 import { EventAccess } from './event-access.ts'
-import { forbidden, storeUnavailable } from './event-errors.ts'
-import { type EventLedger, newLedger } from './event-ledger.ts'
+import { forbidden, storeUnavailable, withProposedCode } from './event-errors.ts'
+import { newLedger } from './event-ledger.ts'
 import type { ResolvedEventOptions } from './event-options.ts'
 import type { NamedSubscription } from './event-params.ts'
-import type { EventStore, LoggedEvent, Position, SubscriptionRecord } from './store.ts'
+import type { EventStore, LoggedEvent, LogPage, Position, SubscriptionRecord } from './store.ts'
 
 /** The names of the telemetry events about events. */
 export type EventTelemetry = Extract<EventName, `event.${string}`>
@@ -36,21 +37,28 @@ export interface EventRequest {
   readonly params: Readonly<Record<string, unknown>>
 }
 
+/** The events after a cursor that a subscription may read. */
+export interface EventPage extends Pick<LogPage, 'epoch' | 'events' | 'position' | 'hasMore'> {
+  /** `true` if events after the given cursor may be missing. */
+  readonly truncated: boolean
+}
+
 /** The time in which the store must respond. */
 const STORE_TIMEOUT_MS = 5_000
+
+/** The maximum size of the events in one page, in bytes. */
+const MAX_PAGE_BYTES = 1_048_576
 
 /** The options, the store, and the decisions that the parts of events share. */
 export class EventCore {
   readonly props: EventsProps
   readonly access: EventAccess
-  readonly ledger: EventLedger = newLedger()
+  readonly ledger = newLedger()
   readonly #guard = new StoreGuard(STORE_TIMEOUT_MS)
-  #epoch: Promise<string> | undefined
 
   constructor(props: EventsProps) {
-    const { table, gate, policy, authorizeTimeoutMs } = props
     this.props = props
-    this.access = new EventAccess(table, gate, policy, authorizeTimeoutMs)
+    this.access = new EventAccess(props)
   }
 
   /** Sends a command to the store. @throws the error of the store, or a `TimeoutError` */
@@ -59,23 +67,33 @@ export class EventCore {
   }
 
   /** Like `ask`, for a request of a client. @throws {ProtocolError} -32603 if the store is unavailable. */
-  async serve<T>(command: (store: EventStore) => Promise<T>, bytes: number = 0): Promise<T> {
+  async serve<T>(command: (store: EventStore) => Promise<T>): Promise<T> {
     try {
-      return await this.ask(command, bytes)
+      return await this.ask(command)
     } catch {
       throw storeUnavailable()
     }
   }
 
-  /** Returns the id of the log, which cursors contain. @throws {ProtocolError} -32603 if the store is unavailable. */
-  async epoch(): Promise<string> {
-    this.#epoch ??= this.serve((store) => store.epoch())
-    try {
-      return await this.#epoch
-    } catch (error) {
-      this.#epoch = undefined
-      throw error
-    }
+  /**
+   * Reads the events of a subscription after a cursor. A cursor of another log reads whatever the log has, and counts as truncated.
+   * @throws {ProtocolError} -32603 if the store is unavailable.
+   */
+  async page(
+    { id, owner, name }: Pick<SubscriptionRecord, 'id' | 'owner' | 'name'>,
+    cursor: Cursor,
+    maxEvents: number,
+    maxAgeMs: number = Number.POSITIVE_INFINITY,
+  ): Promise<EventPage> {
+    const options = { maxEvents, maxBytes: MAX_PAGE_BYTES }
+    const read = (after: Position): Promise<LogPage> =>
+      this.serve((store) => store.read(name, ['', owner, id], { ...options, after }))
+    const first = await read(Math.max(cursor.position, 0))
+    const isKnown = isOf(cursor, first)
+    const page = isKnown || cursor.position <= 0 ? first : await read(0)
+    const young = page.events.filter(({ atMs }) => atMs >= Date.now() - maxAgeMs)
+    const isCut = cursor.position < page.droppedUpTo || young.length < page.events.length
+    return { ...page, events: young, truncated: !isKnown || isCut }
   }
 
   /**
@@ -91,60 +109,40 @@ export class EventCore {
   }
 
   /**
-   * Decides about the delivery of an event to a subscription.
+   * Decides about the delivery of an event to a subscription. A denial ends it.
+   * @param terminated returns the last message to its webhook, if there is one
    * @returns undefined if it is permitted, the error with which the subscription ends, or `unavailable` if the policy has failed
    */
   async refusal(
     exchange: Exchange,
+    { id, name, args }: SubscriptionRecord,
     entry: EventEntry,
-    args: unknown,
     { body }: Pick<LoggedEvent, 'body'>,
+    terminated: (error: ProtocolError) => string | undefined = () => undefined,
   ): Promise<ProtocolError | 'unavailable' | undefined> {
-    const { data } = JSON.parse(body) as { readonly data: unknown }
-    const denied = await this.access.denial(exchange, entry, 'deliver', { args, data })
+    const use = { args: JSON.parse(args), data: JSON.parse(body).data }
+    const denied = await this.access.denial(exchange, entry, 'deliver', use)
     if (denied === undefined) return undefined
-    return denied.failure === undefined ? forbidden(denied.text ?? 'Access revoked') : 'unavailable'
+    if (denied.failure !== undefined) return 'unavailable'
+    const error = forbidden(denied.text ?? 'Access revoked')
+    await this.serve((store) => store.end(id, terminated(error)))
+    this.ledger.terminated++
+    this.record('event.terminated', name, { 'kit.mcp.event.subscription': id })
+    return error
+  }
+
+  /** Returns an error with the code that the options choose. */
+  coded(error: unknown): unknown {
+    return this.props.options.errorCodes === 'proposed' ? withProposedCode(error) : error
+  }
+
+  /** Returns the form in which notifications and webhooks contain an error. */
+  errorBody(error: ProtocolError): object {
+    const { code, message, data } = this.coded(error) as ProtocolError
+    return { code, message, ...(data !== undefined && { data }) }
   }
 
   record(event: EventTelemetry, name: string, attributes: Readonly<Record<string, unknown>> = {}): void {
     this.props.record(event, { 'kit.mcp.event.name': name, ...attributes })
-  }
-}
-
-/** The events after a position that a subscription may read. */
-export interface EventPage {
-  readonly events: readonly LoggedEvent[]
-  /** The position after the page. */
-  readonly position: Position
-  /** `true` if events after the given position may be missing. */
-  readonly truncated: boolean
-  readonly hasMore: boolean
-}
-
-/** The maximum size of the events in one page, in bytes. */
-const MAX_PAGE_BYTES = 1_048_576
-
-/**
- * Reads the events of a subscription after a position.
- * @param after -1 reads whatever the log has, and counts as truncated
- * @throws {ProtocolError} -32603 if the store is unavailable.
- */
-export async function readPage(
-  core: EventCore,
-  { id, owner, name }: Pick<SubscriptionRecord, 'id' | 'owner' | 'name'>,
-  after: Position,
-  { maxEvents, maxAgeMs }: { readonly maxEvents: number; readonly maxAgeMs?: number | undefined },
-): Promise<EventPage> {
-  const from = Math.max(after, 0)
-  const { events, hasMore, head, droppedUpTo } = await core.serve((store) =>
-    store.read(name, ['', owner, id], { after: from, maxEvents, maxBytes: MAX_PAGE_BYTES }),
-  )
-  const oldestMs = maxAgeMs === undefined ? 0 : Date.now() - maxAgeMs
-  const young = events.filter(({ atMs }) => atMs >= oldestMs)
-  return {
-    events: young,
-    position: hasMore ? (events.at(-1)?.position ?? head) : head,
-    truncated: after < droppedUpTo || after === -1 || young.length < events.length,
-    hasMore,
   }
 }

@@ -1,33 +1,45 @@
-import { randomUUID } from 'node:crypto'
+import { createHash, randomUUID } from 'node:crypto'
+import { AuthInfo } from '../../oauth/auth-info.ts'
+import { ownerOf } from '../../oauth/owner.ts'
 import { quotedName } from '../../options/describe-value.ts'
 import { isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
+import { isRecord } from '../../options/value-kinds.ts'
 import { utf8Length } from '../../runtime.ts'
 import { validate } from '../router/json-schema.ts'
 import type { EventCore } from './event-core.ts'
-import { type EventRecipient, ownersOf } from './recipients.ts'
-import type { NewEvent, Position, StoredSubscription } from './store.ts'
+import type { Subscriber } from './store.ts'
 
 const { checkFunction, checkKnownOptions, invalidKind, invalidOption, unusableOption } =
   optionChecksOf('emit')
 
+/**
+ * A user who receives an event: the id or subject (`sub`) of the user of a token from `oauth.issuer`, the same with another issuer,
+ * or the `auth` of a request of the user.
+ */
+export type EventRecipient =
+  | string
+  | number
+  | { readonly sub: string | number; readonly issuer?: string | undefined }
+  | AuthInfo<any>
+
 /** A subscription that an event may be for. */
-export interface EventSubscriber {
+export interface EventSubscriber<Args = Readonly<Record<string, any>>> {
   /** The validated arguments of the subscription. */
-  readonly args: Readonly<Record<string, any>>
+  readonly args: Args
 }
 
 /** The receivers of an event. By default, all subscriptions to its type whose owners may receive it. */
-export interface EmitOptions {
+export interface EmitOptions<Args = Readonly<Record<string, any>>> {
   /**
    * The users who receive the event: the id or subject of a user of `oauth.issuer`, `{ sub, issuer }` for another issuer,
    * `context.auth` of a request, or a list of them. Everyone by default.
    */
   readonly to?: EventRecipient | readonly EventRecipient[] | undefined
   /**
-   * Returns `true` for the subscriptions that receive the event, by their arguments. It is called once for each subscription while
-   * `emit` runs, and must not take long. All by default.
+   * Returns `true` for the subscriptions that receive the event, by their arguments. It is called for each subscription while `emit`
+   * runs, once or twice, and must not take long. All by default.
    */
-  readonly match?: ((subscriber: EventSubscriber) => boolean) | undefined
+  readonly match?: ((subscriber: EventSubscriber<Args>) => boolean) | undefined
   /**
    * The id with which receivers recognize an event that they have received before: 1 to 128 characters of
    * `A-Z a-z 0-9 _ : - / + = @`. Set it to the id of the event in the system that it comes from. Defaults to a random id.
@@ -35,99 +47,68 @@ export interface EmitOptions {
   readonly eventId?: string | undefined
 }
 
-const EMIT_OPTIONS = ['to', 'match', 'eventId']
 const EVENT_ID = /^[\w:\-/+=@]{1,128}$/
-/** The maximum size of a webhook is 256 KiB. The cursor is added to the body. */
-const MAX_BODY_BYTES = 262_144 - 256
+/** The maximum size of a delivery is 256 KiB. The cursor, and the members of a notification, are added to the body. */
+const MAX_BODY_BYTES = 262_144 - 1_024
 
-/** Stores events and their deliveries. */
-export class EventEmitter {
-  readonly #core: EventCore
-
-  constructor(core: EventCore) {
-    this.#core = core
+/**
+ * Stores an event and its deliveries.
+ * @throws {KitMcpConfigError} if an argument is invalid. @throws the error of the store, or what `match` throws.
+ */
+export async function emit(
+  core: EventCore,
+  name: string,
+  data: unknown,
+  options: EmitOptions = {},
+): Promise<{ readonly eventId: string }> {
+  const { table, gate } = core.props
+  if (!isOptionsObject(options)) throw invalidKind('options', 'must be an object such as { to }', options)
+  checkKnownOptions('emit', options, ['to', 'match', 'eventId'])
+  const { to, match, eventId = `evt_${randomUUID()}` } = options
+  const entry = table.events.get(name)
+  if (entry === undefined) {
+    const known = [...table.events.keys()].map(quotedName).join(', ')
+    throw invalidOption('name', `must be an event type of the router: ${known || 'it has none'}`, name)
   }
-
-  /** @throws {KitMcpConfigError} if an argument is invalid. @throws the error of the store, or what `match` throws. */
-  async emit(name: string, data: unknown, options: EmitOptions = {}): Promise<{ readonly eventId: string }> {
-    const { table, gate } = this.#core.props
-    if (!isOptionsObject(options)) throw invalidKind('options', 'must be an object such as { to }', options)
-    checkKnownOptions('emit', options, EMIT_OPTIONS)
-    const { to, match, eventId = `evt_${randomUUID()}` } = options
-    const entry = table.events.get(name)
-    if (entry === undefined) {
-      const known = [...table.events.keys()].map(quotedName).join(', ')
-      throw invalidOption('name', `must be an event type of the router: ${known || 'it has none'}`, name)
+  if (typeof eventId !== 'string' || !EVENT_ID.test(eventId))
+    throw invalidOption('eventId', 'must have 1 to 128 characters of A-Z a-z 0-9 _ : - / + = @', eventId)
+  if (match !== undefined) checkFunction('match', match, 'set it to a function ({ args }) => true or false')
+  const owners = to === undefined ? undefined : ownersOf(to, gate?.userIssuers)
+  const body = await bodyOf(name, eventId, data, entry.payload)
+  const isMatch = ({ args = '' }: Subscriber): boolean => match?.({ args: JSON.parse(args) }) === true
+  const matching = (hasWebhook: boolean): AsyncGenerator<readonly Subscriber[]> =>
+    pages(core, name, { owners, hasWebhook, needsArgs: match !== undefined }, isMatch)
+  const channels: string[] = match === undefined ? [...(owners ?? [''])] : []
+  if (match !== undefined)
+    for await (const page of matching(false)) channels.push(...page.map(({ id }) => id))
+  const position = await core.ask((store) => store.append(name, body, channels), body.length)
+  const dropped: string[] = []
+  // Every subscription that was made before the event is listed now.
+  if (gate !== undefined && entry.delivery.has('webhook'))
+    for await (const page of matching(true)) {
+      const older = page.filter(({ since }) => since < position)
+      const bytes = body.length * older.length
+      dropped.push(...(await core.ask((store) => store.deliver(name, { position, body }, older), bytes)))
     }
-    if (typeof eventId !== 'string' || !EVENT_ID.test(eventId))
-      throw invalidOption('eventId', 'must have 1 to 128 characters of A-Z a-z 0-9 _ : - / + = @', eventId)
-    if (match !== undefined) checkFunction('match', match, 'set it to a function ({ args }) => true or false')
-    const owners = to === undefined ? undefined : ownersOf(to, gate?.userIssuers)
-    const body = await bodyOf(name, eventId, data, entry.payload)
-    const event = { eventId, name, body }
-    const isListed = match !== undefined || (gate !== undefined && entry.delivery.has('webhook'))
-    const receivers = (subscriptions: readonly StoredSubscription[]) =>
-      receiversOf(subscriptions, owners, match)
-    const { subscriptions, head } = isListed
-      ? await this.#core.ask((store) => store.list(name, owners && { owners }))
-      : { subscriptions: [], head: 0 }
-    const first = receivers(subscriptions)
-    const { position, dropped } = await this.#append({ ...event, ...first })
-    let allDropped = dropped
-    if (isListed) {
-      const late = await this.#lateReceivers(name, owners, { after: head, before: position }, receivers)
-      if (late !== undefined) {
-        const more = await this.#core.ask((store) => store.extend(name, [position], late))
-        allDropped = [...dropped, ...more.dropped]
-      }
-    }
-    this.#count(name, allDropped)
-    return { eventId }
-  }
-
-  #append(event: NewEvent): Promise<{ readonly position: Position; readonly dropped: readonly string[] }> {
-    const copies = 1 + event.deliveries.length
-    return this.#core.ask((store) => store.append(event), event.body.length * copies)
-  }
-
-  /** Returns the receivers that have subscribed while the event was being appended. */
-  async #lateReceivers(
-    name: string,
-    owners: readonly string[] | undefined,
-    { after, before }: { readonly after: Position; readonly before: Position },
-    receivers: (subscriptions: readonly StoredSubscription[]) => Receivers,
-  ): Promise<Receivers | undefined> {
-    // No subscription was made in between if the event has the next position.
-    if (before === after + 1) return undefined
-    const options = { after, ...(owners !== undefined && { owners }) }
-    const { subscriptions } = await this.#core.ask((store) => store.list(name, options))
-    const late = subscriptions.filter(({ since }) => since < before)
-    return late.length === 0 ? undefined : receivers(late)
-  }
-
-  #count(name: string, dropped: readonly string[]): void {
-    const { ledger } = this.#core
-    ledger.emitted++
-    ledger.dropped += dropped.length
-    this.#core.record('event.emitted', name)
-    for (const id of dropped) this.#core.record('event.dropped', name, { 'kit.mcp.event.subscription': id })
-  }
+  core.ledger.emitted++
+  core.ledger.dropped += dropped.length
+  core.record('event.emitted', name)
+  for (const id of dropped) core.record('event.dropped', name, { 'kit.mcp.event.subscription': id })
+  return { eventId }
 }
 
-type Receivers = Pick<NewEvent, 'channels' | 'deliveries'>
-
-function receiversOf(
-  subscriptions: readonly StoredSubscription[],
-  owners: readonly string[] | undefined,
-  match: EmitOptions['match'],
-): Receivers {
-  const matching =
-    match === undefined
-      ? subscriptions
-      : subscriptions.filter(({ args }) => match({ args: JSON.parse(args) }) === true)
-  return {
-    channels: match === undefined ? (owners ?? ['']) : matching.map(({ id }) => id),
-    deliveries: matching.filter(({ webhook }) => webhook !== undefined).map(({ id }) => id),
+/** Returns subscriptions in pages. The store has its time for each page. */
+async function* pages(
+  core: EventCore,
+  name: string,
+  options: Parameters<EventCore['props']['options']['store']['subscribers']>[1],
+  isMatch: (subscriber: Subscriber) => boolean,
+): AsyncGenerator<readonly Subscriber[]> {
+  const all = core.props.options.store.subscribers(name, options)[Symbol.asyncIterator]()
+  for (;;) {
+    const { done, value } = await core.ask(() => all.next())
+    if (done) return
+    yield options.needsArgs ? value.filter(isMatch) : value
   }
 }
 
@@ -155,4 +136,39 @@ async function bodyOf(
       'Send an id, and let clients read the rest with a tool or a resource.',
     )
   return body
+}
+
+/** Returns the name of an owner in the store, as `callerKey` does. */
+function ownerKey(owner: string): string {
+  return `user:${createHash('sha256').update(owner).digest('base64url')}`
+}
+
+/**
+ * Returns the owners that `to` names.
+ * @param issuers the issuers of a user whose issuer is not given, as tokens name them. Undefined if OAuth is disabled.
+ * @throws {KitMcpConfigError} if a recipient is invalid, or OAuth is disabled.
+ */
+function ownersOf(to: unknown, issuers: readonly string[] | undefined): readonly string[] {
+  const recipients: readonly unknown[] = Array.isArray(to) ? to : [to]
+  if (issuers === undefined)
+    throw unusableOption('to', 'needs OAuth, because only tokens name users', 'Set oauth, or omit to.')
+  return [...new Set(recipients.flatMap((recipient) => ownersOfOne(recipient, issuers)))]
+}
+
+function ownersOfOne(recipient: unknown, issuers: readonly string[]): readonly string[] {
+  if (recipient instanceof AuthInfo) return [ownerKey(ownerOf(recipient))]
+  const { sub, issuer }: Record<string, unknown> = isRecord(recipient) ? recipient : { sub: recipient }
+  const isUser = (typeof sub === 'string' && sub.trim() !== '') || Number.isFinite(sub)
+  if (!isUser || (issuer !== undefined && typeof issuer !== 'string'))
+    throw invalidKind(
+      'to',
+      `must be the id of a user, { sub, issuer }, context.auth, or a list of them`,
+      recipient,
+    )
+  // Tokens whose verifier names no issuer are from the issuer of the gate, too.
+  const isOwn = issuer === undefined || issuers.includes(`iss:${issuer}`)
+  // As `ownerOf` writes them.
+  return (isOwn ? issuers : [`iss:${issuer}`]).map((one) =>
+    ownerKey(JSON.stringify([one, typeof sub, String(sub)])),
+  )
 }

@@ -1,7 +1,7 @@
 import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
 import type { WebhookError } from './store.ts'
 
-/** The JSON-RPC codes of SEP-3415 ("Error Codes"). */
+/** The JSON-RPC codes that clients of today know. */
 export const EVENT_CODES = {
   notFound: -32_011,
   forbidden: -32_012,
@@ -9,6 +9,16 @@ export const EVENT_CODES = {
   unsupported: -32_014,
   callback: -32_015,
 } as const
+
+/** The distance to the codes that the text of SEP-3415 proposes, -32023 to -32027. */
+const PROPOSED = -12
+
+/** Returns an error with the code that SEP-3415 proposes. Errors that are not about events stay. */
+export function withProposedCode(error: unknown): unknown {
+  if (!(error instanceof ProtocolError) || !Object.values<number>(EVENT_CODES).includes(error.code))
+    return error
+  return new ProtocolError(error.code + PROPOSED, error.message, error.data)
+}
 
 export function invalidParams(problem: string): ProtocolError {
   return new ProtocolError(ProtocolErrorCode.InvalidParams, `Invalid params: ${problem}`)
@@ -40,9 +50,4 @@ export function callbackError(reason: WebhookError): ProtocolError {
 /** The error of a request or a stream while the store does not answer. It does not contain the cause, which may be secret. */
 export function storeUnavailable(): ProtocolError {
   return new ProtocolError(ProtocolErrorCode.InternalError, 'The store of events is unavailable')
-}
-
-/** Returns the form in which notifications and webhooks contain an error. */
-export function errorBody({ code, message, data }: ProtocolError): object {
-  return { code, message, ...(data !== undefined && { data }) }
 }

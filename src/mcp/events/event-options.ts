@@ -33,19 +33,22 @@ export interface McpEventOptions {
   readonly ttlMs?: number | undefined
   /** The form of the messages to webhooks. */
   readonly webhooks?: McpWebhookOptions | undefined
+  /**
+   * The codes of errors: -32011 to -32015, which clients of today know (`'deployed'`), or -32023 to -32027, which the text of
+   * SEP-3415 proposes (`'proposed'`). Defaults to `'deployed'`.
+   */
+  readonly errorCodes?: 'deployed' | 'proposed' | undefined
 }
 
 const METHODS = [
   'subscribe',
   'get',
-  'list',
+  'subscribers',
   'end',
   'append',
-  'extend',
   'read',
-  'epoch',
-  'take',
-  'settle',
+  'deliver',
+  'work',
   'setVerified',
   'isVerified',
   'watch',
@@ -64,6 +67,7 @@ const RULES = {
     members(`must be an object such as { webhookId: 'event' }`, WEBHOOK_RULES),
     Object.freeze({ webhookId: 'event' as const, controlMessages: true }),
   ),
+  errorCodes: optional(oneOf(['deployed', 'proposed'] as const), 'deployed'),
 } satisfies RulesFor<McpEventOptions>
 
 /** `McpEventOptions`, validated and with defaults. */

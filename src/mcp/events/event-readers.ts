@@ -1,9 +1,9 @@
 import type { ServerContext } from '@modelcontextprotocol/server'
 import { callerKey } from '../operations/limits/caller-key.ts'
 import type { Exchange } from '../wire/exchange.ts'
-import { cursorAt, positionOf } from './cursors.ts'
-import { type EventCore, type EventPage, type EventRequest, readPage } from './event-core.ts'
-import { errorBody, exhausted, invalidParams } from './event-errors.ts'
+import { type Cursor, cursorOf, cursorText } from './cursors.ts'
+import type { EventCore, EventPage, EventRequest } from './event-core.ts'
+import { exhausted } from './event-errors.ts'
 import {
   type NamedSubscription,
   namedSubscription,
@@ -11,8 +11,7 @@ import {
   subscriptionId,
   wholeNumberOf,
 } from './event-params.ts'
-import { EventWaits } from './event-waits.ts'
-import type { LoggedEvent, Position, SubscriptionRecord } from './store.ts'
+import type { LogState, SubscriptionRecord } from './store.ts'
 
 /**
  * The time for which a subscription without a webhook is known after it was last polled or its stream has sent a heartbeat. An event
@@ -30,10 +29,9 @@ interface Reading {
   readonly exchange: Exchange
   readonly named: NamedSubscription
   readonly record: SubscriptionRecord
-  readonly epoch: string
   readonly maxAgeMs: number | undefined
-  /** The position after which events are read. -1 if it is not known. */
-  readonly from: Position
+  /** The position after which events are read. */
+  readonly from: Cursor
   /** `true` if the client has named a position. */
   readonly resumes: boolean
   /** `true` if events may have been sent that the subscription did not get, because it was not known. */
@@ -43,13 +41,14 @@ interface Reading {
 /** Serves `events/poll` and `events/stream`. */
 export class EventReaders {
   readonly #core: EventCore
-  readonly #waits: EventWaits
   readonly #heartbeatMs: number
+  /** The streams that wait for an event, by its name. */
+  readonly #waking = new Map<string, Set<() => void>>()
+  #unwatch: (() => void) | undefined
   #isClosed = false
 
   constructor(core: EventCore, heartbeatMs: number) {
     this.#core = core
-    this.#waits = new EventWaits(core.props.options.store)
     this.#heartbeatMs = heartbeatMs
   }
 
@@ -57,24 +56,20 @@ export class EventReaders {
   async poll(exchange: Exchange, params: Params, sdk: ServerContext): Promise<Record<string, unknown>> {
     const maxEvents = Math.min(wholeNumberOf(params, 'maxEvents', 1) ?? DEFAULT_EVENTS, MAX_EVENTS)
     const reading = await this.#begin(exchange, params, requestOf(sdk, params), 'poll')
-    const { epoch, from, resumes, isLate, maxAgeMs, record } = reading
-    const page = resumes
-      ? await readPage(this.#core, record, from, { maxEvents, maxAgeMs })
-      : { events: [], position: from, truncated: false, hasMore: false }
+    let page = await this.#firstPage(reading, maxEvents)
     for (const event of page.events) {
       const refusal = await this.#refusal(reading, event)
-      if (refusal === 'unavailable') return this.#polled(epoch, pageBefore(page, event), isLate)
-      if (refusal !== undefined) throw refusal
+      if (refusal === undefined) continue
+      if (refusal !== 'unavailable') throw refusal
+      const events = page.events.slice(0, page.events.indexOf(event))
+      page = { ...page, events, position: event.position - 1, hasMore: false }
+      break
     }
-    return this.#polled(epoch, page, isLate)
-  }
-
-  #polled(epoch: string, page: EventPage, isLate: boolean): Record<string, unknown> {
     this.#core.ledger.delivered.poll += page.events.length
     return {
       events: page.events.map(({ body }) => JSON.parse(body)),
-      cursor: cursorAt(epoch, page.position),
-      truncated: page.truncated || isLate,
+      cursor: cursorText(page, page.position),
+      truncated: page.truncated,
       hasMore: page.hasMore,
       nextPollMs: NEXT_POLL_MS,
     }
@@ -88,21 +83,26 @@ export class EventReaders {
     const reading = await this.#begin(exchange, params, requestOf(sdk, params), 'stream')
     const { ledger } = this.#core
     ledger.streams++
+    this.#unwatch ??= this.#core.props.options.store.watch((name) => this.#wake(name))
+    const waking = this.#waking.get(reading.record.name) ?? new Set()
+    this.#waking.set(reading.record.name, waking)
     try {
-      await this.#send(reading, sdk)
+      await this.#send(reading, sdk, waking)
     } catch (error) {
       // Nothing can be sent to a client that has left.
       if (!signalOf(exchange, sdk).aborted) throw error
     } finally {
       ledger.streams--
+      if (ledger.streams === 0) this.#release()
     }
-    return { _meta: {} }
+    return { _meta: { [SUBSCRIPTION_ID]: sdk.mcpReq.id } }
   }
 
   /** Ends all streams. */
   close(): void {
     this.#isClosed = true
-    this.#waits.close()
+    this.#wake(undefined)
+    this.#release()
   }
 
   async #begin(
@@ -118,32 +118,37 @@ export class EventReaders {
     const owner = callerKey(exchange, 'user').key
     const id = subscriptionId(owner, '', name, given)
     const record = { id, owner, name, args: JSON.stringify(args) }
-    const known = await this.#renew(record)
-    const epoch = await this.#core.epoch()
-    const position = positionOf(epoch, known.head, params.cursor)
-    // A subscription that has just been made has taken a position itself.
-    const isLate = position !== undefined && position >= 0 && known.isNew && position < known.head - 1
-    const resumes = position !== undefined
-    return { exchange, named, record, epoch, maxAgeMs, from: position ?? known.head, resumes, isLate }
+    const cursor = cursorOf(params.cursor)
+    const { isNew, log } = await this.#renew(record)
+    const isLate = cursor !== undefined && isNew && cursor.position < log.head
+    const from = cursor ?? { epoch: log.epoch, position: log.head }
+    return { exchange, named, record, maxAgeMs, from, resumes: cursor !== undefined, isLate }
   }
 
-  async #renew(record: SubscriptionRecord): Promise<{ readonly isNew: boolean; readonly head: Position }> {
+  async #renew(record: SubscriptionRecord): Promise<{ readonly isNew: boolean; readonly log: LogState }> {
     const max = this.#core.props.options.maxPerOwner
     const result = await this.#core.serve((store) => store.subscribe(record, { ttlMs: LEASE_MS, max }))
-    if (result.outcome === 'owner-full') throw exhausted('subscriptions', max)
-    return { isNew: result.outcome === 'added', head: result.head }
+    if (result === undefined) throw exhausted('subscriptions', max)
+    return result
   }
 
-  async #send(reading: Reading, sdk: ServerContext): Promise<void> {
+  async #firstPage(reading: Reading, maxEvents: number): Promise<EventPage> {
+    const { record, from, resumes, isLate, maxAgeMs } = reading
+    if (!resumes) return { ...from, events: [], truncated: false, hasMore: false }
+    const page = await this.#core.page(record, from, maxEvents, maxAgeMs)
+    return { ...page, truncated: page.truncated || isLate }
+  }
+
+  async #send(reading: Reading, sdk: ServerContext, waking: Set<() => void>): Promise<void> {
     const { mcpReq } = sdk
-    const { exchange, epoch, record, resumes, isLate, maxAgeMs } = reading
+    const { exchange, record } = reading
     const signal = signalOf(exchange, sdk)
     const notify = (kind: string, params: object): Promise<void> =>
       mcpReq.notify({
         method: `notifications/events/${kind}`,
         params: { ...params, _meta: { [SUBSCRIPTION_ID]: mcpReq.id } },
       })
-    let position = reading.from
+    let at = reading.from
     let isActive = false
     let sentAt = performance.now()
     let renewedAt = sentAt
@@ -151,58 +156,81 @@ export class EventReaders {
     const expiresAtMs = expiresAt === undefined ? Number.POSITIVE_INFINITY : expiresAt * 1000
     while (!signal.aborted && !this.#isClosed && Date.now() < expiresAtMs) {
       // Begins to wait before it reads, so that no event comes in between.
-      const waiting = this.#waits.begin(record.name)
+      const event = nextEvent(waking)
       try {
-        const page =
-          isActive || resumes
-            ? await readPage(this.#core, record, position, {
-                maxEvents: DEFAULT_EVENTS,
-                maxAgeMs: isActive ? undefined : maxAgeMs,
-              })
-            : { events: [], position, truncated: false, hasMore: false }
+        const page = await (isActive
+          ? this.#core.page(record, at, DEFAULT_EVENTS)
+          : this.#firstPage(reading, DEFAULT_EVENTS))
+        const { epoch } = page
         if (!isActive || page.truncated) {
-          const [first] = page.events
-          const before = first === undefined ? page.position : first.position - 1
-          const truncated = page.truncated || (!isActive && isLate)
-          await notify('active', { cursor: cursorAt(epoch, before), truncated })
+          at = { epoch, position: page.events[0] === undefined ? page.position : page.events[0].position - 1 }
+          await notify('active', { cursor: cursorText(page, at.position), truncated: page.truncated })
           isActive = true
           sentAt = performance.now()
         }
-        for (const event of page.events) {
+        let isDone = true
+        for (const { position, body } of page.events) {
           if (signal.aborted) return
-          const refusal = await this.#refusal(reading, event)
+          const refusal = await this.#refusal(reading, { body })
+          isDone = refusal === undefined
           if (refusal === 'unavailable') break
-          if (refusal !== undefined) return await notify('terminated', { error: errorBody(refusal) })
-          position = event.position
-          await notify('event', { ...JSON.parse(event.body), cursor: cursorAt(epoch, position) })
+          if (refusal !== undefined)
+            return await notify('terminated', { error: this.#core.errorBody(refusal) })
+          at = { epoch, position }
+          await notify('event', { ...JSON.parse(body), cursor: cursorText(page, position) })
           this.#core.ledger.delivered.stream++
           sentAt = performance.now()
         }
-        const isDone = position >= (page.events.at(-1)?.position ?? 0)
-        if (isDone) position = Math.max(position, page.position)
+        if (isDone) at = { epoch, position: page.position }
         if (isDone && page.hasMore) continue
         const quietMs = this.#heartbeatMs - (performance.now() - sentAt)
-        await waiting.until(Math.min(quietMs, expiresAtMs - Date.now()), signal)
+        await event.within(Math.min(quietMs, expiresAtMs - Date.now()), signal)
         if (performance.now() - sentAt < this.#heartbeatMs) continue
-        await notify('heartbeat', { cursor: cursorAt(epoch, position) })
+        await notify('heartbeat', { cursor: cursorText(at, at.position) })
         sentAt = performance.now()
         if (sentAt - renewedAt < LEASE_MS / 10) continue
         await this.#renew(record)
         renewedAt = sentAt
       } finally {
-        waiting.end()
+        event.forget()
       }
     }
   }
 
-  /** Decides about one event. A denial ends the subscription. */
-  async #refusal({ exchange, named, record }: Reading, event: LoggedEvent) {
-    const refusal = await this.#core.refusal(exchange, named.entry, named.args, event)
-    if (refusal === undefined || refusal === 'unavailable') return refusal
-    this.#core.ledger.terminated++
-    this.#core.record('event.terminated', named.name, { 'kit.mcp.event.subscription': record.id })
-    await this.#core.serve((store) => store.end(record.id))
-    return refusal
+  async #refusal({ exchange, named, record }: Reading, event: { readonly body: string }) {
+    return await this.#core.refusal(exchange, record, named.entry, event)
+  }
+
+  #release(): void {
+    this.#unwatch?.()
+    this.#unwatch = undefined
+    this.#waking.clear()
+  }
+
+  #wake(name: string | undefined): void {
+    const all = name === undefined ? [...this.#waking.values()] : [this.#waking.get(name) ?? new Set()]
+    for (const waking of all) for (const wake of [...waking]) wake()
+  }
+}
+
+/** Waits for the next call of a function that it adds to a set. */
+function nextEvent(waking: Set<() => void>) {
+  let wake = (): void => undefined
+  const woken = new Promise<void>((resolve) => {
+    wake = resolve
+  })
+  waking.add(wake)
+  return {
+    /** Resolves after the call, after `ms`, or when `signal` aborts. */
+    async within(ms: number, signal: AbortSignal): Promise<void> {
+      const timer = setTimeout(wake, Math.max(ms, 0))
+      signal.addEventListener('abort', wake)
+      if (signal.aborted) wake()
+      await woken
+      clearTimeout(timer)
+      signal.removeEventListener('abort', wake)
+    },
+    forget: () => waking.delete(wake),
   }
 }
 
@@ -211,16 +239,6 @@ function signalOf({ left }: Exchange, { mcpReq }: ServerContext): AbortSignal {
   return left === undefined ? mcpReq.signal : AbortSignal.any([mcpReq.signal, left])
 }
 
-/** Returns the part of a page before an event. */
-function pageBefore({ events, truncated }: EventPage, event: LoggedEvent): EventPage {
-  const index = events.indexOf(event)
-  return { events: events.slice(0, index), position: event.position - 1, truncated, hasMore: false }
-}
-
 export function requestOf({ mcpReq }: ServerContext, params: Params): EventRequest {
   return { method: mcpReq.method, id: mcpReq.id, params }
-}
-
-export function checkCursor(cursor: unknown): void {
-  if (cursor !== undefined && cursor !== null) throw invalidParams('cursor is not one of this server')
 }

@@ -2,17 +2,10 @@ import type { ServerContext } from '@modelcontextprotocol/server'
 import { isRecord } from '../../options/value-kinds.ts'
 import { callerKey } from '../operations/limits/caller-key.ts'
 import type { Exchange } from '../wire/exchange.ts'
-import { checkCursorType, cursorAt, positionOf } from './cursors.ts'
+import { type Cursor, cursorOf, cursorText, isOf, watermark } from './cursors.ts'
 import { storedAuth } from './event-access.ts'
-import { type EventCore, readPage } from './event-core.ts'
-import {
-  callbackError,
-  exhausted,
-  forbidden,
-  invalidParams,
-  notFound,
-  unsupportedDelivery,
-} from './event-errors.ts'
+import type { EventCore } from './event-core.ts'
+import { exhausted, forbidden, invalidParams, notFound, unsupportedDelivery } from './event-errors.ts'
 import {
   givenArguments,
   namedSubscription,
@@ -21,14 +14,9 @@ import {
   wholeNumberOf,
 } from './event-params.ts'
 import { requestOf } from './event-readers.ts'
-import type {
-  Position,
-  StoredSubscription,
-  SubscriptionRecord,
-  WebhookSecret,
-  WebhookTarget,
-} from './store.ts'
-import type { Webhooks } from './webhooks/webhook-sender.ts'
+import type { StoredSubscription, SubscriptionRecord, WebhookSecret, WebhookTarget } from './store.ts'
+import { signingKeyOf } from './webhooks/signature.ts'
+import type { Webhooks } from './webhooks/webhooks.ts'
 
 /** The minimum time that a client can ask for, so that clients do not renew a subscription all the time. */
 const MIN_TTL_MS = 60_000
@@ -39,7 +27,7 @@ const VERIFIED_MS = 86_400_000
 /** The maximum number of events that a new subscription receives from the log. */
 const MAX_REPLAY = 500
 /** The maximum length of a record, in characters. The claims of a user are the part that has no other limit. */
-const MAX_RECORD = 131_072
+const MAX_RECORD = 65_536
 
 /** Serves `events/subscribe` and `events/unsubscribe`, which are about webhooks. */
 export class EventSubscriptions {
@@ -56,10 +44,10 @@ export class EventSubscriptions {
     const { table, options } = this.#core.props
     const { auth } = exchange
     // Without an owner, anyone could end the subscription (SEP-3415, "Authentication required").
-    if (auth === undefined) throw forbidden('Webhooks need a request with an access token.')
+    if (auth === undefined) throw withoutToken()
     const ttlMs = wholeNumberOf(params, 'ttlMs', 1) ?? options.ttlMs
     const maxAgeMs = wholeNumberOf(params, 'maxAgeMs', 0)
-    checkCursorType(params.cursor)
+    const cursor = cursorOf(params.cursor)
     const { url, secret } = this.#target(params)
     const named = await namedSubscription(table, params, 'webhook')
     await this.#core.permit(exchange, named, requestOf(sdk, params))
@@ -75,33 +63,34 @@ export class EventSubscriptions {
     const result = await this.#core.serve((store) =>
       store.subscribe(record, { ttlMs: grantedMs, max: options.maxPerOwner }),
     )
-    if (result.outcome === 'owner-full') throw exhausted('subscriptions', options.maxPerOwner)
+    if (result === undefined) throw exhausted('subscriptions', options.maxPerOwner)
     this.#webhooks.start()
-    const { outcome, subscription, head } = result
-    const isNew = outcome === 'added'
+    const { isNew, subscription, log } = result
     this.#core.ledger[isNew ? 'subscribed' : 'renewed']++
     this.#core.record(isNew ? 'event.subscribed' : 'event.renewed', name, {
       'kit.mcp.event.subscription': id,
       'kit.mcp.event.host': new URL(url).host,
     })
-    const epoch = await this.#core.epoch()
-    const after = positionOf(epoch, head, params.cursor)
-    const replayed =
-      after === undefined || !isNew
-        ? { position: watermark(subscription, head), truncated: after === -1 }
-        : await this.#replay(record, after, maxAgeMs)
+    const start =
+      isNew && cursor !== undefined
+        ? await this.#replay(subscription, cursor, maxAgeMs)
+        : {
+            ...log,
+            position: watermark(subscription, log),
+            truncated: cursor !== undefined && !isOf(cursor, log),
+          }
     return {
       id,
       refreshBefore: new Date(subscription.expiresAtMs).toISOString(),
-      cursor: cursorAt(epoch, replayed.position),
-      truncated: replayed.truncated,
+      cursor: cursorText(start, start.position),
+      truncated: start.truncated,
       ...(!isNew && { deliveryStatus: statusOf(subscription) }),
     }
   }
 
   /** Serves `events/unsubscribe`. @throws {ProtocolError} -32011 if the owner has no such subscription. */
   async unsubscribe(exchange: Exchange, params: Params): Promise<Record<string, unknown>> {
-    if (exchange.auth === undefined) throw forbidden('Webhooks need a request with an access token.')
+    if (exchange.auth === undefined) throw withoutToken()
     const { name, delivery } = params
     const url = isRecord(delivery) ? delivery.url : undefined
     if (typeof name !== 'string' || typeof url !== 'string')
@@ -116,12 +105,13 @@ export class EventSubscriptions {
 
   #target({ delivery }: Params): { readonly url: string; readonly secret: string } {
     if (!isRecord(delivery)) throw invalidParams('delivery must be an object')
-    const { mode, url, secret } = delivery
-    if (mode !== undefined && mode !== 'webhook') throw unsupportedDelivery(String(mode).slice(0, 64))
+    const { mode = 'webhook', url, secret } = delivery
+    if (typeof mode !== 'string') throw invalidParams('delivery.mode must be a string')
+    if (mode !== 'webhook') throw unsupportedDelivery(mode.slice(0, 64))
     const problem = this.#webhooks.problemWithUrl(url)
     if (problem !== undefined) throw invalidParams(`delivery.url ${problem}`)
-    const weak = this.#webhooks.problemWithSecret(secret)
-    if (weak !== undefined) throw invalidParams(`delivery.secret ${weak}`)
+    if (signingKeyOf(secret) === undefined)
+      throw invalidParams('delivery.secret must be whsec_ and the base64 of 24 to 64 bytes')
     return { url: new URL(url as string).href, secret: secret as string }
   }
 
@@ -131,31 +121,27 @@ export class EventSubscriptions {
     if (await this.#core.serve((store) => store.isVerified(owner, webhook.url))) return
     const error = await this.#webhooks.verify(record)
     if (error !== undefined) {
-      this.#core.record('event.refused', record.name, { 'error.type': error })
-      throw callbackError(error)
+      const { reason = 'rate_limited' } = error.data as { readonly reason?: string }
+      this.#core.record('event.refused', record.name, { 'error.type': reason })
+      throw error
     }
     await this.#core.serve((store) => store.setVerified(owner, webhook.url, VERIFIED_MS))
   }
 
-  /** Adds the events after a position to a subscription that has lapsed. */
-  async #replay(
-    record: SubscriptionRecord,
-    after: Position,
-    maxAgeMs: number | undefined,
-  ): Promise<{ readonly position: Position; readonly truncated: boolean }> {
-    const page = await readPage(this.#core, record, after, { maxEvents: MAX_REPLAY, maxAgeMs })
-    const positions = page.events.map(({ position }) => position)
-    const [first] = positions
-    if (first === undefined) return page
-    const added = { channels: [], deliveries: [record.id] }
-    const { dropped } = await this.#core.serve((store) => store.extend(record.name, positions, added))
-    return { position: first - 1, truncated: page.truncated || page.hasMore || dropped.length > 0 }
+  /** Adds the events after a cursor to a subscription that has lapsed. */
+  async #replay(subscription: StoredSubscription, cursor: Cursor, maxAgeMs: number | undefined) {
+    const page = await this.#core.page(subscription, cursor, MAX_REPLAY, maxAgeMs)
+    const added = page.events.map((event) =>
+      this.#core.serve((store) => store.deliver(subscription.name, event, [subscription])),
+    )
+    const dropped = (await Promise.all(added)).flat()
+    const position = (page.events[0]?.position ?? page.position + 1) - 1
+    return { ...page, position, truncated: page.truncated || page.hasMore || dropped.length > 0 }
   }
 }
 
-/** Returns the position before which everything was delivered or abandoned. */
-export function watermark({ firstPending }: StoredSubscription, head: Position): Position {
-  return firstPending === undefined ? head : firstPending - 1
+function withoutToken(): Error {
+  return forbidden('Webhooks need a request with an access token.')
 }
 
 /** Returns the secrets after a renewal: the new one and, for a while, the one before. */
@@ -173,7 +159,6 @@ function statusOf({ status }: StoredSubscription): object {
   const { lastDeliveryAtMs, lastError, failedSinceMs } = status
   const time = (ms: number): string => new Date(ms).toISOString()
   return {
-    // A renewal makes failed deliveries due.
     active: true,
     lastDeliveryAt: lastDeliveryAtMs === undefined ? null : time(lastDeliveryAtMs),
     lastError: lastError ?? null,

@@ -1,100 +1,69 @@
-import type { LoggedEvent, LogPage, NewEvent, Position } from './store.ts'
+import { randomUUID } from 'node:crypto'
+import type { LoggedEvent, LogPage, LogState, Position } from './store.ts'
 
 /** The memory of an event in addition to its text. */
 const EVENT_BYTES = 512
-/** The memory of a channel in addition to its name. */
-const CHANNEL_BYTES = 64
-
-/** The limits of a log. */
-export interface LogLimits {
-  readonly maxLogBytes: number
-  readonly maxLogAgeMs: number
-}
 
 interface Entry extends LoggedEvent {
-  readonly channels: Set<string>
+  readonly channels: readonly string[]
+  readonly bytes: number
 }
 
 /** The log of one event type in memory. */
 export class MemoryEventLog {
-  readonly #limits: LogLimits
-  /** In the order of their positions. */
+  readonly #limits: { readonly maxLogBytes: number; readonly maxLogAgeMs: number }
+  readonly #epoch = randomUUID().slice(0, 8)
+  /** The last events, without gaps in their positions. */
   readonly #entries: Entry[] = []
+  #head: Position = 0
   #bytes = 0
-  #droppedUpTo: Position = 0
 
-  constructor(limits: LogLimits) {
+  constructor(limits: { readonly maxLogBytes: number; readonly maxLogAgeMs: number }) {
     this.#limits = limits
   }
 
-  append(position: Position, { body, channels }: Pick<NewEvent, 'body' | 'channels'>): void {
-    const entry = { position, body, atMs: Date.now(), channels: new Set(channels) }
-    this.#entries.push(entry)
-    this.#bytes += bytesOf(entry)
-    this.trim()
+  get state(): LogState {
+    return { epoch: this.#epoch, head: this.#head }
   }
 
-  /** Adds events to channels. Returns the events that are still there. */
-  extend(positions: readonly Position[], channels: readonly string[]): readonly LoggedEvent[] {
-    const wanted = new Set(positions)
-    const found = this.#entries.filter(({ position }) => wanted.has(position))
-    for (const entry of found) {
-      this.#bytes -= bytesOf(entry)
-      for (const channel of channels) entry.channels.add(channel)
-      this.#bytes += bytesOf(entry)
-    }
-    return found
+  append(body: string, channels: readonly string[]): Position {
+    const bytes = 2 * (body.length + channels.join().length) + EVENT_BYTES
+    this.#entries.push({ position: ++this.#head, body, atMs: Date.now(), channels, bytes })
+    this.#bytes += bytes
+    this.trim()
+    return this.#head
   }
 
   /** Reads a page, as `EventStore.read` does. */
   read(
     channels: readonly string[],
     { after, maxEvents, maxBytes }: { after: Position; maxEvents: number; maxBytes: number },
-  ): Omit<LogPage, 'head'> {
+  ): LogPage {
     this.trim()
     const events: LoggedEvent[] = []
+    const droppedUpTo = this.#head - this.#entries.length
     let bytes = 0
-    let hasMore = false
-    for (let index = this.#firstAfter(after); index < this.#entries.length; index++) {
-      const { position, body, atMs, channels: own } = this.#entries[index] as Entry
-      if (!channels.some((channel) => own.has(channel))) continue
-      bytes += body.length
-      hasMore = events.length >= maxEvents || (bytes > maxBytes && events.length > 0)
-      if (hasMore) break
-      events.push({ position, body, atMs })
+    for (const entry of this.#entries.slice(Math.max(0, after - droppedUpTo))) {
+      if (!channels.some((channel) => entry.channels.includes(channel))) continue
+      bytes += entry.body.length
+      const last = events.at(-1)
+      if (last !== undefined && (events.length >= maxEvents || bytes > maxBytes))
+        return { ...this.state, droppedUpTo, events, hasMore: true, position: last.position }
+      events.push(entry)
     }
-    return { events, hasMore, droppedUpTo: this.#droppedUpTo }
+    return { ...this.state, droppedUpTo, events, hasMore: false, position: this.#head }
   }
 
   /** Drops the events that are too old, and the oldest ones of a log that is too large. */
   trim(): void {
-    const oldestMs = Date.now() - this.#limits.maxLogAgeMs
+    const { maxLogBytes, maxLogAgeMs } = this.#limits
+    const oldestMs = Date.now() - maxLogAgeMs
     let count = 0
-    for (const entry of this.#entries) {
-      if (this.#bytes <= this.#limits.maxLogBytes && entry.atMs > oldestMs) break
-      this.#bytes -= bytesOf(entry)
-      this.#droppedUpTo = entry.position
+    for (const { atMs, bytes } of this.#entries) {
+      if (this.#bytes <= maxLogBytes && atMs > oldestMs) break
+      this.#bytes -= bytes
       count++
     }
     this.#entries.splice(0, count)
   }
-
-  /** Returns the index of the first event after a position. */
-  #firstAfter(after: Position): number {
-    let low = 0
-    let high = this.#entries.length
-    while (low < high) {
-      const middle = (low + high) >> 1
-      if ((this.#entries[middle] as Entry).position <= after) low = middle + 1
-      else high = middle
-    }
-    return low
-  }
-}
-
-/** Strings take at most two bytes per character. */
-function bytesOf({ body, channels }: Entry): number {
-  let bytes = 2 * body.length + EVENT_BYTES
-  for (const channel of channels) bytes += 2 * channel.length + CHANNEL_BYTES
-  return bytes
 }

@@ -1,52 +1,96 @@
-import { randomUUID } from 'node:crypto'
+import { createHash, randomUUID } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
 import { optionChecksOf } from '../../options/option-checks.ts'
 import { optional, type ReadBy, type RulesFor } from '../../options/option-rules.ts'
-import { type EventStoreLimits, LIMIT_RULES } from './event-store-limits.ts'
 import { MemoryEventLog } from './memory-event-log.ts'
-import {
-  bytesOf,
-  type Delivery,
-  groupOf,
-  hostOf,
-  type Kept,
-  NO_ROOM,
-  type Owner,
-  shown,
-  takenOf,
-} from './memory-event-records.ts'
+import { type Job, MemoryJobs } from './memory-jobs.ts'
 import type {
-  DeliveryOutcome,
+  Delivery,
+  DeliveryStatus,
   EventStore,
   LoggedEvent,
   LogPage,
-  NewEvent,
   Position,
   StoredSubscription,
+  Subscriber,
   SubscriptionRecord,
-  TakenDelivery,
 } from './store.ts'
 
 const { readOptions, wholeNumber } = optionChecksOf('memoryEventStore')
 
+/** The limits of a store of events. */
+export interface EventStoreLimits {
+  /**
+   * The maximum size of the log of one event type, in bytes. The oldest events are dropped, and a client that has not read them gets
+   * `truncated`. Defaults to 8 388 608 (8 MiB).
+   */
+  readonly maxLogBytes?: number | undefined
+  /** The time for which the log keeps an event, in milliseconds. Defaults to 3 600 000 ms (one hour). */
+  readonly maxLogAgeMs?: number | undefined
+  /**
+   * The maximum size of the events that wait for the webhooks of one owner, in bytes. There are at most 1,000 of them. Beyond it,
+   * the oldest one is dropped, and its webhook gets a `gap` message. In memory, the subscriptions of an owner have the same bound.
+   * Defaults to 8 388 608 (8 MiB).
+   */
+  readonly maxBytesPerOwner?: number | undefined
+}
+
 /** Options of {@link memoryEventStore}. */
 export interface MemoryEventStoreOptions extends EventStoreLimits {
   /**
-   * The maximum size of the subscriptions and deliveries of all owners together, in bytes. What has no room is refused or dropped, as
-   * for one owner. Defaults to 67 108 864 (64 MiB).
+   * The maximum size of the subscriptions and waiting events of all owners together, in bytes. Beyond it, the oldest subscription
+   * without a webhook, or the oldest waiting event, of the owner with the most is dropped. Defaults to 67 108 864 (64 MiB).
    */
   readonly maxBytes?: number | undefined
 }
 
 const RULES = {
-  ...LIMIT_RULES,
+  maxLogBytes: optional(wholeNumber(1), 8 * 1024 * 1024),
+  maxLogAgeMs: optional(wholeNumber(1_000), 3_600_000),
+  maxBytesPerOwner: optional(wholeNumber(1), 8 * 1024 * 1024),
   maxBytes: optional(wholeNumber(1), 64 * 1024 * 1024),
 } satisfies RulesFor<MemoryEventStoreOptions>
 
-/** The maximum number of URLs that an owner has verified. */
-const MAX_VERIFIED = 100
+/** The maximum number of events that wait for the webhooks of one owner. */
+const MAX_WAITING = 1_000
+const MAX_VERIFIED = 10_000
 const SWEEP_MS = 10_000
-/** The time after which deliveries that were left for later are due. */
-const BUSY_MS = 250
+const RECORD_BYTES = 1_024
+
+interface Kept {
+  record: SubscriptionRecord
+  bytes: number
+  expiresAtMs: number
+  status: DeliveryStatus
+  readonly since: Position
+  readonly owner: Owner
+  /** The positions of the events that wait. */
+  readonly pending: Set<Position>
+  hasGap: boolean
+}
+
+interface MemoryJob extends Job {
+  /** Identifies it in all its attempts. */
+  readonly id: string
+  readonly kept: Kept
+  readonly kind: Delivery['kind']
+  readonly position: Position
+  readonly body: string
+  readonly bytes: number
+}
+
+/** The state of an owner. It is forgotten when it is empty. */
+interface Owner {
+  readonly name: string
+  /** By id, the one that was renewed the longest ago first. */
+  readonly webhooks: Map<string, Kept>
+  readonly readers: Map<string, Kept>
+  /** The events that wait, the oldest first. */
+  readonly waiting: Set<MemoryJob>
+  readerBytes: number
+  recordBytes: number
+  waitingBytes: number
+}
 
 /**
  * Creates a store in the memory of this process. It is the default, and it is for servers with one process: a restart loses all
@@ -72,16 +116,13 @@ export function memoryEventStore(options: MemoryEventStoreOptions = {}): EventSt
 
 class MemoryEventStore implements EventStore {
   readonly #limits: ReadBy<typeof RULES>
-  readonly #epoch = randomUUID().slice(0, 8)
   readonly #subscriptions = new Map<string, Kept>()
-  readonly #byName = new Map<string, Set<Kept>>()
-  /** In the order in which they get deliveries. */
+  /** By the name of the event type. */
+  readonly #types = new Map<string, { readonly log: MemoryEventLog; readonly all: Set<Kept> }>()
   readonly #owners = new Map<string, Owner>()
-  /** One for each event type of the router. */
-  readonly #logs = new Map<string, MemoryEventLog>()
+  readonly #verified = new LRUCache<string, true>({ max: MAX_VERIFIED })
   readonly #listeners = new Set<(name: string | undefined) => void>()
-  #head: Position = 0
-  /** The bytes of all owners. */
+  readonly #jobs = new MemoryJobs<MemoryJob>()
   #bytes = 0
   #sweeping: NodeJS.Timeout | undefined
 
@@ -94,30 +135,17 @@ class MemoryEventStore implements EventStore {
     { ttlMs, max }: { readonly ttlMs: number; readonly max: number },
   ): ReturnType<EventStore['subscribe']> {
     const { id, name } = record
-    const expiresAtMs = Date.now() + ttlMs
+    const bytes = 2 * JSON.stringify(record).length + RECORD_BYTES
     const known = this.#live(id)
-    const kept = known ?? this.#newSubscription(record, max)
-    const owner = kept === NO_ROOM ? this.#owner(record.owner) : kept.owner
-    const bytes = bytesOf(JSON.stringify(record))
-    const more = bytes - kept.bytes
-    if (kept === NO_ROOM || !this.#hasRoom(owner, more)) {
-      this.#forgetIfEmpty(owner)
-      return { outcome: 'owner-full' }
-    }
-    this.#use(owner, more)
-    Object.assign(kept, { record, bytes, expiresAtMs })
-    const group = groupOf(owner, record)
+    const kept = known ?? this.#added(record, max, bytes)
+    if (kept === undefined) return undefined
+    this.#count(kept, bytes - kept.bytes)
+    Object.assign(kept, { record, expiresAtMs: Date.now() + ttlMs })
+    const group = groupOf(kept)
     // The newest one comes last.
     group.delete(id)
     group.set(id, kept)
-    this.#subscriptions.set(id, kept)
-    this.#byName.set(name, (this.#byName.get(name) ?? new Set()).add(kept))
-    this.#sweeping ??= setInterval(() => this.#sweep(), SWEEP_MS).unref()
-    if (known === undefined) return { outcome: 'added', subscription: shown(kept), head: this.#head }
-    for (const delivery of owner.deliveries.values())
-      if (delivery.kept === kept && delivery.lease === undefined) delivery.dueAtMs = 0
-    if (kept.pending.size > 0) this.#notify(name)
-    return { outcome: 'renewed', subscription: shown(kept), head: this.#head }
+    return { isNew: known === undefined, subscription: shown(kept), log: this.#type(name).log.state }
   }
 
   async get(id: string): Promise<StoredSubscription | undefined> {
@@ -125,55 +153,35 @@ class MemoryEventStore implements EventStore {
     return kept && shown(kept)
   }
 
-  async list(
+  async *subscribers(
     name: string,
-    { owners, after = 0 }: { readonly owners?: readonly string[]; readonly after?: Position } = {},
-  ): ReturnType<EventStore['list']> {
-    const all =
-      owners === undefined
-        ? [...(this.#byName.get(name) ?? [])]
-        : owners.flatMap((owner) => {
-            const { webhooks, others } = this.#owners.get(owner) ?? {}
-            return [...(webhooks?.values() ?? []), ...(others?.values() ?? [])]
-          })
+    { owners, hasWebhook, needsArgs }: Parameters<EventStore['subscribers']>[1],
+  ): AsyncGenerator<readonly Subscriber[]> {
+    const groups = owners?.map((owner) =>
+      this.#owners.get(owner)?.[hasWebhook ? 'webhooks' : 'readers'].values(),
+    )
+    const all = groups?.flatMap((group) => [...(group ?? [])]) ?? [...this.#type(name).all]
     const now = Date.now()
-    const isListed = (kept: Kept): boolean =>
-      kept.record.name === name && kept.since > after && kept.expiresAtMs > now
-    return { subscriptions: all.filter(isListed).map(shown), head: this.#head }
+    yield all
+      .filter(({ record, expiresAtMs }) => {
+        const isOfKind = (record.webhook !== undefined) === hasWebhook
+        return record.name === name && isOfKind && expiresAtMs > now
+      })
+      .map(({ record: { id, owner, args }, since }) => ({ id, owner, since, ...(needsArgs && { args }) }))
   }
 
   async end(id: string, terminated?: string): Promise<boolean> {
     const kept = this.#live(id)
     if (kept === undefined) return false
     this.#remove(kept)
-    if (terminated !== undefined && kept.record.webhook !== undefined) {
-      const owner = this.#owner(kept.owner.name)
-      this.#add({ ...kept, owner }, { kind: 'terminated', position: 0, body: terminated })
-      this.#notify(kept.record.name)
-    }
+    if (terminated !== undefined) this.#add(kept, 'terminated', 0, terminated)
     return true
   }
 
-  async append(event: NewEvent): ReturnType<EventStore['append']> {
-    const { name, body } = event
-    const position = ++this.#head
-    const log = this.#logs.get(name) ?? new MemoryEventLog(this.#limits)
-    this.#logs.set(name, log)
-    log.append(position, event)
-    const dropped = this.#deliver({ position, body }, event.deliveries)
-    this.#notify(name)
-    return { position, dropped }
-  }
-
-  async extend(
-    name: string,
-    positions: readonly Position[],
-    { channels, deliveries }: Pick<NewEvent, 'channels' | 'deliveries'>,
-  ): ReturnType<EventStore['extend']> {
-    const events = this.#logs.get(name)?.extend(positions, channels) ?? []
-    const dropped = new Set(events.flatMap((event) => this.#deliver(event, deliveries)))
-    this.#notify(name)
-    return { dropped: [...dropped] }
+  async append(name: string, body: string, channels: readonly string[]): Promise<Position> {
+    const position = this.#type(name).log.append(body, channels)
+    for (const listener of this.#listeners) listener(name)
+    return position
   }
 
   async read(
@@ -181,80 +189,41 @@ class MemoryEventStore implements EventStore {
     channels: readonly string[],
     options: Parameters<EventStore['read']>[2],
   ): Promise<LogPage> {
-    const page = this.#logs.get(name)?.read(channels, options)
-    return { events: [], hasMore: false, droppedUpTo: 0, ...page, head: this.#head }
+    return this.#type(name).log.read(channels, options)
   }
 
-  async epoch(): Promise<string> {
-    return this.#epoch
-  }
-
-  async take({ leaseMs, max, busy }: Parameters<EventStore['take']>[0]): ReturnType<EventStore['take']> {
-    const now = Date.now()
-    const taken: TakenDelivery[] = []
-    let nextAtMs = Number.POSITIVE_INFINITY
-    const share = Math.max(1, Math.ceil(max / 4))
-    const [hosts, owners] = [new Set(busy?.hosts), new Set(busy?.owners)]
-    for (const owner of [...this.#owners.values()]) {
-      let count = 0
-      for (const delivery of owner.deliveries.values()) {
-        const isBusy = owners.has(owner.name) || hosts.has(hostOf(delivery.kept))
-        if (isBusy && delivery.dueAtMs <= now) {
-          nextAtMs = Math.min(nextAtMs, now + BUSY_MS)
-          continue
-        }
-        if (delivery.dueAtMs <= now && count < share && taken.length < max) {
-          delivery.lease = randomUUID()
-          delivery.dueAtMs = now + leaseMs
-          taken.push(takenOf(delivery, delivery.lease))
-          count++
-        }
-        nextAtMs = Math.min(nextAtMs, delivery.dueAtMs)
+  async deliver(
+    _name: string,
+    { position, body }: Pick<LoggedEvent, 'position' | 'body'>,
+    subscribers: readonly Subscriber[],
+  ): Promise<readonly string[]> {
+    const dropped: string[] = []
+    for (const { id, since } of subscribers) {
+      const kept = this.#live(id)
+      if (kept?.record.webhook === undefined || kept.since !== since || kept.pending.has(position)) continue
+      const { owner } = kept
+      this.#add(kept, 'event', position, body)
+      while (owner.waiting.size > MAX_WAITING || owner.waitingBytes > this.#limits.maxBytesPerOwner)
+        dropped.push(this.#drop(owner))
+      while (this.#bytes > this.#limits.maxBytes) {
+        const largest = this.#largest('waitingBytes')
+        if (largest === undefined) break
+        dropped.push(this.#drop(largest))
       }
-      if (count === 0) continue
-      // The others come first the next time.
-      this.#owners.delete(owner.name)
-      this.#owners.set(owner.name, owner)
     }
-    return { deliveries: taken, nextInMs: Math.max(0, nextAtMs - now) }
+    return dropped
   }
 
-  async settle(
-    { id, lease }: Pick<TakenDelivery, 'id' | 'lease'>,
-    outcome: DeliveryOutcome,
-  ): Promise<boolean> {
-    const ownerName = id.slice(0, id.lastIndexOf(' '))
-    const delivery = this.#owners.get(ownerName)?.deliveries.get(id)
-    if (delivery === undefined || delivery.lease !== lease) return false
-    const { kept } = delivery
-    delivery.lease = undefined
-    if (outcome.outcome === 'failed' || outcome.outcome === 'postponed') {
-      delivery.dueAtMs = Date.now() + outcome.delayMs
-      if (outcome.outcome === 'failed') delivery.attempts++
-    } else this.#drop(delivery)
-    if (outcome.outcome === 'abandoned' && delivery.kind === 'event') this.#addGap(kept)
-    if (outcome.outcome === 'delivered') kept.status = { lastDeliveryAtMs: Date.now() }
-    else if (outcome.outcome !== 'postponed' && outcome.error !== undefined)
-      kept.status = { failedSinceMs: Date.now(), ...kept.status, lastError: outcome.error }
-    return true
+  work(attempt: Parameters<EventStore['work']>[0], max: number): () => Promise<void> {
+    return this.#jobs.work((job) => this.#attempt(job, attempt), max)
   }
 
   async setVerified(owner: string, url: string, ttlMs: number): Promise<void> {
-    const kept = this.#owner(owner)
-    const { verified } = kept
-    this.#unverify(kept, url)
-    const [oldest] = verified.keys()
-    if (verified.size >= MAX_VERIFIED && oldest !== undefined) this.#unverify(kept, oldest)
-    // Without room, the URL is verified again the next time.
-    if (this.#hasRoom(kept, bytesOf(url))) {
-      this.#use(kept, bytesOf(url))
-      verified.set(url, Date.now() + ttlMs)
-    }
-    this.#sweeping ??= setInterval(() => this.#sweep(), SWEEP_MS).unref()
+    this.#verified.set(verifiedKey(owner, url), true, { ttl: ttlMs })
   }
 
   async isVerified(owner: string, url: string): Promise<boolean> {
-    return (this.#owners.get(owner)?.verified.get(url) ?? 0) > Date.now()
+    return this.#verified.has(verifiedKey(owner, url))
   }
 
   watch(listener: (name: string | undefined) => void): () => void {
@@ -262,57 +231,34 @@ class MemoryEventStore implements EventStore {
     return () => this.#listeners.delete(listener)
   }
 
-  #unverify(owner: Owner, url: string): void {
-    if (owner.verified.delete(url)) this.#use(owner, -bytesOf(url))
-  }
-
-  #hasRoom(owner: Owner, bytes: number): boolean {
-    const { maxBytes, maxBytesPerOwner } = this.#limits
-    // A smaller record always fits.
-    return bytes <= 0 || (owner.bytes + bytes <= maxBytesPerOwner && this.#bytes + bytes <= maxBytes)
-  }
-
-  #use(owner: Owner, bytes: number): void {
-    owner.bytes += bytes
-    this.#bytes += bytes
-  }
-
-  #notify(name: string): void {
-    for (const listener of this.#listeners) listener(name)
-  }
-
-  #owner(name: string): Owner {
-    const owner = this.#owners.get(name) ?? {
-      name,
-      webhooks: new Map(),
-      others: new Map(),
-      deliveries: new Map(),
-      verified: new Map(),
-      bytes: 0,
-    }
-    this.#owners.set(name, owner)
-    return owner
-  }
-
-  #newSubscription(record: SubscriptionRecord, max: number): Kept {
-    // Its last message would end the new subscription at the receiver.
-    for (const delivery of this.#owners.get(record.owner)?.deliveries.values() ?? [])
-      if (delivery.kind === 'terminated' && delivery.kept.record.id === record.id) this.#drop(delivery)
-    const group = groupOf(this.#owner(record.owner), record)
-    if (group.size >= max) for (const id of [...group.keys()]) this.#live(id)
-    if (group.size >= max && record.webhook !== undefined) return NO_ROOM
+  /** Makes a subscription, unless there is no room. */
+  #added(record: SubscriptionRecord, max: number, bytes: number): Kept | undefined {
+    const { id, name, owner: ownerName, webhook } = record
+    const owner = this.#owner(ownerName)
+    const group = webhook === undefined ? owner.readers : owner.webhooks
+    for (const other of group.size >= max ? [...group.keys()] : []) this.#live(other)
     const [oldest] = group.values()
-    if (group.size >= max && oldest !== undefined) this.#remove(oldest)
-    return {
-      record,
-      bytes: 0,
-      expiresAtMs: 0,
-      status: {},
-      since: ++this.#head,
-      owner: this.#owner(record.owner),
-      pending: new Map(),
-      hasGap: false,
+    const isFull = group.size >= max || owner.recordBytes + bytes > this.#limits.maxBytesPerOwner
+    const hasRoom = !isFull || (webhook === undefined && oldest !== undefined)
+    if (isFull && hasRoom) this.#remove(oldest as Kept)
+    while (hasRoom && this.#bytes + bytes > this.#limits.maxBytes) {
+      const [longest] = this.#largest('readerBytes')?.readers.values() ?? []
+      if (longest === undefined) break
+      this.#remove(longest)
     }
+    if (!hasRoom || this.#bytes + bytes > this.#limits.maxBytes) {
+      this.#forgetIfEmpty(owner)
+      return undefined
+    }
+    this.#sweeping ??= setInterval(() => this.#sweep(), SWEEP_MS).unref()
+    const { log, all } = this.#type(name)
+    const pending = new Set<Position>()
+    const { head: since } = log.state
+    const kept = { record, bytes: 0, expiresAtMs: 0, status: {}, since, owner, pending, hasGap: false }
+    this.#owners.set(ownerName, owner)
+    this.#subscriptions.set(id, kept)
+    all.add(kept)
+    return kept
   }
 
   #live(id: string): Kept | undefined {
@@ -325,76 +271,120 @@ class MemoryEventStore implements EventStore {
   #remove(kept: Kept): void {
     const { record, owner } = kept
     this.#subscriptions.delete(record.id)
-    this.#byName.get(record.name)?.delete(kept)
-    groupOf(owner, record).delete(record.id)
-    this.#use(owner, -kept.bytes)
-    for (const delivery of owner.deliveries.values()) if (delivery.kept === kept) this.#drop(delivery)
+    this.#type(record.name).all.delete(kept)
+    groupOf(kept).delete(record.id)
+    this.#count(kept, -kept.bytes)
     this.#forgetIfEmpty(owner)
   }
 
-  /** Adds the deliveries of an event. Returns the ids of the subscriptions whose owner has no room. */
-  #deliver(event: Pick<LoggedEvent, 'position' | 'body'>, ids: readonly string[]): string[] {
-    const dropped: string[] = []
-    for (const id of ids) {
-      const kept = this.#live(id)
-      if (kept?.record.webhook === undefined || kept.pending.has(event.position)) continue
-      const { owner } = kept
-      if (this.#hasRoom(owner, bytesOf(event.body))) {
-        const { position, body } = event
-        kept.pending.set(position, this.#add(kept, { kind: 'event', position, body }))
-        continue
-      }
-      dropped.push(id)
-      this.#addGap(kept)
+  #count(kept: Kept, bytes: number): void {
+    kept.bytes += bytes
+    if (kept.record.webhook === undefined) kept.owner.readerBytes += bytes
+    kept.owner.recordBytes += bytes
+    this.#bytes += bytes
+  }
+
+  #wait(owner: Owner, bytes: number): void {
+    owner.waitingBytes += bytes
+    this.#bytes += bytes
+  }
+
+  #add(kept: Kept, kind: Delivery['kind'], position: Position, body: string): void {
+    const { owner, pending } = kept
+    const bytes = Buffer.byteLength(body)
+    const state = { owner: owner.name, addedAtMs: Date.now(), attempts: 0, postponed: 0 }
+    const job: MemoryJob = { ...state, id: randomUUID(), kept, kind, position, body, bytes }
+    if (kind === 'event') {
+      pending.add(position)
+      owner.waiting.add(job)
+      this.#wait(owner, bytes)
     }
-    return dropped
+    this.#jobs.add(job)
   }
 
   #addGap(kept: Kept): void {
-    if (!kept.hasGap) this.#add(kept, { kind: 'gap', position: this.#head, body: '' })
+    if (!kept.hasGap) this.#add(kept, 'gap', 0, '')
     kept.hasGap = true
   }
 
-  #add(kept: Kept, message: Pick<Delivery, 'kind' | 'position' | 'body'>): Delivery {
-    const { owner } = kept
-    const delivery: Delivery = {
-      ...message,
-      id: `${owner.name} ${randomUUID()}`,
-      kept,
-      bytes: bytesOf(message.body),
-      attempts: 0,
-      addedAtMs: Date.now(),
-      dueAtMs: 0,
-      lease: undefined,
-    }
-    owner.deliveries.set(delivery.id, delivery)
-    this.#use(owner, delivery.bytes)
-    return delivery
+  /** Drops the oldest event that waits for an owner. Returns the id of its subscription. */
+  #drop(owner: Owner): string {
+    const [oldest] = owner.waiting as Iterable<MemoryJob>
+    const { kept } = oldest as MemoryJob
+    this.#done(oldest as MemoryJob)
+    this.#addGap(kept)
+    return kept.record.id
   }
 
-  #drop(delivery: Delivery): void {
-    const { kept, id, bytes, position, kind } = delivery
-    const { owner } = kept
-    if (!owner.deliveries.delete(id)) return
-    this.#use(owner, -bytes)
-    if (kind === 'event') kept.pending.delete(position)
-    else if (kind === 'gap') kept.hasGap = false
-    this.#forgetIfEmpty(owner)
+  #done(job: MemoryJob): void {
+    const { kept, position, bytes } = job
+    this.#jobs.remove(job)
+    if (!kept.owner.waiting.delete(job)) return
+    kept.pending.delete(position)
+    this.#wait(kept.owner, -bytes)
+    this.#forgetIfEmpty(kept.owner)
+  }
+
+  async #attempt(job: MemoryJob, attempt: Parameters<EventStore['work']>[0]): Promise<number | undefined> {
+    const { kept, kind } = job
+    const now = this.#live(kept.record.id)
+    // The last message would end a new subscription at the receiver.
+    if (kind === 'terminated' ? now !== undefined : now !== kept) {
+      this.#done(job)
+      return undefined
+    }
+    if (kind === 'gap') kept.hasGap = false
+    const { log } = this.#type(kept.record.name)
+    const subscription = shown(kept) as Delivery['subscription']
+    const outcome = await attempt({ ...job, subscription, log: log.state })
+    kept.status = outcome.status ?? kept.status
+    if (outcome.outcome === 'failed') job.attempts++
+    if (outcome.outcome === 'postponed') job.postponed++
+    if ('delayMs' in outcome && (kind !== 'event' || kept.owner.waiting.has(job))) return outcome.delayMs
+    this.#done(job)
+    if (outcome.outcome === 'abandoned' && kind === 'event') this.#addGap(kept)
+    return undefined
+  }
+
+  #largest(member: 'readerBytes' | 'waitingBytes'): Owner | undefined {
+    let largest: Owner | undefined
+    for (const owner of this.#owners.values()) if (owner[member] > (largest?.[member] ?? 0)) largest = owner
+    return largest
+  }
+
+  #type(name: string): { readonly log: MemoryEventLog; readonly all: Set<Kept> } {
+    const type = this.#types.get(name) ?? { log: new MemoryEventLog(this.#limits), all: new Set<Kept>() }
+    this.#types.set(name, type)
+    return type
+  }
+
+  #owner(name: string): Owner {
+    const maps = { webhooks: new Map(), readers: new Map(), waiting: new Set<MemoryJob>() }
+    return this.#owners.get(name) ?? { name, ...maps, readerBytes: 0, recordBytes: 0, waitingBytes: 0 }
   }
 
   #sweep(): void {
     for (const id of this.#subscriptions.keys()) this.#live(id)
-    for (const log of this.#logs.values()) log.trim()
-    for (const owner of this.#owners.values()) {
-      for (const [url, untilMs] of owner.verified) if (untilMs <= Date.now()) this.#unverify(owner, url)
-      this.#forgetIfEmpty(owner)
-    }
-    if (this.#owners.size > 0) return
+    for (const { log } of this.#types.values()) log.trim()
+    if (this.#subscriptions.size > 0) return
     clearInterval(this.#sweeping)
     this.#sweeping = undefined
   }
 
-  #forgetIfEmpty({ name, webhooks, others, deliveries, verified }: Owner): void {
-    if (webhooks.size + others.size + deliveries.size + verified.size === 0) this.#owners.delete(name)
+  #forgetIfEmpty({ name, webhooks, readers, waiting }: Owner): void {
+    if (webhooks.size + readers.size + waiting.size === 0) this.#owners.delete(name)
   }
+}
+
+function groupOf({ owner, record }: Kept): Map<string, Kept> {
+  return record.webhook === undefined ? owner.readers : owner.webhooks
+}
+
+function shown({ record, since, expiresAtMs, status, pending }: Kept): StoredSubscription {
+  const firstPending = pending.size === 0 ? undefined : Math.min(...pending)
+  return { ...record, since, expiresAtMs, status, ...(firstPending !== undefined && { firstPending }) }
+}
+
+function verifiedKey(owner: string, url: string): string {
+  return createHash('sha256').update(`${owner} ${url}`).digest('base64url')
 }

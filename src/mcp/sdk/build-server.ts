@@ -188,19 +188,11 @@ function addHandler(
       addExtension((serving, _params, sdk) => tasksOf(serving).cancel(serving, sdk))
       break
     case 'events/list':
-      addExtension((serving, params, sdk) => eventsOf(serving).list(serving, params, sdk))
-      break
     case 'events/poll':
-      addExtension((serving, params, sdk) => eventsOf(serving).poll(serving.exchange, params, sdk))
-      break
     case 'events/stream':
-      addExtension((serving, params, sdk) => eventsOf(serving).stream(serving.exchange, params, sdk))
-      break
     case 'events/subscribe':
-      addExtension((serving, params, sdk) => eventsOf(serving).subscribe(serving.exchange, params, sdk))
-      break
     case 'events/unsubscribe':
-      addExtension((serving, params) => eventsOf(serving).unsubscribe(serving.exchange, params))
+      addExtension((serving, params, sdk) => eventsOf(serving).serve(method, serving, params, sdk))
       break
     default:
       method satisfies never

@@ -62,14 +62,18 @@ describe('Event types', () => {
     ])
   })
 
-  it('without OAuth, events/list has no webhooks, and events/subscribe does not exist', async () => {
+  it('without OAuth, events/list has no webhooks, and events/subscribe and unsubscribe are forbidden', async () => {
     const { ask } = await serveEvents({
       oauth: undefined,
       router: KitMcpRouter.create().event('incident', incident),
     })
     const { events } = await ask('', 'events/list')
     expect(events[0].delivery).to.deep.equal(['poll', 'push'])
-    expect(await ask('', 'events/subscribe', { name: 'incident' })).to.deep.include({ code: -32601 })
+    for (const method of ['events/subscribe', 'events/unsubscribe'])
+      expect(await ask('', method, { name: 'incident' })).to.deep.include({
+        code: -32012,
+        message: 'Forbidden',
+      })
   })
 
   it('server/discover and initialize declare events twice, as clients of today read either', async () => {

@@ -109,22 +109,18 @@ describe('adapter.events.emit', () => {
     expect(eventId).to.match(/^evt_[0-9a-f-]{36}$/)
   })
 
-  it('a subscription that is made while emit stores the event, and before it, gets the event', async () => {
+  it('a webhook that is made while emit stores the event, and before it, gets the event', async () => {
     const store = memoryEventStore()
     const { append } = store
     const receiver = await startReceiver()
     const delivery = { url: receiver.url, secret: SECRET }
-    let cursor: unknown
-    store.append = async (event) => {
+    store.append = async (...args) => {
       await server.ask('ada', 'events/subscribe', { name: 'incident', delivery })
-      cursor = (await server.ask('ada', 'events/poll', { name: 'incident' })).cursor
-      return await append.call(store, event)
+      return await append.apply(store, args)
     }
     const server = await serveEvents({ events: { store } })
     const { eventId } = await server.adapter.events.emit('incident', { id: 1 }, { match: () => true })
     expect((await receiver.received(1))[0]?.json.eventId).to.equal(eventId)
-    const { events } = await server.ask('ada', 'events/poll', { name: 'incident', cursor })
-    expect(events.map((event: any) => event.eventId)).to.deep.equal([eventId])
     await server.adapter.events.close()
   })
 
@@ -148,7 +144,7 @@ describe('adapter.events.emit', () => {
   for (const [title, args, option, message] of [
     ['an unknown name', ['nope', { id: 1 }], 'name', /'incident'/],
     ['data that the payload rejects', ['incident', { id: 'x' }], 'data', /payload of 'incident': .*id/],
-    ['data of more than 256 KiB', ['big', { text: 'x'.repeat(300_000) }], 'data', /larger than 261888 bytes/],
+    ['data of more than 256 KiB', ['big', { text: 'x'.repeat(300_000) }], 'data', /larger than 261120 bytes/],
     ['data that is not JSON', ['big', { text: 1n }], 'data', /JSON/],
     ['an id with a space', ['incident', { id: 1 }, { eventId: 'a b' }], 'eventId', /1 to 128 characters/],
     ['match that is not a function', ['incident', { id: 1 }, { match: {} }], 'match', /function/],

@@ -5,6 +5,8 @@ import type { AddressInfo } from 'node:net'
 import { mcpHandler } from '../../../src/express/mcp-handler.ts'
 import type { SafeFetchSettings } from '../../../src/http/safe-fetch.ts'
 import { adapterWith, type CreateMcpAdapterOptions } from '../../../src/mcp/adapter.ts'
+import { memoryEventStore } from '../../../src/mcp/events/memory-event-store.ts'
+import type { DeliveryOutcome, EventStore } from '../../../src/mcp/events/store.ts'
 import type { McpAdapter } from '../../../src/mcp/mcp-adapter.ts'
 import { spokenOAuth, token } from '../attacks/spoken-tokens.ts'
 import { listen } from '../listen.ts'
@@ -124,6 +126,23 @@ export function isSignedWith({ headers, text }: ReceivedMessage, secret: string)
   const expected = `v1,${createHmac('sha256', key).update(signed).digest('base64')}`
   const age = Math.abs(Date.now() / 1_000 - Number(headers['webhook-timestamp']))
   return age < 300 && (headers['webhook-signature'] ?? '').split(' ').includes(expected)
+}
+
+/** Returns a store that notes the outcomes of attempts, and repeats those that fail after a moment. */
+export function quickStore(outcomes: DeliveryOutcome[] = []): EventStore {
+  const store = memoryEventStore()
+  const { work } = store
+  store.work = (attempt, max) =>
+    work.call(
+      store,
+      async (delivery) => {
+        const outcome = await attempt(delivery)
+        outcomes.push(outcome)
+        return outcome.outcome === 'failed' ? { ...outcome, delayMs: 10 } : outcome
+      },
+      max,
+    )
+  return store
 }
 
 /** A server whose webhooks reach a receiver. */

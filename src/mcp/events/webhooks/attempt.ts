@@ -4,12 +4,6 @@ import type { SafeFetch } from '../../../http/safe-fetch.ts'
 import type { WebhookError } from '../store.ts'
 import { signatureOf } from './signature.ts'
 
-/** The maximum size of the body of one message, in bytes (SEP-3415, "Delivery profile"). */
-export const MAX_BODY_BYTES = 262_144
-
-/** The characters of an id that a header can carry. */
-const HEADER_ID = /^[\x21-\x7e]{1,256}$/
-
 /** One message to a callback URL. */
 export interface WebhookMessage {
   readonly url: string
@@ -27,8 +21,8 @@ export interface WebhookMessage {
 export type AttemptOutcome =
   /** The endpoint has accepted the message. */
   | { readonly kind: 'accepted'; readonly status: number; readonly text: () => Promise<string> }
-  /** The endpoint wants no messages (410), or not this one (413). */
-  | { readonly kind: 'gone' | 'too-large'; readonly error: WebhookError; readonly status: number }
+  /** The endpoint does not want this message (410, 413). */
+  | { readonly kind: 'refused'; readonly error: WebhookError; readonly status: number }
   /** Another attempt can succeed. */
   | {
       readonly kind: 'failed'
@@ -39,11 +33,6 @@ export type AttemptOutcome =
       /** The time that the endpoint asks to wait. */
       readonly retryAfterMs?: number | undefined
     }
-
-/** Returns `true` if an id can be the value of a header. */
-export function isHeaderId(id: string): boolean {
-  return HEADER_ID.test(id)
-}
 
 /**
  * Sends one message once. Signs it with the current time, so that a later attempt is not rejected as old. Never rejects.
@@ -81,7 +70,7 @@ function outcomeOf(response: Response): AttemptOutcome {
   if (response.ok) return { kind: 'accepted', status, text: () => response.text() }
   // A redirect is not followed. It is a mistake of the endpoint, like other statuses below 500.
   const error = status >= 500 ? 'http_5xx' : 'http_4xx'
-  if (status === 410 || status === 413) return { kind: status === 410 ? 'gone' : 'too-large', error, status }
+  if (status === 410 || status === 413) return { kind: 'refused', error, status }
   const wait = { retryAfter: headers.get('retry-after'), date: headers.get('date') }
   return { kind: 'failed', error, isReached: true, status, retryAfterMs: retryAfterMs(wait) }
 }

@@ -1,228 +1,245 @@
+import { createHash } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { ProtocolError } from '@modelcontextprotocol/server'
 import { createResolverLookup } from '../../../http/resolver-lookup.ts'
 import { createSafeFetch, type SafeFetch } from '../../../http/safe-fetch.ts'
 import { WindowCounter } from '../../../oauth/window-counter.ts'
-import type { DeliveryOutcome, SubscriptionRecord, TakenDelivery, WebhookError } from '../store.ts'
+import { cursorText, watermark } from '../cursors.ts'
+import type { EventCore } from '../event-core.ts'
+import { callbackError, exhausted } from '../event-errors.ts'
+import type { Delivery, DeliveryOutcome, SubscriptionRecord, WebhookTarget } from '../store.ts'
 import { type AttemptOutcome, attempt, type WebhookMessage } from './attempt.ts'
 import { problemWithUrl } from './callback-url.ts'
 import { challengeEndpoint } from './challenge.ts'
-import { DeliveryLoop } from './delivery-loop.ts'
-import { HostLimits } from './host-limits.ts'
-import { messageOf } from './message.ts'
-import { retryDelayMs } from './retry-delay.ts'
-import { signingKeyOf } from './signature.ts'
-import type { CreateWebhooks, WebhookHost, WebhookSettings, Webhooks } from './webhook-sender.ts'
+import { MAX_MESSAGES, Places, QUARTER } from './places.ts'
 
 /** The maximum time for one attempt, including the connection. */
 const ATTEMPT_MS = 10_000
 
-/** The time in which no other node takes a delivery. An attempt that would not end in this time is not begun. */
-const LEASE_MS = 30_000
+/** The waits between the attempts, and the longest one that an endpoint can ask for. They take at most 15 minutes in all. */
+const RETRY_MS = [10_000, 30_000, 90_000, 270_000]
+const LONGEST_ASKED_MS = 180_000
+const MAX_TRY_MS = 900_000
 
-/** The age from which a delivery is given up, however few attempts there were. */
+/** The wait after a decision that could not be made, and the age from which a delivery is given up then. */
+const UNAVAILABLE_MS = 30_000
 const MAX_AGE_MS = 86_400_000
 
-/** The wait after a decision that could not be made. */
-const UNAVAILABLE_MS = 30_000
+/** The wait for a place of a challenge. */
+const NO_PLACE_MS = 100
 
-/** The wait before an outcome is sent again to a store that does not answer, and how often it is sent. */
-const SETTLE_AGAIN_MS = 1_000
-const MAX_SETTLES = 5
-
-/** The maximum number of challenges in one minute, to one host and for one owner. */
+/** The maximum number of challenges in one minute that fail, of one owner and to one host. */
 const CHALLENGE_PERIOD_MS = 60_000
-const MAX_CHALLENGES_PER_HOST = 60
-const MAX_CHALLENGES_PER_OWNER = 20
+const MAX_FAILURES_PER_OWNER = 20
+const MAX_FAILURES_PER_HOST = 60
 const MAX_COUNTED = 10_000
 
-/** The default time that `close` waits for running attempts. */
-const CLOSE_MS = 5_000
+/** The time that deliveries may take to end after they were aborted. */
+const ABORT_MS = 1_000
 
-/** Creates the sender of the webhooks of one node. */
-export const createWebhooks: CreateWebhooks = (host, settings) => new WebhookSender(host, settings)
-
-class WebhookSender implements Webhooks {
-  readonly #host: WebhookHost
-  readonly #settings: WebhookSettings
+/** Sends the messages of webhooks. */
+export class Webhooks {
+  readonly #core: EventCore
   readonly #safeFetch: SafeFetch
-  readonly #limits = new HostLimits()
-  readonly #challenges = new WindowCounter(MAX_COUNTED)
-  readonly #loop: DeliveryLoop
-  /** The attempts that run. */
-  readonly #attempts = new Set<AbortController>()
-  /** `true` when the attempts were ended by `close`. */
-  #isAborted = false
+  readonly #places = new Places()
+  readonly #challengePlaces = new Places()
+  readonly #failures = new WindowCounter(MAX_COUNTED)
+  readonly #aborted = new AbortController()
+  #stop: (() => Promise<void>) | undefined
+  #isClosed = false
 
-  constructor(host: WebhookHost, settings: WebhookSettings) {
-    this.#host = host
-    this.#settings = settings
-    this.#safeFetch = createSafeFetch({
-      timeoutMs: ATTEMPT_MS,
-      lookup: createResolverLookup(),
-      ...settings.network,
-    })
-    this.#loop = new DeliveryLoop({
-      store: host.store,
-      leaseMs: LEASE_MS,
-      limits: this.#limits,
-      deliver: (delivery) => this.#deliver(delivery),
-    })
+  constructor(core: EventCore) {
+    this.#core = core
+    const own = { timeoutMs: ATTEMPT_MS, lookup: createResolverLookup() }
+    this.#safeFetch = createSafeFetch({ ...own, ...core.props.network })
   }
 
+  /** Returns a problem with `delivery.url` for the client, such as `must be an https URL`. Returns undefined if there is none. */
   problemWithUrl(url: unknown): string | undefined {
-    return problemWithUrl(url, this.#settings.network?.isAllowed)
+    return problemWithUrl(url, this.#core.props.network?.isAllowed)
   }
 
-  problemWithSecret(secret: unknown): string | undefined {
-    return signingKeyOf(secret) === undefined ? 'must be whsec_ and the base64 of 24 to 64 bytes' : undefined
-  }
-
-  async verify({ id, owner, webhook }: SubscriptionRecord): Promise<WebhookError | undefined> {
-    if (webhook === undefined) return 'challenge_failed'
-    const { url, secrets } = webhook
-    const { host } = new URL(url)
-    if (!this.#mayChallenge(host, owner)) return 'challenge_failed'
-    if ((await this.#limits.enter(host, owner)) > 0) return 'timeout'
-    const endpoint = { url, subscriptionId: id, secrets: secrets.slice(0, 1).map(({ secret }) => secret) }
+  /** Sends the challenge to the target of a subscription. Returns the error, or undefined if the receiver wants the messages. */
+  async verify({
+    id,
+    owner,
+    webhook: { url, secrets },
+  }: SubscriptionRecord & { readonly webhook: WebhookTarget }): Promise<ProtocolError | undefined> {
+    const { host, hostname } = new URL(url)
+    const places = this.#challengePlaces
+    const keys = [`owner ${owner}`, `host ${hostname}`] as const
+    for (const startedMs = performance.now(); ; await sleep(NO_PLACE_MS)) {
+      const [ofOwner, ofHost] = keys.map((key) => this.#failures.points(key)) as [number, number]
+      // Challenges that run may fail, too. An owner whose challenges succeed is not refused.
+      if (ofOwner > 0 && ofOwner + places.of(owner) >= MAX_FAILURES_PER_OWNER)
+        return exhausted('challenges', MAX_FAILURES_PER_OWNER)
+      if (ofOwner > 0 && ofHost >= MAX_FAILURES_PER_HOST)
+        return exhausted('challenges', MAX_FAILURES_PER_HOST)
+      if (performance.now() - startedMs > ATTEMPT_MS) return exhausted('challenges', QUARTER)
+      if ((await places.enter(host, owner)) === 0) break
+    }
+    const enteredMs = performance.now()
     try {
-      return await challengeEndpoint(this.#safeFetch, endpoint)
+      const current = secrets.slice(0, 1).map(({ secret }) => secret)
+      const error = await challengeEndpoint(this.#safeFetch, { url, subscriptionId: id, secrets: current })
+      if (error === undefined) return undefined
+      for (const key of keys) this.#failures.add(key, CHALLENGE_PERIOD_MS)
+      return callbackError(error)
     } finally {
-      // Anyone may name a host here, so a failure must not stop the deliveries to it.
-      this.#limits.leave(host, owner, undefined)
+      // Anyone may name a host here, so a failure gives it no pause.
+      places.leave(host, owner, undefined, performance.now() - enteredMs)
     }
   }
 
+  /** Starts to take what waits in the store. */
   start(): void {
-    this.#loop.start()
+    if (this.#isClosed) return
+    this.#stop ??= this.#core.props.options.store.work((delivery) => this.#deliver(delivery), MAX_MESSAGES)
   }
 
-  async close({ timeoutMs = CLOSE_MS }: { readonly timeoutMs?: number } = {}): Promise<void> {
-    await this.#loop.stop(timeoutMs, () => {
-      this.#isAborted = true
-      for (const running of this.#attempts) running.abort()
+  /** Takes nothing more, and waits for the running attempts, at most `timeoutMs`. Never rejects. */
+  async close(timeoutMs: number): Promise<void> {
+    this.#isClosed = true
+    const timers: NodeJS.Timeout[] = []
+    const late = new Promise<void>((resolve) => {
+      timers.push(
+        setTimeout(() => this.#aborted.abort(), timeoutMs),
+        setTimeout(resolve, timeoutMs + ABORT_MS),
+      )
     })
+    // A store that is away may never answer.
+    await Promise.race([this.#stop?.().catch(() => undefined), late])
+    for (const timer of timers) clearTimeout(timer)
+    this.#aborted.abort()
   }
 
-  #mayChallenge(host: string, owner: string): boolean {
-    const ofOwner = this.#challenges.add(`owner ${owner}`, CHALLENGE_PERIOD_MS).points
-    if (ofOwner > MAX_CHALLENGES_PER_OWNER) return false
-    return this.#challenges.add(`host ${host}`, CHALLENGE_PERIOD_MS).points <= MAX_CHALLENGES_PER_HOST
-  }
-
-  /** Makes one attempt, or postpones it if too many run. Never rejects. */
-  async #deliver(delivery: TakenDelivery): Promise<void> {
-    const takenMs = performance.now()
-    const { owner, webhook } = delivery.subscription
+  /** Makes one attempt, or postpones it. */
+  async #deliver(delivery: Delivery): Promise<DeliveryOutcome> {
+    const { kind, postponed, subscription } = delivery
+    const { owner, webhook } = subscription
     const { host } = new URL(webhook.url)
-    if (delivery.kind !== 'event' && !this.#settings.controlMessages) return await this.#giveUp(delivery)
-    const busyMs = await this.#limits.enter(host, owner)
-    if (busyMs > 0) {
-      // Jitter, so that the deliveries that wait for one host do not come back together.
-      const delayMs = Math.round(busyMs * (1 + Math.random()))
-      await this.#settle(delivery, { outcome: 'postponed', delayMs })
-      return
+    if (kind !== 'event' && !this.#core.props.options.webhooks.controlMessages) return this.#giveUp(delivery)
+    const waitMs = await this.#places.enter(host, owner)
+    if (waitMs > 0) {
+      const pauseMs = this.#places.pauseMs(host)
+      if (pauseMs > 0 && ageOf(delivery) > MAX_TRY_MS) return this.#giveUp(delivery)
+      // Those that have waited longer for a host in a pause try less often, with jitter, so that they do not come back together.
+      const rounds = pauseMs > 0 ? 2 ** Math.min(postponed, 3) * (1 + Math.random()) : 1
+      return { outcome: 'postponed', delayMs: Math.ceil(waitMs * rounds) }
     }
+    const enteredMs = performance.now()
     let isReached: boolean | undefined
     try {
-      if (this.#isAborted) {
-        await this.#settle(delivery, { outcome: 'postponed', delayMs: 0 })
-        return
+      const verdict = kind === 'event' ? await this.#judge(delivery) : 'permitted'
+      if (verdict === 'denied') return { outcome: 'abandoned' }
+      if (verdict === 'unavailable') {
+        if (ageOf(delivery) > MAX_AGE_MS) return this.#giveUp(delivery)
+        return { outcome: 'postponed', delayMs: UNAVAILABLE_MS }
       }
-      const verdict = delivery.kind === 'event' ? await this.#host.judge(delivery) : 'permitted'
-      if (verdict === 'denied') return
-      const made =
-        verdict === 'permitted'
-          ? await messageOf(delivery, this.#host, this.#settings).catch(() => undefined)
-          : undefined
-      if (made === undefined) {
-        if (isTooOld(delivery)) return await this.#giveUp(delivery)
-        await this.#settle(delivery, { outcome: 'postponed', delayMs: UNAVAILABLE_MS })
-        return
-      }
-      // The process may have been paused. Another node has the delivery by now, or gets it soon.
-      if (performance.now() - takenMs > LEASE_MS - ATTEMPT_MS) return
-      const startedMs = performance.now()
-      const outcome = await this.#attempt(made.message)
-      isReached = outcome.kind !== 'failed' || outcome.isReached
-      await this.#conclude(delivery, made.eventId, outcome, performance.now() - startedMs)
+      const { message, eventId } = this.#messageOf(delivery)
+      const made = await attempt(this.#safeFetch, message, { signal: this.#aborted.signal })
+      isReached = made.kind !== 'failed' || made.isReached
+      // This node has ended the attempt.
+      if (this.#aborted.signal.aborted && !isReached) return { outcome: 'postponed', delayMs: 0 }
+      const outcome = outcomeOf(delivery, made)
+      this.#report(delivery, outcome, {
+        ...(eventId !== undefined && { 'kit.mcp.event.id': eventId }),
+        'kit.mcp.event.attempts': delivery.attempts + 1,
+        ...(made.kind !== 'accepted' && { 'error.type': made.error }),
+        ...(made.status !== undefined && { 'http.response.status_code': made.status }),
+        duration_ms: performance.now() - enteredMs,
+      })
+      return outcome
     } finally {
-      this.#limits.leave(host, owner, isReached)
+      this.#places.leave(host, owner, isReached, performance.now() - enteredMs)
     }
+  }
+
+  /** Decides about an event. A denial ends the subscription. */
+  async #judge({ subscription, body }: Delivery): Promise<'permitted' | 'denied' | 'unavailable'> {
+    const { access, props } = this.#core
+    const entry = props.table.events.get(subscription.name)
+    // Another version of the server may know the event type.
+    if (entry === undefined) return 'unavailable'
+    const terminated = (error: ProtocolError): string | undefined =>
+      props.options.webhooks.controlMessages
+        ? JSON.stringify({ type: 'terminated', error: this.#core.errorBody(error) })
+        : undefined
+    try {
+      const exchange = await access.exchangeOf(subscription)
+      const refusal = await this.#core.refusal(exchange, subscription, entry, { body }, terminated)
+      if (refusal === undefined) return 'permitted'
+      return refusal === 'unavailable' ? refusal : 'denied'
+    } catch {
+      return 'unavailable'
+    }
+  }
+
+  /** Returns the message of a delivery, with the cursor that the client may keep, and the secrets that sign it now. */
+  #messageOf({ id, kind, subscription, log, position, body }: Delivery): {
+    readonly message: WebhookMessage
+    readonly eventId: string | undefined
+  } {
+    const { url, secrets } = subscription.webhook
+    const eventId: string | undefined = kind === 'event' ? JSON.parse(body).eventId : undefined
+    const ownId = `msg_${kind}_${createHash('sha256').update(id).digest('base64url').slice(0, 22)}`
+    // Everything before the first event that waits is settled. This event is settled if the client keeps the cursor.
+    const settled = watermark(subscription, log)
+    const isFirst = (subscription.firstPending ?? position) >= position
+    const cursor = cursorText(log, kind === 'event' && isFirst ? position : settled)
+    const bodies = {
+      event: `${body.slice(0, -1)},"cursor":${JSON.stringify(cursor)}}`,
+      gap: JSON.stringify({ type: 'gap', cursor }),
+      terminated: body,
+    }
+    const isById = this.#core.props.options.webhooks.webhookId === 'event'
+    const message = {
+      url,
+      subscriptionId: subscription.id,
+      messageId: isById && eventId !== undefined ? eventId : ownId,
+      body: bodies[kind],
+      secrets: secrets
+        .filter(({ untilMs = Number.POSITIVE_INFINITY }) => untilMs > Date.now())
+        .slice(0, 2)
+        .map(({ secret }) => secret),
+    }
+    return { message, eventId }
   }
 
   /** Ends a delivery without an attempt. */
-  async #giveUp(delivery: TakenDelivery): Promise<void> {
-    const { kind, subscription, attempts } = delivery
-    await this.#settle(delivery, { outcome: 'abandoned' })
-    this.#host.report({ outcome: 'abandoned', kind, subscription, attempts, durationMs: 0 })
+  #giveUp(delivery: Delivery): DeliveryOutcome {
+    const outcome = { outcome: 'abandoned' } as const
+    this.#report(delivery, outcome, { 'kit.mcp.event.attempts': delivery.attempts, duration_ms: 0 })
+    return outcome
   }
 
-  async #attempt(message: WebhookMessage): Promise<AttemptOutcome> {
-    const running = new AbortController()
-    this.#attempts.add(running)
-    try {
-      return await attempt(this.#safeFetch, message, { signal: running.signal })
-    } finally {
-      this.#attempts.delete(running)
-    }
-  }
-
-  async #conclude(
-    delivery: TakenDelivery,
-    eventId: string | undefined,
-    outcome: AttemptOutcome,
-    durationMs: number,
-  ): Promise<void> {
-    const { kind, subscription } = delivery
-    const attempts = delivery.attempts + 1
-    const settled = this.#outcomeOf(delivery, outcome)
-    // An endpoint that is gone gets no further message, and its subscriber can subscribe again.
-    if (outcome.kind === 'gone') await this.#persist(() => this.#host.store.end(subscription.id))
-    if (outcome.kind !== 'gone' || kind === 'terminated') await this.#settle(delivery, settled)
-    if (settled.outcome === 'postponed') return
-    this.#host.report({
-      outcome: settled.outcome,
-      kind,
-      subscription,
-      ...(eventId !== undefined && { eventId }),
-      attempts,
-      durationMs,
-      ...(outcome.kind !== 'accepted' && { error: outcome.error }),
-      ...(outcome.status !== undefined && { status: outcome.status }),
-    })
-  }
-
-  #outcomeOf(delivery: TakenDelivery, outcome: AttemptOutcome): DeliveryOutcome {
-    if (outcome.kind === 'accepted') return { outcome: 'delivered' }
-    const { error } = outcome
-    if (outcome.kind !== 'failed') return { outcome: 'abandoned', error }
-    // The attempt was ended by this node.
-    if (this.#isAborted && !outcome.isReached) return { outcome: 'postponed', delayMs: 0 }
-    const delayMs = retryDelayMs(delivery.attempts + 1, outcome.retryAfterMs)
-    return delayMs === undefined || isTooOld(delivery)
-      ? { outcome: 'abandoned', error }
-      : { outcome: 'failed', error, delayMs }
-  }
-
-  async #settle(delivery: TakenDelivery, outcome: DeliveryOutcome): Promise<void> {
-    await this.#persist(() => this.#host.store.settle(delivery, outcome))
-    // The store has added a gap.
-    if (outcome.outcome === 'abandoned') this.#loop.wake()
-  }
-
-  /** Sends a change to the store until it answers. If it never does, the delivery is sent again after its lease. */
-  async #persist(change: () => Promise<unknown>): Promise<void> {
-    for (let tries = 1; tries <= MAX_SETTLES; tries++) {
-      try {
-        await change()
-        return
-      } catch {
-        if (this.#isAborted) return
-        await new Promise((resolve) => setTimeout(resolve, SETTLE_AGAIN_MS).unref())
-      }
-    }
+  #report(
+    { kind, subscription: { id, name } }: Delivery,
+    { outcome }: DeliveryOutcome,
+    attributes: Readonly<Record<string, unknown>>,
+  ): void {
+    const { ledger } = this.#core
+    if (outcome === 'postponed') return
+    if (outcome !== 'delivered') ledger[outcome]++
+    else if (kind === 'event') ledger.delivered.webhook++
+    const own = { 'kit.mcp.event.subscription': id, 'kit.mcp.event.kind': kind }
+    this.#core.record(`event.${outcome}`, name, { ...own, ...attributes })
   }
 }
 
-function isTooOld({ addedAtMs }: TakenDelivery): boolean {
-  return Date.now() - addedAtMs > MAX_AGE_MS
+function outcomeOf(delivery: Delivery, made: AttemptOutcome): DeliveryOutcome {
+  const nowMs = Date.now()
+  if (made.kind === 'accepted') return { outcome: 'delivered', status: { lastDeliveryAtMs: nowMs } }
+  const status = { failedSinceMs: nowMs, ...delivery.subscription.status, lastError: made.error }
+  const waitMs = RETRY_MS[delivery.attempts]
+  if (made.kind === 'refused' || waitMs === undefined || ageOf(delivery) > MAX_TRY_MS)
+    return { outcome: 'abandoned', status }
+  const asked = Math.min(made.retryAfterMs ?? 0, LONGEST_ASKED_MS)
+  // With jitter, so that the messages of an outage do not arrive together.
+  const delayMs = Math.round(Math.max(waitMs * (0.5 + Math.random() / 2), asked))
+  return { outcome: 'failed', status, delayMs }
+}
+
+function ageOf({ addedAtMs }: Delivery): number {
+  return Date.now() - addedAtMs
 }

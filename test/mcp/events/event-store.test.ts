@@ -1,0 +1,481 @@
+import { expect } from 'chai'
+import { Redis } from 'ioredis'
+import {
+  type EventStoreLimits,
+  type MemoryEventStoreOptions,
+  memoryEventStore,
+} from '../../../src/mcp/events/memory-event-store.ts'
+import type {
+  Delivery,
+  DeliveryOutcome,
+  EventStore,
+  Subscriber,
+  SubscriptionRecord,
+} from '../../../src/mcp/events/store.ts'
+import {
+  type EventRedisClient,
+  type RedisEventStore,
+  redisEventStore,
+} from '../../../src/redis/event-store.ts'
+import { expectConfigError } from '../../support/config-error.ts'
+import { type RedisServer, redisMissing, startRedis } from '../../support/redis.ts'
+import { REDIS_CLIENTS } from '../../support/redis-clients.ts'
+import { skipIf } from '../../support/skip.ts'
+import { until } from '../../support/until.ts'
+
+/** Waits for `ms`, for an expiry that the store measures itself. */
+const later = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+
+const MAX_WAITING = 1_000
+const SECRET = `whsec_${Buffer.alloc(32, 1).toString('base64')}`
+
+function record(id: string, rest: Partial<SubscriptionRecord> = {}): SubscriptionRecord {
+  return {
+    id,
+    owner: 'ada',
+    name: 'paid',
+    args: '{}',
+    auth: { clientId: 'c', scopes: ['é'] },
+    webhook: { url: `https://example.com/${id}`, secrets: [{ secret: SECRET }] },
+    ...rest,
+  }
+}
+
+function polling(id: string, rest: Partial<SubscriptionRecord> = {}): SubscriptionRecord {
+  const { webhook: _, ...others } = record(id, rest)
+  return others
+}
+
+const BODY = JSON.stringify({ eventId: 'e', name: 'paid', data: { text: 'é"' } })
+const LIMITS = { ttlMs: 60_000, max: 10 }
+const PAGE = { after: 0, maxEvents: 100, maxBytes: 1_000_000 }
+const WEBHOOKS = { hasWebhook: true, needsArgs: false }
+
+/** Tests the behavior that all stores share. */
+function behavesAsEventStore(name: string, make: (limits: EventStoreLimits) => Promise<EventStore>): void {
+  let store: EventStore
+  const stops: (() => Promise<void>)[] = []
+  beforeEach(async () => {
+    store = await make({})
+  })
+  afterEach(async () => {
+    await Promise.all(stops.splice(0).map((stop) => stop()))
+  })
+
+  async function subscribed(one: SubscriptionRecord, limits = LIMITS) {
+    return (await store.subscribe(one, limits)) ?? expect.fail('no room')
+  }
+
+  async function listed(options: Parameters<EventStore['subscribers']>[1], type = 'paid') {
+    const all: Subscriber[] = []
+    for await (const page of store.subscribers(type, options)) all.push(...page)
+    return all
+  }
+
+  /** Appends an event and delivers it to all webhooks. Returns its position, and what was dropped. */
+  async function emit(body = BODY) {
+    const position = await store.append('paid', body, [''])
+    return { position, dropped: await store.deliver('paid', { position, body }, await listed(WEBHOOKS)) }
+  }
+
+  /** Answers attempts, in their order, with outcomes. The last one repeats. */
+  function work(...outcomes: DeliveryOutcome[]): Delivery[] {
+    const taken: Delivery[] = []
+    const answer = (delivery: Delivery) => {
+      taken.push(delivery)
+      return Promise.resolve(
+        outcomes[Math.min(taken.length, outcomes.length) - 1] ?? { outcome: 'delivered' },
+      )
+    }
+    stops.push(store.work(answer as never, 8))
+    return taken
+  }
+
+  describe(name, () => {
+    it(`${name} adds a subscription and returns it, and renews it with its position`, async () => {
+      const added = await subscribed(record('a'))
+      expect(added.isNew).to.equal(true)
+      expect(added.subscription).to.deep.include({ ...record('a'), status: {}, since: 0 })
+      expect(added.log).to.deep.include({ head: 0 })
+      await store.append('paid', BODY, [''])
+      const changed = record('a', { args: '{"x":1}' })
+      const renewed = await subscribed(changed, { ...LIMITS, ttlMs: 120_000 })
+      expect(renewed.isNew).to.equal(false)
+      expect(renewed.subscription).to.deep.include({ ...changed, since: 0 })
+      expect(renewed.subscription.expiresAtMs).to.be.greaterThan(added.subscription.expiresAtMs)
+      expect(renewed.log).to.deep.equal({ ...added.log, head: 1 })
+      expect((await store.get('a'))?.args).to.equal('{"x":1}')
+      expect(await store.get('b')).to.equal(undefined)
+    })
+
+    it(`${name} forgets a subscription that has expired, and no longer counts it`, async () => {
+      await subscribed(record('a'), { ttlMs: 1_000, max: 1 })
+      expect(await store.subscribe(record('b'), { ttlMs: 1_000, max: 1 })).to.equal(undefined)
+      await later(1_100)
+      expect(await store.get('a')).to.equal(undefined)
+      expect(await listed(WEBHOOKS)).to.deep.equal([])
+      await subscribed(record('b'), { ttlMs: 1_000, max: 1 })
+    })
+
+    it(`${name} refuses a webhook beyond the maximum, and replaces the oldest other subscription`, async () => {
+      const limits = { ttlMs: 60_000, max: 2 }
+      for (const id of ['a', 'b']) await subscribed(record(id), limits)
+      expect(await store.subscribe(record('c'), limits)).to.equal(undefined)
+      expect((await subscribed(record('a'), limits)).isNew).to.equal(false)
+      expect((await subscribed(record('c', { owner: 'bob' }), limits)).isNew).to.equal(true)
+      for (const id of ['p1', 'p2']) {
+        await subscribed(polling(id), limits)
+        await later(2)
+      }
+      await subscribed(polling('p1'), limits)
+      expect((await subscribed(polling('p3'), limits)).isNew).to.equal(true)
+      const live = await Promise.all(['a', 'b', 'p1', 'p2', 'p3'].map((id) => store.get(id)))
+      expect(live.map((one) => one?.id)).to.deep.equal(['a', 'b', 'p1', undefined, 'p3'])
+    })
+
+    it(`${name} lists the subscriptions of an event type and of owners, with a webhook or without`, async () => {
+      await subscribed(record('a', { args: '{"x":1}' }))
+      await subscribed(record('b', { owner: 'bob' }))
+      await subscribed(record('other', { name: 'other' }))
+      await subscribed(polling('p'))
+      const ids = async (options: Partial<Parameters<EventStore['subscribers']>[1]>) =>
+        (await listed({ ...WEBHOOKS, ...options })).map(({ id }) => id).sort()
+      expect(await ids({})).to.deep.equal(['a', 'b'])
+      expect(await ids({ hasWebhook: false })).to.deep.equal(['p'])
+      expect(await ids({ owners: ['ada', 'eve'] })).to.deep.equal(['a'])
+      expect(await ids({ owners: ['ada'], hasWebhook: false })).to.deep.equal(['p'])
+      const [first] = await listed({ ...WEBHOOKS, owners: ['ada'], needsArgs: true })
+      expect(first).to.deep.equal({ id: 'a', owner: 'ada', since: 0, args: '{"x":1}' })
+    })
+
+    it(`${name} reads the events of channels in their order, in pages`, async () => {
+      for (const channels of [[''], ['ada'], ['bob'], ['', 'ada']])
+        await store.append('paid', `{"of":"${channels}"}`, channels)
+      await store.append('other', BODY, [''])
+      const all = await store.read('paid', ['', 'ada'], PAGE)
+      expect(all.events.map(({ position }) => position)).to.deep.equal([1, 2, 4])
+      expect(all.events.map(({ body }) => body)).to.deep.equal(['{"of":""}', '{"of":"ada"}', '{"of":",ada"}'])
+      expect(all).to.deep.include({ hasMore: false, head: 4, position: 4, droppedUpTo: 0 })
+      expect(Math.abs((all.events[0]?.atMs ?? 0) - Date.now())).to.be.lessThan(5_000)
+      const first = await store.read('paid', ['', 'ada'], { ...PAGE, maxEvents: 2 })
+      expect(first.events.map(({ position }) => position)).to.deep.equal([1, 2])
+      expect(first).to.include({ hasMore: true, position: 2, epoch: all.epoch })
+      const small = await store.read('paid', ['', 'ada'], { ...PAGE, maxBytes: 1 })
+      expect([small.events.length, small.hasMore]).to.deep.equal([1, true])
+      const rest = await store.read('paid', ['', 'ada'], { ...PAGE, after: 2 })
+      expect(rest.events.map(({ position }) => position)).to.deep.equal([4])
+    })
+
+    it(`${name} drops the oldest events of a log that is too large or too old`, async () => {
+      store = await make({ maxLogBytes: 5_000 })
+      for (let index = 0; index < 12; index++) await store.append('paid', `{"x":"${'x'.repeat(500)}"}`, [''])
+      const page = await store.read('paid', [''], PAGE)
+      expect(page.events.length).to.be.within(2, 10)
+      expect(page.droppedUpTo).to.equal(12 - page.events.length)
+      store = await make({ maxLogAgeMs: 1_000 })
+      await store.append('paid', BODY, [''])
+      await later(1_050)
+      expect(await store.read('paid', [''], PAGE)).to.deep.include({
+        events: [],
+        droppedUpTo: 1,
+        position: 1,
+      })
+    })
+
+    it(`${name} gives each event once to one worker, with what a message needs`, async () => {
+      await subscribed(record('a'))
+      const { position } = await emit()
+      expect((await store.get('a'))?.firstPending).to.equal(position)
+      const [taken, others] = [work(), work()]
+      await until(() => taken.length + others.length === 1, 5)
+      const [one] = [...taken, ...others]
+      expect(one).to.deep.include({ kind: 'event', position, body: BODY, attempts: 0, postponed: 0 })
+      expect(one?.subscription).to.deep.include({ ...record('a'), firstPending: position })
+      expect(one?.log.head).to.equal(position)
+      await untilPending('a', undefined)
+    })
+
+    it(`${name} delivers an event to a subscription once, and not to one that has ended`, async () => {
+      await subscribed(record('a'))
+      await subscribed(record('b'))
+      const subscribers = await listed(WEBHOOKS)
+      const position = await store.append('paid', BODY, [''])
+      await store.end('b')
+      for (let round = 0; round < 2; round++)
+        expect(await store.deliver('paid', { position, body: BODY }, subscribers)).to.deep.equal([])
+      const taken = work()
+      await untilPending('a', undefined)
+      await later(50)
+      expect(taken.map(({ subscription }) => subscription.id)).to.deep.equal(['a'])
+    })
+
+    it(`${name} repeats a failed attempt after its delay, and reports the failure until a success`, async () => {
+      await subscribed(record('a'))
+      await emit()
+      const taken = work(
+        { outcome: 'failed', delayMs: 300, status: { lastError: 'timeout' } },
+        { outcome: 'delivered', status: {} },
+      )
+      await until(() => taken.length === 1, 5)
+      await untilStatus('a', 'timeout')
+      await until(() => taken.length === 2, 10)
+      expect(taken.map(({ attempts }) => attempts)).to.deep.equal([0, 1])
+      expect(taken[1]?.id).to.equal(taken[0]?.id)
+      await untilStatus('a', undefined)
+    })
+
+    it(`${name} does not count an attempt that was postponed`, async () => {
+      await subscribed(record('a'))
+      await emit()
+      const taken = work({ outcome: 'postponed', delayMs: 1 }, { outcome: 'delivered' })
+      await untilPending('a', undefined)
+      expect(taken.map(({ attempts, postponed }) => [attempts, postponed])).to.deep.equal([
+        [0, 0],
+        [0, 1],
+      ])
+    })
+
+    it(`${name} adds one gap for events that were abandoned`, async () => {
+      await subscribed(record('a'))
+      for (let index = 0; index < 2; index++) await emit()
+      const taken: Delivery[] = []
+      const answer = async (delivery: Delivery): Promise<DeliveryOutcome> => {
+        taken.push(delivery)
+        // Both are attempted before the gap is.
+        await until(() => taken.length >= 2, 5)
+        return delivery.kind === 'event' ? { outcome: 'abandoned' } : { outcome: 'delivered' }
+      }
+      stops.push(store.work(answer, 8))
+      await until(() => taken.some(({ kind }) => kind === 'gap'), 5)
+      await untilPending('a', undefined)
+      expect(taken.filter(({ kind }) => kind === 'event')).to.have.length(2)
+      expect(taken.filter(({ kind }) => kind === 'gap').length).to.be.within(1, 2)
+      expect(taken.at(-1)).to.include({ body: '', position: 0 })
+    })
+
+    it(`${name} sends what ends a subscription, and nothing else afterwards`, async () => {
+      await subscribed(record('a'))
+      await emit()
+      expect(await store.end('a', '{"type":"terminated"}')).to.equal(true)
+      expect(await store.end('a', '{"type":"terminated"}')).to.equal(false)
+      const taken = work()
+      await until(() => taken.length === 1, 5)
+      expect(taken[0]).to.include({ kind: 'terminated', body: '{"type":"terminated"}' })
+      expect(taken[0]?.subscription).to.deep.include(record('a'))
+      await later(50)
+      expect(taken).to.have.length(1)
+    })
+
+    it(`${name} does not send the end of a subscription that was made again, and none of its events`, async () => {
+      await subscribed(record('a'))
+      await emit()
+      await store.end('a', '{"type":"terminated"}')
+      await subscribed(record('a'))
+      const { position } = await emit()
+      const taken = work()
+      await until(() => taken.length === 1, 5)
+      await later(50)
+      expect(taken.map((one) => [one.kind, one.position])).to.deep.equal([['event', position]])
+    })
+
+    it(`${name} drops the oldest of more than ${MAX_WAITING} events that wait for an owner, and tells it once`, async () => {
+      await subscribed(record('a'))
+      await subscribed(record('b', { owner: 'bob' }))
+      const subscribers = await listed(WEBHOOKS)
+      const dropped: string[] = []
+      for (let first = 1; first <= MAX_WAITING + 3; first += 100)
+        for (const one of await Promise.all(
+          Array.from({ length: Math.min(100, MAX_WAITING + 4 - first) }, (_, index) =>
+            store.deliver('paid', { position: first + index, body: '{}' }, subscribers.slice(0, 1)),
+          ),
+        ))
+          dropped.push(...one)
+      const [id] = dropped
+      expect(dropped).to.deep.equal([id, id, id])
+      expect((await store.get(id ?? ''))?.firstPending).to.equal(4)
+      expect((await subscribed(record(id ?? '', { owner: id === 'a' ? 'ada' : 'bob' }))).isNew).to.equal(
+        false,
+      )
+      await store.end(id ?? '')
+    })
+
+    it(`${name} drops the oldest of the events of an owner that are too large together`, async () => {
+      store = await make({ maxBytesPerOwner: 3_000 })
+      await subscribed(record('a'))
+      const bodies = [900, 900, 900, 1_500].map((size) => JSON.stringify('x'.repeat(size - 2)))
+      const dropped: string[] = []
+      for (const body of bodies) dropped.push(...(await emit(body)).dropped)
+      expect(dropped).to.deep.equal(['a', 'a'])
+      expect((await store.get('a'))?.firstPending).to.equal(3)
+      const taken = work()
+      await untilPending('a', undefined)
+      await until(() => taken.some(({ kind }) => kind === 'gap'), 5)
+      expect(
+        taken
+          .filter(({ kind }) => kind === 'event')
+          .map(({ position }) => position)
+          .sort(),
+      ).to.deep.equal([3, 4])
+      expect(taken.filter(({ kind }) => kind === 'gap')).to.have.length(1)
+    })
+
+    it(`${name} lets an owner with few events pass those of an owner with many`, async () => {
+      await subscribed(record('a'))
+      for (let index = 0; index < 60; index++) await emit()
+      await subscribed(record('b', { owner: 'bob' }))
+      await emit()
+      const taken = work()
+      await until(() => taken.length === 62, 10)
+      const turn = taken.findIndex(({ subscription }) => subscription.id === 'b')
+      expect(turn).to.be.lessThan(20)
+    })
+
+    it(`${name} remembers for a while which URLs an owner has verified`, async () => {
+      await store.setVerified('ada', 'https://a.example', 60_000)
+      await store.setVerified('ada', 'https://b.example', 1)
+      await later(5)
+      const asked = [
+        ['ada', 'https://a.example'],
+        ['ada', 'https://b.example'],
+        ['bob', 'https://a.example'],
+      ] as const
+      expect(await Promise.all(asked.map(([owner, url]) => store.isVerified(owner, url)))).to.deep.equal([
+        true,
+        false,
+        false,
+      ])
+    })
+
+    it(`${name} calls its listeners after an event, until they are removed`, async () => {
+      const seen: unknown[] = []
+      const stop = store.watch((changed) => seen.push(changed))
+      await store.append('paid', BODY, [''])
+      expect(seen).to.include('paid')
+      stop()
+      const { length } = seen
+      await store.append('paid', BODY, [''])
+      expect(seen).to.have.length(length)
+    })
+  })
+
+  async function untilPending(id: string, position: number | undefined): Promise<void> {
+    await until(async () => (await store.get(id))?.firstPending === position, 10)
+  }
+
+  async function untilStatus(id: string, error: string | undefined): Promise<void> {
+    await until(async () => (await store.get(id))?.status.lastError === error, 10)
+  }
+}
+
+behavesAsEventStore('memoryEventStore()', async (limits) => memoryEventStore(limits))
+
+for (const { name, connect } of REDIS_CLIENTS)
+  describe(`redisEventStore() with ${name}`, () => {
+    let redis: RedisServer
+    let client: Awaited<ReturnType<typeof connect>>
+    const stores: RedisEventStore[] = []
+    let count = 0
+    before(async function () {
+      skipIf(this, redisMissing())
+      redis = await startRedis({ isDurable: false })
+      client = await connect(redis.port)
+    })
+    afterEach(() => Promise.all(stores.splice(0).map((store) => store.close())))
+    after(async () => {
+      client?.end()
+      await redis?.stop()
+    })
+
+    function make(options: EventStoreLimits = {}, prefix = `test${count++}`): RedisEventStore {
+      const store = redisEventStore(client as unknown as EventRedisClient, { ...options, prefix })
+      stores.push(store)
+      return store
+    }
+
+    behavesAsEventStore(`redisEventStore() with ${name}`, async (limits) => make(limits))
+
+    it(`with ${name}, every key of the store expires, and no job has a secret or a URL`, async () => {
+      const store = make({}, 'keys')
+      await store.subscribe(record('a'), LIMITS)
+      await store.subscribe(record('b'), LIMITS)
+      await store.subscribe(polling('p'), LIMITS)
+      await store.setVerified('ada', 'https://a.example', 60_000)
+      const position = await store.append('paid', BODY, [''])
+      for await (const page of store.subscribers('paid', WEBHOOKS))
+        await store.deliver('paid', { position, body: BODY }, page)
+      await store.end('b', '{"type":"terminated"}')
+      await store.read('paid', [''], PAGE)
+      const admin = new Redis(redis.port, '127.0.0.1')
+      const keys = await admin.keys('{keys}:*')
+      const own = keys.filter((key) => !key.startsWith('{keys}:webhooks:'))
+      expect(own).to.have.length.greaterThan(9)
+      for (const key of own) expect([key, (await admin.pttl(key)) > 0]).to.deep.equal([key, true])
+      for (const key of keys.filter((one) => !own.includes(one))) {
+        const isHash = (await admin.type(key)) === 'hash'
+        const text = isHash ? JSON.stringify(await admin.hgetall(key)) : ''
+        expect(text).to.not.match(/whsec_|example\.com/)
+      }
+      admin.disconnect()
+    })
+
+    it(`with ${name}, a node that has no memory of a log sees the same one, also when Redis comes back empty`, async () => {
+      const [one, two] = [make({}, 'nodes'), make({}, 'nodes')]
+      await one.append('paid', BODY, [''])
+      const before = await one.read('paid', [''], PAGE)
+      expect((await two.read('paid', [''], PAGE)).epoch).to.equal(before.epoch)
+      const admin = new Redis(redis.port, '127.0.0.1')
+      await admin.flushall()
+      admin.disconnect()
+      const [first, second] = [await two.read('paid', [''], PAGE), await one.read('paid', [''], PAGE)]
+      expect(first.epoch).to.equal(second.epoch)
+      expect(first.epoch).to.not.equal(before.epoch)
+    })
+  })
+
+describe('memoryEventStore() beyond the bound of all owners', () => {
+  const make = (options: MemoryEventStoreOptions) => memoryEventStore(options)
+
+  it('the oldest subscription without a webhook of the owner with the most ends', async () => {
+    const store = make({ maxBytes: 8_000 })
+    for (const id of ['a', 'b', 'c', 'd', 'e', 'f'])
+      await store.subscribe(polling(id, { owner: id === 'a' ? 'bob' : 'ada' }), LIMITS)
+    const live = async (id: string) => (await store.get(id)) !== undefined
+    const before = await Promise.all(['a', 'b', 'f'].map(live))
+    expect(await store.subscribe(polling('new', { owner: 'eve' }), LIMITS)).to.not.equal(undefined)
+    expect(before).to.deep.equal([true, true, true])
+    expect(await Promise.all(['a', 'b', 'c', 'new'].map(live))).to.deep.equal([true, false, true, true])
+    expect(await store.subscribe(polling('f'), { ...LIMITS, ttlMs: 90_000 })).to.deep.include({
+      isNew: false,
+    })
+  })
+
+  it('a webhook that finds nothing to end is refused, and a renewal is not', async () => {
+    const store = make({ maxBytes: 1_800 })
+    expect(await store.subscribe(record('a'), LIMITS)).to.not.equal(undefined)
+    expect(await store.subscribe(record('b', { owner: 'bob' }), LIMITS)).to.equal(undefined)
+    expect(await store.subscribe(record('a', { args: '{"long":"xxxxx"}' }), LIMITS)).to.include({
+      isNew: false,
+    })
+  })
+
+  it('the oldest event of the owner with the most that waits is dropped', async () => {
+    const store = make({ maxBytes: 9_500 })
+    for (const owner of ['ada', 'bob']) await store.subscribe(record(owner, { owner }), LIMITS)
+    const deliver = (owner: string, position: number) =>
+      store.deliver('paid', { position, body: 'x'.repeat(1_000) }, [{ id: owner, owner, since: 0 }])
+    for (let position = 1; position <= 6; position++) await deliver('ada', position)
+    expect(await deliver('bob', 7)).to.deep.equal(['ada'])
+  })
+})
+
+describe('redisEventStore()', () => {
+  it('redisEventStore rejects what is not a client, and an unknown option', () => {
+    const client = { eval() {}, publish() {}, duplicate() {} } as never
+    for (const [given, options, option, code, message] of [
+      [{}, {}, 'client', 'MCP_CONFIG_INVALID_OPTION', /must be an ioredis or node-redis client/],
+      [client, { prefx: 'x' }, 'prefx', 'MCP_CONFIG_UNKNOWN_OPTION', /prefix/],
+      [client, { maxLogAgeMs: 5 }, 'maxLogAgeMs', 'MCP_CONFIG_INVALID_OPTION', /1000/],
+    ] as const)
+      expectConfigError(() => redisEventStore(given as never, options as never), { code, option, message })
+  })
+})
