@@ -46,6 +46,8 @@ const NOT_EXPORTED = new Set([
   ...[
     'AnyDescriptor',
     'AppOf',
+    'EventsOf',
+    'MemberOf',
     'ArgsOf',
     'ArgumentNames',
     'Fits',

@@ -58,6 +58,8 @@ export type ServedRouter<Router> = Router extends RouterOption ? Router : Unserv
 
 /** The type of `context.context` in hooks: anything if the router does not define it. */
 type AppOf<Router> = Router extends KitMcpRouter<infer App> ? (unknown extends App ? any : App) : any
+/** The event types of a router. */
+type EventsOf<Router> = Router extends KitMcpRouter<any, any, infer Events> ? Events : any
 type UserOfRouter<Router> = Router extends KitMcpRouter<any, infer User> ? User : any
 
 /** Options of {@link createMcpAdapter}. */
@@ -106,7 +108,9 @@ export interface CreateMcpAdapterOptions<
 export function createMcpAdapter<
   Router extends RouterOption | SdkV1Factory,
   User extends UserOfRouter<Router> = UserOfRouter<Router>,
->(options: CreateMcpAdapterOptions<Router, User> & { readonly router: ServedRouter<Router> }): McpAdapter {
+>(
+  options: CreateMcpAdapterOptions<Router, User> & { readonly router: ServedRouter<Router> },
+): McpAdapter<EventsOf<Router>> {
   return adapterWith(options)
 }
 
@@ -157,7 +161,7 @@ type BuilderProps = Partial<Omit<McpEndpointProps, 'options'>> & {
  * ```
  * @see docs/reference/mcp.md
  */
-export class KitMcpServer<App = unknown, User = any> {
+export class KitMcpServer<App = unknown, User = any, Events = any> {
   readonly #props: BuilderProps
 
   private constructor(props: BuilderProps) {
@@ -180,7 +184,7 @@ export class KitMcpServer<App = unknown, User = any> {
    */
   router<Router extends RouterOption | SdkV1Factory>(
     router: Router & ServedRouter<Router>,
-  ): KitMcpServer<AppOf<Router>, UserOfRouter<Router>> {
+  ): KitMcpServer<AppOf<Router>, UserOfRouter<Router>, EventsOf<Router>> {
     return new KitMcpServer({ ...this.#props, router: checkRouter(router) })
   }
 
@@ -190,7 +194,9 @@ export class KitMcpServer<App = unknown, User = any> {
    * @returns a new builder.
    * @throws {KitMcpConfigError} if an option is missing, invalid, or unknown.
    */
-  withOAuth<Verified extends User = User>(oauth: OAuthOptions<App, Verified>): KitMcpServer<App, User> {
+  withOAuth<Verified extends User = User>(
+    oauth: OAuthOptions<App, Verified>,
+  ): KitMcpServer<App, User, Events> {
     return new KitMcpServer({ ...this.#props, oauth: resolveOAuthOptions(oauth) })
   }
 
@@ -200,7 +206,7 @@ export class KitMcpServer<App = unknown, User = any> {
    * @returns a new builder.
    * @throws {KitMcpConfigError} if a member is missing, invalid, or unknown.
    */
-  withServerInfo(info: ServerInfo): KitMcpServer<App, User> {
+  withServerInfo(info: ServerInfo): KitMcpServer<App, User, Events> {
     return new KitMcpServer({ ...this.#props, serverInfo: checkServerInfo(info) })
   }
 
@@ -210,7 +216,7 @@ export class KitMcpServer<App = unknown, User = any> {
    * @returns a new builder.
    * @throws {KitMcpConfigError} if `text` is not a string.
    */
-  withInstructions(text: string): KitMcpServer<App, User> {
+  withInstructions(text: string): KitMcpServer<App, User, Events> {
     return new KitMcpServer({ ...this.#props, instructions: checkInstructions(text) })
   }
 
@@ -220,7 +226,7 @@ export class KitMcpServer<App = unknown, User = any> {
    * @returns a new builder.
    * @throws {KitMcpConfigError} if `manager` is not a telemetry manager.
    */
-  withTelemetry(manager: TelemetryOption): KitMcpServer<App, User> {
+  withTelemetry(manager: TelemetryOption): KitMcpServer<App, User, Events> {
     return new KitMcpServer({ ...this.#props, telemetry: checkTelemetry(manager, checks) })
   }
 
@@ -230,7 +236,7 @@ export class KitMcpServer<App = unknown, User = any> {
    * @returns a new builder.
    * @throws {KitMcpConfigError} if an option is invalid or unknown.
    */
-  withOptions(options: McpAdapterOptions<App, User>): KitMcpServer<App, User> {
+  withOptions(options: McpAdapterOptions<App, User>): KitMcpServer<App, User, Events> {
     if (!isOptionsObject(options)) throw invalidKind('options', 'must be an object', options)
     const given = { ...this.#props.given, ...options }
     return new KitMcpServer({ ...this.#props, given, options: resolveAdapterOptions(given) })
@@ -242,7 +248,7 @@ export class KitMcpServer<App = unknown, User = any> {
    * resource metadata document. Pass the whole object to `mcpServer()` or `mcpHandler()` to serve it on Node.
    * @throws {KitMcpConfigError} if no router was set, or if the options do not fit the router.
    */
-  build(): McpAdapter {
+  build(): McpAdapter<Events> {
     const { router, oauth, serverInfo, instructions, telemetry, options } = this.#props
     if (router === undefined) throw noRouter()
     const props = {

@@ -25,7 +25,7 @@ export interface McpDiscoveryHandlers {
  * the same function. `createMcpAdapter()` returns an object that lists `{ server, auth }`, and `build()` one that lists
  * `{ handler, auth }`; the other members are not enumerable.
  */
-export interface McpAdapter {
+export interface McpAdapter<Events = any> {
   /**
    * Serves MCP: checks `Origin` and `Host`, authenticates the request, responds to OPTIONS requests, and adds the CORS
    * headers.
@@ -42,7 +42,7 @@ export interface McpAdapter {
   /** The tasks that run in this process. Pass it to `gracefulShutdown` to let them end. */
   readonly tasks: McpTasks
   /** The events of the router: sends them, and counts them. */
-  readonly events: McpEvents
+  readonly events: McpEvents<Events>
 }
 
 /**
@@ -60,8 +60,11 @@ export interface McpNotifier {
   resourceUpdated(uri: string): void
 }
 
-/** The events of a router (SEP-3415). */
-export interface McpEvents {
+/** The type of a member. */
+type MemberOf<Type, Key extends string> = Key extends keyof Type ? Type[Key] : never
+
+/** The events of a router (SEP-3415). `Events` has the types of each event type by its name. */
+export interface McpEvents<Events = any> {
   /**
    * Sends an event to its subscribers: those that poll, those with a stream, and webhooks. When the promise resolves, the event and
    * its deliveries are in the store.
@@ -73,7 +76,11 @@ export interface McpEvents {
    * same `eventId`.
    * @see docs/guides/events.md
    */
-  emit(name: string, data: unknown, options?: EmitOptions): Promise<{ readonly eventId: string }>
+  emit<Name extends keyof Events & string>(
+    name: Name,
+    data: MemberOf<Events[Name], 'data'>,
+    options?: EmitOptions<MemberOf<Events[Name], 'args'>>,
+  ): Promise<{ readonly eventId: string }>
   /** Returns the numbers of this node since its start. */
   stats(): EventStats
   /**

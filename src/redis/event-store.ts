@@ -69,7 +69,7 @@ const MAX_SCANNED = 1_000
 /** The maximum number of events that wait for the webhooks of one owner, and of URLs that an owner has verified. */
 const MAX_WAITING = 1_000
 const MAX_VERIFIED = 100
-/** The life of what is known about deliveries, and of the identity of a log that nobody reads. */
+/** The lifetime of the state of deliveries, and of the identity of a log without readers. */
 const DAY_MS = 86_400_000
 /** Errors of Redis during an attempt count as attempts of BullMQ, and must not end a delivery. */
 const MAX_STARTS = 1_000
@@ -77,7 +77,7 @@ const RETRY_MS = 30_000
 /** The time after which the messages of a node that was killed are those of another one. An attempt takes half of it. */
 const LOCK_MS = 20_000
 
-/** What BullMQ stores. It has no secret. */
+/** The data of a job, without a secret. */
 interface JobData extends Pick<Subscriber, 'id' | 'owner' | 'since'> {
   readonly name: string
   readonly position: Position

@@ -164,7 +164,13 @@ const ADAPTER = {
   scopes: [{ tools: { wipe: 'mcp:admin' } }],
   limits: LIMITS,
   tasks: [{ store: {} }, { maxPerOwner: 0 }, { ttlMs: 2 ** 31 }],
-  events: [{ store: {} }, { maxPerOwner: 0 }, { ttlMs: 0 }, { webhooks: { webhookId: 'x' } }],
+  events: [
+    { store: {} },
+    { maxPerOwner: 0 },
+    { ttlMs: 0 },
+    { webhooks: { webhookId: 'x' } },
+    { errorCodes: 'x' },
+  ],
 }
 
 /** Every function that takes options. A new option fails the tests until it has an entry here. */

@@ -231,7 +231,7 @@ class MemoryEventStore implements EventStore {
     return () => this.#listeners.delete(listener)
   }
 
-  /** Makes a subscription, unless there is no room. */
+  /** Returns a new subscription, or undefined without room for it. */
   #added(record: SubscriptionRecord, max: number, bytes: number): Kept | undefined {
     const { id, name, owner: ownerName, webhook } = record
     const owner = this.#owner(ownerName)

@@ -132,13 +132,13 @@ export interface Delivery {
 
 /** The result of an attempt. */
 export type DeliveryOutcome = {
-  /** What is known about the deliveries now, if it has changed. */
+  /** The status of the subscription now. Absent if it has not changed. */
   readonly status?: DeliveryStatus | undefined
 } & (
   | { readonly outcome: 'delivered' }
   /** The attempt is repeated after `delayMs`. */
   | { readonly outcome: 'failed'; readonly delayMs: number }
-  /** There was no attempt, as the host had no place. */
+  /** The attempt was not made, because the host is busy. */
   | { readonly outcome: 'postponed'; readonly delayMs: number }
   /** The delivery is given up. An event that is given up gets a `gap` message instead, if none waits. */
   | { readonly outcome: 'abandoned' }
@@ -183,7 +183,7 @@ export interface EventStore {
   ): AsyncIterable<readonly Subscriber[]>
 
   /**
-   * Ends a subscription. What waits for it is no longer sent.
+   * Ends a subscription. What waits for it is dropped.
    * @param terminated the body of the last message to its webhook, as JSON. By default, none is sent.
    * @returns `true` if it existed
    */

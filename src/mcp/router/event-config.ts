@@ -46,3 +46,14 @@ export interface EventConfig<Input, Payload> {
   /** The ways in which clients can receive the event. `webhook` needs OAuth. Defaults to all: `['webhook', 'poll', 'stream']`. */
   readonly delivery?: readonly EventDelivery[] | undefined
 }
+
+/** The types of an event type: what `emit` takes, and the arguments of its subscriptions. */
+export interface EventType<Payload extends StandardSchemaV1, Input> {
+  readonly data: StandardSchemaV1.InferInput<Payload>
+  readonly args: ArgsOf<Input>
+}
+
+/** The event types of a router that is merged into another. */
+export type PrefixedEvents<Prefix extends string, Events> = {
+  readonly [Name in keyof Events & string as `${Prefix}_${Name}`]: Events[Name]
+}

@@ -6,7 +6,7 @@ import type { KitContext } from './context.ts'
 import { checkName } from './definition.ts'
 import { Entries } from './entries.ts'
 import { type EventEntry, eventEntry } from './event.ts'
-import type { EventConfig } from './event-config.ts'
+import type { EventConfig, EventType, PrefixedEvents } from './event-config.ts'
 import type { Middleware } from './middleware.ts'
 import { type PromptConfig, type PromptEntry, type PromptHandler, promptEntry } from './prompt.ts'
 import {
@@ -66,7 +66,7 @@ type Fits<Given, Needed, Message extends string> = [Given] extends [Needed]
  * ```
  * @see docs/reference/mcp.md
  */
-export class KitMcpRouter<App = unknown, User = any> {
+export class KitMcpRouter<App = unknown, User = any, Events = any> {
   readonly #props: RouterProps
   #table: RouterTable | undefined
 
@@ -78,7 +78,7 @@ export class KitMcpRouter<App = unknown, User = any> {
    * Returns an empty router. `App` is the type that `.context()` returns; it is inferred if it is not given.
    * @returns a router without operations.
    */
-  static create<App = unknown, User = any>(): KitMcpRouter<App, User> {
+  static create<App = unknown, User = any>(): KitMcpRouter<App, User, object> {
     return new KitMcpRouter({
       makeContext: undefined,
       tools: Entries.empty(),
@@ -100,7 +100,7 @@ export class KitMcpRouter<App = unknown, User = any> {
    */
   context<Made extends App>(
     make: AppContextFactory<Made>,
-  ): KitMcpRouter<unknown extends App ? Made : App, User> {
+  ): KitMcpRouter<unknown extends App ? Made : App, User, Events> {
     checkFunction('context', make, 'set it to a function that returns the data for context.context')
     return new KitMcpRouter({ ...this.#props, makeContext: make })
   }
@@ -110,7 +110,7 @@ export class KitMcpRouter<App = unknown, User = any> {
    * returns this type. Has no effect at run time.
    * @returns a new router. Use `UserOf<typeof verifyToken>` for the type that a verifier returns.
    */
-  user<Verified>(): KitMcpRouter<App, Verified> {
+  user<Verified>(): KitMcpRouter<App, Verified, Events> {
     return new KitMcpRouter(this.#props)
   }
 
@@ -127,7 +127,7 @@ export class KitMcpRouter<App = unknown, User = any> {
     name: string,
     config: ToolConfig<Input, StandardSchemaV1<Given, unknown> | undefined>,
     handler: HandlerGiving<Given, ArgsOf<Input>, KitContext<App, User>>,
-  ): KitMcpRouter<App, User> {
+  ): KitMcpRouter<App, User, Events> {
     const entry = toolEntry(name, config, handler as ToolEntry['handler'])
     return new KitMcpRouter({ ...this.#props, tools: added(this.#props.tools, 'tool', entry) })
   }
@@ -144,7 +144,7 @@ export class KitMcpRouter<App = unknown, User = any> {
     name: string,
     config: PromptConfig<Input, App, User>,
     handler: PromptHandler<App, Input, User>,
-  ): KitMcpRouter<App, User> {
+  ): KitMcpRouter<App, User, Events> {
     const entry = promptEntry(
       name,
       config as PromptConfig<StandardSchemaV1 | undefined>,
@@ -165,7 +165,7 @@ export class KitMcpRouter<App = unknown, User = any> {
     name: string,
     config: ResourceConfig,
     handler: ResourceHandler<App, User>,
-  ): KitMcpRouter<App, User> {
+  ): KitMcpRouter<App, User, Events> {
     const entry = resourceEntry(name, config, handler as ResourceEntry['handler'])
     const { resources, skills } = this.#props
     return new KitMcpRouter({ ...this.#props, resources: added(resources, 'resource', entry, skills) })
@@ -190,7 +190,7 @@ export class KitMcpRouter<App = unknown, User = any> {
    * ```
    * @see docs/guides/apps.md
    */
-  app(name: string, config: McpAppConfig): KitMcpRouter<App, User> {
+  app(name: string, config: McpAppConfig): KitMcpRouter<App, User, Events> {
     const { resources, skills } = this.#props
     return new KitMcpRouter({
       ...this.#props,
@@ -212,7 +212,7 @@ export class KitMcpRouter<App = unknown, User = any> {
     name: string,
     config: ResourceTemplateConfig<Template, App, User>,
     handler: ResourceTemplateHandler<App, Template, User>,
-  ): KitMcpRouter<App, User> {
+  ): KitMcpRouter<App, User, Events> {
     const entry = resourceTemplateEntry(
       name,
       config as unknown as ResourceTemplateConfig<string>,
@@ -241,7 +241,7 @@ export class KitMcpRouter<App = unknown, User = any> {
    * ```
    * @see docs/guides/skills.md
    */
-  skills(skills: LoadedSkills, config: SkillsConfig = {}): KitMcpRouter<App, User> {
+  skills(skills: LoadedSkills, config: SkillsConfig = {}): KitMcpRouter<App, User, Events> {
     const { resources } = this.#props
     const all = skillEntries(skills, config).reduce(
       (entries, entry) => added(entries, 'skills', entry, resources),
@@ -270,10 +270,14 @@ export class KitMcpRouter<App = unknown, User = any> {
    * ```
    * @see docs/guides/events.md
    */
-  event<Payload extends StandardSchemaV1, Input extends StandardSchemaV1 | undefined = undefined>(
-    name: string,
+  event<
+    Payload extends StandardSchemaV1,
+    Input extends StandardSchemaV1 | undefined = undefined,
+    const Name extends string = string,
+  >(
+    name: Name,
     config: EventConfig<Input, Payload>,
-  ): KitMcpRouter<App, User> {
+  ): KitMcpRouter<App, User, Events & Record<Name, EventType<Payload, Input>>> {
     const entry = eventEntry(name, config as EventConfig<StandardSchemaV1 | undefined, StandardSchemaV1>)
     return new KitMcpRouter({ ...this.#props, events: added(this.#props.events, 'event', entry) })
   }
@@ -303,7 +307,7 @@ export class KitMcpRouter<App = unknown, User = any> {
    * ```
    * @see docs/guides/middleware.md
    */
-  use(middleware: Middleware<App, User>): KitMcpRouter<App, User> {
+  use(middleware: Middleware<App, User>): KitMcpRouter<App, User, Events> {
     checkFunction('use', middleware, 'set it to a function (call, next) => next()')
     return new KitMcpRouter({ ...this.#props, middleware: [...this.#props.middleware, middleware] })
   }
@@ -316,12 +320,12 @@ export class KitMcpRouter<App = unknown, User = any> {
    * @returns a new router.
    * @throws {KitMcpConfigError} if a name or a URI is already registered, or if a name becomes too long.
    */
-  merge<SubApp, SubUser>(
-    prefix: string,
-    router: KitMcpRouter<SubApp, SubUser> &
+  merge<SubApp, SubUser, SubEvents, const Prefix extends string = string>(
+    prefix: Prefix,
+    router: KitMcpRouter<SubApp, SubUser, SubEvents> &
       Fits<App, SubApp, 'the merged router needs a context that this router does not make'> &
       Fits<User, SubUser, 'the merged router needs a user that this router does not have'>,
-  ): KitMcpRouter<App, User> {
+  ): KitMcpRouter<App, User, Events & PrefixedEvents<Prefix, SubEvents>> {
     checkName('merge', prefix)
     if (!(router instanceof KitMcpRouter))
       throw invalidKind('merge', `'${prefix}' needs a KitMcpRouter`, router)

@@ -51,11 +51,11 @@ export interface ServeStdioOptions {
 }
 
 /** A server over stdio, as {@link serveStdio} returns it. */
-export interface StdioServer {
+export interface StdioServer<Events = any> {
   /** Notifies the client of changes. */
   readonly notify: McpNotifier
   /** The events of the router, which the client polls, or receives on streams. */
-  readonly events: McpEvents
+  readonly events: McpEvents<Events>
   /** Resolves when the connection has ended and telemetry is shut down. Never rejects. Close your own resources then. */
   readonly closed: Promise<void>
   /**
@@ -99,7 +99,10 @@ let isServing = false
  * ```
  * @see docs/guides/stdio.md
  */
-export function serveStdio(router: KitMcpRouter<any>, options: ServeStdioOptions = {}): StdioServer {
+export function serveStdio<Events>(
+  router: KitMcpRouter<any, any, Events>,
+  options: ServeStdioOptions = {},
+): StdioServer<Events> {
   const { telemetry, ...props } = resolve(router, options)
   if (isServing)
     throw unusableOption(

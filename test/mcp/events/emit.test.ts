@@ -1,10 +1,10 @@
 import { expect } from 'chai'
 import { z } from 'zod'
-import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
+import { createMcpAdapter, KitMcpServer } from '../../../src/mcp/adapter.ts'
 import { memoryEventStore } from '../../../src/mcp/events/memory-event-store.ts'
 import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
 import { expectConfigRejection } from '../../support/config-error.ts'
-import { serveEvents } from '../../support/mcp/events.ts'
+import { NAMED_USERS, serveEvents } from '../../support/mcp/events.ts'
 import { incidentRouter } from '../../support/mcp/incident-router.ts'
 import { OTHER_SECRET, SECRET, startReceiver } from '../../support/mcp/webhooks.ts'
 
@@ -100,6 +100,20 @@ describe('adapter.events.emit', () => {
     expect(pages.map(({ events }) => events.length)).to.deep.equal([1, 0])
   })
 
+  it('a user of the issuer of the gate is the same with the issuer and without it', async () => {
+    const { adapter, ask } = await serveEvents()
+    const { cursor } = await ask('ada', 'events/poll', { name: 'incident' })
+    const { issuer } = NAMED_USERS
+    for (const to of [
+      'ada',
+      { sub: 'ada' },
+      { sub: 'ada', issuer },
+      { sub: 'ada', issuer: `${issuer}/other` },
+    ])
+      await adapter.events.emit('incident', { id: 1 }, { to })
+    expect((await ask('ada', 'events/poll', { name: 'incident', cursor })).events).to.have.length(3)
+  })
+
   it('emit resolves to the id of the event, which is the one that was given', async () => {
     const { adapter } = await serveEvents()
     expect(await adapter.events.emit('incident', { id: 1 }, { eventId: 'gh-17' })).to.deep.equal({
@@ -159,6 +173,38 @@ describe('adapter.events.emit', () => {
       expect(adapter.events.stats().emitted).to.equal(0)
     })
 
+  it('emit accepts only declared names, their data, and their arguments', async () => {
+    const sub = KitMcpRouter.create().event('paid', {
+      description: 'Paid',
+      input: z.object({ shop: z.string() }),
+      payload: z.object({ orderId: z.string() }),
+    })
+    const router = KitMcpRouter.create()
+      .event('tick', { description: 'Tick', payload: z.object({ n: z.number() }) })
+      .merge('orders', sub)
+    const adapter = createMcpAdapter({ router })
+    const built = KitMcpServer.create().router(router).build()
+    await adapter.events.emit('tick', { n: 1 })
+    await built.events.emit('orders_paid', { orderId: 'A' }, { match: ({ args }) => args.shop.length > 1 })
+    const wrong = [
+      // @ts-expect-error The name is not declared.
+      () => adapter.events.emit('tock', { n: 1 }),
+      // @ts-expect-error The payload has a number.
+      () => adapter.events.emit('tick', { n: '1' }),
+      // @ts-expect-error Merged names have a prefix.
+      () => built.events.emit('paid', { orderId: 'A' }),
+    ]
+    for (const emit of wrong) expect((await emit().catch((error) => error)).code).to.equal(code)
+    const match = () =>
+      adapter.events.emit(
+        'orders_paid',
+        { orderId: 'A' },
+        // @ts-expect-error The arguments have no such member.
+        { match: ({ args }) => args.nope },
+      )
+    expect(match).to.be.a('function')
+  })
+
   it('emit with an option that does not exist rejects and names it', async () => {
     const { adapter } = await serveEvents()
     const emitted = adapter.events.emit('incident', { id: 1 }, { too: 'ada' } as never)
@@ -174,7 +220,11 @@ describe('adapter.events.emit', () => {
     const emitted = adapter.events.emit('incident', { id: 1 }, { to: 'ada' })
     await expectConfigRejection(emitted, { code, option: 'to', message: /needs OAuth/ })
     const none = createMcpAdapter({ router: KitMcpRouter.create() })
-    await expectConfigRejection(none.events.emit('a', {}), { code, option: 'emit', message: /router\.event/ })
+    await expectConfigRejection(none.events.emit('a' as never, {} as never), {
+      code,
+      option: 'emit',
+      message: /router\.event/,
+    })
     expect(none.events.stats()).to.deep.include({ emitted: 0, streams: 0 })
     await none.events.close()
   })

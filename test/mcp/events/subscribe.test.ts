@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
 import { InMemoryTransportAdapter, KitTelemetry } from '../../../src/telemetry/index.ts'
 import { type EventServer, NAMED_USERS, serveEvents } from '../../support/mcp/events.ts'
-import { isSignedWith, OTHER_SECRET, SECRET, startReceiver } from '../../support/mcp/webhooks.ts'
+import { accept, isSignedWith, OTHER_SECRET, SECRET, startReceiver } from '../../support/mcp/webhooks.ts'
 import { until } from '../../support/until.ts'
 
 const payload = z.object({ id: z.number() })
@@ -199,6 +199,29 @@ describe('events/subscribe', () => {
     await server.adapter.events.close()
   })
 
+  it(`errorCodes: 'proposed' sends the codes of the proposed text, in responses and in messages`, async () => {
+    let isPermitted = true
+    const server = await serveEvents({
+      events: { errorCodes: 'proposed', maxPerOwner: 1 },
+      authorize: () => isPermitted,
+    })
+    const receiver = await startReceiver()
+    const subscribe = subscriber(server, receiver.url)
+    await subscribe('ada')
+    expect(await subscribe('ada', { name: 'nope' })).to.deep.include({ code: -32023 })
+    expect(await subscribe('ada', { arguments: { severity: 'P2' } })).to.deep.include({ code: -32025 })
+    expect(await subscribe('ada', {}, { mode: 'push' })).to.deep.include({ code: -32026 })
+    expect(await subscribe('ada', { cursor: 1 })).to.deep.include({ code: -32602 })
+    receiver.respond = () => ({ status: 404 })
+    expect(await subscribe('bob')).to.deep.include({ code: -32027 })
+    receiver.respond = accept
+    isPermitted = false
+    await server.adapter.events.emit('incident', { id: 1 })
+    expect((await receiver.received(1))[0]?.json.error.code).to.equal(-32024)
+    expect(await server.ask('ada', 'events/poll', { name: 'incident' })).to.deep.include({ code: -32024 })
+    await server.adapter.events.close()
+  })
+
   it('a user has at most maxPerOwner webhooks, and another user has room', async () => {
     const server = await serveEvents({ events: { maxPerOwner: 1 } })
     const receiver = await startReceiver()
@@ -232,6 +255,7 @@ describe('events/subscribe', () => {
     ['no secret', {}, { secret: undefined }, -32602, undefined],
     ['a short secret', {}, { secret: 'whsec_AAAA' }, -32602, undefined],
     ['another mode', {}, { mode: 'push' }, -32014, { feature: 'deliveryMode', value: 'push' }],
+    ['a mode that is an object', {}, { mode: { toString: 1, valueOf: 1 } }, -32602, undefined],
     ['a negative ttlMs', { ttlMs: -1 }, {}, -32602, undefined],
     ['an unknown event', { name: 'nope' }, {}, -32011, { kind: 'event' }],
     [

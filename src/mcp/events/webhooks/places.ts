@@ -20,7 +20,7 @@ const MAX_BUSY_MS = 60_000
 /** The maximum number of hosts that are remembered. */
 const MAX_HOSTS = 1_000
 
-/** What is known about a host. */
+/** The state of a host. */
 interface Host {
   failures: number
   pausedUntilMs: number
