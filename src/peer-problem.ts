@@ -1,5 +1,3 @@
-import { createRequire } from 'node:module'
-
 /** The reason why optional peers were not loaded, after their names, and the fix as a sentence. */
 export interface PeerProblem {
   readonly reason: string
@@ -19,16 +17,5 @@ export function peerProblem(cause: unknown, command: string): PeerProblem {
     fix:
       `Run ${command}. If the application is bundled, mark these packages as external and install them where it runs. ` +
       'An ESM bundle that contains them may need a banner that defines require with createRequire',
-  }
-}
-
-/** Returns `true` if a package can be resolved. In a bundle, it is not known. */
-export function isInstalled(name: string): boolean {
-  try {
-    createRequire(import.meta.url).resolve(name)
-    return true
-  } catch (error) {
-    // A package without an entry for `require` is installed.
-    return (error as NodeJS.ErrnoException).code !== 'MODULE_NOT_FOUND'
   }
 }

@@ -564,6 +564,19 @@ describe('the package', function () {
     expect(stderr).to.contain('npm install oidc-provider@9 openid-client@6')
   })
 
+  it('redisEventStore without BullMQ throws an error with the command that installs it', async () => {
+    const script = `
+      import { redisEventStore } from 'mcp-gatekit'
+      redisEventStore({ eval() {}, publish() {}, duplicate() {} })`
+    const { stderr } = await run(process.execPath, ['--input-type=module', '-e', script], {
+      cwd: application,
+    }).catch((error) => error)
+    expect(stderr).to.match(
+      /KitMcpConfigError: redisEventStore needs packages \(bullmq\) that are not installed/,
+    )
+    expect(stderr).to.contain('npm install bullmq@6')
+  })
+
   it('the installed command runs without Express and the SDK', async () => {
     const prefix = join(folder, 'installed')
     const { bin } = manifest()

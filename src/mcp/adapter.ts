@@ -7,7 +7,7 @@ import { FAILED_RESPONSE } from '../oauth/refusal-responses.ts'
 import { isOptionsObject, type OptionChecks, optionChecksOf } from '../options/option-checks.ts'
 import type { McpEndpoint, McpEndpointProps } from './endpoint.ts'
 import { keepEndpoint } from './endpoint-of.ts'
-import { eventsFor } from './events/events.ts'
+import { eventsFor } from './events/events-for.ts'
 import { loadServing } from './load-serving.ts'
 import type { McpAdapter } from './mcp-adapter.ts'
 import {

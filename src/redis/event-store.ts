@@ -13,10 +13,11 @@ import type {
   Subscriber,
   SubscriptionRecord,
 } from '../mcp/events/store.ts'
+import { isInstalled } from '../options/is-installed.ts'
 import { optionChecksOf } from '../options/option-checks.ts'
 import { optional, type ReadBy, type RulesFor } from '../options/option-rules.ts'
 import { checkRedisClient } from '../options/redis-client.ts'
-import { isInstalled, peerProblem } from '../peer-problem.ts'
+import { peerProblem } from '../peer-problem.ts'
 import { isOne, valueIn } from '../redis-replies.ts'
 import { RedisBroadcast, type RedisClient } from './broadcast.ts'
 import { APPEND, CALL, DONE, SUBSCRIBE, WAIT } from './event-scripts.ts'

@@ -1,7 +1,6 @@
 import type { ServerContext } from '@modelcontextprotocol/server'
-import { type OptionChecks, optionChecksOf } from '../../options/option-checks.ts'
+import type { OptionChecks } from '../../options/option-checks.ts'
 import { isWorkerd } from '../../runtime.ts'
-import type { McpEvents } from '../mcp-adapter.ts'
 import type { Serving } from '../operations/operation.ts'
 import { permittedEntries } from '../operations/policy.ts'
 import type { EventDefinition } from '../router/event.ts'
@@ -9,7 +8,7 @@ import { isAnonymous, permitsScopes } from '../wire/exchange.ts'
 import { EventCore, type EventsProps } from './event-core.ts'
 import { type EmitOptions, emit } from './event-emitter.ts'
 import { invalidParams } from './event-errors.ts'
-import { type EventStats, newLedger, statsOf } from './event-ledger.ts'
+import { type EventStats, statsOf } from './event-ledger.ts'
 import { type ResolvedEventOptions, resolveEventOptions } from './event-options.ts'
 import type { Params } from './event-params.ts'
 import { EventReaders } from './event-readers.ts'
@@ -143,17 +142,4 @@ export function makeEvents(
     gate !== undefined && [...table.events.values()].some(({ delivery }) => delivery.has('webhook'))
   if (options !== undefined && hasWebhooks && !isWorkerd()) events.start()
   return events
-}
-
-/** Returns the part of events that the application uses. */
-export function eventsFor(events: Events | undefined): McpEvents {
-  return Object.freeze<McpEvents>({
-    async emit(name: string, data: unknown, options?: EmitOptions) {
-      if (events !== undefined) return await events.emit(name, data, options)
-      const { unusableOption } = optionChecksOf('emit')
-      throw unusableOption('emit', 'needs an event type', 'Declare it with router.event().')
-    },
-    stats: () => events?.stats() ?? statsOf(newLedger()),
-    close: async (options) => await events?.close(options),
-  })
 }
