@@ -16,11 +16,8 @@ export {
 export type { EmitOptions, EventRecipient, EventSubscriber } from './mcp/events/event-emitter.ts'
 export type { EventStats } from './mcp/events/event-ledger.ts'
 export type { McpEventOptions, McpWebhookOptions } from './mcp/events/event-options.ts'
-export {
-  type EventStoreLimits,
-  type MemoryEventStoreOptions,
-  memoryEventStore,
-} from './mcp/events/memory-event-store.ts'
+export type { EventStoreLimits } from './mcp/events/memory-event-store.ts'
+export { type MemoryEventStoreOptions, memoryEventStore } from './mcp/events/memory-event-store.ts'
 export type {
   Delivery,
   DeliveryOutcome,
@@ -49,13 +46,7 @@ export type { McpAppConfig, McpAppCsp, McpAppPermissions, ToolVisibility } from 
 export type { Authorize, PolicyDecision, PolicyDenial, PolicyQuery } from './mcp/router/authorize.ts'
 export type { Completer, CompletionInput } from './mcp/router/completers.ts'
 export type { KitContext } from './mcp/router/context.ts'
-export type {
-  EventConfig,
-  EventDelivery,
-  EventPolicyQuery,
-  EventType,
-  PrefixedEvents,
-} from './mcp/router/event-config.ts'
+export type { EventConfig, EventDelivery, EventPolicyQuery } from './mcp/router/event-config.ts'
 export type { InputRequired } from './mcp/router/input-required.ts'
 export type {
   CallLimit,

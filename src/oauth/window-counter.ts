@@ -29,12 +29,6 @@ export class WindowCounter {
     return this.#keys.size
   }
 
-  /** Returns the points of a key in its current period. */
-  points(key: string): number {
-    const counted = this.#keys.peek(key)
-    return counted !== undefined && counted.untilMs > performance.now() ? counted.points : 0
-  }
-
   /** Adds one point. @param durationMs the length of the period */
   add(key: string, durationMs: number): WindowCount {
     const nowMs = performance.now()

@@ -1,4 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto'
+import { createRequire } from 'node:module'
 import type * as Bull from 'bullmq'
 import type { EventStoreLimits } from '../mcp/events/memory-event-store.ts'
 import type {
@@ -13,7 +14,6 @@ import type {
   Subscriber,
   SubscriptionRecord,
 } from '../mcp/events/store.ts'
-import { isInstalled } from '../options/is-installed.ts'
 import { optionChecksOf } from '../options/option-checks.ts'
 import { optional, type ReadBy, type RulesFor } from '../options/option-rules.ts'
 import { checkRedisClient } from '../options/redis-client.ts'
@@ -126,8 +126,17 @@ export function redisEventStore(
   const expected = `must be an object such as { prefix: 'my-server:events' }`
   const read = readOptions('redisEventStore', expected, options, RULES, 'options')
   // A bundle contains all packages, and the import reports others.
-  if (isInstalled('jose') && !isInstalled('bullmq')) throw notLoaded({ code: 'MODULE_NOT_FOUND' })
+  if (!isMissing('jose') && isMissing('bullmq')) throw notLoaded({ code: 'MODULE_NOT_FOUND' })
   return new EventsInRedis(client, read)
+}
+
+function isMissing(name: string): boolean {
+  try {
+    createRequire(import.meta.url).resolve(name)
+    return false
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'MODULE_NOT_FOUND'
+  }
 }
 
 async function loadBull(): Promise<typeof Bull> {

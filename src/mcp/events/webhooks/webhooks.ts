@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ProtocolError } from '@modelcontextprotocol/server'
+import { LRUCache } from 'lru-cache'
 import { createResolverLookup } from '../../../http/resolver-lookup.ts'
 import { createSafeFetch, type SafeFetch } from '../../../http/safe-fetch.ts'
-import { WindowCounter } from '../../../oauth/window-counter.ts'
 import { cursorText, watermark } from '../cursors.ts'
 import type { EventCore } from '../event-core.ts'
 import { callbackError, exhausted } from '../event-errors.ts'
@@ -43,7 +43,12 @@ export class Webhooks {
   readonly #safeFetch: SafeFetch
   readonly #places = new Places()
   readonly #challengePlaces = new Places()
-  readonly #failures = new WindowCounter(MAX_COUNTED)
+  /** The challenges that have failed since the first one of a period. */
+  readonly #failures = new LRUCache<string, number>({
+    max: MAX_COUNTED,
+    ttl: CHALLENGE_PERIOD_MS,
+    noUpdateTTL: true,
+  })
   readonly #aborted = new AbortController()
   #stop: (() => Promise<void>) | undefined
   #isClosed = false
@@ -69,7 +74,7 @@ export class Webhooks {
     const places = this.#challengePlaces
     const keys = [`owner ${owner}`, `host ${hostname}`] as const
     for (const startedMs = performance.now(); ; await sleep(NO_PLACE_MS)) {
-      const [ofOwner, ofHost] = keys.map((key) => this.#failures.points(key)) as [number, number]
+      const [ofOwner, ofHost] = keys.map((key) => this.#failures.get(key) ?? 0) as [number, number]
       // Challenges that run may fail, too. An owner whose challenges succeed is not refused.
       if (ofOwner > 0 && ofOwner + places.of(owner) >= MAX_FAILURES_PER_OWNER)
         return exhausted('challenges', MAX_FAILURES_PER_OWNER)
@@ -83,7 +88,7 @@ export class Webhooks {
       const current = secrets.slice(0, 1).map(({ secret }) => secret)
       const error = await challengeEndpoint(this.#safeFetch, { url, subscriptionId: id, secrets: current })
       if (error === undefined) return undefined
-      for (const key of keys) this.#failures.add(key, CHALLENGE_PERIOD_MS)
+      for (const key of keys) this.#failures.set(key, (this.#failures.get(key) ?? 0) + 1)
       return callbackError(error)
     } finally {
       // Anyone may name a host here, so a failure gives it no pause.
