@@ -517,7 +517,7 @@ class EventsInRedis implements RedisEventStore {
   }
 
   #run(script: string, values: readonly string[]): Promise<unknown> {
-    return this.#eval(script, [`${this.#prefix}:`], values)
+    return this.#eval(script, [`${this.#prefix}:s:`], values)
   }
 }
 

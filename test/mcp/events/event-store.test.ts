@@ -407,7 +407,7 @@ for (const { name, connect } of REDIS_CLIENTS)
       await store.read('paid', [''], PAGE)
       const admin = new Redis(redis.port, '127.0.0.1')
       const keys = await admin.keys('{keys}:*')
-      const own = keys.filter((key) => !key.startsWith('{keys}:webhooks:'))
+      const own = keys.filter((key) => key.startsWith('{keys}:s:'))
       expect(own).to.have.length.greaterThan(9)
       for (const key of own) expect([key, (await admin.pttl(key)) > 0]).to.deep.equal([key, true])
       for (const key of keys.filter((one) => !own.includes(one))) {
