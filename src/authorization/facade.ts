@@ -1,4 +1,3 @@
-import { createRequire } from 'node:module'
 import type * as Oidc from 'oidc-provider'
 import type * as OpenId from 'openid-client'
 import type { NodeMiddleware } from '../http/node-middleware.ts'
@@ -7,7 +6,7 @@ import type { OAuthOptions } from '../oauth/options.ts'
 import { jwtVerifier } from '../oauth/verifiers/jwt.ts'
 import type { KitMcpConfigError } from '../options/config-error.ts'
 import { optionChecksOf } from '../options/option-checks.ts'
-import { peerProblem } from '../peer-problem.ts'
+import { isInstalled, peerProblem } from '../peer-problem.ts'
 import type { UpstreamTokens } from '../upstream/upstream-token.ts'
 import {
   ACCOUNT_PATH,
@@ -243,16 +242,6 @@ function checkPeers(): void {
         `needs the package ${name}, which is not installed`,
         peerProblem(undefined, COMMAND).fix,
       )
-}
-
-function isInstalled(name: string): boolean {
-  try {
-    createRequire(import.meta.url).resolve(name)
-    return true
-  } catch (error) {
-    // A package without an entry for `require` is installed.
-    return (error as NodeJS.ErrnoException).code !== 'MODULE_NOT_FOUND'
-  }
 }
 
 /** The access of a client to the account of a user. */

@@ -1,5 +1,4 @@
 import { createHash, randomUUID } from 'node:crypto'
-import { createRequire } from 'node:module'
 import type * as Bull from 'bullmq'
 import type { EventStoreLimits } from '../mcp/events/memory-event-store.ts'
 import type {
@@ -17,7 +16,7 @@ import type {
 import { optionChecksOf } from '../options/option-checks.ts'
 import { optional, type ReadBy, type RulesFor } from '../options/option-rules.ts'
 import { checkRedisClient } from '../options/redis-client.ts'
-import { peerProblem } from '../peer-problem.ts'
+import { isInstalled, peerProblem } from '../peer-problem.ts'
 import { isOne, valueIn } from '../redis-replies.ts'
 import { RedisBroadcast, type RedisClient } from './broadcast.ts'
 import { APPEND, CALL, DONE, SUBSCRIBE, WAIT } from './event-scripts.ts'
@@ -126,17 +125,8 @@ export function redisEventStore(
   const expected = `must be an object such as { prefix: 'my-server:events' }`
   const read = readOptions('redisEventStore', expected, options, RULES, 'options')
   // A bundle contains all packages, and the import reports others.
-  if (!isMissing('jose') && isMissing('bullmq')) throw notLoaded({ code: 'MODULE_NOT_FOUND' })
+  if (isInstalled('jose') && !isInstalled('bullmq')) throw notLoaded({ code: 'MODULE_NOT_FOUND' })
   return new EventsInRedis(client, read)
-}
-
-function isMissing(name: string): boolean {
-  try {
-    createRequire(import.meta.url).resolve(name)
-    return false
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'MODULE_NOT_FOUND'
-  }
 }
 
 async function loadBull(): Promise<typeof Bull> {
