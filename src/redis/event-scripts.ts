@@ -1,9 +1,12 @@
+import { valueIn } from '../redis-replies.ts'
+import { type RunScript, type ScriptClient, scriptRunner } from './run-script.ts'
+
 /** Every script composes its keys from `KEYS[1]`, so that a cluster keeps them on one node. */
 const NOW = `local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)`
 
 /** Runs one command. Arguments: the command, the rest of its key, its arguments. */
-export const CALL = `return redis.call(ARGV[1], KEYS[1] .. ARGV[2], unpack(ARGV, 3))`
+const CALL = `return redis.call(ARGV[1], KEYS[1] .. ARGV[2], unpack(ARGV, 3))`
 
 /** Arguments: id, kind, owner, event type, record, time to live, maximum. Returns 1 for a new subscription, 0, or -1 if it was refused. */
 export const SUBSCRIBE = `${NOW}
@@ -48,28 +51,55 @@ redis.call('PEXPIRE', log, ARGV[6])
 redis.call('PEXPIRE', meta, ARGV[7])
 return head`
 
-/** Arguments: owner, id, since, position, bytes, maximum number and bytes, life. Returns how many wait, and what was dropped. */
-export const WAIT = `local base, owner, id, size = KEYS[1], ARGV[1], ARGV[2], ARGV[5]
-local wait, bytes, pend = base .. 'wait:' .. owner, base .. 'bytes:' .. owner, base .. 'pend:' .. id .. '.' .. ARGV[3]
+/**
+ * Arguments: owner, subscription, position, bytes, maximum number and bytes, life. Returns how many wait, and what was dropped, as
+ * `subscription position bytes`.
+ */
+export const WAIT = `local base, owner, pend = KEYS[1], ARGV[1], KEYS[1] .. 'pend:'
+local wait, bytes = base .. 'wait:' .. owner, base .. 'bytes:' .. owner
 local time = redis.call('TIME')
-local member = table.concat({ id, ARGV[3], ARGV[4], size }, ' ')
-if redis.call('ZADD', wait, 'NX', time[1] * 1000000 + time[2], member) == 0 then return { 0 } end
-redis.call('ZADD', pend, ARGV[4], ARGV[4])
-local all = redis.call('INCRBY', bytes, size)
+local score = time[1] * 1000000 + time[2]
+if redis.call('ZADD', wait, 'NX', score, table.concat(ARGV, ' ', 2, 4)) == 0 then return { 0 } end
+redis.call('ZADD', pend .. ARGV[2], ARGV[3], ARGV[3])
+local all = redis.call('INCRBY', bytes, ARGV[4])
 local reply = { redis.call('ZCARD', wait) }
-while redis.call('ZCARD', wait) > tonumber(ARGV[6]) or all > tonumber(ARGV[7]) do
+while redis.call('ZCARD', wait) > tonumber(ARGV[5]) or all > tonumber(ARGV[6]) do
   local oldest = redis.call('ZPOPMIN', wait)[1]
-  local of, made, position, less = string.match(oldest, '(%S+) (%S+) (%S+) (%S+)')
-  all = redis.call('DECRBY', bytes, less)
-  redis.call('ZREM', base .. 'pend:' .. of .. '.' .. made, position)
+  local subscription, position, size = string.match(oldest, '(%S+) (%S+) (%S+)')
+  all = redis.call('DECRBY', bytes, size)
+  redis.call('ZREM', pend .. subscription, position)
   reply[#reply + 1] = oldest
 end
-for _, key in ipairs({ wait, bytes, pend }) do redis.call('PEXPIRE', key, ARGV[8]) end
+for _, key in ipairs({ wait, bytes, pend .. ARGV[2] }) do redis.call('PEXPIRE', key, ARGV[7]) end
 return reply`
 
-/** Arguments: owner, id, since, position, bytes. */
-export const DONE = `local base, id = KEYS[1], ARGV[2]
-local member = table.concat({ id, ARGV[3], ARGV[4], ARGV[5] }, ' ')
-if redis.call('ZREM', base .. 'wait:' .. ARGV[1], member) == 0 then return 0 end
-redis.call('DECRBY', base .. 'bytes:' .. ARGV[1], ARGV[5])
-return redis.call('ZREM', base .. 'pend:' .. id .. '.' .. ARGV[3], ARGV[4])`
+/** Arguments: owner, subscription, position, bytes. */
+export const DONE = `local base, owner = KEYS[1], ARGV[1]
+if redis.call('ZREM', base .. 'wait:' .. owner, table.concat(ARGV, ' ', 2, 4)) == 0 then return 0 end
+redis.call('DECRBY', base .. 'bytes:' .. owner, ARGV[4])
+return redis.call('ZREM', base .. 'pend:' .. ARGV[2], ARGV[3])`
+
+/** Runs scripts and commands with the keys of a store. */
+export class EventKeys {
+  readonly #eval: RunScript
+  readonly #base: string
+
+  constructor(client: ScriptClient, base: string) {
+    this.#eval = scriptRunner(client)
+    this.#base = base
+  }
+
+  run(script: string, values: readonly (string | number)[]): Promise<unknown> {
+    return this.#eval(script, [this.#base], values.map(String))
+  }
+
+  /** Runs one command. Its first key follows the base. */
+  command(name: string, key: string, ...values: readonly (string | number)[]): Promise<unknown> {
+    return this.run(CALL, [name, key, ...values])
+  }
+
+  /** Runs a command that returns a list. */
+  async list(name: string, key: string, ...values: readonly (string | number)[]): Promise<string[]> {
+    return ((await this.command(name, key, ...values)) as unknown[]).map((value) => valueIn(value) ?? '')
+  }
+}
