@@ -47,7 +47,7 @@ class AttemptFailed extends Error {
   }
 }
 
-/** What deliveries need of the store. */
+/** The parts of the store that deliveries use. */
 interface DeliveryProps {
   readonly client: { duplicate(...args: any[]): unknown }
   readonly prefix: string
@@ -117,7 +117,7 @@ export class EventDeliveries {
     return id
   }
 
-  /** Adds a message that is no event. */
+  /** Adds a message of another kind. */
   async add(kind: Delivery['kind'], subscriber: Subscriber, body: string): Promise<void> {
     const data: JobData = { ...subscriber, position: 0, body }
     const opts = { ...JOB, jobId: `${subscriber.id}.${randomUUID()}`, priority: 1 }

@@ -1,19 +1,37 @@
-import type { ProtocolError } from '@modelcontextprotocol/server'
+import type { ProtocolError, ServerContext } from '@modelcontextprotocol/server'
 import type { SafeFetchSettings } from '../../http/safe-fetch.ts'
+import { AuthInfo, tokenIssuer } from '../../oauth/auth-info.ts'
 import type { Gate } from '../../oauth/gate.ts'
+import { LazyRequest, RequestContext } from '../../oauth/inputs.ts'
+import { livenessOf } from '../../oauth/liveness.ts'
 import { StoreGuard } from '../../oauth/store-guard.ts'
+import { tryOrUndefined } from '../../try-or-undefined.ts'
 import type { EventName } from '../instrumentation/request-events.ts'
-import type { Policy } from '../operations/policy.ts'
+import { type Denied, Policy } from '../operations/policy.ts'
 import type { EventEntry } from '../router/event.ts'
 import type { RouterTable } from '../router/router-table.ts'
-import type { Exchange } from '../wire/exchange.ts'
-import { type Cursor, isOf } from './cursors.ts'
-import { EventAccess } from './event-access.ts'
-import { forbidden, storeUnavailable, withProposedCode } from './event-errors.ts'
-import { newLedger } from './event-ledger.ts'
+import { type Exchange, permitsScopes } from '../wire/exchange.ts'
+import { NO_TELEMETRY } from '../wire/request-telemetry.ts'
+import { type EventLedger, newLedger } from './event-ledger.ts'
 import type { ResolvedEventOptions } from './event-options.ts'
-import type { NamedSubscription } from './event-params.ts'
-import type { EventStore, LoggedEvent, LogPage, Position, SubscriptionRecord } from './store.ts'
+import {
+  forbidden,
+  invalidParams,
+  type NamedSubscription,
+  type Params,
+  storeUnavailable,
+  withProposedCode,
+} from './event-params.ts'
+import type {
+  EventStore,
+  LoggedEvent,
+  LogPage,
+  LogState,
+  Position,
+  StoredAuth,
+  StoredSubscription,
+  SubscriptionRecord,
+} from './store.ts'
 
 /** The names of the telemetry events about events. */
 export type EventTelemetry = Extract<EventName, `event.${string}`>
@@ -30,11 +48,12 @@ export interface EventsProps {
   readonly record: (event: EventTelemetry, attributes: Readonly<Record<string, unknown>>) => void
 }
 
-/** A request that names an event type. */
-export interface EventRequest {
-  readonly method: string
-  readonly id: string | number
-  readonly params: Readonly<Record<string, unknown>>
+/** The subscription that a delivery is for. */
+export interface Receiver {
+  /** What a request of its owner is, or would be. */
+  readonly exchange: Exchange
+  readonly entry: EventEntry
+  readonly record: SubscriptionRecord
 }
 
 /** The events after a cursor that a subscription may read. */
@@ -49,16 +68,24 @@ const STORE_TIMEOUT_MS = 5_000
 /** The maximum size of the events in one page, in bytes. */
 const MAX_PAGE_BYTES = 1_048_576
 
-/** The options, the store, and the decisions that the parts of events share. */
+/**
+ * The options, the store, and the decisions that the parts of events share: who may receive events is decided by scopes, by the
+ * adapter's `authorize`, and by that of the event type, in this order.
+ */
 export class EventCore {
   readonly props: EventsProps
-  readonly access: EventAccess
-  readonly ledger = newLedger()
+  /** The counts of `stats`. */
+  readonly ledger: EventLedger = newLedger()
   readonly #guard = new StoreGuard(STORE_TIMEOUT_MS)
+  /** The policies of event types. */
+  readonly #own: ReadonlyMap<EventEntry, Policy>
 
   constructor(props: EventsProps) {
     this.props = props
-    this.access = new EventAccess(props)
+    const withPolicies = [...props.table.events.values()].filter(({ authorize }) => authorize !== undefined)
+    this.#own = new Map(
+      withPolicies.map((entry) => [entry, new Policy(entry.authorize as never, props.authorizeTimeoutMs)]),
+    )
   }
 
   /** Sends a command to the store. @throws the error of the store, or a `TimeoutError` */
@@ -100,11 +127,17 @@ export class EventCore {
    * Checks that a request may receive events. A policy that fails denies.
    * @throws {ProtocolError} -32012 if it may not.
    */
-  async permit(exchange: Exchange, { entry, args }: NamedSubscription, request: EventRequest): Promise<void> {
-    const denied = await this.access.denial(exchange, entry, 'subscribe', { args })
+  async permit(
+    exchange: Exchange,
+    { entry, args }: NamedSubscription,
+    params: Params,
+    { mcpReq: { method, id } }: ServerContext,
+  ): Promise<void> {
+    const denied = await this.#denial(exchange, entry, 'subscribe', { args })
     if (denied === undefined) return
     const { failure, text } = denied
-    exchange.telemetry.record('policy.denied', request, { purpose: 'call', failure, reason: text })
+    const attributes = { purpose: 'call', failure, reason: text } as const
+    exchange.telemetry.record('policy.denied', { method, id, params }, attributes)
     throw forbidden(text)
   }
 
@@ -114,14 +147,12 @@ export class EventCore {
    * @returns undefined if it is permitted, the error with which the subscription ends, or `unavailable` if the policy has failed
    */
   async refusal(
-    exchange: Exchange,
-    { id, name, args }: SubscriptionRecord,
-    entry: EventEntry,
+    { exchange, entry, record: { id, name, args } }: Receiver,
     { body }: Pick<LoggedEvent, 'body'>,
     terminated: (error: ProtocolError) => string | undefined = () => undefined,
   ): Promise<ProtocolError | 'unavailable' | undefined> {
     const use = { args: JSON.parse(args), data: JSON.parse(body).data }
-    const denied = await this.access.denial(exchange, entry, 'deliver', use)
+    const denied = await this.#denial(exchange, entry, 'deliver', use)
     if (denied === undefined) return undefined
     if (denied.failure !== undefined) return 'unavailable'
     const error = forbidden(denied.text ?? 'Access revoked')
@@ -129,6 +160,51 @@ export class EventCore {
     this.ledger.terminated++
     this.record('event.terminated', name, { 'kit.mcp.event.subscription': id })
     return error
+  }
+
+  /** Returns undefined if the token of a request may receive an event. Never rejects. */
+  async #denial(
+    exchange: Exchange,
+    entry: EventEntry,
+    purpose: 'subscribe' | 'deliver',
+    use: { readonly args: unknown; readonly data?: unknown },
+  ): Promise<Denied | undefined> {
+    if (!permitsScopes(exchange, entry.scopes))
+      return { text: undefined, scopes: entry.scopes, failure: undefined }
+    if (purpose === 'deliver' && !(await this.#isLive(exchange)))
+      return { text: undefined, scopes: [], failure: undefined }
+    const { name } = entry.definition
+    const subject = { kind: 'event', name, args: use.args as Readonly<Record<string, unknown>> } as const
+    return (
+      (await this.props.policy?.denial(exchange, { ...subject, purpose: 'call' })) ??
+      (await this.#own.get(entry)?.denial(exchange, { ...subject, ...use, purpose } as never))
+    )
+  }
+
+  /** Returns `false` if the grant of the token has ended, as the user or the authorization server can end it at any time. */
+  async #isLive({ auth }: Exchange): Promise<boolean> {
+    const { gate } = this.props
+    const isLive = auth && gate && livenessOf(gate.options.verifyToken)
+    return isLive === undefined || (await isLive(auth?.user))
+  }
+
+  /**
+   * Returns what a request of the owner of a subscription would be, for decisions about its deliveries. It has no
+   * headers.
+   * @throws what the router's `.context()` throws
+   */
+  async exchangeOf({ auth }: SubscriptionRecord): Promise<Exchange> {
+    const source = { request: new Request('event:delivery') }
+    const { gate, policy, table } = this.props
+    const { makeContext } = table
+    const needsContext = makeContext !== undefined && (policy !== undefined || this.#own.size > 0)
+    const made = needsContext ? await makeContext(new LazyRequest(source)) : {}
+    return {
+      gate,
+      auth: auth && restoredAuth(auth),
+      context: new RequestContext(source, made),
+      telemetry: NO_TELEMETRY,
+    }
   }
 
   /** Returns an error with the code that the options choose. */
@@ -145,4 +221,65 @@ export class EventCore {
   record(event: EventTelemetry, name: string, attributes: Readonly<Record<string, unknown>> = {}): void {
     this.props.record(event, { 'kit.mcp.event.name': name, ...attributes })
   }
+}
+
+/** Returns the members of a token that decisions need, without the token. What is not JSON is left out. */
+export function storedAuth(auth: AuthInfo): StoredAuth {
+  const { clientId, scopes, resource, user, act, extra } = auth
+  const issuer = tokenIssuer(auth)
+  const plain = tryOrUndefined(() => JSON.parse(JSON.stringify({ user, extra }))) ?? {}
+  return {
+    clientId,
+    scopes,
+    ...(issuer !== undefined && { issuer }),
+    ...(resource !== undefined && { resource: resource.href }),
+    ...(act !== undefined && { act }),
+    ...plain,
+  }
+}
+
+function restoredAuth({ clientId, scopes, issuer, resource, user, act, extra = {} }: StoredAuth): AuthInfo {
+  const members = {
+    clientId,
+    scopes: [...scopes],
+    resource: resource === undefined ? undefined : new URL(resource),
+    user,
+    act,
+    extra,
+  }
+  return AuthInfo.of('', members, issuer)
+}
+
+/** A position in the log with an epoch. */
+export interface Cursor extends Pick<LogState, 'epoch'> {
+  /** -1 if it is not known. */
+  readonly position: Position
+}
+
+const CURSOR = /^([\w-]{1,64})\.([0-9a-z]{1,10})$/
+
+/** Returns the text of a cursor. Clients must not interpret it. */
+export function cursorText({ epoch }: Pick<LogState, 'epoch'>, position: Position): string {
+  return `${epoch}.${position.toString(36)}`
+}
+
+/**
+ * Reads the cursor that a client sends. Returns undefined for `null`, which means the current position.
+ * @throws {ProtocolError} -32602 if it is not a string.
+ */
+export function cursorOf(cursor: unknown): Cursor | undefined {
+  if (cursor === undefined || cursor === null) return undefined
+  if (typeof cursor !== 'string') throw invalidParams('cursor must be a string or null')
+  const [, epoch = '', position] = CURSOR.exec(cursor) ?? []
+  return { epoch, position: position === undefined ? -1 : Number.parseInt(position, 36) }
+}
+
+/** Returns `true` if a cursor is one of this log. */
+export function isOf({ epoch, position }: Cursor, log: LogState): boolean {
+  return epoch === log.epoch && position >= 0 && position <= log.head
+}
+
+/** Returns the position before which everything was delivered or abandoned. */
+export function watermark({ firstPending }: StoredSubscription, { head }: LogState): Position {
+  return firstPending === undefined ? head : firstPending - 1
 }

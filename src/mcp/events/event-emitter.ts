@@ -48,7 +48,7 @@ export interface EmitOptions<Args = Readonly<Record<string, any>>> {
 }
 
 const EVENT_ID = /^[\w:\-/+=@]{1,128}$/
-/** The maximum size of a delivery is 256 KiB. The cursor, and the members of a notification, are added to the body. */
+/** The maximum size of a delivery is 256 KiB. The cursor, the members of a notification, and the id of a stream come around it. */
 const MAX_BODY_BYTES = 262_144 - 1_024
 
 /**

@@ -1,11 +1,18 @@
 import type { ServerContext } from '@modelcontextprotocol/server'
+import { utf8Length } from '../../runtime.ts'
 import { callerKey } from '../operations/limits/caller-key.ts'
 import type { Exchange } from '../wire/exchange.ts'
-import { type Cursor, cursorOf, cursorText } from './cursors.ts'
-import type { EventCore, EventPage, EventRequest } from './event-core.ts'
-import { exhausted } from './event-errors.ts'
 import {
-  type NamedSubscription,
+  type Cursor,
+  cursorOf,
+  cursorText,
+  type EventCore,
+  type EventPage,
+  type Receiver,
+} from './event-core.ts'
+import {
+  exhausted,
+  invalidParams,
   namedSubscription,
   type Params,
   subscriptionId,
@@ -22,13 +29,12 @@ const NEXT_POLL_MS = 5_000
 const MAX_EVENTS = 500
 const DEFAULT_EVENTS = 100
 
+/** The maximum size of the id of a stream as JSON, in bytes. `emit` leaves room for it in the 256 KiB of a delivery. */
+const MAX_ID_BYTES = 512
 const SUBSCRIPTION_ID = 'io.modelcontextprotocol/subscriptionId'
 
 /** A subscription that is being read. */
-interface Reading {
-  readonly exchange: Exchange
-  readonly named: NamedSubscription
-  readonly record: SubscriptionRecord
+interface Reading extends Receiver {
   readonly maxAgeMs: number | undefined
   /** The position after which events are read. */
   readonly from: Cursor
@@ -55,10 +61,10 @@ export class EventReaders {
   /** Serves `events/poll`. */
   async poll(exchange: Exchange, params: Params, sdk: ServerContext): Promise<Record<string, unknown>> {
     const maxEvents = Math.min(wholeNumberOf(params, 'maxEvents', 1) ?? DEFAULT_EVENTS, MAX_EVENTS)
-    const reading = await this.#begin(exchange, params, requestOf(sdk, params), 'poll')
+    const reading = await this.#begin(exchange, params, sdk, 'poll')
     let page = await this.#firstPage(reading, maxEvents)
     for (const event of page.events) {
-      const refusal = await this.#refusal(reading, event)
+      const refusal = await this.#core.refusal(reading, event)
       if (refusal === undefined) continue
       if (refusal !== 'unavailable') throw refusal
       const events = page.events.slice(0, page.events.indexOf(event))
@@ -80,7 +86,9 @@ export class EventReaders {
    * closed.
    */
   async stream(exchange: Exchange, params: Params, sdk: ServerContext): Promise<Record<string, unknown>> {
-    const reading = await this.#begin(exchange, params, requestOf(sdk, params), 'stream')
+    if (utf8Length(JSON.stringify(sdk.mcpReq.id)) > MAX_ID_BYTES)
+      throw invalidParams(`the id of a stream must have at most ${MAX_ID_BYTES} bytes as JSON`)
+    const reading = await this.#begin(exchange, params, sdk, 'stream')
     const { ledger } = this.#core
     ledger.streams++
     this.#unwatch ??= this.#core.props.options.store.watch((name) => this.#wake(name))
@@ -108,12 +116,12 @@ export class EventReaders {
   async #begin(
     exchange: Exchange,
     params: Params,
-    request: EventRequest,
+    sdk: ServerContext,
     way: 'poll' | 'stream',
   ): Promise<Reading> {
     const maxAgeMs = wholeNumberOf(params, 'maxAgeMs', 0)
     const named = await namedSubscription(this.#core.props.table, params, way)
-    await this.#core.permit(exchange, named, request)
+    await this.#core.permit(exchange, named, params, sdk)
     const { name, given, args } = named
     const owner = callerKey(exchange, 'user').key
     const id = subscriptionId(owner, '', name, given)
@@ -122,7 +130,7 @@ export class EventReaders {
     const { isNew, log } = await this.#renew(record)
     const isLate = cursor !== undefined && isNew && cursor.position < log.head
     const from = cursor ?? { epoch: log.epoch, position: log.head }
-    return { exchange, named, record, maxAgeMs, from, resumes: cursor !== undefined, isLate }
+    return { exchange, entry: named.entry, record, maxAgeMs, from, resumes: cursor !== undefined, isLate }
   }
 
   async #renew(record: SubscriptionRecord): Promise<{ readonly isNew: boolean; readonly log: LogState }> {
@@ -171,7 +179,7 @@ export class EventReaders {
         let isDone = true
         for (const { position, body } of page.events) {
           if (signal.aborted) return
-          const refusal = await this.#refusal(reading, { body })
+          const refusal = await this.#core.refusal(reading, { body })
           isDone = refusal === undefined
           if (refusal === 'unavailable') break
           if (refusal !== undefined)
@@ -195,10 +203,6 @@ export class EventReaders {
         event.forget()
       }
     }
-  }
-
-  async #refusal({ exchange, named, record }: Reading, event: { readonly body: string }) {
-    return await this.#core.refusal(exchange, record, named.entry, event)
   }
 
   #release(): void {
@@ -237,8 +241,4 @@ function nextEvent(waking: Set<() => void>) {
 /** Returns the signal that aborts when the client has left, or has canceled the request. */
 function signalOf({ left }: Exchange, { mcpReq }: ServerContext): AbortSignal {
   return left === undefined ? mcpReq.signal : AbortSignal.any([mcpReq.signal, left])
-}
-
-export function requestOf({ mcpReq }: ServerContext, params: Params): EventRequest {
-  return { method: mcpReq.method, id: mcpReq.id, params }
 }

@@ -1,22 +1,56 @@
 import type { ServerContext } from '@modelcontextprotocol/server'
 import type { OptionChecks } from '../../options/option-checks.ts'
+import { isRecord } from '../../options/value-kinds.ts'
 import { isWorkerd } from '../../runtime.ts'
+import { callerKey } from '../operations/limits/caller-key.ts'
 import type { Serving } from '../operations/operation.ts'
 import { permittedEntries } from '../operations/policy.ts'
 import type { EventDefinition } from '../router/event.ts'
-import { isAnonymous, permitsScopes } from '../wire/exchange.ts'
-import { EventCore, type EventsProps } from './event-core.ts'
+import { type Exchange, isAnonymous, permitsScopes } from '../wire/exchange.ts'
+import {
+  type Cursor,
+  cursorOf,
+  cursorText,
+  EventCore,
+  type EventsProps,
+  isOf,
+  storedAuth,
+  watermark,
+} from './event-core.ts'
 import { type EmitOptions, emit } from './event-emitter.ts'
-import { invalidParams } from './event-errors.ts'
 import { type EventStats, statsOf } from './event-ledger.ts'
 import { type ResolvedEventOptions, resolveEventOptions } from './event-options.ts'
-import type { Params } from './event-params.ts'
+import {
+  exhausted,
+  forbidden,
+  givenArguments,
+  invalidParams,
+  namedSubscription,
+  notFound,
+  type Params,
+  subscriptionId,
+  unsupportedDelivery,
+  wholeNumberOf,
+} from './event-params.ts'
 import { EventReaders } from './event-readers.ts'
-import { EventSubscriptions } from './event-subscriptions.ts'
+import type { StoredSubscription, SubscriptionRecord, WebhookSecret, WebhookTarget } from './store.ts'
+import { problemWithUrl } from './webhooks/callback-url.ts'
+import { signingKeyOf } from './webhooks/signature.ts'
 import { Webhooks } from './webhooks/webhooks.ts'
 
 /** The interval of heartbeats on a stream (SEP-3415: at least every 30 s). */
 const HEARTBEAT_MS = 15_000
+
+/** The minimum time that a client can ask for, so that clients do not renew a subscription all the time. */
+const MIN_TTL_MS = 60_000
+/** The time for which the previous secret still signs. */
+const ROTATION_MS = 600_000
+/** The time for which a verified URL need not be verified again. */
+const VERIFIED_MS = 86_400_000
+/** The maximum number of events that a new subscription receives from the log. */
+const MAX_REPLAY = 500
+/** The maximum length of a record, in characters. The claims of a user are the part that has no other limit. */
+const MAX_RECORD = 65_536
 
 /** The methods that {@link Events} serves. */
 export type EventMethod = `events/${'list' | 'poll' | 'stream' | 'subscribe' | 'unsubscribe'}`
@@ -26,7 +60,6 @@ export class Events {
   readonly #core: EventCore
   readonly #readers: EventReaders
   readonly #webhooks: Webhooks
-  readonly #subscriptions: EventSubscriptions
   readonly #definitions: ReadonlyMap<string, EventDefinition>
 
   constructor(props: EventsProps, heartbeatMs: number = HEARTBEAT_MS) {
@@ -34,7 +67,6 @@ export class Events {
     this.#core = core
     this.#readers = new EventReaders(core, heartbeatMs)
     this.#webhooks = new Webhooks(core)
-    this.#subscriptions = new EventSubscriptions(core, this.#webhooks)
     const { table, gate } = props
     this.#definitions = new Map(
       [...table.events.values()].map(({ definition }) => [
@@ -79,9 +111,9 @@ export class Events {
         case 'events/stream':
           return await this.#readers.stream(exchange, params, sdk)
         case 'events/subscribe':
-          return await this.#subscriptions.subscribe(exchange, params, sdk)
+          return await this.#subscribe(exchange, params, sdk)
         default:
-          return await this.#subscriptions.unsubscribe(exchange, params)
+          return await this.#unsubscribe(exchange, params)
       }
     } catch (error) {
       throw this.#core.coded(error)
@@ -106,6 +138,132 @@ export class Events {
     if (policy === undefined) return { events: all }
     const listed = all.map((entry) => ({ entry, kind: 'event', name: entry.name }) as const)
     return { events: await permittedEntries(policy, exchange, mcpReq, listed) }
+  }
+
+  /** Serves `events/subscribe`: makes a subscription, or renews the one with the same owner, URL, name, and arguments. */
+  async #subscribe(exchange: Exchange, params: Params, sdk: ServerContext): Promise<Record<string, unknown>> {
+    const { table, options } = this.#core.props
+    const { auth } = exchange
+    // Without an owner, anyone could end the subscription (SEP-3415, "Authentication required").
+    if (auth === undefined) throw withoutToken()
+    const ttlMs = wholeNumberOf(params, 'ttlMs', 1) ?? options.ttlMs
+    const maxAgeMs = wholeNumberOf(params, 'maxAgeMs', 0)
+    const cursor = cursorOf(params.cursor)
+    const { url, secret } = this.#target(params)
+    const named = await namedSubscription(table, params, 'webhook')
+    await this.#core.permit(exchange, named, params, sdk)
+    const owner = callerKey(exchange, 'user').key
+    const { name, given, args } = named
+    const id = subscriptionId(owner, url, name, given)
+    const existing = await this.#core.serve((store) => store.get(id))
+    const webhook: WebhookTarget = { url, secrets: secretsOf(existing?.webhook, secret) }
+    const record = { id, owner, name, args: JSON.stringify(args), auth: storedAuth(auth), webhook }
+    if (JSON.stringify(record).length > MAX_RECORD) throw exhausted('bytes', MAX_RECORD)
+    await this.#verify(record)
+    const grantedMs = Math.min(Math.max(MIN_TTL_MS, ttlMs), options.ttlMs)
+    const result = await this.#core.serve((store) =>
+      store.subscribe(record, { ttlMs: grantedMs, max: options.maxPerOwner }),
+    )
+    if (result === undefined) throw exhausted('subscriptions', options.maxPerOwner)
+    this.#webhooks.start()
+    const { isNew, subscription, log } = result
+    this.#core.ledger[isNew ? 'subscribed' : 'renewed']++
+    this.#core.record(isNew ? 'event.subscribed' : 'event.renewed', name, {
+      'kit.mcp.event.subscription': id,
+      'kit.mcp.event.host': new URL(url).host,
+    })
+    const start =
+      isNew && cursor !== undefined
+        ? await this.#replay(subscription, cursor, maxAgeMs)
+        : {
+            ...log,
+            position: watermark(subscription, log),
+            truncated: cursor !== undefined && !isOf(cursor, log),
+          }
+    return {
+      id,
+      refreshBefore: new Date(subscription.expiresAtMs).toISOString(),
+      cursor: cursorText(start, start.position),
+      truncated: start.truncated,
+      ...(!isNew && { deliveryStatus: statusOf(subscription) }),
+    }
+  }
+
+  /** Serves `events/unsubscribe`. @throws {ProtocolError} -32011 if the owner has no such subscription. */
+  async #unsubscribe(exchange: Exchange, params: Params): Promise<Record<string, unknown>> {
+    if (exchange.auth === undefined) throw withoutToken()
+    const { name, delivery } = params
+    const url = isRecord(delivery) ? delivery.url : undefined
+    if (typeof name !== 'string' || typeof url !== 'string')
+      throw invalidParams('name and delivery.url must be strings')
+    const href = URL.parse(url)?.href ?? url
+    const id = subscriptionId(callerKey(exchange, 'user').key, href, name, givenArguments(params))
+    if (!(await this.#core.serve((store) => store.end(id)))) throw notFound('subscription')
+    this.#core.ledger.unsubscribed++
+    this.#core.record('event.unsubscribed', name, { 'kit.mcp.event.subscription': id })
+    return {}
+  }
+
+  #target({ delivery }: Params): { readonly url: string; readonly secret: string } {
+    if (!isRecord(delivery)) throw invalidParams('delivery must be an object')
+    const { mode = 'webhook', url, secret } = delivery
+    if (typeof mode !== 'string') throw invalidParams('delivery.mode must be a string')
+    if (mode !== 'webhook') throw unsupportedDelivery(mode.slice(0, 64))
+    const problem = problemWithUrl(url, this.#core.props.network?.isAllowed)
+    if (problem !== undefined) throw invalidParams(`delivery.url ${problem}`)
+    if (signingKeyOf(secret) === undefined)
+      throw invalidParams('delivery.secret must be whsec_ and the base64 of 24 to 64 bytes')
+    return { url: new URL(url as string).href, secret: secret as string }
+  }
+
+  /** Lets the receiver prove that it wants the messages, once for each owner and URL. */
+  async #verify(record: SubscriptionRecord & { readonly webhook: WebhookTarget }): Promise<void> {
+    const { owner, webhook } = record
+    if (await this.#core.serve((store) => store.isVerified(owner, webhook.url))) return
+    const error = await this.#webhooks.verify(record)
+    if (error !== undefined) {
+      const { reason = 'rate_limited' } = error.data as { readonly reason?: string }
+      this.#core.record('event.refused', record.name, { 'error.type': reason })
+      throw error
+    }
+    await this.#core.serve((store) => store.setVerified(owner, webhook.url, VERIFIED_MS))
+  }
+
+  /** Adds the events after a cursor to a subscription that has lapsed. */
+  async #replay(subscription: StoredSubscription, cursor: Cursor, maxAgeMs: number | undefined) {
+    const page = await this.#core.page(subscription, cursor, MAX_REPLAY, maxAgeMs)
+    const added = page.events.map((event) =>
+      this.#core.serve((store) => store.deliver(subscription.name, event, [subscription])),
+    )
+    const dropped = (await Promise.all(added)).flat()
+    const position = (page.events[0]?.position ?? page.position + 1) - 1
+    return { ...page, position, truncated: page.truncated || page.hasMore || dropped.length > 0 }
+  }
+}
+
+function withoutToken(): Error {
+  return forbidden('Webhooks need a request with an access token.')
+}
+
+/** Returns the secrets after a renewal: the new one and, for a while, the one before. */
+function secretsOf(known: WebhookTarget | undefined, secret: string): readonly WebhookSecret[] {
+  const nowMs = Date.now()
+  const [current, previous] = known?.secrets ?? []
+  const older =
+    current === undefined || current.secret === secret
+      ? previous
+      : { secret: current.secret, untilMs: nowMs + ROTATION_MS }
+  return [{ secret }, ...(older?.untilMs !== undefined && older.untilMs > nowMs ? [older] : [])]
+}
+
+function statusOf({ status }: StoredSubscription): object {
+  const { lastDeliveryAtMs, lastError, failedSinceMs } = status
+  const time = (ms: number): string => new Date(ms).toISOString()
+  return {
+    active: true,
+    lastDeliveryAt: lastDeliveryAtMs === undefined ? null : time(lastDeliveryAtMs),
+    lastError: lastError ?? null,
+    ...(failedSinceMs !== undefined && { failedSince: time(failedSinceMs) }),
   }
 }
 

@@ -138,6 +138,22 @@ describe('adapter.events.emit', () => {
     await server.adapter.events.close()
   })
 
+  it('emit without match asks only for webhooks, in pages that each have the time of one command', async () => {
+    const store = memoryEventStore()
+    const asked: object[] = []
+    store.subscribers = async function* (_name, options) {
+      asked.push(options)
+      for (let page = 0; page < 4; page++) {
+        // Longer than the time of one command in all.
+        await new Promise((resolve) => setTimeout(resolve, 1_500))
+        yield []
+      }
+    }
+    const { adapter } = await serveEvents({ events: { store } })
+    await adapter.events.emit('incident', { id: 1 })
+    expect(asked).to.deep.equal([{ owners: undefined, hasWebhook: true, needsArgs: false }])
+  })
+
   it('emit rejects with the error of the store, and can be repeated with the same id', async () => {
     const store = memoryEventStore()
     const { append } = store

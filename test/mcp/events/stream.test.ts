@@ -4,7 +4,7 @@ import { memoryEventStore } from '../../../src/mcp/events/memory-event-store.ts'
 import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
 import { fakeTime } from '../../support/fake-time.ts'
 import { ERAS, NAMED_USERS, serveEvents } from '../../support/mcp/events.ts'
-import { send } from '../../support/mcp/wire.ts'
+import { legacy, send } from '../../support/mcp/wire.ts'
 import { until } from '../../support/until.ts'
 
 const ID = 'io.modelcontextprotocol/subscriptionId'
@@ -30,6 +30,16 @@ describe('events/stream', () => {
       close()
       await until(() => adapter.events.stats().streams === 0, 5)
     })
+
+  it('a stream whose id has more than 512 bytes as JSON is refused, so that each event has at most 256 KiB', async () => {
+    const { port } = await serveEvents()
+    const message = { jsonrpc: '2.0', method: 'events/stream', params: { name: 'incident' } }
+    const answer = await send(
+      port,
+      legacy({ ...message, id: 'é'.repeat(300) }, { authorization: 'Bearer ada' }),
+    )
+    expect(answer.message.error).to.deep.include({ code: -32602 })
+  })
 
   it('a stream with a cursor begins with the events since then', async () => {
     const { adapter, stream, ask } = await serveEvents()

@@ -4,13 +4,10 @@ import type { ProtocolError } from '@modelcontextprotocol/server'
 import { LRUCache } from 'lru-cache'
 import { createResolverLookup } from '../../../http/resolver-lookup.ts'
 import { createSafeFetch, type SafeFetch } from '../../../http/safe-fetch.ts'
-import { cursorText, watermark } from '../cursors.ts'
-import type { EventCore } from '../event-core.ts'
-import { callbackError, exhausted } from '../event-errors.ts'
+import { cursorText, type EventCore, watermark } from '../event-core.ts'
+import { callbackError, exhausted } from '../event-params.ts'
 import type { Delivery, DeliveryOutcome, SubscriptionRecord, WebhookTarget } from '../store.ts'
-import { type AttemptOutcome, attempt, type WebhookMessage } from './attempt.ts'
-import { problemWithUrl } from './callback-url.ts'
-import { challengeEndpoint } from './challenge.ts'
+import { type AttemptOutcome, attempt, challengeEndpoint, type WebhookMessage } from './attempt.ts'
 import { MAX_MESSAGES, Places, QUARTER } from './places.ts'
 
 /** The maximum time for one attempt, including the connection. */
@@ -57,11 +54,6 @@ export class Webhooks {
     this.#core = core
     const own = { timeoutMs: ATTEMPT_MS, lookup: createResolverLookup() }
     this.#safeFetch = createSafeFetch({ ...own, ...core.props.network })
-  }
-
-  /** Returns a problem with `delivery.url` for the client, such as `must be an https URL`. Returns undefined if there is none. */
-  problemWithUrl(url: unknown): string | undefined {
-    return problemWithUrl(url, this.#core.props.network?.isAllowed)
   }
 
   /** Sends the challenge to the target of a subscription. Returns the error, or undefined if the receiver wants the messages. */
@@ -162,7 +154,7 @@ export class Webhooks {
 
   /** Decides about an event. A denial ends the subscription. */
   async #judge({ subscription, body }: Delivery): Promise<'permitted' | 'denied' | 'unavailable'> {
-    const { access, props } = this.#core
+    const { props } = this.#core
     const entry = props.table.events.get(subscription.name)
     // Another version of the server may know the event type.
     if (entry === undefined) return 'unavailable'
@@ -171,8 +163,9 @@ export class Webhooks {
         ? JSON.stringify({ type: 'terminated', error: this.#core.errorBody(error) })
         : undefined
     try {
-      const exchange = await access.exchangeOf(subscription)
-      const refusal = await this.#core.refusal(exchange, subscription, entry, { body }, terminated)
+      const exchange = await this.#core.exchangeOf(subscription)
+      const receiver = { exchange, entry, record: subscription }
+      const refusal = await this.#core.refusal(receiver, { body }, terminated)
       if (refusal === undefined) return 'permitted'
       return refusal === 'unavailable' ? refusal : 'denied'
     } catch {
