@@ -50,7 +50,7 @@ export interface EventsProps {
 
 /** The subscription that a delivery is for. */
 export interface Receiver {
-  /** What a request of its owner is, or would be. */
+  /** The request of its owner, or a substitute for it. */
   readonly exchange: Exchange
   readonly entry: EventEntry
   readonly record: SubscriptionRecord
