@@ -80,12 +80,7 @@ const plain = (text: string): string =>
     .trim()
 
 describe('programs that show events in the console of dev', () => {
-  for (const page of [
-    'README.md',
-    'docs/guides/quick-start.md',
-    'docs/reference/dev.md',
-    'template/app.ts',
-  ]) {
+  for (const page of ['README.md', 'docs/reference/dev.md', 'template/app.ts']) {
     const text = read(page)
     const programs = page.endsWith('.ts')
       ? [text]
