@@ -13,6 +13,10 @@ import { createNotesServer } from './server.ts'
 import { notesTelemetry } from './telemetry.ts'
 import { paint, Wire } from './wire.ts'
 
+/** By default, the demo shows one client in short. */
+const showsAll = process.argv.includes('--all')
+const form = showsAll ? 'full' : 'short'
+
 /** Another MCP server. Tokens for it are valid, but not for the server of this demo. */
 const OTHER_RESOURCE = 'https://calendar.example/mcp'
 
@@ -47,16 +51,11 @@ async function demo(): Promise<void> {
   closing.push(() => stop(http))
   const resource = `${origin}/mcp`
 
-  heading('1. An authorization server')
   const authorization = await startAuthorizationServer({
     resources: [resource, OTHER_RESOURCE],
     scopes: ['mcp:read', 'mcp:write'],
   })
   closing.push(authorization.close)
-  console.log(`    ${authorization.issuer}`)
-  meaning(
-    'oidc-provider with PKCE, resource indicators, and JWT access tokens. Its only user, Ada, always consents.',
-  )
 
   // It starts before the server that sends events to it, and is shown in the order of a request.
   const receiver = await startOtlpReceiver()
@@ -64,59 +63,49 @@ async function demo(): Promise<void> {
   const telemetry = notesTelemetry('demo', [OtlpTransportAdapter.create({ url: receiver.url })])
   closing.push(() => telemetry.shutdown())
 
-  heading('2. A protected MCP server')
   const { issuer, jwksUri } = authorization
   http.on('request', await createNotesServer({ issuer, jwksUri, resource, telemetry, folder }))
-  console.log(`    ${resource}`)
-  meaning(
-    'Express with six tools for notes on disk. All tools require mcp:read; writing and deleting also require mcp:write.',
-  )
+  console.log(`${paint('bold', 'auth ')}  ${issuer}: oidc-provider. Its only user, Ada, always consents.
+${paint('bold', 'notes')}  ${resource}: six tools behind mcp-gatekit. Reading requires mcp:read, writing also mcp:write.
+`)
 
-  heading('3. A telemetry receiver')
-  console.log(`    ${receiver.url}`)
-  meaning('OTLP over HTTP. It decodes and keeps the events of the server. Step 5 shows them.')
-
-  heading('4. The official clients')
-  const wire = new Wire({ [origin]: 'notes', [issuer]: 'auth ' })
+  const wire = new Wire({ [origin]: 'notes', [issuer]: 'auth ' }, form)
   const clientOptions = { url: resource, clientId: authorization.clientId, fetch: wire.fetch }
-  for (const client of [
-    v2Client('legacy', clientOptions),
-    v2Client('modern', clientOptions),
-    v1Client(clientOptions),
-  ]) {
-    await walk(client, wire)
-  }
+  await walk(v2Client('legacy', clientOptions), wire)
+  if (showsAll)
+    for (const client of [v2Client('modern', clientOptions), v1Client(clientOptions)])
+      await walk(client, wire)
   await refusedTokens(wire, resource, await authorization.issueToken(['mcp:read'], OTHER_RESOURCE))
 
-  heading('5. Telemetry')
+  heading('What the server reported')
   // The event of a request is emitted when its connection closes, so the server stops before the records are counted.
   await stop(http)
   await telemetry.flush()
   const { emitted, transports } = telemetry.stats()
   const records = receiver.records()
-  printTable(records)
+  printTable(records, form)
   console.log(
-    `\n    ${emitted} events emitted, ${transports[0]?.delivered} delivered, ${records.length} received\n`,
+    `\n    ${emitted} events emitted, ${transports[0]?.delivered} delivered, ${records.length} received.`,
   )
   if (records.length === 0 || records.length !== emitted) throw new Error('Not every event arrived')
   checkRecords(records, receiver.text(), wire)
+  console.log(
+    paint('green', '✓ Signed in, refused, stepped up, and no secret leaked. ') +
+      `Next: npm start, npx mcp-gatekit init${showsAll ? '' : ', or npm run demo -- --all'}`,
+  )
 }
 
 /** Runs one client: rejected, signed in, accepted; then rejected for a missing scope, stepped up, and accepted. */
 async function walk(client: DemoClient, wire: Wire): Promise<void> {
-  subheading(client.name)
+  if (showsAll) heading(`The ${client.name}`)
   try {
     await client.refused(() => client.connect())
     await wire.print()
-    meaning(
-      'Without a token: 401. The challenge contains the URL of the metadata, which names the authorization server.',
-    )
+    meaning('401 without a token. The challenge leads to the metadata, which names the authorization server.')
 
     await client.signIn()
     await wire.print()
-    meaning(
-      'Ada signs in. The client exchanges the code and the PKCE verifier for a token that is valid only for this server.',
-    )
+    meaning('Ada signs in. The token is valid only for this server.')
 
     const revision = await client.connect()
     const tools = await client.listTools()
@@ -124,14 +113,14 @@ async function walk(client: DemoClient, wire: Wire): Promise<void> {
     await wire.print()
     console.log(`    ${paint('bold', 'tools')}         ${tools.join(', ')}`)
     console.log(`    ${paint('bold', 'search_notes')}  ${found}`)
-    meaning(`The request succeeds, with MCP ${revision}.`)
+    meaning(`The call succeeds, with MCP ${revision}.`)
 
     const write = () =>
       client.callTool('write_note', { name: `note-${randomUUID()}`, text: 'Written by Ada' })
     await client.refused(write)
     await wire.print()
     meaning(
-      'The token allows reading, but not writing: 403. The challenge names all scopes that this call requires.',
+      '403, because the token allows reading only. The challenge names all scopes that this call requires.',
     )
 
     await client.signIn()
@@ -151,7 +140,6 @@ async function walk(client: DemoClient, wire: Wire): Promise<void> {
 
 /** Sends tokens that the server must reject. */
 async function refusedTokens(wire: Wire, resource: string, foreignToken: string): Promise<void> {
-  subheading('tokens that the server rejects')
   const call = (token: string) =>
     wire.fetch(resource, {
       method: 'POST',
@@ -181,20 +169,12 @@ function checkRecords(records: readonly OtlpRecord[], text: string, { secrets }:
   const leaks = findLeaks(text, secrets, [ADA.email])
   if (leaks.length > 0) throw new Error(`Telemetry contains secrets: ${leaks.join(', ')}`)
   console.log(
-    paint(
-      'green',
-      `    Checked: none of the ${secrets.size} tokens, codes and verifiers of this run, no Authorization value and no e-mail\n` +
-        `    in clear is in any of the ${records.length} records. Ada's address is there as ${hashed.slice(0, 8)}…, its hash.`,
-    ),
+    `    None of the ${secrets.size} tokens, codes, and verifiers is in the ${records.length} events. Ada's e-mail is there as ${hashed.slice(0, 8)}…, its hash.\n`,
   )
 }
 
 function heading(text: string): void {
-  console.log(`${paint('bold', text)}\n`)
-}
-
-function subheading(text: string): void {
-  console.log(`  ${paint(['bold', 'underline'], `The ${text}`)}\n`)
+  console.log(paint('bold', text))
 }
 
 function meaning(text: string): void {

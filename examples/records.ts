@@ -3,15 +3,20 @@ import { paint, shorten } from './wire.ts'
 
 const COLUMNS = ['event', 'level', 'actor', 'about', 'times', 'session', 'duration']
 
-/** Prints the records as a table. Records that differ only in session and duration share a row. */
-export function printTable(records: readonly OtlpRecord[]): void {
+/**
+ * Prints the records as a table. Records that differ only in session and duration share a row; in the short form, also those
+ * that differ only in their method and tool.
+ */
+export function printTable(records: readonly OtlpRecord[], form: 'short' | 'full'): void {
+  const about = form === 'short' ? ['reason'] : ['reason', 'mcp.method.name', 'gen_ai.tool.name']
+  const cellsOf = (record: OtlpRecord) => cells(record, about)
   const groups = new Map<string, OtlpRecord[]>()
   for (const record of records) {
     const key = cellsOf(record).join('\n')
     groups.set(key, [...(groups.get(key) ?? []), record])
   }
   const rows = [...groups.values()].map((group) => [
-    ...cellsOf(group[0]),
+    ...cellsOf(group[0] as OtlpRecord),
     `${group.length}×`,
     sessionsOf(group),
     durationsOf(group),
@@ -23,7 +28,6 @@ export function printTable(records: readonly OtlpRecord[]): void {
     `    ${cells.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ')}`.trimEnd()
 
   console.log(paint('bold', line(COLUMNS)))
-  console.log(line(widths.map((width) => '─'.repeat(width))))
   for (const row of rows) {
     const text = line(row)
     console.log(row[1] === 'info' || row[1] === 'debug' ? text : paint('yellow', text))
@@ -31,15 +35,14 @@ export function printTable(records: readonly OtlpRecord[]): void {
 }
 
 /** Returns the cells by which records are grouped: event, level, actor, and subject. */
-function cellsOf(record: OtlpRecord | undefined): string[] {
-  if (record === undefined) return []
+function cells(record: OtlpRecord, about: readonly string[]): string[] {
   const { eventName, severityText, attributes } = record
   const actor = attributes['kit.actor.type']
   return [
     String(eventName),
     String(severityText).toLowerCase(),
     actor === undefined ? '–' : `${actor}:${attributes['kit.actor.id']}`,
-    ['reason', 'mcp.method.name', 'gen_ai.tool.name']
+    about
       .filter((key) => attributes[key] !== undefined)
       .map((key) => String(attributes[key]))
       .join(' ') || '–',

@@ -27,12 +27,17 @@ export class Wire {
   /** All recorded tokens, codes, and verifiers. */
   readonly secrets: Set<string> = new Set()
   readonly #names: Readonly<Record<string, string>>
+  readonly #isShort: boolean
   readonly #documents = new Set<string>()
   #exchanges: Exchange[] = []
 
-  /** @param names the printed name of each origin */
-  constructor(names: Readonly<Record<string, string>>) {
+  /**
+   * @param names the printed name of each origin
+   * @param form `short` prints one line for each document, token, tool call, and refusal
+   */
+  constructor(names: Readonly<Record<string, string>>, form: 'short' | 'full') {
     this.#names = names
+    this.#isShort = form === 'short'
   }
 
   readonly fetch: Fetch = (input, init) => {
@@ -63,9 +68,13 @@ export class Wire {
     const exchanges = this.#exchanges
     this.#exchanges = []
     await Promise.all(exchanges.map((exchange) => exchange.done))
-    for (const { request, status, details } of exchanges) {
-      console.log(`    ${request}  ${paintStatus(status)}`)
-      for (const line of details) console.log(`                 ${paint('dim', line)}`)
+    for (const { request, status = 0, details } of exchanges) {
+      const [, method = ''] = (this.#isShort && /^> ([a-z/]+(?: \w+)?)[ ;]/.exec(details[0] ?? '')) || []
+      const isMinor = status < 400 && (status >= 300 || / {2}(?:GET {2}\/mcp|POST \/mcp)$/.test(request))
+      if (this.#isShort && isMinor && !method.startsWith('tools/call')) continue
+      console.log(`    ${request}  ${paintStatus(status)}  ${method}`.trimEnd())
+      const shown = this.#isShort ? details.flatMap(shortForm) : details
+      for (const line of shown) console.log(`                 ${paint('dim', line)}`)
     }
   }
 
@@ -147,8 +156,17 @@ export class Wire {
   }
 }
 
-function paintStatus(status: number | undefined): string {
-  if (status === undefined) return paint('red', 'no response')
+/** The lines of the short form: a challenge without its texts, and the claims of a token. */
+function shortForm(line: string): string[] {
+  if (line.startsWith('< WWW-Authenticate'))
+    return [
+      line.replaceAll(/(?:realm|resource_metadata|error_description)="[^"]*",? ?/g, '').replace(/, $/, ''),
+    ]
+  return line.startsWith('  inside:') ? [line.trim().replace('inside', '< access token')] : []
+}
+
+function paintStatus(status: number): string {
+  if (status === 0) return paint('red', 'no response')
   return paint(status < 300 ? 'green' : status < 400 ? 'cyan' : 'yellow', String(status))
 }
 

@@ -303,6 +303,7 @@ function jobsOf(files, isCovered) {
     const heap = isCovered ? HEAP : []
     return {
       title: paths.join(' '),
+      files,
       args: [...heap, MOCHA, ...options.map(String), ...paths],
       seconds,
       isCovered,
@@ -310,16 +311,18 @@ function jobsOf(files, isCovered) {
   })
 }
 
-/** Runs a job, and prints its output when it has ended. */
+/**
+ * Runs a job. When it has ended, prints all of its output if it has failed, and otherwise its number of tests and the reasons
+ * of those that were skipped.
+ */
 async function run(job) {
-  const { title, args, isCovered = false } = job
+  const { title, args, files = [], isCovered = false } = job
   const env = isCovered ? process.env : { ...process.env, NODE_V8_COVERAGE: undefined }
   let output = ''
   const onText = (text) => {
     output += text
   }
   const { status, signal } = await runCommand(process.execPath, args, { env, onText })
-  process.stdout.write(output)
   const text = stripVTControlCharacters(output)
   const summary = text.slice(
     Math.max(text.search(/^ {2}\d+ passing \([^)]*\)\n(?: {2}\d+ (?:pending|failing)\n)*\n/m), 0),
@@ -330,7 +333,14 @@ async function run(job) {
     counts[kind] = Number(found.at(-1)?.[1] ?? 0)
     totals[kind] += counts[kind]
   }
-  if (status === 0) return
+  if (status === 0) {
+    const skipped = text.match(/ {4}skipped: .*/g) ?? []
+    const folders = new Set(files.map((name) => name.replace(/\/[^/]*$/, '')))
+    const what = files.length > 0 ? `${counts.passing} passed: ${[...folders].join(', ')}` : title
+    console.log([`✓ ${what}`, ...skipped].join('\n'))
+    return
+  }
+  process.stdout.write(output)
   const words = `${title} (${signal ?? `exit code ${status}`})\n${summary.slice(-8_000)}`
   failures.push({ job, counts, words })
 }
