@@ -49,7 +49,6 @@ export function createApp(oauth: OAuthOptions): Express {
     oauth: { ...oauth, scopes: ['mcp:read'] },
     telemetry,
     unknownArguments: 'reject',
-    listOnlyPermitted: true,
     serverInfo: { name: 'my-server', version: '0.1.0' },
   })
   const app = express()

@@ -1,3 +1,4 @@
+export { type CallToolOptions, callTool, type ToolResponse } from './call-tool.ts'
 export {
   createTelemetryRecorder,
   type EnvelopePattern,
