@@ -201,7 +201,7 @@ describe('mcp-gatekit init', () => {
         { cwd: folder, env },
       )
       expect(tested.stdout)
-        .to.match(/^# pass 3$/m)
+        .to.match(/^# pass 4$/m)
         .and.match(/^# fail 0$/m)
     })
 
