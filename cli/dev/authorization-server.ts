@@ -19,6 +19,8 @@ export interface DevAuthorizationServerOptions {
 /** A running authorization server on 127.0.0.1. */
 export interface DevAuthorizationServer {
   readonly issuer: string
+  /** Issues an access token for a resource to the user `dev`, as a sign-in with consent to the scopes would. */
+  issueToken(resource: string, scopes: readonly string[]): Promise<string>
   close(): Promise<void>
 }
 
@@ -26,6 +28,8 @@ type OidcProviderModule = typeof import('oidc-provider')
 
 /** The scopes of OpenID Connect, which do not belong to a resource. */
 const OIDC_SCOPES = ['openid', 'offline_access']
+/** The client that gets the token of the printed `curl` command. */
+const OWN_CLIENT = 'mcp-gatekit-dev'
 /** The maximum number of requested scopes that are kept. */
 const MAX_SCOPES = 1000
 /** The maximum length of a scope that is kept. */
@@ -52,6 +56,7 @@ export async function startDevAuthorizationServer({
   events: eventsOptions = { emit: () => undefined, fingerprint: () => '' },
 }: DevAuthorizationServerOptions): Promise<DevAuthorizationServer> {
   const http = createServer()
+  let issueToken: DevAuthorizationServer['issueToken']
   const issuer = `http://127.0.0.1:${await listenOnLoopback(http, port, 'auth-port')}`
   try {
     const module = (await withoutNotices(() => import(oidcProvider))) as OidcProviderModule
@@ -59,6 +64,17 @@ export async function startDevAuthorizationServer({
       () => new module.Provider(issuer, configuration(module, tokenSeconds)),
     )
     removeScopes(provider)
+    issueToken = async (resource, scopes) => {
+      const client = await provider.Client.find(OWN_CLIENT)
+      if (client === undefined) throw new Error(`The client ${OWN_CLIENT} is not registered`)
+      const scope = scopes.join(' ')
+      const token = new provider.AccessToken({ accountId: 'dev', client, grantId: '', gty: 'dev', scope })
+      token.resourceServer = new provider.ResourceServer(
+        resource,
+        resourceServer(resource, scope, tokenSeconds),
+      )
+      return await token.save()
+    }
     const events = new AuthorizationEvents(eventsOptions)
     events.listenTo(provider)
     addConsentPage(provider, events)
@@ -74,7 +90,7 @@ export async function startDevAuthorizationServer({
     await stopServer(http)
     throw error
   }
-  return { issuer, close: () => stopServer(http) }
+  return { issuer, issueToken, close: () => stopServer(http) }
 }
 
 function configuration({ errors }: OidcProviderModule, tokenSeconds: number): Configuration {
@@ -85,6 +101,16 @@ function configuration({ errors }: OidcProviderModule, tokenSeconds: number): Co
     clientDefaults: { id_token_signed_response_alg: 'ES256' },
     cookies: { keys: [randomBytes(24).toString('base64url')] },
     scopes: OIDC_SCOPES,
+    // It has no secret and no redirect URI, so that nobody can use it from outside.
+    clients: [
+      {
+        client_id: OWN_CLIENT,
+        grant_types: [],
+        response_types: [],
+        redirect_uris: [],
+        token_endpoint_auth_method: 'none',
+      },
+    ],
     features: {
       devInteractions: { enabled: false },
       registration: { enabled: true },
@@ -98,13 +124,7 @@ function configuration({ errors }: OidcProviderModule, tokenSeconds: number): Co
           for (const scope of scopesOf(ctx.oidc.params?.scope))
             if (scopes.size < MAX_SCOPES && scope.length <= MAX_SCOPE_LENGTH && !OIDC_SCOPES.includes(scope))
               scopes.add(scope)
-          return {
-            scope: [...scopes].join(' '),
-            audience: resource,
-            accessTokenFormat: 'jwt',
-            accessTokenTTL: tokenSeconds,
-            jwt: { sign: { alg: 'ES256' } },
-          }
+          return resourceServer(resource, [...scopes].join(' '), tokenSeconds)
         },
       },
     },
@@ -139,6 +159,16 @@ function configuration({ errors }: OidcProviderModule, tokenSeconds: number): Co
       RefreshToken: 14 * 86_400,
       Session: 3600,
     },
+  }
+}
+
+function resourceServer(audience: string, scope: string, accessTokenTTL: number) {
+  return {
+    scope,
+    audience,
+    accessTokenFormat: 'jwt' as const,
+    accessTokenTTL,
+    jwt: { sign: { alg: 'ES256' as const } },
   }
 }
 

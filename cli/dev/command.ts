@@ -51,7 +51,7 @@ export const devCommand: Command = defineCommand(HELP, runDev, true)
 async function runDev(args: Arguments, { stderr, env }: CliContext): Promise<number> {
   const options = devOptions(args)
   const warn = (text: string): void => void stderr.write(`mcp-gatekit dev: ${text}\n`)
-  const connects = (connect: Connect): void => void stderr.write(connectText(connect))
+  const connects: DevOptions['connects'] = (connect, curl) => void stderr.write(connectText(connect, curl))
   const dev = await startDev({ ...options, warn, connects })
   try {
     // On stderr, because the output of the server can be piped.
@@ -109,9 +109,11 @@ async function runServer(dev: Dev, env: CliContext['env']): Promise<number> {
   }
 }
 
-function connectText({ url, commands }: Connect): string {
+function connectText({ url, commands }: Connect, curl: string | undefined): string {
   const lines = commands.map(({ client, command }) => `  ${client.padEnd(22)}${command}\n`)
-  return `\n  MCP URL               ${url}\n${lines.join('')}\n`
+  const call =
+    curl === undefined ? '' : `  Call a tool with a token of the local authorization server:\n\n${curl}\n\n`
+  return `\n  MCP URL               ${url}\n${lines.join('')}\n${call}`
 }
 
 function banner(dev: Dev, { name }: DevOptions, colors: boolean): string {

@@ -3,6 +3,7 @@ import type { AuthorizationEventsOptions } from './authorization-events.ts'
 import { type DevAuthorizationServer, startDevAuthorizationServer } from './authorization-server.ts'
 import { type Connect, connectTo } from './connect-commands.ts'
 import { type ConsoleServer, startConsoleServer } from './console-server.ts'
+import { curlCommand } from './curl-command.ts'
 import { type ConsoleEvent, OBSERVER } from './events/event.ts'
 import { EventLog, type ServerState } from './events/event-log.ts'
 import type { Port } from './loopback.ts'
@@ -25,7 +26,7 @@ export interface DevOptions {
   /** Receives warnings about the configuration of the server. */
   readonly warn?: ((text: string) => void) | undefined
   /** Receives the URL of the server and the commands for clients, once they are known and after each change. */
-  readonly connects?: ((connect: Connect) => void) | undefined
+  readonly connects?: ((connect: Connect, curl: string | undefined) => void) | undefined
 }
 
 /** The time after which the earlier events of the server, which is another process, have arrived. */
@@ -96,8 +97,10 @@ export async function startDev(options: DevOptions): Promise<Dev> {
     log.expected = metadata
     const earlier = connect?.url
     connect = connectTo(metadata.resource) ?? connect
-    if (connect !== undefined && connect.url !== earlier) options.connects?.(connect)
     setServer({ ...state, warnings, ...(connect !== undefined && { connect }) })
+    if (connect === undefined || connect.url === earlier) return
+    const token = await authorization?.issueToken(connect.url, metadata.scopes)
+    options.connects?.(connect, token && (await curlCommand(connect.url, token)))
   }
 
   /** Follows a process of the server that `--watch` has started. */

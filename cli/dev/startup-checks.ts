@@ -13,11 +13,13 @@ export interface Listening {
 export interface ResourceMetadata {
   readonly resource: string | undefined
   readonly authorizationServers: readonly string[]
+  readonly scopes: readonly string[]
 }
 
 const TIMEOUT_MS = 2000
 const MAX_BYTES = 65_536
 const MAX_TEXT = 256
+const MAX_TEXTS = 32
 
 /** Fetches the metadata document of a server on this machine. Resolves with `undefined` if it has none. Never rejects. */
 export async function fetchResourceMetadata(listening: Listening): Promise<ResourceMetadata | undefined> {
@@ -26,16 +28,25 @@ export async function fetchResourceMetadata(listening: Listening): Promise<Resou
     const url = `${originOf(listening)}/.well-known/oauth-protected-resource`
     const response = await boundedFetch(url, init, { maxBytes: MAX_BYTES })
     const document = response.status === 200 ? await response.json() : undefined
-    const { resource, authorization_servers: servers } = document as Record<string, unknown>
+    const {
+      resource,
+      authorization_servers: servers,
+      scopes_supported: scopes,
+    } = document as Record<string, unknown>
     return {
       resource: typeof resource === 'string' ? resource.slice(0, MAX_TEXT) : undefined,
-      authorizationServers: (Array.isArray(servers) ? servers.slice(0, 8) : [])
-        .filter((server): server is string => typeof server === 'string')
-        .map((server) => server.slice(0, MAX_TEXT)),
+      authorizationServers: textsOf(servers),
+      scopes: textsOf(scopes).filter((scope) => /^[\x21\x23-\x5B\x5D-\x7E]+$/.test(scope)),
     }
   } catch {
     return undefined
   }
+}
+
+function textsOf(value: unknown): readonly string[] {
+  return (Array.isArray(value) ? value.slice(0, MAX_TEXTS) : [])
+    .filter((text): text is string => typeof text === 'string')
+    .map((text) => text.slice(0, MAX_TEXT))
 }
 
 /**

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { Connect } from '../connect-commands.ts'
+import { OWN_USER_AGENT } from '../observer/observed-request.ts'
 import type { ConsoleEvent, Feed } from './event.ts'
 import { type Expected, eventRow } from './row.ts'
 import { Stories } from './stories.ts'
@@ -74,7 +75,7 @@ export class EventLog {
     const first = this.#latest + 1
     for (const event of events) {
       if (event.name === 'dev.listening') this.#onListening(event)
-      else this.#addEvent(event)
+      else if (event.request?.agent !== OWN_USER_AGENT) this.#addEvent(event)
     }
     this.#trim()
     const added = this.#kept.filter(({ number }) => number >= first)

@@ -186,6 +186,26 @@ describe('mcp-gatekit dev', function () {
     }
   }
 
+  it('prints a curl command that calls a tool with a token of its authorization server', async () => {
+    const { program, url } = await startSample()
+    const pattern =
+      /^curl '(\S+)' -H 'Authorization: (\S+ \S+)' -H 'Content-Type: (\S+)' -H 'Accept: ([^']+)' -d '(.*)'$/m
+    const [, mcp = '', authorization = '', type = '', accept = '', body = ''] = await program.said(
+      'stderr',
+      pattern,
+    )
+    const stream = await startServerSentEvents(`${url}events`)
+    const headers = { Authorization: authorization, 'Content-Type': type, Accept: accept }
+    const response = await fetch(mcp, { method: 'POST', headers, body })
+    expect(await response.text()).to.contain('"text":"Hello, Ada!"')
+    // The request that listed the tools is not shown.
+    const methods = new Set<unknown>()
+    while (!methods.has('tools/call'))
+      for (const { event } of (await stream.next('events')) as { event: SeenEvent }[])
+        methods.add((event.attributes as Record<string, unknown>)['mcp.method.name'])
+    expect(methods).not.to.contain('tools/list')
+  })
+
   it('streams refused requests of a server that uses its authorization server, and exits on SIGTERM', async () => {
     const { program, url, origin, issuer } = await startSample()
     expect(program.stderr).to.contain(`authorization server  ${issuer}`)

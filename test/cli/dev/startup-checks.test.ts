@@ -12,6 +12,7 @@ const here: Listening = { address: '127.0.0.1', port: 3000 }
 const document = (changes: Partial<ResourceMetadata> = {}): ResourceMetadata => ({
   resource: 'http://127.0.0.1:3000/mcp',
   authorizationServers: [ISSUER],
+  scopes: [],
   ...changes,
 })
 
@@ -83,9 +84,14 @@ describe('fetchResourceMetadata()', () => {
       'reads the document',
       200,
       JSON.stringify(body),
-      { resource: body.resource, authorizationServers: [ISSUER, 'x'.repeat(256)] },
+      { resource: body.resource, authorizationServers: [ISSUER, 'x'.repeat(256)], scopes: [] },
     ],
-    ['reads a document without members', 200, '{}', { resource: undefined, authorizationServers: [] }],
+    [
+      'reads a document without members',
+      200,
+      '{}',
+      { resource: undefined, authorizationServers: [], scopes: [] },
+    ],
     ['returns undefined for another status', 404, JSON.stringify(body), undefined],
     ['returns undefined for invalid JSON', 200, '<html>', undefined],
     ['returns undefined for null', 200, 'null', undefined],
