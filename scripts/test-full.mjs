@@ -1,5 +1,5 @@
-// Runs what takes too long for `npm test`, with the full number of random inputs: the other tests, those of test/full, and the
-// tests on Node 22 and 24, which also measure the coverage. The Node binaries come from the npm packages node@22 and node@24.
+// Runs what takes too long for `npm test`, with the full number of random inputs: the groups package and slow, and test/full; and
+// the tests on Node 22 and 24. Those on Node 24 include the group more, and measure the coverage. The Node binaries come from the npm packages node@22 and node@24.
 // They are not in package.json, because they would put themselves on PATH. The tests of test/full run several at a time, since
 // many of them wait. What fails beside others runs again alone, and fails only if it fails again.
 import { readdirSync } from 'node:fs'
@@ -85,10 +85,14 @@ const all = readdirSync(FULL)
   .map((name) => FULL + name)
 const files = new Set([...LONGEST, ...all])
 
-for (const groups of [['package'], ['more', 'slow']]) {
-  const options = groups.flatMap((group) => ['--group', group])
-  await run(`The tests ${groups.join(' and ')}`, 'node', ['scripts/test.mjs', '--again', ...options])
-}
+await run('The tests package and slow', 'node', [
+  'scripts/test.mjs',
+  '--again',
+  '--group',
+  'package',
+  '--group',
+  'slow',
+])
 await runFiles(files)
 for (const [line, groups, coverage] of [
   ['22', ['code'], []],
