@@ -101,7 +101,7 @@ function configuration({ errors }: OidcProviderModule, tokenSeconds: number): Co
     clientDefaults: { id_token_signed_response_alg: 'ES256' },
     cookies: { keys: [randomBytes(24).toString('base64url')] },
     scopes: OIDC_SCOPES,
-    // It has no secret and no redirect URI, so that nobody can use it from outside.
+    // Without grant types, no request can use it.
     clients: [
       {
         client_id: OWN_CLIENT,
