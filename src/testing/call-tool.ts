@@ -5,7 +5,7 @@ import { optionChecksOf } from '../options/option-checks.ts'
 import { optional, type RulesFor } from '../options/option-rules.ts'
 import { tryOrUndefined } from '../try-or-undefined.ts'
 
-const { checkString, invalidOption, readOptions } = optionChecksOf('callTool')
+const { invalidKind, invalidOption, readOptions } = optionChecksOf('callTool')
 
 /** Options of {@link callTool}. */
 export interface CallToolOptions {
@@ -34,8 +34,14 @@ export interface ToolResponse {
 }
 
 const RULES = {
-  token: optional(checkString),
-  path: optional(checkString, '/mcp'),
+  token: optional((option, value) => {
+    if (typeof value === 'string' && /^[!-~]+$/.test(value)) return value
+    throw invalidKind(option, 'must be a token, without spaces and line breaks', value)
+  }),
+  path: optional((option, value) => {
+    if (typeof value === 'string' && value.startsWith('/')) return value
+    throw invalidKind(option, 'must be a path that begins with /', value)
+  }, '/mcp'),
 } satisfies RulesFor<CallToolOptions>
 
 /**

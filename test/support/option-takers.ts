@@ -5,7 +5,7 @@ import * as kit from '../../src/index.ts'
 import { toolsFromOpenApi } from '../../src/openapi/index.ts'
 import { loadSkills } from '../../src/skills/index.ts'
 import { auditFile } from '../../src/telemetry/index.ts'
-import { createTestIssuer } from '../../src/testing/index.ts'
+import { callTool, createTestIssuer } from '../../src/testing/index.ts'
 import { upstreamToken } from '../../src/upstream/index.ts'
 
 /** Marks arguments that TypeScript would reject. */
@@ -668,6 +668,13 @@ export const TAKERS: readonly OptionsTaker[] = [
     call: (selection) => toolsFromOpenApi(document, { app, public: selection }),
     good: { tags: ['pet'], paths: ['/pets'] },
     wrong: { tags: ['pet', [5], ['pets']], operationIds: ['x', ['listPet']], paths: ['/pets', ['/pet']] },
+  },
+  {
+    name: 'callTool',
+    heading: 'calltool',
+    call: (options) => callTool((_req, res) => res.end(), 'greet', {}, options),
+    good: {},
+    wrong: { token: ['a b', 'a\n'], path: ['mcp', ''] },
   },
   {
     name: 'createTestIssuer',
