@@ -16,16 +16,15 @@ export {
 export type { EmitOptions, EventRecipient, EventSubscriber } from './mcp/events/event-emitter.ts'
 export type { EventStats } from './mcp/events/event-ledger.ts'
 export type { McpEventOptions, McpWebhookOptions } from './mcp/events/event-options.ts'
-export type { EventStoreLimits } from './mcp/events/memory-event-store.ts'
 export { type MemoryEventStoreOptions, memoryEventStore } from './mcp/events/memory-event-store.ts'
 export type {
   Delivery,
   DeliveryOutcome,
   DeliveryStatus,
   EventStore,
+  EventStoreLimits,
   LoggedEvent,
   LogPage,
-  LogState,
   Position,
   StoredAuth,
   StoredSubscription,

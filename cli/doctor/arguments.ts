@@ -156,7 +156,7 @@ function readOrigin(value: string | undefined): string | undefined {
 }
 
 function readCallback(text: string): URL {
-  const problem = problemWithUrl(text, () => true)
+  const problem = problemWithUrl(text, () => true, true)
   checkUsage(problem === undefined, `--events ${problem}, such as the URL of a tunnel to this machine`)
   return new URL(text)
 }

@@ -1,5 +1,6 @@
 import { lookup as systemLookup } from 'node:dns'
-import { request } from 'node:https'
+import { request as httpRequest } from 'node:http'
+import { request as httpsRequest } from 'node:https'
 import { BlockList, isIP, type LookupFunction } from 'node:net'
 import { boundedFetch, FetchRefusal, type OpenResponse } from './bounded-fetch.ts'
 import { responseOf } from './response-of.ts'
@@ -64,11 +65,12 @@ export function addressIn({ hostname }: URL): string | undefined {
   return isIP(host) === 0 ? undefined : host
 }
 
-/** The parts of {@link createSafeFetch} that tests replace. */
+/** The parts of {@link createSafeFetch} that tests and development replace. */
 export interface SafeFetchSettings {
   readonly lookup?: LookupFunction
   readonly isAllowed?: (address: string) => boolean
   readonly ca?: string
+  readonly protocols?: readonly string[]
   readonly timeoutMs?: number
 }
 
@@ -93,6 +95,7 @@ export type SafeFetch = (url: string, request?: SafeRequest) => Promise<Response
 export function createSafeFetch({
   lookup = systemLookup as LookupFunction,
   isAllowed = isPublicAddress,
+  protocols = ['https:'],
   ca,
   timeoutMs = TIMEOUT_MS,
 }: SafeFetchSettings = {}): SafeFetch {
@@ -115,12 +118,12 @@ export function createSafeFetch({
     signal: AbortSignal,
   ): Promise<OpenResponse> => {
     const url = new URL(href)
-    if (url.protocol !== 'https:') throw new FetchRefusal('the URL is not an https URL')
+    if (!protocols.includes(url.protocol)) throw new FetchRefusal('the URL is not an https URL')
     if (url.username !== '' || url.password !== '') throw new FetchRefusal('the URL has credentials')
     // Addresses are not looked up.
     const address = addressIn(url)
     if (address !== undefined && !isAllowed(address)) throw notPublic()
-    const outgoing = request(url, {
+    const outgoing = (url.protocol === 'http:' ? httpRequest : httpsRequest)(url, {
       method: body === undefined ? 'GET' : 'POST',
       headers: { accept: 'application/json', 'user-agent': 'mcp-gatekit', ...headers },
       lookup: checkedLookup,
@@ -142,16 +145,13 @@ export function createSafeFetch({
   }
 
   return (url, safeRequest = {}) => {
-    const timeout = AbortSignal.timeout(timeoutMs)
-    const { maxBytes = MAX_BYTES, signal } = safeRequest
+    const { maxBytes = MAX_BYTES, signal = AbortSignal.timeout(timeoutMs) } = safeRequest
     return boundedFetch(
       url,
-      { signal: signal === undefined ? timeout : AbortSignal.any([timeout, signal]) },
+      { signal: AbortSignal.any([AbortSignal.timeout(timeoutMs), signal]) },
       { maxBytes, send: (href, init) => send(href, safeRequest, init.signal) },
     )
   }
 }
 
-function notPublic(): FetchRefusal {
-  return new FetchRefusal('the host does not have a public address')
-}
+const notPublic = (): FetchRefusal => new FetchRefusal('the host does not have a public address')

@@ -1,105 +1,76 @@
-import { valueIn } from '../redis-replies.ts'
-import { type RunScript, type ScriptClient, scriptRunner } from './run-script.ts'
+// Every script composes its keys from `KEYS[1]`, so that a cluster keeps them on one node.
 
-/** Every script composes its keys from `KEYS[1]`, so that a cluster keeps them on one node. */
-const NOW = `local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)`
+/** Runs commands, whose first keys follow the base, and returns their replies. Argument: the commands as JSON. */
+export const BATCH = `local replies = {}
+for index, command in ipairs(cjson.decode(ARGV[1])) do
+  command[2] = KEYS[1] .. command[2]
+  replies[index] = redis.call(unpack(command))
+end
+return replies`
 
-/** Runs one command. Arguments: the command, the rest of its key, its arguments. */
-const CALL = `return redis.call(ARGV[1], KEYS[1] .. ARGV[2], unpack(ARGV, 3))`
-
-/** Arguments: id, kind, owner, event type, record, time to live, maximum. Returns 1 for a new subscription, 0, or -1 if it was refused. */
-export const SUBSCRIBE = `${NOW}
-local base, id, kind, owner, type, ttl = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[6])
-local sub, own, all = base .. 'sub:' .. id, base .. 'own:' .. kind .. owner, base .. 'type:' .. kind .. type
-local since = redis.call('HGET', sub, 'since')
-local isNew = since and 0 or 1
-if isNew == 1 then
-  redis.call('ZREMRANGEBYSCORE', own, '-inf', now)
-  redis.call('ZREMRANGEBYSCORE', all, '-inf', now)
-  if redis.call('ZCARD', own) >= tonumber(ARGV[7]) then
-    if kind == 'w:' then return -1 end
-    local oldest = redis.call('ZPOPMIN', own)[1]
-    redis.call('DEL', base .. 'sub:' .. string.match(oldest, '^%S+'))
-    redis.call('ZREM', base .. 'type:' .. kind .. string.match(oldest, '%S+$'), oldest)
-  end
-  since = redis.call('HGET', base .. 'meta:' .. type, 'head') or 0
+/**
+ * Arguments: id, kind, owner, event type, record, time to live, time, position, and the maximum of the owner and of all. Returns
+ * `new`, `renewed`, or what is full: `owner` or `all`.
+ */
+export const SUBSCRIBE = `local base, id, kind, owner, type, ttl, now = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[6] + 0, ARGV[7]
+local sub, own, all, most = base .. 'sub:' .. id, base .. 'own:' .. kind .. owner, base .. 'all', base .. 'most'
+local keys = { own, base .. 'type:' .. kind .. type, all, most }
+local since, ended = unpack(redis.call('HMGET', sub, 'since', 'ended'))
+local isNew = not since or ended
+if isNew then
+  for i = 1, 3 do redis.call('ZREMRANGEBYSCORE', keys[i], '-inf', now) end
+  if redis.call('ZCARD', own) >= tonumber(ARGV[9]) then return 'owner' end
+  if redis.call('ZCARD', all) >= tonumber(ARGV[10]) then return 'all' end
+  since = ARGV[8]
+  redis.call('DEL', sub, base .. 'status:' .. id, base .. 'pend:' .. id)
 end
 redis.call('HSET', sub, 'record', ARGV[5], 'since', since, 'expiresAt', now + ttl)
 redis.call('PEXPIRE', sub, ttl)
-for _, key in ipairs({ own, all }) do
-  redis.call('ZADD', key, now + ttl, table.concat({ id, owner, since, type }, ' '))
+for i = 1, 3 do redis.call('ZADD', keys[i], now + ttl, table.concat({ id, owner, since, type }, ' ')) end
+if kind == 'r:' then redis.call('ZADD', most, redis.call('ZCARD', own), owner) end
+redis.call('ZREMRANGEBYRANK', most, 0, -1 - ARGV[10])
+for _, key in ipairs(keys) do
   if redis.call('PTTL', key) < ttl then redis.call('PEXPIRE', key, ttl) end
 end
-return isNew`
+return isNew and 'new' or 'renewed'`
 
-/** Arguments: event type, new epoch, body, channels, maximum bytes, maximum age, life of an empty log. Returns the position. */
-export const APPEND = `${NOW}
-local log, meta = KEYS[1] .. 'log:' .. ARGV[1], KEYS[1] .. 'meta:' .. ARGV[1]
-redis.call('HSETNX', meta, 'epoch', ARGV[2])
+/** Arguments: event type, first position, time, body, channels, maximum bytes, maximum age, life of an empty log. Returns the position. */
+export const APPEND = `local log, meta, now = KEYS[1] .. 'log:' .. ARGV[1], KEYS[1] .. 'meta:' .. ARGV[1], ARGV[3]
+redis.call('HSETNX', meta, 'head', ARGV[2])
 if redis.call('EXISTS', log) == 0 then redis.call('HSET', meta, 'bytes', 0) end
-local head = redis.call('HINCRBY', meta, 'head', 1)
-local bytes = redis.call('HINCRBY', meta, 'bytes', #ARGV[3])
-redis.call('XADD', log, head .. '-0', 'at', now, 'to', ARGV[4], 'body', ARGV[3])
+redis.call('HINCRBY', meta, 'head', 1)
+local head, bytes = redis.call('HGET', meta, 'head'), redis.call('HINCRBY', meta, 'bytes', #ARGV[4])
+redis.call('XADD', log, head .. '-0', 'at', now, 'to', ARGV[5], 'body', ARGV[4])
 for _ = 1, 100 do
   local first = redis.call('XRANGE', log, '-', '+', 'COUNT', 1)[1]
-  if not first or (bytes <= tonumber(ARGV[5]) and tonumber(first[2][2]) > now - ARGV[6]) then break end
+  if not first or (bytes <= tonumber(ARGV[6]) and tonumber(first[2][2]) > now - ARGV[7]) then break end
   bytes = redis.call('HINCRBY', meta, 'bytes', -#first[2][6])
-  redis.call('XTRIM', log, 'MINID', string.match(first[1], '%d+') + 1)
+  redis.call('XDEL', log, first[1])
 end
-redis.call('PEXPIRE', log, ARGV[6])
-redis.call('PEXPIRE', meta, ARGV[7])
+redis.call('PEXPIRE', log, ARGV[7])
+redis.call('PEXPIRE', meta, ARGV[8])
 return head`
 
 /**
- * Arguments: owner, subscription, position, bytes, maximum number and bytes, life. Returns how many wait, and what was dropped, as
- * `subscription position bytes`.
+ * Arguments: owner, subscription as `id.since`, position, bytes, time, maximum number and bytes, life. Returns how many wait, and what
+ * was dropped, as `subscription position bytes`.
  */
-export const WAIT = `local base, owner, pend = KEYS[1], ARGV[1], KEYS[1] .. 'pend:'
-local wait, bytes = base .. 'wait:' .. owner, base .. 'bytes:' .. owner
-local time = redis.call('TIME')
-local score = time[1] * 1000000 + time[2]
-if redis.call('ZADD', wait, 'NX', score, table.concat(ARGV, ' ', 2, 4)) == 0 then return { 0 } end
-redis.call('ZADD', pend .. ARGV[2], ARGV[3], ARGV[3])
-local all = redis.call('INCRBY', bytes, ARGV[4])
-local reply = { redis.call('ZCARD', wait) }
-while redis.call('ZCARD', wait) > tonumber(ARGV[5]) or all > tonumber(ARGV[6]) do
+export const WAIT = `local wait, bytes, pend = KEYS[1] .. 'wait:' .. ARGV[1], KEYS[1] .. 'bytes:' .. ARGV[1], KEYS[1] .. 'pend:'
+if redis.call('ZADD', wait, 'NX', ARGV[5], table.concat(ARGV, ' ', 2, 4)) == 0 then return { 0 } end
+local own = pend .. string.match(ARGV[2], '[^.]+')
+redis.call('ZADD', own, ARGV[3], ARGV[3])
+local all, reply = redis.call('INCRBY', bytes, ARGV[4]), { redis.call('ZCARD', wait) }
+while redis.call('ZCARD', wait) > tonumber(ARGV[6]) or all > tonumber(ARGV[7]) do
   local oldest = redis.call('ZPOPMIN', wait)[1]
-  local subscription, position, size = string.match(oldest, '(%S+) (%S+) (%S+)')
+  local id, position, size = string.match(oldest, '([^.]+)%S+ (%S+) (%S+)')
   all = redis.call('DECRBY', bytes, size)
-  redis.call('ZREM', pend .. subscription, position)
+  redis.call('ZREM', pend .. id, position)
   reply[#reply + 1] = oldest
 end
-for _, key in ipairs({ wait, bytes, pend .. ARGV[2] }) do redis.call('PEXPIRE', key, ARGV[7]) end
+for _, key in ipairs({ wait, bytes, own }) do redis.call('PEXPIRE', key, ARGV[8]) end
 return reply`
 
 /** Arguments: owner, subscription, position, bytes. */
-export const DONE = `local base, owner = KEYS[1], ARGV[1]
-if redis.call('ZREM', base .. 'wait:' .. owner, table.concat(ARGV, ' ', 2, 4)) == 0 then return 0 end
-redis.call('DECRBY', base .. 'bytes:' .. owner, ARGV[4])
-return redis.call('ZREM', base .. 'pend:' .. ARGV[2], ARGV[3])`
-
-/** Runs scripts and commands with the keys of a store. */
-export class EventKeys {
-  readonly #eval: RunScript
-  readonly #base: string
-
-  constructor(client: ScriptClient, base: string) {
-    this.#eval = scriptRunner(client)
-    this.#base = base
-  }
-
-  run(script: string, values: readonly (string | number)[]): Promise<unknown> {
-    return this.#eval(script, [this.#base], values.map(String))
-  }
-
-  /** Runs one command. Its first key follows the base. */
-  command(name: string, key: string, ...values: readonly (string | number)[]): Promise<unknown> {
-    return this.run(CALL, [name, key, ...values])
-  }
-
-  /** Runs a command that returns a list. */
-  async list(name: string, key: string, ...values: readonly (string | number)[]): Promise<string[]> {
-    return ((await this.command(name, key, ...values)) as unknown[]).map((value) => valueIn(value) ?? '')
-  }
-}
+export const DONE = `if redis.call('ZREM', KEYS[1] .. 'wait:' .. ARGV[1], table.concat(ARGV, ' ', 2, 4)) == 0 then return 0 end
+redis.call('DECRBY', KEYS[1] .. 'bytes:' .. ARGV[1], ARGV[4])
+return redis.call('ZREM', KEYS[1] .. 'pend:' .. string.match(ARGV[2], '[^.]+'), ARGV[3])`

@@ -1,10 +1,10 @@
-import { createHash, randomUUID } from 'node:crypto'
-import type { EventStoreLimits } from '../mcp/events/memory-event-store.ts'
 import type {
+  Delivery,
+  DeliveryOutcome,
   EventStore,
+  EventStoreLimits,
   LoggedEvent,
   LogPage,
-  LogState,
   Position,
   StoredSubscription,
   Subscriber,
@@ -13,11 +13,11 @@ import type {
 import { optionChecksOf } from '../options/option-checks.ts'
 import { optional, type ReadBy, type RulesFor } from '../options/option-rules.ts'
 import { checkRedisClient } from '../options/redis-client.ts'
-import { isInstalled } from '../peer-problem.ts'
 import { isOne, valueIn } from '../redis-replies.ts'
 import { RedisBroadcast, type RedisClient } from './broadcast.ts'
-import { DAY_MS, EventDeliveries, notLoaded } from './event-deliveries.ts'
-import { APPEND, EventKeys, SUBSCRIBE } from './event-scripts.ts'
+import { checkBull, type EventJob, EventJobs } from './event-jobs.ts'
+import { APPEND, BATCH, DONE, SUBSCRIBE, WAIT } from './event-scripts.ts'
+import { type RunScript, scriptRunner } from './run-script.ts'
 
 const checks = optionChecksOf('redisEventStore')
 const { callable, readOptions, text, wholeNumber } = checks
@@ -36,6 +36,11 @@ export interface EventRedisClient {
 export interface RedisEventStoreOptions extends EventStoreLimits {
   /** The beginning of its keys, and the name of its channel. Defaults to `mcp-gatekit:event-store`. */
   readonly prefix?: string | undefined
+  /**
+   * The maximum number of subscriptions of all owners together. Beyond it, the oldest one without a webhook of the owner with the
+   * most ends. Defaults to 100 000.
+   */
+  readonly maxSubscriptions?: number | undefined
   /** Called when Redis is unavailable for notifications or deliveries, at most once every ten seconds. */
   readonly onError?: ((error: Error) => void) | undefined
 }
@@ -52,17 +57,20 @@ const RULES = {
   maxLogBytes: optional(wholeNumber(1), 8 * 1024 * 1024),
   maxLogAgeMs: optional(wholeNumber(1_000), 3_600_000),
   maxBytesPerOwner: optional(wholeNumber(1), 8 * 1024 * 1024),
+  maxSubscriptions: optional(wholeNumber(1), 100_000),
   prefix: optional(text, 'mcp-gatekit:event-store'),
   onError: optional(
     callable<(error: Error) => void>('set it to a function that is called when Redis is unavailable'),
   ),
 } satisfies RulesFor<RedisEventStoreOptions>
 
-/** The maximum number of subscriptions in one page, and of events that one read looks at. */
+/** The maximum number of subscriptions in one page. */
 const PAGE = 500
-const MAX_SCANNED = 1_000
-/** The maximum number of URLs that an owner has verified. */
-const MAX_VERIFIED = 100
+/** The lifetime of the state of deliveries, and of a log without readers. */
+const DAY_MS = 86_400_000
+/** The maximum number of events that wait for the webhooks of one owner. */
+const MAX_WAITING = 1_000
+type Command = readonly [name: string, key: string, ...values: (string | number)[]]
 
 /**
  * Creates a store that keeps subscriptions and the log of events in Redis (6.2 or later), and what waits for webhooks in jobs of
@@ -93,39 +101,29 @@ export function redisEventStore(
   checkRedisClient(checks, 'client', client, ['eval', 'publish', 'duplicate'])
   const expected = `must be an object such as { prefix: 'my-server:events' }`
   const read = readOptions('redisEventStore', expected, options, RULES, 'options')
-  // A bundle contains all packages, and the import reports others.
-  if (isInstalled('jose') && !isInstalled('bullmq')) throw notLoaded({ code: 'MODULE_NOT_FOUND' })
+  checkBull()
   return new EventsInRedis(client, read)
 }
 
 class EventsInRedis implements RedisEventStore {
-  readonly #prefix: string
   readonly #limits: ReadBy<typeof RULES>
-  readonly #keys: EventKeys
+  readonly #eval: RunScript
   readonly #broadcast: RedisBroadcast
-  readonly #deliveries: EventDeliveries
+  readonly #jobs: EventJobs
+  #count = 0
   readonly #listeners = new Set<(name: string | undefined) => void>()
 
-  constructor(client: EventRedisClient, options: ReadBy<typeof RULES>) {
-    const { prefix, onError } = options
-    this.#prefix = `{${prefix}}:s:`
-    this.#limits = options
-    this.#keys = new EventKeys(client, this.#prefix)
+  constructor(client: EventRedisClient, limits: ReadBy<typeof RULES>) {
+    this.#limits = limits
+    this.#eval = scriptRunner(client)
+    const { prefix, onError } = limits
     this.#broadcast = new RedisBroadcast(
       'redisEventStore',
       client as unknown as RedisClient,
       { channel: `${prefix}:changes`, ...(onError !== undefined && { onError }) },
       { onMessage: (name) => this.#call(name), onGap: () => this.#call(undefined) },
     )
-    this.#deliveries = new EventDeliveries({
-      client,
-      prefix: `{${prefix}}`,
-      keys: this.#keys,
-      maxBytes: options.maxBytesPerOwner,
-      load: (key, id) => this.#load(key, id),
-      log: (name) => this.#log(name),
-      report: (error) => this.#broadcast.report('deliveries', error),
-    })
+    this.#jobs = new EventJobs(client, prefix, (error) => this.#broadcast.report('deliveries', error))
   }
 
   get connected(): boolean {
@@ -137,119 +135,104 @@ class EventsInRedis implements RedisEventStore {
     { ttlMs, max }: Parameters<EventStore['subscribe']>[1],
   ): ReturnType<EventStore['subscribe']> {
     const { id, owner, name, webhook } = record
-    const values = [id, kindOf(webhook !== undefined), owner, name, JSON.stringify(record), ttlMs, max]
-    const outcome = Number(await this.#keys.run(SUBSCRIBE, values))
-    if (outcome < 0) return undefined
-    if (outcome === 1) await this.#keys.command('DEL', `ended:${id}`)
-    const [subscription, log] = await Promise.all([this.get(id), this.#log(name)])
-    return subscription && { isNew: outcome === 1, subscription, log }
+    const kind = webhook === undefined ? 'r:' : 'w:'
+    const values = [id, kind, owner, name, JSON.stringify(record), ttlMs, Date.now(), await this.#head(name)]
+    for (;;) {
+      const reply = await this.#run(SUBSCRIBE, ...values, max, this.#limits.maxSubscriptions)
+      const outcome = valueIn(reply)
+      if (outcome === 'new' || outcome === 'renewed') {
+        const [subscription, head] = await Promise.all([this.get(id), this.#head(name)])
+        return subscription && { isNew: outcome === 'new', subscription, head }
+      }
+      if (outcome === 'owner' && webhook !== undefined) return undefined
+      if (!(await this.#endOldest(outcome === 'owner' ? owner : undefined))) return undefined
+    }
   }
 
   get(id: string): Promise<StoredSubscription | undefined> {
-    return this.#load(`sub:${id}`, id)
+    return this.#load(id, false)
   }
 
   async *subscribers(
     name: string,
     { owners, hasWebhook, needsArgs }: Parameters<EventStore['subscribers']>[1],
   ): AsyncGenerator<readonly Subscriber[]> {
-    const kind = kindOf(hasWebhook)
-    const now = Date.now()
-    for (let first = 0; owners !== undefined && first < owners.length; first += PAGE) {
-      const ofOwner = (owner: string): Promise<string[]> =>
-        this.#keys.list('ZRANGEBYSCORE', `own:${kind}${owner}`, now, '+inf')
-      const members = await Promise.all(owners.slice(first, first + PAGE).map(ofOwner))
-      yield await this.#subscribersIn(name, members.flat(), needsArgs)
-    }
-    for (let cursor = owners === undefined ? '' : '0'; cursor !== '0'; ) {
-      const scan = this.#keys.command('ZSCAN', `type:${kind}${name}`, cursor || '0', 'COUNT', PAGE)
-      const [next, entries] = (await scan) as [unknown, unknown[]]
-      cursor = valueIn(next) ?? '0'
-      const pairs = entries.map((entry) => valueIn(entry) ?? '')
-      const members = pairs.filter((_, index) => index % 2 === 0 && Number(pairs[index + 1]) > now)
-      yield await this.#subscribersIn(name, members, needsArgs)
-    }
+    const kind = hasWebhook ? 'w:' : 'r:'
+    for (const key of owners?.map((owner) => `own:${kind}${owner}`) ?? [`type:${kind}${name}`])
+      for (let cursor: string | undefined; cursor !== '0'; ) {
+        const scan = await this.#command('ZSCAN', key, cursor ?? '0', 'COUNT', PAGE)
+        const [next, entries] = scan as [unknown, unknown]
+        cursor = valueIn(next) ?? '0'
+        // A member is followed by its time of expiry.
+        const found = textsIn(entries).flatMap((member, index, all) => {
+          const [id = '', owner = '', since, type] = member.split(' ')
+          const isLive = type === name && Number(all[index + 1]) > Date.now()
+          return isLive ? [{ id, owner, since: Number(since) }] : []
+        })
+        const records = await this.#batch(
+          ...(needsArgs ? found : []).map(({ id }): Command => ['HGET', `sub:${id}`, 'record']),
+        )
+        yield found.flatMap((one, index) => {
+          const record = valueIn(records[index])
+          if (record === undefined) return needsArgs ? [] : [one]
+          return [{ ...one, args: JSON.parse(record).args }]
+        })
+      }
   }
 
   async end(id: string, terminated?: string): Promise<boolean> {
     const subscription = await this.get(id)
     if (subscription === undefined) return false
     const { owner, since, name, webhook } = subscription
-    const kind = kindOf(webhook !== undefined)
-    const member = `${id} ${owner} ${since} ${name}`
+    const isFirst = isOne(await this.#command('HSETNX', `sub:${id}`, 'ended', 1))
     const isLast = terminated !== undefined && webhook !== undefined
-    if (isLast) {
-      await this.#keys.command('RENAME', `sub:${id}`, `${this.#prefix}ended:${id}`)
-      await this.#keys.command('PEXPIRE', `ended:${id}`, DAY_MS)
-    }
-    const [ended] = await Promise.all([
-      this.#keys.command('DEL', `sub:${id}`),
-      this.#keys.command('ZREM', `own:${kind}${owner}`, member),
-      this.#keys.command('ZREM', `type:${kind}${name}`, member),
-      this.#keys.command('DEL', `status:${id}`),
-      this.#keys.command('DEL', `pend:${id}.${since}`),
-    ])
-    if (isLast) await this.#deliveries.add('terminated', { id, owner, since }, terminated)
-    return isLast || isOne(ended)
+    await this.#forget(`${id} ${owner} ${since} ${name}`, webhook === undefined ? 'r:' : 'w:', isLast)
+    if (isLast && isFirst) await this.#jobs.add('terminated', subscription, terminated)
+    return isFirst
   }
 
-  async append(name: string, body: string, channels: readonly string[]): Promise<Position> {
+  async append(name: string, { body, channels }: Pick<LoggedEvent, 'body' | 'channels'>): Promise<Position> {
     const { maxLogBytes, maxLogAgeMs } = this.#limits
     const limits = [maxLogBytes, maxLogAgeMs, maxLogAgeMs + DAY_MS]
-    const values = [name, newEpoch(), body, JSON.stringify(channels), ...limits]
-    const position = Number(await this.#keys.run(APPEND, values))
+    const values = [name, Date.now() * 1_000, Date.now(), body, JSON.stringify(channels), ...limits]
+    const position = Number(await this.#run(APPEND, ...values))
     this.#call(name)
     this.#broadcast.send(name)
     return position
   }
 
-  async read(
-    name: string,
-    channels: readonly string[],
-    { after, maxEvents, maxBytes }: Parameters<EventStore['read']>[2],
-  ): Promise<LogPage> {
-    const range = (from: string, count: number): Promise<unknown> =>
-      this.#keys.command('XRANGE', `log:${name}`, from, '+', 'COUNT', count)
-    const [state, oldest, found] = await Promise.all([
-      this.#log(name),
-      range('-', 1),
-      range(`(${after}-0`, MAX_SCANNED),
-    ])
-    const [first] = entriesIn(oldest)
-    const all = entriesIn(found)
-    const young = all.filter(({ atMs }) => atMs > Date.now() - this.#limits.maxLogAgeMs)
-    const isTooOld = young.length < all.length
-    const kept = isTooOld ? young[0] : first
-    const droppedUpTo = (kept?.position ?? state.head + 1) - 1
-    const events: LoggedEvent[] = []
-    let bytes = 0
-    for (const { to, ...event } of young) {
-      if (!channels.some((channel) => to.includes(channel))) continue
-      bytes += event.body.length
-      const last = events.at(-1)
-      if (last !== undefined && (events.length >= maxEvents || bytes > maxBytes))
-        return { ...state, events, position: last.position, hasMore: true, droppedUpTo }
-      events.push(event)
-    }
-    const hasMore = all.length === MAX_SCANNED
-    // An event may have been added since the state was read.
-    const position = Math.max(all.at(-1)?.position ?? 0, hasMore ? 0 : state.head)
-    return { ...state, head: Math.max(position, state.head), events, position, hasMore, droppedUpTo }
+  async read(name: string, after: Position, max: number): Promise<LogPage> {
+    const [, , head, oldest, found] = await this.#batch(
+      ...this.#headOf(name),
+      ['XRANGE', `log:${name}`, '-', '+', 'COUNT', 1],
+      ['XRANGE', `log:${name}`, `(${after}-0`, '+', 'COUNT', max],
+    )
+    const newest = Number(valueIn(head))
+    const [first] = eventsIn(oldest)
+    return { events: eventsIn(found), head: newest, droppedUpTo: (first?.position ?? newest + 1) - 1 }
   }
 
-  deliver: EventStore['deliver'] = (_name, event, subscribers) => this.#deliveries.deliver(event, subscribers)
-
-  work: EventStore['work'] = (attempt, max) => this.#deliveries.work(attempt, max)
-
-  async setVerified(owner: string, url: string, ttlMs: number): Promise<void> {
-    const key = `ok:${owner}`
-    await this.#keys.command('ZADD', key, Date.now() + ttlMs, hashOf(url))
-    await this.#keys.command('ZREMRANGEBYRANK', key, 0, -MAX_VERIFIED - 1)
-    await this.#keys.command('PEXPIRE', key, Math.max(ttlMs, DAY_MS))
+  async deliver(
+    _name: string,
+    { position, body }: Pick<LoggedEvent, 'position' | 'body'>,
+    subscribers: readonly Subscriber[],
+  ): Promise<readonly string[]> {
+    const limits = [MAX_WAITING, this.#limits.maxBytesPerOwner, 2 * DAY_MS]
+    const dropped = subscribers.map(async (subscriber) => {
+      // In the order of the calls, also in one millisecond.
+      const at = Date.now() * 1_000 + (this.#count++ % 1_000)
+      const { id, owner, since } = subscriber
+      const values = [owner, `${id}.${since}`, position, Buffer.byteLength(body), at, ...limits]
+      const [count, ...oldest] = (await this.#run(WAIT, ...values)) as unknown[]
+      // The owner with fewer events that wait comes first.
+      if (Number(count) > 0) await this.#jobs.add('event', subscriber, body, position, Number(count))
+      return await Promise.all(textsIn(oldest).map((member) => this.#drop(owner, member)))
+    })
+    return (await Promise.all(dropped)).flat()
   }
 
-  async isVerified(owner: string, url: string): Promise<boolean> {
-    return Number(valueIn(await this.#keys.command('ZSCORE', `ok:${owner}`, hashOf(url)))) > Date.now()
+  work(attempt: Parameters<EventStore['work']>[0], max: number): () => Promise<void> {
+    return this.#jobs.work((job) => this.#attempt(job, attempt), max)
   }
 
   watch(listener: (name: string | undefined) => void): () => void {
@@ -259,81 +242,126 @@ class EventsInRedis implements RedisEventStore {
 
   async close(): Promise<void> {
     await this.#broadcast.close()
-    await this.#deliveries.close()
+    await this.#jobs.close()
   }
 
-  async #subscribersIn(
-    name: string,
-    members: readonly string[],
-    needsArgs: boolean,
-  ): Promise<readonly Subscriber[]> {
-    const all = members.map((member) => member.split(' ')).filter(([, , , type]) => type === name)
-    const found = all.map(async ([id = '', owner = '', since]): Promise<Subscriber> => {
-      const record = needsArgs ? valueIn(await this.#keys.command('HGET', `sub:${id}`, 'record')) : undefined
-      return {
-        id,
-        owner,
-        since: Number(since),
-        ...(record !== undefined && { args: JSON.parse(record).args }),
-      }
-    })
-    return (await Promise.all(found)).filter(({ args }) => !needsArgs || args !== undefined)
+  /** Ends the oldest subscription without a webhook of an owner, by default of the one with the most. Returns `false` without one. */
+  async #endOldest(owner?: string): Promise<boolean> {
+    const [top] = owner === undefined ? textsIn(await this.#command('ZREVRANGE', 'most', 0, 0)) : [owner]
+    if (top === undefined) return false
+    const [popped, count] = await this.#batch(['ZPOPMIN', `own:r:${top}`], ['ZCARD', `own:r:${top}`])
+    const size = Number(count)
+    await this.#command(...((size === 0 ? ['ZREM', 'most', top] : ['ZADD', 'most', size, top]) as Command))
+    const [oldest] = textsIn(popped)
+    if (oldest !== undefined) await this.#forget(oldest, 'r:', false)
+    return true
   }
 
-  async #load(key: string, id: string): Promise<StoredSubscription | undefined> {
-    const [record = '', since, expiresAt] = await this.#keys.list(
-      'HMGET',
-      key,
-      'record',
-      'since',
-      'expiresAt',
+  /** Removes a subscription. @param member `id owner since type` */
+  async #forget(member: string, kind: string, isKept: boolean): Promise<void> {
+    const [id, owner, , type] = member.split(' ')
+    await this.#batch(
+      ['PEXPIRE', `sub:${id}`, isKept ? DAY_MS : 0],
+      ['ZREM', `own:${kind}${owner}`, member],
+      ['ZREM', `type:${kind}${type}`, member],
+      ['ZREM', 'all', member],
     )
-    if (record === '') return undefined
-    const [status, [pending]] = await Promise.all([
-      this.#keys.command('GET', `status:${id}`),
-      this.#keys.list('ZRANGE', `pend:${id}.${since}`, 0, 0),
-    ])
+  }
+
+  async #load(id: string, isEnded: boolean): Promise<StoredSubscription | undefined> {
+    const [found, stored, [pending]] = (await this.#batch(
+      ['HMGET', `sub:${id}`, 'record', 'since', 'expiresAt', 'ended'],
+      ['GET', `status:${id}`],
+      ['ZRANGE', `pend:${id}`, 0, 0],
+    )) as [unknown, unknown, unknown[]]
+    const [record = '', since, expiresAt, ended] = textsIn(found)
+    if (record === '' || isEnded !== (ended !== '')) return undefined
     return {
       ...(JSON.parse(record) as SubscriptionRecord),
       since: Number(since),
       expiresAtMs: Number(expiresAt),
-      status: JSON.parse(valueIn(status) ?? '{}'),
-      ...(pending !== undefined && { firstPending: Number(pending) }),
+      status: JSON.parse(valueIn(stored) ?? '{}'),
+      ...(pending !== undefined && { firstPending: Number(valueIn(pending)) }),
     }
   }
 
-  /** Returns the log of an event type. A log that is not there gets an identity, so that every node sees the same one. */
-  async #log(name: string): Promise<LogState> {
+  async #head(name: string): Promise<Position> {
+    return Number(valueIn((await this.#batch(...this.#headOf(name)))[2]))
+  }
+
+  /** Reads the newest position. A log that is not there begins, so that every node sees the same one. */
+  #headOf(name: string): readonly Command[] {
     const key = `meta:${name}`
-    const [, , [epoch = '', head]] = await Promise.all([
-      this.#keys.command('HSETNX', key, 'epoch', newEpoch()),
-      this.#keys.command('PEXPIRE', key, this.#limits.maxLogAgeMs + DAY_MS),
-      this.#keys.list('HMGET', key, 'epoch', 'head'),
-    ])
-    return { epoch, head: Number(head) }
+    const lifeMs = this.#limits.maxLogAgeMs + DAY_MS
+    return [
+      ['HSETNX', key, 'head', Date.now() * 1_000],
+      ['PEXPIRE', key, lifeMs],
+      ['HGET', key, 'head'],
+    ]
+  }
+
+  /** Removes the job of an event that no longer waits, and returns the id of its subscription. */
+  async #drop(owner: string, member: string): Promise<string> {
+    const [name = '', position] = member.split(' ')
+    const [id = '', since] = name.split('.')
+    await this.#jobs.remove(`${name}.${position}`)
+    await this.#jobs.add('gap', { id, owner, since: Number(since) })
+    return id
+  }
+
+  /** Attempts a job. Returns undefined if it is done. */
+  async #attempt(
+    job: EventJob,
+    attempt: Parameters<EventStore['work']>[0],
+  ): ReturnType<Parameters<EventJobs['work']>[0]> {
+    const { id, owner, since, kind, position, body, jobId } = job
+    const found = await this.#load(id, kind === 'terminated')
+    let outcome: DeliveryOutcome = { outcome: 'delivered' }
+    if (found?.since === since) {
+      const subscription = found as Delivery['subscription']
+      outcome = await attempt({ ...job, id: jobId, subscription, head: await this.#head(found.name) })
+      const { status } = outcome
+      if (status !== undefined)
+        await this.#command('SET', `status:${id}`, JSON.stringify(status), 'PX', DAY_MS)
+      if ('delayMs' in outcome) return outcome
+    }
+    if (kind !== 'event') return undefined
+    await this.#run(DONE, owner, `${id}.${since}`, position, Buffer.byteLength(body))
+    if (outcome.outcome === 'abandoned') await this.#jobs.add('gap', job)
+    return undefined
   }
 
   #call(name: string | undefined): void {
     for (const listener of this.#listeners) listener(name)
   }
+
+  #run(script: string, ...values: readonly (string | number)[]): Promise<unknown> {
+    return this.#eval(script, [`{${this.#limits.prefix}}:s:`], values.map(String))
+  }
+
+  async #batch(...commands: readonly Command[]): Promise<unknown[]> {
+    const texts = commands.map((command) => command.map(String))
+    return texts.length === 0 ? [] : ((await this.#run(BATCH, JSON.stringify(texts))) as unknown[])
+  }
+
+  async #command(...command: Command): Promise<unknown> {
+    return (await this.#batch(command))[0]
+  }
 }
 
-function kindOf(hasWebhook: boolean): string {
-  return hasWebhook ? 'w:' : 'r:'
+/** Returns the texts of a list. What is not there becomes an empty text. */
+function textsIn(reply: unknown): string[] {
+  return (reply as unknown[]).map((value) => valueIn(value) ?? '')
 }
 
-function entriesIn(reply: unknown): (LoggedEvent & { readonly to: readonly string[] })[] {
-  return (reply as [unknown, unknown[]][]).map(([id, values]) => {
-    const [, at, , to, , body] = values.map((value) => valueIn(value) ?? '')
-    const position = Number.parseInt(valueIn(id) ?? '', 10)
-    return { position, atMs: Number(at), to: JSON.parse(to ?? '[]'), body: body ?? '' }
+function eventsIn(reply: unknown): LoggedEvent[] {
+  return (reply as [unknown, unknown][]).map(([id, values]) => {
+    const [, at, , to = '[]', , body = ''] = textsIn(values)
+    return {
+      position: Number.parseInt(valueIn(id) ?? '', 10),
+      channels: JSON.parse(to),
+      body,
+      atMs: Number(at),
+    }
   })
-}
-
-function newEpoch(): string {
-  return randomUUID().slice(0, 8)
-}
-
-function hashOf(value: string): string {
-  return createHash('sha256').update(value).digest('base64url')
 }

@@ -2,26 +2,26 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createInterface } from 'node:readline'
-import { Redis } from 'ioredis'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
 import { adapterWith } from '../../src/mcp/adapter.ts'
 import { redisEventStore } from '../../src/redis/event-store.ts'
 import { spokenOAuth } from '../support/attacks/spoken-tokens.ts'
 import { incidentRouter } from '../support/mcp/incident-router.ts'
+import { REDIS_CLIENTS } from '../support/redis-clients.ts'
 
 /**
  * `node build/test/full/events-program.js <port of Redis> <certificate of the receiver>` is one node of a server with events. It
- * prints its port. For each line with a number, it emits an event, and prints the number when `emit` has resolved.
+ * prints its port. `REDIS_CLIENT` names the library of its client. For each line with a number, it emits an event, and prints the number when `emit` has resolved.
  */
 const [, , port, ca = ''] = process.argv
-const client = new Redis(Number(port), '127.0.0.1')
-client.on('error', () => undefined)
+const kind = REDIS_CLIENTS.find(({ name }) => name === process.env.REDIS_CLIENT) ?? REDIS_CLIENTS[0]
+const client = await kind?.connect(Number(port))
 const adapter = adapterWith(
   {
     router: incidentRouter,
     oauth: spokenOAuth(),
     telemetry: false,
-    events: { store: redisEventStore(client) },
+    events: { store: redisEventStore(client as never) },
   },
   { isAllowed: (address) => address === '127.0.0.1', ca },
 )

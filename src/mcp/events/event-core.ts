@@ -26,7 +26,6 @@ import type {
   EventStore,
   LoggedEvent,
   LogPage,
-  LogState,
   Position,
   StoredAuth,
   StoredSubscription,
@@ -57,7 +56,12 @@ export interface Receiver {
 }
 
 /** The events after a cursor that a subscription may read. */
-export interface EventPage extends Pick<LogPage, 'epoch' | 'events' | 'position' | 'hasMore'> {
+export interface EventPage {
+  readonly events: readonly LoggedEvent[]
+  /** The position up to which the log was read. */
+  readonly position: Position
+  /** `true` if there may be more after it. */
+  readonly hasMore: boolean
   /** `true` if events after the given cursor may be missing. */
   readonly truncated: boolean
 }
@@ -65,8 +69,9 @@ export interface EventPage extends Pick<LogPage, 'epoch' | 'events' | 'position'
 /** The time in which the store must respond. */
 const STORE_TIMEOUT_MS = 5_000
 
-/** The maximum size of the events in one page, in bytes. */
-const MAX_PAGE_BYTES = 1_048_576
+/** The maximum size of the events in one page, in characters, and the maximum number of events that a page is chosen from. */
+const MAX_PAGE_LENGTH = 1_048_576
+const MAX_SCANNED = 1_000
 
 /**
  * The options, the store, and the decisions that the parts of events share: who may receive events is decided by scopes, by the
@@ -108,19 +113,31 @@ export class EventCore {
    */
   async page(
     { id, owner, name }: Pick<SubscriptionRecord, 'id' | 'owner' | 'name'>,
-    cursor: Cursor,
+    cursor: Position,
     maxEvents: number,
     maxAgeMs: number = Number.POSITIVE_INFINITY,
   ): Promise<EventPage> {
-    const options = { maxEvents, maxBytes: MAX_PAGE_BYTES }
     const read = (after: Position): Promise<LogPage> =>
-      this.serve((store) => store.read(name, ['', owner, id], { ...options, after }))
-    const first = await read(Math.max(cursor.position, 0))
-    const isKnown = isOf(cursor, first)
-    const page = isKnown || cursor.position <= 0 ? first : await read(0)
-    const young = page.events.filter(({ atMs }) => atMs >= Date.now() - maxAgeMs)
-    const isCut = cursor.position < page.droppedUpTo || young.length < page.events.length
-    return { ...page, events: young, truncated: !isKnown || isCut }
+      this.serve((store) => store.read(name, after, MAX_SCANNED))
+    const first = await read(Math.max(cursor, 0))
+    const { events: all, head, droppedUpTo } = cursor > first.head ? await read(0) : first
+    let truncated = cursor < droppedUpTo || cursor > head
+    const events: LoggedEvent[] = []
+    let length = 0
+    for (const event of all) {
+      const last = events.at(-1)
+      if (!['', owner, id].some((channel) => event.channels.includes(channel))) continue
+      if (event.atMs < Date.now() - maxAgeMs) {
+        truncated = true
+        continue
+      }
+      length += event.body.length
+      if (last !== undefined && (events.length >= maxEvents || length > MAX_PAGE_LENGTH))
+        return { events, position: last.position, hasMore: true, truncated }
+      events.push(event)
+    }
+    const hasMore = all.length === MAX_SCANNED
+    return { events, position: hasMore ? (all.at(-1)?.position ?? head) : head, hasMore, truncated }
   }
 
   /**
@@ -250,36 +267,25 @@ function restoredAuth({ clientId, scopes, issuer, resource, user, act, extra = {
   return AuthInfo.of('', members, issuer)
 }
 
-/** A position in the log with an epoch. */
-export interface Cursor extends Pick<LogState, 'epoch'> {
-  /** -1 if it is not known. */
-  readonly position: Position
-}
-
-const CURSOR = /^([\w-]{1,64})\.([0-9a-z]{1,10})$/
+const CURSOR = /^[0-9a-z]{1,10}$/
 
 /** Returns the text of a cursor. Clients must not interpret it. */
-export function cursorText({ epoch }: Pick<LogState, 'epoch'>, position: Position): string {
-  return `${epoch}.${position.toString(36)}`
+export function cursorText(position: Position): string {
+  return position.toString(36)
 }
 
 /**
- * Reads the cursor that a client sends. Returns undefined for `null`, which means the current position.
+ * Reads the cursor that a client sends. Returns undefined for `null`, which means the current position, and -1 for a text that this
+ * server has not sent.
  * @throws {ProtocolError} -32602 if it is not a string.
  */
-export function cursorOf(cursor: unknown): Cursor | undefined {
+export function cursorOf(cursor: unknown): Position | undefined {
   if (cursor === undefined || cursor === null) return undefined
   if (typeof cursor !== 'string') throw invalidParams('cursor must be a string or null')
-  const [, epoch = '', position] = CURSOR.exec(cursor) ?? []
-  return { epoch, position: position === undefined ? -1 : Number.parseInt(position, 36) }
-}
-
-/** Returns `true` if a cursor is one of this log. */
-export function isOf({ epoch, position }: Cursor, log: LogState): boolean {
-  return epoch === log.epoch && position >= 0 && position <= log.head
+  return CURSOR.test(cursor) ? Number.parseInt(cursor, 36) : -1
 }
 
 /** Returns the position before which everything was delivered or abandoned. */
-export function watermark({ firstPending }: StoredSubscription, { head }: LogState): Position {
+export function watermark({ firstPending }: StoredSubscription, head: Position): Position {
   return firstPending === undefined ? head : firstPending - 1
 }

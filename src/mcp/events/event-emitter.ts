@@ -81,7 +81,7 @@ export async function emit(
   const channels: string[] = match === undefined ? [...(owners ?? [''])] : []
   if (match !== undefined)
     for await (const page of matching(false)) channels.push(...page.map(({ id }) => id))
-  const position = await core.ask((store) => store.append(name, body, channels), body.length)
+  const position = await core.ask((store) => store.append(name, { body, channels }), body.length)
   const dropped: string[] = []
   // Every subscription that was made before the event is listed now.
   if (gate !== undefined && entry.delivery.has('webhook'))

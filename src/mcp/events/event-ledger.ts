@@ -26,20 +26,7 @@ type Counts<T> = { -readonly [Member in keyof T]: T[Member] extends number ? num
 export type EventLedger = Counts<EventStats>
 
 export function newLedger(): EventLedger {
-  return {
-    emitted: 0,
-    streams: 0,
-    subscribed: 0,
-    renewed: 0,
-    unsubscribed: 0,
-    terminated: 0,
-    delivered: { webhook: 0, poll: 0, stream: 0 },
-    failed: 0,
-    abandoned: 0,
-    dropped: 0,
-  }
-}
-
-export function statsOf(ledger: EventLedger): EventStats {
-  return Object.freeze({ ...ledger, delivered: Object.freeze({ ...ledger.delivered }) })
+  const delivered = { webhook: 0, poll: 0, stream: 0 }
+  const subscriptions = { subscribed: 0, renewed: 0, unsubscribed: 0, terminated: 0 }
+  return { emitted: 0, streams: 0, ...subscriptions, delivered, failed: 0, abandoned: 0, dropped: 0 }
 }

@@ -1,9 +1,9 @@
 import { isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
-import { optional, type ReadBy, type RulesFor } from '../../options/option-rules.ts'
+import { also, optional, type ReadBy, type RulesFor } from '../../options/option-rules.ts'
 import { memoryEventStore } from './memory-event-store.ts'
 import type { EventStore } from './store.ts'
 
-const { checkBoolean, invalidKind, members, oneOf, readMembers, wholeNumber } =
+const { checkBoolean, invalidKind, members, oneOf, readMembers, unusableOption, wholeNumber } =
   optionChecksOf('createMcpAdapter')
 
 /** The form of the messages to webhooks, where the texts of the protocol and its clients differ. */
@@ -15,6 +15,12 @@ export interface McpWebhookOptions {
   readonly webhookId?: 'event' | 'message' | undefined
   /** Sends `gap` and `terminated`. Set it to `false` for clients that reject them, such as ChatGPT. Defaults to `true`. */
   readonly controlMessages?: boolean | undefined
+  /**
+   * Also sends to `http://127.0.0.1:<port>` and `http://[::1]:<port>`, so that you can try webhooks without a public address. Clients
+   * that can subscribe then reach the programs of this machine, so it is an error unless `NODE_ENV` is `development`. Defaults to
+   * `false`.
+   */
+  readonly allowLoopback?: boolean | undefined
 }
 
 /** The store and the limits of events. */
@@ -40,23 +46,15 @@ export interface McpEventOptions {
   readonly errorCodes?: 'deployed' | 'proposed' | undefined
 }
 
-const METHODS = [
-  'subscribe',
-  'get',
-  'subscribers',
-  'end',
-  'append',
-  'read',
-  'deliver',
-  'work',
-  'setVerified',
-  'isVerified',
-  'watch',
-] as const satisfies readonly (keyof EventStore)[]
+const METHODS = ['subscribe', 'subscribers', 'append', 'read', 'deliver', 'work'] as const
 
 const WEBHOOK_RULES = {
   webhookId: optional(oneOf(['event', 'message'] as const), 'event'),
   controlMessages: optional(checkBoolean, true),
+  allowLoopback: also(optional(checkBoolean, false), (option, value) => {
+    if (value && process.env.NODE_ENV !== 'development')
+      throw unusableOption(option, 'is only for development', 'Remove it, or set NODE_ENV=development.')
+  }),
 } satisfies RulesFor<McpWebhookOptions>
 
 const RULES = {
@@ -65,7 +63,7 @@ const RULES = {
   ttlMs: optional(wholeNumber(1), 3_600_000),
   webhooks: optional(
     members(`must be an object such as { webhookId: 'event' }`, WEBHOOK_RULES),
-    Object.freeze({ webhookId: 'event' as const, controlMessages: true }),
+    Object.freeze({ webhookId: 'event' as const, controlMessages: true, allowLoopback: false }),
   ),
   errorCodes: optional(oneOf(['deployed', 'proposed'] as const), 'deployed'),
 } satisfies RulesFor<McpEventOptions>

@@ -2,14 +2,7 @@ import type { ServerContext } from '@modelcontextprotocol/server'
 import { utf8Length } from '../../runtime.ts'
 import { callerKey } from '../operations/limits/caller-key.ts'
 import type { Exchange } from '../wire/exchange.ts'
-import {
-  type Cursor,
-  cursorOf,
-  cursorText,
-  type EventCore,
-  type EventPage,
-  type Receiver,
-} from './event-core.ts'
+import { cursorOf, cursorText, type EventCore, type EventPage, type Receiver } from './event-core.ts'
 import {
   exhausted,
   invalidParams,
@@ -18,7 +11,7 @@ import {
   subscriptionId,
   wholeNumberOf,
 } from './event-params.ts'
-import type { LogState, SubscriptionRecord } from './store.ts'
+import type { Position, SubscriptionRecord } from './store.ts'
 
 /**
  * The time for which a subscription without a webhook is known after it was last polled or its stream has sent a heartbeat. An event
@@ -37,7 +30,7 @@ const SUBSCRIPTION_ID = 'io.modelcontextprotocol/subscriptionId'
 interface Reading extends Receiver {
   readonly maxAgeMs: number | undefined
   /** The position after which events are read. */
-  readonly from: Cursor
+  readonly from: Position
   /** `true` if the client has named a position. */
   readonly resumes: boolean
   /** `true` if events may have been sent that the subscription did not get, because it was not known. */
@@ -74,7 +67,7 @@ export class EventReaders {
     this.#core.ledger.delivered.poll += page.events.length
     return {
       events: page.events.map(({ body }) => JSON.parse(body)),
-      cursor: cursorText(page, page.position),
+      cursor: cursorText(page.position),
       truncated: page.truncated,
       hasMore: page.hasMore,
       nextPollMs: NEXT_POLL_MS,
@@ -127,13 +120,13 @@ export class EventReaders {
     const id = subscriptionId(owner, '', name, given)
     const record = { id, owner, name, args: JSON.stringify(args) }
     const cursor = cursorOf(params.cursor)
-    const { isNew, log } = await this.#renew(record)
-    const isLate = cursor !== undefined && isNew && cursor.position < log.head
-    const from = cursor ?? { epoch: log.epoch, position: log.head }
+    const { isNew, head } = await this.#renew(record)
+    const isLate = cursor !== undefined && isNew && cursor < head
+    const from = cursor ?? head
     return { exchange, entry: named.entry, record, maxAgeMs, from, resumes: cursor !== undefined, isLate }
   }
 
-  async #renew(record: SubscriptionRecord): Promise<{ readonly isNew: boolean; readonly log: LogState }> {
+  async #renew(record: SubscriptionRecord): Promise<{ readonly isNew: boolean; readonly head: Position }> {
     const max = this.#core.props.options.maxPerOwner
     const result = await this.#core.serve((store) => store.subscribe(record, { ttlMs: LEASE_MS, max }))
     if (result === undefined) throw exhausted('subscriptions', max)
@@ -142,7 +135,7 @@ export class EventReaders {
 
   async #firstPage(reading: Reading, maxEvents: number): Promise<EventPage> {
     const { record, from, resumes, isLate, maxAgeMs } = reading
-    if (!resumes) return { ...from, events: [], truncated: false, hasMore: false }
+    if (!resumes) return { position: from, events: [], truncated: false, hasMore: false }
     const page = await this.#core.page(record, from, maxEvents, maxAgeMs)
     return { ...page, truncated: page.truncated || isLate }
   }
@@ -169,10 +162,9 @@ export class EventReaders {
         const page = await (isActive
           ? this.#core.page(record, at, DEFAULT_EVENTS)
           : this.#firstPage(reading, DEFAULT_EVENTS))
-        const { epoch } = page
         if (!isActive || page.truncated) {
-          at = { epoch, position: page.events[0] === undefined ? page.position : page.events[0].position - 1 }
-          await notify('active', { cursor: cursorText(page, at.position), truncated: page.truncated })
+          at = (page.events[0]?.position ?? page.position + 1) - 1
+          await notify('active', { cursor: cursorText(at), truncated: page.truncated })
           isActive = true
           sentAt = performance.now()
         }
@@ -184,17 +176,17 @@ export class EventReaders {
           if (refusal === 'unavailable') break
           if (refusal !== undefined)
             return await notify('terminated', { error: this.#core.errorBody(refusal) })
-          at = { epoch, position }
-          await notify('event', { ...JSON.parse(body), cursor: cursorText(page, position) })
+          at = position
+          await notify('event', { ...JSON.parse(body), cursor: cursorText(position) })
           this.#core.ledger.delivered.stream++
           sentAt = performance.now()
         }
-        if (isDone) at = { epoch, position: page.position }
+        if (isDone) at = page.position
         if (isDone && page.hasMore) continue
         const quietMs = this.#heartbeatMs - (performance.now() - sentAt)
         await event.within(Math.min(quietMs, expiresAtMs - Date.now()), signal)
         if (performance.now() - sentAt < this.#heartbeatMs) continue
-        await notify('heartbeat', { cursor: cursorText(at, at.position) })
+        await notify('heartbeat', { cursor: cursorText(at) })
         sentAt = performance.now()
         if (sentAt - renewedAt < LEASE_MS / 10) continue
         await this.#renew(record)

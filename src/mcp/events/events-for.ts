@@ -1,7 +1,7 @@
 import { optionChecksOf } from '../../options/option-checks.ts'
 import type { McpEvents } from '../mcp-adapter.ts'
 import type { EmitOptions } from './event-emitter.ts'
-import { newLedger, statsOf } from './event-ledger.ts'
+import { newLedger } from './event-ledger.ts'
 import type { Events } from './events.ts'
 
 /** Returns the part of events that the application uses. */
@@ -12,7 +12,7 @@ export function eventsFor(events: Events | undefined): McpEvents {
       const { unusableOption } = optionChecksOf('emit')
       throw unusableOption('emit', 'needs an event type', 'Declare it with router.event().')
     },
-    stats: () => events?.stats() ?? statsOf(newLedger()),
+    stats: () => events?.stats() ?? newLedger(),
     close: async (options) => await events?.close(options),
   })
 }

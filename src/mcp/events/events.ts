@@ -7,18 +7,9 @@ import type { Serving } from '../operations/operation.ts'
 import { permittedEntries } from '../operations/policy.ts'
 import type { EventDefinition } from '../router/event.ts'
 import { type Exchange, isAnonymous, permitsScopes } from '../wire/exchange.ts'
-import {
-  type Cursor,
-  cursorOf,
-  cursorText,
-  EventCore,
-  type EventsProps,
-  isOf,
-  storedAuth,
-  watermark,
-} from './event-core.ts'
+import { cursorOf, cursorText, EventCore, type EventsProps, storedAuth, watermark } from './event-core.ts'
 import { type EmitOptions, emit } from './event-emitter.ts'
-import { type EventStats, statsOf } from './event-ledger.ts'
+import type { EventStats } from './event-ledger.ts'
 import { type ResolvedEventOptions, resolveEventOptions } from './event-options.ts'
 import {
   exhausted,
@@ -33,7 +24,7 @@ import {
   wholeNumberOf,
 } from './event-params.ts'
 import { EventReaders } from './event-readers.ts'
-import type { StoredSubscription, SubscriptionRecord, WebhookSecret, WebhookTarget } from './store.ts'
+import type { Position, StoredSubscription, WebhookSecret, WebhookTarget } from './store.ts'
 import { problemWithUrl } from './webhooks/callback-url.ts'
 import { signingKeyOf } from './webhooks/signature.ts'
 import { Webhooks } from './webhooks/webhooks.ts'
@@ -45,8 +36,6 @@ const HEARTBEAT_MS = 15_000
 const MIN_TTL_MS = 60_000
 /** The time for which the previous secret still signs. */
 const ROTATION_MS = 600_000
-/** The time for which a verified URL need not be verified again. */
-const VERIFIED_MS = 86_400_000
 /** The maximum number of events that a new subscription receives from the log. */
 const MAX_REPLAY = 500
 /** The maximum length of a record, in characters. The claims of a user are the part that has no other limit. */
@@ -81,7 +70,7 @@ export class Events {
   }
 
   stats(): EventStats {
-    return statsOf(this.#core.ledger)
+    return structuredClone(this.#core.ledger)
   }
 
   /** Takes the deliveries that other nodes have left. */
@@ -153,20 +142,21 @@ export class Events {
     const named = await namedSubscription(table, params, 'webhook')
     await this.#core.permit(exchange, named, params, sdk)
     const owner = callerKey(exchange, 'user').key
-    const { name, given, args } = named
-    const id = subscriptionId(owner, url, name, given)
+    const { name, args } = named
+    const id = subscriptionId(owner, url, name, named.given)
     const existing = await this.#core.serve((store) => store.get(id))
-    const webhook: WebhookTarget = { url, secrets: secretsOf(existing?.webhook, secret) }
-    const record = { id, owner, name, args: JSON.stringify(args), auth: storedAuth(auth), webhook }
-    if (JSON.stringify(record).length > MAX_RECORD) throw exhausted('bytes', MAX_RECORD)
-    await this.#verify(record)
+    const target = { url, secrets: secretsOf(existing?.webhook, secret) }
+    const given = { id, owner, name, args: JSON.stringify(args), auth: storedAuth(auth) }
+    if (JSON.stringify([given, target]).length > MAX_RECORD) throw exhausted('bytes', MAX_RECORD)
+    const verifiedAtMs = await this.#webhooks.verify(given, target, existing?.webhook?.verifiedAtMs)
+    const record = { ...given, webhook: { ...target, verifiedAtMs } }
     const grantedMs = Math.min(Math.max(MIN_TTL_MS, ttlMs), options.ttlMs)
     const result = await this.#core.serve((store) =>
       store.subscribe(record, { ttlMs: grantedMs, max: options.maxPerOwner }),
     )
     if (result === undefined) throw exhausted('subscriptions', options.maxPerOwner)
     this.#webhooks.start()
-    const { isNew, subscription, log } = result
+    const { isNew, subscription, head } = result
     this.#core.ledger[isNew ? 'subscribed' : 'renewed']++
     this.#core.record(isNew ? 'event.subscribed' : 'event.renewed', name, {
       'kit.mcp.event.subscription': id,
@@ -176,14 +166,13 @@ export class Events {
       isNew && cursor !== undefined
         ? await this.#replay(subscription, cursor, maxAgeMs)
         : {
-            ...log,
-            position: watermark(subscription, log),
-            truncated: cursor !== undefined && !isOf(cursor, log),
+            position: watermark(subscription, head),
+            truncated: cursor !== undefined && (cursor < 0 || cursor > head),
           }
     return {
       id,
       refreshBefore: new Date(subscription.expiresAtMs).toISOString(),
-      cursor: cursorText(start, start.position),
+      cursor: cursorText(start.position),
       truncated: start.truncated,
       ...(!isNew && { deliveryStatus: statusOf(subscription) }),
     }
@@ -209,28 +198,16 @@ export class Events {
     const { mode = 'webhook', url, secret } = delivery
     if (typeof mode !== 'string') throw invalidParams('delivery.mode must be a string')
     if (mode !== 'webhook') throw unsupportedDelivery(mode.slice(0, 64))
-    const problem = problemWithUrl(url, this.#core.props.network?.isAllowed)
+    const { network, options } = this.#core.props
+    const problem = problemWithUrl(url, network?.isAllowed, options.webhooks.allowLoopback)
     if (problem !== undefined) throw invalidParams(`delivery.url ${problem}`)
     if (signingKeyOf(secret) === undefined)
       throw invalidParams('delivery.secret must be whsec_ and the base64 of 24 to 64 bytes')
     return { url: new URL(url as string).href, secret: secret as string }
   }
 
-  /** Lets the receiver prove that it wants the messages, once for each owner and URL. */
-  async #verify(record: SubscriptionRecord & { readonly webhook: WebhookTarget }): Promise<void> {
-    const { owner, webhook } = record
-    if (await this.#core.serve((store) => store.isVerified(owner, webhook.url))) return
-    const error = await this.#webhooks.verify(record)
-    if (error !== undefined) {
-      const { reason = 'rate_limited' } = error.data as { readonly reason?: string }
-      this.#core.record('event.refused', record.name, { 'error.type': reason })
-      throw error
-    }
-    await this.#core.serve((store) => store.setVerified(owner, webhook.url, VERIFIED_MS))
-  }
-
   /** Adds the events after a cursor to a subscription that has lapsed. */
-  async #replay(subscription: StoredSubscription, cursor: Cursor, maxAgeMs: number | undefined) {
+  async #replay(subscription: StoredSubscription, cursor: Position, maxAgeMs: number | undefined) {
     const page = await this.#core.page(subscription, cursor, MAX_REPLAY, maxAgeMs)
     const added = page.events.map((event) =>
       this.#core.serve((store) => store.deliver(subscription.name, event, [subscription])),

@@ -1,13 +1,12 @@
-import { createHash, randomUUID } from 'node:crypto'
+import { randomInt, randomUUID } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { optionChecksOf } from '../../options/option-checks.ts'
 import { optional, type ReadBy, type RulesFor } from '../../options/option-rules.ts'
-import { MemoryEventLog } from './memory-event-log.ts'
-import { type Job, MemoryJobs } from './memory-jobs.ts'
 import type {
   Delivery,
   DeliveryStatus,
   EventStore,
+  EventStoreLimits,
   LoggedEvent,
   LogPage,
   Position,
@@ -17,23 +16,6 @@ import type {
 } from './store.ts'
 
 const { readOptions, wholeNumber } = optionChecksOf('memoryEventStore')
-
-/** The limits of a store of events. */
-export interface EventStoreLimits {
-  /**
-   * The maximum size of the log of one event type, in bytes. The oldest events are dropped, and a client that has not read them gets
-   * `truncated`. Defaults to 8 388 608 (8 MiB).
-   */
-  readonly maxLogBytes?: number | undefined
-  /** The time for which the log keeps an event, in milliseconds. Defaults to 3 600 000 ms (one hour). */
-  readonly maxLogAgeMs?: number | undefined
-  /**
-   * The maximum size of the events that wait for the webhooks of one owner, in bytes. There are at most 1,000 of them. Beyond it,
-   * the oldest one is dropped, and its webhook gets a `gap` message. In memory, the subscriptions of an owner have the same bound.
-   * Defaults to 8 388 608 (8 MiB).
-   */
-  readonly maxBytesPerOwner?: number | undefined
-}
 
 /** Options of {@link memoryEventStore}. */
 export interface MemoryEventStoreOptions extends EventStoreLimits {
@@ -53,9 +35,11 @@ const RULES = {
 
 /** The maximum number of events that wait for the webhooks of one owner. */
 const MAX_WAITING = 1_000
-const MAX_VERIFIED = 10_000
-const SWEEP_MS = 10_000
+/** The memory of a record and of an event in addition to their text. */
 const RECORD_BYTES = 1_024
+const EVENT_BYTES = 512
+/** The wait after an attempt that rejects. */
+const REJECTED_MS = 30_000
 
 interface Kept {
   record: SubscriptionRecord
@@ -69,14 +53,13 @@ interface Kept {
   hasGap: boolean
 }
 
-interface MemoryJob extends Job {
-  /** Identifies it in all its attempts. */
-  readonly id: string
+/** A message that waits for its time, and then for its turn. */
+interface Job extends Pick<Delivery, 'id' | 'kind' | 'position' | 'body' | 'addedAtMs'> {
   readonly kept: Kept
-  readonly kind: Delivery['kind']
-  readonly position: Position
-  readonly body: string
   readonly bytes: number
+  attempts: number
+  postponed: number
+  timer?: NodeJS.Timeout
 }
 
 /** The state of an owner. It is forgotten when it is empty. */
@@ -86,10 +69,17 @@ interface Owner {
   readonly webhooks: Map<string, Kept>
   readonly readers: Map<string, Kept>
   /** The events that wait, the oldest first. */
-  readonly waiting: Set<MemoryJob>
-  readerBytes: number
+  readonly waiting: Set<Job>
   recordBytes: number
   waitingBytes: number
+}
+
+interface EventType {
+  /** The last events, without gaps in their positions. */
+  readonly entries: (LoggedEvent & { readonly bytes: number })[]
+  readonly all: Set<Kept>
+  bytes: number
+  head: Position
 }
 
 /**
@@ -116,15 +106,19 @@ export function memoryEventStore(options: MemoryEventStoreOptions = {}): EventSt
 
 class MemoryEventStore implements EventStore {
   readonly #limits: ReadBy<typeof RULES>
-  readonly #subscriptions = new Map<string, Kept>()
-  /** By the name of the event type. */
-  readonly #types = new Map<string, { readonly log: MemoryEventLog; readonly all: Set<Kept> }>()
+  readonly #subscriptions = new LRUCache<string, Kept>({
+    ttl: 1,
+    ttlAutopurge: true,
+    dispose: (kept) => this.#forget(kept),
+  })
+  readonly #types = new Map<string, EventType>()
   readonly #owners = new Map<string, Owner>()
-  readonly #verified = new LRUCache<string, true>({ max: MAX_VERIFIED })
   readonly #listeners = new Set<(name: string | undefined) => void>()
-  readonly #jobs = new MemoryJobs<MemoryJob>()
+  /** The jobs that are due, by owner. The owner whose turn it is comes first. */
+  readonly #due = new Map<Owner, Set<Job>>()
+  readonly #running = new Set<Promise<void>>()
+  #worker: { readonly attempt: Parameters<EventStore['work']>[0]; readonly max: number } | undefined
   #bytes = 0
-  #sweeping: NodeJS.Timeout | undefined
 
   constructor(limits: ReadBy<typeof RULES>) {
     this.#limits = limits
@@ -132,24 +126,25 @@ class MemoryEventStore implements EventStore {
 
   async subscribe(
     record: SubscriptionRecord,
-    { ttlMs, max }: { readonly ttlMs: number; readonly max: number },
+    { ttlMs, max }: Parameters<EventStore['subscribe']>[1],
   ): ReturnType<EventStore['subscribe']> {
     const { id, name } = record
     const bytes = 2 * JSON.stringify(record).length + RECORD_BYTES
-    const known = this.#live(id)
+    const known = this.#subscriptions.get(id)
     const kept = known ?? this.#added(record, max, bytes)
     if (kept === undefined) return undefined
     this.#count(kept, bytes - kept.bytes)
     Object.assign(kept, { record, expiresAtMs: Date.now() + ttlMs })
-    const group = groupOf(kept)
+    this.#subscriptions.set(id, kept, { ttl: ttlMs })
+    const group = groupOf(kept.owner, record)
     // The newest one comes last.
     group.delete(id)
     group.set(id, kept)
-    return { isNew: known === undefined, subscription: shown(kept), log: this.#type(name).log.state }
+    return { isNew: known === undefined, subscription: shown(kept), head: this.#type(name).head }
   }
 
   async get(id: string): Promise<StoredSubscription | undefined> {
-    const kept = this.#live(id)
+    const kept = this.#subscriptions.get(id)
     return kept && shown(kept)
   }
 
@@ -157,39 +152,38 @@ class MemoryEventStore implements EventStore {
     name: string,
     { owners, hasWebhook, needsArgs }: Parameters<EventStore['subscribers']>[1],
   ): AsyncGenerator<readonly Subscriber[]> {
-    const groups = owners?.map((owner) =>
-      this.#owners.get(owner)?.[hasWebhook ? 'webhooks' : 'readers'].values(),
-    )
-    const all = groups?.flatMap((group) => [...(group ?? [])]) ?? [...this.#type(name).all]
-    const now = Date.now()
-    yield all
-      .filter(({ record, expiresAtMs }) => {
-        const isOfKind = (record.webhook !== undefined) === hasWebhook
-        return record.name === name && isOfKind && expiresAtMs > now
-      })
+    const ofOwner = (owner: string): Kept[] => [
+      ...(this.#owners.get(owner)?.[hasWebhook ? 'webhooks' : 'readers'].values() ?? []),
+    ]
+    yield (owners?.flatMap(ofOwner) ?? [...this.#type(name).all])
+      .filter(({ record }) => record.name === name && (record.webhook !== undefined) === hasWebhook)
       .map(({ record: { id, owner, args }, since }) => ({ id, owner, since, ...(needsArgs && { args }) }))
   }
 
   async end(id: string, terminated?: string): Promise<boolean> {
-    const kept = this.#live(id)
-    if (kept === undefined) return false
-    this.#remove(kept)
-    if (terminated !== undefined) this.#add(kept, 'terminated', 0, terminated)
+    const kept = this.#subscriptions.get(id)
+    if (kept === undefined || !this.#subscriptions.delete(id)) return false
+    if (terminated !== undefined) this.#add(kept, 'terminated', terminated)
     return true
   }
 
-  async append(name: string, body: string, channels: readonly string[]): Promise<Position> {
-    const position = this.#type(name).log.append(body, channels)
+  async append(name: string, { body, channels }: Pick<LoggedEvent, 'body' | 'channels'>): Promise<Position> {
+    const type = this.#type(name)
+    const bytes = 2 * (body.length + channels.join().length) + EVENT_BYTES
+    type.entries.push({ position: ++type.head, body, channels, atMs: Date.now(), bytes })
+    type.bytes += bytes
+    this.#trim(type)
     for (const listener of this.#listeners) listener(name)
-    return position
+    return type.head
   }
 
-  async read(
-    name: string,
-    channels: readonly string[],
-    options: Parameters<EventStore['read']>[2],
-  ): Promise<LogPage> {
-    return this.#type(name).log.read(channels, options)
+  async read(name: string, after: Position, max: number): Promise<LogPage> {
+    const type = this.#type(name)
+    this.#trim(type)
+    const { entries, head } = type
+    const droppedUpTo = head - entries.length
+    const first = Math.max(0, after - droppedUpTo)
+    return { events: entries.slice(first, first + max), head, droppedUpTo }
   }
 
   async deliver(
@@ -199,14 +193,14 @@ class MemoryEventStore implements EventStore {
   ): Promise<readonly string[]> {
     const dropped: string[] = []
     for (const { id, since } of subscribers) {
-      const kept = this.#live(id)
+      const kept = this.#subscriptions.get(id)
       if (kept?.record.webhook === undefined || kept.since !== since || kept.pending.has(position)) continue
       const { owner } = kept
-      this.#add(kept, 'event', position, body)
+      this.#add(kept, 'event', body, position)
       while (owner.waiting.size > MAX_WAITING || owner.waitingBytes > this.#limits.maxBytesPerOwner)
         dropped.push(this.#drop(owner))
       while (this.#bytes > this.#limits.maxBytes) {
-        const largest = this.#largest('waitingBytes')
+        const largest = this.#largest('waiting')
         if (largest === undefined) break
         dropped.push(this.#drop(largest))
       }
@@ -215,15 +209,12 @@ class MemoryEventStore implements EventStore {
   }
 
   work(attempt: Parameters<EventStore['work']>[0], max: number): () => Promise<void> {
-    return this.#jobs.work((job) => this.#attempt(job, attempt), max)
-  }
-
-  async setVerified(owner: string, url: string, ttlMs: number): Promise<void> {
-    this.#verified.set(verifiedKey(owner, url), true, { ttl: ttlMs })
-  }
-
-  async isVerified(owner: string, url: string): Promise<boolean> {
-    return this.#verified.has(verifiedKey(owner, url))
+    this.#worker = { attempt, max }
+    this.#begin()
+    return async () => {
+      this.#worker = undefined
+      await Promise.all(this.#running)
+    }
   }
 
   watch(listener: (name: string | undefined) => void): () => void {
@@ -233,142 +224,160 @@ class MemoryEventStore implements EventStore {
 
   /** Returns a new subscription, or undefined without room for it. */
   #added(record: SubscriptionRecord, max: number, bytes: number): Kept | undefined {
-    const { id, name, owner: ownerName, webhook } = record
-    const owner = this.#owner(ownerName)
-    const group = webhook === undefined ? owner.readers : owner.webhooks
-    for (const other of group.size >= max ? [...group.keys()] : []) this.#live(other)
-    const [oldest] = group.values()
+    const { name, owner: ownerName, webhook } = record
+    const sets = { webhooks: new Map(), readers: new Map(), waiting: new Set<Job>() }
+    const owner = this.#owners.get(ownerName) ?? { name: ownerName, ...sets, recordBytes: 0, waitingBytes: 0 }
+    const group = groupOf(owner, record)
     const isFull = group.size >= max || owner.recordBytes + bytes > this.#limits.maxBytesPerOwner
-    const hasRoom = !isFull || (webhook === undefined && oldest !== undefined)
-    if (isFull && hasRoom) this.#remove(oldest as Kept)
-    while (hasRoom && this.#bytes + bytes > this.#limits.maxBytes) {
-      const [longest] = this.#largest('readerBytes')?.readers.values() ?? []
-      if (longest === undefined) break
-      this.#remove(longest)
-    }
-    if (!hasRoom || this.#bytes + bytes > this.#limits.maxBytes) {
-      this.#forgetIfEmpty(owner)
-      return undefined
-    }
-    this.#sweeping ??= setInterval(() => this.#sweep(), SWEEP_MS).unref()
-    const { log, all } = this.#type(name)
-    const pending = new Set<Position>()
-    const { head: since } = log.state
-    const kept = { record, bytes: 0, expiresAtMs: 0, status: {}, since, owner, pending, hasGap: false }
+    if (isFull && (webhook !== undefined || !this.#endOldest(group))) return undefined
+    while (this.#bytes + bytes > this.#limits.maxBytes)
+      if (!this.#endOldest(this.#largest('readers')?.readers)) return undefined
+    const type = this.#type(name)
+    const state = { bytes: 0, expiresAtMs: 0, status: {}, pending: new Set<Position>(), hasGap: false }
+    const kept = { record, since: type.head, owner, ...state }
     this.#owners.set(ownerName, owner)
-    this.#subscriptions.set(id, kept)
-    all.add(kept)
+    type.all.add(kept)
     return kept
   }
 
-  #live(id: string): Kept | undefined {
-    const kept = this.#subscriptions.get(id)
-    if (kept === undefined || kept.expiresAtMs > Date.now()) return kept
-    this.#remove(kept)
-    return undefined
+  /** Ends the first subscription of a group. Returns `false` if there is none. */
+  #endOldest(group: ReadonlyMap<string, Kept> | undefined): boolean {
+    const [id] = group?.keys() ?? []
+    return id !== undefined && this.#subscriptions.delete(id)
   }
 
-  #remove(kept: Kept): void {
+  #forget(kept: Kept): void {
     const { record, owner } = kept
-    this.#subscriptions.delete(record.id)
     this.#type(record.name).all.delete(kept)
-    groupOf(kept).delete(record.id)
+    groupOf(owner, record).delete(record.id)
     this.#count(kept, -kept.bytes)
     this.#forgetIfEmpty(owner)
   }
 
   #count(kept: Kept, bytes: number): void {
     kept.bytes += bytes
-    if (kept.record.webhook === undefined) kept.owner.readerBytes += bytes
     kept.owner.recordBytes += bytes
     this.#bytes += bytes
   }
 
-  #wait(owner: Owner, bytes: number): void {
-    owner.waitingBytes += bytes
-    this.#bytes += bytes
-  }
-
-  #add(kept: Kept, kind: Delivery['kind'], position: Position, body: string): void {
+  #add(kept: Kept, kind: Delivery['kind'], body = '', position: Position = 0): void {
+    if (kind === 'gap' && kept.hasGap) return
+    kept.hasGap ||= kind === 'gap'
     const { owner, pending } = kept
     const bytes = Buffer.byteLength(body)
-    const state = { owner: owner.name, addedAtMs: Date.now(), attempts: 0, postponed: 0 }
-    const job: MemoryJob = { ...state, id: randomUUID(), kept, kind, position, body, bytes }
+    const state = { addedAtMs: Date.now(), attempts: 0, postponed: 0 }
+    const job: Job = { ...state, id: randomUUID(), kept, kind, position, body, bytes }
     if (kind === 'event') {
       pending.add(position)
       owner.waiting.add(job)
-      this.#wait(owner, bytes)
+      owner.waitingBytes += bytes
+      this.#bytes += bytes
     }
-    this.#jobs.add(job)
-  }
-
-  #addGap(kept: Kept): void {
-    if (!kept.hasGap) this.#add(kept, 'gap', 0, '')
-    kept.hasGap = true
+    this.#enqueue(job, 0)
   }
 
   /** Drops the oldest event that waits for an owner. Returns the id of its subscription. */
   #drop(owner: Owner): string {
-    const [oldest] = owner.waiting as Iterable<MemoryJob>
-    const { kept } = oldest as MemoryJob
-    this.#done(oldest as MemoryJob)
-    this.#addGap(kept)
-    return kept.record.id
+    const oldest = firstOf(owner.waiting)
+    this.#settle(oldest)
+    this.#add(oldest.kept, 'gap')
+    return oldest.kept.record.id
   }
 
-  #done(job: MemoryJob): void {
+  /** Removes a job. */
+  #settle(job: Job): void {
     const { kept, position, bytes } = job
-    this.#jobs.remove(job)
-    if (!kept.owner.waiting.delete(job)) return
+    const { owner } = kept
+    clearTimeout(job.timer)
+    this.#dequeue(job)
+    if (!owner.waiting.delete(job)) return
     kept.pending.delete(position)
-    this.#wait(kept.owner, -bytes)
-    this.#forgetIfEmpty(kept.owner)
+    owner.waitingBytes -= bytes
+    this.#bytes -= bytes
+    this.#forgetIfEmpty(owner)
   }
 
-  async #attempt(job: MemoryJob, attempt: Parameters<EventStore['work']>[0]): Promise<number | undefined> {
-    const { kept, kind } = job
-    const now = this.#live(kept.record.id)
-    // The last message would end a new subscription at the receiver.
-    if (kind === 'terminated' ? now !== undefined : now !== kept) {
-      this.#done(job)
-      return undefined
+  #enqueue(job: Job, delayMs: number): void {
+    const { owner } = job.kept
+    const enqueue = (): void => {
+      this.#due.set(owner, (this.#due.get(owner) ?? new Set()).add(job))
+      this.#begin()
     }
+    if (delayMs > 0) job.timer = setTimeout(enqueue, delayMs).unref()
+    else enqueue()
+  }
+
+  #dequeue(job: Job): void {
+    const { owner } = job.kept
+    const due = this.#due.get(owner)
+    if (due?.delete(job) && due.size === 0) this.#due.delete(owner)
+  }
+
+  /** Begins with what is due. Owners take turns. */
+  #begin(): void {
+    for (const [owner, due] of this.#due) {
+      if (this.#worker === undefined || this.#running.size >= this.#worker.max) return
+      const job = firstOf(due)
+      this.#dequeue(job)
+      if (this.#due.delete(owner)) this.#due.set(owner, due)
+      const running = this.#attempt(job, this.#worker.attempt)
+        .catch(() => REJECTED_MS)
+        .then((delayMs) => {
+          this.#running.delete(running)
+          if (delayMs === undefined) this.#settle(job)
+          else this.#enqueue(job, delayMs)
+          this.#begin()
+        })
+      this.#running.add(running)
+    }
+  }
+
+  /** Returns the time after which the job is attempted again, or undefined if it is done. */
+  async #attempt(job: Job, attempt: Parameters<EventStore['work']>[0]): Promise<number | undefined> {
+    const { kept, kind } = job
+    const now = this.#subscriptions.get(kept.record.id)
+    // The last message would end a new subscription at the receiver.
+    if (kind === 'terminated' ? now !== undefined : now !== kept) return undefined
     if (kind === 'gap') kept.hasGap = false
-    const { log } = this.#type(kept.record.name)
     const subscription = shown(kept) as Delivery['subscription']
-    const outcome = await attempt({ ...job, subscription, log: log.state })
+    const outcome = await attempt({ ...job, subscription, head: this.#type(kept.record.name).head })
     kept.status = outcome.status ?? kept.status
     if (outcome.outcome === 'failed') job.attempts++
     if (outcome.outcome === 'postponed') job.postponed++
     if ('delayMs' in outcome && (kind !== 'event' || kept.owner.waiting.has(job))) return outcome.delayMs
-    this.#done(job)
-    if (outcome.outcome === 'abandoned' && kind === 'event') this.#addGap(kept)
+    if (outcome.outcome === 'abandoned' && kind === 'event') this.#add(kept, 'gap')
     return undefined
   }
 
-  #largest(member: 'readerBytes' | 'waitingBytes'): Owner | undefined {
+  #largest(member: 'readers' | 'waiting'): Owner | undefined {
     let largest: Owner | undefined
-    for (const owner of this.#owners.values()) if (owner[member] > (largest?.[member] ?? 0)) largest = owner
+    for (const owner of this.#owners.values())
+      if (owner[member].size > (largest?.[member].size ?? 0)) largest = owner
     return largest
   }
 
-  #type(name: string): { readonly log: MemoryEventLog; readonly all: Set<Kept> } {
-    const type = this.#types.get(name) ?? { log: new MemoryEventLog(this.#limits), all: new Set<Kept>() }
+  #type(name: string): EventType {
+    const type = this.#types.get(name) ?? {
+      entries: [],
+      all: new Set(),
+      bytes: 0,
+      head: Date.now() * 1_000 + randomInt(1_000),
+    }
     this.#types.set(name, type)
     return type
   }
 
-  #owner(name: string): Owner {
-    const maps = { webhooks: new Map(), readers: new Map(), waiting: new Set<MemoryJob>() }
-    return this.#owners.get(name) ?? { name, ...maps, readerBytes: 0, recordBytes: 0, waitingBytes: 0 }
-  }
-
-  #sweep(): void {
-    for (const id of this.#subscriptions.keys()) this.#live(id)
-    for (const { log } of this.#types.values()) log.trim()
-    if (this.#subscriptions.size > 0) return
-    clearInterval(this.#sweeping)
-    this.#sweeping = undefined
+  /** Drops the events that are too old, and the oldest ones of a log that is too large. */
+  #trim(type: EventType): void {
+    const { maxLogBytes, maxLogAgeMs } = this.#limits
+    const oldestMs = Date.now() - maxLogAgeMs
+    let count = 0
+    for (const { atMs, bytes } of type.entries) {
+      if (type.bytes <= maxLogBytes && atMs > oldestMs) break
+      type.bytes -= bytes
+      count++
+    }
+    type.entries.splice(0, count)
   }
 
   #forgetIfEmpty({ name, webhooks, readers, waiting }: Owner): void {
@@ -376,8 +385,8 @@ class MemoryEventStore implements EventStore {
   }
 }
 
-function groupOf({ owner, record }: Kept): Map<string, Kept> {
-  return record.webhook === undefined ? owner.readers : owner.webhooks
+function groupOf({ webhooks, readers }: Owner, { webhook }: SubscriptionRecord): Map<string, Kept> {
+  return webhook === undefined ? readers : webhooks
 }
 
 function shown({ record, since, expiresAtMs, status, pending }: Kept): StoredSubscription {
@@ -385,6 +394,7 @@ function shown({ record, since, expiresAtMs, status, pending }: Kept): StoredSub
   return { ...record, since, expiresAtMs, status, ...(firstPending !== undefined && { firstPending }) }
 }
 
-function verifiedKey(owner: string, url: string): string {
-  return createHash('sha256').update(`${owner} ${url}`).digest('base64url')
+/** Returns the first of a set that is not empty. */
+function firstOf<T>(all: ReadonlySet<T>): T {
+  return all.values().next().value as T
 }

@@ -1,6 +1,9 @@
 import type { Actor } from '../../oauth/actor.ts'
 
-/** A position in the log of an event type: a whole number from 1 up, and one more for each event. */
+/**
+ * A position in the log of an event type: one more for each event. A new log begins with the time in microseconds since 1970, so a
+ * position of a log that was lost is not one of the log after it.
+ */
 export type Position = number
 
 /** The reason why a webhook did not accept a message. The same words are sent to the client (`lastError`, `data.reason`). */
@@ -26,6 +29,8 @@ export interface WebhookTarget {
   readonly url: string
   /** One or two secrets, the newest first. */
   readonly secrets: readonly WebhookSecret[]
+  /** The time of its last challenge, in milliseconds since 1970. */
+  readonly verifiedAtMs: number
 }
 
 /** The members of a verified token that are kept for the decisions at each delivery. The token itself is not kept. */
@@ -82,17 +87,11 @@ export interface Subscriber extends Pick<SubscriptionRecord, 'id' | 'owner'> {
   readonly args?: string
 }
 
-/** The log of an event type. */
-export interface LogState {
-  /** The random id of the log. A position of another log means nothing in this one. */
-  readonly epoch: string
-  /** The newest position. 0 if there is none. */
-  readonly head: Position
-}
-
 /** An event of the log. */
 export interface LoggedEvent {
   readonly position: Position
+  /** Its readers: `''` for all, owners, or ids of subscriptions. */
+  readonly channels: readonly string[]
   /** The body of a delivery without its cursor, as JSON: `eventId`, `name`, `timestamp`, and `data`. */
   readonly body: string
   /** The time at which it was appended, in milliseconds since 1970. */
@@ -100,14 +99,12 @@ export interface LoggedEvent {
 }
 
 /** The events of a log after a position. */
-export interface LogPage extends LogState {
+export interface LogPage {
   /** In the order of their positions. */
   readonly events: readonly LoggedEvent[]
-  /** The position up to which the log was read. */
-  readonly position: Position
-  /** `true` if there may be more after it. */
-  readonly hasMore: boolean
-  /** The position before the oldest event that the log still has, of any channel. */
+  /** The newest position of the log. */
+  readonly head: Position
+  /** The position before the oldest event that the log still has. */
   readonly droppedUpTo: Position
 }
 
@@ -118,7 +115,8 @@ export interface Delivery {
   readonly kind: 'event' | 'gap' | 'terminated'
   /** The subscription now. Of `terminated`: as it was at its end. */
   readonly subscription: StoredSubscription & { readonly webhook: WebhookTarget }
-  readonly log: LogState
+  /** The newest position of the log. */
+  readonly head: Position
   /** The position of the event. 0 for other messages. */
   readonly position: Position
   /** The body of the event, or of `terminated`, as JSON. Empty for a `gap`. */
@@ -156,14 +154,16 @@ export interface EventStore {
    * Adds a subscription, or renews the one with the same `id`, which is always possible. The store counts the subscriptions of an
    * owner with a webhook, and those without, apart.
    * @param options `ttlMs` is the time until it ends. `max` is the maximum number of the owner: one more with a webhook is refused,
-   * and one more without ends the one of the owner that was renewed the longest ago.
+   * and one more without ends the one of the owner that was renewed the longest ago. At the bound of all owners, the oldest one
+   * without a webhook of the owner with the most ends.
    * @returns undefined if it was refused
    */
   subscribe(
     record: SubscriptionRecord,
     options: { readonly ttlMs: number; readonly max: number },
   ): Promise<
-    { readonly isNew: boolean; readonly subscription: StoredSubscription; readonly log: LogState } | undefined
+    | { readonly isNew: boolean; readonly subscription: StoredSubscription; readonly head: Position }
+    | undefined
   >
 
   /** Returns a subscription, unless it has ended. */
@@ -189,15 +189,11 @@ export interface EventStore {
    */
   end(id: string, terminated?: string): Promise<boolean>
 
-  /** Appends an event to the log. @param channels its readers: `''` for all, owners, or ids of subscriptions */
-  append(name: string, body: string, channels: readonly string[]): Promise<Position>
+  /** Appends an event to the log, and returns its position. */
+  append(name: string, event: Pick<LoggedEvent, 'body' | 'channels'>): Promise<Position>
 
-  /** Reads the events after a position, of any of some channels. At least one event is returned if there is one. */
-  read(
-    name: string,
-    channels: readonly string[],
-    options: { readonly after: Position; readonly maxEvents: number; readonly maxBytes: number },
-  ): Promise<LogPage>
+  /** Reads at most `max` events after a position. */
+  read(name: string, after: Position, max: number): Promise<LogPage>
 
   /**
    * Adds the delivery of an event to subscriptions with a webhook. When the promise resolves, none is lost, whatever happens to the
@@ -217,16 +213,27 @@ export interface EventStore {
    */
   work(attempt: (delivery: Delivery) => Promise<DeliveryOutcome>, max: number): () => Promise<void>
 
-  /** Remembers for `ttlMs` that an owner has proven that a URL wants its messages. */
-  setVerified(owner: string, url: string, ttlMs: number): Promise<void>
-
-  /** Returns `true` if `setVerified` was called in time. */
-  isVerified(owner: string, url: string): Promise<boolean>
-
   /**
    * Calls `listener` after an event was appended, on this node or another, with the name of the event type, and with undefined if a
    * message of another node may be lost. It must not throw. Missed calls only delay.
    * @returns a function that removes the listener
    */
   watch(listener: (name: string | undefined) => void): () => void
+}
+
+/** The limits of a store of events. */
+export interface EventStoreLimits {
+  /**
+   * The maximum size of the log of one event type, in bytes. The oldest events are dropped, and a client that has not read them gets
+   * `truncated`. Defaults to 8 388 608 (8 MiB).
+   */
+  readonly maxLogBytes?: number | undefined
+  /** The time for which the log keeps an event, in milliseconds. Defaults to 3 600 000 ms (one hour). */
+  readonly maxLogAgeMs?: number | undefined
+  /**
+   * The maximum size of the events that wait for the webhooks of one owner, in bytes. There are at most 1,000 of them. Beyond it,
+   * the oldest one is dropped, and its webhook gets a `gap` message. In memory, the subscriptions of an owner have the same bound.
+   * Defaults to 8 388 608 (8 MiB).
+   */
+  readonly maxBytesPerOwner?: number | undefined
 }

@@ -1,20 +1,18 @@
 import { expect } from 'chai'
 import { Redis } from 'ioredis'
-import {
-  type EventStoreLimits,
-  type MemoryEventStoreOptions,
-  memoryEventStore,
-} from '../../../src/mcp/events/memory-event-store.ts'
+import { type MemoryEventStoreOptions, memoryEventStore } from '../../../src/mcp/events/memory-event-store.ts'
 import type {
   Delivery,
   DeliveryOutcome,
   EventStore,
+  EventStoreLimits,
   Subscriber,
   SubscriptionRecord,
 } from '../../../src/mcp/events/store.ts'
 import {
   type EventRedisClient,
   type RedisEventStore,
+  type RedisEventStoreOptions,
   redisEventStore,
 } from '../../../src/redis/event-store.ts'
 import { expectConfigError } from '../../support/config-error.ts'
@@ -36,7 +34,7 @@ function record(id: string, rest: Partial<SubscriptionRecord> = {}): Subscriptio
     name: 'paid',
     args: '{}',
     auth: { clientId: 'c', scopes: ['é'] },
-    webhook: { url: `https://example.com/${id}`, secrets: [{ secret: SECRET }] },
+    webhook: { url: `https://example.com/${id}`, secrets: [{ secret: SECRET }], verifiedAtMs: 1 },
     ...rest,
   }
 }
@@ -48,7 +46,7 @@ function polling(id: string, rest: Partial<SubscriptionRecord> = {}): Subscripti
 
 const BODY = JSON.stringify({ eventId: 'e', name: 'paid', data: { text: 'é"' } })
 const LIMITS = { ttlMs: 60_000, max: 10 }
-const PAGE = { after: 0, maxEvents: 100, maxBytes: 1_000_000 }
+const EVENT = { body: BODY, channels: [''] }
 const WEBHOOKS = { hasWebhook: true, needsArgs: false }
 
 /** Tests the behavior that all stores share. */
@@ -74,7 +72,7 @@ function behavesAsEventStore(name: string, make: (limits: EventStoreLimits) => P
 
   /** Appends an event and delivers it to all webhooks. Returns its position, and what was dropped. */
   async function emit(body = BODY) {
-    const position = await store.append('paid', body, [''])
+    const position = await store.append('paid', { body, channels: [''] })
     return { position, dropped: await store.deliver('paid', { position, body }, await listed(WEBHOOKS)) }
   }
 
@@ -95,15 +93,15 @@ function behavesAsEventStore(name: string, make: (limits: EventStoreLimits) => P
     it(`${name} adds a subscription and returns it, and renews it with its position`, async () => {
       const added = await subscribed(record('a'))
       expect(added.isNew).to.equal(true)
-      expect(added.subscription).to.deep.include({ ...record('a'), status: {}, since: 0 })
-      expect(added.log).to.deep.include({ head: 0 })
-      await store.append('paid', BODY, [''])
+      const since = added.head
+      expect(added.subscription).to.deep.include({ ...record('a'), status: {}, since })
+      expect(await store.append('paid', EVENT)).to.equal(since + 1)
       const changed = record('a', { args: '{"x":1}' })
       const renewed = await subscribed(changed, { ...LIMITS, ttlMs: 120_000 })
       expect(renewed.isNew).to.equal(false)
-      expect(renewed.subscription).to.deep.include({ ...changed, since: 0 })
+      expect(renewed.subscription).to.deep.include({ ...changed, since })
       expect(renewed.subscription.expiresAtMs).to.be.greaterThan(added.subscription.expiresAtMs)
-      expect(renewed.log).to.deep.equal({ ...added.log, head: 1 })
+      expect(renewed.head).to.equal(since + 1)
       expect((await store.get('a'))?.args).to.equal('{"x":1}')
       expect(await store.get('b')).to.equal(undefined)
     })
@@ -134,7 +132,7 @@ function behavesAsEventStore(name: string, make: (limits: EventStoreLimits) => P
     })
 
     it(`${name} lists the subscriptions of an event type and of owners, with a webhook or without`, async () => {
-      await subscribed(record('a', { args: '{"x":1}' }))
+      const { head } = await subscribed(record('a', { args: '{"x":1}' }))
       await subscribed(record('b', { owner: 'bob' }))
       await subscribed(record('other', { name: 'other' }))
       await subscribed(polling('p'))
@@ -145,41 +143,47 @@ function behavesAsEventStore(name: string, make: (limits: EventStoreLimits) => P
       expect(await ids({ owners: ['ada', 'eve'] })).to.deep.equal(['a'])
       expect(await ids({ owners: ['ada'], hasWebhook: false })).to.deep.equal(['p'])
       const [first] = await listed({ ...WEBHOOKS, owners: ['ada'], needsArgs: true })
-      expect(first).to.deep.equal({ id: 'a', owner: 'ada', since: 0, args: '{"x":1}' })
+      expect(first).to.deep.equal({ id: 'a', owner: 'ada', since: head, args: '{"x":1}' })
     })
 
-    it(`${name} reads the events of channels in their order, in pages`, async () => {
-      for (const channels of [[''], ['ada'], ['bob'], ['', 'ada']])
-        await store.append('paid', `{"of":"${channels}"}`, channels)
-      await store.append('other', BODY, [''])
-      const all = await store.read('paid', ['', 'ada'], PAGE)
-      expect(all.events.map(({ position }) => position)).to.deep.equal([1, 2, 4])
+    it(`${name} reads the events after a position in their order, with their channels`, async () => {
+      const { head } = await store.read('paid', 0, 10)
+      for (const channels of [[''], ['ada'], ['', 'ada']])
+        await store.append('paid', { body: `{"of":"${channels}"}`, channels })
+      await store.append('other', EVENT)
+      const all = await store.read('paid', head, 10)
+      expect(all.events.map(({ position }) => position - head)).to.deep.equal([1, 2, 3])
       expect(all.events.map(({ body }) => body)).to.deep.equal(['{"of":""}', '{"of":"ada"}', '{"of":",ada"}'])
-      expect(all).to.deep.include({ hasMore: false, head: 4, position: 4, droppedUpTo: 0 })
+      expect(all.events.map(({ channels }) => channels)).to.deep.equal([[''], ['ada'], ['', 'ada']])
+      expect(all).to.deep.include({ head: head + 3, droppedUpTo: head })
       expect(Math.abs((all.events[0]?.atMs ?? 0) - Date.now())).to.be.lessThan(5_000)
-      const first = await store.read('paid', ['', 'ada'], { ...PAGE, maxEvents: 2 })
-      expect(first.events.map(({ position }) => position)).to.deep.equal([1, 2])
-      expect(first).to.include({ hasMore: true, position: 2, epoch: all.epoch })
-      const small = await store.read('paid', ['', 'ada'], { ...PAGE, maxBytes: 1 })
-      expect([small.events.length, small.hasMore]).to.deep.equal([1, true])
-      const rest = await store.read('paid', ['', 'ada'], { ...PAGE, after: 2 })
-      expect(rest.events.map(({ position }) => position)).to.deep.equal([4])
+      const some = await store.read('paid', head + 1, 1)
+      expect(some.events.map(({ position }) => position - head)).to.deep.equal([2])
     })
 
     it(`${name} drops the oldest events of a log that is too large or too old`, async () => {
       store = await make({ maxLogBytes: 5_000 })
-      for (let index = 0; index < 12; index++) await store.append('paid', `{"x":"${'x'.repeat(500)}"}`, [''])
-      const page = await store.read('paid', [''], PAGE)
+      const { head } = await store.read('paid', 0, 10)
+      const body = `{"x":"${'x'.repeat(500)}"}`
+      for (let index = 0; index < 12; index++) await store.append('paid', { ...EVENT, body })
+      const page = await store.read('paid', 0, 100)
       expect(page.events.length).to.be.within(2, 10)
-      expect(page.droppedUpTo).to.equal(12 - page.events.length)
+      expect(page.droppedUpTo).to.equal(head + 12 - page.events.length)
       store = await make({ maxLogAgeMs: 1_000 })
-      await store.append('paid', BODY, [''])
+      const position = await store.append('paid', EVENT)
       await later(1_050)
-      expect(await store.read('paid', [''], PAGE)).to.deep.include({
+      expect(await store.read('paid', 0, 100)).to.deep.equal({
         events: [],
-        droppedUpTo: 1,
-        position: 1,
+        droppedUpTo: position,
+        head: position,
       })
+    })
+
+    it(`${name} begins a log after every position of a log that was lost`, async () => {
+      const before = await store.append('paid', EVENT)
+      await later(2)
+      store = await make({})
+      expect((await store.read('paid', before, 10)).droppedUpTo).to.be.greaterThan(before)
     })
 
     it(`${name} gives each event once to one worker, with what a message needs`, async () => {
@@ -191,7 +195,7 @@ function behavesAsEventStore(name: string, make: (limits: EventStoreLimits) => P
       const [one] = [...taken, ...others]
       expect(one).to.deep.include({ kind: 'event', position, body: BODY, attempts: 0, postponed: 0 })
       expect(one?.subscription).to.deep.include({ ...record('a'), firstPending: position })
-      expect(one?.log.head).to.equal(position)
+      expect(one?.head).to.equal(position)
       await untilPending('a', undefined)
     })
 
@@ -199,7 +203,7 @@ function behavesAsEventStore(name: string, make: (limits: EventStoreLimits) => P
       await subscribed(record('a'))
       await subscribed(record('b'))
       const subscribers = await listed(WEBHOOKS)
-      const position = await store.append('paid', BODY, [''])
+      const position = await store.append('paid', EVENT)
       await store.end('b')
       for (let round = 0; round < 2; round++)
         expect(await store.deliver('paid', { position, body: BODY }, subscribers)).to.deep.equal([])
@@ -280,40 +284,35 @@ function behavesAsEventStore(name: string, make: (limits: EventStoreLimits) => P
 
     it(`${name} drops the oldest of more than ${MAX_WAITING} events that wait for an owner, and tells it once`, async () => {
       await subscribed(record('a'))
-      await subscribed(record('b', { owner: 'bob' }))
       const subscribers = await listed(WEBHOOKS)
       const dropped: string[] = []
       for (let first = 1; first <= MAX_WAITING + 3; first += 100)
         for (const one of await Promise.all(
           Array.from({ length: Math.min(100, MAX_WAITING + 4 - first) }, (_, index) =>
-            store.deliver('paid', { position: first + index, body: '{}' }, subscribers.slice(0, 1)),
+            store.deliver('paid', { position: first + index, body: '{}' }, subscribers),
           ),
         ))
           dropped.push(...one)
-      const [id] = dropped
-      expect(dropped).to.deep.equal([id, id, id])
-      expect((await store.get(id ?? ''))?.firstPending).to.equal(4)
-      expect((await subscribed(record(id ?? '', { owner: id === 'a' ? 'ada' : 'bob' }))).isNew).to.equal(
-        false,
-      )
-      await store.end(id ?? '')
+      expect(dropped).to.deep.equal(['a', 'a', 'a'])
+      expect((await store.get('a'))?.firstPending).to.equal(4)
+      expect((await subscribed(record('a'))).isNew).to.equal(false)
     })
 
     it(`${name} drops the oldest of the events of an owner that are too large together`, async () => {
       store = await make({ maxBytesPerOwner: 3_000 })
-      await subscribed(record('a'))
+      const { head } = await subscribed(record('a'))
       const bodies = [900, 900, 900, 1_500].map((size) => JSON.stringify('x'.repeat(size - 2)))
       const dropped: string[] = []
       for (const body of bodies) dropped.push(...(await emit(body)).dropped)
       expect(dropped).to.deep.equal(['a', 'a'])
-      expect((await store.get('a'))?.firstPending).to.equal(3)
+      expect((await store.get('a'))?.firstPending).to.equal(head + 3)
       const taken = work()
       await untilPending('a', undefined)
       await until(() => taken.some(({ kind }) => kind === 'gap'), 5)
       expect(
         taken
           .filter(({ kind }) => kind === 'event')
-          .map(({ position }) => position)
+          .map(({ position }) => position - head)
           .sort(),
       ).to.deep.equal([3, 4])
       expect(taken.filter(({ kind }) => kind === 'gap')).to.have.length(1)
@@ -330,30 +329,14 @@ function behavesAsEventStore(name: string, make: (limits: EventStoreLimits) => P
       expect(turn).to.be.lessThan(20)
     })
 
-    it(`${name} remembers for a while which URLs an owner has verified`, async () => {
-      await store.setVerified('ada', 'https://a.example', 60_000)
-      await store.setVerified('ada', 'https://b.example', 1)
-      await later(5)
-      const asked = [
-        ['ada', 'https://a.example'],
-        ['ada', 'https://b.example'],
-        ['bob', 'https://a.example'],
-      ] as const
-      expect(await Promise.all(asked.map(([owner, url]) => store.isVerified(owner, url)))).to.deep.equal([
-        true,
-        false,
-        false,
-      ])
-    })
-
     it(`${name} calls its listeners after an event, until they are removed`, async () => {
       const seen: unknown[] = []
       const stop = store.watch((changed) => seen.push(changed))
-      await store.append('paid', BODY, [''])
+      await store.append('paid', EVENT)
       expect(seen).to.include('paid')
       stop()
       const { length } = seen
-      await store.append('paid', BODY, [''])
+      await store.append('paid', EVENT)
       expect(seen).to.have.length(length)
     })
   })
@@ -386,7 +369,7 @@ for (const { name, connect } of REDIS_CLIENTS)
       await redis?.stop()
     })
 
-    function make(options: EventStoreLimits = {}, prefix = `test${count++}`): RedisEventStore {
+    function make(options: RedisEventStoreOptions = {}, prefix = `test${count++}`): RedisEventStore {
       const store = redisEventStore(client as unknown as EventRedisClient, { ...options, prefix })
       stores.push(store)
       return store
@@ -399,12 +382,11 @@ for (const { name, connect } of REDIS_CLIENTS)
       await store.subscribe(record('a'), LIMITS)
       await store.subscribe(record('b'), LIMITS)
       await store.subscribe(polling('p'), LIMITS)
-      await store.setVerified('ada', 'https://a.example', 60_000)
-      const position = await store.append('paid', BODY, [''])
+      const position = await store.append('paid', EVENT)
       for await (const page of store.subscribers('paid', WEBHOOKS))
         await store.deliver('paid', { position, body: BODY }, page)
       await store.end('b', '{"type":"terminated"}')
-      await store.read('paid', [''], PAGE)
+      await store.read('paid', 0, 10)
       const admin = new Redis(redis.port, '127.0.0.1')
       const keys = await admin.keys('{keys}:*')
       const own = keys.filter((key) => key.startsWith('{keys}:s:'))
@@ -420,15 +402,41 @@ for (const { name, connect } of REDIS_CLIENTS)
 
     it(`with ${name}, a node that has no memory of a log sees the same one, also when Redis comes back empty`, async () => {
       const [one, two] = [make({}, 'nodes'), make({}, 'nodes')]
-      await one.append('paid', BODY, [''])
-      const before = await one.read('paid', [''], PAGE)
-      expect((await two.read('paid', [''], PAGE)).epoch).to.equal(before.epoch)
+      await one.append('paid', EVENT)
+      const before = await one.read('paid', 0, 10)
+      expect(await two.read('paid', 0, 10)).to.deep.equal(before)
       const admin = new Redis(redis.port, '127.0.0.1')
       await admin.flushall()
       admin.disconnect()
-      const [first, second] = [await two.read('paid', [''], PAGE), await one.read('paid', [''], PAGE)]
-      expect(first.epoch).to.equal(second.epoch)
-      expect(first.epoch).to.not.equal(before.epoch)
+      const [first, second] = [await two.read('paid', 0, 10), await one.read('paid', 0, 10)]
+      expect(second).to.deep.equal(first)
+      expect(first.droppedUpTo).to.be.greaterThan(before.head)
+    })
+
+    it(`with ${name}, at the bound of all, the oldest subscription without a webhook of the owner with the most ends`, async () => {
+      const store = make({ maxSubscriptions: 5 }, 'bound')
+      for (const [id, owner] of [
+        ['a', 'ada'],
+        ['b', 'bob'],
+        ['c', 'ada'],
+      ] as const) {
+        await store.subscribe(polling(id, { owner }), LIMITS)
+        await later(2)
+      }
+      for (const id of ['w', 'x']) await store.subscribe(record(id, { owner: 'eve' }), LIMITS)
+      const live = async (...ids: string[]) => {
+        const found = await Promise.all(ids.map((id) => store.get(id)))
+        return found.flatMap((one) => one?.id ?? [])
+      }
+      expect(await live('a', 'b', 'c', 'w', 'x')).to.have.length(5)
+      expect(await store.subscribe(polling('d', { owner: 'dan' }), LIMITS)).to.include({ isNew: true })
+      expect(await live('a', 'b', 'c', 'd')).to.deep.equal(['b', 'c', 'd'])
+      for (const id of ['y', 'z', 'v'])
+        expect(await store.subscribe(record(id, { owner: 'fay' }), LIMITS)).to.include({ isNew: true })
+      expect(await live('b', 'c', 'd', 'v', 'w', 'x', 'y', 'z')).to.deep.equal(['v', 'w', 'x', 'y', 'z'])
+      expect(await store.subscribe(record('u', { owner: 'gus' }), LIMITS)).to.equal(undefined)
+      expect(await store.subscribe(polling('e', { owner: 'gus' }), LIMITS)).to.equal(undefined)
+      expect(await store.subscribe(record('w', { owner: 'eve' }), LIMITS)).to.include({ isNew: false })
     })
   })
 
@@ -461,8 +469,9 @@ describe('memoryEventStore() beyond the bound of all owners', () => {
   it('the oldest event of the owner with the most that waits is dropped', async () => {
     const store = make({ maxBytes: 9_500 })
     for (const owner of ['ada', 'bob']) await store.subscribe(record(owner, { owner }), LIMITS)
+    const { head: since } = await store.read('paid', 0, 1)
     const deliver = (owner: string, position: number) =>
-      store.deliver('paid', { position, body: 'x'.repeat(1_000) }, [{ id: owner, owner, since: 0 }])
+      store.deliver('paid', { position, body: 'x'.repeat(1_000) }, [{ id: owner, owner, since }])
     for (let position = 1; position <= 6; position++) await deliver('ada', position)
     expect(await deliver('bob', 7)).to.deep.equal(['ada'])
   })

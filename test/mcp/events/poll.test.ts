@@ -85,7 +85,7 @@ describe('events/poll', () => {
   ] as const)
     it(`a cursor ${title} gets truncated and a fresh cursor, never an error`, async () => {
       const { poll, cursor: own } = await polledAfter(async () => undefined, {})
-      const page = await poll({ cursor: cursor ?? `${own.split('.')[0]}.zzz` })
+      const page = await poll({ cursor: cursor ?? `z${own.slice(1)}` })
       expect(page.truncated).to.equal(true)
       expect((await poll({ cursor: page.cursor })).truncated).to.equal(false)
     })
@@ -100,9 +100,8 @@ describe('events/poll', () => {
       const { adapter, ask } = await serveEvents()
       for (const id of [1, 2]) await adapter.events.emit('incident', { id })
       const { cursor } = await ask('bob', 'events/poll', { name: 'incident' })
-      const [epoch, newest] = cursor.split('.')
-      const position = positionOf(Number.parseInt(newest, 36)).toString(36)
-      const params = { name: 'incident', arguments: { severity: 'P1' }, cursor: `${epoch}.${position}` }
+      const position = positionOf(Number.parseInt(cursor, 36)).toString(36)
+      const params = { name: 'incident', arguments: { severity: 'P1' }, cursor: position }
       expect(await ask('ada', 'events/poll', params)).to.deep.include({ truncated })
     })
 

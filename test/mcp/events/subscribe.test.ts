@@ -2,6 +2,7 @@ import { expect } from 'chai'
 import { z } from 'zod'
 import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
 import { InMemoryTransportAdapter, KitTelemetry } from '../../../src/telemetry/index.ts'
+import { listen } from '../../support/listen.ts'
 import { type EventServer, NAMED_USERS, serveEvents } from '../../support/mcp/events.ts'
 import { accept, isSignedWith, OTHER_SECRET, SECRET, startReceiver } from '../../support/mcp/webhooks.ts'
 import { until } from '../../support/until.ts'
@@ -53,6 +54,33 @@ describe('events/subscribe', () => {
       delivered: { webhook: 1, poll: 0, stream: 0 },
     })
     await server.adapter.events.close()
+  })
+
+  it('allowLoopback sends to an http URL of this machine, and is refused outside of development', async () => {
+    const before = process.env.NODE_ENV
+    const events = { webhooks: { allowLoopback: true } }
+    const bodies: any[] = []
+    const { port } = await listen(async (req, res) => {
+      let text = ''
+      for await (const chunk of req.setEncoding('utf8')) text += chunk
+      bodies.push(JSON.parse(text))
+      res.end(JSON.stringify({ challenge: bodies[0].challenge }))
+    })
+    try {
+      process.env.NODE_ENV = 'development'
+      const server = await serveEvents({ events })
+      expect((await subscriber(server, `http://127.0.0.1:${port}/`)('ada')).id).to.match(/^sub_/)
+      await server.adapter.events.emit('incident', { id: 7 })
+      await until(() => bodies.length === 2, 5)
+      expect(bodies[1].data).to.deep.equal({ id: 7 })
+      await server.adapter.events.close()
+      process.env.NODE_ENV = 'production'
+      const error = await serveEvents({ events }).catch((thrown) => thrown)
+      expect(error).to.include({ code: 'MCP_CONFIG_INVALID_OPTION', option: 'events.webhooks.allowLoopback' })
+    } finally {
+      if (before === undefined) delete process.env.NODE_ENV
+      else process.env.NODE_ENV = before
+    }
   })
 
   it('events/unsubscribe ends a subscription of the same user, and no other', async () => {
@@ -177,16 +205,6 @@ describe('events/subscribe', () => {
     await until(() => server.adapter.events.stats().terminated === 1, 5)
     await server.adapter.events.close({ timeoutMs: 100 })
     expect(receiver.deliveries).to.deep.equal([])
-  })
-
-  it(`webhookId: 'message' sends an id of the message instead of that of the event`, async () => {
-    const server = await serveEvents({ events: { webhooks: { webhookId: 'message' } } })
-    const receiver = await startReceiver()
-    await subscriber(server, receiver.url)('ada')
-    await server.adapter.events.emit('incident', { id: 1 })
-    const [message] = await receiver.received(1)
-    expect(message?.headers['webhook-id']).to.match(/^msg_event_/)
-    await server.adapter.events.close()
   })
 
   it('a receiver that does not echo the challenge gets no subscription and no event', async () => {

@@ -1,14 +1,16 @@
-import { createHash } from 'node:crypto'
+import { createHash, hash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ProtocolError } from '@modelcontextprotocol/server'
 import { LRUCache } from 'lru-cache'
 import { createResolverLookup } from '../../../http/resolver-lookup.ts'
-import { createSafeFetch, type SafeFetch } from '../../../http/safe-fetch.ts'
+import { createSafeFetch, isPublicAddress, type SafeFetch } from '../../../http/safe-fetch.ts'
+import { within } from '../../../within.ts'
 import { cursorText, type EventCore, watermark } from '../event-core.ts'
 import { callbackError, exhausted } from '../event-params.ts'
 import type { Delivery, DeliveryOutcome, SubscriptionRecord, WebhookTarget } from '../store.ts'
 import { type AttemptOutcome, attempt, challengeEndpoint, type WebhookMessage } from './attempt.ts'
-import { MAX_MESSAGES, Places, QUARTER } from './places.ts'
+import { isLoopback } from './callback-url.ts'
+import { PLACES, Places, QUARTER } from './places.ts'
 
 /** The maximum time for one attempt, including the connection. */
 const ATTEMPT_MS = 10_000
@@ -22,8 +24,12 @@ const MAX_TRY_MS = 900_000
 const UNAVAILABLE_MS = 30_000
 const MAX_AGE_MS = 86_400_000
 
-/** The wait for a place of a challenge. */
+/** The first wait for a place, and the longest one. */
 const NO_PLACE_MS = 100
+const MAX_WAIT_MS = 60_000
+
+/** The time for which a verified URL need not be verified again. */
+const VERIFIED_MS = 86_400_000
 
 /** The maximum number of challenges in one minute that fail, of one owner and to one host. */
 const CHALLENGE_PERIOD_MS = 60_000
@@ -40,6 +46,8 @@ export class Webhooks {
   readonly #safeFetch: SafeFetch
   readonly #places = new Places()
   readonly #challengePlaces = new Places()
+  /** The times at which receivers have answered a challenge of this node. */
+  readonly #verified = new LRUCache<string, number>({ max: MAX_COUNTED, ttl: VERIFIED_MS })
   /** The challenges that have failed since the first one of a period. */
   readonly #failures = new LRUCache<string, number>({
     max: MAX_COUNTED,
@@ -52,17 +60,44 @@ export class Webhooks {
 
   constructor(core: EventCore) {
     this.#core = core
+    const { network, options } = core.props
+    const local = options.webhooks.allowLoopback && {
+      protocols: ['http:', 'https:'],
+      isAllowed: (address: string) => isLoopback(address) || isPublicAddress(address),
+    }
     const own = { timeoutMs: ATTEMPT_MS, lookup: createResolverLookup() }
-    this.#safeFetch = createSafeFetch({ ...own, ...core.props.network })
+    this.#safeFetch = createSafeFetch({ ...own, ...local, ...network })
   }
 
-  /** Sends the challenge to the target of a subscription. Returns the error, or undefined if the receiver wants the messages. */
-  async verify({
-    id,
-    owner,
-    webhook: { url, secrets },
-  }: SubscriptionRecord & { readonly webhook: WebhookTarget }): Promise<ProtocolError | undefined> {
-    const { host, hostname } = new URL(url)
+  /**
+   * Lets a receiver prove that it wants the messages of an owner, once a day for each URL. Returns the time of the proof.
+   * @param verifiedAtMs the last time, if the subscription exists
+   * @throws {ProtocolError} if it does not, or too many challenges fail.
+   */
+  async verify(
+    { id, owner, name }: Pick<SubscriptionRecord, 'id' | 'owner' | 'name'>,
+    { url, secrets: [current] }: Pick<WebhookTarget, 'url' | 'secrets'>,
+    verifiedAtMs = 0,
+  ): Promise<number> {
+    const key = hash('sha256', `${owner} ${url}`, 'base64url')
+    const knownMs = Math.max(verifiedAtMs, this.#verified.get(key) ?? 0)
+    if (knownMs > Date.now() - VERIFIED_MS) return knownMs
+    const secrets = current === undefined ? [] : [current.secret]
+    const error = await this.#challenge(owner, { url, subscriptionId: id, secrets })
+    if (error !== undefined) {
+      const { reason = 'rate_limited' } = error.data as { readonly reason?: string }
+      this.#core.record('event.refused', name, { 'error.type': reason })
+      throw error
+    }
+    this.#verified.set(key, Date.now())
+    return Date.now()
+  }
+
+  async #challenge(
+    owner: string,
+    endpoint: Parameters<typeof challengeEndpoint>[1],
+  ): Promise<ProtocolError | undefined> {
+    const { host, hostname } = new URL(endpoint.url)
     const places = this.#challengePlaces
     const keys = [`owner ${owner}`, `host ${hostname}`] as const
     for (const startedMs = performance.now(); ; await sleep(NO_PLACE_MS)) {
@@ -72,42 +107,35 @@ export class Webhooks {
         return exhausted('challenges', MAX_FAILURES_PER_OWNER)
       if (ofOwner > 0 && ofHost >= MAX_FAILURES_PER_HOST)
         return exhausted('challenges', MAX_FAILURES_PER_HOST)
+      if (places.enter(host, owner)) break
       if (performance.now() - startedMs > ATTEMPT_MS) return exhausted('challenges', QUARTER)
-      if ((await places.enter(host, owner)) === 0) break
     }
-    const enteredMs = performance.now()
     try {
-      const current = secrets.slice(0, 1).map(({ secret }) => secret)
-      const error = await challengeEndpoint(this.#safeFetch, { url, subscriptionId: id, secrets: current })
+      const error = await challengeEndpoint(this.#safeFetch, endpoint)
       if (error === undefined) return undefined
       for (const key of keys) this.#failures.set(key, (this.#failures.get(key) ?? 0) + 1)
       return callbackError(error)
     } finally {
       // Anyone may name a host here, so a failure gives it no pause.
-      places.leave(host, owner, undefined, performance.now() - enteredMs)
+      places.leave(host, owner)
     }
   }
 
   /** Starts to take what waits in the store. */
   start(): void {
     if (this.#isClosed) return
-    this.#stop ??= this.#core.props.options.store.work((delivery) => this.#deliver(delivery), MAX_MESSAGES)
+    this.#stop ??= this.#core.props.options.store.work((delivery) => this.#deliver(delivery), 2 * PLACES)
   }
 
   /** Takes nothing more, and waits for the running attempts, at most `timeoutMs`. Never rejects. */
   async close(timeoutMs: number): Promise<void> {
     this.#isClosed = true
-    const timers: NodeJS.Timeout[] = []
-    const late = new Promise<void>((resolve) => {
-      timers.push(
-        setTimeout(() => this.#aborted.abort(), timeoutMs),
-        setTimeout(resolve, timeoutMs + ABORT_MS),
-      )
-    })
+    const ended = Promise.resolve(this.#stop?.())
     // A store that is away may never answer.
-    await Promise.race([this.#stop?.().catch(() => undefined), late])
-    for (const timer of timers) clearTimeout(timer)
+    const waited = (ms: number): Promise<void> => within(ended, ms, () => new Error()).catch(() => undefined)
+    await waited(timeoutMs)
     this.#aborted.abort()
+    await waited(ABORT_MS)
   }
 
   /** Makes one attempt, or postpones it. */
@@ -116,12 +144,12 @@ export class Webhooks {
     const { owner, webhook } = subscription
     const { host } = new URL(webhook.url)
     if (kind !== 'event' && !this.#core.props.options.webhooks.controlMessages) return this.#giveUp(delivery)
-    const waitMs = await this.#places.enter(host, owner)
-    if (waitMs > 0) {
+    if (!this.#places.enter(host, owner)) {
       const pauseMs = this.#places.pauseMs(host)
       if (pauseMs > 0 && ageOf(delivery) > MAX_TRY_MS) return this.#giveUp(delivery)
-      // Those that have waited longer for a host in a pause try less often, with jitter, so that they do not come back together.
-      const rounds = pauseMs > 0 ? 2 ** Math.min(postponed, 3) * (1 + Math.random()) : 1
+      // Those that have waited longer try less often, with jitter, so that they do not come back together.
+      const waitMs = Math.min(MAX_WAIT_MS, Math.max(pauseMs, NO_PLACE_MS * 2 ** Math.min(postponed, 10)))
+      const rounds = pauseMs > 0 ? 2 ** Math.min(postponed, 3) * (1 + Math.random()) : 0.5 + Math.random()
       return { outcome: 'postponed', delayMs: Math.ceil(waitMs * rounds) }
     }
     const enteredMs = performance.now()
@@ -148,7 +176,7 @@ export class Webhooks {
       })
       return outcome
     } finally {
-      this.#places.leave(host, owner, isReached, performance.now() - enteredMs)
+      this.#places.leave(host, owner, isReached)
     }
   }
 
@@ -174,7 +202,7 @@ export class Webhooks {
   }
 
   /** Returns the message of a delivery, with the cursor that the client may keep, and the secrets that sign it now. */
-  #messageOf({ id, kind, subscription, log, position, body }: Delivery): {
+  #messageOf({ id, kind, subscription, head, position, body }: Delivery): {
     readonly message: WebhookMessage
     readonly eventId: string | undefined
   } {
@@ -182,9 +210,9 @@ export class Webhooks {
     const eventId: string | undefined = kind === 'event' ? JSON.parse(body).eventId : undefined
     const ownId = `msg_${kind}_${createHash('sha256').update(id).digest('base64url').slice(0, 22)}`
     // Everything before the first event that waits is settled. This event is settled if the client keeps the cursor.
-    const settled = watermark(subscription, log)
+    const settled = watermark(subscription, head)
     const isFirst = (subscription.firstPending ?? position) >= position
-    const cursor = cursorText(log, kind === 'event' && isFirst ? position : settled)
+    const cursor = cursorText(kind === 'event' && isFirst ? position : settled)
     const bodies = {
       event: `${body.slice(0, -1)},"cursor":${JSON.stringify(cursor)}}`,
       gap: JSON.stringify({ type: 'gap', cursor }),

@@ -3,7 +3,6 @@ import type { DeliveryOutcome } from '../../../../src/mcp/events/store.ts'
 import {
   accept,
   isSignedWith,
-  OTHER_SECRET,
   quickStore,
   type ReceivedMessage,
   SECRET,
@@ -47,21 +46,6 @@ describe('mcp/events/webhooks: messages', () => {
     expect(receiver.messages).to.have.length(2)
   })
 
-  it('an event arrives signed, with its id, its subscription, and a cursor', async () => {
-    const { id } = await server.subscribe('ada', receiver.url)
-    const { eventId } = await server.adapter.events.emit('incident', { id: 7 })
-    const [message] = await receiver.received(1)
-    expect(message?.json).to.have.all.keys('eventId', 'name', 'timestamp', 'data', 'cursor')
-    expect(message?.json).to.deep.include({ eventId, name: 'incident', data: { id: 7 } })
-    expect(message?.headers).to.include({ 'webhook-id': eventId, 'x-mcp-subscription-id': id })
-    expect(isSignedWith(message as ReceivedMessage, SECRET)).to.equal(true)
-    expect(isSignedWith(message as ReceivedMessage, OTHER_SECRET)).to.equal(false)
-    await until(() => server.adapter.events.stats().delivered.webhook === 1, 2)
-    const { deliveryStatus, cursor } = await server.subscribe('ada', receiver.url)
-    expect(deliveryStatus).to.deep.include({ active: true, lastError: null })
-    expect(cursor).to.equal(message?.json.cursor)
-  })
-
   it('with webhookId: message, the id of a message is another one for each subscription, and stays the same in all attempts', async () => {
     server = await serveWebhooks(receiver.network, {
       events: { store: quickStore(), webhooks: { webhookId: 'message' } },
@@ -79,16 +63,6 @@ describe('mcp/events/webhooks: messages', () => {
     expect(ids.every((id) => /^msg_event_[\w-]{22}$/.test(String(id)))).to.equal(true)
     expect(all.every((message) => isSignedWith(message, SECRET))).to.equal(true)
     expect(all.every(({ json }) => json.eventId === 'own-id')).to.equal(true)
-  })
-
-  it('after a new secret, messages are signed with both secrets', async () => {
-    await server.subscribe('ada', receiver.url)
-    await server.subscribe('ada', receiver.url, { delivery: { url: receiver.url, secret: OTHER_SECRET } })
-    await server.adapter.events.emit('incident', { id: 7 })
-    const [message] = (await receiver.received(1)) as [ReceivedMessage]
-    expect(isSignedWith(message, SECRET)).to.equal(true)
-    expect(isSignedWith(message, OTHER_SECRET)).to.equal(true)
-    expect(message.headers['webhook-signature']?.split(' ')).to.have.length(2)
   })
 
   it('the cursor of an event does not pass an earlier event that is not delivered', async () => {
@@ -158,7 +132,7 @@ describe('mcp/events/webhooks: messages', () => {
       await server.adapter.events.emit('incident', { id: 1 })
       const [, gap] = (await receiver.received(2)) as [ReceivedMessage, ReceivedMessage]
       expect(gap.json).to.deep.equal({ type: 'gap', cursor: gap.json.cursor })
-      expect(gap.json.cursor).to.match(/^[\w-]{8}\.\w+$/)
+      expect(gap.json.cursor).to.match(/^\w{10}$/)
       expect(gap.headers['webhook-id']).to.match(/^msg_gap_[\w-]{22}$/)
       expect(gap.headers['x-mcp-subscription-id']).to.equal(id)
       expect(isSignedWith(gap, SECRET)).to.equal(true)
@@ -167,20 +141,6 @@ describe('mcp/events/webhooks: messages', () => {
       expect(receiver.deliveries.map(({ json }) => json.data?.id ?? json.type)).to.deep.equal([1, 'gap', 2])
       expect(server.adapter.events.stats()).to.include({ abandoned: 1, failed: 0 })
     })
-
-  it('a user who may no longer receive an event gets `terminated`, and not the event', async () => {
-    let isAllowed = true
-    server = await serveWebhooks(receiver.network, { authorize: () => isAllowed })
-    const { id } = await server.subscribe('ada', receiver.url)
-    isAllowed = false
-    await server.adapter.events.emit('incident', { id: 1 })
-    const [message] = (await receiver.received(1)) as [ReceivedMessage]
-    expect(message.json.type).to.equal('terminated')
-    expect(message.json.error).to.include({ code: -32_012, message: 'Forbidden' })
-    expect(message.headers['x-mcp-subscription-id']).to.equal(id)
-    expect(isSignedWith(message, SECRET)).to.equal(true)
-    expect(receiver.deliveries).to.have.length(1)
-  })
 
   it('after close, no delivery is taken, and those that run have ended', async () => {
     await server.subscribe('ada', receiver.url)
