@@ -3,6 +3,7 @@ import { CLIENT_IDS, type ClientId } from '../../cli/clients/profiles.ts'
 import type { Fault, Incoming } from '../support/cli/doctor-target.ts'
 import { look, problemsOf, startTarget } from '../support/cli/doctor-target.ts'
 import { challenge, metadata } from '../support/cli/faults.ts'
+import { itReports } from '../support/cli/recorded.ts'
 import { listen } from '../support/listen.ts'
 
 /** The result of replaying a client. */
@@ -27,157 +28,80 @@ const firewall = (blocks: (request: Incoming) => boolean): Fault => ({
 /** Serves the resource metadata only at the URL of the challenge. */
 const onlyAtChallenge: Fault = { oauth: { resourceMetadataPath: '/metadata' } }
 
-interface Stop {
-  readonly as: ClientId
-  readonly what: string
-  readonly fault: Fault
-  readonly seen: RegExp
-  readonly hint: RegExp
-}
-
-const STOPS: readonly Stop[] = [
-  {
-    as: 'claude',
-    what: 'a firewall that blocks Claude-User, which only the last request has',
-    fault: firewall((request) => agentOf(request) === 'Claude-User'),
-    seen: /^Claude stops at request 4, POST \/mcp with User-Agent Claude-User \(403\): 403 text\/plain: "[^"]+" instead of 401\. Claude sends this User-Agent only after the sign-in/,
-    hint: /allow Claude-User in the firewall.*\(https:\/\/github\.com\/anthropics\/claude-ai-mcp\/issues\/1061\)$/,
-  },
-  {
-    as: 'claude',
-    what: 'resource metadata that is only at the root',
-    fault: {
+/** The servers at which a client stops. */
+const STOPS: Readonly<Record<ClientId, Readonly<Record<string, Fault>>>> = {
+  claude: {
+    'a firewall that blocks Claude-User, which only the last request has': firewall(
+      (request) => agentOf(request) === 'Claude-User',
+    ),
+    'resource metadata that is only at the root': {
       alter: challenge((value) => value.replace(/resource_metadata="[^"]*",? ?/, '')),
       instead: ({ path }) =>
         path === '/.well-known/oauth-protected-resource/mcp' ? { status: 404 } : undefined,
     },
-    seen: /stops at request 4, GET \/\.well-known\/oauth-protected-resource\/mcp \(404\): the resource metadata is not at/,
-    hint: /serve it there/,
-  },
-  {
-    as: 'claude',
-    what: 'an authorization server without metadata',
-    fault: { issuerAnswer: () => ({ status: 404 }) },
-    seen: /has no metadata, so that Claude opens http:\/\/127\.0\.0\.1:\d+\/authorize, which it guesses/,
-    hint: /authorizationServerMetadata.*issues\/341/,
-  },
-  {
-    as: 'claude',
-    what: 'a redirect of the endpoint',
-    fault: {
+    'an authorization server without metadata': {
+      issuerAnswer: () => ({ status: 404 }),
+    },
+    'a redirect of the endpoint': {
       instead: (request) => (isEndpoint(request) ? { status: 307, headers: { location: '/x' } } : undefined),
     },
-    seen: /stops at request 1, POST \/mcp with User-Agent python-httpx\/0\.28\.1 \(307\): a redirect to \/x/,
-    hint: /target URL/,
   },
-  {
-    as: 'claude-code',
-    what: 'a firewall that blocks the User-Agent Bun, which only requests for metadata have',
-    fault: firewall((request) => agentOf(request)?.startsWith('Bun/') === true),
-    seen: /^Claude Code stops at request 4, GET \/\.well-known\/openid-configuration \(403\): there is neither resource metadata/,
-    hint: /oauth-protected-resource\/mcp/,
+  'claude-code': {
+    'a firewall that blocks the User-Agent Bun, which only requests for metadata have': firewall(
+      (request) => agentOf(request)?.startsWith('Bun/') === true,
+    ),
+    'a firewall that blocks the User-Agent of Claude Code, which only the last request has': firewall(
+      (request) => agentOf(request)?.startsWith('claude-code/') === true,
+    ),
+    'metadata that is only at the URL of the challenge': onlyAtChallenge,
+    'an authorization server that responds with 500': {
+      issuerAnswer: () => ({ status: 500 }),
+    },
   },
-  {
-    as: 'claude-code',
-    what: 'a firewall that blocks the User-Agent of Claude Code, which only the last request has',
-    fault: firewall((request) => agentOf(request)?.startsWith('claude-code/') === true),
-    seen: /^Claude Code stops at request 3, POST \/mcp with User-Agent claude-code\/\S+ \(sdk-cli\) \(403\): 403 text\/plain: "[^"]+" instead of 401\. Claude Code sends this User-Agent only after the sign-in/,
-    hint: /allow claude-code\/2\.1\.197 \(sdk-cli\) in the firewall: see edge\.user-agents$/,
-  },
-  {
-    as: 'claude-code',
-    what: 'metadata that is only at the URL of the challenge',
-    fault: onlyAtChallenge,
-    seen: /^Claude Code stops at request \d, .*neither resource metadata/,
-    hint: /oauth-protected-resource\/mcp/,
-  },
-  {
-    as: 'claude-code',
-    what: 'an authorization server that responds with 500',
-    fault: { issuerAnswer: () => ({ status: 500 }) },
-    seen: /\(500\): 500 application\/json: ".+" instead of JSON or 404, with which Claude Code does not try the next URL/,
-    hint: /respond with the metadata, or with 404/,
-  },
-  {
-    as: 'chatgpt',
-    what: 'an authorization server that does not list S256',
-    fault: { issuer: (document) => delete document.code_challenge_methods_supported },
-    seen: /code_challenge_methods_supported is missing/,
-    hint: /list S256.*ChatGPT/,
-  },
-  {
-    as: 'chatgpt',
-    what: 'a server without resource metadata',
-    fault: {
+  chatgpt: {
+    'an authorization server that does not list S256': {
+      issuer: (document) => delete document.code_challenge_methods_supported,
+    },
+    'a server without resource metadata': {
       instead: ({ path }) => (path.startsWith('/.well-known/') ? { status: 404 } : undefined),
     },
-    seen: /stops at request \d, GET \/\.well-known\/oauth-protected-resource \(404\): the resource metadata is missing/,
-    hint: /RFC 9728/,
   },
-  {
-    as: 'codex',
-    what: 'a GET that does not lead to the challenge, with metadata at another URL',
-    fault: {
+  codex: {
+    'a GET that does not lead to the challenge, with metadata at another URL': {
       ...onlyAtChallenge,
       instead: ({ method, path }) => (method === 'GET' && path === '/mcp' ? { status: 405 } : undefined),
       alter: challenge((value) => value.replace(/resource_metadata="[^"]*",? ?/, '')),
     },
-    seen: /^Codex stops at request \d+, .*neither resource metadata nor metadata of an authorization server/,
-    hint: /RFC 9728/,
-  },
-  {
-    as: 'codex',
-    what: 'an issuer with another name',
-    fault: { issuer: (document) => Object.assign(document, { issuer: 'https://other.example' }) },
-    seen: /issuer is https:\/\/other\.example, the resource names http/,
-    hint: /RFC 8414 §3\.3/,
-  },
-  {
-    as: 'codex',
-    what: 'a firewall that blocks the POST of Codex',
-    fault: firewall(
+    'an issuer with another name': {
+      issuer: (document) => Object.assign(document, { issuer: 'https://other.example' }),
+    },
+    'a firewall that blocks the POST of Codex': firewall(
       (request) => request.method === 'POST' && agentOf(request)?.startsWith('codex-mcp-client/') === true,
     ),
-    seen: /^Codex stops at request 4, POST .*: 403 text\/plain: "[^"]+" instead of 401\. Codex sends this request only after the sign-in/,
-    hint: /allow codex-mcp-client\/0\.169\.0 in the firewall/,
   },
-  {
-    as: 'cursor',
-    what: 'metadata that is only at the URL of the challenge',
-    fault: onlyAtChallenge,
-    seen: /^Cursor stops at request 4.*which Cursor needs later/,
-    hint: /resourceMetadataPath unset/,
+  cursor: {
+    'metadata that is only at the URL of the challenge': onlyAtChallenge,
   },
-  {
-    as: 'vscode',
-    what: 'a resource that is only the origin',
-    fault: {
+  vscode: {
+    'a resource that is only the origin': {
       alter: metadata((document) => {
         document.resource = new URL(document.resource).origin
       }),
     },
-    seen: /^VS Code stops at request 2, .*: resource is http:\/\/127\.0\.0\.1:\d+, and VS Code accepts only the URL of the server/,
-    hint: /set resource to http.*\/mcp/,
   },
-  {
-    as: 'gemini',
-    what: 'a resource with a slash at the end',
-    fault: {
+  gemini: {
+    'a resource with a slash at the end': {
       alter: metadata((document) => {
         document.resource += '/'
       }),
     },
-    seen: /^Gemini CLI stops at request 3, .*resource is .*\/mcp\/, and Gemini CLI accepts only/,
-    hint: /trailing slash.*https:\/\/github\.com\/google-gemini/,
   },
-  {
-    as: 'inspector',
-    what: 'an authorization server that responds with 503',
-    fault: { issuerAnswer: () => ({ status: 503 }) },
-    seen: /^MCP Inspector stops at request 3, .*\(503\).* instead of JSON or 404/,
-    hint: /respond with the metadata, or with 404/,
+  inspector: {
+    'an authorization server that responds with 503': {
+      issuerAnswer: () => ({ status: 503 }),
+    },
   },
-]
+}
 
 type RequestHead = Pick<Incoming, 'method' | 'path' | 'headers'>
 
@@ -245,18 +169,10 @@ describe('doctor --as', () => {
     })
   }
 
-  for (const { as, what, fault, seen, hint } of STOPS) {
-    it(`${as} stops because of ${what}`, async () => {
-      const found = await replay(as, fault)
-      expect(found.status).to.equal('fail')
-      expect(found.seen).to.match(seen)
-      expect(found.hint).to.match(hint)
-    })
+  for (const as of CLIENT_IDS) {
+    const servers = Object.entries(STOPS[as]).map(([name, fault]) => [`${name}, as ${as}`, fault])
+    itReports('stops', Object.fromEntries(servers), ['client.discovery'], () => ({ as, token: undefined }))
   }
-
-  it('every client is stopped by at least one server of these tests', () => {
-    expect([...new Set(STOPS.map(({ as }) => as))]).to.have.members([...CLIENT_IDS])
-  })
 
   it('the requests have the headers of the client, and no token', async () => {
     const received: Incoming[] = []

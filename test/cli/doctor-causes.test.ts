@@ -10,7 +10,6 @@ import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
 import { createTestIssuer, type TestTokenOptions } from '../../src/testing/test-issuer.ts'
 import {
   type DoctorTarget,
-  type Fault,
   failuresOf,
   findingOf,
   look,
@@ -18,6 +17,7 @@ import {
   startTarget,
 } from '../support/cli/doctor-target.ts'
 import { members } from '../support/cli/faults.ts'
+import { type ExaminedServer, itReports } from '../support/cli/recorded.ts'
 import { expectNoSecret } from '../support/expect-no-secret.ts'
 import { freePorts } from '../support/free-port.ts'
 import { listen } from '../support/listen.ts'
@@ -34,25 +34,11 @@ interface ExpectedFinding {
   readonly hint: RegExp
 }
 
-interface Cause {
-  readonly what: string
-  readonly fault?: Fault
-  /** The token, or `undefined` for a correct one. */
-  readonly token?: (target: DoctorTarget) => Promise<string> | string
-  readonly url?: (target: DoctorTarget) => URL
-  /** All failures, and possibly warnings. */
-  readonly expected: readonly ExpectedFinding[]
-  /** IDs of checks that are skipped, with the reason. */
-  readonly skipped?: Readonly<Record<string, RegExp>>
-}
-
 /** Issues a token that is wrong for a server in the given respects, with the key that the server accepts. */
 const issue =
   (change: (target: DoctorTarget) => TestTokenOptions) =>
   (target: DoctorTarget): Promise<string> =>
     target.issueToken({ scopes: ['mcp:read', 'mcp:write'], ...change(target) })
-
-const REJECTED: Omit<ExpectedFinding, 'seen'> = { id: 'token.accepted', hint: /^see token\.claims$/ }
 
 /** Accepts every token of the test issuer, whatever its claims, and no forged one. */
 function acceptsIssued({ bearerToken = '' }: { readonly bearerToken?: string | undefined }) {
@@ -75,172 +61,54 @@ const givesOneReason =
     answer.body = ''
   }
 
-const CAUSES: readonly Cause[] = [
-  {
-    what: 'a token with another audience',
-    token: issue(() => ({ audience: 'https://a.example' })),
-    expected: [
-      { ...REJECTED, seen: /^401, invalid_token: "The access token was issued for another resource"$/ },
-      {
-        id: 'token.claims',
-        seen: /^aud is https:\/\/a\.example, expected http:\/\/127\.0\.0\.1:\d+\/mcp$/,
-        hint: /request the token with resource=http:\/\/127\.0\.0\.1:\d+\/mcp \(RFC 8707\)/,
-      },
-    ],
-  },
-  {
-    what: 'a token that is not valid yet, with another audience and another issuer',
+const CAUSES: Readonly<Record<string, ExaminedServer>> = {
+  'a token with another audience': { token: issue(() => ({ audience: 'https://a.example' })) },
+  'a token that is not valid yet, with another audience and another issuer': {
     token: issue(() => {
       const nbf = Math.floor(Date.now() / 1000) + 3_600
       return { audience: 'https://a.example', claims: { nbf, iss: 'https://other.example' } }
     }),
-    expected: [
-      { ...REJECTED, seen: /^401, invalid_token: / },
-      {
-        id: 'token.claims',
-        seen: /^aud is .*; iss is .*; nbf is \d{4}-\S+Z: the token is valid in 60 minutes$/,
-        hint: /RFC 8707.*; .*issuer of the verifier; synchronize the clocks/,
-      },
-    ],
   },
-  {
-    what: 'an opaque token for a server that expects a JWT',
+  'an opaque token for a server that expects a JWT': {
     token: () => 'gho_16C7e42F292c6912E7710c838347Ae178B4a',
-    expected: [
-      { ...REJECTED, seen: /^401, invalid_token: "The access token is invalid"$/ },
-      {
-        id: 'token.claims',
-        status: 'warn',
-        seen: /^the token is opaque \(not a JWT\), so its claims cannot be compared$/,
-        hint: /introspection endpoint must report this token as active, with the audience of this server and an expiry/,
-      },
-    ],
   },
-  {
-    what: 'a token that was cut while it was copied',
+  'a token that was cut while it was copied': {
     token: async (target) => (await target.issueToken({})).slice(0, -20),
-    expected: [
-      { ...REJECTED, seen: /^401, invalid_token: / },
-      {
-        id: 'token.claims',
-        seen: /^the token is a JWT, but its signature has 49 bytes/,
-        hint: /copy the whole token/,
-      },
-    ],
   },
-  {
-    what: 'a token without a required scope',
-    fault: { oauth: { scopes: ['mcp:admin'] } },
-    expected: [
-      {
-        id: 'token.accepted',
-        seen: /^403, insufficient_scope: "The access token does not have the required scope"$/,
-        hint: /get a token with the scopes mcp:admin/,
-      },
-      {
-        id: 'token.claims',
-        seen: /^scope is mcp:read mcp:write, expected also mcp:admin$/,
-        hint: /request the scopes mcp:admin, and grant them to this client and user/,
-      },
-    ],
+  'a token without a required scope': { oauth: { scopes: ['mcp:admin'] } },
+  'a server whose metadata names 127.0.0.1, at the URL with localhost': {
+    at: ({ url }) => new URL(url.href.replace('127.0.0.1', 'localhost')),
   },
-  {
-    what: 'a server whose metadata names 127.0.0.1, at the URL with localhost',
-    url: ({ url }) => new URL(url.href.replace('127.0.0.1', 'localhost')),
-    expected: [
-      {
-        id: 'metadata.resource',
-        seen: /^resource is http:\/\/127\.0\.0\.1:\d+\/mcp, which clients of http:\/\/localhost:\d+\/mcp reject: only the host name \(127\.0\.0\.1 against localhost\) differs$/,
-        hint: /scheme, host, and trailing slash must match/,
-      },
-    ],
-  },
-  {
-    what: 'a token that is rejected although it matches the metadata, with the reason only in the challenge',
-    fault: {
-      oauth: { verifyToken: () => undefined },
-      alter: (answer) => {
-        if (answer.status === 401) answer.body = ''
-      },
+  'a token that is rejected although it matches the metadata, with the reason only in the challenge': {
+    oauth: { verifyToken: () => undefined },
+    alter: (answer) => {
+      if (answer.status === 401) answer.body = ''
     },
-    expected: [
-      {
-        id: 'token.accepted',
-        seen: /^401, invalid_token: "The access token is invalid"$/,
-        hint: /^check the issuer, audience, keys, and algorithms of the verifier/,
-      },
-    ],
   },
-  {
-    what: 'a token of which typ is the only possible cause',
-    fault: {
-      oauth: { verifyToken: () => undefined },
-      issuer: members({ jwks_uri: undefined }),
-    },
+  'a token of which typ is the only possible cause': {
+    oauth: { verifyToken: () => undefined },
+    issuer: members({ jwks_uri: undefined }),
     token: async (target) => {
       const [, ...rest] = (await target.issueToken({ scopes: ['mcp:read'] })).split('.')
       return [Buffer.from('{"alg":"ES256","typ":"JWT"}').toString('base64url'), ...rest].join('.')
     },
-    expected: [
-      { ...REJECTED, seen: /^401, invalid_token: / },
-      {
-        id: 'token.claims',
-        status: 'warn',
-        seen: /^typ is JWT, expected at\+jwt if the server is strict$/,
-        hint: /RFC 9068/,
-      },
-    ],
   },
-  {
-    what: 'a server that accepts a token with another audience',
-    fault: { oauth: { verifyToken: acceptsIssued } },
+  'a server that accepts a token with another audience': {
+    oauth: { verifyToken: acceptsIssued },
     token: issue(() => ({ audience: 'https://a.example' })),
-    expected: [
-      {
-        id: 'token.claims',
-        status: 'warn',
-        seen: /^the server accepts the token, although aud is https:\/\/a\.example, expected http\S+$/,
-        hint: /otherwise it accepts stolen tokens and tokens for other servers/,
-      },
-    ],
   },
-  {
-    what: 'a server that accepts an expired token',
-    fault: { oauth: { verifyToken: acceptsIssued } },
+  'a server that accepts an expired token': {
+    oauth: { verifyToken: acceptsIssued },
     token: issue(() => ({ expiresIn: -7_200 })),
-    expected: [
-      {
-        id: 'token.claims',
-        seen: /^the server accepts the token, although exp is .*: the token expired 2 hours ago$/,
-        hint: /^verify exp, and reject expired tokens/,
-      },
-    ],
   },
-  {
-    what: 'a server that gives the same reason for a missing and an invalid token',
-    fault: { alter: givesOneReason('Authentication required') },
+  'a server that gives the same reason for a missing and an invalid token': {
+    alter: givesOneReason('Authentication required'),
     token: issue(() => ({ audience: 'https://a.example' })),
-    expected: [
-      { ...REJECTED, seen: /^401, invalid_token: "Authentication required"$/ },
-      { id: 'token.claims', seen: /^aud is https:\/\/a\.example, expected /, hint: /RFC 8707/ },
-      {
-        id: 'edge.proxy',
-        status: 'warn',
-        seen: /either something removes the header, or the server gives no reason$/,
-        hint: /^respond to an invalid token with .* If the log of the server shows no token, let every proxy/,
-      },
-    ],
   },
-]
+}
 
 describe('doctor names the cause and the fix', () => {
-  for (const { what, fault, token, url, expected, skipped = {} } of CAUSES) {
-    it(`for ${what}`, async () => {
-      const target = await startTarget(fault)
-      const given = (await token?.(target)) ?? target.token
-      expectCauses(await look(url?.(target) ?? target.url, { token: given }), expected, skipped, given)
-    })
-  }
+  itReports('causes', CAUSES, undefined, () => ({}))
 
   it('for an authorization server that is down, and skips what depends on it', async () => {
     const [port] = await freePorts(1)

@@ -9,7 +9,8 @@ import {
   startTarget,
 } from '../support/cli/doctor-target.ts'
 import { result, router, statusesOf } from '../support/cli/event-faults.ts'
-import { itReports, json, type KnownFault } from '../support/cli/faults.ts'
+import { json } from '../support/cli/faults.ts'
+import { itReports } from '../support/cli/recorded.ts'
 
 /** Replaces the responses to a method, except for those to requests without a token. */
 const instead =
@@ -53,129 +54,40 @@ describe('doctor, for a server with events,', () => {
     expect(findingOf(await look(target.url), 'events.capability')?.status).to.equal('skip')
   })
 
-  itReports(
-    (
-      [
-        {
-          what: 'a server that declares events only as an extension',
-          alter: result('server/discover', ({ capabilities }) => delete capabilities.events),
-          finds: [
-            'events.capability: warn',
-            /^only capabilities\.extensions\["io\.modelcontextprotocol\/events"\]$/,
-            /declare both/,
-          ],
-        },
-        {
-          what: 'a server that declares events without their methods',
-          instead: instead('events/list', MISSING),
-          finds: [
-            'events.capability: fail',
-            /^capabilities\.events and capabilities\.extensions.* but events\/list does not exist$/,
-            /do not declare events/,
-          ],
-        },
-        {
-          what: 'a server that fails to list its events',
-          instead: instead('events/list', { status: 500 }),
-          finds: ['events.capability: fail', /events\/list: 500/, /log/],
-        },
-        {
-          what: 'a server that forbids to list its events',
-          instead: instead('events/list', { status: 403 }),
-          finds: ['events.capability: fail', /events\/list: 403/, /token/],
-        },
-        ...(
-          [
-            [
-              'an event type without a name',
-              (event) => delete event.name,
-              'fail',
-              /without a name/,
-              /a name/,
-            ],
-            [
-              'two event types of the same name',
-              (event, events) => Object.assign(event, { name: events[1].name }),
-              'fail',
-              /duplicate names: order\.paid/,
-              /unique/,
-            ],
-            [
-              'an event type with an unknown delivery',
-              (event) => event.delivery.push('stream'),
-              'fail',
-              /without a valid delivery: comment\.created/,
-              /poll, push, webhook/,
-            ],
-            [
-              'an event type with a delivery that is an object',
-              (event) => event.delivery.push({ toString: null }),
-              'fail',
-              /without a valid delivery/,
-              /delivery/,
-            ],
-            [
-              '100,000 event types',
-              (_, events) =>
-                events.push(...Array.from({ length: 100_000 }, (_, index) => ({ name: `e${index}` }))),
-              'fail',
-              /^without a valid delivery: e0,.* and 99988 more; /,
-              /delivery/,
-            ],
-            [
-              'an event type without deliveries',
-              (event) => delete event.delivery,
-              'fail',
-              /without a valid delivery/,
-              /delivery/,
-            ],
-            [
-              'an event type without a schema of its arguments',
-              (event) => delete event.inputSchema,
-              'fail',
-              /without an inputSchema of type object: comment\.created/,
-              /inputSchema/,
-            ],
-            [
-              'an event type without a schema of its data',
-              (event) => delete event.payloadSchema,
-              'fail',
-              /without a payloadSchema/,
-              /payloadSchema/,
-            ],
-            [
-              'an event type without a description',
-              (event) => delete event.description,
-              'warn',
-              /without a description: comment\.created/,
-              /model/,
-            ],
-          ] as [string, (event: any, events: any[]) => unknown, string, RegExp, RegExp][]
-        ).map(([what, change, status, seen, hint]) => ({
-          what,
-          alter: result('events/list', ({ events }) => change(events[0], events)),
-          finds: [`events.list: ${status}`, seen, hint] as const,
-        })),
-        ...['events/poll', 'events/stream', 'events/subscribe', 'events/unsubscribe'].map((method) => ({
-          what: `a server without ${method}`,
-          instead: instead(method, MISSING),
-          finds: [
-            'events.methods: fail',
-            new RegExp(`^${method} does not exist$`),
-            /leave its delivery out/,
-          ] as const,
-        })),
-        {
-          what: 'a server that accepts unknown event types',
-          instead: instead('events/poll', json({ result: { events: [] } })),
-          finds: ['events.methods: fail', /events\/poll accepts an event type that does not exist/, /-32011/],
-        },
-        {
-          what: 'a server that fails for unknown event types',
-          instead: instead('events/poll', { status: 500 }),
-          finds: ['events.methods: fail', /events\/poll: 500/, /log/],
-        },
-      ] satisfies readonly KnownFault[]
-    ).map((fault) => ({ router, ...fault })),
-  )
+  const changed = (change: (event: any, events: any[]) => unknown): Fault => ({
+    alter: result('events/list', ({ events }) => change(events[0], events)),
+  })
+  const faults: Readonly<Record<string, Fault>> = {
+    'a server that declares events only as an extension': {
+      alter: result('server/discover', ({ capabilities }) => delete capabilities.events),
+    },
+    'a server that declares events without their methods': { instead: instead('events/list', MISSING) },
+    'a server that fails to list its events': { instead: instead('events/list', { status: 500 }) },
+    'a server that forbids to list its events': { instead: instead('events/list', { status: 403 }) },
+    'an event type without a name': changed((event) => delete event.name),
+    'two event types of the same name': changed((event, events) =>
+      Object.assign(event, { name: events[1].name }),
+    ),
+    'an event type with an unknown delivery': changed((event) => event.delivery.push('stream')),
+    'an event type with a delivery that is an object': changed((event) =>
+      event.delivery.push({ toString: null }),
+    ),
+    '100,000 event types': changed((_, events) =>
+      events.push(...Array.from({ length: 100_000 }, (_, index) => ({ name: `e${index}` }))),
+    ),
+    'an event type without deliveries': changed((event) => delete event.delivery),
+    'an event type without a schema of its arguments': changed((event) => delete event.inputSchema),
+    'an event type without a schema of its data': changed((event) => delete event.payloadSchema),
+    'an event type without a description': changed((event) => delete event.description),
+    'a server without events/poll': { instead: instead('events/poll', MISSING) },
+    'a server without events/stream': { instead: instead('events/stream', MISSING) },
+    'a server without events/subscribe': { instead: instead('events/subscribe', MISSING) },
+    'a server without events/unsubscribe': { instead: instead('events/unsubscribe', MISSING) },
+    'a server that accepts unknown event types': {
+      instead: instead('events/poll', json({ result: { events: [] } })),
+    },
+    'a server that fails for unknown event types': { instead: instead('events/poll', { status: 500 }) },
+  }
+  const servers = Object.entries(faults).map(([name, fault]) => [name, { router, ...fault }])
+  itReports('events', Object.fromEntries(servers))
 })

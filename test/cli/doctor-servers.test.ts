@@ -21,6 +21,7 @@ import {
   problemsOf,
   startTarget,
 } from '../support/cli/doctor-target.ts'
+import { type ExaminedServer, itReports } from '../support/cli/recorded.ts'
 import { listen } from '../support/listen.ts'
 import { type NginxProxy, nginxMissing, startNginxProxy } from '../support/nginx.ts'
 import { skipIf } from '../support/skip.ts'
@@ -293,16 +294,6 @@ describe('doctor has no failure, warning, or hint for', () => {
   }
 })
 
-/** A server, or the token for it, with one fault, and the finding that must name it. */
-interface FaultyServer extends Fault {
-  readonly name: string
-  readonly token?: (target: DoctorTarget) => Promise<string>
-  readonly examined?: Partial<ExaminationOptions>
-  readonly problem: string
-  readonly seen: RegExp
-  readonly hint: RegExp
-}
-
 /** Returns a token with other claims, signed with the key of the authorization server. */
 const withClaims =
   (change: (target: DoctorTarget) => Record<string, unknown>) =>
@@ -338,161 +329,66 @@ const withOutput = (property: object): NonNullable<Fault['alter']> => {
 /** A middleware that reads the body and does not keep it. */
 const consume: RequestHandler = (req, _res, next) => void req.on('end', () => next()).resume()
 
-const FAULTY: readonly FaultyServer[] = [
-  {
-    name: 'a token whose key is not in the key set',
-    token: withForeignKey,
-    problem: 'token.claims: fail',
-    seen: /^kid is [\w-]+ with ES256, which fits no key in the key set at http:\S+\/jwks \(it has [\w-]+\)$/,
-    hint: /publish the key that signs its tokens at jwks_uri/,
-  },
-  {
-    name: 'a token whose key has the ID of another key',
+const FAULTY: Readonly<Record<string, ExaminedServer>> = {
+  'a token whose key is not in the key set': { token: withForeignKey },
+  'a token whose key has the ID of another key': {
     async token(target) {
       const [header, payload] = target.token.split('.')
       return `${header}.${payload}.${(await withForeignKey(target)).split('.')[2]}`
     },
-    problem: 'token.claims: fail',
-    seen: /^kid is [\w-]+ with ES256, whose key does not verify the signature, in the key set at http/,
-    hint: /get a new token/,
   },
-  {
-    name: 'a token from a clock that is ahead',
+  'a token from a clock that is ahead': {
     token: withClaims(() => ({ iat: Math.floor(Date.now() / 1000) + 400 })),
-    problem: 'token.claims: fail',
-    seen: /^iat is \d{4}-\S+Z: the token was issued in [67] minutes$/,
-    hint: /^synchronize the clocks/,
   },
-  {
-    name: 'a token whose issuer has the slash of the metadata of the authorization server',
+  'a token whose issuer has the slash of the metadata of the authorization server': {
     issuer: (document) => {
       document.issuer += '/'
     },
     token: withClaims(({ issuer }) => ({ iss: `${issuer}/` })),
-    problem: 'token.claims: fail',
-    seen: /^iss is http:\S+\/, expected http:\S+\d: only the slash at the end differs$/,
-    hint: /every character counts/,
   },
-  {
-    name: 'a token that a server rejects for a reason of its own',
-    oauth: { verifyToken: () => undefined },
-    problem: 'token.accepted: fail',
-    seen: /^401, invalid_token: /,
-    hint: /: no difference found in aud, iss, exp, iat, sub, client_id, jti, scope, typ, alg, the key$/,
-  },
-  {
-    name: 'a tunnel to a server that does not allow its host',
-    options: { allowedHosts: ['mcp.example.com'] },
-    problem: 'token.accepted: fail',
-    seen: /^403, JSON-RPC error -32000: "Forbidden: this Origin or Host is not allowed"$/,
-    hint: /allowedHosts/,
-  },
-  {
-    name: 'a tunnel to a server that looks at its host first',
+  'a token that a server rejects for a reason of its own': { oauth: { verifyToken: () => undefined } },
+  'a tunnel to a server that does not allow its host': { options: { allowedHosts: ['mcp.example.com'] } },
+  'a tunnel to a server that looks at its host first': {
     instead: answering(403, rpcError(-32_000, 'Invalid Host: mcp.example.com')),
-    problem: 'server.endpoint: fail',
-    seen: /^403, JSON-RPC error -32000: "Invalid Host: mcp\.example\.com" for a correct initialize request$/,
-    hint: /allowedHosts/,
   },
-  {
-    name: 'a server that fails with a JSON-RPC error',
+  'a server that fails with a JSON-RPC error': {
     instead: answering(500, rpcError(-32_603, 'Internal server error')),
-    problem: 'server.endpoint: fail',
-    seen: /^500, JSON-RPC error -32603: "Internal server error"$/,
-    hint: /^check the logs/,
   },
-  {
-    name: 'a body that middleware has read',
-    middleware: consume,
-    problem: 'protocol.revisions: fail',
-    seen: /: (?:4|5)00, JSON-RPC error -32\d{3}: ".*\bbody\b.*"$/,
-    hint: /^let no middleware read the body before the MCP endpoint/,
-  },
-  {
-    name: 'a body that middleware has read, in front of an open server',
-    middleware: consume,
-    open: true,
-    problem: 'server.endpoint: fail',
-    seen: /JSON-RPC error -32\d{3}: ".*\bbody\b.*" for a correct initialize request$/,
-    hint: /express\.json\(\)/,
-  },
-  {
-    name: 'a server that expects a session of initialize',
+  'a body that middleware has read': { middleware: consume },
+  'a body that middleware has read, in front of an open server': { middleware: consume, open: true },
+  'a server that expects a session of initialize': {
     instead: answering(400, rpcError(-32_000, 'Bad Request: Mcp-Session-Id header is required')),
-    problem: 'server.endpoint: fail',
-    seen: /^400, JSON-RPC error -32000: "Bad Request: Mcp-Session-Id header is required" for/,
-    hint: /^accept an initialize request without Mcp-Session-Id/,
   },
-  {
-    name: 'a gateway that describes its refusal',
+  'a gateway that describes its refusal': {
     instead: answering(
       403,
       { type: 'about:blank', title: 'Forbidden', detail: 'No requests from this country' },
       'application/problem+json',
     ),
-    problem: 'auth.required: fail',
-    seen: /^403 application\/problem\+json: "No requests from this country" for a request without a token$/,
-    hint: /respond with 401/,
   },
-  {
-    name: 'metadata whose issuer has one slash more, for a client that compares it',
+  'metadata whose issuer has one slash more, for a client that compares it': {
     issuer: (document) => {
       document.issuer += '/'
     },
-    examined: { as: 'codex' },
-    problem: 'client.discovery: fail',
-    seen: /issuer is http:\S+\/, the resource names http:\S+\d/,
-    hint: /RFC 8414/,
+    asked: { as: 'codex' },
   },
-  {
-    name: 'an output with a reference that leads nowhere',
-    alter: withOutput({ $ref: '#/$defs/Nope' }),
-    problem: 'call.tools-list: fail',
-    seen: /; greet, outputSchema: \$ref at #\/properties\/a is #\/\$defs\/Nope, expected a part of the schema$/,
-    hint: /^correct the schema: clients of SDK v1 .* lose the whole list/,
-  },
-  {
-    name: 'an input with an unknown type',
+  'an output with a reference that leads nowhere': { alter: withOutput({ $ref: '#/$defs/Nope' }) },
+  'an input with an unknown type': {
     alter: (answer) => {
       answer.body = answer.body.replace('"properties":{}', '"properties":{"a":{"type":"text"}}')
     },
-    problem: 'call.tools-list: warn',
-    seen: /; greet, inputSchema: type at #\/properties\/a is text, expected a JSON type$/,
-    hint: /^correct the schema: some clients cannot use the tool/,
   },
-  {
-    name: 'a session that every user can use',
+  'a session that every user can use': {
     options: { sessions: true },
     // The server takes all users for one.
     oauth: {
       verifyToken: () => ({ valid: true, user: { id: 'service' }, scopes: ['mcp:read', 'mcp:write'] }),
     },
-    problem: 'session.other-user: fail',
-    seen: /^200: the session of one user works with the token of another$/,
-    hint: /^bind each session to the user who opened it, .*bindSessions/,
   },
-  {
-    name: 'express.json() in front of the gate',
-    middleware: express.json(),
-    problem: 'protocol.bad-json: warn',
-    seen: /^400 text\/html: ".*JSON.*" without the error -32700$/,
-    hint: /move express\.json\(\) behind mcpAuth/,
-  },
-]
+  'express.json() in front of the gate': { middleware: express.json() },
+}
 
-describe('doctor names the cause of', () => {
-  for (const { name, token, examined, problem, seen, hint, ...fault } of FAULTY) {
-    it(name, async () => {
-      const target = await startTarget(fault)
-      const report = await look(target.url, {
-        token: (await token?.(target)) ?? target.token,
-        otherToken: await target.issueToken({ sub: 'eve', scopes: ['mcp:read'] }),
-        ...examined,
-      })
-      expect(problemsOf(report)).to.include(problem)
-      const finding = findingOf(report, problem.replace(/:.*/, ''))
-      expect(finding?.seen).to.match(seen)
-      expect(finding?.hint).to.match(hint)
-    })
-  }
-})
+describe('doctor, for servers and tokens with one fault,', () =>
+  itReports('servers', FAULTY, undefined, async ({ issueToken }) => ({
+    otherToken: await issueToken({ sub: 'eve', scopes: ['mcp:read'] }),
+  })))

@@ -3,9 +3,11 @@ import { readableContext, statesDiffer } from '../../cli/doctor/checks/sign-in-f
 import { CHECKS } from '../../cli/doctor/checks.ts'
 import { startFacade } from '../support/authorization/facade.ts'
 import { findingOf, look, problemsOf } from '../support/cli/doctor-target.ts'
+import { Recording } from '../support/cli/recorded.ts'
 import {
   CODE,
   examineSignIn,
+  reportOfSignIn,
   type SignInRules,
   upstreamRequest,
   visitWithCode,
@@ -18,224 +20,109 @@ const withCode = (request: URLSearchParams): string => `${request.get('redirect_
 const base64 = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString('base64url')
 let requests = 0
 
-interface Row {
-  readonly what: string
-  readonly flaw: Partial<SignInRules>
-  /** The finding. `result` is `id: status`. */
-  readonly finds: readonly [result: string, seen: RegExp, hint?: RegExp]
-}
-
-const ROWS: readonly Row[] = [
-  {
-    what: 'a server that registers every redirect URI',
-    flaw: { registers: () => true },
-    finds: [
-      'flaw.registration: fail',
-      /^anybody can register javascript:alert\(1\), data:text\/html.*, http:\/\/mcp-gatekit-doctor\.invalid/,
-      /accept only https, http on loopback/,
-    ],
+/** The servers with a flaw, by the check of the flaw. */
+const SERVERS: Readonly<Record<string, Readonly<Record<string, Partial<SignInRules>>>>> = {
+  'flaw.registration': {
+    'a server that registers every redirect URI': { registers: () => true },
+    'a server that registers https addresses only': {},
+    'a server that registers loopback addresses only': {
+      registers: (uri) => uri.startsWith('http://127.0.0.1') || uri.startsWith('http://localhost'),
+    },
   },
-  {
-    what: 'a server that registers https addresses only',
-    flaw: {},
-    finds: [
-      'flaw.registration: ok',
-      /anybody can register an https address, so the consent page must name its host$/,
-    ],
-  },
-  {
-    what: 'a server that registers loopback addresses only',
-    flaw: { registers: (uri) => uri.startsWith('http://127.0.0.1') || uri.startsWith('http://localhost') },
-    finds: ['flaw.registration: ok', /addresses of strangers are refused$/],
-  },
-  {
-    what: 'a server that starts a sign-in for every client_id',
-    flaw: { knowsClient: () => true, allowsRedirect: () => true },
-    finds: [
-      'flaw.unknown-client: fail',
-      /^a client_id that does not exist is accepted$/,
-      /not registered \(RFC 6749/,
-    ],
-  },
-  {
-    what: 'a server that shows its sign-in page for every client_id',
-    flaw: { knowsClient: () => true, allowsRedirect: () => true, answer: () => '<title>Sign in</title>' },
-    finds: [
-      'flaw.unknown-client: warn',
-      /^a client_id that does not exist gets the same page as a correct request$/,
-      /before the sign-in$/,
-    ],
-  },
-  {
-    what: 'a server that shows errors on a page with the status 200',
-    flaw: { answer: () => '<title>Sign in</title>', refusal: () => '<title>Error</title>' },
-    finds: ['flaw.unknown-client: ok', /refused/],
-  },
-  {
-    what: 'a server that sends every request to the sign-in of another host',
-    flaw: {
+  'flaw.unknown-client': {
+    'a server that starts a sign-in for every client_id': {
+      knowsClient: () => true,
+      allowsRedirect: () => true,
+    },
+    'a server that shows its sign-in page for every client_id': {
+      knowsClient: () => true,
+      allowsRedirect: () => true,
+      answer: () => '<title>Sign in</title>',
+    },
+    'a server that shows errors on a page with the status 200': {
+      answer: () => '<title>Sign in</title>',
+      refusal: () => '<title>Error</title>',
+    },
+    'a server that sends every request to the sign-in of another host': {
       knowsClient: () => true,
       allowsRedirect: () => true,
       answer: (_request, host) => `${host}/login`,
     },
-    finds: ['flaw.unknown-client: warn', /gets the same page as a correct request$/],
+    'a server that sends errors to a page of another host': {
+      answer: (_request, host) => `${host}/login`,
+      refusal: () => 'http://127.0.0.1:9/error',
+    },
+    'a server that redirects to itself without an end': { answer: (request) => `/authorize?${request}` },
+    'a server that responds with 429': { refusalStatus: 429 },
   },
-  {
-    what: 'a server that sends errors to a page of another host',
-    flaw: { answer: (_request, host) => `${host}/login`, refusal: () => 'http://127.0.0.1:9/error' },
-    finds: ['flaw.unknown-client: ok', /refused/],
+  'flaw.consent': {
+    'a server that refuses registered clients, too': { knowsClient: () => false },
+    'a server that registers no client': { registers: () => false },
+    'a server without dynamic registration': {
+      metadata: (document) => delete document.registration_endpoint,
+    },
+    'a server that issues a code at once': { answer: withCode },
   },
-  {
-    what: 'a server that redirects to itself without an end',
-    flaw: { answer: (request) => `/authorize?${request}` },
-    finds: ['flaw.unknown-client: ok', /refused/],
-  },
-  {
-    what: 'a server that responds with 429',
-    flaw: { refusalStatus: 429 },
-    finds: ['flaw.unknown-client: skip', /responded with 429: run doctor again later$/],
-  },
-  {
-    what: 'a server that refuses registered clients, too',
-    flaw: { knowsClient: () => false },
-    finds: ['flaw.consent: skip', /^the request of a registered client gets 400/],
-  },
-  {
-    what: 'a server that registers no client',
-    flaw: { registers: () => false },
-    finds: ['flaw.consent: skip', /^doctor could not register a client: see issuer\.register$/],
-  },
-  {
-    what: 'a server without dynamic registration',
-    flaw: { metadata: (document) => delete document.registration_endpoint },
-    finds: ['flaw.consent: skip', /does not support dynamic registration$/],
-  },
-  {
-    what: 'a request to the identity provider without a code_challenge',
-    flaw: {
+  'flaw.upstream-pkce': {
+    'a request to the identity provider without a code_challenge': {
       answer: (_request, provider) =>
         upstreamRequest(provider, { code_challenge: null, code_challenge_method: null }),
     },
-    finds: [
-      'flaw.upstream-pkce: warn',
-      /^the request to 127\.0\.0\.1:\d+ has no code_challenge$/,
-      /to the identity provider as well/,
-    ],
-  },
-  {
-    what: 'a request to the identity provider with the method plain',
-    flaw: { answer: (_request, provider) => upstreamRequest(provider, { code_challenge_method: null }) },
-    finds: ['flaw.upstream-pkce: warn', /has the method plain$/],
-  },
-  {
-    what: 'a request to the identity provider that was pushed',
-    flaw: {
+    'a request to the identity provider with the method plain': {
+      answer: (_request, provider) => upstreamRequest(provider, { code_challenge_method: null }),
+    },
+    'a request to the identity provider that was pushed': {
       answer: (_request, provider) =>
         upstreamRequest(provider, { code_challenge: null, request_uri: 'urn:example:1' }),
     },
-    finds: ['flaw.upstream-pkce: skip', /not visible$/],
   },
-  {
-    what: 'a state that contains the redirect URI of the client',
-    flaw: {
+  'flaw.upstream-context': {
+    'a state that contains the redirect URI of the client': {
       answer: (request, provider) =>
         upstreamRequest(provider, { state: base64({ to: request.get('redirect_uri'), at: Math.random() }) }),
     },
-    finds: [
-      'flaw.upstream-context: warn',
-      /^anybody can read 127\.0\.0\.1:33418 in the state at 127/,
-      /random state/,
-    ],
+    'a server that signs users in on its own page': { answer: () => '<title>Sign in</title>' },
   },
-  {
-    what: 'a server that signs users in on its own page',
-    flaw: { answer: () => '<title>Sign in</title>' },
-    finds: ['flaw.upstream-context: skip', /does not lead to another authorization server at once$/],
+  'flaw.pkce': {
+    'a server that accepts a request without PKCE': { allowsPkce: () => true },
+    'a server that accepts the method plain': { allowsPkce: (challenge) => challenge !== null },
+    'metadata that contains plain': {
+      metadata: (document) => (document.code_challenge_methods_supported = ['S256', 'plain']),
+    },
+    'an error that is sent to the registered redirect URI': {
+      refusal: (request) => `${request.get('redirect_uri')}?error=invalid_request`,
+    },
   },
-  {
-    what: 'a server that accepts a request without PKCE',
-    flaw: { allowsPkce: () => true },
-    finds: [
-      'flaw.pkce: fail',
-      /^a request without code_challenge is accepted; a request with the method plain is accepted$/,
-      /RFC 9700 §2\.1\.1/,
-    ],
-  },
-  {
-    what: 'a server that accepts the method plain',
-    flaw: { allowsPkce: (challenge) => challenge !== null },
-    finds: ['flaw.pkce: fail', /^a request with the method plain is accepted$/],
-  },
-  {
-    what: 'metadata that contains plain',
-    flaw: { metadata: (document) => (document.code_challenge_methods_supported = ['S256', 'plain']) },
-    finds: ['flaw.pkce: warn', /contains plain$/, /other than S256/],
-  },
-  {
-    what: 'an error that is sent to the registered redirect URI',
-    flaw: { refusal: (request) => `${request.get('redirect_uri')}?error=invalid_request` },
-    finds: ['flaw.pkce: ok', /^only S256 is accepted$/],
-  },
-  {
-    what: 'a server that issues a code at once',
-    flaw: { answer: withCode },
-    finds: [
-      'flaw.consent: fail',
-      /gets a code at once, without a sign-in and without a consent$/,
-      /names the client and the host/,
-    ],
-  },
-  {
-    what: 'a server that redirects unknown clients',
-    flaw: { refusal: (request) => `${request.get('redirect_uri')}?error=invalid_client` },
-    finds: [
-      'flaw.redirect: fail',
-      /^an unknown client is redirected to an address of its choice$/,
-      /compare the whole string/,
-    ],
-  },
-  {
-    what: 'a server that compares the beginning of a redirect URI',
-    flaw: {
+  'flaw.redirect': {
+    'a server that redirects unknown clients': {
+      refusal: (request) => `${request.get('redirect_uri')}?error=invalid_client`,
+    },
+    'a server that compares the beginning of a redirect URI': {
       allowsRedirect: (uri, registered) =>
         registered.some((one) => uri.startsWith(one.replace(/:\d+.*/, '').replace(/\/callback$/, ''))),
     },
-    finds: [
-      'flaw.redirect: fail',
-      /^http:\/\/127\.0\.0\.1\.mcp-gatekit-doctor\.invalid:33418\/callback is accepted; .*\/callback\/other is accepted$/,
-    ],
   },
-  {
-    what: 'a request to the identity provider without a state',
-    flaw: { answer: (_request, provider) => upstreamRequest(provider, { state: null }) },
-    finds: ['flaw.upstream-state: fail', /has no state$/, /128 random bits/],
-  },
-  {
-    what: 'a state that is always the same',
-    flaw: { answer: (_request, provider) => upstreamRequest(provider, { state: 'fixed' }) },
-    finds: ['flaw.upstream-state: fail', /^each request to 127\.0\.0\.1:\d+ has the same state$/],
-  },
-  {
-    what: 'a state that counts',
-    flaw: {
+  'flaw.upstream-state': {
+    'a request to the identity provider without a state': {
+      answer: (_request, provider) => upstreamRequest(provider, { state: null }),
+    },
+    'a state that is always the same': {
+      answer: (_request, provider) => upstreamRequest(provider, { state: 'fixed' }),
+    },
+    'a state that counts': {
       answer: (_request, provider) =>
         upstreamRequest(provider, { state: `sign-in-${1_000_000 + requests++}` }),
     },
-    finds: ['flaw.upstream-state: fail', /^the states of two sign-ins differ in a few characters only$/],
   },
-]
+}
 
 describe('doctor, for the nine flaws of remote MCP servers,', () => {
-  for (const { what, flaw, finds } of ROWS) {
-    const [result, seen, hint] = finds
-    it(`reports "${result}" for ${what}`, async () => {
-      const id = result.replace(/:.*/, '')
-      const finding = (await examineSignIn(flaw))(id)
-      expect(finding.seen).to.match(seen)
-      expect(`${id}: ${finding.status}`).to.equal(result)
-      if (hint !== undefined) expect(finding.hint).to.match(hint)
-    })
-  }
+  const recording = new Recording('sign-in-flaws')
+  for (const [id, servers] of Object.entries(SERVERS))
+    for (const [server, flaw] of Object.entries(servers)) {
+      const name = `${server} (${id})`
+      it(recording.titleOf(name), async () => recording.expect(name, await reportOfSignIn(flaw), [id]))
+    }
 
   it('no check of a flaw reports a problem for an authorization server without flaws', async () => {
     const finding = await examineSignIn({})

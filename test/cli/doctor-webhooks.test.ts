@@ -14,6 +14,7 @@ import {
 } from '../support/cli/doctor-target.ts'
 import { payload, result, router, statusesOf, tools } from '../support/cli/event-faults.ts'
 import { json } from '../support/cli/faults.ts'
+import { Recording } from '../support/cli/recorded.ts'
 import { type RoundTrip, roundTrip, type Tunnel } from '../support/cli/webhook-round-trip.ts'
 import { LOOPBACK, type ReceivedMessage, type ReceiverResponse } from '../support/mcp/webhooks.ts'
 
@@ -41,6 +42,75 @@ const denied = tools.event('order.paid', {
   authorize: ({ purpose }) => purpose === 'subscribe',
 })
 
+const UNENDED = 'the subscription cannot be ended'
+const TRIPS: Readonly<Record<string, RoundTrip>> = {
+  'no event arrives': { silent: true },
+  'the URL does not lead to doctor': { tunnel: () => ({ status: 502 }) },
+  'the server refuses the subscription': {
+    fault: subscribing(json({ error: { code: -32_012, message: 'Forbidden' } })),
+  },
+  'the server sends the secret back': {
+    fault: {
+      instead: ({ message }: Incoming) => {
+        const secret = message?.params?.delivery?.secret
+        if (secret === undefined) return undefined
+        return json({
+          error: { code: -32_602, message: `bad ${secret} of ${message.params.delivery.url}` },
+        })
+      },
+    },
+  },
+  'the server does not accept the right answer': {
+    tunnel: async (_: unknown, forward: () => Promise<ReceiverResponse>) => ({
+      ...(await forward()),
+      body: '{}',
+    }),
+  },
+  'the server subscribes without a challenge': {
+    fault: subscribing(json({ result: { id: 'sub_1', refreshBefore: '2030-01-01T00:00:00Z' } })),
+  },
+  'the server accepts every answer': {
+    tunnel: async (message: ReceivedMessage, forward: () => Promise<ReceiverResponse>) => {
+      await forward()
+      return message.json.type === undefined
+        ? {}
+        : { body: JSON.stringify({ challenge: message.json.challenge }) }
+    },
+  },
+  'the server refuses a wrong answer with another error': {
+    fault: {
+      alter: (answer: Outgoing) => {
+        answer.body = answer.body.replace('-32015', '-32000')
+      },
+    },
+  },
+  'the response has no id': { fault: { alter: result('events/subscribe', (value) => delete value.id) } },
+  'the response has no time until which the subscription is good': {
+    fault: { alter: result('events/subscribe', (value) => (value.refreshBefore = { toString: null })) },
+  },
+  'messages have no signature': { tunnel: changing({ 'webhook-signature': '' }) },
+  'messages have no id': {
+    tunnel: ({ headers: { 'webhook-id': _, ...headers } }: ReceivedMessage, forward: any) =>
+      forward({ headers }),
+  },
+  'messages are old': { tunnel: changing({ 'webhook-timestamp': '1700000000' }) },
+  'messages name another subscription': { tunnel: changing({ 'x-mcp-subscription-id': 'sub_0' }) },
+  'a message has another event type': { tunnel: signedAgain((content) => ({ ...content, name: 'other' })) },
+  'a message has no time': {
+    tunnel: signedAgain((content) => ({ ...content, timestamp: { toString: null } })),
+  },
+  'a message has no data': { tunnel: signedAgain(({ data: _, ...content }) => content) },
+  'the user may not receive the event': { fault: { router: denied } },
+  [UNENDED]: {
+    fault: {
+      instead: ({ message }: Incoming) =>
+        message?.method === 'events/unsubscribe' && message.params.delivery !== undefined
+          ? json({ error: { code: -32_011, message: 'No such subscription' } })
+          : undefined,
+    },
+  },
+}
+
 describe('doctor --events', () => {
   it('subscribes after a challenge, gets a signed event, and ends the subscription', async () => {
     const { report, printed, open } = await roundTrip()
@@ -51,204 +121,12 @@ describe('doctor --events', () => {
     expect(open).to.equal(0)
   })
 
-  for (const [what, given, problems, id, seen, hint] of [
-    [
-      'no event arrives',
-      { silent: true },
-      ['events.delivery: warn'],
-      'events.delivery',
-      /^no event within 0\.05 s$/,
-      /cause the event order\.paid/,
-    ],
-    [
-      'the URL does not lead to doctor',
-      { tunnel: () => ({ status: 502 }) },
-      ['events.challenge: fail'],
-      'events.challenge',
-      /-32015: "The callback endpoint was not verified", "http_5xx"; no challenge has reached port \d+$/,
-      /tunnel/,
-    ],
-    [
-      'the server refuses the subscription',
-      { fault: subscribing(json({ error: { code: -32_012, message: 'Forbidden' } })) },
-      ['events.challenge: fail'],
-      'events.challenge',
-      /-32012: "Forbidden"$/,
-      /scopes of the token/,
-    ],
-    [
-      'the server sends the secret back',
-      {
-        fault: {
-          instead: ({ message }: Incoming) => {
-            const secret = message?.params?.delivery?.secret
-            if (secret === undefined) return undefined
-            return json({
-              error: { code: -32_602, message: `bad ${secret} of ${message.params.delivery.url}` },
-            })
-          },
-        },
-      },
-      ['events.challenge: fail'],
-      'events.challenge',
-      /-32602: "bad \[secret\] of https:\/\/127\.0\.0\.1:\d+\/hook\?doctor=\[secret\]"$/,
-      /the URL of --events/,
-    ],
-    [
-      'the server does not accept the right answer',
-      {
-        tunnel: async (_: unknown, forward: () => Promise<ReceiverResponse>) => ({
-          ...(await forward()),
-          body: '{}',
-        }),
-      },
-      ['events.challenge: fail'],
-      'events.challenge',
-      /"challenge_failed", although doctor returned the challenge$/,
-      /log/,
-    ],
-    [
-      'the server subscribes without a challenge',
-      { fault: subscribing(json({ result: { id: 'sub_1', refreshBefore: '2030-01-01T00:00:00Z' } })) },
-      ['events.wrong-challenge: fail', 'events.challenge: fail'],
-      'events.wrong-challenge',
-      /got no challenge/,
-      /anyone/,
-    ],
-    [
-      'the server accepts every answer',
-      {
-        tunnel: async (message: ReceivedMessage, forward: () => Promise<ReceiverResponse>) => {
-          await forward()
-          return message.json.type === undefined
-            ? {}
-            : { body: JSON.stringify({ challenge: message.json.challenge }) }
-        },
-      },
-      ['events.wrong-challenge: fail'],
-      'events.wrong-challenge',
-      /answered with another challenge/,
-      /anyone/,
-    ],
-    [
-      'the server refuses a wrong answer with another error',
-      {
-        fault: {
-          alter: (answer: Outgoing) => {
-            answer.body = answer.body.replace('-32015', '-32000')
-          },
-        },
-      },
-      ['events.wrong-challenge: warn'],
-      'events.wrong-challenge',
-      /-32000/,
-      /-32015/,
-    ],
-    [
-      'the response has no id',
-      { fault: { alter: result('events/subscribe', (value) => delete value.id) } },
-      ['events.challenge: fail'],
-      'events.challenge',
-      /id nothing/,
-      /id of the subscription/,
-    ],
-    [
-      'the response has no time until which the subscription is good',
-      { fault: { alter: result('events/subscribe', (value) => (value.refreshBefore = { toString: null })) } },
-      ['events.challenge: fail'],
-      'events.challenge',
-      /refreshBefore \{"toString":null\}$/,
-      /renew/,
-    ],
-    [
-      'messages have no signature',
-      { tunnel: changing({ 'webhook-signature': '' }) },
-      ['events.signature: fail', 'events.delivery: fail'],
-      'events.signature',
-      /does not match/,
-      /HMAC-SHA256/,
-    ],
-    [
-      'messages have no id',
-      {
-        tunnel: ({ headers: { 'webhook-id': _, ...headers } }: ReceivedMessage, forward: any) =>
-          forward({ headers }),
-      },
-      ['events.signature: fail', 'events.delivery: fail'],
-      'events.delivery',
-      /without webhook-id/,
-      /Standard Webhooks/,
-    ],
-    [
-      'messages are old',
-      { tunnel: changing({ 'webhook-timestamp': '1700000000' }) },
-      ['events.signature: fail', 'events.delivery: fail'],
-      'events.signature',
-      /webhook-timestamp: 1700000000/,
-      /clock/,
-    ],
-    [
-      'messages name another subscription',
-      { tunnel: changing({ 'x-mcp-subscription-id': 'sub_0' }) },
-      ['events.delivery: fail'],
-      'events.delivery',
-      /sub_0 instead of sub_/,
-      /find the secret/,
-    ],
-    [
-      'a message has another event type',
-      { tunnel: signedAgain((content) => ({ ...content, name: 'other' })) },
-      ['events.delivery: fail'],
-      'events.delivery',
-      /the name other$/,
-      /SEP-3415/,
-    ],
-    [
-      'a message has no time',
-      { tunnel: signedAgain((content) => ({ ...content, timestamp: { toString: null } })) },
-      ['events.delivery: fail'],
-      'events.delivery',
-      /"timestamp"/,
-      /timestamp/,
-    ],
-    [
-      'a message has no data',
-      { tunnel: signedAgain(({ data: _, ...content }) => content) },
-      ['events.delivery: fail'],
-      'events.delivery',
-      /"eventId"/,
-      /data/,
-    ],
-    [
-      'the user may not receive the event',
-      { fault: { router: denied } },
-      ['events.delivery: fail'],
-      'events.delivery',
-      /terminated/,
-      /user of the token/,
-    ],
-    [
-      'the subscription cannot be ended',
-      {
-        fault: {
-          instead: ({ message }: Incoming) =>
-            message?.method === 'events/unsubscribe' && message.params.delivery !== undefined
-              ? json({ error: { code: -32_011, message: 'No such subscription' } })
-              : undefined,
-        },
-      },
-      ['events.unsubscribe: fail'],
-      'events.unsubscribe',
-      /-32011: "No such subscription"$/,
-      /same user/,
-    ],
-  ] as readonly (readonly [string, RoundTrip, readonly string[], string, RegExp, RegExp])[])
-    it(`reports ${problems.join(' and ')} if ${what}`, async () => {
+  const recording = new Recording('webhooks')
+  for (const [what, given] of Object.entries(TRIPS))
+    it(recording.titleOf(what), async () => {
       const { report, open } = await roundTrip(given)
-      expect(problemsOf(report)).to.deep.equal(problems)
-      expect(findingOf(report, id)?.seen).to.match(seen)
-      expect(findingOf(report, id)?.hint).to.match(hint)
-      if (id !== 'events.unsubscribe') expect(open, 'open subscriptions').to.equal(0)
+      recording.expect(what, report)
+      if (what !== UNENDED) expect(open, 'open subscriptions').to.equal(0)
     })
 
   for (const [what, event] of [

@@ -9,7 +9,7 @@ import {
   problemsOf,
   startTarget,
 } from '../support/cli/doctor-target.ts'
-import { itReports, type KnownFault } from '../support/cli/faults.ts'
+import { itReports } from '../support/cli/recorded.ts'
 import { CARDS } from '../support/mcp/discovery-schemas.ts'
 
 const CARD_PATH = '/mcp/server-card'
@@ -108,100 +108,61 @@ describe('doctor, for the server card and the catalog,', () => {
     expect(await statusesOf({ instead })).to.deep.equal(['ok', 'ok', 'ok', 'skip', 'ok'])
   })
 
-  const faults: readonly KnownFault[] = [
-    {
-      what: 'a card whose name has no namespace',
+  itReports('server-card', {
+    'a card whose name has no namespace': {
       instead: serving((card) => {
         card.name = 'mcp-gatekit'
       }),
-      finds: ['card.valid: fail', /name is mcp-gatekit, which is not of the form/, /SEP-2127/],
     },
-    {
-      what: 'a card with another media type',
+    'a card with another media type': {
       instead: altered(CARD_PATH, (answer) => ({
         ...answer,
         headers: { ...answer.headers, 'content-type': 'application/json' },
       })),
-      finds: ['card.valid: warn', /Content-Type is application\/json/, /application\/mcp-server-card\+json/],
     },
-    {
-      what: 'a card that leads to another host',
+    'a card that leads to another host': {
       instead: serving((card) => {
         card.remotes[0].url = 'http://internal:3000/mcp'
       }),
-      finds: [
-        'card.remote: fail',
-        /leads to http:\/\/internal:3000\/mcp instead of http:\/\/127/,
-        /option resource, or trust proxy/,
-      ],
     },
-    {
-      what: 'a card with the name of another server',
+    'a card with the name of another server': {
       instead: serving((card) => {
         card.name = 'com.example/other'
       }),
-      finds: [
-        'card.discover: warn',
-        /name is com\.example\/other in the card, and mcp-gatekit in server\/discover/,
-        /make both equal/,
-      ],
     },
-    {
-      what: 'a card with an old version',
+    'a card with an old version': {
       instead: serving((card) => {
         card.version = '0.0.0-beta'
       }),
-      finds: [
-        'card.discover: warn',
-        /version is 0\.0\.0-beta in the card, and 0\.0\.0 in/,
-        /make both equal/,
-      ],
     },
-    {
-      what: 'a card that does not name the newest protocol version',
+    'a card that does not name the newest protocol version': {
       instead: serving((card) => {
         card.remotes[0].supportedProtocolVersions.shift()
       }),
-      finds: [
-        'card.discover: warn',
-        /does not name 2026-07-28, which server\/discover names/,
-        /supportedProtocolVersions/,
-      ],
     },
-    {
-      what: 'a catalog that lists other servers only',
+    'a catalog that lists other servers only': {
       instead: serving(undefined, ({ entries }) => {
         entries[0].url = 'https://elsewhere.example/server-card'
       }),
-      finds: ['card.catalog: warn', /does not name http:\/\/127/, /aiCatalog for several/],
     },
-    {
-      what: 'a catalog with an identifier twice',
+    'a catalog with an identifier twice': {
       instead: serving(undefined, ({ entries }) => entries.push(entries[0])),
-      finds: ['card.catalog: fail', /occur twice: urn:air/, /unique identifier/],
     },
-    {
-      what: 'a catalog without a version of its format',
+    'a catalog without a version of its format': {
       instead: serving(undefined, (catalog) => {
         delete catalog.specVersion
       }),
-      finds: ['card.catalog: fail', /no specVersion/, /list the card/],
     },
-    {
-      what: 'a catalog with another media type',
+    'a catalog with another media type': {
       instead: altered(CATALOG_PATH, (answer) => ({
         ...answer,
         headers: { ...answer.headers, 'content-type': 'application/json' },
       })),
-      finds: ['card.catalog: warn', /Content-Type is application\/json/, /application\/ai-catalog\+json/],
     },
-    {
-      what: 'a card that web pages cannot read',
+    'a card that web pages cannot read': {
       instead: altered(CARD_PATH, (answer) => ({ ...answer, headers: { 'content-type': CARD_TYPE } })),
-      finds: ['card.cors: warn', /cannot read/, /Access-Control-Allow-Origin: \*/],
     },
-  ]
-  itReports(faults)
+  })
 
   it('reports a card that names a protocol version which the server does not serve', async () => {
     const instead = serving()

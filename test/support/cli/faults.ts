@@ -1,29 +1,4 @@
-import { expect } from 'chai'
-import type { ExaminationOptions } from '../../../cli/doctor/examination.ts'
-import { examineTarget, type Fault, type Outgoing, problemsOf, startTarget } from './doctor-target.ts'
-
-/** A fault of a server, and the finding that doctor must report for it. */
-export interface KnownFault extends Fault {
-  readonly what: string
-  /** The expected finding. `problem` is `id: status`. */
-  readonly finds: readonly [problem: string, seen: RegExp, hint: RegExp]
-  /** Changes to the options of doctor. */
-  readonly asked?: Partial<ExaminationOptions>
-}
-
-/** Tests that doctor reports each fault, with a hint, and nothing else. */
-export function itReports(faults: readonly KnownFault[]): void {
-  for (const { what, finds, asked, ...fault } of faults) {
-    const [problem, seen, hint] = finds
-    it(`reports "${problem}" for ${what}`, async () => {
-      const report = await examineTarget(await startTarget(fault), asked)
-      expect(problemsOf(report)).to.deep.equal([problem])
-      const finding = report.checks.find(({ id }) => problem.startsWith(`${id}:`))
-      expect(finding?.seen).to.match(seen)
-      expect(finding?.hint).to.match(hint)
-    })
-  }
-}
+import type { Fault, Outgoing } from './doctor-target.ts'
 
 /** Changes a header of the responses with the given status. */
 export function header(

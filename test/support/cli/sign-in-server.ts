@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { buffer } from 'node:stream/consumers'
-import type { CheckReport } from '../../../cli/doctor/doctor.ts'
+import type { CheckReport, DoctorReport } from '../../../cli/doctor/doctor.ts'
 import type { ExaminationOptions } from '../../../cli/doctor/examination.ts'
 import { listen } from '../listen.ts'
 import { findingOf, look, startTarget } from './doctor-target.ts'
@@ -68,10 +68,10 @@ const CORRECT: SignInRules = {
 }
 
 /** Starts an MCP server whose authorization server has these flaws, and examines it with `--register`. */
-export async function examineSignIn(
+export async function reportOfSignIn(
   flaws: Partial<SignInRules>,
   changes: Partial<ExaminationOptions> = { register: true },
-): Promise<(id: string) => Partial<CheckReport>> {
+): Promise<DoctorReport> {
   const rules = { ...CORRECT, ...flaws }
   const clients = new Map<string, readonly string[]>()
   const visits: string[] = []
@@ -134,5 +134,11 @@ export async function examineSignIn(
   const report = await look(target.url, changes)
   // Doctor reads the request to the identity provider, and does not send it.
   if (visits.length > 0) throw new Error(`doctor opened ${visits.join(' and ')} at the identity provider`)
-  return (id) => findingOf(report, id) ?? {}
+  return report
+}
+
+/** Examines such a server. Resolves with a function that returns the finding of a check. */
+export async function examineSignIn(...args: Parameters<typeof reportOfSignIn>) {
+  const report = await reportOfSignIn(...args)
+  return (id: string): Partial<CheckReport> => findingOf(report, id) ?? {}
 }
