@@ -12,7 +12,7 @@ import {
   startTarget,
 } from '../support/cli/doctor-target.ts'
 import { json, members, metadata } from '../support/cli/faults.ts'
-import { type ExaminedServer, itReports, Recording } from '../support/cli/recorded.ts'
+import { type ExaminedServer, Findings, itReports } from '../support/cli/recorded.ts'
 import { expectNoSecret } from '../support/expect-no-secret.ts'
 import { listen } from '../support/listen.ts'
 
@@ -286,7 +286,7 @@ describe('doctor --register', () => {
     expect(registrations[1].redirect_uris[0]).to.equal('cursor://anysphere.cursor-mcp/oauth/callback')
   })
 
-  const recording = new Recording('registration')
+  const recording = new Findings('registration')
   const REFUSALS: Readonly<Record<string, Registrar & { readonly failsAs?: ClientId }>> = {
     'a server that rejects loopback redirect URIs': {
       register: ({ redirect_uris }) => (redirect_uris[0].startsWith('http://localhost:3118') ? 400 : {}),

@@ -1,4 +1,3 @@
-import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -13,42 +12,12 @@ import { CHECKS } from '../../cli/doctor/checks.ts'
 import { run } from '../../cli/run.ts'
 import { VERSION } from '../../src/version.ts'
 import { startTarget } from '../support/cli/doctor-target.ts'
+import { itRejects, runCommand, runProgram } from '../support/cli/run-command.ts'
 import { expectNoSecret } from '../support/expect-no-secret.ts'
 import { listen } from '../support/listen.ts'
 import { selfSigned } from '../support/self-signed.ts'
 
 const IDS = CHECKS.map(({ id }) => id)
-
-/** Runs the command in this process. */
-async function command(argv: readonly string[], { env = {}, isTTY = false } = {}) {
-  const said = { stdout: '', stderr: '' }
-  const stream = (name: 'stdout' | 'stderr') => ({
-    isTTY,
-    write: (text: string) => {
-      said[name] += text
-    },
-  })
-  const exitCode = await run(argv, { stdout: stream('stdout'), stderr: stream('stderr'), env })
-  return { exitCode, ...said }
-}
-
-/** Runs the compiled program as a process. */
-async function program(argv: readonly string[], env: Readonly<Record<string, string>> = {}) {
-  const file = fileURLToPath(new URL('../../cli/main.js', import.meta.url))
-  const child = spawn(process.execPath, [file, ...argv], {
-    env: { ...process.env, ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  const said = { stdout: '', stderr: '' }
-  child.stdout.setEncoding('utf8').on('data', (text: string) => {
-    said.stdout += text
-  })
-  child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    said.stderr += text
-  })
-  const [exitCode] = await once(child, 'close')
-  return { exitCode, ...said }
-}
 
 const count = z.number().int().min(0)
 const status = z.enum(['ok', 'warn', 'fail', 'skip'])
@@ -78,112 +47,91 @@ const REPORT = z.strictObject({
 
 describe('the command mcp-gatekit', () => {
   describe('with an invalid command line', () => {
-    for (const [argv, complaint] of [
-      [['docter'], 'Did you mean doctor?'],
-      [['frobnicate'], 'Run mcp-gatekit --help'],
-      [['doctor'], 'the URL of an MCP server is missing'],
-      [['doctor', 'example.com/mcp'], 'the URL must be an absolute URL'],
-      [['doctor', 'localhost:3000/mcp'], 'must begin with https:// or http://'],
-      [['doctor', 'ftp://example.com'], 'must begin with https:// or http://'],
-      [['doctor', 'https://ada:hunter2@example.com/'], '--token-env'],
-      [['doctor', 'https://example.com/#x'], 'fragment'],
-      [['doctor', 'https://example.com', 'hunter2'], 'expected exactly one URL'],
-      [['doctor', 'https://example.com', '--tokn', 'x'], 'unknown option --tokn. Did you mean --token?'],
-      [['doctor', 'https://example.com', '--hunter2-hunter2-hunter2-hunter2-hunter2-x'], 'unknown option'],
-      [['doctor', 'https://example.com', '-z'], 'unknown option -z'],
-      [['doctor', 'https://example.com', '--token'], '--token requires a value'],
-      [['doctor', 'https://example.com', '--token', '-hunter2'], '--token=…'],
-      [['doctor', 'https://example.com', '--json=hunter2'], '--json takes no value'],
-      [['doctor', 'https://example.com', '--token', 'Bearer hunter2'], 'without "Bearer"'],
+    itRejects(
+      [],
       [
-        ['doctor', 'https://example.com', '--token-env', 'hunter2'],
-        'must be the name of an environment variable that is set',
+        [['docter'], 'Did you mean doctor?'],
+        [['frobnicate'], 'Run mcp-gatekit --help'],
+        [['doctor'], 'the URL of an MCP server is missing'],
+        [['doctor', 'example.com/mcp'], 'the URL must be an absolute URL'],
+        [['doctor', 'localhost:3000/mcp'], 'must begin with https:// or http://'],
+        [['doctor', 'ftp://example.com'], 'must begin with https:// or http://'],
+        [['doctor', 'https://ada:hunter2@example.com/'], '--token-env'],
+        [['doctor', 'https://example.com/#x'], 'fragment'],
       ],
-      [['doctor', 'https://example.com', '--token', 'x', '--login'], 'use only one of --token and --login'],
-      [['doctor', 'https://example.com', '--client-id', 'x'], '--client-id requires --login'],
+    )
+    itRejects(
+      ['doctor', 'https://example.com'],
       [
-        ['doctor', 'https://example.com', '--login', '--client-secret-env', 'x'],
-        '--client-secret-env requires --client-id',
+        [['hunter2'], 'expected exactly one URL'],
+        [['--tokn', 'x'], 'unknown option --tokn. Did you mean --token?'],
+        [['--hunter2-hunter2-hunter2-hunter2-hunter2-x'], 'unknown option'],
+        [['-z'], 'unknown option -z'],
+        [['--token'], '--token requires a value'],
+        [['--token', '-hunter2'], '--token=…'],
+        [['--json=hunter2'], '--json takes no value'],
+        [['--token', 'Bearer hunter2'], 'without "Bearer"'],
+        [['--token-env', 'hunter2'], 'must be the name of an environment variable that is set'],
+        [['--token', 'x', '--login'], 'use only one of --token and --login'],
+        [['--client-id', 'x'], '--client-id requires --login'],
+        [['--login', '--client-secret-env', 'x'], '--client-secret-env requires --client-id'],
+        [
+          ['--login', '--client-id', 'x', '--client-secret-env', 'hunter2'],
+          '--client-secret-env requires --issuer',
+        ],
+        [['--issuer', 'https://auth.example.com'], '--issuer requires --login'],
+        ...[
+          'auth.example.com',
+          'http://auth.example.com',
+          'https://a:hunter2@b.example',
+          'https://b.example?',
+          'x:y',
+        ]
+          .concat('https://b.example/#hunter2', '')
+          .map((issuer) => [['--login', `--issuer=${issuer}`], '--issuer must be the https URL'] as const),
+        [['--login', '--redirect-port', '70000'], '0 to 65535'],
+        [['--arguments', '{}'], '--arguments requires --call'],
+        [['--call', ''], 'name of a tool'],
+        [['--html', ''], 'name of a file'],
+        [['--call', 'a', '--arguments', '[hunter2]'], 'JSON object'],
+        [['--call', 'a', '--arguments', '[]'], 'JSON object'],
+        [['--timeout', '0'], '--timeout must be a number of seconds'],
+        [['--timeout', '10s'], '--timeout must be a number of seconds'],
+        [['--origin', 'https://a.example/'], '--origin must be the scheme, host, and port'],
+        [['--ignore', 'cors.preflght'], 'Did you mean cors.preflight?'],
+        [
+          ['--as', 'copilot'],
+          '--as must be one of claude, claude-code, chatgpt, codex, cursor, vscode, gemini, inspector',
+        ],
+        [['--as', ''], '--as must be one of claude'],
+        [['--events-port', '8787'], '--events-port requires --events'],
+        [['--event', 'a'], '--event requires --events'],
+        [['--events', ''], '--events must be an https URL'],
+        [['--events', 'http://hook.example.com'], 'must be an https URL'],
+        [['--events', 'https://a:hunter2@hook.example'], 'credentials'],
+        [['--events', 'https://hook.example:80'], 'a port from 1024 on'],
+        [['--events', 'https://hook.example', '--events-port', '0'], '--events-port must not be 0'],
+        [['--register=yes'], '--register takes no value'],
       ],
-      [
-        ['doctor', 'https://example.com', '--login', '--client-id', 'x', '--client-secret-env', 'hunter2'],
-        '--client-secret-env requires --issuer',
-      ],
-      [
-        ['doctor', 'https://example.com', '--issuer', 'https://auth.example.com'],
-        '--issuer requires --login',
-      ],
-      ...[
-        'auth.example.com',
-        'http://auth.example.com',
-        'https://a:hunter2@b.example',
-        'https://b.example?',
-        'x:y',
-      ]
-        .concat('https://b.example/#hunter2', '')
-        .map(
-          (issuer) =>
-            [
-              ['doctor', 'https://example.com', '--login', `--issuer=${issuer}`],
-              '--issuer must be the https URL',
-            ] as const,
-        ),
-      [['doctor', 'https://example.com', '--login', '--redirect-port', '70000'], '0 to 65535'],
-      [['doctor', 'https://example.com', '--arguments', '{}'], '--arguments requires --call'],
-      [['doctor', 'https://example.com', '--call', ''], 'name of a tool'],
-      [['doctor', 'https://example.com', '--html', ''], 'name of a file'],
-      [['doctor', 'https://example.com', '--call', 'a', '--arguments', '[hunter2]'], 'JSON object'],
-      [['doctor', 'https://example.com', '--call', 'a', '--arguments', '[]'], 'JSON object'],
-      [['doctor', 'https://example.com', '--timeout', '0'], '--timeout must be a number of seconds'],
-      [['doctor', 'https://example.com', '--timeout', '10s'], '--timeout must be a number of seconds'],
-      [
-        ['doctor', 'https://example.com', '--origin', 'https://a.example/'],
-        '--origin must be the scheme, host, and port',
-      ],
-      [['doctor', 'https://example.com', '--ignore', 'cors.preflght'], 'Did you mean cors.preflight?'],
-      [
-        ['doctor', 'https://example.com', '--as', 'copilot'],
-        '--as must be one of claude, claude-code, chatgpt, codex, cursor, vscode, gemini, inspector',
-      ],
-      [['doctor', 'https://example.com', '--as', ''], '--as must be one of claude'],
-      [['doctor', 'https://example.com', '--events-port', '8787'], '--events-port requires --events'],
-      [['doctor', 'https://example.com', '--event', 'a'], '--event requires --events'],
-      [['doctor', 'https://example.com', '--events', ''], '--events must be an https URL'],
-      [['doctor', 'https://example.com', '--events', 'http://hook.example.com'], 'must be an https URL'],
-      [['doctor', 'https://example.com', '--events', 'https://a:hunter2@hook.example'], 'credentials'],
-      [['doctor', 'https://example.com', '--events', 'https://hook.example:80'], 'a port from 1024 on'],
-      [
-        ['doctor', 'https://example.com', '--events', 'https://hook.example', '--events-port', '0'],
-        '--events-port must not be 0',
-      ],
-      [['doctor', 'https://example.com', '--register=yes'], '--register takes no value'],
-    ] as const) {
-      it(`exits with 2 and explains in one line why "${argv.join(' ')}" is invalid`, async () => {
-        const { exitCode, stdout, stderr } = await command(argv)
-        expect(exitCode).to.equal(2)
-        expect(stdout).to.equal('')
-        expect(stderr).to.match(/^mcp-gatekit: [^\n]+\n$/)
-        expect(stderr).to.contain(complaint)
-        if (complaint !== 'unknown option' || argv.some((argument) => argument.includes('hunter2')))
-          expectNoSecret(stderr, ['hunter2'])
-      })
-    }
+    )
   })
 
   it('prints its help and its version, and exits with 2 without a command', async () => {
-    expect(await command(['--help'])).to.deep.include({ exitCode: 0, stderr: '' })
-    expect((await command([])).exitCode).to.equal(2)
-    const { exitCode, stdout } = await command(['doctor', '--help'])
-    expect(exitCode).to.equal(0)
-    expect(stdout)
-      .to.contain('--under-scoped-token-env')
-      .and.to.contain('--other-token-env')
-      .and.to.contain('Exit codes')
-    expect((await command(['--version'])).stdout).to.equal(`${VERSION}\n`)
+    const { stdout: help, ...said } = await runCommand(['--help'])
+    expect(said).to.deep.equal({ exitCode: 0, stderr: '' })
+    expect((await runCommand([])).exitCode).to.equal(2)
+    expect((await runCommand(['--version'])).stdout).to.equal(`${VERSION}\n`)
+    for (const name of ['dev', 'doctor', 'explain', 'init', 'keys', 'verify-audit']) {
+      const { exitCode, stdout } = await runCommand([name, '--help'])
+      expect(exitCode, name).to.equal(0)
+      expect(stdout).to.match(new RegExp(`^Usage: mcp-gatekit ${name} [^]*^Exit codes`, 'm'))
+      expect((await runCommand([name, '-h'])).stdout).to.equal(stdout)
+      expect(help).to.match(new RegExp(`^ {2}${name} `, 'm'))
+    }
   })
 
   it('doctor --list prints the checks, each with a heading in docs/reference/doctor.md', async () => {
-    const { stdout } = await command(['doctor', '--list'])
+    const { stdout } = await runCommand(['doctor', '--list'])
     expect(
       stdout
         .trimEnd()
@@ -210,19 +158,19 @@ describe('the command mcp-gatekit', () => {
 
   it('doctor prints a report, with colors only on a terminal', async () => {
     const { url } = await startTarget()
-    const plain = await command(['doctor', url.href])
+    const plain = await runCommand(['doctor', url.href])
     expect(plain.exitCode).to.equal(0)
     expect(plain.stderr).to.equal('')
     expect(plain.stdout).to.match(/^ {2}✓ Requests without a token get a 401 \(auth\.required\)\n {6}401$/m)
     expect(plain.stdout).to.match(/^\d+ passed, 0 warnings, 0 failures, \d+ skipped$/m)
     expect(plain.stdout).not.to.contain('\x1b')
 
-    const colored = await command(['doctor', url.href], { isTTY: true })
+    const colored = await runCommand(['doctor', url.href], { isTTY: true })
     expect(colored.stdout).to.contain('\x1b[32m✓\x1b[0m')
     expect(colored.stderr).to.contain('The server responds')
     expect(colored.stderr.endsWith('\r\x1b[2K')).to.equal(true)
     for (const env of [{ NO_COLOR: '1' }, { TERM: 'dumb' }])
-      expect((await command(['doctor', url.href], { isTTY: true, env })).stdout).not.to.contain('\x1b')
+      expect((await runCommand(['doctor', url.href], { isTTY: true, env })).stdout).not.to.contain('\x1b')
   })
 
   it('doctor --json prints only the JSON report, whatever it finds', async () => {
@@ -233,7 +181,7 @@ describe('the command mcp-gatekit', () => {
       [[`${broken.origin}/mcp`], 1],
       [['http://127.0.0.1:9/mcp', '--timeout', '2'], 1],
     ] as const) {
-      const outcome = await command(['doctor', ...argv, '--json'], { isTTY: true })
+      const outcome = await runCommand(['doctor', ...argv, '--json'], { isTTY: true })
       expect(outcome).to.deep.include({ exitCode, stderr: '' })
       const report = REPORT.parse(JSON.parse(outcome.stdout))
       expect(report.checks.map(({ id }) => id)).to.deep.equal(IDS)
@@ -248,8 +196,8 @@ describe('the command mcp-gatekit', () => {
 
   it('doctor --ignore ignores a check, but still skips the checks that need it', async () => {
     const { url } = await startTarget({ issuerAnswer: () => ({ status: 404 }) })
-    expect((await command(['doctor', url.href])).exitCode).to.equal(1)
-    const { exitCode, stdout } = await command(['doctor', url.href, '--ignore', 'issuer.metadata'])
+    expect((await runCommand(['doctor', url.href])).exitCode).to.equal(1)
+    const { exitCode, stdout } = await runCommand(['doctor', url.href, '--ignore', 'issuer.metadata'])
     expect(exitCode).to.equal(0)
     expect(stdout).to.contain('(issuer.metadata): ignored')
     expect(stdout).to.contain('(issuer.pkce): see issuer.metadata')
@@ -262,7 +210,7 @@ describe('the command mcp-gatekit', () => {
         answer.body = JSON.stringify({ resource: 'https://x.example/\u001b]0;owned\u0007\u202e\r\nFAKE' })
       },
     })
-    const { stdout } = await command(['doctor', url.href])
+    const { stdout } = await runCommand(['doctor', url.href])
     expect(stdout).to.contain('x.example')
     for (const character of ['\u001b', '\u0007', '\u202e', '\r', '\nFAKE'])
       expect(stdout).not.to.contain(character)
@@ -286,7 +234,7 @@ describe('the command mcp-gatekit', () => {
     const secrets = [token, weakToken, ...token.split('.').slice(1), ...weakToken.split('.').slice(1)]
     for (const format of [[], ['--json']]) {
       const argv = ['doctor', `${url.href}?key=hunter2hunter2`, '--token-env', 'TOKEN', '--call', 'erase']
-      const outcome = await command([...argv, '--under-scoped-token-env', 'WEAK', ...format], { env })
+      const outcome = await runCommand([...argv, '--under-scoped-token-env', 'WEAK', ...format], { env })
       expect(outcome.stdout).to.contain('[secret]').and.to.contain('/mcp?…')
       expectNoSecret([outcome.stdout, outcome.stderr], [...secrets, 'hunter2hunter2'])
     }
@@ -296,7 +244,7 @@ describe('the command mcp-gatekit', () => {
     const { url, issuer } = await startTarget()
     const taken = await listen((_req, res) => res.end())
     const argv = ['doctor', url.href, '--login', '--client-id', 'me', '--json']
-    const refused = await command([...argv, '--redirect-port', String(taken.port)])
+    const refused = await runCommand([...argv, '--redirect-port', String(taken.port)])
     expect(refused).to.deep.include({ exitCode: 0, stderr: '' })
     expect(refused.stdout).to.contain(`port ${taken.port} on 127.0.0.1 is not available`)
 
@@ -324,7 +272,7 @@ describe('the command mcp-gatekit', () => {
   describe('as a process', () => {
     it('doctor exits with 0 if no check fails, and does not print the token', async () => {
       const { url, token } = await startTarget()
-      const outcome = await program(['doctor', url.href, '--token', token, '--json'])
+      const outcome = await runProgram(['doctor', url.href, '--token', token, '--json'])
       expect(outcome).to.deep.include({ exitCode: 0, stderr: '' })
       expect(REPORT.parse(JSON.parse(outcome.stdout)).verdict).to.equal('ok')
       expectNoSecret([outcome.stdout, outcome.stderr], [token])
@@ -332,7 +280,7 @@ describe('the command mcp-gatekit', () => {
 
     it('doctor exits with 1 if a check fails', async () => {
       const { url } = await startTarget({ issuerAnswer: () => ({ status: 404 }) })
-      const { exitCode, stdout, stderr } = await program(['doctor', url.href])
+      const { exitCode, stdout, stderr } = await runProgram(['doctor', url.href])
       expect({ exitCode, stderr }).to.deep.equal({ exitCode: 1, stderr: '' })
       expect(stdout).to.match(/✗ Clients find the metadata of each authorization server \(issuer\.metadata\)/)
       expect(stdout).to.contain('hint: serve it at')
@@ -348,7 +296,7 @@ describe('the command mcp-gatekit', () => {
       try {
         await writeFile(join(folder, 'ca.pem'), cert)
         const { port } = tls.address() as AddressInfo
-        const { stdout } = await program(['doctor', `https://127.0.0.1:${port}/mcp`, '--json'], {
+        const { stdout } = await runProgram(['doctor', `https://127.0.0.1:${port}/mcp`, '--json'], {
           NODE_EXTRA_CA_CERTS: join(folder, 'ca.pem'),
         })
         const { checks } = REPORT.parse(JSON.parse(stdout))

@@ -5,9 +5,9 @@ import { join } from 'node:path'
 import { expect } from 'chai'
 import type { DoctorReport } from '../../cli/doctor/doctor.ts'
 import { htmlReport } from '../../cli/doctor/report.ts'
-import { run } from '../../cli/run.ts'
 import { startTarget } from '../support/cli/doctor-target.ts'
 import { EVIL_REPORT } from '../support/cli/evil-report.ts'
+import { runCommand } from '../support/cli/run-command.ts'
 import { expectNoSecret } from '../support/expect-no-secret.ts'
 
 const MARKS = { ok: '✓', warn: '!', fail: '✗', skip: '–' } as const
@@ -19,17 +19,8 @@ describe('the HTML report of doctor', () => {
   })
   afterEach(() => rm(folder, { recursive: true }))
 
-  /** Runs doctor with --html. Resolves with what it printed, and with the page. */
-  async function examineTo(file: string, argv: readonly string[], env = {}) {
-    const stdout: string[] = []
-    const stderr: string[] = []
-    const exitCode = await run(['doctor', ...argv, '--html', file], {
-      stdout: { write: (text: string) => stdout.push(text) },
-      stderr: { write: (text: string) => stderr.push(text) },
-      env,
-    })
-    return { exitCode, stdout: stdout.join(''), stderr: stderr.join('') }
-  }
+  const examineTo = (file: string, argv: readonly string[], env = {}) =>
+    runCommand(['doctor', ...argv, '--html', file], { env })
 
   it('is written next to the report on the terminal, with every check', async () => {
     const { url } = await startTarget()

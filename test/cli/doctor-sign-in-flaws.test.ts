@@ -3,7 +3,7 @@ import { readableContext, statesDiffer } from '../../cli/doctor/checks/sign-in-f
 import { CHECKS } from '../../cli/doctor/checks.ts'
 import { startFacade } from '../support/authorization/facade.ts'
 import { findingOf, look, problemsOf } from '../support/cli/doctor-target.ts'
-import { Recording } from '../support/cli/recorded.ts'
+import { Findings } from '../support/cli/recorded.ts'
 import {
   CODE,
   examineSignIn,
@@ -117,7 +117,7 @@ const SERVERS: Readonly<Record<string, Readonly<Record<string, Partial<SignInRul
 }
 
 describe('doctor, for the nine flaws of remote MCP servers,', () => {
-  const recording = new Recording('sign-in-flaws')
+  const recording = new Findings('sign-in-flaws')
   for (const [id, servers] of Object.entries(SERVERS))
     for (const [server, flaw] of Object.entries(servers)) {
       const name = `${server} (${id})`

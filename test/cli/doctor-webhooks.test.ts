@@ -14,7 +14,7 @@ import {
 } from '../support/cli/doctor-target.ts'
 import { payload, result, router, statusesOf, tools } from '../support/cli/event-faults.ts'
 import { json } from '../support/cli/faults.ts'
-import { Recording } from '../support/cli/recorded.ts'
+import { Findings } from '../support/cli/recorded.ts'
 import { type RoundTrip, roundTrip, type Tunnel } from '../support/cli/webhook-round-trip.ts'
 import { LOOPBACK, type ReceivedMessage, type ReceiverResponse } from '../support/mcp/webhooks.ts'
 
@@ -121,7 +121,7 @@ describe('doctor --events', () => {
     expect(open).to.equal(0)
   })
 
-  const recording = new Recording('webhooks')
+  const recording = new Findings('webhooks')
   for (const [what, given] of Object.entries(TRIPS))
     it(recording.titleOf(what), async () => {
       const { report, open } = await roundTrip(given)

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
+import type { RequestListener } from 'node:http'
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { createServer as createTcpServer } from 'node:net'
@@ -28,6 +29,7 @@ import {
   problemsOf,
   startTarget,
 } from '../support/cli/doctor-target.ts'
+import { Findings } from '../support/cli/recorded.ts'
 import { expectNoSecret } from '../support/expect-no-secret.ts'
 import { listen } from '../support/listen.ts'
 import { selfSigned } from '../support/self-signed.ts'
@@ -265,47 +267,19 @@ describe('doctor', () => {
   })
 
   describe('for a server that does not respond correctly,', () => {
-    for (const { what, respond, expected, seen, hint } of [
-      {
-        what: 'does not respond',
-        respond: () => undefined,
-        expected: 'server.reachable: fail',
-        seen: /timeout after 0\.2 s/,
-        hint: /--timeout/,
-      },
-      {
-        what: 'closes the connection',
-        respond: (_req: unknown, res: { destroy(): void }) => res.destroy(),
-        expected: 'server.reachable: fail',
-        seen: /ECONNRESET/,
-        hint: /proxy in front/,
-      },
-      {
-        what: 'responds with a web page',
-        respond: (_req: unknown, res: any) =>
-          res.setHeader('content-type', 'text/html').end('<h1>Hello</h1>'),
-        expected: 'server.endpoint: fail',
-        seen: /200 text\/html/,
-        hint: /URL of the MCP endpoint/,
-      },
-      {
-        what: 'redirects',
-        respond: (_req: unknown, res: any) =>
-          res.writeHead(308, { location: 'https://example.com/mcp' }).end(),
-        expected: 'server.endpoint: fail',
-        seen: /308, a redirect to https:\/\/example\.com\/mcp/,
-        hint: /target URL/,
-      },
-    ] as const) {
-      it(`reports a server that ${what}`, async () => {
-        const { origin } = await listen(respond as Parameters<typeof listen>[0])
-        const report = await look(new URL(`${origin}/mcp`), { timeoutMs: 200 })
-        expect(problemsOf(report)).to.deep.equal([expected])
-        const finding = report.checks.find(({ status }) => status === 'fail')
-        expect(finding?.seen).to.match(seen)
-        expect(finding?.hint).to.match(hint)
+    const findings = new Findings('broken-servers')
+    for (const [what, respond] of Object.entries({
+      'a server that does not respond': () => undefined,
+      'a server that closes the connection': (_req, res) => void res.destroy(),
+      'a server that responds with a web page': (_req, res) =>
+        res.setHeader('content-type', 'text/html').end('<h1>Hello</h1>'),
+      'a server that redirects': (_req, res) =>
+        res.writeHead(308, { location: 'https://example.com/mcp' }).end(),
+    } satisfies Record<string, RequestListener>))
+      it(findings.titleOf(what), async () => {
+        const { origin } = await listen(respond)
+        findings.expect(what, await look(new URL(`${origin}/mcp`), { timeoutMs: 200 }))
       })
-    }
 
     it('reports a port on which no server listens', async () => {
       const tcp = createTcpServer().listen(0, '127.0.0.1')

@@ -1,53 +1,11 @@
-import { execFile } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
 import { ErrorReference, readErrorReference } from '../../cli/explain/error-reference.ts'
-import { run } from '../../cli/run.ts'
 import { KitMcpConfigError } from '../../src/options/config-error.ts'
 import { KIT_TELEMETRY_ERROR_CODES } from '../../src/telemetry/errors.ts'
+import { itRejects, runCommand, runProgram } from '../support/cli/run-command.ts'
 import { ARGUMENTS, TAKERS } from '../support/option-takers.ts'
 
-interface Outcome {
-  readonly exitCode: number
-  readonly stdout: string
-  readonly stderr: string
-}
-
-/** Runs the compiled program as a process. */
-function explainAsProgram(...argv: string[]): Promise<Outcome> {
-  const file = fileURLToPath(new URL('../../cli/main.js', import.meta.url))
-  return new Promise((resolve) => {
-    execFile(process.execPath, [file, 'explain', ...argv], (error, stdout, stderr) =>
-      resolve({ exitCode: Number(error?.code ?? 0), stdout, stderr }),
-    )
-  })
-}
-
-/** Runs the command in the process of the test, as if its output went to pipes. */
-async function explain(...argv: string[]): Promise<Outcome> {
-  const printed = { stdout: '', stderr: '' }
-  const streamTo = (name: 'stdout' | 'stderr') => ({
-    write: (text: string) => {
-      printed[name] += text
-    },
-  })
-  const context = { stdout: streamTo('stdout'), stderr: streamTo('stderr'), env: {} }
-  const exitCode = await run(['explain', ...argv], context)
-  return { exitCode, ...printed }
-}
-
-/** Runs the command in the process of the test, as if on a terminal. */
-async function explainOnTerminal(env: Readonly<Record<string, string>>, ...argv: string[]) {
-  let printed = ''
-  const stream = {
-    isTTY: true,
-    write: (text: string) => {
-      printed += text
-    },
-  }
-  await run(['explain', ...argv], { stdout: stream, stderr: stream, env })
-  return printed
-}
+const explain = (...argv: string[]) => runCommand(['explain', ...argv])
 
 const CONFIG_ERROR_CODES = [
   'MCP_CONFIG_MISSING_OPTION',
@@ -109,19 +67,14 @@ describe('mcp-gatekit explain', function () {
     })
   }
 
-  for (const [argv, complaint] of [
-    [['a', 'b'], 'expected one code'],
-    [['--json'], 'unknown option --json'],
-    [['--help=x'], '--help takes no value'],
-  ] as const) {
-    it(`exits with 2 for the invalid command line ${argv.join(' ')}`, async () => {
-      const { exitCode, stdout, stderr } = await explain(...argv)
-      expect({ exitCode, stdout }).to.deep.equal({ exitCode: 2, stdout: '' })
-      expect(stderr)
-        .to.match(/^mcp-gatekit: [^\n]+\n$/)
-        .and.contain(complaint)
-    })
-  }
+  itRejects(
+    ['explain'],
+    [
+      [['a', 'b'], 'expected one code'],
+      [['--json'], 'unknown option --json'],
+      [['--help=x'], '--help takes no value'],
+    ],
+  )
 
   for (const [argv, exitCode] of [
     [[], 0],
@@ -130,18 +83,11 @@ describe('mcp-gatekit explain', function () {
     [['--json'], 2],
   ] as const) {
     it(`exits with ${exitCode} and prints the same as a program: explain ${argv.join(' ')}`, async () => {
-      const outcome = await explainAsProgram(...argv)
+      const outcome = await runProgram(['explain', ...argv])
       expect(outcome.exitCode).to.equal(exitCode)
       expect(outcome).to.deep.equal(await explain(...argv))
     })
   }
-
-  it('prints its usage with --help and -h', async () => {
-    const { exitCode, stdout } = await explain('--help')
-    expect(exitCode).to.equal(0)
-    expect(stdout).to.match(/^Usage: mcp-gatekit explain \[code\]/)
-    expect((await explain('-h')).stdout).to.equal(stdout)
-  })
 
   it('lists every error code and every option without an argument', async () => {
     const { exitCode, stdout, stderr } = await explain()
@@ -172,10 +118,10 @@ describe('mcp-gatekit explain', function () {
   it('prints the text of errors.md, with a bold heading only if colors are enabled', async () => {
     const entry = readErrorReference().find('oauth-issuer')
     const plain = `oauth: issuer\n\n${entry?.body}\n`
-    expect(await explainOnTerminal({ NO_COLOR: '1' }, 'oauth-issuer')).to.equal(plain)
-    expect(await explainOnTerminal({}, 'oauth-issuer')).to.equal(
-      plain.replace('oauth: issuer', '\x1b[1moauth: issuer\x1b[0m'),
-    )
+    const onTerminal = async (env: object) =>
+      (await runCommand(['explain', 'oauth-issuer'], { env, isTTY: true })).stdout
+    expect(await onTerminal({ NO_COLOR: '1' })).to.equal(plain)
+    expect(await onTerminal({})).to.equal(plain.replace('oauth: issuer', '\x1b[1moauth: issuer\x1b[0m'))
   })
 })
 

@@ -2,13 +2,13 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
-import { run } from '../../cli/run.ts'
 import { createKeys } from '../../src/authorization/keys.ts'
 import { SIGN_IN_CLIENTS, SignedIn, type SignInClient } from '../full/sign-in-clients.ts'
 import { Browser } from '../support/authorization/browser.ts'
 import { startGithub } from '../support/authorization/github.ts'
 import { startDevProgram, stopDevPrograms } from '../support/cli/dev.ts'
 import { compileProject, linkPackage, startProject, stopProjects } from '../support/cli/init-project.ts'
+import { runCommand } from '../support/cli/run-command.ts'
 import type { StandIn } from '../support/cli/stand-in.ts'
 import { freePort, freePorts } from '../support/free-port.ts'
 import { redisMissing, startRedis } from '../support/redis.ts'
@@ -117,14 +117,9 @@ const PROVIDERS: readonly ProviderCase[] = [
 
 /** Runs the command in this process. */
 async function init(...argv: string[]): Promise<string> {
-  let said = ''
-  const stream = {
-    write: (text: string) => {
-      said += text
-    },
-  }
-  expect(await run(['init', ...argv], { stdout: stream, stderr: stream, env: {} })).to.equal(0)
-  return said
+  const { exitCode, stdout } = await runCommand(['init', ...argv])
+  expect(exitCode).to.equal(0)
+  return stdout
 }
 
 /** A user in a browser who allows every request. The provider signs the user in at once. */
@@ -477,8 +472,7 @@ describe('mcp-gatekit init --provider', function () {
 
     it('the server for a public URL uses the keys of a file or a variable, and serves the metadata of that URL', async () => {
       const file = join(folderOf('github'), 'keys.json')
-      const ignored = { write: () => undefined }
-      await run(['keys', '--out', file], { stdout: ignored, stderr: ignored, env: {} })
+      await runCommand(['keys', '--out', file])
       const text = await readFile(file, 'utf8')
       const { signing } = JSON.parse(text) as { signing: { kid: string }[] }
       for (const given of [{ AUTHORIZATION_KEYS_FILE: 'keys.json' }, { AUTHORIZATION_KEYS: text }]) {

@@ -6,9 +6,9 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect } from 'chai'
-import { run } from '../../cli/run.ts'
 import { VERSION } from '../../src/version.ts'
 import { linkPackage } from '../support/cli/init-project.ts'
+import { itRejects, runCommand } from '../support/cli/run-command.ts'
 import { freePort } from '../support/free-port.ts'
 
 const execute = promisify(execFile)
@@ -25,17 +25,7 @@ const FILES = [
   '.dockerignore',
 ]
 
-/** Runs the command in this process. */
-async function init(...argv: string[]) {
-  const said = { stdout: '', stderr: '' }
-  const stream = (name: 'stdout' | 'stderr') => ({
-    write: (text: string) => {
-      said[name] += text
-    },
-  })
-  const around = { stdout: stream('stdout'), stderr: stream('stderr'), env: {} }
-  return { exitCode: await run(['init', ...argv], around), ...said }
-}
+const init = (...argv: string[]) => runCommand(['init', ...argv])
 
 describe('mcp-gatekit init', () => {
   let scratch: string
@@ -47,44 +37,32 @@ describe('mcp-gatekit init', () => {
   })
   after(() => rm(scratch, { recursive: true, force: true }))
 
-  for (const [argv, complaint] of [
-    [['a', 'b'], 'expected one folder'],
-    [[''], 'must not be an empty string'],
-    [['--nam', 'x'], 'unknown option --nam. Did you mean --name?'],
-    [['--n4me'], 'unknown option'],
-    [['--name'], '--name requires a value'],
-    [['--help=x'], '--help takes no value'],
-    [['--name', 'A b'], '--name must consist of lowercase letters'],
-    [['--issuer', 'auth.example.com'], '--issuer must be an absolute URL'],
+  itRejects(
+    ['init'],
     [
-      ['--issuer', 'http://auth.example.com'],
-      "--issuer must be an https URL, or an http URL of a loopback host; received 'http://auth.example.com'\n",
+      [['a', 'b'], 'expected one folder'],
+      [[''], 'must not be an empty string'],
+      [['--nam', 'x'], 'unknown option --nam. Did you mean --name?'],
+      [['--n4me'], 'unknown option'],
+      [['--name'], '--name requires a value'],
+      [['--help=x'], '--help takes no value'],
+      [['--name', 'A b'], '--name must consist of lowercase letters'],
+      [['--issuer', 'auth.example.com'], '--issuer must be an absolute URL'],
+      [
+        ['--issuer', 'http://auth.example.com'],
+        "--issuer must be an https URL, or an http URL of a loopback host; received 'http://auth.example.com'\n",
+      ],
+      [['--resource', 'https://ada:hunter2@mcp.example.com'], '--resource must not contain credentials'],
+      [['--issuer', 'https://auth.example.com/?'], '--issuer must not contain a query'],
+      [['--resource', 'https://mcp.example.com/#x'], '--resource must not contain a fragment'],
+      [['--provider', 'okta'], '--provider must be one of github, google, entra, cognito'],
+      [['--provider', 'constructor'], '--provider must be one of github, google, entra, cognito'],
+      [
+        ['--provider', 'github', '--issuer', 'https://auth.example.com'],
+        '--provider and --issuer cannot be combined',
+      ],
     ],
-    [['--resource', 'https://ada:hunter2@mcp.example.com'], '--resource must not contain credentials'],
-    [['--issuer', 'https://auth.example.com/?'], '--issuer must not contain a query'],
-    [['--resource', 'https://mcp.example.com/#x'], '--resource must not contain a fragment'],
-    [['--provider', 'okta'], '--provider must be one of github, google, entra, cognito'],
-    [['--provider', 'constructor'], '--provider must be one of github, google, entra, cognito'],
-    [
-      ['--provider', 'github', '--issuer', 'https://auth.example.com'],
-      '--provider and --issuer cannot be combined',
-    ],
-  ] as const) {
-    it(`exits with 2 and explains in one line why "init ${argv.join(' ')}" is invalid`, async () => {
-      const { exitCode, stdout, stderr } = await init(...argv)
-      expect({ exitCode, stdout }).to.deep.equal({ exitCode: 2, stdout: '' })
-      expect(stderr)
-        .to.match(/^mcp-gatekit: [^\n]+\n$/)
-        .and.contain(complaint)
-      expect(stderr).not.to.match(/hunter2|allowInsecureHttp|docs\/| explain /)
-    })
-  }
-
-  it('prints its usage with --help', async () => {
-    const { exitCode, stdout } = await init('--help')
-    expect(exitCode).to.equal(0)
-    expect(stdout).to.match(/^Usage: mcp-gatekit init \[folder\]/)
-  })
+  )
 
   it('writes a project and prints the next steps', async () => {
     const folder = join(scratch, 'Über My_Server')

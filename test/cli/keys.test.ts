@@ -19,25 +19,15 @@ import { promisify } from 'node:util'
 import { expect } from 'chai'
 import { decodeProtectedHeader } from 'jose'
 import { writeSecretFile } from '../../cli/keys/command.ts'
-import { run } from '../../cli/run.ts'
 import { type AuthorizationKeys, memoryStore } from '../../src/authorization/index.ts'
 import { resolveKeys } from '../../src/authorization/keys.ts'
 import { codeGrant, startFacade, type TestFacade } from '../support/authorization/facade.ts'
+import { itRejects, runCommand } from '../support/cli/run-command.ts'
 import { skipIf } from '../support/skip.ts'
 
 const execute = promisify(execFile)
 
-/** Runs the command in this process. */
-async function keys(...argv: string[]) {
-  const said = { stdout: '', stderr: '' }
-  const stream = (name: 'stdout' | 'stderr') => ({
-    write: (text: string) => {
-      said[name] += text
-    },
-  })
-  const around = { stdout: stream('stdout'), stderr: stream('stderr'), env: {} }
-  return { exitCode: await run(['keys', ...argv], around), ...said }
-}
+const keys = (...argv: string[]) => runCommand(['keys', ...argv])
 
 async function keysIn(file: string): Promise<AuthorizationKeys> {
   return JSON.parse(await readFile(file, 'utf8')) as AuthorizationKeys
@@ -69,39 +59,25 @@ describe('mcp-gatekit keys', () => {
   })
   after(() => rm(folder, { recursive: true, force: true }))
 
-  for (const [argv, complaint] of [
-    [['keys.json'], 'unexpected argument. Name the file with --out or --rotate'],
-    [['--rotat', 'x'], 'unknown option --rotat. Did you mean --rotate?'],
-    [['--out'], '--out requires a value'],
-    [['--out', ''], '--out must be the path of a file'],
-    [['--rotate', ''], '--rotate must be the path of a file'],
-    [['--force'], '--force requires --out'],
-    [['--force=yes', '--out', 'x'], '--force takes no value'],
-    [['--rotate', 'x', '--promote', 'x'], '--rotate, --stage, and --promote cannot be combined'],
-    [['--stage', 'x', '--rotate', 'x'], '--rotate, --stage, and --promote cannot be combined'],
-    [['--keep-signing', '3'], '--keep-signing and --keep-encryption require --rotate'],
-    [['--stage', 'x', '--keep-encryption', '3'], '--keep-signing and --keep-encryption require --rotate'],
-    [['--rotate', 'x', '--keep-signing', '0'], '--keep-signing must be a number from 1 to 100'],
-    [['--rotate', 'x', '--keep-encryption', '101'], '--keep-encryption must be a number from 1 to 100'],
-    [['--rotate', 'x', '--keep-encryption', '1e1'], '--keep-encryption must be a number from 1 to 100'],
-  ] as const)
-    it(`exits with 2 and explains in one line why "keys ${argv.join(' ')}" is invalid`, async () => {
-      expect(await keys(...argv)).to.deep.equal({
-        exitCode: 2,
-        stdout: '',
-        stderr: `mcp-gatekit: ${complaint}${complaint.endsWith('requires a value') ? '. Write --out=… if the value begins with a dash' : ''}\n`,
-      })
-    })
-
-  it('prints its usage with --help, and mcp-gatekit --help lists it', async () => {
-    const { exitCode, stdout } = await keys('--help')
-    expect(exitCode).to.equal(0)
-    expect(stdout).to.match(/^Usage: mcp-gatekit keys \[options\]/)
-    let help = ''
-    const stream = { write: (text: string) => (help += text) }
-    await run(['--help'], { stdout: stream, stderr: stream, env: {} })
-    expect(help).to.match(/^ {2}keys /m)
-  })
+  itRejects(
+    ['keys'],
+    [
+      [['keys.json'], 'unexpected argument. Name the file with --out or --rotate'],
+      [['--rotat', 'x'], 'unknown option --rotat. Did you mean --rotate?'],
+      [['--out'], '--out requires a value'],
+      [['--out', ''], '--out must be the path of a file'],
+      [['--rotate', ''], '--rotate must be the path of a file'],
+      [['--force'], '--force requires --out'],
+      [['--force=yes', '--out', 'x'], '--force takes no value'],
+      [['--rotate', 'x', '--promote', 'x'], '--rotate, --stage, and --promote cannot be combined'],
+      [['--stage', 'x', '--rotate', 'x'], '--rotate, --stage, and --promote cannot be combined'],
+      [['--keep-signing', '3'], '--keep-signing and --keep-encryption require --rotate'],
+      [['--stage', 'x', '--keep-encryption', '3'], '--keep-signing and --keep-encryption require --rotate'],
+      [['--rotate', 'x', '--keep-signing', '0'], '--keep-signing must be a number from 1 to 100'],
+      [['--rotate', 'x', '--keep-encryption', '101'], '--keep-encryption must be a number from 1 to 100'],
+      [['--rotate', 'x', '--keep-encryption', '1e1'], '--keep-encryption must be a number from 1 to 100'],
+    ],
+  )
 
   it('prints one line of JSON with keys that authorizationFacade accepts, and different ones each time', async () => {
     const [one, two] = [await keys(), await keys()]

@@ -1,46 +1,13 @@
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
-import { run } from '../../cli/run.ts'
 import { VERSION } from '../../src/version.ts'
-import { expectNoSecret } from '../support/expect-no-secret.ts'
+import { itRejects, runCommand, runProgram } from '../support/cli/run-command.ts'
 import { AUDIT_SECRET, auditedLines } from '../support/telemetry/audit.ts'
 
-/** Runs the command in this process. */
-async function verifyAudit(argv: readonly string[], env: Readonly<Record<string, string>> = {}) {
-  const said = { stdout: '', stderr: '' }
-  const stream = (name: 'stdout' | 'stderr') => ({
-    write: (text: string) => {
-      said[name] += text
-    },
-  })
-  const exitCode = await run(['verify-audit', ...argv], {
-    stdout: stream('stdout'),
-    stderr: stream('stderr'),
-    env,
-  })
-  return { exitCode, ...said }
-}
-
-/** Runs the compiled program as a process that reads `input`. */
-async function program(argv: readonly string[], env: Readonly<Record<string, string>>, input: string) {
-  const file = fileURLToPath(new URL('../../cli/main.js', import.meta.url))
-  const child = spawn(process.execPath, [file, 'verify-audit', ...argv], {
-    env: { ...process.env, ...env },
-    stdio: ['pipe', 'pipe', 'inherit'],
-  })
-  child.stdin.end(input)
-  let stdout = ''
-  child.stdout.setEncoding('utf8').on('data', (text: string) => {
-    stdout += text
-  })
-  const [exitCode] = await once(child, 'close')
-  return { exitCode, stdout }
-}
+const verifyAudit = (argv: readonly string[], env: Readonly<Record<string, string>> = {}) =>
+  runCommand(['verify-audit', ...argv], { env })
 
 describe('mcp-gatekit verify-audit', () => {
   const env = { AUDIT_SECRET, SHORT: 'hunter2', EMPTY: '' }
@@ -64,44 +31,36 @@ describe('mcp-gatekit verify-audit', () => {
     return path
   }
 
-  for (const [argv, complaint] of [
-    [[], 'the file of the audit log is missing'],
-    [[''], 'the file of the audit log is missing'],
-    [['a', 'b'], 'expected exactly one file'],
-    [['a'], 'the secret is missing. Use --secret-env or --secret-file'],
-    [['a', '--secret', 'hunter2'], 'unknown option --secret'],
-    [['a', '--secret-env'], '--secret-env requires a value'],
+  itRejects(
+    ['verify-audit'],
     [
-      ['a', '--secret-env', 'hunter2'],
-      '--secret-env must be the name of an environment variable that is set',
+      [[], 'the file of the audit log is missing'],
+      [[''], 'the file of the audit log is missing'],
+      [['a', 'b'], 'expected exactly one file'],
+      [['a'], 'the secret is missing. Use --secret-env or --secret-file'],
+      [['a', '--secret', 'hunter2'], 'unknown option --secret'],
+      [['a', '--secret-env'], '--secret-env requires a value'],
+      [
+        ['a', '--secret-env', 'hunter2'],
+        '--secret-env must be the name of an environment variable that is set',
+      ],
+      [
+        ['a', '--secret-env', 'EMPTY'],
+        '--secret-env must be the name of an environment variable that is set',
+      ],
+      [
+        ['a', '--secret-env', 'toString'],
+        '--secret-env must be the name of an environment variable that is set',
+      ],
+      [['a', '--secret-env', 'SHORT'], 'the secret must have at least 32 bytes'],
+      [['a', '--secret-file', '/hunter2/x'], '--secret-file must be a file that can be read (ENOENT)'],
+      [['a', '--secret-env', 'x', '--secret-file', 'y'], 'use only one of --secret-env and --secret-file'],
+      [['/hunter2/x', '--secret-env', 'AUDIT_SECRET'], 'the file of the audit log cannot be read (ENOENT)'],
+      [['/', '--secret-env', 'AUDIT_SECRET'], 'the file of the audit log cannot be read (EISDIR)'],
+      [['a', '--json=x'], '--json takes no value'],
     ],
-    [['a', '--secret-env', 'EMPTY'], '--secret-env must be the name of an environment variable that is set'],
-    [
-      ['a', '--secret-env', 'toString'],
-      '--secret-env must be the name of an environment variable that is set',
-    ],
-    [['a', '--secret-env', 'SHORT'], 'the secret must have at least 32 bytes'],
-    [['a', '--secret-file', '/hunter2/x'], '--secret-file must be a file that can be read (ENOENT)'],
-    [['a', '--secret-env', 'x', '--secret-file', 'y'], 'use only one of --secret-env and --secret-file'],
-    [['/hunter2/x', '--secret-env', 'AUDIT_SECRET'], 'the file of the audit log cannot be read (ENOENT)'],
-    [['/', '--secret-env', 'AUDIT_SECRET'], 'the file of the audit log cannot be read (EISDIR)'],
-    [['a', '--json=x'], '--json takes no value'],
-  ] as const) {
-    it(`exits with 2 and explains in one line why "verify-audit ${argv.join(' ')}" is invalid`, async () => {
-      const { exitCode, stdout, stderr } = await verifyAudit(argv, env)
-      expect({ exitCode, stdout }).to.deep.equal({ exitCode: 2, stdout: '' })
-      expect(stderr)
-        .to.match(/^mcp-gatekit: [^\n]+\n$/)
-        .and.contain(complaint)
-      expectNoSecret(stderr, ['hunter2', AUDIT_SECRET])
-    })
-  }
-
-  it('prints its usage with --help', async () => {
-    const { exitCode, stdout } = await verifyAudit(['--help'])
-    expect(exitCode).to.equal(0)
-    expect(stdout).to.match(/^Usage: mcp-gatekit verify-audit <file>/)
-  })
+    env,
+  )
 
   it('exits with 0 for a valid log and prints the number of events', async () => {
     expect(await verifyAudit([log, '--secret-env', 'AUDIT_SECRET'], env)).to.deep.equal({
@@ -170,9 +129,10 @@ describe('mcp-gatekit verify-audit', () => {
 
   it('as a program, reads the standard input with - and prints the same', async () => {
     const argv = ['-', '--secret-env', 'AUDIT_SECRET']
-    expect(await program(argv, env, lines.join('\r\n'))).to.deep.equal({
+    expect(await runProgram(['verify-audit', ...argv], env, lines.join('\r\n'))).to.deep.equal({
       exitCode: 0,
       stdout: 'valid: 3 events\n',
+      stderr: '',
     })
   })
 

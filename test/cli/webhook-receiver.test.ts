@@ -25,7 +25,7 @@ describe('the webhook receiver of doctor', () => {
       expect(await post(endpoint.url, '{}')).to.deep.equal([429, ''])
       expect(endpoint.messages).to.have.length(20)
     } finally {
-      receiver.close()
+      await receiver.close()
     }
   })
 })

@@ -6,7 +6,6 @@ import { Arguments, UsageError } from '../../../cli/command.ts'
 import { devOptions, HELP } from '../../../cli/dev/command.ts'
 import { startDev } from '../../../cli/dev/dev.ts'
 import { nodeArguments, typescriptFlags } from '../../../cli/dev/server-process.ts'
-import { run } from '../../../cli/run.ts'
 import {
   type DevProgram,
   SAMPLE,
@@ -15,6 +14,7 @@ import {
   stopDevPrograms,
 } from '../../support/cli/dev.ts'
 import { startServerSentEvents } from '../../support/cli/events.ts'
+import { itRejects, runCommand } from '../../support/cli/run-command.ts'
 import { callTool } from '../../support/cli/sample.ts'
 import { listen } from '../../support/listen.ts'
 import { signalled } from '../../support/mcp/wire.ts'
@@ -31,22 +31,6 @@ interface Seen {
   readonly state: string
   readonly pid?: number
   readonly output?: string
-}
-
-/** Runs the command in this process. */
-async function command(argv: readonly string[]) {
-  const said = { stdout: '', stderr: '' }
-  const stream = (name: 'stdout' | 'stderr') => ({
-    write: (text: string) => {
-      said[name] += text
-    },
-  })
-  const exitCode = await run(['dev', ...argv], {
-    stdout: stream('stdout'),
-    stderr: stream('stderr'),
-    env: {},
-  })
-  return { exitCode, ...said }
 }
 
 describe('the command line of dev', () => {
@@ -88,43 +72,30 @@ describe('the command line of dev', () => {
     })
   })
 
-  for (const [argv, text] of [
-    [[], 'the file of your server is missing'],
-    [['--watch'], 'the file of your server is missing'],
-    [['nothing.js'], 'nothing.js is not a file'],
-    [['.'], '. is not a file'],
-    [['--prot', '1', SAMPLE], 'Did you mean --port?'],
-    [['--nonsense', SAMPLE], 'unknown option --nonsense. Run the command with --help'],
-    [['--watch=1', SAMPLE], '--watch takes no value'],
-    [['--port'], '--port requires a value'],
-    [['--port', '65536', SAMPLE], '--port must be a number'],
-    [['--auth-port', 'x', SAMPLE], '--auth-port must be a number'],
-    [['--token-seconds', '0', SAMPLE], '--token-seconds must be'],
-    [['--token-seconds', '86401', SAMPLE], '--token-seconds must be'],
-    [['--no-auth', '--auth-port', '1', SAMPLE], '--auth-port cannot be combined with --no-auth'],
-  ] as const) {
-    it(`exits with 2 and explains why the command line is invalid: ${argv.map((argument) => argument.replace(SAMPLE, 'server.js')).join(' ') || 'nothing'}`, async () => {
-      const { exitCode, stdout, stderr } = await command(argv)
-      expect({ exitCode, stdout }).to.deep.equal({ exitCode: 2, stdout: '' })
-      expect(stderr)
-        .to.match(/^mcp-gatekit: [^\n]+\n$/)
-        .and.to.contain(text)
-    })
-  }
-
-  it('prints its usage with --help and -h', async () => {
-    const { exitCode, stdout } = await command(['--help'])
-    expect(exitCode).to.equal(0)
-    for (const option of ['--port', '--auth-port', '--no-auth', '--token-seconds', '--watch'])
-      expect(stdout).to.contain(option)
-    expect((await command(['-h'])).stdout).to.equal(stdout)
-  })
+  itRejects(
+    ['dev'],
+    [
+      [[], 'the file of your server is missing'],
+      [['--watch'], 'the file of your server is missing'],
+      [['nothing.js'], 'nothing.js is not a file'],
+      [['.'], '. is not a file'],
+      [['--prot', '1', SAMPLE], 'Did you mean --port?'],
+      [['--nonsense', SAMPLE], 'unknown option --nonsense. Run the command with --help'],
+      [['--watch=1', SAMPLE], '--watch takes no value'],
+      [['--port'], '--port requires a value'],
+      [['--port', '65536', SAMPLE], '--port must be a number'],
+      [['--auth-port', 'x', SAMPLE], '--auth-port must be a number'],
+      [['--token-seconds', '0', SAMPLE], '--token-seconds must be'],
+      [['--token-seconds', '86401', SAMPLE], '--token-seconds must be'],
+      [['--no-auth', '--auth-port', '1', SAMPLE], '--auth-port cannot be combined with --no-auth'],
+    ],
+  )
 
   it('reports a given port that is in use', async () => {
     const { port } = await listen((_req, res) => res.end())
     for (const option of ['--port', '--auth-port']) {
       const other = option === '--port' ? ['--auth-port', '0'] : ['--port', '0']
-      const { exitCode, stderr } = await command([option, String(port), ...other, SAMPLE])
+      const { exitCode, stderr } = await runCommand(['dev', option, String(port), ...other, SAMPLE])
       expect(exitCode).to.equal(2)
       expect(stderr).to.contain(`${option}: port ${port} on 127.0.0.1 is not available (EADDRINUSE)`)
     }

@@ -11,6 +11,7 @@ import { EVENTS } from '../../../src/mcp/instrumentation/request-events.ts'
 import { Gate } from '../../../src/oauth/gate.ts'
 import { resolveOAuthOptions } from '../../../src/oauth/options.ts'
 import { InMemoryTransportAdapter, KitTelemetry } from '../../../src/telemetry/index.ts'
+import { Recording } from '../../support/cli/recording.ts'
 
 let number = 0
 const event = (name: string, attributes: object = {}, more: object = {}): ConsoleEvent => ({
@@ -55,292 +56,110 @@ const NAMES = [
 ]
 
 describe('kindOf()', () => {
-  for (const [given, expected] of [
-    [event('kit.mcp.auth.accepted'), 'gate good accepted: the token is valid'],
-    [event('kit.mcp.auth.accepted', call), 'gate good accepted: tools/call search'],
-    [
-      event('kit.mcp.auth.refused', { reason: 'wrong_resource' }),
-      'gate bad refused: wrong_resource: the access token was issued for another resource',
-    ],
-    [event('kit.mcp.auth.refused', { reason: 'constructor' }), 'gate bad refused: constructor'],
-    [
-      event('kit.mcp.auth.unavailable', {}, failure),
-      'gate bad outage: the access token could not be verified right now',
-    ],
-    [event('kit.mcp.auth.anonymous', call), 'gate plain anonymous: tools/call search, without a token'],
-    [event('kit.mcp.auth.anonymous'), 'gate plain anonymous: a public operation, without a token'],
-    [event('kit.mcp.confirm.asked', call), 'tool plain confirm: search: the client is asked'],
-    [event('kit.mcp.confirm.accepted', call), 'tool good confirm: search: the client said yes'],
-    [event('kit.mcp.confirm.declined', call), 'tool warn confirm: search: the client did not say yes'],
-    [
-      event('kit.mcp.confirm.refused', { ...call, 'kit.mcp.confirm.reason': 'used' }),
-      'tool bad confirm: search: refused (used)',
-    ],
-    [
-      event('kit.mcp.confirm.refused', { ...call, 'kit.mcp.confirm.reason': 'failed' }, failure),
-      'tool bad confirm: search: refused (failed): the index is gone',
-    ],
-    [event('kit.mcp.task.created', call), 'tool plain task: search: runs as a task'],
-    [event('kit.mcp.task.completed', call), 'tool good task: search: the task is complete'],
-    [event('kit.mcp.task.cancelled', call), 'tool warn task: search: the client cancelled the task'],
-    [
-      event('kit.mcp.task.failed', { ...call, 'error.type': 'node_lost' }),
-      'tool bad task: search: the task failed (node_lost)',
-    ],
-    [
-      event('kit.mcp.event.emitted', paid),
-      'event plain emitted: order.paid: the server has emitted an event',
-    ],
-    [
-      event('kit.mcp.event.subscribed', paid),
-      'event good subscribed: order.paid: a client subscribes with a webhook at hooks.example.com',
-    ],
-    [
-      event('kit.mcp.event.renewed', paid),
-      'event plain renewed: order.paid: a client has renewed its webhook at hooks.example.com',
-    ],
-    [
-      event('kit.mcp.event.unsubscribed', paid),
-      'event plain ended: order.paid: a client has ended its webhook',
-    ],
-    [
-      event('kit.mcp.event.refused', { ...paid, 'error.type': 'challenge_failed' }),
-      'event bad refused: order.paid: the subscription is refused, because the webhook has not answered its challenge (challenge_failed)',
-    ],
-    [
-      event('kit.mcp.event.delivered', { ...paid, 'kit.mcp.event.attempts': 1 }),
-      'event good delivered: order.paid: the webhook has accepted an event',
-    ],
-    [
-      event('kit.mcp.event.delivered', { ...paid, 'kit.mcp.event.kind': 'gap', 'kit.mcp.event.attempts': 2 }),
-      'event good delivered: order.paid: the webhook has accepted the message gap, at attempt 2',
-    ],
-    [
-      event('kit.mcp.event.failed', attempt),
-      'event bad failed: order.paid: the webhook has not accepted event evt_1 (http_5xx, status 503): attempt 2, repeated later',
-    ],
-    [
-      event('kit.mcp.event.abandoned', attempt),
-      'event bad given up: order.paid: event evt_1 is not sent to the webhook again (http_5xx, status 503)',
-    ],
-    [
-      event('kit.mcp.event.dropped', paid),
-      'event bad dropped: order.paid: the owner of the webhook has no room for a further delivery',
-    ],
-    [
-      event('kit.mcp.event.terminated', {}),
-      'event warn terminated: an event type: the subscription has ended, because its owner may no longer receive the events',
-    ],
-    [event('kit.mcp.policy.denied', call), 'gate warn denied: tools/call search: the policy denied it'],
-    [
-      event('kit.mcp.policy.denied', { ...call, 'kit.mcp.policy.reason': 'Refunds need approval.' }),
-      'gate warn denied: tools/call search: the policy denied it: Refunds need approval.',
-    ],
-    [
-      event('kit.mcp.auth.refused', { reason: 'host' }, { request: { id: '1', host: 'evil.example' } }),
-      'gate bad refused: host: Host evil.example is not allowed',
-    ],
-    [
-      event(
-        'kit.mcp.auth.refused',
-        { reason: 'origin' },
-        { request: { id: '1', host: 'a.example', origin: 'https://page.example' } },
-      ),
-      'gate bad refused: origin: Origin https://page.example is not allowed',
-    ],
-    [event('kit.mcp.auth.refused', { reason: 'host' }), 'gate bad refused: host: the Host is not allowed'],
-    [
-      event('kit.mcp.policy.denied', call, failure),
-      'gate bad denied: tools/call search: the policy failed, which denies: the index is gone',
-    ],
+  const [host, origin] = ['a.example', 'https://page.example']
+  const RESOURCE = '/.well-known/oauth-protected-resource/mcp'
+  /** A request that dev has observed. */
+  const wire = ({ path = '/mcp', status, ...more }: { path?: string; status: number }) =>
+    event('dev.request', {
+      'http.request.method': 'POST',
+      'url.path': path,
+      'http.response.status_code': status,
+      ...more,
+    })
+  const recording = new Recording('kinds')
+  for (const given of [
+    event('kit.mcp.auth.accepted'),
+    event('kit.mcp.auth.accepted', call),
+    event('kit.mcp.auth.refused', { reason: 'wrong_resource' }),
+    event('kit.mcp.auth.refused', { reason: 'constructor' }),
+    event('kit.mcp.auth.unavailable', {}, failure),
+    event('kit.mcp.auth.anonymous', call),
+    event('kit.mcp.auth.anonymous'),
+    event('kit.mcp.confirm.asked', call),
+    event('kit.mcp.confirm.accepted', call),
+    event('kit.mcp.confirm.declined', call),
+    event('kit.mcp.confirm.refused', { ...call, 'kit.mcp.confirm.reason': 'used' }),
+    event('kit.mcp.confirm.refused', { ...call, 'kit.mcp.confirm.reason': 'failed' }, failure),
+    event('kit.mcp.task.created', call),
+    event('kit.mcp.task.completed', call),
+    event('kit.mcp.task.cancelled', call),
+    event('kit.mcp.task.failed', { ...call, 'error.type': 'node_lost' }),
+    event('kit.mcp.event.emitted', paid),
+    event('kit.mcp.event.subscribed', paid),
+    event('kit.mcp.event.renewed', paid),
+    event('kit.mcp.event.unsubscribed', paid),
+    event('kit.mcp.event.refused', { ...paid, 'error.type': 'challenge_failed' }),
+    event('kit.mcp.event.delivered', { ...paid, 'kit.mcp.event.attempts': 1 }),
+    event('kit.mcp.event.delivered', { ...paid, 'kit.mcp.event.kind': 'gap', 'kit.mcp.event.attempts': 2 }),
+    event('kit.mcp.event.failed', attempt),
+    event('kit.mcp.event.abandoned', attempt),
+    event('kit.mcp.event.dropped', paid),
+    event('kit.mcp.event.terminated', {}),
+    event('kit.mcp.policy.denied', call),
+    event('kit.mcp.policy.denied', { ...call, 'kit.mcp.policy.reason': 'Refunds need approval.' }),
+    event('kit.mcp.auth.refused', { reason: 'host' }, { request: { id: '1', host: 'evil.example' } }),
+    event(
+      'kit.mcp.auth.refused',
+      { reason: 'origin' },
+      { request: { id: '1', host: 'a.example', origin: 'https://page.example' } },
+    ),
+    event('kit.mcp.auth.refused', { reason: 'host' }),
+    event('kit.mcp.policy.denied', call, failure),
     ...[
-      [{ limit: 'calls', 'limit.max': 2, 'limit.actual': 3 }, 'call 3 in a period that allows 2'],
-      [{ limit: 'concurrency', 'limit.max': 2, 'limit.actual': 3 }, 'more than 2 at the same time'],
-      [{ limit: 'timeout', 'limit.max': 50, 'limit.actual': 50.1 }, 'not finished within 50 ms'],
-      [
-        { limit: 'result_size', 'limit.max': 60, 'limit.actual': 99 },
-        'a result of 99 bytes, and at most 60 are allowed',
-      ],
-      [{ limit: 'another' }, 'a limit was reached'],
-    ].map(([limit, words]): [ConsoleEvent, string] => [
-      event('kit.mcp.limit.reached', { ...call, ...(limit as object) }),
-      `tool warn limit: search: ${words}`,
-    ]),
-    [
-      event('kit.mcp.limit.unavailable', call, failure),
-      'tool bad not counted: search: the store of limits failed, so calls pass: the index is gone',
-    ],
-    [event('kit.mcp.tool.completed', call), 'tool good tool: search'],
-    [event('kit.mcp.tool.failed', call), 'tool bad tool failed: search'],
-    [event('kit.mcp.tool.failed', {}, failure), 'tool bad tool failed: a tool: the index is gone'],
-    [
-      event('kit.mcp.request.completed', { ...call, 'http.response.status_code': 200 }),
-      'request plain completed: tools/call search → 200',
-    ],
-    [
-      event('kit.mcp.request.completed', {
-        'http.response.status_code': 200,
-        'rpc.response.status_code': '-32602',
-      }),
-      'request warn completed: a request → 200, error -32602',
-    ],
-    [
-      event('kit.mcp.request.completed', { 'http.response.status_code': 404 }),
-      'request warn completed: a request → 404',
-    ],
-    [
-      event('kit.mcp.request.completed', { 'http.response.status_code': 400 }),
-      'request warn completed: a request → 400',
-    ],
-    [
-      event('kit.mcp.request.completed', { 'http.response.status_code': 399 }),
-      'request plain completed: a request → 399',
-    ],
-    [
-      event('kit.mcp.request.failed', call, failure),
-      'request bad failed: tools/call search: the index is gone',
-    ],
-    [
-      event('kit.mcp.request.failed'),
-      'request bad failed: a request: a function of the application threw an error',
-    ],
-    [event('billing.paid'), 'other plain info: billing.paid'],
-    [event('billing.late', {}, { level: 'warn' }), 'other warn warn: billing.late'],
-    [
-      event('billing.failed', {}, { level: 'fatal', ...failure }),
-      'other bad fatal: billing.failed: the index is gone',
-    ],
-  ] as const) {
-    it(`shows ${given.name} as "${expected}"`, () => {
-      const { group, tone, word, title } = kindOf(given)
-      expect(`${group} ${tone} ${word}: ${title}`).to.equal(expected)
+      { limit: 'calls', 'limit.max': 2, 'limit.actual': 3 },
+      { limit: 'concurrency', 'limit.max': 2, 'limit.actual': 3 },
+      { limit: 'timeout', 'limit.max': 50, 'limit.actual': 50.1 },
+      { limit: 'result_size', 'limit.max': 60, 'limit.actual': 99 },
+      { limit: 'another' },
+    ].map((limit) => event('kit.mcp.limit.reached', { ...call, ...limit })),
+    event('kit.mcp.limit.unavailable', call, failure),
+    event('kit.mcp.tool.completed', call),
+    event('kit.mcp.tool.failed', call),
+    event('kit.mcp.tool.failed', {}, failure),
+    event('kit.mcp.request.completed', { ...call, 'http.response.status_code': 200 }),
+    event('kit.mcp.request.completed', {
+      'http.response.status_code': 200,
+      'rpc.response.status_code': '-32602',
+    }),
+    event('kit.mcp.request.completed', { 'http.response.status_code': 404 }),
+    event('kit.mcp.request.completed', { 'http.response.status_code': 400 }),
+    event('kit.mcp.request.completed', { 'http.response.status_code': 399 }),
+    event('kit.mcp.request.failed', call, failure),
+    event('kit.mcp.request.failed'),
+    event('billing.paid'),
+    event('billing.late', {}, { level: 'warn' }),
+    event('billing.failed', {}, { level: 'fatal', ...failure }),
+    ...[
+      { preflight: true, status: 399 },
+      { preflight: true, origin, status: 400 },
+      { origin, host, status: 403 },
+      { host, status: 403 },
+      { path: RESOURCE, status: 200 },
+      { path: RESOURCE, status: 404 },
+      { path: '/.well-known/x', server: 'authorization', status: 200 },
+      { path: '/.well-known/x', server: 'authorization', status: 404 },
+      { path: '/.well-known/x', status: 200 },
+      { ...call, status: 401 },
+      { ...call, status: 401, token: 't' },
+      { status: 403, token: 't', challenge: 'Bearer error="insufficient_scope"' },
+      { status: 403, token: 't', challenge: 'Bearer' },
+      { host, status: 403, covered: true },
+      { host: 'localhost:3000', status: 403 },
+      { status: 403, covered: true },
+      { status: 399, token: 't', 'mcp.method.name': 'ping' },
+      { status: 200 },
+      { status: 400, token: 't' },
+      { status: 499, token: 't' },
+    ].map(wire),
+  ]) {
+    const { name, attributes, request, level, error } = given
+    const key = `${name} ${JSON.stringify({ ...attributes, request, level, error: error?.message })}`
+    it(`describes ${key} as recorded`, () => {
+      const { group, tone, word, title, hint, outcome, stage } = kindOf(given)
+      const line = `${group} ${tone} ${word}: ${title}`
+      recording.compare(key, [line, hint && `hint: ${hint}`, outcome, stage].filter(Boolean).join('\n'))
     })
   }
-
-  const [group, host, origin] = ['request', 'a.example', 'https://page.example']
-  const HOST_HINT = 'Add the host name of a.example to allowedHosts, or send the request to localhost.'
-  const ORIGIN_HINT =
-    "Add 'https://page.example' to allowedOrigins. A loopback server permits only loopback origins by default."
-  const forbidden = { group, tone: 'bad', stage: 'forbidden' }
-  const RESOURCE = '/.well-known/oauth-protected-resource/mcp'
-  const metadata = { group, word: 'metadata' }
-  const other = { group, word: 'request', stage: undefined }
-  for (const [what, attributes, expected] of [
-    [
-      'a preflight that is allowed',
-      { preflight: true, status: 399 },
-      { group, tone: 'plain', word: 'preflight', title: '/mcp → 399' },
-    ],
-    [
-      'a preflight of a page that is forbidden',
-      { preflight: true, origin, status: 400 },
-      { ...forbidden, word: 'preflight', title: '/mcp from https://page.example → 400', hint: ORIGIN_HINT },
-    ],
-    [
-      'a request of a page that is forbidden',
-      { origin, host, status: 403 },
-      {
-        ...forbidden,
-        word: 'forbidden',
-        title: 'Origin https://page.example is not allowed → 403',
-        hint: ORIGIN_HINT,
-      },
-    ],
-    [
-      'a request to a host that is forbidden',
-      { host, status: 403 },
-      { ...forbidden, word: 'forbidden', title: 'Host a.example is not allowed → 403', hint: HOST_HINT },
-    ],
-    [
-      'the metadata of the server',
-      { path: RESOURCE, status: 200 },
-      { ...metadata, tone: 'good', title: `${RESOURCE} → 200`, stage: 'metadata' },
-    ],
-    [
-      'missing metadata of the server',
-      { path: RESOURCE, status: 404 },
-      { ...metadata, tone: 'plain', title: `${RESOURCE} → 404`, stage: 'no-metadata' },
-    ],
-    [
-      'the metadata of the authorization server',
-      { path: '/.well-known/x', server: 'authorization', status: 200 },
-      { ...metadata, tone: 'good', title: '/.well-known/x → 200', stage: 'issuer-metadata' },
-    ],
-    [
-      'missing metadata of the authorization server',
-      { path: '/.well-known/x', server: 'authorization', status: 404 },
-      { ...metadata, tone: 'plain', title: '/.well-known/x → 404', stage: undefined },
-    ],
-    [
-      'other well-known documents',
-      { path: '/.well-known/x', status: 200 },
-      { ...metadata, tone: 'good', title: '/.well-known/x → 200', stage: undefined },
-    ],
-    [
-      'a challenge',
-      { ...call, status: 401 },
-      { ...other, tone: 'warn', title: 'tools/call search → 401', stage: 'challenged' },
-    ],
-    [
-      'a refused token',
-      { ...call, status: 401, token: 't' },
-      { ...other, tone: 'warn', title: 'tools/call search → 401', stage: 'refused' },
-    ],
-    [
-      'a token without a scope',
-      { status: 403, token: 't', challenge: 'Bearer error="insufficient_scope"' },
-      { ...other, tone: 'warn', title: 'POST /mcp → 403', stage: 'scopes' },
-    ],
-    [
-      'another refusal of a token',
-      { status: 403, token: 't', challenge: 'Bearer' },
-      { ...other, tone: 'warn', title: 'POST /mcp → 403' },
-    ],
-    [
-      'a host that is forbidden, which telemetry explains too',
-      { host, status: 403, covered: true },
-      {
-        ...forbidden,
-        group: 'hidden',
-        word: 'forbidden',
-        title: 'Host a.example is not allowed → 403',
-        hint: HOST_HINT,
-      },
-    ],
-    [
-      'another refusal on this machine',
-      { host: 'localhost:3000', status: 403 },
-      { ...other, tone: 'warn', title: 'POST /mcp → 403' },
-    ],
-    [
-      'a refusal that telemetry explains',
-      { status: 403, covered: true },
-      { ...other, group: 'hidden', tone: 'warn', title: 'POST /mcp → 403' },
-    ],
-    [
-      'a call with a token',
-      { status: 399, token: 't', 'mcp.method.name': 'ping' },
-      { ...other, tone: 'plain', title: 'ping → 399', stage: 'called' },
-    ],
-    ['a call without a token', { status: 200 }, { ...other, tone: 'plain', title: 'POST /mcp → 200' }],
-    ['a bad request', { status: 400, token: 't' }, { ...other, tone: 'warn', title: 'POST /mcp → 400' }],
-    [
-      'a client that disconnects',
-      { status: 499, token: 't' },
-      { ...other, tone: 'warn', title: 'POST /mcp → the client disconnected' },
-    ],
-  ] as const)
-    it(`kindOf() describes ${what}`, () => {
-      const { path = '/mcp', status, ...more } = attributes as { path?: string; status: number }
-      const wire = {
-        'http.request.method': 'POST',
-        'url.path': path,
-        'http.response.status_code': status,
-        ...more,
-      }
-      const defined = (kind: object) => JSON.parse(JSON.stringify(kind))
-      expect(defined(kindOf(event('dev.request', wire)))).to.deep.equal(defined(expected))
-    })
 
   for (const [given, about] of [
     [event('kit.mcp.auth.refused', { ...call, reason: 'expired' }), 'tools/call search · ada'],

@@ -5,6 +5,7 @@ import { eventRow } from '../../../cli/dev/events/row.ts'
 import { nextStep } from '../../../cli/dev/events/stages.ts'
 import { MAX_STEPS, MAX_STORIES, Stories, type Story } from '../../../cli/dev/events/stories.ts'
 import { Summary } from '../../../cli/dev/events/summary.ts'
+import { Recording } from '../../support/cli/recording.ts'
 
 const ISSUER = 'http://127.0.0.1:4984'
 const CHALLENGE = 'Bearer error="invalid_token", resource_metadata="http://127.0.0.1:3000/.well-known/x"'
@@ -281,74 +282,36 @@ describe('Stories', () => {
       expect(storiesOf(...events)).to.have.length(expectedStories)
     })
 
-  for (const [stage, count, next] of [
-    ['challenged', 1, 'fetches http://127.0.0.1:3000/.well-known/x'],
-    ['metadata', 2, `fetches ${ISSUER}/.well-known/oauth-authorization-server`],
-    ['issuer-metadata', 3, 'registers at registration_endpoint'],
-    ['registered', 4, 'opens authorization_endpoint'],
-    ['page', 5, 'allows or denies'],
-    ['consented', 6, `exchanges it at ${ISSUER}/token within 60 s`],
-    ['token', 7, 'Authorization: Bearer'],
-  ] as const) {
-    it(`a story that stops at "${stage}" names the next step`, () => {
-      const story = only(storiesOf(...WHOLE().slice(0, count)))
-      expect(story.stage).to.equal(stage)
-      expect(story.next).to.contain(next)
+  const recording = new Recording('stories')
+  /** Tests that a story has the recorded state, latest step, and next step. */
+  const itIsRecorded = (what: string, events: () => readonly ConsoleEvent[]) =>
+    it(`the story of ${what} says what happened and names the next step`, () => {
+      const { stage, next, steps } = only(storiesOf(...events()))
+      const { word, title } = steps.at(-1) ?? {}
+      recording.compare(what, [stage, `${word}: ${title}`, next].filter(Boolean).join('\n'))
     })
-  }
 
-  for (const [what, last, stage, next] of [
-    ['a denied consent', () => signIn('consent.denied', { client_id: 'c1' }), 'denied', 'access was denied'],
-    [
-      'a refused registration',
-      () => signIn('client.refused', { error: 'invalid_redirect_uri' }),
-      'not-registered',
-      'registers again',
-    ],
+  WHOLE().forEach(({ name }, index) => {
+    itIsRecorded(`a sign-in up to event ${index + 1}, ${name}`, () => WHOLE().slice(0, index + 1))
+  })
+  for (const [what, last] of [
+    ['a denied consent', () => signIn('consent.denied', { client_id: 'c1' })],
+    ['a refused registration', () => signIn('client.refused', { error: 'invalid_redirect_uri' })],
     [
       'a refused authorization request',
       () => signIn('request.refused', { client_id: 'c1', error: 'invalid_target' }),
-      'not-authorized',
-      'redirect_uri',
     ],
-    [
-      'a refused token request',
-      () => signIn('token.refused', { client_id: 'c1', error: 'invalid_grant' }),
-      'token-refused',
-      'code_verifier',
-    ],
-    ['a forbidden origin', () => asked('/mcp', 403, { host: 'a' }), 'forbidden', 'allows the origin or host'],
-    [
-      'a forbidden preflight',
-      () => asked('/mcp', 403, { preflight: true }),
-      'forbidden',
-      'allows the origin or host',
-    ],
-    [
-      'missing metadata',
-      () => asked('/.well-known/oauth-protected-resource', 404),
-      'no-metadata',
-      'protectedResourceRouter',
-    ],
+    ['a refused token request', () => signIn('token.refused', { client_id: 'c1', error: 'invalid_grant' })],
+    ['a forbidden origin', () => asked('/mcp', 403, { host: 'a' })],
+    ['a forbidden preflight', () => asked('/mcp', 403, { preflight: true })],
+    ['missing metadata', () => asked('/.well-known/oauth-protected-resource', 404)],
     [
       'missing scopes',
       () => asked('/mcp', 403, { challenge: 'Bearer error="insufficient_scope", scope="a b"', token: 't' }),
-      'scopes',
-      'scope=a b',
     ],
-    [
-      'a refused token',
-      () => asked('/mcp', 401, { challenge: CHALLENGE, token: 't' }),
-      'refused',
-      'signs in again',
-    ],
-  ] as const) {
-    it(`a story with ${what} names the next step`, () => {
-      const story = only(storiesOf(first(), registered(), last()))
-      expect(story.stage).to.equal(stage)
-      expect(story.next).to.contain(next)
-    })
-  }
+    ['a refused token', () => asked('/mcp', 401, { challenge: CHALLENGE, token: 't' })],
+  ] as const)
+    itIsRecorded(what, () => [first(), registered(), last()])
 
   for (const [what, status, challenge, attributes, tone] of [
     ['no token', 401, 'Bearer', {}, 'plain'],
@@ -529,60 +492,21 @@ describe('Stories', () => {
   }
 
   const LIMIT = { limit: 'calls', 'limit.max': 2, 'limit.actual': 3 }
-  for (const [what, names, word, title, tone, refused] of [
-    [
-      'a policy has denied',
-      [['policy.denied', { 'kit.mcp.policy.reason': 'Ask your manager.' }]],
-      'denied',
-      'tools/call refund: the policy denied it: Ask your manager.',
-      'warn',
-      1,
-    ],
-    [
-      'a limit has stopped',
-      [['limit.reached', LIMIT]],
-      'limit',
-      'refund: call 3 in a period that allows 2',
-      'warn',
-      1,
-    ],
+  for (const [what, names] of [
+    ['a policy has denied', [['policy.denied', { 'kit.mcp.policy.reason': 'Ask your manager.' }]]],
+    ['a limit has stopped', [['limit.reached', LIMIT]]],
     [
       'a limit has stopped after it ran',
       [
         ['limit.reached', { ...LIMIT, limit: 'timeout' }],
         ['tool.failed', {}],
       ],
-      'limit',
-      'refund: not finished within 2 ms',
-      'warn',
-      1,
     ],
-    [
-      'the user has not confirmed',
-      [['confirm.declined', {}]],
-      'confirm',
-      'refund: the client did not say yes',
-      'warn',
-      1,
-    ],
-    [
-      'cannot be confirmed',
-      [['confirm.refused', { 'kit.mcp.confirm.reason': 'unsupported' }]],
-      'confirm',
-      'refund: refused (unsupported)',
-      'bad',
-      1,
-    ],
-    [
-      'waits for a confirmation',
-      [['confirm.asked', {}]],
-      'confirm',
-      'refund: the client is asked',
-      'plain',
-      0,
-    ],
-    ['has failed', [['tool.failed', {}]], 'tool failed', 'refund', 'bad', 0],
-    ['has succeeded', [['tool.completed', {}]], 'call', 'tools/call refund → 200', 'plain', 0],
+    ['the user has not confirmed', [['confirm.declined', {}]]],
+    ['cannot be confirmed', [['confirm.refused', { 'kit.mcp.confirm.reason': 'unsupported' }]]],
+    ['waits for a confirmation', [['confirm.asked', {}]]],
+    ['has failed', [['tool.failed', {}]]],
+    ['has succeeded', [['tool.completed', {}]]],
   ] as const) {
     for (const isLate of [false, true])
       it(`a call that ${what} is shown so and counted, when telemetry arrives ${isLate ? 'after' : 'before'} the request`, () => {
@@ -594,11 +518,12 @@ describe('Stories', () => {
         )
         const call = asked('/mcp', 200, { token: 't1', covered: true }, request)
         const events = isLate ? [call, ...details] : [...details, call]
-        const step = only(storiesOf(...events)).steps.at(-1)
-        expect([step?.word, step?.title, step?.tone]).to.deep.equal([word, title, tone])
+        const { word, title, tone } = only(storiesOf(...events)).steps.at(-1) ?? {}
         const summary = new Summary()
         events.forEach((one, index) => void summary.add(eventRow(index + 1, one, expected)))
-        expect(summary.message().counts).to.include({ accepted: 1, refused })
+        const { accepted, refused } = summary.message().counts
+        const text = `${tone} ${word}: ${title}\n${accepted} accepted, ${refused} refused`
+        recording.compare(`a call that ${what}`, text)
       })
   }
 
@@ -674,89 +599,49 @@ describe('Stories', () => {
       ])
     })
 
-    for (const { what, last, stage, word, title, next } of [
-      {
-        what: 'a user whom allow denies',
-        last: () => facade('signin.refused', { provider: 'github', reason: 'not_allowed' }),
-        stage: 'not-signed-in',
-        word: 'not signed in',
-        title: 'not_allowed: allow denied the user',
-        next: 'Let allow return true',
-      },
-      {
-        what: 'a provider that does not accept the client',
-        last: () => facade('signin.refused', { provider: 'entra', reason: 'provider_failed' }),
-        stage: 'not-signed-in',
-        word: 'not signed in',
-        title: 'provider_failed: the sign-in at the identity provider failed',
-        next: 'clientSecret',
-      },
-      {
-        what: 'a page of the sign-in without the store',
-        last: () => facade('signin.refused', { provider: 'entra', reason: 'unavailable' }),
-        stage: 'not-signed-in',
-        word: 'not signed in',
-        title: 'unavailable: the store is unavailable',
-        next: 'option store',
-      },
-      {
-        what: 'a sign-in with an unknown reason',
-        last: () => facade('signin.refused', { provider: 'entra', reason: 'constructor' }),
-        stage: 'not-signed-in',
-        word: 'not signed in',
-        title: 'constructor',
-        next: 'starts again',
-      },
-      {
-        what: 'a denied consent',
-        last: () => facade('consent.denied', { client: 'c1', subject: 'oidc|ada' }),
-        stage: 'denied',
-        word: 'denied',
-        title: 'the user denied access',
-        next: 'access was denied',
-      },
-      {
-        what: 'a refused code',
-        last: () =>
+    for (const [what, last] of [
+      [
+        'a user whom allow denies',
+        () => facade('signin.refused', { provider: 'github', reason: 'not_allowed' }),
+      ],
+      [
+        'a provider that does not accept the client',
+        () => facade('signin.refused', { provider: 'entra', reason: 'provider_failed' }),
+      ],
+      [
+        'a page of the sign-in without the store',
+        () => facade('signin.refused', { provider: 'entra', reason: 'unavailable' }),
+      ],
+      [
+        'a sign-in with an unknown reason',
+        () => facade('signin.refused', { provider: 'entra', reason: 'constructor' }),
+      ],
+      ['a denied consent', () => facade('consent.denied', { client: 'c1', subject: 'oidc|ada' })],
+      [
+        'a refused code',
+        () =>
           facade('token.refused', {
             client: 'c1',
             grant_type: 'authorization_code',
             reason: 'invalid_grant',
           }),
-        stage: 'token-refused',
-        word: 'no token',
-        title: 'invalid_grant',
-        next: 'code_verifier',
-      },
-      {
-        what: 'a refresh token that was used twice',
-        last: () => facade('refresh.reused', { client: 'c1', subject: 'oidc|ada' }),
-        stage: 'token-refused',
-        word: 'token reused',
-        title: 'a refresh token was used twice, and its tokens were revoked',
-        next: 'starts the sign-in again',
-      },
-      {
-        what: 'an identity assertion for another server',
-        last: () =>
+      ],
+      [
+        'a refresh token that was used twice',
+        () => facade('refresh.reused', { client: 'c1', subject: 'oidc|ada' }),
+      ],
+      [
+        'an identity assertion for another server',
+        () =>
           facade('token.refused', {
             client: 'c1',
             grant_type: JWT_BEARER,
             reason: 'invalid_grant',
             cause: 'audience',
           }),
-        stage: 'token-refused',
-        word: 'no token',
-        title: 'invalid_grant: aud is not this server',
-        next: 'audience set to the option url',
-      },
-    ])
-      it(`the story of ${what} at the facade says what happened and names the next step`, () => {
-        const story = only(storiesOf(...SIGN_IN().slice(0, 3), last()))
-        const step = story.steps.at(-1)
-        expect([story.stage, step?.word, step?.title]).to.deep.equal([stage, word, title])
-        expect(story.next).to.contain(next)
-      })
+      ],
+    ] as const)
+      itIsRecorded(`${what} at the facade`, () => [...SIGN_IN().slice(0, 3), last()])
 
     it('a token for an identity assertion and a revocation at the facade are shown in words', () => {
       const issued = () =>

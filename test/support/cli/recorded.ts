@@ -1,16 +1,13 @@
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { dirname } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { expect } from 'chai'
 import type { ClientId } from '../../../cli/clients/profiles.ts'
 import type { DoctorReport } from '../../../cli/doctor/doctor.ts'
 import type { ExaminationOptions } from '../../../cli/doctor/examination.ts'
 import { expectNoSecret } from '../expect-no-secret.ts'
 import { type DoctorTarget, type Fault, look, startTarget } from './doctor-target.ts'
+import { Recording } from './recording.ts'
 
 /** The parts of a text that differ from run to run. */
 const VARYING: readonly (readonly [pattern: RegExp, replacement: string])[] = [
-  [/\b(127\.0\.0\.1|localhost):\d+/g, '$1:<port>'],
+  [/(\w):\d{4,5}\b/g, '$1:<port>'],
   [/\bport \d+/g, 'port <n>'],
   [/\b\d+ (ms|seconds?|minutes)\b/g, '<n> $1'],
   [/\b\d{4}-\d\d-\d\dT[\d:.]+Z/g, '<time>'],
@@ -19,23 +16,21 @@ const VARYING: readonly (readonly [pattern: RegExp, replacement: string])[] = [
   [/; slow: .*? to respond to \w+/g, ''],
 ]
 
-/** The findings of doctor in a file of `test/cli/recorded`, by server. With `RECORD=1`, the tests write them. */
-export class Recording {
-  readonly #file: string
-  readonly #findings: ReadonlyMap<string, string>
+/** The findings of doctor in a file of `test/cli/recorded`, by server. */
+export class Findings {
+  readonly #recording: Recording
 
   constructor(name: string) {
-    this.#file = fileURLToPath(new URL(`../../../../test/cli/recorded/${name}.txt`, import.meta.url))
-    this.#findings = this.#read()
+    this.#recording = new Recording(name)
   }
 
-  /** Returns the first findings of a server, such as `auth.required: fail`, for the title of its test. */
+  /** Returns the IDs of the findings of a server, for the title of its test. */
   titleOf(server: string): string {
-    const ids = this.#findings.get(server)?.match(/^[\w.-]+: \w+$/gm) ?? ['nothing']
+    const ids = this.#recording.get(server).match(/^[\w.-]+: \w+$/gm) ?? ['nothing']
     return `reports "${ids.join(', ')}" for ${server}`
   }
 
-  /** Compares the warnings and failures of a report, and the findings with these IDs, with the recorded ones. */
+  /** Compares the warnings and failures of a report, or the findings with these IDs, with the recorded ones. */
   expect(
     server: string,
     { checks }: DoctorReport,
@@ -47,25 +42,7 @@ export class Recording {
       `${id}: ${status}`,
       ...[seen, hint ?? []].flat().map((text) => `  ${plain(text)}`),
     ])
-    const text = [...lines, ...more].join('\n')
-    if (process.env.RECORD === '1') this.#write(server, text)
-    else expect(text).to.equal(this.#findings.get(server))
-  }
-
-  #read(): Map<string, string> {
-    const sections = existsSync(this.#file) ? readFileSync(this.#file, 'utf8').split(/^# /m).slice(1) : []
-    return new Map(
-      sections.map((section) => {
-        const end = section.indexOf('\n')
-        return [section.slice(0, end), section.slice(end + 1).trimEnd()]
-      }),
-    )
-  }
-
-  #write(server: string, text: string): void {
-    const sections = [...this.#read().set(server, text)].map(([name, findings]) => `# ${name}\n${findings}\n`)
-    mkdirSync(dirname(this.#file), { recursive: true })
-    writeFileSync(this.#file, sections.join('\n'))
+    this.#recording.compare(server, [...lines, ...more].join('\n'))
   }
 }
 
@@ -98,7 +75,7 @@ export function itReports(
     weakToken,
   }) => ({ underScopedToken: weakToken, call: 'erase' }),
 ): void {
-  const recording = new Recording(file)
+  const recording = new Findings(file)
   for (const [server, { asked, as = [], at, token, ...fault }] of Object.entries(servers)) {
     const name = ids === undefined ? server : `${server} (${ids})`
     it(recording.titleOf(name), async () => {
