@@ -19,6 +19,11 @@ export function showsColors({ isTTY }: Output, { NO_COLOR, TERM }: CliContext['e
   return isTTY === true && (NO_COLOR === undefined || NO_COLOR === '') && TERM !== 'dumb'
 }
 
+/** Returns a function that makes text bold on a terminal that shows colors. */
+export function boldOn(output: Output, env: CliContext['env']): (text: string) => string {
+  return showsColors(output, env) ? (text) => `\x1b[1m${text}\x1b[0m` : (text) => text
+}
+
 /** An invalid command line. The message is one line and contains no value that can be a secret. */
 export class UsageError extends Error {
   override readonly name: string = 'UsageError'
@@ -30,6 +35,13 @@ export class UsageError extends Error {
 export class CommandFailure extends UsageError {
   override readonly name = 'CommandFailure'
   override readonly exitCode = 1
+}
+
+/** Returns the code of an error of the file system. @throws the error, if it is another one */
+export function fileErrorCode(error: unknown): string {
+  const { code } = error as { readonly code?: unknown }
+  if (typeof code !== 'string') throw error
+  return code
 }
 
 /** @throws {UsageError} with the message, unless the value is right */
@@ -67,17 +79,10 @@ export class Arguments {
 
   /** @throws {UsageError} with a message that contains no value of an option */
   constructor(help: string, argv: readonly string[], stopsAtPositional: boolean) {
-    const lines = help.matchAll(/^ {2}(?:-h, )?--([a-z-]+)( <)?/gm)
-    const options: Options = Object.fromEntries(
-      [...lines].map(([, name = '', value]) => [
-        name,
-        {
-          type: value === undefined ? 'boolean' : 'string',
-          multiple: true,
-          ...(name === 'help' && { short: 'h' }),
-        },
-      ]),
-    )
+    const options: Options = {}
+    for (const [, name = '', value] of help.matchAll(/^ {2}(?:-h, )?--([a-z-]+)( <)?/gm))
+      options[name] = { type: value === undefined ? 'boolean' : 'string', multiple: true }
+    if (options.help !== undefined) options.help.short = 'h'
     const end = stopsAtPositional ? indexOfPositional(argv, options) : argv.length
     try {
       const args = argv.slice(0, end)
@@ -98,16 +103,18 @@ export class Arguments {
     return (this.#values[name] ?? []) as readonly string[]
   }
 
-  text(name: string): string | undefined {
-    return this.all(name).at(-1)
+  /** Returns the last value of an option. @throws {UsageError} with the rule, unless the value is right */
+  text(name: string, isRight?: (text: string) => boolean, rule?: string): string | undefined {
+    const text = this.all(name).at(-1)
+    checkUsage(text === undefined || isRight?.(text) !== false, `--${name} must ${rule}`)
+    return text
   }
 
   /** @throws {UsageError} if the value is not an integer in this range */
   number(name: string, min: number, max: number): number | undefined {
-    const text = this.text(name)
-    const isRight =
-      text === undefined || (/^\d{1,5}$/.test(text) && Number(text) >= min && Number(text) <= max)
-    checkUsage(isRight, `--${name} must be a number from ${min} to ${max}`)
+    const isRight = (text: string): boolean =>
+      /^\d{1,5}$/.test(text) && Number(text) >= min && Number(text) <= max
+    const text = this.text(name, isRight, `be a number from ${min} to ${max}`)
     return text === undefined ? undefined : Number(text)
   }
 

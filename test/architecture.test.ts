@@ -281,7 +281,7 @@ describe('architecture', () => {
     expect(imported).to.include('src/version.ts')
     for (const target of imported)
       expect(target).to.match(
-        /^src\/(?:options\/|http\/|oauth\/|authorization\/(?:keys|server\/without-notices)\.ts$|telemetry\/(?:audit\/verify-audit|errors)\.ts$|client-names\.ts$|mcp\/wire\/request-telemetry\.ts$|mcp\/events\/(?:store|webhooks\/(?:callback-url|signature))\.ts$|version\.ts$)/,
+        /^src\/(?:options\/|http\/|oauth\/|authorization\/(?:keys|server\/without-notices)\.ts$|telemetry\/(?:audit\/verify-audit|errors)\.ts$|client-names\.ts$|mcp\/wire\/request-telemetry\.ts$|mcp\/events\/(?:store|webhooks\/(?:callback-url|signature))\.ts$|try-or-undefined\.ts$|version\.ts$)/,
       )
   })
 

@@ -2,11 +2,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Provider as OidcProvider } from 'oidc-provider'
 import type { Attributes, ConsoleEvent } from './events/event.ts'
 
-/** Receives the events of the authorization server. */
-export type EmitEvent = (event: ConsoleEvent) => void
-
 export interface AuthorizationEventsOptions {
-  readonly emit: EmitEvent
+  /** Receives the events of the authorization server. */
+  readonly emit: (event: ConsoleEvent) => void
   /** Returns a name for a token that does not reveal it. */
   readonly fingerprint: (token: string) => string
 }
@@ -27,12 +25,10 @@ interface Context {
 
 /** Emits what clients and users do at the authorization server. No event contains a token, a code, or a secret. */
 export class AuthorizationEvents {
-  readonly #emit: EmitEvent
-  readonly #fingerprint: (token: string) => string
+  readonly #options: AuthorizationEventsOptions
 
-  constructor({ emit, fingerprint }: AuthorizationEventsOptions) {
-    this.#emit = emit
-    this.#fingerprint = fingerprint
+  constructor(options: AuthorizationEventsOptions) {
+    this.#options = options
   }
 
   /** Listens to the events of `oidc-provider`. */
@@ -62,7 +58,7 @@ export class AuthorizationEvents {
         resource: ctx.oidc?.params?.resource,
         scope,
         expires_in: seconds,
-        ...(typeof token === 'string' && { token: this.#fingerprint(token) }),
+        ...(typeof token === 'string' && { token: this.#options.fingerprint(token) }),
       })
     })
   }
@@ -109,7 +105,7 @@ export class AuthorizationEvents {
       origin: req.headers.origin,
     }
     const short = Object.entries(all).map(([key, value]) => [key, shortened(value)] as const)
-    this.#emit({
+    this.#options.emit({
       name,
       time: new Date().toISOString(),
       level,

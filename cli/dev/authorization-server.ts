@@ -1,10 +1,10 @@
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
-import { createServer, type IncomingMessage, type RequestListener } from 'node:http'
+import { createServer, type RequestListener } from 'node:http'
 import type { Configuration, Provider as OidcProvider } from 'oidc-provider'
 import { withoutNotices } from '../../src/authorization/server/without-notices.ts'
+import { bodyOf, forLoopbackHosts, listenOnLoopback, type Port, stopServer } from '../loopback.ts'
 import { AuthorizationEvents, type AuthorizationEventsOptions } from './authorization-events.ts'
 import { CONSENT_STYLE, consentPage } from './consent-page.ts'
-import { forLoopbackHosts, listenOnLoopback, type Port, stopServer } from './loopback.ts'
 
 export interface DevAuthorizationServerOptions {
   /** The URL of `oidc-provider` in the user's project. */
@@ -213,7 +213,7 @@ function addConsentPage(provider: OidcProvider, events: AuthorizationEvents): vo
       })
       return
     }
-    const form = await readForm(ctx.req)
+    const form = new URLSearchParams(await bodyOf(ctx.req, MAX_FORM_BYTES))
     const user = form.get('user')?.trim() ?? ''
     if (form.get('answer') !== 'allow' || user === '') {
       events.emit('consent.denied', ctx.req, request)
@@ -246,15 +246,6 @@ function withoutSessions(listener: RequestListener): RequestListener {
     if (cookies !== undefined) req.headers.cookie = cookies.join('; ')
     listener(req, res)
   }
-}
-
-async function readForm(req: IncomingMessage): Promise<URLSearchParams> {
-  let text = ''
-  for await (const chunk of req.setEncoding('utf8')) {
-    // The rest of a long form is read and discarded, so that a response can be sent.
-    if (text.length <= MAX_FORM_BYTES) text += chunk
-  }
-  return new URLSearchParams(text.length > MAX_FORM_BYTES ? '' : text)
 }
 
 function scopesOf(value: unknown): string[] {

@@ -2,15 +2,15 @@ import { existsSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import {
   type Arguments,
+  boldOn,
   type CliContext,
   type Command,
   checkUsage,
   defineCommand,
-  showsColors,
 } from '../command.ts'
+import type { Port } from '../loopback.ts'
 import type { Connect } from './connect-commands.ts'
 import { type Dev, type DevOptions, startDev } from './dev.ts'
-import type { Port } from './loopback.ts'
 
 const CONSOLE_PORT = 4983
 const AUTH_PORT = 4984
@@ -55,7 +55,7 @@ async function runDev(args: Arguments, { stderr, env }: CliContext): Promise<num
   const dev = await startDev({ ...options, warn, connects })
   try {
     // On stderr, because the output of the server can be piped.
-    stderr.write(banner(dev, options, showsColors(stderr, env)))
+    stderr.write(banner(dev, options, boldOn(stderr, env)))
     return await runServer(dev, env)
   } finally {
     await dev.close()
@@ -116,8 +116,7 @@ function connectText({ url, commands }: Connect, curl: string | undefined): stri
   return `\n  MCP URL               ${url}\n${lines.join('')}\n${call}`
 }
 
-function banner(dev: Dev, { name }: DevOptions, colors: boolean): string {
-  const bold = (text: string): string => (colors ? `\x1b[1m${text}\x1b[0m` : text)
+function banner(dev: Dev, { name }: DevOptions, bold: (text: string) => string): string {
   const issuer =
     dev.issuer ??
     (dev.lacksOidcProvider

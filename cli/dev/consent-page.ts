@@ -1,4 +1,4 @@
-import { escapeHtml } from '../escape-html.ts'
+import { html } from './page/html.ts'
 
 /** The contents of the consent page. */
 export interface ConsentQuestion {
@@ -14,10 +14,10 @@ export interface ConsentQuestion {
 /** Returns the page on which a user enters a name and selects the scopes of the client. It uses no script. */
 export function consentPage({ client, redirectTo, resource, scopes, user }: ConsentQuestion): string {
   const boxes = scopes.map(
-    (scope) =>
-      `<label><input type="checkbox" name="scope" value="${escapeHtml(scope)}" checked> <code>${escapeHtml(scope)}</code></label>`,
+    (scope) => html`
+    <label><input type="checkbox" name="scope" value="${scope}" checked> <code>${scope}</code></label>`,
   )
-  return `<!doctype html>
+  return html`<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
@@ -26,21 +26,21 @@ export function consentPage({ client, redirectTo, resource, scopes, user }: Cons
 <link rel="stylesheet" href="/consent.css">
 <form method="post">
   <p class="where">mcp-gatekit dev · local authorization server</p>
-  <h1><strong>${escapeHtml(client)}</strong> requests access</h1>
+  <h1><strong>${client}</strong> requests access</h1>
   <dl>
-    <dt>Server</dt><dd>${resource === undefined ? 'not specified: the client sent no resource parameter' : escapeHtml(resource)}</dd>
-    <dt>Redirect to</dt><dd>${escapeHtml(redirectTo)}</dd>
+    <dt>Server</dt><dd>${resource ?? 'not specified: the client sent no resource parameter'}</dd>
+    <dt>Redirect to</dt><dd>${redirectTo}</dd>
   </dl>
-  <label class="user">Sign in as <input name="user" value="${escapeHtml(user)}" required maxlength="64" autocomplete="off" autofocus></label>
+  <label class="user">Sign in as <input name="user" value="${user}" required maxlength="64" autocomplete="off" autofocus></label>
   <fieldset>
     <legend>Allowed scopes</legend>
-    ${boxes.length === 0 ? '<p>The client requests no scopes.</p>' : boxes.join('\n    ')}
+    ${boxes.length === 0 ? html`<p>The client requests no scopes.</p>` : boxes}
   </fieldset>
   <p class="hint">No password is required. The name becomes the <code>sub</code> claim of the token. Clear a scope to test how the client requests it later.</p>
   <div><button name="answer" value="allow">Allow</button> <button name="answer" value="refuse" formnovalidate>Deny</button></div>
 </form>
 </html>
-`
+`.text
 }
 
 export const CONSENT_STYLE = `:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; --line: #d5d9e0; --dim: #5b6472; --accent: #2257d6; --card: #fff }

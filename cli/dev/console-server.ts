@@ -1,9 +1,9 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { bodyOf, forLoopbackHosts, listenOnLoopback, type Port, refuse, stopServer } from '../loopback.ts'
 import { readFeed } from './events/event.ts'
 import type { EventLog } from './events/event-log.ts'
-import { forLoopbackHosts, listenOnLoopback, type Port, refuse, stopServer } from './loopback.ts'
 import { PAGE_DOCUMENT } from './page-document.ts'
 import { PAGE_STYLE } from './page-style.ts'
 
@@ -128,15 +128,9 @@ function isFeed(path: string, key: string): boolean {
 }
 
 async function takeFeed(req: IncomingMessage, res: ServerResponse, log: EventLog): Promise<void> {
-  const chunks: Buffer[] = []
-  let bytes = 0
-  for await (const chunk of req) {
-    bytes += chunk.length
-    if (bytes > MAX_FEED_BYTES)
-      return refuse(res, 413, 'The request body is too large', { Connection: 'close' })
-    chunks.push(chunk)
-  }
-  const feed = readFeed(Buffer.concat(chunks).toString())
+  const body = await bodyOf(req, MAX_FEED_BYTES)
+  if (body === undefined) return refuse(res, 413, 'The request body is too large', { Connection: 'close' })
+  const feed = readFeed(body)
   if (feed === undefined) return refuse(res, 400, 'Invalid event feed')
   log.add(feed)
   res.writeHead(204).end()

@@ -1,12 +1,12 @@
 import { basename } from 'node:path'
+import type { Port } from '../loopback.ts'
 import type { AuthorizationEventsOptions } from './authorization-events.ts'
-import { type DevAuthorizationServer, startDevAuthorizationServer } from './authorization-server.ts'
+import { startDevAuthorizationServer } from './authorization-server.ts'
 import { type Connect, connectTo } from './connect-commands.ts'
 import { type ConsoleServer, startConsoleServer } from './console-server.ts'
 import { curlCommand } from './curl-command.ts'
 import { type ConsoleEvent, OBSERVER } from './events/event.ts'
 import { EventLog, type ServerState } from './events/event-log.ts'
-import type { Port } from './loopback.ts'
 import { fingerprintOf } from './observer/observed-request.ts'
 import { fromProject, LastLines, nodeArguments, type ProcessEnd, ServerProcess } from './server-process.ts'
 import { fetchResourceMetadata, type Listening, startupWarnings } from './startup-checks.ts'
@@ -65,15 +65,18 @@ export async function startDev(options: DevOptions): Promise<Dev> {
   let ended: ProcessEnd | undefined
   /** The processes of the server. With `--watch`, the child is another process, which starts them. */
   const pids = new Set<number>()
-  const { server: authorization, lacksOidcProvider } = await authorizationServerOf(options, {
-    emit: (event) => {
-      setTimeout(
-        () => log?.add({ sender: OBSERVER, stats: undefined, events: [event] }),
-        AFTER_SERVER_MS,
-      ).unref()
+  const events: AuthorizationEventsOptions = {
+    emit(event) {
+      const feed = { sender: OBSERVER, stats: undefined, events: [event] }
+      setTimeout(() => log?.add(feed), AFTER_SERVER_MS).unref()
     },
     fingerprint: (token) => fingerprintOf(console?.feedUrl ?? '', token),
-  })
+  }
+  const oidcProvider = fromProject('oidc-provider', options.file)
+  const authorization =
+    options.authorization && oidcProvider !== undefined
+      ? await startDevAuthorizationServer({ ...options.authorization, oidcProvider, events })
+      : undefined
   const about = {
     command: [basename(options.file), ...options.serverArguments].join(' '),
     ...(authorization !== undefined && { issuer: authorization.issuer }),
@@ -122,7 +125,7 @@ export async function startDev(options: DevOptions): Promise<Dev> {
     if (output.portInUse !== undefined && text !== state.output) options.warn?.(text)
     setServer({
       state: 'ended',
-      how: howOf(end),
+      how: end.signal ?? `exit code ${end.code}`,
       ...(text !== '' && { output: text }),
       ...(waits && { waits }),
     })
@@ -136,7 +139,7 @@ export async function startDev(options: DevOptions): Promise<Dev> {
   return {
     url,
     issuer: authorization?.issuer,
-    lacksOidcProvider,
+    lacksOidcProvider: options.authorization !== undefined && oidcProvider === undefined,
     run(env) {
       const issuer = authorization && { MCP_GATEKIT_ISSUER: authorization.issuer }
       const server = new ServerProcess(argv, { ...env, MCP_GATEKIT_DEV_URL: feedUrl, ...issuer }, (chunk) => {
@@ -152,23 +155,4 @@ export async function startDev(options: DevOptions): Promise<Dev> {
       await Promise.all([console?.close(), authorization?.close()])
     },
   }
-}
-
-/** @throws {UsageError} if its port is in use */
-async function authorizationServerOf(
-  { file, authorization }: DevOptions,
-  events: AuthorizationEventsOptions,
-): Promise<{
-  readonly server?: DevAuthorizationServer
-  readonly lacksOidcProvider: boolean
-}> {
-  if (authorization === undefined) return { lacksOidcProvider: false }
-  const oidcProvider = fromProject('oidc-provider', file)
-  if (oidcProvider === undefined) return { lacksOidcProvider: true }
-  const server = await startDevAuthorizationServer({ ...authorization, oidcProvider, events })
-  return { server, lacksOidcProvider: false }
-}
-
-function howOf({ code, signal }: ProcessEnd): string {
-  return signal === undefined ? `exit code ${code}` : signal
 }

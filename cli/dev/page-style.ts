@@ -1,18 +1,12 @@
+import { THEME } from '../theme.ts'
+
 /** The style sheet of the console, for light and dark color schemes and for narrow and wide screens. */
 export const PAGE_STYLE = `:root {
-  color-scheme: light dark;
-  --ground: light-dark(#f3f4f7, #0d1015);
-  --card: light-dark(#ffffff, #151920);
+${THEME}
   --raised: light-dark(#f7f8fa, #1b2029);
-  --line: light-dark(#dfe2e8, #2a303b);
-  --text: light-dark(#171b23, #e6e9ef);
-  --dim: light-dark(#596172, #98a2b3);
   --accent: light-dark(#2257d6, #84a9ff);
-  --good: light-dark(#14713d, #56d08b);
   --good-ground: light-dark(#e4f5ea, #11291c);
-  --bad: light-dark(#b3202c, #ff8c8c);
   --bad-ground: light-dark(#fdeaea, #331619);
-  --warn: light-dark(#8a5200, #f0b45a);
   --warn-ground: light-dark(#fdf1de, #2f2411);
   --mono: ui-monospace, 'SF Mono', 'Cascadia Mono', Menlo, Consolas, 'Liberation Mono', monospace;
   font: 14px/1.45 system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif;

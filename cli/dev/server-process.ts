@@ -3,6 +3,7 @@ import { createRequire } from 'node:module'
 import { extname } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { stripVTControlCharacters } from 'node:util'
+import { tryOrUndefined } from '../../src/try-or-undefined.ts'
 import { UsageError } from '../command.ts'
 
 /** The maximum time until a server exits after a signal. Then it is killed. */
@@ -69,7 +70,8 @@ export function nodeArguments(file: string, watch: boolean): readonly string[] {
   const flags = watch ? ['--watch', '--watch-preserve-output'] : []
   if (!TYPESCRIPT.includes(extname(file))) return [...flags, file]
   const tsx = fromProject('tsx', file)
-  return [...flags, ...typescriptFlags(tsx, process.versions.node, typescriptOf(process.features)), file]
+  const { typescript } = process.features as { readonly typescript?: unknown }
+  return [...flags, ...typescriptFlags(tsx, process.versions.node, Boolean(typescript)), file]
 }
 
 /**
@@ -93,20 +95,12 @@ export function typescriptFlags(
   )
 }
 
-function typescriptOf(features: object): boolean {
-  return Boolean((features as { typescript?: unknown }).typescript)
-}
-
 /**
  * Returns the file URL of a package in the user's project, or `undefined` if it is not installed there.
  * @param file the absolute path of the file that would import the package
  */
 export function fromProject(name: string, file: string): string | undefined {
-  try {
-    return pathToFileURL(createRequire(file).resolve(name)).href
-  } catch {
-    return undefined
-  }
+  return tryOrUndefined(() => pathToFileURL(createRequire(file).resolve(name)).href)
 }
 
 const MAX_BYTES = 8192

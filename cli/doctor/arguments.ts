@@ -3,12 +3,12 @@ import { readBearerToken } from '../../src/oauth/authorization-header.ts'
 import { nearestName } from '../../src/options/nearest-name.ts'
 import { isLoopbackHostname } from '../../src/options/option-checks.ts'
 import { isRecord } from '../../src/options/value-kinds.ts'
-import { CLIENT_IDS, type ClientId } from '../clients/profiles.ts'
+import { CLIENT_IDS, type ClientId, PROFILES } from '../clients/profiles.ts'
 import { type Arguments, type CliContext, checkUsage } from '../command.ts'
 import { CHECKS } from './checks.ts'
 import type { ExaminationOptions } from './examination.ts'
 import { parseJson } from './http-exchange.ts'
-import { urlOf } from './values.ts'
+import { type JsonObject, urlOf } from './values.ts'
 
 const DEFAULT_TIMEOUT_SECONDS = 10
 const MAX_TIMEOUT_SECONDS = 600
@@ -66,6 +66,8 @@ const NEEDED: readonly (readonly [name: string, needed: string, reason?: string]
   ['event', 'events'],
 ]
 
+const isGiven = (text: string): boolean => text !== ''
+
 /** Returns the options of the command line. @throws {UsageError} without values, because any of them can be a token */
 export function doctorOptions(args: Arguments, env: CliContext['env']): Omit<ExaminationOptions, 'print'> {
   const [url, ...others] = args.positionals
@@ -79,29 +81,41 @@ export function doctorOptions(args: Arguments, env: CliContext['env']): Omit<Exa
   checkUsage(tokenOptions.length < 2, `use only one of ${given}`)
   for (const [name, needed, reason = ''] of NEEDED)
     checkUsage(!args.has(name) || args.has(needed), `--${name} requires --${needed}${reason}`)
-  checkUsage(args.text('html') !== '', '--html must be the name of a file, such as report.html')
-  checkUsage(args.text('call') !== '', '--call must be the name of a tool')
-  const [events, port] = [args.text('events'), args.port('events-port') ?? DEFAULT_EVENTS_PORT]
+  args.text('html', isGiven, 'be the name of a file, such as report.html')
+  const port = args.port('events-port') ?? DEFAULT_EVENTS_PORT
   checkUsage(port !== 0, '--events-port must not be 0: the URL of --events leads to one port')
   const readTokenFromEnv = (option: string): string | undefined =>
     readToken(option, args.fromEnv(option, env))
   const login = {
     clientId: args.text('client-id'),
     clientSecret: args.fromEnv('client-secret-env', env),
-    issuer: readIssuer(args.text('issuer')),
+    issuer: args.text(
+      'issuer',
+      isSafeIssuer,
+      'be the https URL of an authorization server, without a user name, query, or fragment',
+    ),
     redirectPort: args.port('redirect-port') ?? 0,
   }
+  const isObject = (text: string): boolean => isRecord(parseJson(text))
+  const object = args.text('arguments', isObject, `be a JSON object, such as '{"name":"Ada"}'`)
+  const timeout = args.text('timeout', isTimeout, `be a number of seconds, at most ${MAX_TIMEOUT_SECONDS}`)
+  const isClient = (text: string): boolean => Object.hasOwn(PROFILES, text)
+  const events = args.text('events')
   return {
     url: readUrl(url),
     token: readToken('token', args.text('token')) ?? readTokenFromEnv('token-env'),
     underScopedToken: readTokenFromEnv('under-scoped-token-env'),
     otherToken: readTokenFromEnv('other-token-env'),
     login: args.has('login') ? login : undefined,
-    call: args.text('call'),
-    callArguments: readObject(args.text('arguments')),
-    origin: readOrigin(args.text('origin')),
-    timeoutMs: readTimeout(args.text('timeout')),
-    as: readClient(args.text('as')),
+    call: args.text('call', isGiven, 'be the name of a tool'),
+    callArguments: parseJson(object ?? '{}') as JsonObject,
+    origin: args.text(
+      'origin',
+      isOrigin,
+      'be the scheme, host, and port of a web page, such as https://app.example.com',
+    ),
+    timeoutMs: Math.round(Number(timeout ?? DEFAULT_TIMEOUT_SECONDS) * 1000),
+    as: args.text('as', isClient, `be one of ${CLIENT_IDS.join(', ')}`) as ClientId | undefined,
     register: args.has('register'),
     webhook:
       events === undefined ? undefined : { url: readCallback(events), port, event: args.text('event') },
@@ -121,15 +135,20 @@ function readUrl(text: string): URL {
   return url
 }
 
-function readIssuer(text: string | undefined): string | undefined {
-  if (text === undefined) return undefined
+function isSafeIssuer(text: string): boolean {
   const url = urlOf(text)
   const isSafe = url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopbackHostname(url.hostname))
-  checkUsage(
-    isSafe && url?.username === '' && url.password === '' && !/[?#]/.test(text),
-    '--issuer must be the https URL of an authorization server, without a user name, query, or fragment',
-  )
-  return text
+  return isSafe && url?.username === '' && url.password === '' && !/[?#]/.test(text)
+}
+
+function isOrigin(text: string): boolean {
+  const url = urlOf(text)
+  return url?.origin === text && /^https?:$/.test(url.protocol)
+}
+
+function isTimeout(text: string): boolean {
+  const seconds = Number(text)
+  return /^\d+(?:\.\d+)?$/.test(text) && seconds >= 0.001 && seconds <= MAX_TIMEOUT_SECONDS
 }
 
 function readToken(option: string, value: string | undefined): string | undefined {
@@ -140,34 +159,10 @@ function readToken(option: string, value: string | undefined): string | undefine
   return value
 }
 
-function readObject(value = '{}'): Readonly<Record<string, unknown>> {
-  const parsed = parseJson(value)
-  checkUsage(isRecord(parsed), `--arguments must be a JSON object, such as '{"name":"Ada"}'`)
-  return parsed
-}
-
-function readOrigin(value: string | undefined): string | undefined {
-  const url = urlOf(value)
-  checkUsage(
-    value === undefined || (url?.origin === value && /^https?:$/.test(url.protocol)),
-    '--origin must be the scheme, host, and port of a web page, such as https://app.example.com',
-  )
-  return value
-}
-
 function readCallback(text: string): URL {
   const problem = problemWithUrl(text, () => true, true)
   checkUsage(problem === undefined, `--events ${problem}, such as the URL of a tunnel to this machine`)
   return new URL(text)
-}
-
-function readTimeout(value = String(DEFAULT_TIMEOUT_SECONDS)): number {
-  const seconds = Number(value)
-  checkUsage(
-    /^\d+(?:\.\d+)?$/.test(value) && seconds >= 0.001 && seconds <= MAX_TIMEOUT_SECONDS,
-    `--timeout must be a number of seconds, at most ${MAX_TIMEOUT_SECONDS}`,
-  )
-  return Math.round(seconds * 1000)
 }
 
 function readCheck(id: string): string {
@@ -175,11 +170,5 @@ function readCheck(id: string): string {
   const nearest = nearestName(id, ids)
   const advice = nearest === undefined ? 'Run mcp-gatekit doctor --list' : `Did you mean ${nearest}?`
   checkUsage(ids.includes(id), `--ignore must be the ID of a check. ${advice}`)
-  return id
-}
-
-function readClient(value: string | undefined): ClientId | undefined {
-  const id = CLIENT_IDS.find((one) => one === value)
-  checkUsage(value === id, `--as must be one of ${CLIENT_IDS.join(', ')}`)
   return id
 }

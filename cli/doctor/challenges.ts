@@ -1,3 +1,5 @@
+import { tryOrUndefined } from '../../src/try-or-undefined.ts'
+
 /** One challenge of a `WWW-Authenticate` header. */
 export interface Challenge {
   /** The scheme as sent. */
@@ -73,9 +75,6 @@ export function parseChallenges(header: string): Challenge[] {
 
 /** Returns the `Bearer` challenge of a header, or `undefined` if there is none or the header cannot be parsed. */
 export function bearerChallengeOf(header: string | undefined): Challenge | undefined {
-  try {
-    return parseChallenges(header ?? '').find(({ scheme }) => scheme.toLowerCase() === 'bearer')
-  } catch {
-    return undefined
-  }
+  const challenges = tryOrUndefined(() => parseChallenges(header ?? ''))
+  return challenges?.find(({ scheme }) => scheme.toLowerCase() === 'bearer')
 }

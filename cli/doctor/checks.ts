@@ -1,4 +1,3 @@
-import { CLAIMS } from './checks/claims.ts'
 import { CLIENT } from './checks/client.ts'
 import { CORS } from './checks/cors.ts'
 import { EVENTS } from './checks/events.ts'
@@ -14,7 +13,6 @@ import { TOOLS } from './checks/tools.ts'
 import type { Check, CheckFunction, CheckFunctions } from './examination.ts'
 
 const FUNCTIONS: CheckFunctions = {
-  ...CLAIMS,
   ...CLIENT,
   ...CORS,
   ...EVENTS,

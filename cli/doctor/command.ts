@@ -14,7 +14,7 @@ export const doctorCommand: Command = defineCommand(HELP, async (args, { stdout,
   const options = doctorOptions(args, env)
   const [isJson, html] = [args.has('json'), args.text('html')]
   const file = html === undefined ? undefined : await openFile(html)
-  const spinner = new Spinner(isJson ? undefined : stderr)
+  const spinner = spinnerOn(isJson ? undefined : stderr)
   const print = (text: string): void => {
     spinner.clear()
     stderr.write(`${text}\n`)
@@ -45,35 +45,28 @@ const FRAMES = '⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏'
 const INTERVAL_MS = 80
 const CLEAR_LINE = '\r\x1b[2K'
 
-/** A line on a terminal that shows the current step. Writes nothing if the output is not a terminal. */
-class Spinner {
-  readonly #output: Output | undefined
-  #timer: NodeJS.Timeout | undefined
-  #frame = 0
-  #text = ''
-
-  /** @param output `undefined` to show nothing */
-  constructor(output: Output | undefined) {
-    this.#output = output?.isTTY === true ? output : undefined
+/** Returns a line on a terminal that shows the current step. Writes nothing if the output is not a terminal. */
+function spinnerOn(output: Output | undefined) {
+  let timer: NodeJS.Timeout | undefined
+  let frame = 0
+  let current = ''
+  const draw = (): void => {
+    frame = (frame + 1) % FRAMES.length
+    output?.write(`${CLEAR_LINE}${FRAMES[frame]} ${current}`)
   }
-
-  show(text: string): void {
-    if (this.#output === undefined) return
-    this.#text = text
-    this.#timer ??= setInterval(() => this.#draw(), INTERVAL_MS).unref()
-    this.#draw()
-  }
-
-  /** Removes the line. */
-  clear(): void {
-    if (this.#timer === undefined) return
-    clearInterval(this.#timer)
-    this.#timer = undefined
-    this.#output?.write(CLEAR_LINE)
-  }
-
-  #draw(): void {
-    this.#frame = (this.#frame + 1) % FRAMES.length
-    this.#output?.write(`${CLEAR_LINE}${FRAMES[this.#frame]} ${this.#text}`)
+  return {
+    show(text: string): void {
+      if (output?.isTTY !== true) return
+      current = text
+      timer ??= setInterval(draw, INTERVAL_MS).unref()
+      draw()
+    },
+    /** Removes the line. */
+    clear(): void {
+      if (timer === undefined) return
+      clearInterval(timer)
+      timer = undefined
+      output?.write(CLEAR_LINE)
+    },
   }
 }

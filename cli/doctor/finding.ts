@@ -23,8 +23,12 @@ export const skip = (why: string): Finding => ({ status: 'skip', seen: why })
 
 const SEVERITY: Readonly<Record<Status, number>> = { skip: 0, ok: 1, warn: 2, fail: 3 }
 
+/** `false` and `undefined` are left out. */
+type Findings = readonly (Finding | false | undefined)[]
+export type Found = Findings | Findings[number]
+
 /** Combines findings into one that has the worst status, and the texts of all findings with that status. */
-export function worst(all: readonly (Finding | false | undefined)[]): Finding {
+export function worst(all: Findings): Finding {
   const findings = all.filter((one): one is Finding => typeof one === 'object')
   const severity = findings.reduce((most, { status }) => Math.max(most, SEVERITY[status]), 0)
   const selected = findings.filter(({ status }) => SEVERITY[status] === severity)
@@ -35,17 +39,19 @@ export function worst(all: readonly (Finding | false | undefined)[]): Finding {
   return { status: first.status, seen, ...(hints.length > 0 && { hint: hints.join('; ') }) }
 }
 
-/** Returns a result, or `undefined` if it is not possible to get it. */
-export async function ifPossible<T>(result: Promise<T>): Promise<T | undefined> {
-  return await result.catch((error: unknown) => {
-    if (error instanceof InconclusiveError) return undefined
-    throw error
-  })
+/** Checks items one after the other. */
+export async function findingsOfEach<Item>(
+  items: Iterable<Item>,
+  check: (item: Item) => Found | Promise<Found>,
+): Promise<Findings> {
+  const findings: Found[] = []
+  for (const item of items) findings.push(await check(item))
+  return findings.flat()
 }
 
-/** Thrown by a check that is not possible. The message is the reason. */
-export class InconclusiveError extends Error {
-  override readonly name = 'InconclusiveError'
+/** Checks items one after the other, and combines the findings. */
+export async function worstOfEach<Item>(...args: Parameters<typeof findingsOfEach<Item>>): Promise<Finding> {
+  return worst(await findingsOfEach(...args))
 }
 
 /** The reason for which a client, or doctor itself, gives up signing in. */

@@ -4,6 +4,7 @@ import { isIP } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import { responseOf } from '../../src/http/response-of.ts'
 import { isRecord } from '../../src/options/value-kinds.ts'
+import { tryOrUndefined } from '../../src/try-or-undefined.ts'
 import { bearerChallengeOf, type Challenge } from './challenges.ts'
 import { quote } from './quote.ts'
 import { type JsonObject, memberOf } from './values.ts'
@@ -61,16 +62,37 @@ export interface Outgoing {
   readonly readsFirstEvent?: boolean | undefined
 }
 
-/** The reason for a missing response. */
-export type NoResponseKind =
-  | 'name' // the host name does not resolve
-  | 'refused' // nothing listens there
-  | 'closed' // the connection was closed before the response was complete
-  | 'timeout'
-  | 'certificate' // the TLS certificate is not trusted
-  | 'tls' // the server does not support TLS, or no common version
-  | 'not-http'
-  | 'network'
+/** The reasons for a missing response, each with the error codes of Node.js and the fix. */
+const NO_RESPONSES = {
+  /** The host name does not resolve. */
+  name: [/^(?:ENOTFOUND|EAI_)/, 'check the host name and its DNS record'],
+  /** Nothing listens there. */
+  refused: [
+    /^ECONNREFUSED$/,
+    'start the server; check the port, and that the server listens on an address that is reachable from this machine',
+  ],
+  /** The connection was closed before the response was complete. */
+  closed: [
+    /^(?:ECONNRESET|ECONNABORTED|EPIPE|UND_ERR_SOCKET)$/,
+    'check the logs of the server and of the proxy in front of it: the connection was closed without a response',
+  ],
+  timeout: [/^ETIMEDOUT$/, 'find out what the server waits for, or use a longer --timeout'],
+  /** The TLS certificate is not trusted. */
+  certificate: [
+    /CERT|^UNABLE_TO_|^ERR_TLS_CERT|^HOSTNAME_MISMATCH|^INVALID_CA|^CRL_/,
+    'use a certificate of a known authority; for a private authority, set NODE_EXTRA_CA_CERTS',
+  ],
+  /** The server does not support TLS, or no common version. */
+  tls: [
+    /^(?:EPROTO|ERR_SSL_|ERR_TLS_)/,
+    'check the port, and https against http: the server does not support TLS, or only versions that are obsolete',
+  ],
+  'not-http': [/^HPE_/, 'check the port, and http against https: the response is not HTTP'],
+  network: [/^/, 'check the network between this machine and the server'],
+} as const satisfies Readonly<Record<string, readonly [codes: RegExp, fix: string]>>
+
+type NoResponseKind = keyof typeof NO_RESPONSES
+const KINDS = Object.keys(NO_RESPONSES) as NoResponseKind[]
 
 /** A request without a complete response. `detail` is the error code of Node.js. */
 export class NoResponseError extends Error {
@@ -80,11 +102,13 @@ export class NoResponseError extends Error {
   readonly redirect = undefined
   readonly kind: NoResponseKind
   readonly detail: string
+  readonly fix: string
 
   constructor(kind: NoResponseKind, detail: string) {
     super(`no response: ${detail}`)
     this.kind = kind
     this.detail = detail
+    this.fix = NO_RESPONSES[kind][1]
   }
 }
 
@@ -97,7 +121,7 @@ export class HttpExchange {
   /** The protocol of a TLS connection, and the time at which the certificate expires. */
   readonly tls: ReturnType<typeof tlsFacts>
   readonly #headers: NodeJS.Dict<string[]>
-  #message: { readonly found: RpcResponse | undefined } | undefined
+  #message: { readonly found: JsonObject | undefined } | undefined
 
   constructor(
     outgoing: Outgoing,
@@ -139,7 +163,7 @@ export class HttpExchange {
   }
 
   /** The JSON-RPC response in a JSON body or an event stream, or `undefined`. */
-  get message(): RpcResponse | undefined {
+  get message(): JsonObject | undefined {
     // The end of the body can cut off the last event.
     const texts = (): readonly string[] =>
       this.mediaType === 'text/event-stream' ? new EventReader().read(`${this.body}\n\n`) : [this.body]
@@ -152,18 +176,28 @@ export class HttpExchange {
   }
 
   /** Returns a member of the result of the JSON-RPC response. */
-  result(name: string): unknown {
-    return memberOf(this.message?.result, name)
+  result(...names: readonly string[]): unknown {
+    return memberOf(this.message?.result, ...names)
+  }
+
+  /** `true` if the JSON-RPC response has a result. */
+  get hasResult(): boolean {
+    return this.message?.result !== undefined
   }
 
   /** The code of the JSON-RPC error. */
   get errorCode(): unknown {
-    return memberOf(this.message?.error, 'code')
+    return memberOf(this.message, 'error', 'code')
   }
 
   /** The `Bearer` challenge, or `undefined` if there is none or the header cannot be parsed. */
   get challenge(): Challenge | undefined {
     return bearerChallengeOf(this.header('www-authenticate'))
+  }
+
+  /** Returns a parameter of the `Bearer` challenge. */
+  parameter(name: string): string | undefined {
+    return this.challenge?.parameters.get(name)
   }
 
   /** `a redirect to …`, or `undefined` if the status is not 3xx. */
@@ -174,17 +208,13 @@ export class HttpExchange {
 
   /** The reason that the server gives for an error, in the `Bearer` challenge (RFC 6750 §3) or else in the body. */
   get reason(): Readonly<Record<'error' | 'description', string | undefined>> {
-    const { challenge, json, message } = this
+    const { json, message } = this
     const error = message?.error ?? memberOf(json, 'error')
-    const descriptions = [
-      challenge?.parameters.get('error_description'),
-      memberOf(json, 'error_description'),
-      // A JSON-RPC error.
-      memberOf(error, 'message'),
-    ]
+    const described = [this.parameter('error_description'), memberOf(json, 'error_description')]
     return {
-      error: challenge?.parameters.get('error') ?? firstText([error]),
-      description: firstText(descriptions),
+      error: this.parameter('error') ?? firstText([error]),
+      // The last one is that of a JSON-RPC error.
+      description: firstText([...described, memberOf(error, 'message')]),
     }
   }
 
@@ -214,23 +244,11 @@ function firstText(values: readonly unknown[]): string | undefined {
   return values.find((value): value is string => typeof value === 'string' && value !== '')
 }
 
-/** A JSON-RPC response. Its members are not validated. */
-export interface RpcResponse {
-  readonly result?: unknown
-  readonly error?: unknown
-}
-
 /** Parses a body or the data of an event, or returns `undefined` if it is not valid JSON, such as a body that was cut off. */
-export function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
-}
+export const parseJson = (text: string): unknown => tryOrUndefined(() => JSON.parse(text))
 
 /** Returns the JSON-RPC response in a body or in the data of an event, or `undefined`. */
-function rpcResponseOf(text: string): RpcResponse | undefined {
+function rpcResponseOf(text: string): JsonObject | undefined {
   const value = parseJson(text)
   return isRecord(value) && value.jsonrpc === '2.0' && ('result' in value || 'error' in value)
     ? value
@@ -306,20 +324,9 @@ export function sendRequest(outgoing: Outgoing): Promise<HttpExchange> {
   })
 }
 
-/** The kinds of errors by the error codes of Node.js. */
-const KINDS: readonly (readonly [codes: RegExp, kind: NoResponseKind])[] = [
-  [/^(?:ENOTFOUND|EAI_)/, 'name'],
-  [/^ECONNREFUSED$/, 'refused'],
-  [/^(?:ECONNRESET|ECONNABORTED|EPIPE|UND_ERR_SOCKET)$/, 'closed'],
-  [/^ETIMEDOUT$/, 'timeout'],
-  [/CERT|^UNABLE_TO_|^ERR_TLS_CERT|^HOSTNAME_MISMATCH|^INVALID_CA|^CRL_/, 'certificate'],
-  [/^(?:EPROTO|ERR_SSL_|ERR_TLS_)/, 'tls'],
-  [/^HPE_/, 'not-http'],
-]
-
 function noResponseError(error: Error & { code?: unknown }): NoResponseError {
   const code = typeof error.code === 'string' ? error.code : error.name
-  return new NoResponseError(KINDS.find(([codes]) => codes.test(code))?.[1] ?? 'network', code)
+  return new NoResponseError(KINDS.find((kind) => NO_RESPONSES[kind][0].test(code)) ?? 'network', code)
 }
 
 /** Returns the response, or the error of a missing one. */

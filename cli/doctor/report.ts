@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { counted } from '../../src/options/counted.ts'
-import { escapeHtml } from '../escape-html.ts'
+import { Html, html } from '../dev/page/html.ts'
+import { THEME } from '../theme.ts'
 import { type CheckReport, countsOf, type DoctorReport } from './doctor.ts'
 import type { Status } from './finding.ts'
 
@@ -46,15 +47,7 @@ function checkLines(check: CheckReport, paint: (code: number, text: string) => s
 }
 
 const STYLE = `:root {
-  color-scheme: light dark;
-  --ground: light-dark(#f3f4f7, #0d1015);
-  --card: light-dark(#ffffff, #151920);
-  --line: light-dark(#dfe2e8, #2a303b);
-  --text: light-dark(#171b23, #e6e9ef);
-  --dim: light-dark(#596172, #98a2b3);
-  --ok: light-dark(#14713d, #56d08b);
-  --warn: light-dark(#8a5200, #f0b45a);
-  --fail: light-dark(#b3202c, #ff8c8c);
+${THEME}
   --skip: var(--dim);
   font: 15px/1.5 system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif;
 }
@@ -73,17 +66,17 @@ li { display: grid; grid-template-columns: 22px minmax(0, 1fr); padding: 10px 14
 li + li { border-top: 1px solid var(--line) }
 code { font: .87em ui-monospace, 'SF Mono', Menlo, Consolas, monospace; color: var(--dim); overflow-wrap: anywhere }
 .mark { font-weight: 700; color: var(--skip) }
-.ok .mark, strong.ok { color: var(--ok) }
+.ok .mark, strong.ok { color: var(--good) }
 .warn .mark, strong.warn { color: var(--warn) }
-.fail .mark, strong.fail { color: var(--fail) }
+.fail .mark, strong.fail { color: var(--bad) }
 .skip, .about { color: var(--dim) }
 .hint { margin-top: 4px; padding: 6px 10px; border-left: 3px solid currentcolor; color: var(--warn) }
 .hint span { color: var(--text) }
-.fail .hint { color: var(--fail) }
+.fail .hint { color: var(--bad) }
 .summary { margin-top: 12px; display: flex; flex-wrap: wrap; gap: 4px 18px }
 .about { margin-top: 8px; font-size: 13px }
 .warn .label { color: var(--warn) }
-.fail .label { color: var(--fail) }
+.fail .label { color: var(--bad) }
 .ok .label, .skip .label { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap }
 @media print { body { max-width: none; padding: 0 } details::details-content { content-visibility: visible; block-size: auto } li { break-inside: avoid } }`
 
@@ -96,10 +89,9 @@ export function htmlReport(report: DoctorReport): string {
   const style = createHash('sha256').update(STYLE).digest('base64')
   const problems = ['fail', 'warn'].flatMap((wanted) => checks.filter(({ status }) => status === wanted))
   const others = checks.filter((check) => !problems.includes(check))
-  const counts = countsOf(summary).map((text) => `<span>${text}</span>`)
+  const counts = countsOf(summary).map((text) => html`<span>${text}</span> `)
   const groups = [...new Set(others.map(({ group }) => group))]
-  const sections = groups.map((title) => closedSection(title, others))
-  return `<!doctype html>
+  return html`<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -108,22 +100,22 @@ export function htmlReport(report: DoctorReport): string {
 <meta name="color-scheme" content="light dark">
 <meta name="referrer" content="no-referrer">
 <meta name="robots" content="noindex">
-<title>Report on ${escapeHtml(url)}</title>
-<style>${STYLE}</style>
+<title>Report on ${url}</title>
+<style>${new Html(STYLE)}</style>
 </head>
 <body>
 <header>
-<h1>Report on ${escapeHtml(url)}</h1>
-<p class="summary"><strong class="${verdict}">${VERDICTS[verdict]}</strong>${counts.join(' ')}</p>
-<p class="about">mcp-gatekit doctor ${escapeHtml(version)}, <time datetime="${escapeHtml(startedAt)}">${escapeHtml(startedAt.slice(0, 19).replace('T', ' '))} UTC</time>, ${requests} requests in ${(durationMs / 1000).toFixed(1)} s</p>
+<h1>Report on ${url}</h1>
+<p class="summary"><strong class="${verdict}">${VERDICTS[verdict]}</strong>${counts}</p>
+<p class="about">mcp-gatekit doctor ${version}, <time datetime="${startedAt}">${startedAt.slice(0, 19).replace('T', ' ')} UTC</time>, ${requests} requests in ${(durationMs / 1000).toFixed(1)} s</p>
 </header>
 <main>
-${problems.length === 0 ? '' : `<section>\n<h2>Problems</h2>\n${listOf(problems)}\n</section>`}
-${sections.join('\n')}
+${problems.length === 0 ? '' : html`<section>\n<h2>Problems</h2>\n${listOf(problems)}\n</section>`}
+${groups.map((title) => closedSection(title, others))}
 </main>
 </body>
 </html>
-`
+`.text
 }
 
 const VERDICTS: Readonly<Record<DoctorReport['verdict'], string>> = {
@@ -133,25 +125,27 @@ const VERDICTS: Readonly<Record<DoctorReport['verdict'], string>> = {
 }
 
 /** Returns the section of a group without problems, which the reader can open. */
-function closedSection(title: string, others: readonly CheckReport[]): string {
+function closedSection(title: string, others: readonly CheckReport[]): Html {
   const checks = others.filter(({ group }) => group === title)
   const skipped = checks.filter(({ status }) => status === 'skip').length
   const passed = checks.length - skipped
-  const counts = [passed > 0 ? `${passed} passed` : '', skipped > 0 ? `${skipped} skipped` : '']
-  return `<details>
-<summary><h2>${escapeHtml(title)}</h2> ${counts.filter((text) => text !== '').join(', ')}</summary>
+  const counts = [passed > 0 && `${passed} passed`, skipped > 0 && `${skipped} skipped`]
+  return html`<details>
+<summary><h2>${title}</h2> ${counts.filter(Boolean).join(', ')}</summary>
 ${listOf(checks)}
-</details>`
+</details>
+`
 }
 
-function listOf(checks: readonly CheckReport[]): string {
-  return `<ul>\n${checks.map(item).join('\n')}\n</ul>`
+function listOf(checks: readonly CheckReport[]): Html {
+  return html`<ul>\n${checks.map(item)}</ul>`
 }
 
-function item({ status, id, title, seen, hint }: CheckReport): string {
+function item({ status, id, title, seen, hint }: CheckReport): Html {
   const { mark, label } = LOOKS[status]
-  return `<li class="${status}"><span class="mark" aria-hidden="true">${mark.replace('-', '–')}</span><div>
-<h3><span class="label">${label}: </span>${escapeHtml(title)} <code>${escapeHtml(id)}</code></h3>
-<p>${escapeHtml(seen)}</p>${hint === undefined ? '' : `\n<p class="hint"><span><b>Fix:</b> ${escapeHtml(hint)}</span></p>`}
-</div></li>`
+  return html`<li class="${status}"><span class="mark" aria-hidden="true">${mark.replace('-', '–')}</span><div>
+<h3><span class="label">${label}: </span>${title} <code>${id}</code></h3>
+<p>${seen}</p>${hint === undefined ? '' : html`\n<p class="hint"><span><b>Fix:</b> ${hint}</span></p>`}
+</div></li>
+`
 }

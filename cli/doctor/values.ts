@@ -1,13 +1,20 @@
 import { isLoopbackHostname } from '../../src/options/option-checks.ts'
-import { isRecord } from '../../src/options/value-kinds.ts'
 
 export type JsonObject = Readonly<Record<string, unknown>>
 
-/** Returns a member of a value that may be an object. */
-export function memberOf(value: unknown, name: string): unknown {
-  return typeof value === 'object' && value !== null && Object.hasOwn(value, name)
-    ? (value as JsonObject)[name]
-    : undefined
+/** Returns a member of a value that may be an object, or a member of that member, and so on. */
+export function memberOf(value: unknown, ...names: readonly string[]): unknown {
+  return names.reduce(
+    (at, name) =>
+      typeof at === 'object' && at !== null && Object.hasOwn(at, name) ? (at as JsonObject)[name] : undefined,
+    value,
+  )
+}
+
+/** Returns the entries of a member that may be an array. */
+export function entriesOf(value: unknown, ...names: readonly string[]): readonly unknown[] {
+  const entries = memberOf(value, ...names)
+  return Array.isArray(entries) ? entries : []
 }
 
 /** Returns a member that is an array of strings, or `undefined` if it is not. */
@@ -53,57 +60,4 @@ export function isSameOrigin(one: string, other: string): boolean {
 /** Removes one slash at the end. */
 export function withoutSlash(url: string): string {
   return url.endsWith('/') ? url.slice(0, -1) : url
-}
-
-/** The content of an access token. The signature is not verified. */
-export type DecodedToken =
-  | { readonly kind: 'jwt'; readonly header: JsonObject; readonly claims: JsonObject }
-  /**
-   * Only the authorization server or the resource server can read an `opaque` or `encrypted` token. `garbage` looks like a JWT
-   * but cannot be decoded. `problem` contains no part of the token.
-   */
-  | { readonly kind: 'opaque' | 'encrypted' | 'garbage'; readonly problem: string }
-
-/** Decodes an access token that may be a JWT (RFC 7519 §3). */
-export function decodeToken(token: string): DecodedToken {
-  const garbage = (problem: string): DecodedToken => ({ kind: 'garbage', problem })
-  const parts = token.split('.', 6)
-  const header = objectIn(parts[0])
-  // The header of a JWT begins with `{"`, which is `ey` in base64url.
-  if (header === undefined && !token.startsWith('ey'))
-    return { kind: 'opaque', problem: 'is opaque (not a JWT)' }
-  if (header === undefined) return garbage('begins like a JWT, but its header is not JSON in base64url')
-  if (parts.length === 5 && header.enc !== undefined)
-    return { kind: 'encrypted', problem: 'is encrypted (JWE)' }
-  if (parts.length !== 3)
-    return garbage(
-      `begins like a JWT, but has ${parts.length === 6 ? 'more than 5' : parts.length} of 3 parts`,
-    )
-  const claims = objectIn(parts[1])
-  if (claims === undefined)
-    return garbage('begins like a JWT, but its payload is not a JSON object in base64url')
-  const bytes = Buffer.from(parts[2] ?? '', 'base64url').length
-  return isSignatureLength(bytes, header.alg)
-    ? { kind: 'jwt', header, claims }
-    : garbage(`is a JWT, but its signature has ${bytes} bytes, which is too short or too long`)
-}
-
-/** Returns `false` if no signature of the algorithm has this length (RFC 7518 §3, RFC 8037 §3.1). */
-function isSignatureLength(bytes: number, alg: unknown): boolean {
-  if (alg === 'none') return true
-  if (alg === 'ES256' || alg === 'ES256K') return bytes === 64
-  if (alg === 'ES384') return bytes === 96
-  if (alg === 'ES512') return bytes === 132
-  const name = typeof alg === 'string' ? alg.slice(0, 2) : ''
-  return name === 'RS' || name === 'PS' ? bytes >= 128 && bytes % 64 === 0 : bytes > 0
-}
-
-function objectIn(part: string | undefined): JsonObject | undefined {
-  try {
-    const bytes = Buffer.from(part ?? '', 'base64url')
-    const value: unknown = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
-    return isRecord(value) ? value : undefined
-  } catch {
-    return undefined
-  }
 }

@@ -1,11 +1,4 @@
-import {
-  type CliContext,
-  type Command,
-  checkUsage,
-  defineCommand,
-  showsColors,
-  UsageError,
-} from '../command.ts'
+import { boldOn, type Command, checkUsage, defineCommand, UsageError } from '../command.ts'
 import { type EntryKind, readErrorReference } from './error-reference.ts'
 
 const HELP = `Usage: mcp-gatekit explain [code]
@@ -36,14 +29,10 @@ const GROUPS: readonly (readonly [EntryKind, title: string])[] = [
 export const explainCommand: Command = defineCommand(HELP, async (args, { stdout, env }) => {
   const [code, ...others] = args.positionals
   checkUsage(others.length === 0, 'expected one code. Run mcp-gatekit explain for a list')
-  const bold = boldFor(stdout, env)
+  const bold = boldOn(stdout, env)
   stdout.write(code === undefined ? listText(bold) : entryText(code, bold))
   return 0
 })
-
-function boldFor(stdout: CliContext['stdout'], env: CliContext['env']): (text: string) => string {
-  return showsColors(stdout, env) ? (text) => `\x1b[1m${text}\x1b[0m` : (text) => text
-}
 
 function listText(bold: (text: string) => string): string {
   const { entries } = readErrorReference()
@@ -65,9 +54,6 @@ function entryText(code: string, bold: (text: string) => string): string {
     )
   }
   const { heading, body, children } = entry
-  const more =
-    children.length === 0
-      ? ''
-      : `\nFor details, run mcp-gatekit explain with one of: ${children.join(', ')}\n`
-  return `${bold(heading)}\n\n${body}\n${more}`
+  const more = `\nFor details, run mcp-gatekit explain with one of: ${children.join(', ')}\n`
+  return `${bold(heading)}\n\n${body}\n${children.length === 0 ? '' : more}`
 }

@@ -2,7 +2,7 @@ import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import { basename, join, resolve } from 'node:path'
 import { KitMcpConfigError } from '../../src/options/config-error.ts'
 import { optionChecksOf } from '../../src/options/option-checks.ts'
-import { type Command, CommandFailure, checkUsage, defineCommand, UsageError } from '../command.ts'
+import { type Command, CommandFailure, checkUsage, defineCommand, fileErrorCode } from '../command.ts'
 import { PROVIDERS, type ProjectOptions, type ProviderName, projectFiles } from './project.ts'
 
 const HELP = `Usage: mcp-gatekit init [folder] [options]
@@ -25,6 +25,8 @@ const { checkIssuer, checkUrl } = optionChecksOf('oauth')
 
 /** The package names that npm accepts, without a scope. */
 const NAME = /^[a-z0-9][a-z0-9._-]{0,99}$/
+const NAME_RULE =
+  'consist of lowercase letters, digits, dashes, dots, and underscores, and begin with a letter or digit'
 
 /** Runs `mcp-gatekit init …`. The exit code is 1 if the files cannot be written. */
 export const initCommand: Command = defineCommand(HELP, async (args, { stdout }) => {
@@ -32,11 +34,19 @@ export const initCommand: Command = defineCommand(HELP, async (args, { stdout })
   checkUsage(others.length === 0, 'expected one folder. Quote a path that contains spaces')
   checkUsage(folder !== '', 'the folder must not be an empty string')
   const options = {
-    name: readName(args.text('name'), folder),
+    name: args.text('name', (name) => NAME.test(name), NAME_RULE) ?? nameOf(folder),
     issuer: readUrl('issuer', args.text('issuer')),
     resource: readUrl('resource', args.text('resource')),
-    provider: readProvider(args.text('provider'), args.text('issuer')),
+    provider: args.text(
+      'provider',
+      (name) => Object.hasOwn(PROVIDERS, name),
+      `be one of ${Object.keys(PROVIDERS).join(', ')}`,
+    ) as ProviderName | undefined,
   }
+  checkUsage(
+    options.provider === undefined || options.issuer === undefined,
+    '--provider and --issuer cannot be combined',
+  )
   const files = projectFiles(options)
   try {
     await mkdir(folder, { recursive: true })
@@ -47,9 +57,7 @@ export const initCommand: Command = defineCommand(HELP, async (args, { stdout })
     // The flag protects files that were created since then.
     for (const [name, text] of files) await writeFile(join(folder, name), text, { flag: 'wx' })
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    if (code === undefined) throw error
-    throw new CommandFailure(`cannot write to ${folder} (${code})`)
+    throw new CommandFailure(`cannot write to ${folder} (${fileErrorCode(error)})`)
   }
   const written = [...files.keys()].map((name) => `wrote ${join(folder, name)}\n`)
   stdout.write(`${written.join('')}${nextSteps(folder, options)}`)
@@ -66,20 +74,8 @@ ${folder === '.' ? '' : `  cd ${quoted(folder)}\n`}  npm install
 ${provider === undefined ? '' : signInSteps(provider)}`
 }
 
-function readProvider(name: string | undefined, issuer: string | undefined): ProviderName | undefined {
-  if (name === undefined) return undefined
-  if (issuer !== undefined) throw new UsageError('--provider and --issuer cannot be combined')
-  if (Object.hasOwn(PROVIDERS, name)) return name as ProviderName
-  throw new UsageError(`--provider must be one of ${Object.keys(PROVIDERS).join(', ')}`)
-}
-
-function readName(given: string | undefined, folder: string): string {
-  if (given !== undefined) {
-    if (NAME.test(given)) return given
-    throw new UsageError(
-      '--name must consist of lowercase letters, digits, dashes, dots, and underscores, and begin with a letter or digit',
-    )
-  }
+/** Returns the name of a project in this folder. */
+function nameOf(folder: string): string {
   const name = basename(resolve(folder))
     .toLowerCase()
     .replace(/[^a-z0-9._-]+/g, '-')
@@ -92,12 +88,12 @@ function readUrl(option: 'issuer' | 'resource', value: string | undefined): stri
   const check = option === 'issuer' ? checkIssuer : checkUrl
   try {
     check(`--${option}`, value, { allowInsecureHttp: 'never' })
-    return value
   } catch (error) {
     if (!(error instanceof KitMcpConfigError)) throw error
     const [problem = ''] = error.message.split(/\. (?:Use https|Run "npx)/, 1)
-    throw new UsageError(problem)
+    checkUsage(false, problem)
   }
+  return value
 }
 
 function signInSteps(provider: ProviderName): string {

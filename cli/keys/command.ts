@@ -3,7 +3,8 @@ import { chown, open, readFile, realpath, rename, rm, stat } from 'node:fs/promi
 import { type AuthorizationKeys, createKeys, resolveKeys } from '../../src/authorization/keys.ts'
 import { KitMcpConfigError } from '../../src/options/config-error.ts'
 import { counted } from '../../src/options/counted.ts'
-import { type Command, CommandFailure, checkUsage, defineCommand } from '../command.ts'
+import { tryOrUndefined } from '../../src/try-or-undefined.ts'
+import { type Command, CommandFailure, checkUsage, defineCommand, fileErrorCode } from '../command.ts'
 
 const HELP = `Usage: mcp-gatekit keys [options]
 
@@ -46,16 +47,11 @@ const CHANGES = {
   },
   stage(keys: AuthorizationKeys): AuthorizationKeys {
     const { signing, encryption } = createKeys()
-    return {
-      signing: [...keys.signing, ...signing],
-      encryption: [...keys.encryption, ...encryption],
-    }
+    return { signing: [...keys.signing, ...signing], encryption: [...keys.encryption, ...encryption] }
   },
   promote({ signing, encryption }: AuthorizationKeys): AuthorizationKeys {
-    return {
-      signing: [...signing.slice(-1), ...signing.slice(0, -1)],
-      encryption: [...encryption.slice(-1), ...encryption.slice(0, -1)],
-    }
+    const promoted = <Key>(keys: readonly Key[]): readonly Key[] => [...keys.slice(-1), ...keys.slice(0, -1)]
+    return { signing: promoted(signing), encryption: promoted(encryption) }
   },
 }
 
@@ -63,7 +59,7 @@ const CHANGES = {
 export const keysCommand: Command = defineCommand(HELP, async (args, { stdout, stderr }) => {
   checkUsage(args.positionals.length === 0, 'unexpected argument. Name the file with --out or --rotate')
   for (const name of ['out', ...Object.keys(CHANGES)])
-    checkUsage(args.text(name) !== '', `--${name} must be the path of a file`)
+    args.text(name, (path) => path !== '', 'be the path of a file')
   const [out, force] = [args.text('out'), args.has('force')]
   checkUsage(!force || out !== undefined, '--force requires --out')
   const [change, ...others] = (['rotate', 'stage', 'promote'] as const).filter((name) => args.has(name))
@@ -84,33 +80,25 @@ export const keysCommand: Command = defineCommand(HELP, async (args, { stdout, s
 
 /** Returns the line about keys that were removed: a rotation adds one key to each list. */
 function removedText(before: AuthorizationKeys, after: AuthorizationKeys): string {
+  const signing = before.signing.length + 1 - after.signing.length
+  const encryption = before.encryption.length + 1 - after.encryption.length
   const gone = [
-    [before.signing.length + 1 - after.signing.length, 'old signing key'] as const,
-    [before.encryption.length + 1 - after.encryption.length, 'old encryption secret'] as const,
-  ].filter(([count]) => count > 0)
-  if (gone.length === 0) return ''
-  return `mcp-gatekit: removed ${gone.map(([count, what]) => counted(count, what)).join(' and ')}\n`
+    signing > 0 && counted(signing, 'old signing key'),
+    encryption > 0 && counted(encryption, 'old encryption secret'),
+  ].filter(Boolean)
+  return gone.length === 0 ? '' : `mcp-gatekit: removed ${gone.join(' and ')}\n`
 }
 
 /** Reads the keys of a file. No error contains anything of the file. @throws {CommandFailure} */
 async function readKeys(file: string): Promise<AuthorizationKeys> {
-  let text: string
+  const text = await readFile(file, 'utf8').catch((error) => {
+    throw new CommandFailure(`cannot read ${file} (${fileErrorCode(error)})`)
+  })
+  // The error of the parser contains a part of the file.
+  const parsed = tryOrUndefined(() => ({ value: JSON.parse(text) as AuthorizationKeys }))
+  if (parsed === undefined) throw new CommandFailure(`${file} does not contain valid JSON`)
   try {
-    text = await readFile(file, 'utf8')
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    if (code === undefined) throw error
-    throw new CommandFailure(`cannot read ${file} (${code})`)
-  }
-  let value: unknown
-  try {
-    value = JSON.parse(text)
-  } catch {
-    // The error of the parser contains a part of the file.
-    throw new CommandFailure(`${file} does not contain valid JSON`)
-  }
-  try {
-    const keys = resolveKeys(value as AuthorizationKeys)
+    const keys = resolveKeys(parsed.value)
     if (keys.signing.every(({ kid }) => kid !== undefined)) return keys
   } catch (error) {
     if (!(error instanceof KitMcpConfigError)) throw error
@@ -131,8 +119,7 @@ export async function writeSecretFile(file: string, text: string, replaces: bool
   try {
     await (replaces ? replaceFile(file, text) : writeNewFile(file, text))
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    if (code === undefined) throw error
+    const code = fileErrorCode(error)
     throw new CommandFailure(
       code === 'EEXIST'
         ? `${file} exists already. Choose another file, or replace this one with --force`

@@ -1,4 +1,5 @@
 import { isRecord } from '../../../src/options/value-kinds.ts'
+import { tryOrUndefined } from '../../../src/try-or-undefined.ts'
 
 /** An event of the server. Its members beyond these depend on the sender, and attributes and texts can be any JSON. */
 export interface ConsoleEvent {
@@ -70,12 +71,7 @@ export function textOf(...values: readonly unknown[]): string {
 
 /** Parses the body of a request of the transport. Returns `undefined` if it is invalid. */
 export function readFeed(body: string): Feed | undefined {
-  let value: unknown
-  try {
-    value = JSON.parse(body)
-  } catch {
-    return undefined
-  }
+  const value: unknown = tryOrUndefined(() => JSON.parse(body))
   if (!isRecord(value)) return undefined
   const { sender, stats, events } = value
   if (!isRecord(sender) || !(stats === undefined || isRecord(stats)) || !Array.isArray(events))

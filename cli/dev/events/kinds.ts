@@ -1,6 +1,6 @@
 import type { WebhookError } from '../../../src/mcp/events/store.ts'
 import type { ReachedLimit } from '../../../src/mcp/wire/request-telemetry.ts'
-import { namesLoopback } from '../loopback.ts'
+import { namesLoopback } from '../../loopback.ts'
 import { type Attributes, attributeText, type ConsoleEvent, lookUp, operationOf, textOf } from './event.ts'
 import { assertionRefusal, forbiddenText, type RefusalText, refusalText, signInRefusal } from './refusals.ts'
 import type { Stage } from './stages.ts'
@@ -39,110 +39,106 @@ const GROUPS: Readonly<Record<string, EventKind['group']>> = {
   'kit.mcp.tool': 'tool',
   'kit.mcp.request': 'request',
   'kit.mcp.event': 'event',
+  'kit.authorization': 'gate',
 }
 
-type Described<Reached> = readonly [tone: Tone, word: string, title: string, reached?: Reached]
+type Described = readonly [Tone, word: string, title: string, (Outcome | undefined)?, Stage?]
 
-/** The events of a server, with the outcomes of their requests. Titles contain parts, which can have a default. */
-const KINDS: Readonly<Record<string, Described<Outcome>>> = {
-  'kit.mcp.auth.accepted': ['good', 'accepted', '{operation|the token is valid}', 'accepted'],
-  'kit.mcp.auth.anonymous': ['plain', 'anonymous', '{operation|a public operation}, without a token'],
-  'kit.mcp.auth.refused': ['bad', 'refused', '{reason}{says}', 'refused'],
-  // The first request of every client has no token.
-  'kit.mcp.auth.refused (missing)': ['plain', '401', '{reason}{says}', 'asked'],
-  'kit.mcp.auth.unavailable': ['bad', 'outage', 'the access token could not be verified right now', 'outage'],
-  'kit.mcp.policy.denied': [
-    'warn',
-    'denied',
-    '{operation|an operation}: the policy denied it{because}',
-    'refused',
-  ],
-  'kit.mcp.policy.denied (failed)': [
-    'bad',
-    'denied',
-    '{operation|an operation}: the policy failed, which denies{problem}',
-    'refused',
-  ],
-  'kit.mcp.limit.reached': ['warn', 'limit', '{tool}: {limit|a limit was reached}', 'refused'],
-  'kit.mcp.limit.unavailable': [
-    'bad',
-    'not counted',
-    '{tool}: the store of limits failed, so calls pass{problem}',
-  ],
-  'kit.mcp.confirm.asked': ['plain', 'confirm', '{tool}: the client is asked', 'asked'],
-  'kit.mcp.confirm.accepted': ['good', 'confirm', '{tool}: the client said yes'],
-  'kit.mcp.confirm.declined': ['warn', 'confirm', '{tool}: the client did not say yes', 'refused'],
-  'kit.mcp.confirm.refused': ['bad', 'confirm', '{tool}: refused ({confirmation}){problem}', 'refused'],
-  'kit.mcp.task.created': ['plain', 'task', '{tool}: runs as a task'],
-  'kit.mcp.task.completed': ['good', 'task', '{tool}: the task is complete'],
-  'kit.mcp.task.cancelled': ['warn', 'task', '{tool}: the client cancelled the task'],
-  'kit.mcp.task.failed': ['bad', 'task', '{tool}: the task failed ({error})'],
-  'kit.mcp.tool.completed': ['good', 'tool', '{tool}', 'completed'],
-  'kit.mcp.tool.failed': ['bad', 'tool failed', '{tool}{problem}', 'failed'],
-  'kit.mcp.request.completed': ['plain', 'completed', '{operation|a request} → {response}', 'completed'],
-  'kit.mcp.request.completed (error)': [
-    'warn',
-    'completed',
-    '{operation|a request} → {response}',
-    'completed',
-  ],
-  'kit.mcp.request.failed': [
-    'bad',
-    'failed',
-    '{operation|a request}{problem|: a function of the application threw an error}',
-    'failed',
-  ],
-
-  'kit.mcp.event.emitted': ['plain', 'emitted', '{type}: the server has emitted an event'],
-  'kit.mcp.event.subscribed': ['good', 'subscribed', '{type}: a client subscribes with a webhook at {host}'],
-  'kit.mcp.event.renewed': ['plain', 'renewed', '{type}: a client has renewed its webhook at {host}'],
-  'kit.mcp.event.unsubscribed': ['plain', 'ended', '{type}: a client has ended its webhook'],
-  'kit.mcp.event.refused': [
-    'bad',
-    'refused',
-    '{type}: the subscription is refused, because the webhook has not answered its challenge{failure}',
-  ],
-  'kit.mcp.event.delivered': ['good', 'delivered', '{type}: the webhook has accepted {message}{again}'],
-  'kit.mcp.event.failed': [
-    'bad',
-    'failed',
-    '{type}: the webhook has not accepted {message}{failure}: attempt {attempts}, repeated later',
-  ],
-  'kit.mcp.event.abandoned': [
-    'bad',
-    'given up',
-    '{type}: {message} is not sent to the webhook again{failure}',
-  ],
-  'kit.mcp.event.dropped': [
-    'bad',
-    'dropped',
-    '{type}: the owner of the webhook has no room for a further delivery',
-  ],
-  'kit.mcp.event.terminated': [
-    'warn',
-    'terminated',
-    '{type}: the subscription has ended, because its owner may no longer receive the events',
-  ],
-}
-
-/** The events of an authorization server, with the stages that clients reach. */
-const SIGN_IN_KINDS: Readonly<Record<string, Described<Stage>>> = {
-  'kit.authorization.client.registered': ['good', 'registered', '{client}', 'registered'],
-  'kit.authorization.client.refused': ['bad', 'not registered', '{refusal}{says}', 'not-registered'],
-  'kit.authorization.consent.shown': ['plain', 'sign-in page', '{scopes} requested', 'page'],
-  'kit.authorization.consent.given': ['good', 'allowed', '{user} allowed {scopes}', 'consented'],
-  'kit.authorization.consent.denied': ['bad', 'denied', 'the user denied access', 'denied'],
-  'kit.authorization.request.refused': ['bad', 'not authorized', '{refusal}{says}', 'not-authorized'],
-  'kit.authorization.token.issued': ['good', 'token', '{scopes}{resource}{grant}', 'token'],
-  'kit.authorization.token.refused': ['bad', 'no token', '{refusal}{says}', 'token-refused'],
-  'kit.authorization.signin.refused': ['bad', 'not signed in', '{refusal}{says}', 'not-signed-in'],
-  'kit.authorization.refresh.reused': [
-    'bad',
-    'token reused',
-    'a refresh token was used twice, and its tokens were revoked',
-    'token-refused',
-  ],
-  'kit.authorization.revoked': ['plain', 'revoked', 'the tokens of {client} were revoked'],
+/**
+ * The events of a server and of an authorization server, by the part of their names before the last one, with the outcomes of their
+ * requests and the stages that clients reach. Titles contain parts, which can have a default.
+ */
+const KINDS: Readonly<Record<string, Readonly<Record<string, Described>>>> = {
+  'kit.mcp.auth': {
+    accepted: ['good', 'accepted', '{operation|the token is valid}', 'accepted'],
+    anonymous: ['plain', 'anonymous', '{operation|a public operation}, without a token'],
+    refused: ['bad', 'refused', '{reason}{says}', 'refused'],
+    // The first request of every client has no token.
+    'refused (missing)': ['plain', '401', '{reason}{says}', 'asked'],
+    unavailable: ['bad', 'outage', 'the access token could not be verified right now', 'outage'],
+  },
+  'kit.mcp.policy': {
+    denied: ['warn', 'denied', '{operation|an operation}: the policy denied it{because}', 'refused'],
+    'denied (failed)': [
+      'bad',
+      'denied',
+      '{operation|an operation}: the policy failed, which denies{problem}',
+      'refused',
+    ],
+  },
+  'kit.mcp.limit': {
+    reached: ['warn', 'limit', '{tool}: {limit|a limit was reached}', 'refused'],
+    unavailable: ['bad', 'not counted', '{tool}: the store of limits failed, so calls pass{problem}'],
+  },
+  'kit.mcp.confirm': {
+    asked: ['plain', 'confirm', '{tool}: the client is asked', 'asked'],
+    accepted: ['good', 'confirm', '{tool}: the client said yes'],
+    declined: ['warn', 'confirm', '{tool}: the client did not say yes', 'refused'],
+    refused: ['bad', 'confirm', '{tool}: refused ({confirmation}){problem}', 'refused'],
+  },
+  'kit.mcp.task': {
+    created: ['plain', 'task', '{tool}: runs as a task'],
+    completed: ['good', 'task', '{tool}: the task is complete'],
+    cancelled: ['warn', 'task', '{tool}: the client cancelled the task'],
+    failed: ['bad', 'task', '{tool}: the task failed ({error})'],
+  },
+  'kit.mcp.tool': {
+    completed: ['good', 'tool', '{tool}', 'completed'],
+    failed: ['bad', 'tool failed', '{tool}{problem}', 'failed'],
+  },
+  'kit.mcp.request': {
+    completed: ['plain', 'completed', '{operation|a request} → {response}', 'completed'],
+    'completed (error)': ['warn', 'completed', '{operation|a request} → {response}', 'completed'],
+    failed: [
+      'bad',
+      'failed',
+      '{operation|a request}{problem|: a function of the application threw an error}',
+      'failed',
+    ],
+  },
+  'kit.mcp.event': {
+    emitted: ['plain', 'emitted', '{type}: the server has emitted an event'],
+    subscribed: ['good', 'subscribed', '{type}: a client subscribes with a webhook at {host}'],
+    renewed: ['plain', 'renewed', '{type}: a client has renewed its webhook at {host}'],
+    unsubscribed: ['plain', 'ended', '{type}: a client has ended its webhook'],
+    refused: [
+      'bad',
+      'refused',
+      '{type}: the subscription is refused, because the webhook has not answered its challenge{failure}',
+    ],
+    delivered: ['good', 'delivered', '{type}: the webhook has accepted {message}{again}'],
+    failed: [
+      'bad',
+      'failed',
+      '{type}: the webhook has not accepted {message}{failure}: attempt {attempts}, repeated later',
+    ],
+    abandoned: ['bad', 'given up', '{type}: {message} is not sent to the webhook again{failure}'],
+    dropped: ['bad', 'dropped', '{type}: the owner of the webhook has no room for a further delivery'],
+    terminated: [
+      'warn',
+      'terminated',
+      '{type}: the subscription has ended, because its owner may no longer receive the events',
+    ],
+  },
+  'kit.authorization': {
+    'client.registered': ['good', 'registered', '{client}', undefined, 'registered'],
+    'client.refused': ['bad', 'not registered', '{refusal}{says}', undefined, 'not-registered'],
+    'consent.shown': ['plain', 'sign-in page', '{scopes} requested', undefined, 'page'],
+    'consent.given': ['good', 'allowed', '{user} allowed {scopes}', undefined, 'consented'],
+    'consent.denied': ['bad', 'denied', 'the user denied access', undefined, 'denied'],
+    'request.refused': ['bad', 'not authorized', '{refusal}{says}', undefined, 'not-authorized'],
+    'token.issued': ['good', 'token', '{scopes}{resource}{grant}', undefined, 'token'],
+    'token.refused': ['bad', 'no token', '{refusal}{says}', undefined, 'token-refused'],
+    'signin.refused': ['bad', 'not signed in', '{refusal}{says}', undefined, 'not-signed-in'],
+    'refresh.reused': [
+      'bad',
+      'token reused',
+      'a refresh token was used twice, and its tokens were revoked',
+      undefined,
+      'token-refused',
+    ],
+    revoked: ['plain', 'revoked', 'the tokens of {client} were revoked'],
+  },
 }
 
 /** The suggested fixes, unless the reason of a refusal has another one. */
@@ -198,19 +194,17 @@ export function kindOf(event: ConsoleEvent): EventKind {
   const fill = (text: string): string =>
     text.replace(/\{(\w+)\|?([^}]*)\}/g, (_, part, fallback) => parts[part] || fallback)
   const key = keyOf(event)
-  const group = lookUp(GROUPS, name.slice(0, name.lastIndexOf('.')))
+  const isSignIn = name.startsWith('kit.authorization.')
+  const prefix = isSignIn ? 'kit.authorization' : name.slice(0, name.lastIndexOf('.'))
+  const group = lookUp(GROUPS, prefix)
   const webhook = group === 'event' ? lookUp(WEBHOOK_HINTS, a['error.type']) : undefined
   const own = lookUp(HINTS, key)
   const hint = refusal?.hint ?? webhook ?? (own && fill(own))
-  const [signIn, known] = [lookUp(SIGN_IN_KINDS, name), lookUp(KINDS, key)]
-  if (signIn !== undefined) {
-    const [tone, word, title, stage] = signIn
-    return { group: 'gate', tone, word, title: fill(title), hint, stage }
-  }
+  const known = lookUp(lookUp(KINDS, prefix) ?? {}, key.slice(prefix.length + 1))
   if (group !== undefined && known !== undefined) {
-    const [tone, word, title, reached] = known
+    const [tone, word, title, reached, stage] = known
     const outcome = a['kit.mcp.policy.purpose'] === 'list' ? 'failed' : reached
-    return { group, tone, word, title: fill(title), hint, outcome }
+    return { group, tone, word, title: fill(title), hint, outcome, stage }
   }
   const tone = level === 'error' || level === 'fatal' ? 'bad' : level === 'warn' ? 'warn' : 'plain'
   return { group: 'other', tone, word: level, title: `${name}${parts.problem}` }

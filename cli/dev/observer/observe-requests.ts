@@ -56,14 +56,8 @@ export function observeRequests(feedUrl: string): () => void {
 }
 
 function listeningEvent({ address, port }: AddressInfo): object {
-  const attributes = { address, port }
-  return {
-    name: 'dev.listening',
-    time: new Date().toISOString(),
-    level: 'info',
-    sessionId: 'dev',
-    attributes,
-  }
+  const time = new Date().toISOString()
+  return { name: 'dev.listening', time, level: 'info', sessionId: 'dev', attributes: { address, port } }
 }
 
 /** Calls `report` for each HTTP server that begins to listen. Returns a function that stops. */

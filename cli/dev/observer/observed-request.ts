@@ -1,15 +1,7 @@
 import { createHmac } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { namesLoopback } from '../loopback.ts'
-
-/** The claims of a token that was not verified. Each one is shortened. */
-export interface UnverifiedClaims {
-  readonly iss?: string
-  readonly aud?: string
-  readonly exp?: string
-  readonly scope?: string
-  readonly client_id?: string
-}
+import { tryOrUndefined } from '../../../src/try-or-undefined.ts'
+import { namesLoopback } from '../../loopback.ts'
 
 /** The user agent of the requests that `mcp-gatekit dev` sends itself. They are not observed. */
 export const OWN_USER_AGENT = 'mcp-gatekit-dev'
@@ -76,14 +68,8 @@ export class ObservedRequest {
       duration_ms: Math.round((performance.now() - this.#startedAt) * 1000) / 1000,
     }
     const level = this.#res.statusCode >= 400 ? 'warn' : 'info'
-    return {
-      name: 'dev.request',
-      time: this.#time,
-      level,
-      sessionId: `request-${this.id}`,
-      request: this,
-      attributes,
-    }
+    const about = { name: 'dev.request', time: this.#time, level, sessionId: `request-${this.id}` }
+    return { ...about, request: this, attributes }
   }
 
   #clean(value: string | readonly string[] | undefined, max: number = MAX_TEXT): string | undefined {
@@ -94,11 +80,11 @@ export class ObservedRequest {
     return (token === undefined ? text : text.replaceAll(token, '[token]')).slice(0, max)
   }
 
-  /** Reads the claims of a JWT without checking its signature. */
-  #claims(): UnverifiedClaims | undefined {
+  /** Reads the claims of a JWT without checking its signature. Each one is shortened. */
+  #claims(): object | undefined {
     const payload = (this.#token ?? '').length > MAX_TOKEN ? undefined : this.#token?.split('.', 4)[1]
     if (payload === undefined) return undefined
-    try {
+    return tryOrUndefined(() => {
       const claims = JSON.parse(Buffer.from(payload, 'base64url').toString()) as Record<string, unknown>
       return {
         ...textOf('iss', claims.iss),
@@ -107,19 +93,13 @@ export class ObservedRequest {
         ...textOf('scope', claims.scope ?? claims.scp),
         ...textOf('client_id', claims.client_id ?? claims.azp ?? claims.cid),
       }
-    } catch {
-      return undefined
-    }
+    })
   }
 }
 
 function textOf(name: string, value: unknown): Record<string, string> {
-  const text = Array.isArray(value)
-    ? value
-        .slice(0, 8)
-        .filter((one) => typeof one === 'string')
-        .join(' ')
-    : value
+  const texts = Array.isArray(value) && value.slice(0, 8).filter((one) => typeof one === 'string')
+  const text = texts ? texts.join(' ') : value
   return typeof text === 'string' ? { [name]: text.slice(0, MAX_TEXT) } : {}
 }
 
@@ -149,22 +129,17 @@ function isPreflight({ method, headers }: IncomingMessage): boolean {
   return method === 'OPTIONS' && headers['access-control-request-method'] !== undefined
 }
 
+const METADATA_PATH =
+  /^\/\.well-known\/(?:oauth-protected-resource|oauth-authorization-server|openid-configuration)\b/
+
 /** Returns `true` if MCP clients send such requests, or attackers in the place of one. */
 function isOfClient(req: IncomingMessage, path: string): boolean {
-  const { headers } = req
-  if (headers.host !== undefined && !namesLoopback(headers.host)) return true
-  if (
-    /^\/\.well-known\/(?:oauth-protected-resource|oauth-authorization-server|openid-configuration)\b/.test(
-      path,
-    )
-  )
+  const { host, authorization, accept = '', 'access-control-request-headers': asked = '' } = req.headers
+  if (host !== undefined && !namesLoopback(host)) return true
+  if (METADATA_PATH.test(path) || authorization !== undefined || accept.includes('text/event-stream'))
     return true
-  if (headers.authorization !== undefined || headers.accept?.includes('text/event-stream')) return true
-  if (Object.keys(headers).some((name) => name.startsWith('mcp-'))) return true
-  return (
-    isPreflight(req) &&
-    /\b(?:authorization|content-type|mcp-)/i.test(headers['access-control-request-headers'] ?? '')
-  )
+  if (Object.keys(req.headers).some((name) => name.startsWith('mcp-'))) return true
+  return isPreflight(req) && /\b(?:authorization|content-type|mcp-)/i.test(asked)
 }
 
 /**

@@ -1,3 +1,5 @@
+import { type Html, html, type Value } from './html.ts'
+
 /**
  * The parts of the DOM that the page uses. The library types of the DOM would be global in every file of the package.
  */
@@ -55,28 +57,6 @@ export const browser: Browser = globalThis as unknown as Browser
 /** Returns the element with an ID, which must exist in the document. */
 export function byId(id: string): PageElement {
   return browser.document.getElementById(id) as PageElement
-}
-
-/** HTML in which all values are escaped. */
-export class Html {
-  readonly text: string
-
-  constructor(text: string) {
-    this.text = text
-  }
-}
-
-type Value = Html | string | number | readonly Html[]
-
-/** Returns HTML with values, which are escaped unless they are HTML. An attribute must be in double quotes. */
-export function html(strings: TemplateStringsArray, ...values: readonly Value[]): Html {
-  return new Html(strings.map((text, index) => text + textOf(values[index] ?? '')).join(''))
-}
-
-function textOf(value: Value): string {
-  if (value instanceof Html) return value.text
-  if (typeof value === 'object') return value.map(({ text }) => text).join('')
-  return String(value).replace(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`)
 }
 
 /** Returns an element with a class, or nothing without a text. */

@@ -1,6 +1,7 @@
 import type { EventRow, Row, StoryRow } from '../events/row.ts'
 import type { ToolCall } from '../events/summary.ts'
-import { type Html, html, span } from './browser.ts'
+import { span } from './browser.ts'
+import { type Html, html } from './html.ts'
 
 const SIGNS: Readonly<Record<Row['tone'], string>> = { good: '✓', bad: '✕', warn: '!', plain: '·' }
 

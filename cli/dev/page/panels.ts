@@ -1,7 +1,8 @@
 import type { ServerState } from '../events/event-log.ts'
 import type { EventRow } from '../events/row.ts'
 import type { SessionSummary, SummaryMessage, ToolCall } from '../events/summary.ts'
-import { browser, byId, type Html, html, type PageElement, show, span } from './browser.ts'
+import { browser, byId, type PageElement, show, span } from './browser.ts'
+import { type Html, html } from './html.ts'
 import { countText, decades, durationText, quantile, timeText } from './lines.ts'
 
 /** The numbers of all events, with the sender and its `manager.stats()`. */

@@ -1,22 +1,17 @@
 import { compactVerify, createLocalJWKSet, type JSONWebKeySet } from 'jose'
 import { grantedScopes } from '../../../src/oauth/scope.ts'
 import { counted } from '../../../src/options/counted.ts'
+import { type DecodedToken, decodeToken } from '../decoded-token.ts'
 import { fetchDocument } from '../documents.ts'
-import { type CheckFunctions, type Examination, observation } from '../examination.ts'
-import { type Finding, fail, InconclusiveError, ok, warn } from '../finding.ts'
+import { type Examination, observation } from '../examination.ts'
+import { type Finding, fail, ok, warn } from '../finding.ts'
 import type { HttpExchange } from '../http-exchange.ts'
+import { onlyIf } from '../inconclusive.ts'
 import { quote, quoteAll, quoteValue } from '../quote.ts'
-import {
-  type DecodedToken,
-  decodeToken,
-  isSameOrigin,
-  type JsonObject,
-  memberOf,
-  nearMiss,
-} from '../values.ts'
+import { isSameOrigin, type JsonObject, memberOf, nearMiss } from '../values.ts'
 import { authorizationServers, isSameIssuer, knownServers } from './issuers.ts'
 import { resourceDocument } from './metadata.ts'
-import { bearerChallenge, isGuarded } from './protection.ts'
+import { challengedScope, isGuarded } from './protection.ts'
 import { isRefused, tokenResponse } from './protocol.ts'
 
 /** The greatest number of seconds that a `Date` can represent. */
@@ -27,6 +22,9 @@ const MAX_FUTURE_IAT_SECONDS = 60
 
 /** About 100 years. */
 const MAX_DURATION_SECONDS = 3.2e9
+
+/** The numbers of seconds of larger units. */
+const UNITS = { day: 86_400, hour: 3_600, minute: 60 }
 
 /** The values that a server and its authorization servers require of a token. */
 export interface ExpectedClaims {
@@ -111,15 +109,15 @@ const COMPARISONS: Readonly<Record<string, Comparison>> = {
     return differ(seen, hint)
   },
   exp({ exp }, { now }) {
-    if (typeof exp === 'number' && exp > now) return []
-    if (typeof exp === 'number')
-      return differ(
-        `exp is ${timeOf(exp)}: the token expired ${durationOf(now - exp)} ago`,
-        'get a new token; if it is new, synchronize the clocks of the authorization server and the server',
-      )
-    const seen =
-      exp === undefined ? 'exp is missing' : `exp is ${quoteValue(exp)}, expected a number of seconds`
-    return differ(seen, 'let the authorization server issue tokens that expire (RFC 9068 §2.2)')
+    const hint = 'let the authorization server issue tokens that expire (RFC 9068 §2.2)'
+    if (exp === undefined) return differ('exp is missing', hint)
+    if (typeof exp !== 'number')
+      return differ(`exp is ${quoteValue(exp)}, expected a number of seconds`, hint)
+    if (exp > now) return []
+    return differ(
+      `exp is ${timeOf(exp)}: the token expired ${durationOf(now - exp)} ago`,
+      'get a new token; if it is new, synchronize the clocks of the authorization server and the server',
+    )
   },
   iat: notInFuture('iat', MAX_FUTURE_IAT_SECONDS, 'was issued', 'isTolerable'),
   nbf: notInFuture('nbf', 0, 'is valid'),
@@ -216,16 +214,11 @@ function issuerFor({ tid }: JsonObject, issuer: string): string {
 function notInFuture(claim: string, tolerance: number, start: string, kind?: 'isTolerable'): Comparison {
   return ({ [claim]: time }, { now }) => {
     if (time === undefined) return undefined
-    if (typeof time === 'number' && time <= now + tolerance) return []
-    const seen =
-      typeof time === 'number'
-        ? `${claim} is ${timeOf(time)}: the token ${start} in ${durationOf(time - now)}`
-        : `${claim} is ${quoteValue(time)}, expected a number of seconds`
-    return differ(
-      seen,
-      'synchronize the clocks of the authorization server and the server, or wait until then',
-      kind,
-    )
+    const hint = 'synchronize the clocks of the authorization server and the server, or wait until then'
+    if (typeof time !== 'number')
+      return differ(`${claim} is ${quoteValue(time)}, expected a number of seconds`, hint, kind)
+    if (time <= now + tolerance) return []
+    return differ(`${claim} is ${timeOf(time)}: the token ${start} in ${durationOf(time - now)}`, hint, kind)
   }
 }
 
@@ -248,12 +241,7 @@ function timeOf(seconds: number): string {
 export function durationOf(seconds: number): string {
   if (seconds > MAX_DURATION_SECONDS) return 'more than 100 years'
   // Each unit is used from two on.
-  const units = [
-    ['day', 86_400],
-    ['hour', 3_600],
-    ['minute', 60],
-  ] as const
-  const [unit, size] = units.find(([, size]) => seconds >= 2 * size) ?? ['second', 1]
+  const [unit, size] = Object.entries(UNITS).find(([, size]) => seconds >= 2 * size) ?? ['second', 1]
   return counted(Math.round(seconds / size), unit)
 }
 
@@ -300,8 +288,7 @@ const MAX_EXPIRED_SECONDS = 600
 
 /** The comparison of the token with the metadata. */
 export const comparedToken = observation(async (examination) => {
-  if (!(await isGuarded(examination)))
-    throw new InconclusiveError('the server requires no token: see auth.required')
+  onlyIf(await isGuarded(examination), 'the server requires no token: see auth.required')
   const { withheld } = examination
   if (withheld !== undefined)
     return fail(
@@ -315,10 +302,6 @@ export const comparedToken = observation(async (examination) => {
   const expected = await expectedClaims(examination, response, isAccepted)
   return compare(token, expected, await compareKey(examination, token), isAccepted)
 })
-
-export const CLAIMS: CheckFunctions = {
-  'token.claims': comparedToken,
-}
 
 function withoutClaims(token: Exclude<DecodedToken, { kind: 'jwt' }>, isAccepted: boolean): Finding {
   const { kind, problem } = token
@@ -346,14 +329,14 @@ async function expectedClaims(
   const issuers = servers.flatMap(({ issuer, document }) =>
     isSameIssuer(document?.issuer, issuer) ? issuer : [issuer, document?.issuer],
   )
-  const challenge = response.challenge ?? (await bearerChallenge(examination).catch(() => undefined))
+  const scope = response.challenge ? response.parameter('scope') : await challengedScope(examination)
   const time = Date.parse(response.header('date') ?? '')
   return {
     resource: typeof document?.resource === 'string' ? document.resource : examination.url.href,
     // If only the metadata names another resource, metadata.resource reports it.
     ...(isAccepted && { url: examination.url.href }),
     issuers: [...new Set(issuers.filter((issuer) => typeof issuer === 'string'))],
-    scopes: isRefused(response) ? grantedScopes(challenge?.parameters.get('scope')) : [],
+    scopes: isRefused(response) ? grantedScopes(scope) : [],
     now: Math.floor((Number.isNaN(time) ? Date.now() : time) / 1000),
   }
 }
@@ -365,17 +348,15 @@ function compare(
   key: Compared | string,
   isAccepted: boolean,
 ): Finding {
-  const compared = [...compareClaims(header, claims, expected), ...(typeof key === 'string' ? [] : key)]
+  const compared = compareClaims(header, claims, expected).concat(typeof key === 'string' ? [] : key)
   const differences = compared.flatMap(([, found]) => found)
   const certain = differences.filter(
     ({ isUncertain, isTolerable }) => isUncertain !== true && !(isAccepted && isTolerable === true),
   )
   const relevant = certain.length > 0 || isAccepted ? certain : differences
   const ahead = expected.now - Date.now() / 1000
-  const differs = !isAccepted && Math.abs(ahead) >= MAX_CLOCK_SKEW_SECONDS
-  const clock = differs
-    ? `; the clock of the server is ${durationOf(Math.abs(ahead))} ${ahead > 0 ? 'ahead of' : 'behind'} that of this machine`
-    : ''
+  const skew = `; the clock of the server is ${durationOf(Math.abs(ahead))} ${ahead > 0 ? 'ahead of' : 'behind'} that of this machine`
+  const clock = !isAccepted && Math.abs(ahead) >= MAX_CLOCK_SKEW_SECONDS ? skew : ''
   if (relevant.length === 0) {
     const remark = typeof key === 'string' ? `; the key was not compared: ${key}` : ''
     return ok(`no difference found in ${compared.map(([part]) => part).join(', ')}${remark}${clock}`)

@@ -1,6 +1,7 @@
 import { type CheckFunctions, type Examination, observation } from '../examination.ts'
-import { type Finding, fail, InconclusiveError, ifPossible, ok, warn, worst } from '../finding.ts'
+import { type Finding, fail, findingsOfEach, ok, warn, worst } from '../finding.ts'
 import { answerOf, type HttpExchange, NoResponseError } from '../http-exchange.ts'
+import { InconclusiveError, ifPossible, onlyIf } from '../inconclusive.ts'
 import { initialize, MODERN_REVISION, NEWEST_LEGACY } from '../messages.ts'
 import { quote } from '../quote.ts'
 import { urlOf } from '../values.ts'
@@ -18,18 +19,14 @@ const PREFLIGHT_HINT =
 const OTHER_ORIGIN_HINT =
   'allow the origin of the web page at the server (mcp-gatekit: add it to allowedOrigins), or correct --origin'
 
-/** Returns the headers of a preflight for a request with these headers. */
-function preflightOf(
-  { pageOrigin }: Examination,
-  method: string,
-  headers: readonly string[],
-): Readonly<Record<string, string>> {
-  return {
+/** Returns the options of a preflight for a request with these headers. */
+const preflightOf = ({ pageOrigin }: Examination, method: string, headers: readonly string[]) => ({
+  headers: {
     origin: pageOrigin,
     'access-control-request-method': method,
     'access-control-request-headers': headers.join(','),
-  }
-}
+  },
+})
 
 /** Returns `true` if a web page at the examined origin can read the response. */
 export function readable(response: HttpExchange | undefined, { pageOrigin }: Examination): boolean {
@@ -55,24 +52,22 @@ const headersWanted = observation(async (examination) => {
   const session = ['mcp-session-id']
   const isModern = seen?.served.includes(MODERN_REVISION) === true
   const hasSession = seen?.sessionId !== undefined
-  const needed = [
-    ...((await isGuarded(examination)) ? ['authorization'] : []),
-    'content-type',
-    'mcp-protocol-version',
-    ...(isModern ? modern : []),
-    ...(hasSession ? session : []),
-  ]
-  const useful = [
-    ...(isModern ? [] : modern),
-    ...(hasSession ? [] : session),
-    'last-event-id',
-    ...(isModern ? ['mcp-param-doctor'] : []),
-  ]
-  return { needed, useful }
+  const some = (isWanted: boolean, names: readonly string[]) => (isWanted ? names : [])
+  const always = ['content-type', 'mcp-protocol-version']
+  const token = some(await isGuarded(examination), ['authorization'])
+  return {
+    needed: [...token, ...always, ...some(isModern, modern), ...some(hasSession, session)],
+    useful: [
+      ...some(!isModern, modern),
+      ...some(!hasSession, session),
+      'last-event-id',
+      ...some(isModern, ['mcp-param-doctor']),
+    ],
+  }
 })
 
 function preflight(examination: Examination, names: readonly string[]): Promise<HttpExchange> {
-  return examination.send('OPTIONS', { headers: preflightOf(examination, 'POST', names) })
+  return examination.send('OPTIONS', preflightOf(examination, 'POST', names))
 }
 
 const firstPreflight = observation(async (examination) => {
@@ -112,8 +107,7 @@ async function otherOrigin(examination: Examination): Promise<string | true | un
 
 /** @throws {InconclusiveError} if the server is not meant for web pages */
 async function onlyForPages(examination: Examination): Promise<void> {
-  if (!(await isForPages(examination)))
-    throw new InconclusiveError('the server sends no CORS headers: see cors.preflight')
+  onlyIf(await isForPages(examination), 'the server sends no CORS headers: see cors.preflight')
 }
 
 /** The responses that a web page can get: 401, success, and insufficient scope, as far as possible. */
@@ -124,13 +118,11 @@ const pageResponses = observation(async (examination) => {
     const message = (await conversation(examination)).message('tools/list')
     return await examination.post(message, { token: await goodToken(examination), headers })
   }
-  const others = [
-    await ifPossible(listTools()),
-    await ifPossible(underScopedResponse(examination, headers)),
-  ].filter((response) => response !== undefined)
+  const listed = (await ifPossible(listTools())) ?? []
+  const forbidden = (await ifPossible(underScopedResponse(examination, headers))) ?? []
   const isLimited = ({ status, outgoing }: HttpExchange): boolean =>
     status === 429 && outgoing.headers.origin !== undefined
-  return [page, ...others, ...examination.exchanges.filter(isLimited)]
+  return [page, listed, forbidden, examination.exchanges.filter(isLimited)].flat()
 })
 
 /** Returns a check of each response that a web page can get. */
@@ -166,8 +158,8 @@ async function problemOf(examination: Examination, url: URL, sends: boolean): Pr
     if (readable(response, examination)) return undefined
   }
   // The response of a token endpoint can depend on the client, which the request does not name, but its preflight cannot.
-  const headers = preflightOf(examination, 'POST', ['content-type'])
-  const preflight = await answerOf(examination.fetch('OPTIONS', url, { headers }))
+  const request = preflightOf(examination, 'POST', ['content-type'])
+  const preflight = await answerOf(examination.fetch('OPTIONS', url, request))
   if (preflight instanceof NoResponseError) return `no response (${preflight.detail})`
   const isReadable = readable(preflight, examination)
   if (!preflight.succeeded || !isReadable)
@@ -206,9 +198,8 @@ async function checkServed(examination: Examination, response: HttpExchange, see
 }
 
 /** Returns `true` if the challenge sends clients to a document on the host of the attacker. */
-function namesAttacker({ challenge }: HttpExchange): boolean {
-  return urlOf(challenge?.parameters.get('resource_metadata'))?.hostname === ATTACKER
-}
+const namesAttacker = (response: HttpExchange): boolean =>
+  urlOf(response.parameter('resource_metadata'))?.hostname === ATTACKER
 
 export const CORS: CheckFunctions = {
   async 'cors.preflight'(examination) {
@@ -278,8 +269,8 @@ export const CORS: CheckFunctions = {
     const hint =
       'send Access-Control-Allow-Origin: * with the metadata document, and respond to its preflight (mcp-gatekit: protectedResourceRouter)'
     if (!readable(response, examination)) return fail('without Access-Control-Allow-Origin', hint)
-    const headers = preflightOf(examination, 'GET', ['mcp-protocol-version'])
-    const asked = await examination.fetch('OPTIONS', url, { headers })
+    const request = preflightOf(examination, 'GET', ['mcp-protocol-version'])
+    const asked = await examination.fetch('OPTIONS', url, request)
     return asked.succeeded && readable(asked, examination) && allows(asked, 'mcp-protocol-version')
       ? ok('the document and its preflight')
       : warn(`its preflight gets ${asked.summary}`, hint)
@@ -287,28 +278,24 @@ export const CORS: CheckFunctions = {
   async 'cors.issuers'(examination) {
     await onlyForPages(examination)
     const servers = await authorizationServers(examination)
-    if (servers.some(({ response }) => !readable(response, examination)))
-      throw new InconclusiveError('they cannot: see issuer.cors')
+    const areReadable = servers.every(({ response }) => readable(response, examination))
+    onlyIf(areReadable, 'they cannot: see issuer.cors')
     return ok(servers.map(({ issuer }) => quote(issuer)).join(', '))
   },
   'issuer.cors': ofEach(async ({ issuer, document, url: source, response }, examination) => {
     await onlyForPages(examination)
-    const findings = [
-      readable(response, examination)
-        ? ok('metadata')
-        : warn(`the metadata of ${quote(issuer)} is sent without Access-Control-Allow-Origin`, HINT),
-    ]
-    for (const endpoint of ENDPOINTS) {
+    const metadata = readable(response, examination)
+      ? ok('metadata')
+      : warn(`the metadata of ${quote(issuer)} is sent without Access-Control-Allow-Origin`, HINT)
+    const endpoints = await findingsOfEach(ENDPOINTS, async (endpoint) => {
       const url = examination.safeUrl(document[endpoint])
-      if (url === undefined) continue
+      if (url === undefined) return undefined
       // Another host than that of the metadata gets no POST, because it did not name this endpoint itself.
       const sends = endpoint === 'token_endpoint' && url.origin === source.origin
       const problem = await problemOf(examination, url, sends)
-      findings.push(
-        problem === undefined ? ok(endpoint) : warn(`${endpoint} of ${quote(issuer)}: ${problem}`, HINT),
-      )
-    }
-    return findings
+      return problem === undefined ? ok(endpoint) : warn(`${endpoint} of ${quote(issuer)}: ${problem}`, HINT)
+    })
+    return [metadata, ...endpoints]
   }),
   async 'origin.foreign'(examination) {
     const response = await asAttacker(examination, { origin: `https://${ATTACKER}` }, true)

@@ -2,10 +2,11 @@ import { signatureOf } from '../../../src/mcp/events/webhooks/signature.ts'
 import { counted } from '../../../src/options/counted.ts'
 import { isRecord } from '../../../src/options/value-kinds.ts'
 import { type CheckFunctions, type Examination, observation, type WebhookOptions } from '../examination.ts'
-import { type Finding, fail, InconclusiveError, ok, warn, worst } from '../finding.ts'
+import { type Finding, fail, ok, warn, worst, worstOfEach } from '../finding.ts'
 import { answerOf, HttpExchange } from '../http-exchange.ts'
+import { InconclusiveError, onlyIf } from '../inconclusive.ts'
 import { quote, quoteAll, quoteValue } from '../quote.ts'
-import { memberOf } from '../values.ts'
+import { entriesOf, memberOf } from '../values.ts'
 import { conversation, revisions } from './protocol.ts'
 import { pageOf, repeated, SEE_LOG } from './tools.ts'
 import { type WebhookEndpoint, type WebhookMessage, WebhookReceiver } from './webhook-receiver.ts'
@@ -32,8 +33,8 @@ async function askAboutEvents(
   params: Readonly<Record<string, unknown>> = {},
 ): Promise<HttpExchange> {
   const response = await (await conversation(examination)).request(method, params)
-  if (response.status === 401 && examination.token === undefined)
-    throw new InconclusiveError('401: events need a token: use --token-env or --login')
+  const needsToken = response.status === 401 && examination.token === undefined
+  onlyIf(!needsToken, '401: events need a token: use --token-env or --login')
   return response
 }
 
@@ -42,10 +43,10 @@ const declarations = observation(async (examination) => {
   const { capabilities } = await revisions(examination)
   const members = [
     ['capabilities.events', memberOf(capabilities, 'events')],
-    [`capabilities.extensions["${EXTENSION}"]`, memberOf(memberOf(capabilities, 'extensions'), EXTENSION)],
+    [`capabilities.extensions["${EXTENSION}"]`, memberOf(capabilities, 'extensions', EXTENSION)],
   ] as const
   const declared = members.filter(([, value]) => isRecord(value)).map(([member]) => member)
-  if (declared.length === 0) throw new InconclusiveError('the server declares no events')
+  onlyIf(declared.length > 0, 'the server declares no events')
   return declared
 })
 
@@ -53,15 +54,11 @@ const listResponse = observation((examination) => askAboutEvents(examination, 'e
 
 /** The entries of `events/list`, which are not checked. */
 async function listedEvents(examination: Examination): Promise<readonly unknown[]> {
-  const events = (await listResponse(examination)).result('events')
-  return Array.isArray(events) ? events : []
+  return entriesOf((await listResponse(examination)).message, 'result', 'events')
 }
 
 /** Returns the deliveries of an entry of `events/list`. */
-function deliveriesOf(entry: unknown): readonly unknown[] {
-  const delivery = memberOf(entry, 'delivery')
-  return Array.isArray(delivery) ? delivery : []
-}
+const deliveriesOf = (entry: unknown): readonly unknown[] => entriesOf(entry, 'delivery')
 
 /** Calls a method with an event type that does not exist, which changes nothing. */
 async function probe(examination: Examination, method: string): Promise<Finding> {
@@ -69,7 +66,7 @@ async function probe(examination: Examination, method: string): Promise<Finding>
   const { errorCode } = response
   if (errorCode === -32_601)
     return fail(`${method} does not exist`, `serve ${method}, or leave its delivery out of events/list`)
-  if (response.message?.result !== undefined)
+  if (response.hasResult)
     return fail(`${method} accepts an event type that does not exist`, 'respond with the error -32011')
   return typeof errorCode === 'number' ? ok(method) : fail(`${method}: ${response.summary}`, SEE_LOG)
 }
@@ -88,17 +85,14 @@ const SIGN_HINT =
 
 /** @throws {InconclusiveError} without `--events` */
 function webhookOptions({ options }: Examination): WebhookOptions {
-  if (options.webhook === undefined) throw new InconclusiveError('only with --events')
+  onlyIf(options.webhook !== undefined, 'only with --events')
   return options.webhook
 }
 
 /** The names of the event types that doctor can subscribe to. */
 async function possibleEvents(examination: Examination): Promise<readonly unknown[]> {
-  const isPossible = (entry: unknown): boolean => {
-    const required = memberOf(memberOf(entry, 'inputSchema'), 'required')
-    const needsNothing = !Array.isArray(required) || required.length === 0
-    return needsNothing && deliveriesOf(entry).includes('webhook')
-  }
+  const isPossible = (entry: unknown): boolean =>
+    entriesOf(entry, 'inputSchema', 'required').length === 0 && deliveriesOf(entry).includes('webhook')
   return (await listedEvents(examination)).filter(isPossible).map((entry) => memberOf(entry, 'name'))
 }
 
@@ -106,17 +100,16 @@ async function possibleEvents(examination: Examination): Promise<readonly unknow
 const eventName = observation(async (examination) => {
   const { event } = webhookOptions(examination)
   const names = await possibleEvents(examination)
-  if (names.length === 0)
-    throw new InconclusiveError('no event type has webhooks and works without arguments')
-  if (event !== undefined && !names.includes(event))
-    throw new InconclusiveError('the event type of --event cannot be used: see events.challenge')
-  return event ?? (names[0] as string)
+  onlyIf(names.length > 0, 'no event type has webhooks and works without arguments')
+  const name = event ?? (names[0] as string)
+  onlyIf(names.includes(name), 'the event type of --event cannot be used: see events.challenge')
+  return name
 })
 
 const receiver = observation(async (examination) => {
   const server = new WebhookReceiver()
   await server.listen(webhookOptions(examination).port)
-  examination.closing.push(async () => server.close())
+  examination.closing.push(() => server.close())
   return server
 })
 
@@ -126,21 +119,17 @@ async function subscribe(examination: Examination, answersRightly: boolean) {
   const endpoint = (await receiver(examination)).endpoint(webhookOptions(examination).url, answersRightly)
   const { url, secret } = endpoint
   for (const text of [secret, secret.slice('whsec_'.length), endpoint.key]) examination.secrets.add(text)
-  const subscription = { name, arguments: {} }
-  const delivery = { mode: 'webhook', url, secret }
-  const params = { ...subscription, delivery, cursor: null, ttlMs: TTL_MS }
+  const delivery = { mode: 'webhook', url }
+  const subscription = { name, arguments: {}, delivery }
+  const params = { ...subscription, delivery: { ...delivery, secret }, cursor: null, ttlMs: TTL_MS }
   const response = await answerOf(askAboutEvents(examination, 'events/subscribe', params))
   let ending: Promise<HttpExchange> | undefined
   const end = (): Promise<HttpExchange> => {
-    ending ??= askAboutEvents(examination, 'events/unsubscribe', {
-      ...subscription,
-      delivery: { mode: 'webhook', url },
-    })
+    ending ??= askAboutEvents(examination, 'events/unsubscribe', subscription)
     return ending
   }
   // A response that was lost may have been a success.
-  if (!(response instanceof HttpExchange) || response.message?.result !== undefined)
-    examination.closing.push(end)
+  if (!(response instanceof HttpExchange) || response.hasResult) examination.closing.push(end)
   return { endpoint, response, end }
 }
 
@@ -163,7 +152,7 @@ const RULES: readonly (readonly [
     fail,
     'without an inputSchema of type object',
     'set inputSchema to the JSON Schema of the arguments; without arguments, to { "type": "object" }',
-    (entry) => memberOf(memberOf(entry, 'inputSchema'), 'type') === 'object',
+    (entry) => memberOf(entry, 'inputSchema', 'type') === 'object',
   ],
   [
     fail,
@@ -220,22 +209,20 @@ export const EVENTS: CheckFunctions = {
   async 'events.methods'(examination) {
     const offered = new Set((await listedEvents(examination)).flatMap(deliveriesOf))
     const methods = Object.entries(METHODS).flatMap(([way, names]) => (offered.has(way) ? names : []))
-    if (methods.length === 0) throw new InconclusiveError('the server lists no event type')
-    const findings: Finding[] = []
-    for (const method of methods) findings.push(await probe(examination, method))
-    return worst(findings)
+    onlyIf(methods.length > 0, 'the server lists no event type')
+    return await worstOfEach(methods, (method) => probe(examination, method))
   },
   // The first one: a server may verify a host once for all its URLs.
   async 'events.wrong-challenge'(examination) {
     const { endpoint, response } = await subscribe(examination, false)
     if (!(response instanceof HttpExchange)) throw new InconclusiveError('no response: see events.challenge')
-    if (response.message?.result !== undefined)
+    const isChallenged = endpoint.challenges.length > 0
+    if (response.hasResult)
       return fail(
-        `subscribed, although the receiver ${endpoint.challenges.length === 0 ? 'got no challenge' : 'answered with another challenge'}`,
+        `subscribed, although the receiver ${isChallenged ? 'answered with another challenge' : 'got no challenge'}`,
         'subscribe only a receiver that returns the challenge: otherwise anyone can direct messages at servers of others',
       )
-    if (endpoint.challenges.length === 0)
-      throw new InconclusiveError('no challenge arrived: see events.challenge')
+    onlyIf(isChallenged, 'no challenge arrived: see events.challenge')
     const { errorCode } = response
     return errorCode === CALLBACK_ERROR
       ? ok(String(CALLBACK_ERROR))
@@ -251,7 +238,7 @@ export const EVENTS: CheckFunctions = {
       )
     const { endpoint, response } = await rightly(examination)
     const isChallenged = endpoint.challenges.length > 0
-    if (!(response instanceof HttpExchange) || response.message?.result === undefined) {
+    if (!(response instanceof HttpExchange) || !response.hasResult) {
       const stated = response instanceof HttpExchange ? stateOf(response) : response.message
       if (isChallenged) return fail(`${stated}, although doctor returned the challenge`, SEE_LOG)
       if (response instanceof HttpExchange && response.errorCode !== CALLBACK_ERROR)
@@ -303,18 +290,15 @@ export const EVENTS: CheckFunctions = {
   },
   async 'events.unsubscribe'(examination) {
     const response = await (await rightly(examination)).end()
-    return response.message?.result === undefined
-      ? fail(
-          stateOf(response),
-          'let events/unsubscribe end the subscription of the same user, URL, name, and arguments',
-        )
-      : ok('events/unsubscribe')
+    if (response.hasResult) return ok('events/unsubscribe')
+    const hint = 'let events/unsubscribe end the subscription of the same user, URL, name, and arguments'
+    return fail(stateOf(response), hint)
   },
 }
 
 /** Returns the words of the server, with the reason of a webhook that was not verified. */
 function stateOf({ summary, message }: HttpExchange): string {
-  const reason = memberOf(memberOf(message?.error, 'data'), 'reason')
+  const reason = memberOf(message, 'error', 'data', 'reason')
   return typeof reason === 'string' ? `${summary}, "${quote(reason)}"` : summary
 }
 
@@ -323,13 +307,9 @@ function isTime(value: unknown): boolean {
 }
 
 /** Returns the problem of the signature of a message, or `undefined`. */
-function signatureProblem(
-  { headers, body }: WebhookMessage,
-  { secret }: WebhookEndpoint,
-): Finding | undefined {
-  const [id, time, signature] = ['webhook-id', 'webhook-timestamp', 'webhook-signature'].map(
-    (name) => headers[name],
-  )
+function signatureProblem(message: WebhookMessage, { secret }: WebhookEndpoint): Finding | undefined {
+  const { headers, body } = message
+  const { 'webhook-id': id, 'webhook-timestamp': time, 'webhook-signature': signature } = headers
   if (typeof id !== 'string' || typeof time !== 'string' || typeof signature !== 'string')
     return fail('a message without webhook-id, webhook-timestamp, or webhook-signature', SIGN_HINT)
   const timestamp = Number(time)

@@ -2,15 +2,10 @@ import { randomUUID } from 'node:crypto'
 import { grantedScopes } from '../../../src/oauth/scope.ts'
 import type { IssuerForm } from '../../clients/profiles.ts'
 import { distinctUrls, type FoundDocument, fetchDocument } from '../documents.ts'
-import {
-  type CheckFunction,
-  type CheckFunctions,
-  clientProblem,
-  type Examination,
-  observation,
-} from '../examination.ts'
-import { type Finding, fail, InconclusiveError, ok, warn, worst } from '../finding.ts'
+import { type CheckFunctions, clientProblem, type Examination, observation } from '../examination.ts'
+import { type Finding, type Found, fail, findingsOfEach, ok, warn, worst, worstOfEach } from '../finding.ts'
 import type { HttpExchange } from '../http-exchange.ts'
+import { onlyIf } from '../inconclusive.ts'
 import { quote, quoteAll, quoteValue } from '../quote.ts'
 import { type JsonObject, textsOf, urlOf, withoutSlash } from '../values.ts'
 import { resourceMetadata } from './metadata.ts'
@@ -67,7 +62,7 @@ export function discoveryUrls(issuer: string, forms: readonly IssuerForm[] = ISS
 export const authorizationServers = observation(async (examination) => {
   const { document } = await resourceMetadata(examination)
   const issuers = (textsOf(document, 'authorization_servers') ?? []).filter(isHttpUrl)
-  if (issuers.length === 0) throw new InconclusiveError('the resource names no authorization server')
+  onlyIf(issuers.length > 0, 'the resource names no authorization server')
   const servers: AuthorizationServerSeen[] = []
   for (const issuer of issuers.slice(0, MAX_SERVERS)) {
     let found: FoundDocument | undefined
@@ -122,17 +117,10 @@ async function scopesOfResource(examination: Examination): Promise<readonly stri
 
 /** Returns a check of each authorization server whose metadata was found. */
 export function ofEach(
-  check: (
-    server: KnownServer,
-    examination: Examination,
-  ) => Finding | readonly Finding[] | Promise<Finding | readonly Finding[]>,
-): CheckFunction {
-  return async (examination) => {
-    const findings: Finding[] = []
-    for (const server of await knownServers(examination))
-      findings.push(...[await check(server, examination)].flat())
-    return worst(findings)
-  }
+  check: (server: KnownServer, examination: Examination) => Found | Promise<Found>,
+): CheckFunctions[string] {
+  return async (examination) =>
+    await worstOfEach(await knownServers(examination), (server) => check(server, examination))
 }
 
 /** A registration as a client sends it. */
@@ -169,6 +157,8 @@ const ATTEMPTS: readonly Attempt[] = [
 
 /** The maximum number of scopes in a registration. The examined server names them. */
 const MAX_SCOPES = 50
+
+export const ONLY_WITH_REGISTER = 'only with --register, because it registers clients'
 
 /** The members that the official SDK parses as URLs. */
 const URL_MEMBERS = ['client_uri', 'logo_uri', 'tos_uri', 'policy_uri', 'jwks_uri']
@@ -223,9 +213,9 @@ export const ISSUERS: CheckFunctions = {
   }),
   'issuer.registration': ofEach(({ document }) => {
     const ways = [
-      ...(acceptsMetadataDocuments(document) ? ['client ID metadata documents'] : []),
-      ...(typeof document.registration_endpoint === 'string' ? ['dynamic registration (RFC 7591)'] : []),
-    ]
+      acceptsMetadataDocuments(document) && 'client ID metadata documents',
+      typeof document.registration_endpoint === 'string' && 'dynamic registration (RFC 7591)',
+    ].filter(Boolean)
     if (ways.length > 0) return ok(ways.join(' and '))
     return warn(
       'neither client ID metadata documents nor dynamic registration',
@@ -249,12 +239,11 @@ export const ISSUERS: CheckFunctions = {
     if (acceptsPublicClients(document))
       return ok('client_id_metadata_document_supported, and the method none')
     const methods = textsOf(document, 'token_endpoint_auth_methods_supported')
-    return clientProblem(
-      examination,
-      'cimd-needs-none',
-      `${quote(issuer)} supports them, but token_endpoint_auth_methods_supported is ${methods === undefined ? 'missing' : quoteAll(methods) || 'empty'}`,
-      'add none to token_endpoint_auth_methods_supported: clients with a metadata document have no secret',
-    )
+    const listed = methods === undefined ? 'missing' : quoteAll(methods) || 'empty'
+    const seen = `${quote(issuer)} supports them, but token_endpoint_auth_methods_supported is ${listed}`
+    const hint =
+      'add none to token_endpoint_auth_methods_supported: clients with a metadata document have no secret'
+    return clientProblem(examination, 'cimd-needs-none', seen, hint)
   }),
   'issuer.scopes': ofEach(async ({ document }, examination) => {
     const wanted = await scopesOfResource(examination)
@@ -278,8 +267,7 @@ export const ISSUERS: CheckFunctions = {
     )
   }),
   async 'issuer.register'(examination) {
-    if (examination.options.register !== true)
-      throw new InconclusiveError('only with --register, because it registers clients')
+    onlyIf(examination.options.register === true, ONLY_WITH_REGISTER)
     return await registerClients(examination)
   },
 }
@@ -289,9 +277,8 @@ const registerClients = ofEach(async (server, examination) => {
   const endpoint = examination.safeUrl(server.document.registration_endpoint)
   if (endpoint === undefined)
     return unknown ?? ok(`${quote(server.issuer)} does not support dynamic registration`)
-  const findings: Finding[] = []
-  for (const attempt of ATTEMPTS) findings.push(await tryRegistration(examination, endpoint, attempt))
-  return [...findings, ...(unknown === undefined ? [] : [unknown])]
+  const registered = await findingsOfEach(ATTEMPTS, (one) => tryRegistration(examination, endpoint, one))
+  return [...registered, unknown]
 })
 
 async function tryRegistration(
@@ -316,9 +303,9 @@ async function tryRegistration(
   const empty = Object.keys(client).filter((member) => client[member] === null)
   const blank = URL_MEMBERS.filter((member) => client[member] === '')
   const problems = [
-    ...(empty.length > 0 ? [`null in ${quoteAll(empty)}`] : []),
-    ...(blank.length > 0 ? [`an empty string in ${quoteAll(blank)}`] : []),
-  ]
+    empty.length > 0 && `null in ${quoteAll(empty)}`,
+    blank.length > 0 && `an empty string in ${quoteAll(blank)}`,
+  ].filter(Boolean)
   if (problems.length === 0) return ok('loopback, cursor://, no scope, and offline_access')
   const seen = `the response to the ${registration} contains ${problems.join(' and ')}`
   return clientProblem(examination, 'registration-null-members', seen, 'leave out members without a value')

@@ -7,11 +7,12 @@ import {
   wellKnownDocuments,
 } from '../documents.ts'
 import { type CheckFunctions, clientProblem, type Examination, observation } from '../examination.ts'
-import { type Finding, fail, InconclusiveError, ifPossible, ok, warn, worst } from '../finding.ts'
+import { type Finding, fail, ok, warn, worst, worstOfEach } from '../finding.ts'
 import { answerOf, type HttpExchange, NoResponseError } from '../http-exchange.ts'
+import { InconclusiveError, ifPossible, onlyIf } from '../inconclusive.ts'
 import { quote, quoteAll } from '../quote.ts'
 import { type JsonObject, nearMiss, textsOf, urlOf, withoutSlash } from '../values.ts'
-import { challengeParameter, isGuarded } from './protection.ts'
+import { isGuarded, refusal } from './protection.ts'
 import { requestEndpoint } from './server.ts'
 
 const CHALLENGED = 'at the URL of the challenge'
@@ -22,7 +23,7 @@ const AT_ROOT = 'at the well-known URL of the host'
 const documents = observation(async (examination) => {
   // A server can send challenges only in results.
   const challenged = (await isGuarded(examination))
-    ? urlOf(await ifPossible(challengeParameter(examination, 'resource_metadata')))
+    ? urlOf((await ifPossible(refusal(examination)))?.parameter('resource_metadata'))
     : undefined
   const wellKnown = await wellKnownDocuments(examination)
   const { path } = metadataUrls(examination.url)
@@ -103,8 +104,7 @@ export const METADATA: CheckFunctions = {
       )
       .join(', ')
     if (found.length === 0) {
-      if (!(await isGuarded(examination)))
-        throw new InconclusiveError('the server publishes none and requires no token')
+      onlyIf(await isGuarded(examination), 'the server publishes none and requires no token')
       return fail(
         `not found: ${seen}`,
         `respond to GET ${metadataUrls(examination.url).path.href} with 200 and a JSON object, without requiring a token (RFC 9728; mcp-gatekit: mount protectedResourceRouter at the root of the application)`,
@@ -145,45 +145,40 @@ export const METADATA: CheckFunctions = {
   },
   async 'metadata.members'(examination) {
     const { document } = await resourceMetadata(examination)
-    const findings = document.scopes_supported === undefined ? [] : [checkScopes(document)]
-    if (textsOf(document, 'bearer_methods_supported')?.includes('header') === true)
-      findings.push(ok('bearer_methods_supported contains "header"'))
-    else if (document.bearer_methods_supported !== undefined)
-      findings.push(
-        fail(
-          'bearer_methods_supported does not contain "header"',
-          'add it, or remove the member: MCP clients send tokens only in the Authorization header',
-        ),
-      )
-    return findings.length === 0 ? ok('no other members') : worst(findings)
+    const { scopes_supported: scopes, bearer_methods_supported: methods } = document
+    if (scopes === undefined && methods === undefined) return ok('no other members')
+    const hasHeader = textsOf(document, 'bearer_methods_supported')?.includes('header') === true
+    const without = fail(
+      'bearer_methods_supported does not contain "header"',
+      'add it, or remove the member: MCP clients send tokens only in the Authorization header',
+    )
+    return worst([
+      scopes !== undefined && checkScopes(document),
+      methods !== undefined && (hasHeader ? ok('bearer_methods_supported contains "header"') : without),
+    ])
   },
   async 'wellknown.format'(examination) {
     const { url } = examination
-    const findings: Finding[] = []
     const { path, root } = metadataUrls(url)
     const suffix = withoutSlash(url.pathname)
-    const names = [
-      `oauth-authorization-server${suffix}`,
-      'oauth-authorization-server',
-      'openid-configuration',
-    ]
+    const server = 'oauth-authorization-server'
+    const names = [`${server}${suffix}`, server, 'openid-configuration']
     const others = names.map((name) => new URL(`/.well-known/${name}`, url.origin))
     const urls = distinctUrls([path, root, ...others])
-    for (const one of urls) {
+    const documents = await worstOfEach(urls, async (one) => {
       const request = examination.fetch('GET', one, { headers: { accept: 'application/json' } })
       const problem = problemOf(await answerOf(request))
-      if (problem !== undefined)
-        findings.push(clientProblem(examination, 'well-known-html', `${quote(one.pathname)}: ${problem}`))
-    }
+      if (problem === undefined) return ok(`${urls.length} URLs`)
+      return clientProblem(examination, 'well-known-html', `${quote(one.pathname)}: ${problem}`)
+    })
     const userAgent = 'mcp-gatekit-doctor'
     // Not `text/event-stream`, which would open a stream. A stream that sends no headers is not a problem of this check.
     const request = { method: 'GET', userAgent, accept: 'application/json' } as const
     const page = await answerOf(requestEndpoint(examination, request))
-    if (page.status === 200 && page.mediaType !== 'text/event-stream' && page.json === undefined) {
-      const seen = `GET ${quote(url.pathname)} without a token: ${page.summary}, which is not JSON`
-      findings.push(clientProblem(examination, 'body-at-endpoint', seen))
-    }
-    return findings.length === 0 ? ok(`${urls.length} URLs`) : worst(findings)
+    if (page.status !== 200 || page.mediaType === 'text/event-stream' || page.json !== undefined)
+      return documents
+    const seen = `GET ${quote(url.pathname)} without a token: ${page.summary}, which is not JSON`
+    return worst([documents, clientProblem(examination, 'body-at-endpoint', seen)])
   },
 }
 

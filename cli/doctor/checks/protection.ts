@@ -1,14 +1,15 @@
 import { randomUUID } from 'node:crypto'
 import { counted } from '../../../src/options/counted.ts'
 import { isScopeToken } from '../../../src/options/scope-token.ts'
-import { type Challenge, ChallengeSyntaxError, parseChallenges } from '../challenges.ts'
+import { ChallengeSyntaxError, parseChallenges } from '../challenges.ts'
 import { metadataUrls, publishedDocuments } from '../documents.ts'
 import { type CheckFunctions, type Examination, observation } from '../examination.ts'
-import { type Finding, fail, InconclusiveError, ok, warn, worst } from '../finding.ts'
+import { fail, ok, warn, worst, worstOfEach } from '../finding.ts'
 import type { HttpExchange } from '../http-exchange.ts'
+import { InconclusiveError, onlyIf } from '../inconclusive.ts'
 import { legacyMessage, type McpMessage, modernMessage, NEWEST_LEGACY } from '../messages.ts'
 import { quote } from '../quote.ts'
-import { memberOf, urlOf } from '../values.ts'
+import { entriesOf, memberOf, urlOf } from '../values.ts'
 import { firstResponse } from './server.ts'
 
 /** Returns a random string that no authorization server has issued. */
@@ -23,9 +24,9 @@ async function openMessage(
   params: Readonly<Record<string, unknown>> = {},
 ): Promise<McpMessage> {
   const first = await firstResponse(examination)
-  return first.message?.result === undefined
-    ? modernMessage(method, params)
-    : legacyMessage(NEWEST_LEGACY, method, params, first.header('mcp-session-id'))
+  return first.hasResult
+    ? legacyMessage(NEWEST_LEGACY, method, params, first.header('mcp-session-id'))
+    : modernMessage(method, params)
 }
 
 /** The response to `tools/list` without a token, after a handshake without a token. */
@@ -43,7 +44,7 @@ const openCall = observation((examination) => callUnknownTool(examination))
 
 /** Returns `true` if the result of a call contains a challenge, which some clients accept instead of a 401. */
 function isChallengedInResult(response: HttpExchange): boolean {
-  return memberOf(response.result('_meta'), 'mcp/www_authenticate') !== undefined
+  return response.result('_meta', 'mcp/www_authenticate') !== undefined
 }
 
 /** Returns `true` if the handshake and the lists work without a token, and protected calls get a 401. */
@@ -51,12 +52,6 @@ export async function hasPublicOperations(examination: Examination): Promise<boo
   if (!(await answersWithoutToken(examination)) || (await openListing(examination)).status === 401)
     return false
   return (await openCall(examination)).status === 401
-}
-
-/** Returns the tools that are listed without a token. */
-async function openTools(examination: Examination): Promise<readonly unknown[]> {
-  const tools = (await openListing(examination)).result('tools')
-  return Array.isArray(tools) ? tools : []
 }
 
 /** Returns `true` if the MCP server itself responds to the handshake, instead of a gate. */
@@ -67,9 +62,9 @@ async function isAnswered(examination: Examination): Promise<boolean> {
 
 /** Returns `true` if the handshake or `tools/list` works without a token, or if the server has no tools. */
 async function isOpen(examination: Examination): Promise<boolean> {
-  if ((await firstResponse(examination)).message?.result !== undefined) return true
-  const { message, errorCode } = await openListing(examination)
-  return message?.result !== undefined || errorCode === -32_601
+  if ((await firstResponse(examination)).hasResult) return true
+  const { hasResult, errorCode } = await openListing(examination)
+  return hasResult || errorCode === -32_601
 }
 
 /** The 401 response to a request without a token. @throws {InconclusiveError} if there is none */
@@ -97,32 +92,14 @@ export async function answersWithoutToken(examination: Examination): Promise<boo
   return (await isAnswered(examination)) && (await isOpen(examination))
 }
 
-/** Returns the `Bearer` challenge of the 401, or `undefined` if it cannot be parsed. */
-export async function bearerChallenge(examination: Examination): Promise<Challenge | undefined> {
-  return (await refusal(examination)).challenge
-}
-
 /** Returns the scopes in the challenge of the 401, or `undefined` if it has none or the server sends no 401. */
 export async function challengedScope(examination: Examination): Promise<string | undefined> {
-  return await challengeParameter(examination, 'scope').catch(() => undefined)
-}
-
-/** Returns a parameter of the `Bearer` challenge of the 401. */
-export async function challengeParameter(
-  examination: Examination,
-  name: string,
-): Promise<string | undefined> {
-  return (await bearerChallenge(examination))?.parameters.get(name)
-}
-
-/** Returns the `WWW-Authenticate` header of the 401. */
-async function challengeHeader(examination: Examination): Promise<string | undefined> {
-  return (await refusal(examination)).header('www-authenticate')
+  return (await refusal(examination).catch(() => undefined))?.parameter('scope')
 }
 
 /** Returns the `securitySchemes` of a listed tool, or `undefined` if it has none. */
 function schemesOf(tool: unknown): readonly unknown[] | undefined {
-  const schemes = memberOf(memberOf(tool, '_meta'), 'securitySchemes') ?? memberOf(tool, 'securitySchemes')
+  const schemes = memberOf(tool, '_meta', 'securitySchemes') ?? memberOf(tool, 'securitySchemes')
   return Array.isArray(schemes) ? schemes : undefined
 }
 
@@ -158,22 +135,18 @@ export const PROTECTION: CheckFunctions = {
   },
   async 'auth.methods'(examination) {
     await refusal(examination)
-    const findings: Finding[] = []
-    for (const [method, accept] of [
-      ['GET', 'text/event-stream'],
-      ['DELETE', 'application/json'],
-    ] as const) {
+    return await worstOfEach(['GET', 'DELETE'], async (method) => {
+      const accept = method === 'GET' ? 'text/event-stream' : 'application/json'
       const { status, succeeded, summary } = await examination.send(method, { headers: { accept } })
       const seen = `${method}: ${summary}`
       const hint = 'put the gate in front of every method of the route, not only of POST'
-      if (succeeded) findings.push(fail(`${seen} without a token`, hint))
-      else if (status < 500) findings.push(ok(seen))
-      else findings.push(warn(seen, 'respond with 401, or with 405 for an unsupported method'))
-    }
-    return worst(findings)
+      if (succeeded) return fail(`${seen} without a token`, hint)
+      if (status < 500) return ok(seen)
+      return warn(seen, 'respond with 401, or with 405 for an unsupported method')
+    })
   },
   async 'challenge.present'(examination) {
-    const header = await challengeHeader(examination)
+    const header = (await refusal(examination)).header('www-authenticate')
     if (header === undefined)
       return fail(
         'the 401 has no WWW-Authenticate header',
@@ -187,14 +160,10 @@ export const PROTECTION: CheckFunctions = {
     )
   },
   async 'challenge.syntax'(examination) {
-    const header = (await challengeHeader(examination)) ?? ''
+    const header = (await refusal(examination)).header('www-authenticate') ?? ''
     try {
-      const challenges = parseChallenges(header)
-      return ok(
-        challenges
-          .map(({ scheme, parameters }) => quote([scheme, ...parameters.keys()].join(' ')))
-          .join(', '),
-      )
+      const names = parseChallenges(header).map(({ scheme, parameters }) => [scheme, ...parameters.keys()])
+      return ok(names.map((all) => quote(all.join(' '))).join(', '))
     } catch (error) {
       if (!(error instanceof ChallengeSyntaxError)) throw error
       return fail(
@@ -204,8 +173,9 @@ export const PROTECTION: CheckFunctions = {
     }
   },
   async 'challenge.order'(examination) {
-    const header = (await challengeHeader(examination)) ?? ''
-    const named = await challengeParameter(examination, 'resource_metadata')
+    const response = await refusal(examination)
+    const header = response.header('www-authenticate') ?? ''
+    const named = response.parameter('resource_metadata')
     // The official SDK uses the first match in the whole header.
     const found = /resource_metadata=(?:"([^"]+)"|([^\s,]+))/.exec(header)
     if (named !== undefined && (found?.[1] ?? found?.[2]) !== named)
@@ -220,7 +190,7 @@ export const PROTECTION: CheckFunctions = {
     )
   },
   async 'challenge.resource-metadata'(examination) {
-    const named = await challengeParameter(examination, 'resource_metadata')
+    const named = (await refusal(examination)).parameter('resource_metadata')
     const { path } = metadataUrls(examination.url)
     if (named === undefined) {
       const hint = `add resource_metadata="${path.href}" to the challenge (RFC 9728 §5.1)`
@@ -240,7 +210,7 @@ export const PROTECTION: CheckFunctions = {
       : warn(`resource_metadata is on another host: ${quote(named)}`, hint)
   },
   async 'challenge.scope'(examination) {
-    const scope = await challengeParameter(examination, 'scope')
+    const scope = (await refusal(examination)).parameter('scope')
     if (scope === undefined) return ok('no scope: clients request those of the metadata')
     const scopes = scope.split(' ')
     if (!scopes.every(isScopeToken))
@@ -256,13 +226,11 @@ export const PROTECTION: CheckFunctions = {
   },
   async 'public.operations'(examination) {
     if (!(await answersWithoutToken(examination))) return ok('none: every request requires a token')
-    if (!(await hasPublicOperations(examination)))
-      throw new InconclusiveError(
-        (await isGuarded(examination))
-          ? 'no call gets a 401 after a list without a token: see auth.required'
-          : 'the server requires no token: see auth.required',
-      )
-    const tools = await openTools(examination)
+    const reason = (await isGuarded(examination))
+      ? 'no call gets a 401 after a list without a token: see auth.required'
+      : 'the server requires no token: see auth.required'
+    onlyIf(await hasPublicOperations(examination), reason)
+    const tools = entriesOf((await openListing(examination)).message, 'result', 'tools')
     const marked = tools.map(schemesOf).filter((schemes) => schemes !== undefined)
     const open = marked.filter((schemes) => schemes.some((scheme) => memberOf(scheme, 'type') === 'noauth'))
     const message = await openMessage(examination, 'tools/list')

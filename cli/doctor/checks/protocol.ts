@@ -1,6 +1,8 @@
+import { decodeToken } from '../decoded-token.ts'
 import { type CheckFunctions, type Examination, observation } from '../examination.ts'
-import { fail, InconclusiveError, ok, warn } from '../finding.ts'
+import { fail, ok, warn } from '../finding.ts'
 import type { HttpExchange } from '../http-exchange.ts'
+import { InconclusiveError, onlyIf } from '../inconclusive.ts'
 import {
   initialize,
   initialized,
@@ -11,7 +13,6 @@ import {
   modernMessage,
   NEWEST_LEGACY,
 } from '../messages.ts'
-import { decodeToken } from '../values.ts'
 import { callUnknownTool, hasPublicOperations, isGuarded } from './protection.ts'
 import { firstResponse, legacySse } from './server.ts'
 
@@ -20,8 +21,7 @@ export const handshake = observation(async (examination) => {
   const { token, options, withheld } = examination
   if (token !== undefined) return await examination.post(initialize(NEWEST_LEGACY), { token })
   if ((options.token ?? options.login) !== undefined) examination.requireSafeWay()
-  if (withheld !== undefined)
-    throw new InconclusiveError('the token of the sign-in is for another resource: see token.claims')
+  onlyIf(withheld === undefined, 'the token of the sign-in is for another resource: see token.claims')
   throw new InconclusiveError(
     options.login === undefined
       ? 'this check needs a token: use --token-env or --login'
@@ -50,9 +50,8 @@ export async function goodToken(examination: Examination): Promise<string | unde
   if (!(await isGuarded(examination))) return undefined
   if (examination.token === undefined && (await hasPublicOperations(examination))) return undefined
   const response = await tokenResponse(examination)
-  if (response.status === 503)
-    throw new InconclusiveError('the server cannot verify the token: see token.accepted')
-  if (isRefused(response)) throw new InconclusiveError('the server rejects the token: see token.accepted')
+  onlyIf(response.status !== 503, 'the server cannot verify the token: see token.accepted')
+  onlyIf(!isRefused(response), 'the server rejects the token: see token.accepted')
   return examination.token
 }
 
@@ -76,14 +75,13 @@ export const revisions = observation(async (examination) => {
       sessionId = response.header('mcp-session-id')
       capabilities = response.result('capabilities')
     } else {
-      if (response.message?.result === undefined) rejection = response.summary
-      refused.push(
-        `${revision} (${typeof offered === 'string' ? 'offers another revision' : response.status})`,
-      )
+      if (!response.hasResult) rejection = response.summary
+      const answer = typeof offered === 'string' ? 'offers another revision' : response.status
+      refused.push(`${revision} (${answer})`)
     }
   }
   const discovered = await examination.post(modernMessage('server/discover'), { token })
-  if (discovered.succeeded && discovered.message?.result !== undefined) {
+  if (discovered.succeeded && discovered.hasResult) {
     served.push(MODERN_REVISION)
     capabilities = discovered.result('capabilities')
   } else refused.push(`${MODERN_REVISION} (${discovered.status})`)
@@ -97,8 +95,7 @@ export const conversation = observation(async (examination) => {
   const token = await goodToken(examination)
   const { served, sessionId } = await revisions(examination)
   const revision = served.at(-1)
-  if (revision === undefined)
-    throw new InconclusiveError('no protocol revision is supported: see protocol.revisions')
+  onlyIf(revision !== undefined, 'no protocol revision is supported: see protocol.revisions')
   const modern = revision === MODERN_REVISION
   if (!modern) await examination.post(initialized(revision, sessionId), { token })
   const message = (method: string, params: Params = {}): McpMessage =>
@@ -116,19 +113,14 @@ export const conversation = observation(async (examination) => {
  * Sends a request for the tools, with changes that make it invalid.
  * @throws {InconclusiveError} if the server rejects it because it has no token, which is right for what is not a public operation
  */
-async function sendInvalid(
-  examination: Examination,
-  { headers, body }: Partial<McpMessage>,
-): Promise<HttpExchange> {
+async function sendInvalid(examination: Examination, changes: Partial<McpMessage>): Promise<HttpExchange> {
   const { message } = await conversation(examination)
-  const valid = message('tools/list')
-  const changed = { headers: { ...valid.headers, ...headers }, body: body ?? valid.body }
   const token = await goodToken(examination)
-  const response = await examination.post(changed, { token })
-  if (token === undefined && response.status === 401)
-    throw new InconclusiveError(
-      '401: only public operations work without a token: use --token-env or --login',
-    )
+  const response = await examination.post(message('tools/list'), { token, ...changes })
+  onlyIf(
+    token !== undefined || response.status !== 401,
+    '401: only public operations work without a token: use --token-env or --login',
+  )
   return response
 }
 
@@ -141,7 +133,7 @@ export const PROTOCOL: CheckFunctions = {
       const first = token === undefined ? firstResponse : handshake
       const legacy = await legacySse(examination, (await first(examination)).status, token)
       const all = `none of ${[...LEGACY_REVISIONS, MODERN_REVISION].join(', ')}`
-      return legacy ?? fail(rejection === undefined ? all : `${all}: ${rejection}`, hint)
+      return legacy ?? fail([all, rejection ?? []].flat().join(': '), hint)
     }
     const seen = `${served.join(', ')}${refused.length > 0 ? `; not ${refused.join(', ')}` : ''}`
     const current = served.includes(NEWEST_LEGACY) || served.includes(MODERN_REVISION)
@@ -157,8 +149,8 @@ export const PROTOCOL: CheckFunctions = {
     )
   },
   async 'protocol.header-mismatch'(examination) {
-    if (!(await conversation(examination)).modern)
-      throw new InconclusiveError(`these headers require ${MODERN_REVISION}, which is not supported`)
+    const { modern } = await conversation(examination)
+    onlyIf(modern, `these headers require ${MODERN_REVISION}, which is not supported`)
     const headers = { 'mcp-method': 'server/discover' }
     const { status, summary } = await sendInvalid(examination, { headers })
     if (status === 400) return ok('400')
@@ -176,25 +168,20 @@ export const PROTOCOL: CheckFunctions = {
   },
   async 'session.other-user'(examination) {
     const { otherToken } = examination.options
-    if (otherToken === undefined) throw new InconclusiveError('only with --other-token-env')
+    onlyIf(otherToken !== undefined, 'only with --other-token-env')
     examination.requireSafeWay()
     const token = await goodToken(examination)
     const { served, sessionId } = await revisions(examination)
-    if (token === undefined || sessionId === undefined)
-      throw new InconclusiveError('the server opens no session for a token')
-    if (userOf(token) === userOf(otherToken))
-      throw new InconclusiveError('both tokens are of the same user (sub and iss)')
+    onlyIf(token !== undefined && sessionId !== undefined, 'the server opens no session for a token')
+    onlyIf(userOf(token) !== userOf(otherToken), 'both tokens are of the same user (sub and iss)')
     const revision = served.findLast((one) => one !== MODERN_REVISION) ?? NEWEST_LEGACY
     await examination.post(initialized(revision, sessionId), { token })
     const list = (token: string): Promise<HttpExchange> =>
       examination.post(legacyMessage(revision, 'tools/list', {}, sessionId), { token })
     // Without both, a refusal would not be due to the user.
-    for (const needed of [
-      await examination.post(initialize(revision), { token: otherToken }),
-      await list(token),
-    ])
-      if (!isServed(needed))
-        throw new InconclusiveError(`a user gets ${needed.summary} also without the other`)
+    const opening = await examination.post(initialize(revision), { token: otherToken })
+    for (const needed of [opening, await list(token)])
+      onlyIf(isServed(needed), `a user gets ${needed.summary} also without the other`)
     const response = await list(otherToken)
     if (!isServed(response)) return ok(response.summary)
     return fail(

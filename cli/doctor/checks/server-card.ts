@@ -1,10 +1,11 @@
 import { isRecord } from '../../../src/options/value-kinds.ts'
 import { type CheckFunctions, type Examination, observation } from '../examination.ts'
-import { fail, InconclusiveError, ok, warn, worst } from '../finding.ts'
+import { fail, ok, warn, worst } from '../finding.ts'
 import { answerOf, type HttpExchange } from '../http-exchange.ts'
+import { InconclusiveError, onlyIf } from '../inconclusive.ts'
 import { initialize, LEGACY_REVISIONS, MODERN_REVISION, modernMessage, NEWEST_LEGACY } from '../messages.ts'
 import { quote, quoteAll, quoteValue } from '../quote.ts'
-import { type JsonObject, memberOf, textsOf, urlOf, withoutSlash } from '../values.ts'
+import { entriesOf, type JsonObject, memberOf, textsOf, urlOf, withoutSlash } from '../values.ts'
 import { readable } from './cors.ts'
 import { goodToken, revisions } from './protocol.ts'
 
@@ -37,9 +38,8 @@ const catalog = observation((examination) =>
 )
 
 /** Returns the URLs of the cards that a catalog names, without those that are not safe to fetch. */
-function cardUrls(examination: Examination, { card }: CardSeen): readonly URL[] {
-  const entries = Array.isArray(card.entries) ? card.entries : []
-  return entries
+function cardUrls(examination: Examination, listed: CardSeen | undefined): readonly URL[] {
+  return entriesOf(listed?.card, 'entries')
     .filter((entry) => memberOf(entry, 'type') === CARD_TYPE)
     .flatMap((entry) => examination.safeUrl(memberOf(entry, 'url')) ?? [])
 }
@@ -50,8 +50,7 @@ const serverCard = observation(async (examination) => {
   const usualUrl = new URL(`${origin}${withoutSlash(pathname)}/server-card`)
   const usual = await documentAt(examination, usualUrl, CARD_TYPE)
   if (usual !== undefined) return usual
-  const listed = await catalog(examination)
-  for (const url of listed === undefined ? [] : cardUrls(examination, listed).slice(0, MAX_CARDS)) {
+  for (const url of cardUrls(examination, await catalog(examination)).slice(0, MAX_CARDS)) {
     const seen = await documentAt(examination, url, CARD_TYPE)
     if (seen !== undefined && remoteOf(seen.card, examination.url) !== undefined) return seen
   }
@@ -66,9 +65,7 @@ function remoteOf(card: JsonObject, url: URL): JsonObject | undefined {
   })
 }
 
-function remotesIn({ remotes }: JsonObject): readonly JsonObject[] {
-  return Array.isArray(remotes) ? remotes.filter(isRecord) : []
-}
+const remotesIn = (card: JsonObject): readonly JsonObject[] => entriesOf(card, 'remotes').filter(isRecord)
 
 /** Returns the problems of a card by the schema of SEP-2127. */
 export function cardProblems(card: JsonObject): readonly string[] {
@@ -103,9 +100,8 @@ function isText(value: unknown, max: number): boolean {
 }
 
 function isListOf(value: unknown, isRight: (item: JsonObject) => boolean): boolean {
-  return (
-    value === undefined || (Array.isArray(value) && value.every((item) => isRecord(item) && isRight(item)))
-  )
+  if (value === undefined) return true
+  return Array.isArray(value) && value.every((item) => isRecord(item) && isRight(item))
 }
 
 function isRemote(remote: JsonObject): boolean {
@@ -159,7 +155,7 @@ export const SERVER_CARD: CheckFunctions = {
     const source = isModern ? 'server/discover' : 'initialize'
     const message = isModern ? modernMessage('server/discover') : initialize(NEWEST_LEGACY)
     const response = await examination.post(message, { token })
-    const info = memberOf(response.result('_meta'), SERVER_INFO) ?? response.result('serverInfo')
+    const info = response.result('_meta', SERVER_INFO) ?? response.result('serverInfo')
     if (!isRecord(info)) throw new InconclusiveError('the server does not state its name and version')
     const { name, version, title } = card
     const isCut =
@@ -174,34 +170,24 @@ export const SERVER_CARD: CheckFunctions = {
     const refused = stated?.filter((one) => known.includes(one) && !served.includes(one)) ?? []
     const named = textsOf(response.message?.result as JsonObject, 'supportedVersions') ?? []
     const missing = named.filter((one) => stated?.includes(one) === false)
-    const findings = [
-      ...(Object.keys(differs) as (keyof typeof differs)[]).map(
-        (member) =>
-          differs[member] &&
-          warn(
-            `${member} is ${quoteValue(card[member])} in the card, and ${quoteValue(info[member])} in ${source}`,
-            `make both equal; ${HINT}`,
-          ),
-      ),
-      refused.length > 0 &&
-        fail(
-          `the card names ${quoteAll(refused)}, which the server does not support`,
-          `remove it from supportedProtocolVersions; ${HINT}`,
-        ),
-      missing.length > 0 &&
-        warn(
-          `the card does not name ${quoteAll(missing)}, which ${source} names`,
-          `add it to supportedProtocolVersions; ${HINT}`,
-        ),
-    ]
-    return worst([ok(`${quoteValue(name)} ${quoteValue(version)}, as ${source} says`), ...findings])
+    const findings = Object.entries(differs).map(([member, isOther]) => {
+      const seen = `${member} is ${quoteValue(card[member])} in the card, and ${quoteValue(info[member])} in ${source}`
+      return isOther && warn(seen, `make both equal; ${HINT}`)
+    })
+    const unknown = `the card names ${quoteAll(refused)}, which the server does not support`
+    const unnamed = `the card does not name ${quoteAll(missing)}, which ${source} names`
+    return worst([
+      ok(`${quoteValue(name)} ${quoteValue(version)}, as ${source} says`),
+      ...findings,
+      refused.length > 0 && fail(unknown, `remove it from supportedProtocolVersions; ${HINT}`),
+      missing.length > 0 && warn(unnamed, `add it to supportedProtocolVersions; ${HINT}`),
+    ])
   },
   async 'card.catalog'(examination) {
     const { url } = await serverCard(examination)
     const listed = await catalog(examination)
     const hint = `list the card with its URL, a unique identifier, and the type ${CARD_TYPE} (mcp-gatekit: mcpServer, or aiCatalog for several servers)`
-    if (listed === undefined)
-      throw new InconclusiveError('the host does not have a catalog, which is optional')
+    onlyIf(listed !== undefined, 'the host does not have a catalog, which is optional')
     const { card: document, response } = listed
     if (typeof document.specVersion !== 'string' || !Array.isArray(document.entries))
       return fail('the catalog has no specVersion, or no list of entries', hint)

@@ -2,8 +2,8 @@ import { counted } from '../../../src/options/counted.ts'
 import { type EndpointRequest, initializeAs } from '../../clients/profiles.ts'
 import { wellKnownDocuments } from '../documents.ts'
 import { type CheckFunctions, clientProblem, type Examination, observation } from '../examination.ts'
-import { type Finding, fail, fixFor, ok, warn, worst } from '../finding.ts'
-import { answerOf, type HttpExchange, NoResponseError, type NoResponseKind } from '../http-exchange.ts'
+import { type Finding, fail, findingsOfEach, fixFor, ok, warn, worst } from '../finding.ts'
+import { answerOf, type HttpExchange, NoResponseError } from '../http-exchange.ts'
 import { initialize, modernMessage, NEWEST_LEGACY } from '../messages.ts'
 import { quote } from '../quote.ts'
 
@@ -57,22 +57,9 @@ const MIN_CERTIFICATE_DAYS = 14
 /** The response to the first request, which is a handshake without a token. */
 export const firstResponse = observation((examination) => examination.post(initialize(NEWEST_LEGACY)))
 
-const NO_RESPONSE_HINTS: Readonly<Record<NoResponseKind, string>> = {
-  name: 'check the host name and its DNS record',
-  refused:
-    'start the server; check the port, and that the server listens on an address that is reachable from this machine',
-  closed:
-    'check the logs of the server and of the proxy in front of it: the connection was closed without a response',
-  timeout: 'find out what the server waits for, or use a longer --timeout',
-  certificate: 'use a certificate of a known authority; for a private authority, set NODE_EXTRA_CA_CERTS',
-  tls: 'check the port, and https against http: the server does not support TLS, or only versions that are obsolete',
-  'not-http': 'check the port, and http against https: the response is not HTTP',
-  network: 'check the network between this machine and the server',
-}
-
 /** Converts a missing response to a finding. */
-export function noResponse({ kind, detail }: NoResponseError): Finding {
-  return fail(`no response (${detail})`, NO_RESPONSE_HINTS[kind])
+export function noResponse({ detail, fix }: NoResponseError): Finding {
+  return fail(`no response (${detail})`, fix)
 }
 
 /** The `User-Agent` headers that firewalls treat in a special way, with the quirk of the clients that send them. */
@@ -92,15 +79,9 @@ function isOpened(answer: Answer, expected: number): boolean {
 }
 
 /** Compares a response with that of other requests. */
-function compare(
-  examination: Examination,
-  quirk: string,
-  name: string,
-  answer: Answer,
-  expected: number,
-): Finding {
-  if (answer.status === expected) return ok('no User-Agent is blocked')
-  return clientProblem(examination, quirk, `${name}: ${describe(answer)}, other requests: ${expected}`)
+function compare(examination: Examination, quirk: string, name: string, answer: Answer, wanted: number) {
+  if (answer.status === wanted) return ok('no User-Agent is blocked')
+  return clientProblem(examination, quirk, `${name}: ${describe(answer)}, other requests: ${wanted}`)
 }
 
 /** Compares the metadata document with and without a `User-Agent`, which some clients send only to the endpoint. */
@@ -178,19 +159,15 @@ export const SERVER: CheckFunctions = {
   },
   async 'edge.user-agents'(examination) {
     const { status: expected } = await firstResponse(examination)
-    const findings: Finding[] = []
-    for (const [userAgent, quirk] of USER_AGENTS) {
+    const findings = await findingsOfEach(USER_AGENTS, async ([userAgent, quirk]) => {
       const name = userAgent === undefined ? 'without User-Agent' : `User-Agent ${userAgent}`
       const answer = await answerOf(requestEndpoint(examination, initializeAs(userAgent)))
-      findings.push(
-        isOpened(answer, expected)
-          ? fail(
-              `${name}: ${answer.status}, other requests: ${expected}`,
-              'require the token for every User-Agent: any client can send this header',
-            )
-          : compare(examination, quirk, name, answer, expected),
+      if (!isOpened(answer, expected)) return compare(examination, quirk, name, answer, expected)
+      return fail(
+        `${name}: ${answer.status}, other requests: ${expected}`,
+        'require the token for every User-Agent: any client can send this header',
       )
-    }
+    })
     return worst([...findings, await checkMetadata(examination)])
   },
   async 'endpoint.trailing-slash'(examination) {
@@ -226,11 +203,9 @@ export const SERVER: CheckFunctions = {
     const wait = limited.header('retry-after')
     if (wait === undefined)
       return warn(`${seen} without Retry-After`, 'send Retry-After with every 429 (RFC 6585 §4)')
+    const stated = `${seen}, Retry-After: ${quote(wait)}`
     return /^\d+$/.test(wait.trim()) || !Number.isNaN(Date.parse(wait))
-      ? ok(`${seen}, Retry-After: ${quote(wait)}`)
-      : fail(
-          `${seen}, Retry-After: ${quote(wait)}`,
-          'send Retry-After as a number of seconds or an HTTP date (RFC 9110 §10.2.3)',
-        )
+      ? ok(stated)
+      : fail(stated, 'send Retry-After as a number of seconds or an HTTP date (RFC 9110 §10.2.3)')
   },
 }

@@ -1,11 +1,12 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import querystring from 'node:querystring'
 import { type CheckFunction, type CheckFunctions, type Examination, observation } from '../examination.ts'
-import { type Finding, fail, InconclusiveError, ifPossible, ok, warn } from '../finding.ts'
+import { type Finding, fail, findingsOfEach, ok, warn } from '../finding.ts'
 import type { HttpExchange } from '../http-exchange.ts'
+import { InconclusiveError, ifPossible, onlyIf } from '../inconclusive.ts'
 import { quote, quoteAll } from '../quote.ts'
 import { textsOf } from '../values.ts'
-import { type KnownServer, ofEach, registerClient } from './issuers.ts'
+import { type KnownServer, ONLY_WITH_REGISTER, ofEach, registerClient } from './issuers.ts'
 import { challengedScope } from './protection.ts'
 
 /** The redirect URI of the client that `doctor` registers. It is never opened. */
@@ -42,7 +43,7 @@ async function open(
   changes: Readonly<Record<string, string | null>> = {},
 ): Promise<SignInStart> {
   const endpoint = examination.safeUrl(document.authorization_endpoint)
-  if (endpoint === undefined) throw new InconclusiveError('see issuer.endpoints')
+  onlyIf(endpoint !== undefined, 'see issuer.endpoints')
   const random = (): string => randomBytes(32).toString('base64url')
   const parameters: Record<string, string | null | undefined> = {
     response_type: 'code',
@@ -64,8 +65,7 @@ async function open(
     const response = await examination.fetch('GET', at, {
       headers: { accept: 'text/html,*/*;q=0.8', ...(cookie !== '' && { cookie }) },
     })
-    if (response.status === 429)
-      throw new InconclusiveError('the authorization server responded with 429: run doctor again later')
+    onlyIf(response.status !== 429, 'the authorization server responded with 429: run doctor again later')
     const location = response.redirect === undefined ? undefined : response.header('location')
     if (location === undefined || !URL.canParse(location, at.href)) return pageOf(response, at, hop)
     for (const [name, value] of cookiesOf(response)) cookies.set(name, value)
@@ -168,8 +168,10 @@ const startsOfClient = observation(async (server: KnownServer, examination: Exam
   const endpoint = registrationEndpoint(server, examination)
   const { response, client } = await registerClient(examination, endpoint, { redirect_uris: [REDIRECT_URI] })
   const { client_id: clientId } = client
-  if (!response.succeeded || typeof clientId !== 'string')
-    throw new InconclusiveError('doctor could not register a client: see issuer.register')
+  onlyIf(
+    response.succeeded && typeof clientId === 'string',
+    'doctor could not register a client: see issuer.register',
+  )
   const first = await open(server, examination, clientId)
   if (first.kind === 'refused')
     throw new InconclusiveError(`the request of a registered client gets ${first.seen}`)
@@ -177,11 +179,9 @@ const startsOfClient = observation(async (server: KnownServer, examination: Exam
 })
 
 function registrationEndpoint({ document }: KnownServer, examination: Examination): URL {
-  if (examination.options.register !== true)
-    throw new InconclusiveError('only with --register, because it registers clients')
+  onlyIf(examination.options.register === true, ONLY_WITH_REGISTER)
   const endpoint = examination.safeUrl(document.registration_endpoint)
-  if (endpoint === undefined)
-    throw new InconclusiveError('the authorization server does not support dynamic registration')
+  onlyIf(endpoint !== undefined, 'the authorization server does not support dynamic registration')
   return endpoint
 }
 
@@ -191,8 +191,10 @@ function ofUpstream(
 ): CheckFunction {
   return ofEach(async (server, examination) => {
     const { first, second, clientId } = await startsOfClient(server, examination)
-    if (first.kind !== 'upstream' || second.kind !== 'upstream')
-      throw new InconclusiveError('the sign-in does not lead to another authorization server at once')
+    onlyIf(
+      first.kind === 'upstream' && second.kind === 'upstream',
+      'the sign-in does not lead to another authorization server at once',
+    )
     return await check(first.url, second.url, clientId)
   })
 }
@@ -231,8 +233,10 @@ export const SIGN_IN_FLAWS: CheckFunctions = {
   'flaw.unknown-client': ofEach(async (server, examination) => {
     const start = await startOfStranger(server, examination)
     const correct = (await ifPossible(startsOfClient(server, examination)))?.first
-    if (correct === undefined && ['page', 'elsewhere'].includes(start.kind))
-      throw new InconclusiveError('the response is either an error or a sign-in: use --register to compare')
+    onlyIf(
+      correct !== undefined || !['page', 'elsewhere'].includes(start.kind),
+      'the response is either an error or a sign-in: use --register to compare',
+    )
     return findingOf(
       acceptanceOf(start, correct),
       'a client_id that does not exist',
@@ -242,8 +246,8 @@ export const SIGN_IN_FLAWS: CheckFunctions = {
   }),
   'flaw.upstream-pkce': ofUpstream((url) => {
     const { host, searchParams } = url
-    if (searchParams.has('request_uri') || searchParams.has('request'))
-      throw new InconclusiveError('the parameters of the request to the identity provider are not visible')
+    const isVisible = !searchParams.has('request_uri') && !searchParams.has('request')
+    onlyIf(isVisible, 'the parameters of the request to the identity provider are not visible')
     const method = searchParams.get('code_challenge_method')
     if (searchParams.has('code_challenge') && method === 'S256') return ok(`S256 at ${quote(host)}`)
     return warn(
@@ -252,10 +256,8 @@ export const SIGN_IN_FLAWS: CheckFunctions = {
     )
   }),
   'flaw.upstream-context': ofUpstream((url, _second, clientId) => {
-    const context = readableContext(url.searchParams.get('state') ?? '', [
-      new URL(REDIRECT_URI).host,
-      clientId,
-    ])
+    const texts = [new URL(REDIRECT_URI).host, clientId]
+    const context = readableContext(url.searchParams.get('state') ?? '', texts)
     if (context === undefined) return ok('nothing readable in state')
     return warn(
       `anybody can read ${quote(context)} in the state at ${quote(url.host)}, and change it if the server does not notice`,
@@ -268,15 +270,14 @@ export const SIGN_IN_FLAWS: CheckFunctions = {
     if (textsOf(server.document, 'code_challenge_methods_supported')?.includes('plain') === true)
       return warn('code_challenge_methods_supported contains plain', hint)
     const { first, clientId } = await startsOfClient(server, examination)
-    const findings: Finding[] = []
-    for (const [what, changes] of [
-      ['a request without code_challenge', { code_challenge: null, code_challenge_method: null }],
-      ['a request with the method plain', { code_challenge_method: 'plain' }],
-    ] as const) {
-      const start = await open(server, examination, clientId, changes)
-      findings.push(findingOf(acceptanceOf(start, first), what, 'only S256 is accepted', hint))
+    const requests = {
+      'a request without code_challenge': { code_challenge: null, code_challenge_method: null },
+      'a request with the method plain': { code_challenge_method: 'plain' },
     }
-    return findings
+    return await findingsOfEach(Object.entries(requests), async ([what, changes]) => {
+      const start = await open(server, examination, clientId, changes)
+      return findingOf(acceptanceOf(start, first), what, 'only S256 is accepted', hint)
+    })
   }),
   'flaw.consent': ofEach(async (server, examination) => {
     const { first } = await startsOfClient(server, examination)
@@ -293,13 +294,11 @@ export const SIGN_IN_FLAWS: CheckFunctions = {
       return fail('an unknown client is redirected to an address of its choice', REDIRECT_HINT)
     if (examination.options.register !== true) return ok('an unknown client is not redirected')
     const { first, clientId } = await startsOfClient(server, examination)
-    const findings: Finding[] = []
-    for (const uri of CHANGED_URIS) {
+    return await findingsOfEach(CHANGED_URIS, async (uri) => {
       const start = await open(server, examination, clientId, { redirect_uri: uri })
       const acceptance = start.kind === 'client' ? 'yes' : acceptanceOf(start, first)
-      findings.push(findingOf(acceptance, quote(uri), 'changed redirect URIs are refused', REDIRECT_HINT))
-    }
-    return findings
+      return findingOf(acceptance, quote(uri), 'changed redirect URIs are refused', REDIRECT_HINT)
+    })
   }),
   'flaw.upstream-state': ofUpstream((first, second) => {
     const [one, other] = [first, second].map(({ searchParams }) => searchParams.get('state') ?? '')
@@ -311,18 +310,15 @@ export const SIGN_IN_FLAWS: CheckFunctions = {
   }),
   async 'flaw.code-replay'(examination) {
     const { replayCode } = examination
-    if (replayCode === undefined) throw new InconclusiveError('only with --login')
+    onlyIf(replayCode !== undefined, 'only with --login')
     // The second use can end the grant, and with it the token that ends sessions.
     await examination.close()
     const response = await replayCode().catch(() => {
       throw new InconclusiveError('the token endpoint did not respond to the second use')
     })
     await response.body?.cancel()
-    if (response.ok)
-      return fail(
-        `${response.status} for a code that was used before`,
-        'delete a code when it is used, in one step with its use (RFC 6749 §4.1.2)',
-      )
-    return ok(`${response.status} for a code that was used before`)
+    const seen = `${response.status} for a code that was used before`
+    if (!response.ok) return ok(seen)
+    return fail(seen, 'delete a code when it is used, in one step with its use (RFC 6749 §4.1.2)')
   },
 }

@@ -2,10 +2,13 @@ import { createServer, type Server } from 'node:http'
 import * as oauth from 'oauth4webapi'
 import { boundedFetch } from '../../../src/http/bounded-fetch.ts'
 import { grantedScopes } from '../../../src/oauth/scope.ts'
+import { stopServer } from '../../loopback.ts'
+import { decodeToken } from '../decoded-token.ts'
 import type { Examination, LoginOptions } from '../examination.ts'
-import { type Finding, fail, InconclusiveError, ok, Stop } from '../finding.ts'
+import { type Finding, fail, ok, Stop } from '../finding.ts'
+import { InconclusiveError } from '../inconclusive.ts'
 import { quote } from '../quote.ts'
-import { decodeToken, textsOf, urlOf } from '../values.ts'
+import { textsOf, urlOf } from '../values.ts'
 import { authorizationServers, isSameIssuer, PUBLIC_CLIENT } from './issuers.ts'
 import { isResourceOf, resourceMetadata } from './metadata.ts'
 import { challengedScope } from './protection.ts'
@@ -37,8 +40,7 @@ export async function signIn(examination: Examination, login: LoginOptions): Pro
       : `the sign-in failed: ${quote((error as { code?: string }).code ?? (error as Error).name)}`
     return fail(seen, 'check the log of the authorization server')
   } finally {
-    server.close()
-    server.closeAllConnections()
+    await stopServer(server)
   }
 }
 
@@ -69,8 +71,8 @@ async function authorize(
 
   const url = new URL(as.authorization_endpoint as string)
   // The scopes of the challenge, or else all supported scopes.
-  const scope =
-    (await challengedScope(examination)) ?? (textsOf(document, 'scopes_supported') ?? []).join(' ')
+  const supported = textsOf(document, 'scopes_supported') ?? []
+  const scope = (await challengedScope(examination)) ?? supported.join(' ')
   const parameters = {
     response_type: 'code',
     client_id: client.client_id,
@@ -106,11 +108,8 @@ async function authorize(
   const audiences = foreignAudiences(token, examination.url, as.issuer)
   if (audiences === undefined) examination.token = token
   else examination.withheld = { audiences, resource }
-  if (type !== 'bearer')
-    return fail(
-      `the token has the type ${quote(type)}`,
-      'issue Bearer tokens to clients that do not send a DPoP proof',
-    )
+  const hint = 'issue Bearer tokens to clients that do not send a DPoP proof'
+  if (type !== 'bearer') return fail(`the token has the type ${quote(type)}`, hint)
   const seen = `a token with the ${granted === '' ? 'default scopes' : `scopes ${quote(granted)}`}`
   return ok(audiences === undefined ? seen : `${seen}, which doctor does not send: see token.claims`)
 }

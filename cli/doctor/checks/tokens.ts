@@ -2,15 +2,16 @@ import { generateKeyPairSync, randomUUID } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import { base64url, type JWTPayload, SignJWT } from 'jose'
 import { type CheckFunction, type CheckFunctions, type Examination, observation } from '../examination.ts'
-import { type Finding, fail, InconclusiveError, ok, warn } from '../finding.ts'
+import { type Finding, fail, ok, warn } from '../finding.ts'
 import type { HttpExchange } from '../http-exchange.ts'
+import { onlyIf } from '../inconclusive.ts'
 import { initialize, legacyMessage, type McpMessage, modernMessage, NEWEST_LEGACY } from '../messages.ts'
 import { quote } from '../quote.ts'
 import { textsOf } from '../values.ts'
 import { comparedToken } from './claims.ts'
 import { isAuthorizationServerDown } from './issuers.ts'
 import { resourceDocument } from './metadata.ts'
-import { challengeParameter, randomToken, refusal } from './protection.ts'
+import { randomToken, refusal } from './protection.ts'
 import { conversation, goodToken, handshake, isRefused, tokenResponse } from './protocol.ts'
 import { signIn } from './sign-in.ts'
 
@@ -89,7 +90,7 @@ async function checkRejection(
   if (succeeded) return fail(`an error in a response with status ${summary}`, hint)
   if (status !== 401) return fail(summary, hint)
   if (challenge === undefined) return fail(`${summary}, without a Bearer challenge`, hint)
-  const error = challenge.parameters.get('error')
+  const error = response.parameter('error')
   if (error === 'invalid_token') return ok(summary)
   return warn(`401 with ${error === undefined ? 'no error' : `error ${quote(error)}`}`, hint)
 }
@@ -97,10 +98,10 @@ async function checkRejection(
 /** Reports a server that cannot verify tokens. @throws {InconclusiveError} if an authorization server does not respond */
 async function unavailable(examination: Examination, response: HttpExchange): Promise<Finding> {
   const seen = response.summary
-  if (await isAuthorizationServerDown(examination))
-    throw new InconclusiveError(
-      `${seen}: the server cannot verify tokens without the authorization server: see issuer.metadata`,
-    )
+  onlyIf(
+    !(await isAuthorizationServerDown(examination)),
+    `${seen}: the server cannot verify tokens without the authorization server: see issuer.metadata`,
+  )
   return fail(
     seen,
     'check that the server reaches the keys or the introspection endpoint of the authorization server: DNS, firewall, proxy, and certificates',
@@ -109,8 +110,8 @@ async function unavailable(examination: Examination, response: HttpExchange): Pr
 
 /** Returns plausible claims (RFC 9068), which a server accepts if it does not verify the signature. */
 async function temptingClaims(examination: Examination, expiresIn: number): Promise<JWTPayload> {
-  const challenged = await challengeParameter(examination, 'scope')
   const document = await resourceDocument(examination)
+  const challenged = (await refusal(examination)).parameter('scope')
   const scope = challenged ?? textsOf(document, 'scopes_supported')?.join(' ')
   const now = Math.floor(Date.now() / 1000)
   return {
@@ -150,11 +151,11 @@ export async function underScopedResponse(
   }
   // Another check reports why the handshake fails.
   const own = await handshake(examination).catch(() => undefined)
-  if (own?.status === 403)
-    return await examination.post(initialize(NEWEST_LEGACY), { token: examination.token, headers })
-  throw new InconclusiveError(
+  onlyIf(
+    own?.status === 403,
     'this check needs a token without a required scope: use --under-scoped-token-env',
   )
+  return await examination.post(initialize(NEWEST_LEGACY), { token: examination.token, headers })
 }
 
 /** Returns the call of `--call`, or else a request for the tools, in a supported revision if one is known. */
@@ -172,13 +173,11 @@ function refusesForgery(
   make: (claims: JWTPayload) => string | Promise<string>,
   expiresIn: number,
 ): CheckFunction {
+  const hint =
+    'verify the signature with the keys of the authorization server, and accept only asymmetric algorithms (mcp-gatekit: jwtVerifier)'
   return async (examination) => {
     const token = await make(await temptingClaims(examination, expiresIn))
-    return await checkRejection(
-      examination,
-      await tryToken(examination, token),
-      'verify the signature with the keys of the authorization server, and accept only asymmetric algorithms (mcp-gatekit: jwtVerifier)',
-    )
+    return await checkRejection(examination, await tryToken(examination, token), hint)
   }
 }
 
@@ -191,59 +190,52 @@ export const TOKENS: CheckFunctions = {
     const seen = `a request with a token gets ${response.summary}, like a request without one${proxy === '' ? '' : ` (from ${quote(proxy)})`}`
     if (ignored.saysMissing)
       return fail(`${seen}: something between doctor and the server removes the header`, fixesFor(proxy))
-    if (examination.token === undefined)
-      throw new InconclusiveError(
-        'the server gives the same response with and without a token: use --token-env or --login',
-      )
+    onlyIf(
+      examination.token !== undefined,
+      'the server gives the same response with and without a token: use --token-env or --login',
+    )
     return warn(
       `${seen}: either something removes the header, or the server gives no reason`,
       `respond to an invalid token with error="invalid_token" and an error_description. If the log of the server shows no token, ${fixesFor(proxy)}`,
     )
   },
+  'token.claims': comparedToken,
   async 'token.wrong'(examination) {
-    return await checkRejection(
-      examination,
-      await randomTokenResponse(examination),
-      'verify tokens: the server accepts any string (mcp-gatekit: jwtVerifier or introspectionVerifier)',
-    )
+    const hint =
+      'verify tokens: the server accepts any string (mcp-gatekit: jwtVerifier or introspectionVerifier)'
+    return await checkRejection(examination, await randomTokenResponse(examination), hint)
   },
   'token.forged': refusesForgery(forgedToken, 300),
   'token.unsigned': refusesForgery(unsignedToken, 300),
   'token.expired': refusesForgery(forgedToken, -3600),
   async 'token.login'(examination) {
     const { login } = examination.options
-    if (login === undefined) throw new InconclusiveError('only with --login')
+    onlyIf(login !== undefined, 'only with --login')
     examination.requireSafeWay()
     return await signIn(examination, login)
   },
   async 'token.accepted'(examination) {
     await refusal(examination)
     const response = await tokenResponse(examination)
-    const { status, challenge } = response
-    const seen = response.summary
+    const { status, summary: seen } = response
     if (isRefused(response) && (await losesToken(examination)))
       return fail(seen, 'see edge.proxy: the token does not reach the server')
     if (status === 503) return await unavailable(examination, response)
     if (status === 401) {
       const compared = await comparedToken(examination)
-      if (compared.status !== 'ok') return fail(seen, 'see token.claims')
-      return fail(
-        seen,
-        `check the issuer, audience, keys, and algorithms of the verifier, and the log of the server: ${compared.seen}`,
-      )
+      const advice = `check the issuer, audience, keys, and algorithms of the verifier, and the log of the server: ${compared.seen}`
+      return fail(seen, compared.status === 'ok' ? advice : 'see token.claims')
     }
     if (status === 403) {
-      const scope = challenge?.parameters.get('scope')
-      const needed = scope === undefined ? 'that the server requires' : quote(scope)
+      const needed = quote(response.parameter('scope') ?? 'that the server requires')
       return fail(seen, `get a token with the scopes ${needed}`)
     }
     if (status >= 500) return fail(seen, 'check the log of the server: it fails for a valid token')
     return ok(seen)
   },
   async 'token.scheme-case'(examination) {
-    const message = initialize(NEWEST_LEGACY)
-    const authorization = `bearer ${await goodToken(examination)}`
-    const response = await examination.post(message, { headers: { authorization } })
+    const headers = { authorization: `bearer ${await goodToken(examination)}` }
+    const response = await examination.post(initialize(NEWEST_LEGACY), { headers })
     if (response.status !== 401) return ok(String(response.status))
     return warn(
       `${response.summary} for "bearer" in lowercase`,
@@ -253,11 +245,11 @@ export const TOKENS: CheckFunctions = {
   async 'token.under-scoped'(examination) {
     await refusal(examination)
     const response = await underScopedResponse(examination)
-    const { status, message, challenge } = response
+    const { status, hasResult } = response
     const hint =
       'respond with 403 and WWW-Authenticate: Bearer error="insufficient_scope", scope="…", resource_metadata="…": otherwise clients do not request more scopes'
     if (response.succeeded) {
-      if (message?.result === undefined || response.result('isError') === true)
+      if (!hasResult || response.result('isError') === true)
         return fail(`an error in a response with status ${response.summary}`, hint)
       return fail(
         `${status}: the token was accepted`,
@@ -265,12 +257,11 @@ export const TOKENS: CheckFunctions = {
       )
     }
     if (status !== 403) return fail(response.summary, hint)
-    const parameters = challenge?.parameters
-    if (parameters?.get('error') !== 'insufficient_scope')
+    if (response.parameter('error') !== 'insufficient_scope')
       return fail('403 without error="insufficient_scope"', hint)
-    const missing = ['scope', 'resource_metadata'].filter((name) => !parameters.has(name))
+    const missing = ['scope', 'resource_metadata'].filter((name) => response.parameter(name) === undefined)
     return missing.length > 0
       ? warn(`403, insufficient_scope, without ${missing.join(' and ')}`, hint)
-      : ok(`${response.summary}, for ${quote(parameters.get('scope') ?? '')}`)
+      : ok(`${response.summary}, for ${quote(response.parameter('scope') ?? '')}`)
   },
 }

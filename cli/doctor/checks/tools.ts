@@ -1,11 +1,13 @@
 import querystring from 'node:querystring'
 import { counted } from '../../../src/options/counted.ts'
 import { isRecord } from '../../../src/options/value-kinds.ts'
+import { tryOrUndefined } from '../../../src/try-or-undefined.ts'
 import { type CheckFunctions, clientProblem, type Examination, observation } from '../examination.ts'
-import { type Finding, fail, InconclusiveError, ok, warn, worst } from '../finding.ts'
+import { type Finding, fail, ok, warn, worst } from '../finding.ts'
 import type { HttpExchange } from '../http-exchange.ts'
+import { InconclusiveError, onlyIf } from '../inconclusive.ts'
 import { quote, quoteAll, quoteValue } from '../quote.ts'
-import { memberOf } from '../values.ts'
+import { entriesOf, memberOf } from '../values.ts'
 import { isGuarded } from './protection.ts'
 import { conversation } from './protocol.ts'
 
@@ -68,11 +70,7 @@ export function schemaProblems(root: unknown): readonly string[] {
 }
 
 function isPattern(pattern: unknown): boolean {
-  try {
-    return new RegExp(pattern as string, 'u') instanceof RegExp
-  } catch {
-    return false
-  }
+  return tryOrUndefined(() => new RegExp(pattern as string, 'u')) !== undefined
 }
 
 /** Returns the target of a reference, `undefined` if there is none, or `true` if it is not a path in the schema. */
@@ -95,7 +93,7 @@ const toolsResponse = observation(
 /** The response to the call of `--call`, which is sent once. @throws {InconclusiveError} without `--call` */
 const callResponse = observation(async (examination) => {
   const { call: name, callArguments } = examination.options
-  if (name === undefined) throw new InconclusiveError('only with --call')
+  onlyIf(name !== undefined, 'only with --call')
   return await (await conversation(examination)).request('tools/call', { name, arguments: callArguments })
 })
 
@@ -113,7 +111,7 @@ export function repeated(values: readonly unknown[]): readonly unknown[] {
 /** Returns the first problem of a list of tools, or `undefined`. */
 export function checkTools(tools: readonly unknown[], seen: string): Finding | undefined {
   const names = tools.map((tool) => memberOf(tool, 'name'))
-  const broken = tools.filter((tool) => memberOf(memberOf(tool, 'inputSchema'), 'type') !== 'object')
+  const broken = tools.filter((tool) => memberOf(tool, 'inputSchema', 'type') !== 'object')
   if (!names.every((name) => typeof name === 'string' && name !== '') || broken.length > 0)
     return fail(
       `${seen}; without a name or an inputSchema of type object: ${broken.length}`,
@@ -195,9 +193,9 @@ export const TOOLS: CheckFunctions = {
     const { modern, revision, request } = await conversation(examination)
     const method = modern ? 'server/discover' : 'ping'
     const response = await request(method)
-    return response.message?.result === undefined
-      ? fail(`${method}: ${response.summary}`, SEE_LOG)
-      : ok(`${method} of ${revision}: ${response.durationMs} ms`)
+    return response.hasResult
+      ? ok(`${method} of ${revision}: ${response.durationMs} ms`)
+      : fail(`${method}: ${response.summary}`, SEE_LOG)
   },
   async 'call.tools-list'(examination) {
     const response = await toolsResponse(examination)
@@ -207,8 +205,7 @@ export const TOOLS: CheckFunctions = {
     const seen = `${counted(tools.length, 'tool')}${pageOf(response)}, ${response.durationMs} ms`
     const problem = checkTools(tools, seen)
     if (problem !== undefined) return problem
-    const guarded = await isGuarded(examination)
-    if (!guarded || response.result('cacheScope') !== 'public') return ok(seen)
+    if (response.result('cacheScope') !== 'public' || !(await isGuarded(examination))) return ok(seen)
     return warn(
       `${seen}; cacheScope is public, although a token is required`,
       'set cacheScope to private if the list depends on the token: shared caches can serve it to other users',
@@ -219,8 +216,7 @@ export const TOOLS: CheckFunctions = {
     const name = quote(examination.options.call ?? '')
     if (response.status === 403)
       return fail(`${name}: ${response.summary}`, 'get a token with the scopes that the challenge names')
-    if (response.message?.result === undefined)
-      return fail(response.summary, `check the name and --arguments, or ${SEE_LOG}`)
+    if (!response.hasResult) return fail(response.summary, `check the name and --arguments, or ${SEE_LOG}`)
     return response.result('isError') === true
       ? fail(`${name} returned an error`, `check --arguments, or ${SEE_LOG}`)
       : ok(`${name}: ${response.durationMs} ms`)
@@ -234,21 +230,15 @@ export const TOOLS: CheckFunctions = {
     const most = sizes.toSorted((one, other) => other.total - one.total).slice(0, NAMED)
     const names = most.map(({ seen }) => seen()).join(', ')
     const measured = `${counted(tools.length, 'tool')}${pageOf(await toolsResponse(examination))}, about ${tokens} tokens (${characters} characters / ${CHARACTERS_PER_TOKEN}); the largest: ${names}`
-    const few = 'offer fewer tools: '
+    const shorten = `shorten the descriptions and schemas, or offer fewer tools: every request of a client without a search for tools sends all of them to the model, and Anthropic recommends a search above ${MAX_DEFINITION_TOKENS} tokens (${TOOL_SEARCH})`
+    const many =
+      tools.length > MAX_TOOLS
+        ? `a request of VS Code has at most ${MAX_TOOLS} (${VS_CODE})`
+        : `Claude chooses wrong ones more often above 30 to ${MANY_TOOLS} (${TOOL_SEARCH})`
     return worst([
       ok(measured),
-      tokens > MAX_DEFINITION_TOKENS &&
-        warn(
-          measured,
-          `shorten the descriptions and schemas, or offer fewer tools: every request of a client without a search for tools sends all of them to the model, and Anthropic recommends a search above ${MAX_DEFINITION_TOKENS} tokens (${TOOL_SEARCH})`,
-        ),
-      tools.length > MAX_TOOLS
-        ? warn(measured, `${few}a request of VS Code has at most ${MAX_TOOLS} (${VS_CODE})`)
-        : tools.length > MANY_TOOLS &&
-          warn(
-            measured,
-            `${few}Claude chooses wrong ones more often above 30 to ${MANY_TOOLS} (${TOOL_SEARCH})`,
-          ),
+      tokens > MAX_DEFINITION_TOKENS && warn(measured, shorten),
+      tools.length > MANY_TOOLS && warn(measured, `offer fewer tools: ${many}`),
     ])
   },
   async 'tools.directory'(examination) {
@@ -256,24 +246,20 @@ export const TOOLS: CheckFunctions = {
     if (tools.length === 0) return ok('the server has no tools')
     const namesOf = (wrong: (tool: unknown) => boolean): readonly unknown[] =>
       tools.filter(wrong).map((tool) => memberOf(tool, 'name'))
-    const annotation = (tool: unknown, name: string): unknown => memberOf(memberOf(tool, 'annotations'), name)
+    const annotation = (tool: unknown, name: string): unknown => memberOf(tool, 'annotations', name)
     const named = namesOf((tool) => !TOOL_NAME.test(String(memberOf(tool, 'name'))))
     const untitled = namesOf((tool) => ![memberOf(tool, 'title'), annotation(tool, 'title')].some(isText))
     const unhinted = namesOf((tool) =>
       ['readOnlyHint', 'destructiveHint'].every((hint) => typeof annotation(tool, hint) !== 'boolean'),
     )
     const problems = [
-      ...(untitled.length > 0 ? [`without a title: ${quoteAll(untitled)}`] : []),
-      ...(unhinted.length > 0 ? [`without readOnlyHint or destructiveHint: ${quoteAll(unhinted)}`] : []),
-    ]
+      untitled.length > 0 && `without a title: ${quoteAll(untitled)}`,
+      unhinted.length > 0 && `without readOnlyHint or destructiveHint: ${quoteAll(unhinted)}`,
+    ].filter(Boolean)
+    const wrongNames = `names with other characters than A-Z a-z 0-9 _ -, or with more than 64: ${quoteAll(named)}`
     return worst([
       ok(counted(tools.length, 'tool')),
-      named.length > 0 &&
-        clientProblem(
-          examination,
-          'tool-names',
-          `names with other characters than A-Z a-z 0-9 _ -, or with more than 64: ${quoteAll(named)}`,
-        ),
+      named.length > 0 && clientProblem(examination, 'tool-names', wrongNames),
       // Only a warning for every client: a tool without annotations works, but cannot be listed in a directory.
       problems.length > 0 &&
         warn(
@@ -289,31 +275,28 @@ export const TOOLS: CheckFunctions = {
     const characters = resultSize(response)
     const tokens = tokensOf(characters)
     const seen = `${characters} characters, about ${tokens} tokens`
-    const raised = memberOf(memberOf(tool, '_meta'), 'anthropic/maxResultSizeChars')
+    const raised = memberOf(tool, '_meta', 'anthropic/maxResultSizeChars')
     const isRaised = typeof raised === 'number' && characters <= raised
+    const isCut = tokens > MAX_TOKENS && !isRaised
+    const cut = `${seen}: the rest after ${MAX_TOKENS} tokens is cut off`
+    const raise = 'return pages, or set _meta["anthropic/maxResultSizeChars"] of the tool'
     return worst([
       ok(seen),
       characters > MAX_CHARACTERS && clientProblem(examination, 'result-characters', seen),
-      tokens > MAX_TOKENS && !isRaised
-        ? clientProblem(
-            examination,
-            'result-tokens',
-            `${seen}: the rest after ${MAX_TOKENS} tokens is cut off`,
-            'return pages, or set _meta["anthropic/maxResultSizeChars"] of the tool',
-          )
-        : tokens > LARGE_TOKENS &&
-          !isRaised &&
-          warn(
-            `${seen}; Claude Code warns above ${LARGE_TOKENS} tokens`,
-            'return pages, or less detail, so that the model keeps room for the conversation',
-          ),
+      isCut && clientProblem(examination, 'result-tokens', cut, raise),
+      tokens > LARGE_TOKENS &&
+        !isCut &&
+        !isRaised &&
+        warn(
+          `${seen}; Claude Code warns above ${LARGE_TOKENS} tokens`,
+          'return pages, or less detail, so that the model keeps room for the conversation',
+        ),
     ])
   },
 }
 
 async function listedTools(examination: Examination): Promise<readonly unknown[]> {
-  const tools = (await toolsResponse(examination)).result('tools')
-  return Array.isArray(tools) ? tools : []
+  return entriesOf((await toolsResponse(examination)).message, 'result', 'tools')
 }
 
 function isText(value: unknown): boolean {

@@ -3,8 +3,9 @@ import { EventEmitter, once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { isRecord } from '../../../src/options/value-kinds.ts'
-import { InconclusiveError } from '../finding.ts'
+import { bodyOf, stopServer } from '../../loopback.ts'
 import { parseJson } from '../http-exchange.ts'
+import { InconclusiveError } from '../inconclusive.ts'
 import { type JsonObject, urlOf } from '../values.ts'
 
 /** The parameter of a callback URL that names its endpoint. Only the server that got the URL knows the value. */
@@ -95,9 +96,8 @@ export class WebhookReceiver {
     return endpoint
   }
 
-  close(): void {
-    this.#server.close()
-    this.#server.closeAllConnections()
+  close(): Promise<void> {
+    return stopServer(this.#server)
   }
 
   async #serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
@@ -107,27 +107,11 @@ export class WebhookReceiver {
       res.writeHead(status, { 'content-type': 'application/json', connection: 'close' }).end(body)
     }
     if (endpoint === undefined || req.method !== 'POST') return respond(404)
-    const body = await bodyOf(req)
+    const body = await bodyOf(req, MAX_BODY_BYTES)
     if (body === undefined) return respond(413)
     const content = parseJson(body)
     const { headers } = req
     const answer = endpoint.take({ headers, body, content: isRecord(content) ? content : undefined })
     respond(answer.status, answer.body)
   }
-}
-
-/** Returns the body of a request, or `undefined` if it is too large or was cut off. */
-async function bodyOf(req: IncomingMessage): Promise<string | undefined> {
-  const chunks: Buffer[] = []
-  let size = 0
-  try {
-    for await (const chunk of req.iterator({ destroyOnReturn: false })) {
-      chunks.push(chunk)
-      size += chunk.length
-      if (size > MAX_BODY_BYTES) return undefined
-    }
-  } catch {
-    return undefined
-  }
-  return Buffer.concat(chunks).toString('utf8')
 }

@@ -1,8 +1,8 @@
 import { once } from 'node:events'
-import type { RequestListener, Server, ServerResponse } from 'node:http'
+import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { isLoopbackHostname } from '../../src/options/option-checks.ts'
-import { UsageError } from '../command.ts'
+import { isLoopbackHostname } from '../src/options/option-checks.ts'
+import { UsageError } from './command.ts'
 
 /** A port to listen on. */
 export interface Port {
@@ -36,6 +36,23 @@ export async function stopServer(server: Server): Promise<void> {
   server.close()
   server.closeAllConnections()
   await closed
+}
+
+/** Returns the body of a request, or `undefined` if it is too large or was cut off. */
+export async function bodyOf(req: IncomingMessage, maxBytes: number): Promise<string | undefined> {
+  const chunks: Buffer[] = []
+  let size = 0
+  try {
+    // The request stays open for a response.
+    for await (const chunk of req.iterator({ destroyOnReturn: false })) {
+      chunks.push(chunk)
+      size += chunk.length
+      if (size > maxBytes) return undefined
+    }
+  } catch {
+    return undefined
+  }
+  return Buffer.concat(chunks).toString('utf8')
 }
 
 /**
