@@ -45,7 +45,7 @@ export type { McpAppConfig, McpAppCsp, McpAppPermissions, ToolVisibility } from 
 export type { Authorize, PolicyDecision, PolicyDenial, PolicyQuery } from './mcp/router/authorize.ts'
 export type { Completer, CompletionInput } from './mcp/router/completers.ts'
 export type { KitContext } from './mcp/router/context.ts'
-export type { EventConfig, EventDelivery, EventPolicyQuery } from './mcp/router/event-config.ts'
+export type { EventConfig, EventDelivery, EventPolicyQuery } from './mcp/router/event.ts'
 export type { InputRequired } from './mcp/router/input-required.ts'
 export type {
   CallLimit,

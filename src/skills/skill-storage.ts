@@ -130,16 +130,10 @@ class FolderStorage implements SkillStorage {
       const stats = await handle.stat()
       if (!stats.isFile()) throw specialFile(path)
       if (stats.size > limit.max) throw tooLarge(limit)
-      const buffer = new Uint8Array(stats.size + 1)
-      let length = 0
-      for (;;) {
-        const { bytesRead } = await handle.read(buffer, length, buffer.length - length)
-        length += bytesRead
-        if (bytesRead === 0 || length === buffer.length) break
-      }
-      if (length !== stats.size)
+      const bytes = new Uint8Array(await handle.readFile())
+      if (bytes.length !== stats.size)
         throw unusableOption('source', `has changed: ${quotedName(path)} was written while it was read`)
-      return buffer.slice(0, length)
+      return bytes
     } finally {
       await handle.close()
     }

@@ -113,8 +113,8 @@ describe('openapi: parameters as OpenAPI writes them', () => {
         [path]: { get: { operationId: 'echo', parameters: [parameter], responses: OK } },
       })
       const table = tableOf(await toolsFromOpenApi(document, { app }))
-      const [argument] = Object.keys((table.definitions[0] as any).inputSchema.properties)
-      const handler = table.tools.get('echo')?.handler as any
+      const { definition, handler } = table.tools.get('echo') as any
+      const [argument] = Object.keys(definition.inputSchema.properties)
       const result = await handler({ [argument as string]: value }, { signal: new AbortController().signal })
       expect(result.isError, JSON.stringify(result)).to.equal(undefined)
       return JSON.parse(result.content[0].text)

@@ -5,8 +5,6 @@ import { builtinModule } from '../../runtime.ts'
 
 const { invalidOption, unusableOption } = optionChecksOf('KitMcpRouter')
 
-const CHUNK_BYTES = 65_536
-
 /**
  * Reads a file in UTF-8 of at most `maxBytes` bytes. It does not wait for another process, as opening a named pipe would.
  * @throws {KitMcpConfigError} if `file` is not the path of such a file.
@@ -38,11 +36,10 @@ function readBytes(fs: typeof Fs, option: string, file: string | URL, maxBytes: 
   try {
     // O_NONBLOCK, which Windows does not have, opens a named pipe without waiting for a writer.
     descriptor = fs.openSync(file, fs.constants.O_RDONLY | (fs.constants.O_NONBLOCK ?? 0))
-    if (!fs.fstatSync(descriptor).isFile())
-      throw invalidOption(option, 'must be a regular file', String(file))
-    const bytes = readUpTo(fs, descriptor, maxBytes + 1)
-    if (bytes.length > maxBytes) throw tooLarge(option, maxBytes)
-    return bytes
+    const stats = fs.fstatSync(descriptor)
+    if (!stats.isFile()) throw invalidOption(option, 'must be a regular file', String(file))
+    if (stats.size > maxBytes) throw tooLarge(option, maxBytes)
+    return fs.readFileSync(descriptor)
   } catch (cause) {
     if (cause instanceof KitMcpConfigError) throw cause
     const { code = 'unknown error' } = cause as NodeJS.ErrnoException
@@ -50,24 +47,4 @@ function readBytes(fs: typeof Fs, option: string, file: string | URL, maxBytes: 
   } finally {
     if (descriptor !== undefined) fs.closeSync(descriptor)
   }
-}
-
-/** Reads until the end of the file, but at most `maxBytes` bytes. A file may be larger than it was when it was opened. */
-function readUpTo(fs: typeof Fs, descriptor: number, maxBytes: number): Uint8Array {
-  const chunks: Uint8Array[] = []
-  let length = 0
-  while (length < maxBytes) {
-    const chunk = new Uint8Array(Math.min(CHUNK_BYTES, maxBytes - length))
-    const read = fs.readSync(descriptor, chunk)
-    if (read === 0) break
-    chunks.push(chunk.subarray(0, read))
-    length += read
-  }
-  const bytes = new Uint8Array(length)
-  let offset = 0
-  for (const chunk of chunks) {
-    bytes.set(chunk, offset)
-    offset += chunk.length
-  }
-  return bytes
 }

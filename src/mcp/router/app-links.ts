@@ -22,28 +22,24 @@ export function linkedApps({ tools, resources }: Linkable): Linkable {
   const apps = new Map(
     resources.filter(({ app }) => app !== undefined).map((entry) => [entry.definition.name, entry]),
   )
-  const toolsByApp = new Map<string, ToolEntry[]>()
-  for (const tool of tools) {
-    if (tool.app === undefined) continue
-    if (!apps.has(tool.app))
+  const toolsOf = new Map<string | undefined, ToolEntry[]>()
+  const linked = tools.map((tool) => {
+    if (tool.app === undefined) return tool
+    const app = apps.get(tool.app)
+    if (app === undefined)
       throw invalidOption(
         `app of tool '${tool.definition.name}'`,
         'must be the name of an app of this router',
         tool.app,
         'Add the app to the same router with .app().',
       )
-    const others = toolsByApp.get(tool.app)
-    if (others === undefined) toolsByApp.set(tool.app, [tool])
-    else others.push(tool)
-  }
-  if (apps.size === 0) return { tools, resources }
+    toolsOf.set(tool.app, [...(toolsOf.get(tool.app) ?? []), tool])
+    return { ...tool, definition: withUri(tool.definition, app.definition.uri) }
+  })
   return {
-    tools: tools.map((tool) => {
-      const app = tool.app === undefined ? undefined : apps.get(tool.app)
-      return app === undefined ? tool : { ...tool, definition: withUri(tool.definition, app.definition.uri) }
-    }),
+    tools: linked,
     resources: resources.map((entry) =>
-      entry.app === undefined ? entry : withAccess(entry, toolsByApp.get(entry.definition.name) ?? []),
+      entry.app === undefined ? entry : withAccess(entry, toolsOf.get(entry.definition.name) ?? []),
     ),
   }
 }

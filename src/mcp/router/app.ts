@@ -1,19 +1,13 @@
 import type { Annotations, CacheHint, Resource } from '@modelcontextprotocol/server'
 import { isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
+import { optional, type RulesFor, unchecked } from '../../options/option-rules.ts'
 import { utf8Length } from '../../runtime.ts'
 import { readDocument, tooLarge } from './app-file.ts'
-import {
-  checkDefinition,
-  DEFINITION_OPTIONS,
-  type DefinitionConfig,
-  isPublic,
-  objectCopy,
-  scopesOf,
-} from './definition.ts'
-import { checkCache, membersOf, type ResourceEntry } from './resource.ts'
+import { type DefinitionConfig, defined, readConfig, readDefinition } from './definition.ts'
+import { RESOURCE_MEMBER_RULES, type ResourceEntry } from './resource.ts'
 import { canonicalUri, MAX_URI_LENGTH } from './uris/canonical-uri.ts'
 
-const { checkBoolean, checkKnownMembers, checkWholeNumber, invalidKind, invalidOption, unusableOption } =
+const { checkBoolean, invalidKind, invalidOption, unusableOption, wholeNumber } =
   optionChecksOf('KitMcpRouter')
 
 /** The identifier of the MCP Apps extension. */
@@ -24,17 +18,6 @@ export const APP_MIME_TYPE = 'text/html;profile=mcp-app'
 
 /** The key of the URI in the metadata of a tool, for hosts of the drafts before 2026-01-26. */
 export const OLD_URI_META_KEY = 'ui/resourceUri'
-
-/** The members of `McpAppCsp`. */
-export const APP_CSP_MEMBERS = [
-  'connectDomains',
-  'resourceDomains',
-  'frameDomains',
-  'baseUriDomains',
-] as const
-
-/** The members of `McpAppPermissions`. */
-export const APP_PERMISSIONS = ['camera', 'microphone', 'geolocation', 'clipboardWrite'] as const
 
 /**
  * The origins that an app may use, from which hosts build its Content Security Policy. An origin is a scheme and a host, such
@@ -104,82 +87,103 @@ export interface McpAppConfig extends DefinitionConfig {
 export type ToolVisibility = 'model' | 'app'
 
 const TOOL_VISIBILITIES: readonly unknown[] = ['model', 'app'] satisfies ToolVisibility[]
-const DEFAULT_MAX_BYTES = 1_048_576
-
-const APP_OPTIONS = [
-  ...DEFINITION_OPTIONS,
-  'html',
-  'file',
-  'maxBytes',
-  'uri',
-  'description',
-  'csp',
-  'permissions',
-  'domain',
-  'prefersBorder',
-  'annotations',
-  'cache',
-]
 
 /** A scheme, a host that may begin with `*.`, and a port. Hosts put origins into a Content Security Policy unchanged. */
 const ORIGIN = /^(?:https?|wss?):\/\/(?:\*\.)?[A-Za-z0-9.-]{1,253}(?::\d{1,5})?$/
 const DOMAIN = /^[A-Za-z0-9.:/_-]{1,253}$/
+
+/** The rules of the origins that an app may use. */
+export const CSP_RULES = {
+  connectDomains: optional(checkOrigins),
+  resourceDomains: optional(checkOrigins),
+  frameDomains: optional(checkOrigins),
+  baseUriDomains: optional(checkOrigins),
+} satisfies RulesFor<McpAppCsp>
+
+/** The rules of the browser features that an app may ask for. */
+export const PERMISSION_RULES = {
+  camera: optional(checkPermission),
+  microphone: optional(checkPermission),
+  geolocation: optional(checkPermission),
+  clipboardWrite: optional(checkPermission),
+} satisfies RulesFor<McpAppPermissions>
+
+const { mimeType: _mimeType, ...MEMBER_RULES } = RESOURCE_MEMBER_RULES
+
+const APP_RULES = {
+  ...MEMBER_RULES,
+  html: unchecked(),
+  file: unchecked(),
+  maxBytes: optional(wholeNumber(1), 1_048_576),
+  uri: optional(checkUri),
+  csp: optional(checkCsp),
+  permissions: optional(checkPermissions),
+  domain: optional(checkDomain),
+  prefersBorder: optional(checkBoolean),
+} satisfies RulesFor<McpAppConfig>
 
 /**
  * Returns the resource of an app.
  * @throws {KitMcpConfigError} if the name or an option is invalid, or if the document cannot be read.
  */
 export function appEntry(name: string, config: McpAppConfig): ResourceEntry {
-  checkDefinition('app', name, config, APP_OPTIONS, 'html')
+  const read = readDefinition('app', name, config, APP_RULES, 'html')
+  const { title, icons, description, annotations, csp, permissions, domain, prefersBorder } = read
   const owner = `app '${name}'`
-  const uri = checkUri(owner, config.uri === undefined ? `ui://${name}` : config.uri)
-  const html = documentOf(owner, config)
-  const ui = uiMeta(owner, config)
-  const { _meta: given, ...members } = membersOf(owner, config) as { readonly _meta?: object }
-  if (given !== undefined && 'ui' in given)
+  const uri = read.uri ?? checkUri(`uri of ${owner}`, `ui://${name}`)
+  const html = documentOf(owner, config, read.maxBytes)
+  if (read._meta !== undefined && 'ui' in read._meta)
     throw unusableOption(
       `_meta of ${owner}`,
       `must not contain 'ui', which the options of the app set`,
       'Set csp, permissions, domain, and prefersBorder instead.',
     )
-  const meta = Object.freeze({ ...given, ...(Object.keys(ui).length > 0 && { ui }) })
-  const definition = Object.freeze({
-    name,
-    uri,
-    ...members,
-    mimeType: APP_MIME_TYPE,
-    size: utf8Length(html),
-    ...(Object.keys(meta).length > 0 && { _meta: meta }),
-  }) as Resource
+  const ui = ifNotEmpty(defined({ csp, permissions, domain, prefersBorder }))
+  const _meta = ifNotEmpty(defined({ ...read._meta, ui }))
+  const mimeType = APP_MIME_TYPE
+  const size = utf8Length(html)
   return {
-    definition,
+    kind: 'resource',
+    definition: defined({
+      name,
+      uri,
+      title,
+      icons,
+      description,
+      annotations,
+      mimeType,
+      size,
+      _meta,
+    }) as Resource,
     canonical: uri,
-    scopes: scopesOf(owner, config),
-    isPublic: isPublic(owner, config),
-    cache: checkCache(`cache of ${owner}`, config.cache),
+    scopes: read.scopes,
+    isPublic: read.public,
+    cache: read.cache,
     handler: () => html,
     app: {
-      meta: Object.keys(meta).length > 0 ? meta : undefined,
+      meta: _meta,
       inheritsScopes: config.scopes === undefined && config.public !== true,
       inheritsPublic: config.scopes === undefined && config.public === undefined,
     },
   }
 }
 
-function checkUri(owner: string, uri: unknown): string {
+function ifNotEmpty<Members extends object>(members: Members): Members | undefined {
+  return Object.keys(members).length > 0 ? members : undefined
+}
+
+function checkUri(option: string, uri: unknown): string {
   const canonical = typeof uri === 'string' && uri.length <= MAX_URI_LENGTH ? canonicalUri(uri) : undefined
   if (typeof uri === 'string' && canonical === uri && /^ui:\/\/[^/?#]/.test(uri)) return uri
   throw invalidOption(
-    `uri of ${owner}`,
+    option,
     `must be a URI in canonical form that begins with 'ui://', such as 'ui://chart'`,
     uri,
     canonical?.startsWith('ui://') === true && canonical !== uri ? `Set it to '${canonical}'` : undefined,
   )
 }
 
-function documentOf(owner: string, { html, file, maxBytes }: McpAppConfig): string {
-  const limit =
-    maxBytes === undefined ? DEFAULT_MAX_BYTES : checkWholeNumber(`maxBytes of ${owner}`, maxBytes, 1)
+function documentOf(owner: string, { html, file }: McpAppConfig, limit: number): string {
   if (html !== undefined && file !== undefined)
     throw unusableOption(`file of ${owner}`, 'must not be set together with html', 'Remove one of them.')
   if (file !== undefined) return checkHtml(`file of ${owner}`, readDocument(`file of ${owner}`, file, limit))
@@ -199,23 +203,14 @@ function checkHtml(option: string, html: string, fix?: string): string {
   throw invalidKind(option, 'must be an HTML document, which contains tags', html, fix)
 }
 
-function uiMeta(owner: string, { csp, permissions, domain, prefersBorder }: McpAppConfig): object {
-  if (domain !== undefined && !(typeof domain === 'string' && DOMAIN.test(domain)))
-    throw invalidOption(
-      `domain of ${owner}`,
-      'must be a domain without spaces and quotes',
-      domain,
-      'See the documentation of the host for its form.',
-    )
-  if (prefersBorder !== undefined) checkBoolean(`prefersBorder of ${owner}`, prefersBorder)
-  return Object.freeze({
-    ...(csp !== undefined && { csp: checkCsp(`csp of ${owner}`, csp) }),
-    ...(permissions !== undefined && {
-      permissions: checkPermissions(`permissions of ${owner}`, permissions),
-    }),
-    ...(domain !== undefined && { domain }),
-    ...(prefersBorder !== undefined && { prefersBorder }),
-  })
+function checkDomain(option: string, domain: unknown): string {
+  if (typeof domain === 'string' && DOMAIN.test(domain)) return domain
+  throw invalidOption(
+    option,
+    'must be a domain without spaces and quotes',
+    domain,
+    'See the documentation of the host for its form.',
+  )
 }
 
 function checkCsp(option: string, csp: unknown): object {
@@ -225,16 +220,12 @@ function checkCsp(option: string, csp: unknown): object {
       `must be an object such as { connectDomains: ['https://api.example.com'] }`,
       csp,
     )
-  checkKnownMembers(option, csp, APP_CSP_MEMBERS)
-  const checked: Record<string, readonly string[]> = {}
-  for (const member of APP_CSP_MEMBERS) {
-    const origins = (csp as Readonly<Record<string, unknown>>)[member]
-    if (origins === undefined) continue
-    if (!Array.isArray(origins))
-      throw invalidKind(`${member} of ${option}`, 'must be an array of origins', origins)
-    checked[member] = Object.freeze(origins.map((origin) => checkOrigin(`${member} of ${option}`, origin)))
-  }
-  return Object.freeze(checked)
+  return defined(readConfig(option, csp, CSP_RULES))
+}
+
+function checkOrigins(option: string, origins: unknown): readonly string[] {
+  if (!Array.isArray(origins)) throw invalidKind(option, 'must be an array of origins', origins)
+  return Object.freeze(origins.map((origin) => checkOrigin(option, origin)))
 }
 
 function checkOrigin(option: string, origin: unknown): string {
@@ -251,21 +242,17 @@ function checkOrigin(option: string, origin: unknown): string {
 function checkPermissions(option: string, permissions: unknown): object {
   if (!isOptionsObject(permissions))
     throw invalidKind(option, 'must be an object such as { camera: {} }', permissions)
-  checkKnownMembers(option, permissions, APP_PERMISSIONS)
-  const checked: Record<string, object> = {}
-  for (const member of APP_PERMISSIONS) {
-    const requested = (permissions as Readonly<Record<string, unknown>>)[member]
-    if (requested === undefined) continue
-    if (!isOptionsObject(requested) || Object.keys(requested).length > 0)
-      throw invalidKind(
-        `${member} of ${option}`,
-        'must be an empty object',
-        requested,
-        'Set it to {} to ask for the feature, or remove it.',
-      )
-    checked[member] = objectCopy(`${member} of ${option}`, requested)
-  }
-  return Object.freeze(checked)
+  return defined(readConfig(option, permissions, PERMISSION_RULES))
+}
+
+function checkPermission(option: string, requested: unknown): object {
+  if (isOptionsObject(requested) && Object.keys(requested).length === 0) return Object.freeze({})
+  throw invalidKind(
+    option,
+    'must be an empty object',
+    requested,
+    'Set it to {} to ask for the feature, or remove it.',
+  )
 }
 
 /** Returns the checked option `visibility` of a tool. @throws {KitMcpConfigError} if it is invalid. */

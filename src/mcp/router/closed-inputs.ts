@@ -2,7 +2,7 @@ import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { OptionChecks } from '../../options/option-checks.ts'
 import { isRecord } from '../../options/value-kinds.ts'
 import type { JsonSchema } from './json-schema.ts'
-import type { RouterTable } from './router-table.ts'
+import { type RouterTable, withTools } from './router-table.ts'
 import type { ToolEntry } from './tool.ts'
 
 /** The values of the option `unknownArguments`. */
@@ -34,9 +34,7 @@ export function tableWithInputs(
   unknown: (typeof UNKNOWN_ARGUMENTS)[number],
   checks: OptionChecks,
 ): RouterTable {
-  if (unknown === 'ignore') return table
-  const tools = new Map([...table.tools].map(([name, tool]) => [name, withClosedInput(tool, checks)]))
-  return { ...table, tools, definitions: [...tools.values()].map(({ definition }) => definition) }
+  return unknown === 'ignore' ? table : withTools(table, (tool) => withClosedInput(tool, checks))
 }
 
 function withClosedInput(tool: ToolEntry, checks: OptionChecks): ToolEntry {

@@ -1,5 +1,6 @@
 import type { Icon } from '@modelcontextprotocol/server'
 import { isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
+import { also, type OptionRules, optional, type ReadBy, type RulesFor } from '../../options/option-rules.ts'
 
 const {
   checkBoolean,
@@ -31,30 +32,62 @@ export interface DefinitionConfig {
   readonly _meta?: Readonly<Record<string, unknown>> | undefined
 }
 
-/** The options of `DefinitionConfig`. */
-export const DEFINITION_OPTIONS = ['title', 'icons', 'scopes', 'public', '_meta'] as const
-
 /** The kind of a definition: the name of the builder's method. */
 export type DefinitionKind = 'tool' | 'prompt' | 'resource' | 'resourceTemplate' | 'app' | 'event'
 
 const TOOL_NAME = /^[A-Za-z0-9_.-]{1,128}$/
 /** MCP does not restrict the names of prompts and resources. `Project files` is one of its own examples. */
 const NAME = /^(?=\S)[^\p{Cc}]{1,128}(?<=\S)$/u
-const NO_SCOPES: readonly string[] = Object.freeze([])
 
-/** Returns `config`. @throws {KitMcpConfigError} if the name or the configuration is invalid. */
-export function checkDefinition<Config extends object>(
+/** The rules of the options that definitions share. */
+export const DEFINITION_RULES = {
+  title: optional(checkString),
+  icons: optional(checkIcons),
+  scopes: optional<readonly string[], readonly string[]>(checkRequiredScopes, Object.freeze([])),
+  public: optional(
+    also(checkBoolean, (option, isPublic, { scopes }) => {
+      if (isPublic && Array.isArray(scopes) && scopes.length > 0)
+        throw unusableOption(
+          option,
+          'must not be true for an operation with scopes',
+          'Remove public, or remove scopes.',
+        )
+    }),
+    false,
+  ),
+  _meta: optional(objectCopy),
+} satisfies RulesFor<DefinitionConfig>
+
+/**
+ * Reads the options of a definition. Errors name them as in `scopes of tool 'search'`.
+ * @throws {KitMcpConfigError} if the name or an option is invalid or unknown.
+ */
+export function readDefinition<Rules extends OptionRules>(
   kind: DefinitionKind,
   name: unknown,
-  config: Config,
-  known: readonly string[],
+  config: unknown,
+  rules: Rules,
   least: string,
-): Config {
+): ReadBy<Rules> {
   checkName(kind, name)
   if (!isOptionsObject(config))
     throw invalidKind(kind, `'${name}' needs an object with at least { ${least} }`, config)
-  checkKnownOptions(`${kind} '${name}'`, config, known)
-  return config
+  return readConfig(`${kind} '${name}'`, config, rules)
+}
+
+/** Reads the options of `owner`, such as `tool 'search'`. @throws {KitMcpConfigError} if one is invalid or unknown. */
+export function readConfig<Rules extends OptionRules>(
+  owner: string,
+  config: object,
+  rules: Rules,
+): ReadBy<Rules> {
+  checkKnownOptions(owner, config, Object.keys(rules))
+  const given = config as Readonly<Record<string, unknown>>
+  const read = Object.entries(rules).map(([option, rule]) => [
+    option,
+    rule(`${option} of ${owner}`, given[option], given),
+  ])
+  return Object.fromEntries(read)
 }
 
 /** @throws {KitMcpConfigError} if MCP does not allow the name. */
@@ -70,35 +103,11 @@ export function checkName(option: string, name: unknown): asserts name is string
   )
 }
 
-/** Returns copies of the members that all definitions share. */
-export function commonMembers(owner: string, { title, icons, _meta }: DefinitionConfig): object {
-  return {
-    ...textMember(owner, 'title', title),
-    ...(icons !== undefined && { icons: checkIcons(`icons of ${owner}`, icons) }),
-    ...(_meta !== undefined && { _meta: objectCopy(`_meta of ${owner}`, _meta) }),
-  }
-}
-
-export function scopesOf(owner: string, { scopes }: Pick<DefinitionConfig, 'scopes'>): readonly string[] {
-  return scopes === undefined ? NO_SCOPES : checkRequiredScopes(`scopes of ${owner}`, scopes)
-}
-
-/** Returns `true` for a public operation. @throws {KitMcpConfigError} if it needs scopes, too. */
-export function isPublic(owner: string, { public: given, scopes = [] }: DefinitionConfig): boolean {
-  if (given === undefined || !checkBoolean(`public of ${owner}`, given)) return false
-  if (scopes.length === 0) return true
-  throw unusableOption(
-    `public of ${owner}`,
-    'must not be true for an operation with scopes',
-    'Remove public, or remove scopes.',
-  )
-}
-
-/** Returns `{ [member]: text }`, or `{}` if `text` is undefined. @throws {KitMcpConfigError} if it is not a string. */
-export function textMember(owner: string, member: string, text: unknown): object {
-  if (text === undefined) return {}
-  checkString(`${member} of ${owner}`, text)
-  return { [member]: text }
+/** Returns a frozen object without the members that are undefined. */
+export function defined<Members extends object>(members: Members): Members {
+  return Object.freeze(
+    Object.fromEntries(Object.entries(members).filter(([, member]) => member !== undefined)),
+  ) as Members
 }
 
 function checkIcons(option: string, icons: unknown): readonly Icon[] {
@@ -112,24 +121,19 @@ function checkIcons(option: string, icons: unknown): readonly Icon[] {
 }
 
 /** Returns a frozen copy of an object. @throws {KitMcpConfigError} if it is not an object of JSON values. */
-export function objectCopy<T extends object>(option: string, value: T): Readonly<T> {
+export function objectCopy<T = Readonly<Record<string, unknown>>>(
+  option: string,
+  value: unknown,
+): Readonly<T> {
   if (!isOptionsObject(value)) throw invalidKind(option, 'must be an object', value)
-  return frozenCopy(option, value)
+  return frozenCopy(option, value as T)
 }
 
 /** Returns a frozen copy. @throws {KitMcpConfigError} if `value` cannot be sent as JSON. */
-function frozenCopy<T extends object>(option: string, value: T): Readonly<T> {
+function frozenCopy<T>(option: string, value: T): Readonly<T> {
   try {
     return Object.freeze(structuredClone(value))
   } catch {
     throw invalidKind(option, 'must contain only JSON values', value)
   }
-}
-
-/** Returns a copy of `definition` with another name. */
-export function renamed<Definition extends { readonly name: string }>(
-  definition: Definition,
-  name: string,
-): Definition {
-  return Object.freeze({ ...definition, name })
 }

@@ -1,12 +1,69 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { optionChecksOf } from '../../options/option-checks.ts'
-import type { PolicyDecision } from './authorize.ts'
-import { checkDefinition, scopesOf } from './definition.ts'
-import type { EventConfig, EventDelivery, EventPolicyQuery } from './event-config.ts'
-import { type JsonSchema, jsonSchemaOf } from './json-schema.ts'
+import { optional, type RulesFor } from '../../options/option-rules.ts'
+import type { PolicyDecision, PolicyQuery } from './authorize.ts'
+import { DEFINITION_RULES, readDefinition } from './definition.ts'
+import { inputSchemaOf, type JsonSchema, jsonSchemaOf } from './json-schema.ts'
 import type { Wrapped } from './middleware.ts'
+import type { ArgsOf } from './tool.ts'
 
-const { checkFunction, checkText, invalidKind, invalidOption } = optionChecksOf('KitMcpRouter')
+const { callable, checkText, invalidKind, invalidOption } = optionChecksOf('KitMcpRouter')
+
+/**
+ * A way in which clients receive events: at a URL of theirs (`webhook`), by asking (`poll`), or on an open response (`stream`, which
+ * the protocol calls `push`).
+ */
+export type EventDelivery = 'webhook' | 'poll' | 'stream'
+
+/** The argument of an event type's `authorize`: a subscription, or the delivery of one event to it. */
+export interface EventPolicyQuery<Args = unknown, Data = unknown>
+  extends Omit<PolicyQuery<any, any>, 'args' | 'purpose' | 'kind' | 'uri'> {
+  /** `subscribe` when a subscription is made or renewed, or is polled. `deliver` before each delivery. */
+  readonly purpose: 'subscribe' | 'deliver'
+  readonly kind: 'event'
+  /** The validated arguments of the subscription. */
+  readonly args: Args
+  /** The data of the event. Absent for `subscribe`. */
+  readonly data?: Data
+}
+
+/** The options of an event type. */
+export interface EventConfig<Input, Payload> {
+  /** The meaning of the event, for the model or the person that subscribes. */
+  readonly description: string
+  /**
+   * The Standard Schema of the arguments of a subscription. It must provide a JSON Schema. By default, a subscription has no
+   * arguments.
+   */
+  readonly input?: Input
+  /** The Standard Schema of the data of an event, which must be an object. It must provide a JSON Schema. */
+  readonly payload: Payload
+  /** The scopes that a subscription needs in addition to those of the endpoint. None by default. */
+  readonly scopes?: readonly string[] | undefined
+  /**
+   * Decides about each subscription, and again about each delivery, after scopes and the adapter's `authorize`. Only `true` permits.
+   * A denied delivery ends the subscription with `terminated`. By default, scopes and the adapter's `authorize` decide.
+   */
+  authorize?(
+    query: EventPolicyQuery<
+      ArgsOf<Input>,
+      Payload extends StandardSchemaV1 ? StandardSchemaV1.InferOutput<Payload> : unknown
+    >,
+  ): PolicyDecision | Promise<PolicyDecision>
+  /** The ways in which clients can receive the event. `webhook` needs OAuth. Defaults to all: `['webhook', 'poll', 'stream']`. */
+  readonly delivery?: readonly EventDelivery[] | undefined
+}
+
+/** The types of an event type: what `emit` takes, and the arguments of its subscriptions. */
+export interface EventType<Payload extends StandardSchemaV1, Input> {
+  readonly data: StandardSchemaV1.InferInput<Payload>
+  readonly args: ArgsOf<Input>
+}
+
+/** The event types of a router that is merged into another. */
+export type PrefixedEvents<Prefix extends string, Events> = {
+  readonly [Name in keyof Events & string as `${Prefix}_${Name}`]: Events[Name]
+}
 
 /** An entry of `events/list`, with the names of the protocol. */
 export interface EventDefinition {
@@ -22,6 +79,7 @@ export type WireDelivery = 'webhook' | 'poll' | 'push'
 
 /** An event type, with everything that can be computed before a request. */
 export interface EventEntry extends Wrapped {
+  readonly kind: 'event'
   readonly definition: EventDefinition
   readonly scopes: readonly string[]
   /** Event types are never public. */
@@ -33,7 +91,6 @@ export interface EventEntry extends Wrapped {
   readonly authorize?: (query: EventPolicyQuery<any, any>) => PolicyDecision | Promise<PolicyDecision>
 }
 
-const EVENT_OPTIONS = ['description', 'input', 'payload', 'scopes', 'authorize', 'delivery']
 const WIRE_NAMES: Readonly<Record<EventDelivery, WireDelivery>> = {
   webhook: 'webhook',
   poll: 'poll',
@@ -41,51 +98,53 @@ const WIRE_NAMES: Readonly<Record<EventDelivery, WireDelivery>> = {
 }
 const DELIVERIES = Object.keys(WIRE_NAMES) as readonly EventDelivery[]
 
+const EVENT_RULES = {
+  description: checkText,
+  input: inputSchemaOf,
+  payload: checkPayload,
+  scopes: DEFINITION_RULES.scopes,
+  authorize: optional(
+    callable<NonNullable<EventEntry['authorize']>>('set it to a function (query) => true or false'),
+  ),
+  delivery: checkDelivery,
+} satisfies RulesFor<EventConfig<unknown, unknown>>
+
 /** @throws {KitMcpConfigError} if the name or an option is invalid. */
 export function eventEntry(
   name: string,
   config: EventConfig<StandardSchemaV1 | undefined, StandardSchemaV1>,
 ): EventEntry {
-  const { description, input, payload, authorize, delivery } = checkDefinition(
-    'event',
-    name,
-    config,
-    EVENT_OPTIONS,
-    'description, payload',
-  )
-  const owner = `event '${name}'`
-  checkText(`description of ${owner}`, description)
-  if (authorize !== undefined)
-    checkFunction(`authorize of ${owner}`, authorize, 'set it to a function (query) => true or false')
-  const ways = new Set(checkDelivery(`delivery of ${owner}`, delivery))
-  const payloadSchema = jsonSchemaOf(`payload of ${owner}`, payload, 'output')
-  if (payloadSchema.type !== undefined && payloadSchema.type !== 'object')
-    throw invalidOption(
-      `payload of ${owner}`,
-      `must describe an object, not '${String(payloadSchema.type)}'. Wrap it in z.object({ … })`,
-    )
+  const read = readDefinition('event', name, config, EVENT_RULES, 'description, payload')
+  const { description, input: inputSchema, payload: payloadSchema, scopes, authorize, delivery } = read
   return {
+    kind: 'event',
     definition: Object.freeze({
       name,
       description,
-      delivery: DELIVERIES.filter((way) => ways.has(way)).map((way) => WIRE_NAMES[way]),
-      inputSchema:
-        input === undefined
-          ? { type: 'object', properties: {} }
-          : jsonSchemaOf(`input of ${owner}`, input, 'input'),
-      payloadSchema: { type: 'object', ...payloadSchema },
+      delivery: DELIVERIES.filter((way) => delivery.has(way)).map((way) => WIRE_NAMES[way]),
+      inputSchema,
+      payloadSchema,
     }),
-    scopes: scopesOf(owner, config),
+    scopes,
     isPublic: false,
-    input,
-    payload,
-    delivery: ways,
-    ...(authorize !== undefined && { authorize: authorize as NonNullable<EventEntry['authorize']> }),
+    input: config.input,
+    payload: config.payload,
+    delivery,
+    ...(authorize !== undefined && { authorize }),
   }
 }
 
-function checkDelivery(option: string, delivery: unknown = DELIVERIES): readonly EventDelivery[] {
+function checkPayload(option: string, payload: unknown): JsonSchema {
+  const schema = jsonSchemaOf(option, payload, 'output')
+  if (schema.type === undefined || schema.type === 'object') return { type: 'object', ...schema }
+  throw invalidOption(
+    option,
+    `must describe an object, not '${String(schema.type)}'. Wrap it in z.object({ … })`,
+  )
+}
+
+function checkDelivery(option: string, delivery: unknown = DELIVERIES): ReadonlySet<EventDelivery> {
   const isKnown = (way: unknown): boolean => (DELIVERIES as readonly unknown[]).includes(way)
-  if (Array.isArray(delivery) && delivery.length > 0 && delivery.every(isKnown)) return delivery
+  if (Array.isArray(delivery) && delivery.length > 0 && delivery.every(isKnown)) return new Set(delivery)
   throw invalidKind(option, `must be a list of at least one of 'webhook', 'poll', and 'stream'`, delivery)
 }

@@ -18,7 +18,7 @@ interface JsonSchemaSource {
  * Returns the JSON Schema of a Standard Schema, for `tools/list`. MCP requires that an input is an object.
  * @throws {KitMcpConfigError} if `schema` is not a Standard Schema, or cannot be converted into a JSON Schema.
  */
-export function jsonSchemaOf(option: string, schema: StandardSchemaV1, side: 'input' | 'output'): JsonSchema {
+export function jsonSchemaOf(option: string, schema: unknown, side: 'input' | 'output'): JsonSchema {
   const standard = (schema as Partial<StandardSchemaV1> | undefined)?.['~standard']
   if (typeof standard?.validate !== 'function') {
     throw invalidKind(option, 'must be a Standard Schema, such as z.object({ … }) of zod 4', schema)
@@ -49,6 +49,11 @@ export function jsonSchemaOf(option: string, schema: StandardSchemaV1, side: 'in
     )
   }
   return side === 'input' ? { type: 'object', ...json } : json
+}
+
+/** The rule of the option `input`: its JSON Schema, or that of an object without properties. */
+export function inputSchemaOf(option: string, input: unknown): JsonSchema {
+  return input === undefined ? { type: 'object', properties: {} } : jsonSchemaOf(option, input, 'input')
 }
 
 /** The flags that change which texts a pattern accepts. */

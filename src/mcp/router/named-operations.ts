@@ -41,81 +41,72 @@ interface Message {
 /** The maximum number of resources in one `subscriptions/listen`. */
 export const MAX_LISTENED_URIS = 1_024
 
-/** The access to the operations of one kind. A name or a URI that is not a string has no scopes. The SDK rejects it. */
+/** The access to an operation, which is computed when it is needed. */
 interface Access {
-  scopes(operations: ScopedOperations, params: Params): readonly string[]
+  scopes(): readonly string[]
   /** Returns `true` if a request without a token may use the operation. */
-  isPublic(operations: ScopedOperations, params: Params): boolean
+  isPublic(): boolean
 }
 
-const ACCESS: Readonly<Record<NamedKind, Access>> = {
-  tool: accessByName('tools'),
-  prompt: accessByName('prompts'),
-  event: accessByName('events'),
-  resource: accessByUri((operations) => operations),
-  skill: accessByUri((operations) => withResources(operations, operations.skills)),
-  skills: { scopes: () => [], isPublic: ({ skills }) => skills !== undefined },
-  directory: {
-    // A router function does not say which directories it has, so one of them needs the scopes of a file in it, too.
-    scopes(operations, { uri }) {
-      if (typeof uri !== 'string') return []
-      const { directories } = operations
-      const own = scopesOfUri(withResources(operations, directories), uri)
-      return directories === undefined ? unionOfScopes(own, scopesOfUri(operations, fileIn(uri))) : own
-    },
-    isPublic(operations, { uri }) {
-      if (typeof uri !== 'string') return false
-      const { directories } = operations
-      return directories === undefined
-        ? isPublicUri(operations, fileIn(uri)) && scopesOfUri(operations, uri).length === 0
-        : isPublicUri(withResources(operations, directories), uri)
-    },
-  },
-  reference: {
-    scopes(operations, { ref }) {
-      const { type, name, uri } = ref ?? {}
-      if (type === 'ref/prompt') return ACCESS.prompt.scopes(operations, { name })
-      if (typeof uri !== 'string') return []
-      const named = templatesNamed(operations, uri)
-      return named === undefined
-        ? scopesOfUri(operations, uri)
-        : unionOfScopes(...named.map(({ scopes }) => scopes))
-    },
-    isPublic(operations, { ref }) {
-      const { type, name, uri } = ref ?? {}
-      if (type === 'ref/prompt') return ACCESS.prompt.isPublic(operations, { name })
-      if (type !== 'ref/resource' || typeof uri !== 'string') return false
-      const named = templatesNamed(operations, uri)
-      return named === undefined ? isPublicUri(operations, uri) : named.length > 0 && named.every(isOpen)
-    },
-  },
-  subscription: {
-    scopes(operations, { notifications }) {
+/** Returns the access to what a message names. A name or a URI that is not a string has no scopes. The SDK rejects it. */
+function accessTo(kind: NamedKind, operations: ScopedOperations, params: Params): Access {
+  const { name, uri, ref, notifications } = params
+  const { skills, directories } = operations
+  switch (kind) {
+    case 'tool':
+      return accessByName(operations.tools, name)
+    case 'prompt':
+      return accessByName(operations.prompts, name)
+    case 'event':
+      return accessByName(operations.events, name)
+    case 'resource':
+      return accessByUri(operations, uri)
+    case 'skill':
+      return accessByUri(withResources(operations, skills), uri)
+    case 'skills':
+      return { scopes: () => [], isPublic: () => skills !== undefined }
+    case 'directory': {
+      const own = accessByUri(withResources(operations, directories), uri)
+      if (directories !== undefined || typeof uri !== 'string') return own
+      // A router function does not say which directories it has, so one of them needs the scopes of a file in it, too.
+      const file = accessByUri(operations, `${uri.split(/[?#]/, 1)[0]}/SKILL.md`)
+      return {
+        scopes: () => unionOfScopes(own.scopes(), file.scopes()),
+        isPublic: () => file.isPublic() && own.scopes().length === 0,
+      }
+    }
+    case 'reference': {
+      if (ref?.type === 'ref/prompt') return accessByName(operations.prompts, ref.name)
+      const templates = templatesNamed(operations, ref?.uri)
+      const access =
+        templates === undefined
+          ? accessByUri(operations, ref?.uri)
+          : {
+              scopes: () => unionOfScopes(...templates.map(({ scopes }) => scopes)),
+              isPublic: () => templates.length > 0 && templates.every(isOpen),
+            }
+      return { ...access, isPublic: () => ref?.type === 'ref/resource' && access.isPublic() }
+    }
+    case 'subscription': {
       const uris = notifications?.resourceSubscriptions
-      if (!Array.isArray(uris) || uris.length > MAX_LISTENED_URIS) return []
-      return unionOfScopes(...uris.map((uri) => ACCESS.resource.scopes(operations, { uri })))
-    },
-    isPublic: () => false,
-  },
-}
-
-function accessByName(kind: 'tools' | 'prompts' | 'events'): Access {
-  const entryOf = (operations: ScopedOperations, { name }: Params): Scoped | undefined =>
-    typeof name === 'string' ? operations[kind]?.get(name) : undefined
-  return {
-    scopes: (operations, params) => entryOf(operations, params)?.scopes ?? [],
-    isPublic(operations, params) {
-      const entry = entryOf(operations, params)
-      return entry !== undefined && isOpen(entry)
-    },
+      const named = Array.isArray(uris) && uris.length <= MAX_LISTENED_URIS ? uris : []
+      return {
+        scopes: () => unionOfScopes(...named.map((one) => accessByUri(operations, one).scopes())),
+        isPublic: () => false,
+      }
+    }
   }
 }
 
-function accessByUri(resourcesOf: (operations: ScopedOperations) => ScopedResources): Access {
+function accessByName(entries: ReadonlyMap<string, Scoped> | undefined, name: unknown): Access {
+  const entry = typeof name === 'string' ? entries?.get(name) : undefined
+  return { scopes: () => entry?.scopes ?? [], isPublic: () => entry !== undefined && isOpen(entry) }
+}
+
+function accessByUri(resources: ScopedResources, uri: unknown): Access {
   return {
-    scopes: (operations, { uri }) =>
-      typeof uri === 'string' ? scopesOfUri(resourcesOf(operations), uri) : [],
-    isPublic: (operations, { uri }) => typeof uri === 'string' && isPublicUri(resourcesOf(operations), uri),
+    scopes: () => (typeof uri === 'string' ? scopesOfUri(resources, uri) : []),
+    isPublic: () => typeof uri === 'string' && isPublicUri(resources, uri),
   }
 }
 
@@ -127,14 +118,13 @@ function withResources(
   return resources === undefined ? operations : { resources, templates: operations.templates }
 }
 
-function fileIn(directory: string): string {
-  const [path] = directory.split(/[?#]/, 1)
-  return `${path}/SKILL.md`
-}
-
 /** Returns the templates that a reference names, or undefined if it names a resource by its URI. */
-function templatesNamed({ templates }: ScopedOperations, uri: string): readonly ScopedTemplate[] | undefined {
-  const template = uri.includes('{') && uri.length <= MAX_URI_LENGTH ? canonicalTemplate(uri) : undefined
+function templatesNamed(
+  { templates }: ScopedOperations,
+  uri: unknown,
+): readonly ScopedTemplate[] | undefined {
+  if (typeof uri !== 'string' || !uri.includes('{') || uri.length > MAX_URI_LENGTH) return undefined
+  const template = canonicalTemplate(uri)
   if (template === undefined || template.expressions.length === 0) return undefined
   return templates.filter(({ matcher }) => matcher.canonical === template.text)
 }
@@ -146,7 +136,7 @@ export function neededScopes(operations: ScopedOperations, messages: readonly un
     ...messages.map((message) => {
       const { method, params } = (message ?? {}) as Message
       const names = methodNamed(method)?.names
-      return names === undefined ? [] : ACCESS[names].scopes(operations, params ?? {})
+      return names === undefined ? [] : accessTo(names, operations, params ?? {}).scopes()
     }),
   )
 }
@@ -168,7 +158,7 @@ function isPublicMessage(operations: ScopedOperations | undefined, message: unkn
   const { anonymous, names } = methodNamed(method) ?? {}
   if (anonymous === 'all') return true
   if (anonymous !== 'public' || names === undefined || operations === undefined) return false
-  return ACCESS[names].isPublic(operations, params ?? {})
+  return accessTo(names, operations, params ?? {}).isPublic()
 }
 
 /** Returns `true` if a message names a resource by a URI that is rejected. Ignores `subscriptions/listen`. */

@@ -1,6 +1,6 @@
 import { unionOfScopes } from '../../oauth/scope.ts'
 import { isOptionsObject, type OptionChecks, optionChecksOf } from '../../options/option-checks.ts'
-import type { OptionRule, RulesFor } from '../../options/option-rules.ts'
+import { type OptionRule, orEmpty, type RulesFor } from '../../options/option-rules.ts'
 import type { ScopedOperations } from './named-operations.ts'
 import { canonicalUri } from './uris/canonical-uri.ts'
 import type { Scoped, ScopedResources, ScopedTemplate } from './uris/uri-scopes.ts'
@@ -35,100 +35,53 @@ export interface PublicOperations {
   readonly resources?: readonly string[] | undefined
 }
 
-/** Checks the option `scopes` of one caller. */
-class OperationScopeChecks {
-  readonly #checks: OptionChecks
-
-  constructor(checks: OptionChecks) {
-    this.#checks = checks
-  }
-
-  read(given: unknown, mayBePublic: boolean): ScopedOperations {
-    const { invalidKind, readMembers } = this.#checks
-    if (!isOptionsObject(given))
-      throw invalidKind('scopes', `must be an object such as { tools: { wipe: ['mcp:admin'] } }`, given)
-    const rules = {
-      tools: this.#scopesBy('name'),
-      prompts: this.#scopesBy('name'),
-      resources: this.#scopesBy('URI'),
-    } satisfies RulesFor<RequiredOperationScopes>
-    const {
-      tools,
-      prompts,
-      resources,
-      public: open,
-    } = mayBePublic
-      ? readMembers('scopes', given, { ...rules, public: this.#public() } satisfies RulesFor<OperationScopes>)
-      : { ...readMembers('scopes', given, rules), public: NO_PUBLIC }
-    this.#addPublic('tools', tools, open.tools)
-    this.#addPublic('prompts', prompts, open.prompts)
-    const byUri = this.#uris(resources, open.resources)
-    const all = [...tools.values(), ...prompts.values(), ...byUri.resources.values(), ...byUri.templates]
-    return { tools, prompts, ...byUri, scopes: unionOfScopes(...all.map(({ scopes }) => scopes)) }
-  }
-
-  /** The rule of scopes by name or URI. */
-  #scopesBy(what: 'name' | 'URI'): OptionRule<Map<string, Scoped>> {
-    const { checkRequiredScopes, invalidKind } = this.#checks
-    return (option, given = {}) => {
-      if (!isOptionsObject(given))
-        throw invalidKind(option, `must be an object of scope lists by ${what}`, given)
-      return new Map(
-        Object.entries(given).map(([name, scopes]) => [
-          name,
-          { scopes: checkRequiredScopes(`${option}['${name}']`, scopes) },
-        ]),
+/** Checks the option `scopes` of one caller. @throws {KitMcpConfigError} if it is invalid. */
+function readScopes(checks: OptionChecks, given: unknown, mayBePublic: boolean): ScopedOperations {
+  const { checkRequiredScopes, invalidKind, members, unusableOption } = checks
+  const scopesBy =
+    (what: 'name' | 'URI'): OptionRule<Map<string, Scoped>> =>
+    (option, byName = {}) => {
+      if (!isOptionsObject(byName))
+        throw invalidKind(option, `must be an object of scope lists by ${what}`, byName)
+      const read = Object.entries(byName).map(
+        ([name, scopes]) => [name, { scopes: checkRequiredScopes(`${option}['${name}']`, scopes) }] as const,
       )
+      return new Map(read)
     }
-  }
-
-  #public(): OptionRule<{ readonly [Kind in keyof PublicOperations]-?: readonly string[] }> {
-    const { invalidKind, readMembers } = this.#checks
-    return (option, given = {}) => {
-      if (!isOptionsObject(given))
-        throw invalidKind(option, `must be an object such as { tools: ['search'] }`, given)
-      return readMembers(option, given, {
-        tools: this.#listOf('names'),
-        prompts: this.#listOf('names'),
-        resources: this.#listOf('URIs and URI templates'),
-      } satisfies RulesFor<PublicOperations>)
+  const listOf =
+    (what: string): OptionRule<readonly string[]> =>
+    (option, names = []) => {
+      if (Array.isArray(names) && names.every((name) => typeof name === 'string' && name !== ''))
+        return [...new Set<string>(names)]
+      throw invalidKind(option, `must be an array of ${what}`, names)
     }
-  }
-
-  /** The rule of the names, or of the URIs, of public operations. */
-  #listOf(what: string): OptionRule<readonly string[]> {
-    const { invalidKind } = this.#checks
-    return (option, given = []) => {
-      if (Array.isArray(given) && given.every((name) => typeof name === 'string' && name !== ''))
-        return [...new Set<string>(given)]
-      throw invalidKind(option, `must be an array of ${what}`, given)
-    }
-  }
-
-  /** @param open the public URIs and URI templates */
-  #uris(byUri: ReadonlyMap<string, Scoped>, open: readonly string[]): ScopedResources {
-    const { invalidOption } = this.#checks
-    const resources = new Map<string, Scoped>()
-    const templates: ScopedTemplate[] = []
-    const add = (option: string, uri: string, scoped: Scoped): void => {
-      const matcher = uri.includes('{') ? checkUriTemplate(option, uri, this.#checks) : undefined
-      const canonical = matcher?.canonical ?? canonicalUri(uri)
-      if (canonical === undefined)
-        throw invalidOption(option, `must name an absolute URI such as 'notes://today'`, uri)
-      if (resources.has(canonical) || templates.some((template) => template.matcher.canonical === canonical))
-        throw invalidOption(option, `names the same URI as another entry: '${canonical}'. Remove one of them`)
-      if (matcher === undefined) resources.set(canonical, scoped)
-      else templates.push({ ...scoped, matcher })
-    }
-    for (const [uri, scoped] of byUri) add(`scopes.resources['${uri}']`, uri, scoped)
-    for (const uri of open) add('scopes.public.resources', uri, { scopes: [], isPublic: true })
-    return { resources, templates }
-  }
-
-  #addPublic(kind: 'tools' | 'prompts', byName: Map<string, Scoped>, open: readonly string[]): void {
-    for (const name of open) {
+  const open = {
+    tools: listOf('names'),
+    prompts: listOf('names'),
+    resources: listOf('URIs and URI templates'),
+  } satisfies RulesFor<PublicOperations>
+  const rules = {
+    tools: scopesBy('name'),
+    prompts: scopesBy('name'),
+    resources: scopesBy('URI'),
+    public: orEmpty(members(`must be an object such as { tools: ['search'] }`, open)),
+  } satisfies RulesFor<OperationScopes>
+  const { public: _public, ...required } = rules
+  const expected = `must be an object such as { tools: { wipe: ['mcp:admin'] } }`
+  const {
+    tools,
+    prompts,
+    resources: byUri,
+    public: { tools: openTools, prompts: openPrompts, resources: openUris } = NO_PUBLIC,
+  } = members(expected, mayBePublic ? rules : (required as typeof rules))('scopes', given, {})
+  const addPublic = (
+    kind: 'tools' | 'prompts',
+    byName: Map<string, Scoped>,
+    names: readonly string[],
+  ): void => {
+    for (const name of names) {
       if (byName.has(name))
-        throw this.#checks.unusableOption(
+        throw unusableOption(
           `scopes.public.${kind}`,
           `must not contain '${name}', which is an entry of scopes.${kind}`,
           'Remove one of them.',
@@ -136,16 +89,47 @@ class OperationScopeChecks {
       byName.set(name, { scopes: [], isPublic: true })
     }
   }
+  addPublic('tools', tools, openTools)
+  addPublic('prompts', prompts, openPrompts)
+  const { resources, templates } = readUris(checks, byUri, openUris)
+  const all = [...tools.values(), ...prompts.values(), ...resources.values(), ...templates]
+  return { tools, prompts, resources, templates, scopes: unionOfScopes(...all.map(({ scopes }) => scopes)) }
+}
+
+/** @param open the public URIs and URI templates */
+function readUris(
+  checks: OptionChecks,
+  byUri: ReadonlyMap<string, Scoped>,
+  open: readonly string[],
+): ScopedResources {
+  const resources = new Map<string, Scoped>()
+  const templates: ScopedTemplate[] = []
+  const add = (option: string, uri: string, scoped: Scoped): void => {
+    const matcher = uri.includes('{') ? checkUriTemplate(option, uri, checks) : undefined
+    const canonical = matcher?.canonical ?? canonicalUri(uri)
+    if (canonical === undefined)
+      throw checks.invalidOption(option, `must name an absolute URI such as 'notes://today'`, uri)
+    if (resources.has(canonical) || templates.some((template) => template.matcher.canonical === canonical))
+      throw checks.invalidOption(
+        option,
+        `names the same URI as another entry: '${canonical}'. Remove one of them`,
+      )
+    if (matcher === undefined) resources.set(canonical, scoped)
+    else templates.push({ ...scoped, matcher })
+  }
+  for (const [uri, scoped] of byUri) add(`scopes.resources['${uri}']`, uri, scoped)
+  for (const uri of open) add('scopes.public.resources', uri, { scopes: [], isPublic: true })
+  return { resources, templates }
 }
 
 const NO_PUBLIC = { tools: [], prompts: [], resources: [] } as const
 
 /** Checks the option `scopes` of an adapter. @throws {KitMcpConfigError} if it is invalid. */
 export function checkOperationScopes(given: unknown): ScopedOperations {
-  return new OperationScopeChecks(optionChecksOf('createMcpAdapter')).read(given, true)
+  return readScopes(optionChecksOf('createMcpAdapter'), given, true)
 }
 
 /** Checks the option `scopes` of `mcpAuth`. @throws {KitMcpConfigError} if it is invalid. */
 export function checkRequiredOperationScopes(given: unknown): ScopedOperations {
-  return new OperationScopeChecks(optionChecksOf('mcpAuth')).read(given, false)
+  return readScopes(optionChecksOf('mcpAuth'), given, false)
 }

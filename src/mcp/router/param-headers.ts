@@ -1,4 +1,5 @@
 import { optionChecksOf } from '../../options/option-checks.ts'
+import { isObject } from '../../options/value-kinds.ts'
 import type { JsonSchema } from './json-schema.ts'
 
 const { invalidOption } = optionChecksOf('KitMcpRouter')
@@ -21,42 +22,31 @@ export function declaresHeaders(option: string, schema: JsonSchema): boolean {
   return headers.size > 0
 
   function visit(node: unknown, path: string, reachable: boolean): void {
-    if (typeof node !== 'object' || node === null) return
-    const header = (node as Record<string, unknown>)[KEYWORD]
-    if (header !== undefined) check(header, node as JsonSchema, path, reachable)
+    if (!isObject(node)) return
+    const { [KEYWORD]: header, type } = node as Readonly<Record<string, unknown>>
+    if (header !== undefined) {
+      const problem = problemOf(header, type, path, reachable)
+      if (problem !== undefined) throw invalidOption(option, problem)
+      headers.add(String(header).toLowerCase())
+    }
     for (const [key, child] of Object.entries(node)) {
       if (key !== 'properties') {
         if (!DATA.includes(key)) visit(child, path, false)
         continue
       }
-      for (const [name, property] of Object.entries((child ?? {}) as object)) {
+      for (const [name, property] of Object.entries((child ?? {}) as object))
         visit(property, path === '' ? name : `${path}.${name}`, reachable)
-      }
     }
   }
 
-  function check(header: unknown, { type }: JsonSchema, path: string, reachable: boolean): void {
-    if (!reachable || path === '') {
-      throw invalidOption(
-        option,
-        `must have ${KEYWORD} only on properties, not in arrays, unions, or definitions`,
-      )
-    }
-    if (typeof header !== 'string' || !TOKEN.test(header)) {
-      throw invalidOption(option, `has an ${KEYWORD} at '${path}' that is not a header name`)
-    }
-    if (!TYPES.includes(type)) {
-      throw invalidOption(
-        option,
-        `has an ${KEYWORD} at '${path}', which must be a string, an integer, or a boolean`,
-      )
-    }
-    if (headers.has(header.toLowerCase())) {
-      throw invalidOption(
-        option,
-        `has ${KEYWORD} '${header}' twice. Use a different header for each property`,
-      )
-    }
-    headers.add(header.toLowerCase())
+  function problemOf(header: unknown, type: unknown, path: string, reachable: boolean): string | undefined {
+    if (!reachable || path === '')
+      return `must have ${KEYWORD} only on properties, not in arrays, unions, or definitions`
+    if (typeof header !== 'string' || !TOKEN.test(header))
+      return `has an ${KEYWORD} at '${path}' that is not a header name`
+    if (!TYPES.includes(type))
+      return `has an ${KEYWORD} at '${path}', which must be a string, an integer, or a boolean`
+    if (!headers.has(header.toLowerCase())) return undefined
+    return `has ${KEYWORD} '${header}' twice. Use a different header for each property`
   }
 }

@@ -1,23 +1,16 @@
 import type { GetPromptResult, Prompt, PromptArgument, PromptMessage } from '@modelcontextprotocol/server'
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { optionChecksOf } from '../../options/option-checks.ts'
+import { optional, type RulesFor, unchecked } from '../../options/option-rules.ts'
 import { type Completer, type Completers, checkCompleters } from './completers.ts'
 import type { KitContext } from './context.ts'
-import {
-  checkDefinition,
-  commonMembers,
-  DEFINITION_OPTIONS,
-  type DefinitionConfig,
-  isPublic,
-  scopesOf,
-  textMember,
-} from './definition.ts'
+import { DEFINITION_RULES, type DefinitionConfig, defined, readDefinition } from './definition.ts'
 import type { InputRequired } from './input-required.ts'
-import { type JsonSchema, jsonSchemaOf } from './json-schema.ts'
+import { inputSchemaOf, type JsonSchema } from './json-schema.ts'
 import type { Wrapped } from './middleware.ts'
 import type { ArgsOf } from './tool.ts'
 
-const { checkFunction } = optionChecksOf('KitMcpRouter')
+const { checkFunction, checkString } = optionChecksOf('KitMcpRouter')
 
 type ArgumentNames<Input> = Input extends StandardSchemaV1 ? keyof StandardSchemaV1.InferInput<Input> : never
 
@@ -58,6 +51,7 @@ export type PromptHandler<App, Input, User = any> = (
 
 /** A prompt, with everything that can be computed before a request. */
 export interface PromptEntry extends Wrapped {
+  readonly kind: 'prompt'
   readonly definition: Prompt
   readonly scopes: readonly string[]
   readonly isPublic: boolean
@@ -66,7 +60,12 @@ export interface PromptEntry extends Wrapped {
   readonly handler: (args: unknown, context: KitContext) => PromptResult | Promise<PromptResult>
 }
 
-const PROMPT_OPTIONS = [...DEFINITION_OPTIONS, 'description', 'input', 'complete']
+const PROMPT_RULES = {
+  ...DEFINITION_RULES,
+  description: optional(checkString),
+  input: inputSchemaOf,
+  complete: unchecked(),
+} satisfies RulesFor<PromptConfig<unknown>>
 
 /** @throws {KitMcpConfigError} if the name, an option, or the handler is invalid. */
 export function promptEntry(
@@ -74,33 +73,23 @@ export function promptEntry(
   config: PromptConfig<StandardSchemaV1 | undefined>,
   handler: PromptEntry['handler'],
 ): PromptEntry {
-  const { description, input, complete } = checkDefinition(
-    'prompt',
-    name,
-    config,
-    PROMPT_OPTIONS,
-    'description',
-  )
+  const read = readDefinition('prompt', name, config, PROMPT_RULES, 'description')
+  const { scopes, public: isPublic, input, complete, ...members } = read
   const owner = `prompt '${name}'`
   checkFunction('handler', handler, `give ${owner} a function (args, context) => messages`)
-  const args = input === undefined ? [] : promptArguments(jsonSchemaOf(`input of ${owner}`, input, 'input'))
-  const definition = Object.freeze({
-    name,
-    ...commonMembers(owner, config),
-    ...textMember(owner, 'description', description),
-    ...(args.length > 0 && { arguments: args }),
-  }) as Prompt
-  const completers = checkCompleters(
-    owner,
-    complete,
-    args.map((argument) => argument.name),
-  )
+  const all = promptArguments(input)
+  const args = all.length > 0 ? all : undefined
   return {
-    definition,
-    scopes: scopesOf(owner, config),
-    isPublic: isPublic(owner, config),
-    input,
-    completers,
+    kind: 'prompt',
+    definition: defined({ name, ...members, arguments: args }) as Prompt,
+    scopes,
+    isPublic,
+    input: config.input,
+    completers: checkCompleters(
+      owner,
+      complete,
+      all.map((argument) => argument.name),
+    ),
     handler,
   }
 }
@@ -108,11 +97,7 @@ export function promptEntry(
 function promptArguments({ properties, required }: JsonSchema): PromptArgument[] {
   const needed = Array.isArray(required) ? required : []
   return Object.entries((properties ?? {}) as Record<string, { title?: string; description?: string }>).map(
-    ([name, { title, description }]) => ({
-      name,
-      ...(title !== undefined && { title }),
-      ...(description !== undefined && { description }),
-      required: needed.includes(name),
-    }),
+    ([name, { title, description }]) =>
+      defined({ name, title, description, required: needed.includes(name) }) as PromptArgument,
   )
 }

@@ -1,23 +1,15 @@
 import type { Annotations, CacheHint, Resource, ResourceTemplateType } from '@modelcontextprotocol/server'
 import { isOptionsObject, type OptionChecks, optionChecksOf } from '../../options/option-checks.ts'
+import { optional, type RulesFor, unchecked } from '../../options/option-rules.ts'
 import { type Completer, type Completers, checkCompleters } from './completers.ts'
 import type { KitContext } from './context.ts'
-import {
-  checkDefinition,
-  commonMembers,
-  DEFINITION_OPTIONS,
-  type DefinitionConfig,
-  isPublic,
-  objectCopy,
-  scopesOf,
-  textMember,
-} from './definition.ts'
+import { DEFINITION_RULES, type DefinitionConfig, defined, objectCopy, readDefinition } from './definition.ts'
 import type { Wrapped } from './middleware.ts'
 import { canonicalUri, MAX_URI_LENGTH } from './uris/canonical-uri.ts'
 import { checkUriTemplate, type TemplateVariables, type UriMatcher } from './uris/uri-template.ts'
 
 const checks = optionChecksOf('KitMcpRouter')
-const { checkFunction, invalidOption } = checks
+const { checkFunction, checkString, invalidOption } = checks
 
 /** The options that resources and resource templates share. */
 export interface ResourceMembers extends DefinitionConfig {
@@ -80,6 +72,7 @@ export type ResourceTemplateHandler<App, Template extends string, User = any> = 
 
 /** A resource, with everything that can be computed before a request. */
 export interface ResourceEntry extends Wrapped {
+  readonly kind: 'resource'
   readonly definition: Resource
   /** The URI in canonical form. */
   readonly canonical: string
@@ -100,6 +93,7 @@ export interface ResourceEntry extends Wrapped {
 
 /** A resource template, with everything that can be computed before a request. */
 export interface ResourceTemplateEntry extends Wrapped {
+  readonly kind: 'resourceTemplate'
   readonly definition: ResourceTemplateType
   /** The template in canonical form. */
   readonly canonical: string
@@ -116,9 +110,27 @@ export interface ResourceTemplateEntry extends Wrapped {
   ) => unknown
 }
 
-const SHARED_OPTIONS = [...DEFINITION_OPTIONS, 'description', 'mimeType', 'annotations', 'cache']
-const RESOURCE_OPTIONS = [...SHARED_OPTIONS, 'uri', 'size']
-const TEMPLATE_OPTIONS = [...SHARED_OPTIONS, 'uriTemplate', 'list', 'complete']
+/** The rules of the options that resources, resource templates, and apps share. */
+export const RESOURCE_MEMBER_RULES = {
+  ...DEFINITION_RULES,
+  description: optional(checkString),
+  mimeType: optional(checkString),
+  annotations: optional(objectCopy),
+  cache: (option: string, cache: unknown) => checkCache(option, cache),
+} satisfies RulesFor<ResourceMembers>
+
+const RESOURCE_RULES = {
+  ...RESOURCE_MEMBER_RULES,
+  uri: unchecked(),
+  size: unchecked(),
+} satisfies RulesFor<ResourceConfig>
+
+const TEMPLATE_RULES = {
+  ...RESOURCE_MEMBER_RULES,
+  uriTemplate: unchecked(),
+  list: unchecked(),
+  complete: unchecked(),
+} satisfies RulesFor<ResourceTemplateConfig<string>>
 
 /** @throws {KitMcpConfigError} if the name, an option, or the handler is invalid. */
 export function resourceEntry(
@@ -126,28 +138,23 @@ export function resourceEntry(
   config: ResourceConfig,
   handler: ResourceEntry['handler'],
 ): ResourceEntry {
-  const { uri, size } = checkDefinition('resource', name, config, RESOURCE_OPTIONS, 'uri')
+  const read = readDefinition('resource', name, config, RESOURCE_RULES, 'uri')
+  const { scopes, public: isPublic, cache, ...members } = read
+  const { uri, size } = members
   const owner = `resource '${name}'`
   checkFunction('handler', handler, `give ${owner} a function (uri, context) => contents`)
   const canonical = typeof uri === 'string' && uri.length <= MAX_URI_LENGTH ? canonicalUri(uri) : undefined
-  if (canonical === undefined || canonical.length > MAX_URI_LENGTH) {
+  if (canonical === undefined || canonical.length > MAX_URI_LENGTH)
     throw invalidOption('uri', `of ${owner} must be an absolute URI such as 'notes://today'`, uri)
-  }
-  if (size !== undefined && !(Number.isSafeInteger(size) && size >= 0)) {
+  if (size !== undefined && !(Number.isSafeInteger(size) && Number(size) >= 0))
     throw invalidOption('size', `of ${owner} must be a whole number of bytes`, size)
-  }
-  const definition = Object.freeze({
-    name,
-    uri,
-    ...membersOf(owner, config),
-    ...(size !== undefined && { size }),
-  }) as Resource
   return {
-    definition,
+    kind: 'resource',
+    definition: defined({ name, ...members }) as Resource,
     canonical,
-    scopes: scopesOf(owner, config),
-    isPublic: isPublic(owner, config),
-    cache: checkCache(`cache of ${owner}`, config.cache),
+    scopes,
+    isPublic,
+    cache,
     handler,
   }
 }
@@ -158,39 +165,24 @@ export function resourceTemplateEntry(
   config: ResourceTemplateConfig<string>,
   handler: ResourceTemplateEntry['handler'],
 ): ResourceTemplateEntry {
-  const { uriTemplate, list, complete } = checkDefinition(
-    'resourceTemplate',
-    name,
-    config,
-    TEMPLATE_OPTIONS,
-    'uriTemplate',
-  )
+  const read = readDefinition('resourceTemplate', name, config, TEMPLATE_RULES, 'uriTemplate')
+  const { scopes, public: isPublic, cache, list: _list, complete, ...members } = read
+  const { list } = config
   const owner = `resourceTemplate '${name}'`
   checkFunction('handler', handler, `give ${owner} a function (uri, variables, context) => contents`)
   if (list !== undefined) checkFunction('list', list, `give ${owner} a function (context) => resources`)
-  const matcher = checkUriTemplate(owner, uriTemplate)
-  const definition = Object.freeze({ name, uriTemplate, ...membersOf(owner, config) }) as ResourceTemplateType
+  const matcher = checkUriTemplate(owner, members.uriTemplate)
   return {
-    definition,
+    kind: 'resourceTemplate',
+    definition: defined({ name, ...members }) as ResourceTemplateType,
     canonical: matcher.canonical,
-    scopes: scopesOf(owner, config),
-    isPublic: isPublic(owner, config),
-    cache: checkCache(`cache of ${owner}`, config.cache),
+    scopes,
+    isPublic,
+    cache,
     matcher,
     completers: checkCompleters(owner, complete, matcher.variableNames),
     list,
     handler,
-  }
-}
-
-/** Returns copies of the members that all resources share. */
-export function membersOf(owner: string, config: ResourceMembers): object {
-  const { description, mimeType, annotations } = config
-  return {
-    ...commonMembers(owner, config),
-    ...textMember(owner, 'description', description),
-    ...textMember(owner, 'mimeType', mimeType),
-    ...(annotations !== undefined && { annotations: objectCopy(`annotations of ${owner}`, annotations) }),
   }
 }
 

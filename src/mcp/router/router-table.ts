@@ -1,18 +1,13 @@
-import type { ServerCapabilities, Tool } from '@modelcontextprotocol/server'
+import type { ServerCapabilities } from '@modelcontextprotocol/server'
 import { unionOfScopes } from '../../oauth/scope.ts'
 import { APPS_EXTENSION } from './app.ts'
 import { linkedApps } from './app-links.ts'
+import type { EntryOf, RouterEntry } from './entries.ts'
 import type { EventEntry } from './event.ts'
-import { composedMiddleware, type Middleware, type Wrapped } from './middleware.ts'
+import { composedMiddleware, type Middleware } from './middleware.ts'
 import type { PromptEntry } from './prompt.ts'
 import type { ResourceEntry, ResourceTemplateEntry } from './resource.ts'
-import {
-  SKILLS_CAPABILITY,
-  type SkillEntry,
-  type SkillTables,
-  skillResources,
-  skillTables,
-} from './skills.ts'
+import { SKILLS_CAPABILITY, type SkillTables, skillResources, skillTables } from './skills.ts'
 import type { ToolEntry } from './tool.ts'
 import { scopesOfUri } from './uris/uri-scopes.ts'
 
@@ -26,7 +21,6 @@ export type AppContextFactory<App> = (input: { readonly request: Request }) => A
 export interface RouterTable extends SkillTables {
   readonly makeContext: AppContextFactory<unknown> | undefined
   readonly tools: ReadonlyMap<string, ToolEntry>
-  readonly definitions: readonly Tool[]
   readonly prompts: ReadonlyMap<string, PromptEntry>
   /** The resources by canonical URI. The scopes of each include those of the templates that match it. */
   readonly resources: ReadonlyMap<string, ResourceEntry>
@@ -43,43 +37,36 @@ export interface RouterTable extends SkillTables {
   readonly scopes: readonly string[]
 }
 
-export interface RouterEntries {
-  readonly tools: readonly ToolEntry[]
-  readonly prompts: readonly PromptEntry[]
-  readonly resources: readonly ResourceEntry[]
-  readonly templates: readonly ResourceTemplateEntry[]
-  readonly skills: readonly SkillEntry[]
-  readonly events: readonly EventEntry[]
-}
-
+/** @throws {KitMcpConfigError} if an app and its tools do not fit. */
 export function routerTable(
   makeContext: AppContextFactory<unknown> | undefined,
-  entries: RouterEntries,
+  entries: readonly RouterEntry[],
   middleware: readonly Middleware<any>[],
 ): RouterTable {
-  const { prompts, templates, skills, events, ...unlinked } = wrappedEntries(entries, middleware)
-  const { tools, resources: own } = linkedApps(unlinked)
+  const wrapped = entries.map((entry) => {
+    const around = composedMiddleware([...middleware, ...(entry.merged ?? [])])
+    return around === undefined ? entry : { ...entry, around }
+  })
+  const ofKind = <Kind extends RouterEntry['kind']>(kind: Kind): EntryOf<Kind>[] =>
+    wrapped.filter((entry): entry is EntryOf<Kind> => entry.kind === kind)
+  const [prompts, templates] = [ofKind('prompt'), ofKind('resourceTemplate')]
+  const [skills, events] = [ofKind('skills'), ofKind('event')]
+  const { tools, resources: own } = linkedApps({ tools: ofKind('tool'), resources: ofKind('resource') })
   const files = skills.map(skillResources)
   const resources = [...own, ...files.flat()]
   const hasApps = own.some(({ app }) => app !== undefined)
   const hasResources = resources.length > 0 || templates.length > 0
   const completes = [...prompts, ...templates].some(({ completers }) => completers !== undefined)
   const byUri = resourcesByUri(resources, templates)
+  const unlisted = new Set(files.flatMap(([, ...others]) => others.map(({ canonical }) => canonical)))
   return {
     makeContext,
-    tools: new Map(tools.map((entry) => [entry.definition.name, entry])),
-    definitions: tools.map((entry) => entry.definition),
-    prompts: new Map(prompts.map((entry) => [entry.definition.name, entry])),
+    tools: byName(tools),
+    prompts: byName(prompts),
     resources: byUri,
-    listedResources:
-      files.length === 0
-        ? byUri
-        : withoutResources(
-            byUri,
-            files.flatMap(([, ...others]) => others),
-          ),
+    listedResources: new Map([...byUri].filter(([uri]) => !unlisted.has(uri))),
     templates,
-    events: new Map(events.map((entry) => [entry.definition.name, entry])),
+    events: byName(events),
     ...skillTables(skills, byUri),
     capabilities: Object.freeze({
       logging: {},
@@ -107,23 +94,15 @@ export function routerTable(
   }
 }
 
-/** Returns the entries with the middleware of the router around that of merged routers. */
-function wrappedEntries(
-  { tools, prompts, resources, templates, skills, events }: RouterEntries,
-  middleware: readonly Middleware<any>[],
-): RouterEntries {
-  const wrapped = <Entry extends Wrapped>(entry: Entry): Entry => {
-    const around = composedMiddleware([...middleware, ...(entry.merged ?? [])])
-    return around === undefined ? entry : { ...entry, around }
-  }
-  return {
-    tools: tools.map(wrapped),
-    prompts: prompts.map(wrapped),
-    resources: resources.map(wrapped),
-    templates: templates.map(wrapped),
-    skills: skills.map(wrapped),
-    events,
-  }
+function byName<Entry extends { readonly definition: { readonly name: string } }>(
+  entries: readonly Entry[],
+): ReadonlyMap<string, Entry> {
+  return new Map(entries.map((entry) => [entry.definition.name, entry]))
+}
+
+/** Returns a table with other tools. */
+export function withTools(table: RouterTable, change: (tool: ToolEntry) => ToolEntry): RouterTable {
+  return { ...table, tools: new Map([...table.tools].map(([name, tool]) => [name, change(tool)])) }
 }
 
 /**
@@ -146,15 +125,6 @@ export function findResource(
     if (variables !== undefined) return { entry: template, variables }
   }
   return undefined
-}
-
-/** Returns the resources without `omitted`. */
-function withoutResources(
-  resources: ReadonlyMap<string, ResourceEntry>,
-  omitted: readonly ResourceEntry[],
-): ReadonlyMap<string, ResourceEntry> {
-  const uris = new Set(omitted.map(({ canonical }) => canonical))
-  return new Map([...resources].filter(([uri]) => !uris.has(uri)))
 }
 
 /** Returns the resources by canonical URI. Each has the scopes of the templates that match it, too. */

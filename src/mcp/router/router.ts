@@ -1,12 +1,10 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { optionChecksOf } from '../../options/option-checks.ts'
-import { added, merged } from './added-entries.ts'
 import { appEntry, type McpAppConfig } from './app.ts'
 import type { KitContext } from './context.ts'
 import { checkName } from './definition.ts'
-import { Entries } from './entries.ts'
-import { type EventEntry, eventEntry } from './event.ts'
-import type { EventConfig, EventType, PrefixedEvents } from './event-config.ts'
+import { Entries, prefixed, type RouterEntry } from './entries.ts'
+import { type EventConfig, type EventType, eventEntry, type PrefixedEvents } from './event.ts'
 import type { Middleware } from './middleware.ts'
 import { type PromptConfig, type PromptEntry, type PromptHandler, promptEntry } from './prompt.ts'
 import {
@@ -20,23 +18,17 @@ import {
   resourceTemplateEntry,
 } from './resource.ts'
 import { type AppContextFactory, type RouterTable, routerTable } from './router-table.ts'
-import { type LoadedSkills, type SkillEntry, type SkillsConfig, skillEntries } from './skills.ts'
+import { type LoadedSkills, type SkillsConfig, skillEntries } from './skills.ts'
 import { type ArgsOf, type HandlerGiving, type ToolConfig, type ToolEntry, toolEntry } from './tool.ts'
 
 const { checkFunction, invalidKind, invalidOption } = optionChecksOf('KitMcpRouter')
 
-/** Read the private members of a router. The class sets them. */
-let readTable: (router: KitMcpRouter<any>) => RouterTable
-let readProps: (router: KitMcpRouter<any>) => RouterProps
+/** Reads the private members of a router. The class sets it. */
+let propsOf: (router: KitMcpRouter<any>) => RouterProps
 
 interface RouterProps {
   readonly makeContext: AppContextFactory<unknown> | undefined
-  readonly tools: Entries<ToolEntry>
-  readonly prompts: Entries<PromptEntry>
-  readonly resources: Entries<ResourceEntry>
-  readonly templates: Entries<ResourceTemplateEntry>
-  readonly skills: Entries<SkillEntry>
-  readonly events: Entries<EventEntry>
+  readonly entries: Entries
   /** Outermost first. */
   readonly middleware: readonly Middleware<any>[]
 }
@@ -68,7 +60,6 @@ type Fits<Given, Needed, Message extends string> = [Given] extends [Needed]
  */
 export class KitMcpRouter<App = unknown, User = any, Events = any> {
   readonly #props: RouterProps
-  #table: RouterTable | undefined
 
   private constructor(props: RouterProps) {
     this.#props = props
@@ -79,16 +70,12 @@ export class KitMcpRouter<App = unknown, User = any, Events = any> {
    * @returns a router without operations.
    */
   static create<App = unknown, User = any>(): KitMcpRouter<App, User, object> {
-    return new KitMcpRouter({
-      makeContext: undefined,
-      tools: Entries.empty(),
-      prompts: Entries.empty(),
-      resources: Entries.empty(),
-      templates: Entries.empty(),
-      skills: Entries.empty(),
-      events: Entries.empty(),
-      middleware: [],
-    })
+    return new KitMcpRouter({ makeContext: undefined, entries: new Entries(), middleware: [] })
+  }
+
+  #with(added: readonly RouterEntry[]): KitMcpRouter<App, User, any> {
+    const entries = added.reduce((all, entry) => all.with(entry), this.#props.entries)
+    return new KitMcpRouter({ ...this.#props, entries })
   }
 
   /**
@@ -128,8 +115,7 @@ export class KitMcpRouter<App = unknown, User = any, Events = any> {
     config: ToolConfig<Input, StandardSchemaV1<Given, unknown> | undefined>,
     handler: HandlerGiving<Given, ArgsOf<Input>, KitContext<App, User>>,
   ): KitMcpRouter<App, User, Events> {
-    const entry = toolEntry(name, config, handler as ToolEntry['handler'])
-    return new KitMcpRouter({ ...this.#props, tools: added(this.#props.tools, 'tool', entry) })
+    return this.#with([toolEntry(name, config, handler as ToolEntry['handler'])])
   }
 
   /**
@@ -150,7 +136,7 @@ export class KitMcpRouter<App = unknown, User = any, Events = any> {
       config as PromptConfig<StandardSchemaV1 | undefined>,
       handler as PromptEntry['handler'],
     )
-    return new KitMcpRouter({ ...this.#props, prompts: added(this.#props.prompts, 'prompt', entry) })
+    return this.#with([entry])
   }
 
   /**
@@ -166,9 +152,7 @@ export class KitMcpRouter<App = unknown, User = any, Events = any> {
     config: ResourceConfig,
     handler: ResourceHandler<App, User>,
   ): KitMcpRouter<App, User, Events> {
-    const entry = resourceEntry(name, config, handler as ResourceEntry['handler'])
-    const { resources, skills } = this.#props
-    return new KitMcpRouter({ ...this.#props, resources: added(resources, 'resource', entry, skills) })
+    return this.#with([resourceEntry(name, config, handler as ResourceEntry['handler'])])
   }
 
   /**
@@ -191,11 +175,7 @@ export class KitMcpRouter<App = unknown, User = any, Events = any> {
    * @see docs/guides/apps.md
    */
   app(name: string, config: McpAppConfig): KitMcpRouter<App, User, Events> {
-    const { resources, skills } = this.#props
-    return new KitMcpRouter({
-      ...this.#props,
-      resources: added(resources, 'app', appEntry(name, config), skills),
-    })
+    return this.#with([appEntry(name, config)])
   }
 
   /**
@@ -218,10 +198,7 @@ export class KitMcpRouter<App = unknown, User = any, Events = any> {
       config as unknown as ResourceTemplateConfig<string>,
       handler as ResourceTemplateEntry['handler'],
     )
-    return new KitMcpRouter({
-      ...this.#props,
-      templates: added(this.#props.templates, 'resourceTemplate', entry),
-    })
+    return this.#with([entry])
   }
 
   /**
@@ -242,12 +219,7 @@ export class KitMcpRouter<App = unknown, User = any, Events = any> {
    * @see docs/guides/skills.md
    */
   skills(skills: LoadedSkills, config: SkillsConfig = {}): KitMcpRouter<App, User, Events> {
-    const { resources } = this.#props
-    const all = skillEntries(skills, config).reduce(
-      (entries, entry) => added(entries, 'skills', entry, resources),
-      this.#props.skills,
-    )
-    return new KitMcpRouter({ ...this.#props, skills: all })
+    return this.#with(skillEntries(skills, config))
   }
 
   /**
@@ -278,8 +250,9 @@ export class KitMcpRouter<App = unknown, User = any, Events = any> {
     name: Name,
     config: EventConfig<Input, Payload>,
   ): KitMcpRouter<App, User, Events & Record<Name, EventType<Payload, Input>>> {
-    const entry = eventEntry(name, config as EventConfig<StandardSchemaV1 | undefined, StandardSchemaV1>)
-    return new KitMcpRouter({ ...this.#props, events: added(this.#props.events, 'event', entry) })
+    return this.#with([
+      eventEntry(name, config as EventConfig<StandardSchemaV1 | undefined, StandardSchemaV1>),
+    ])
   }
 
   /**
@@ -329,52 +302,19 @@ export class KitMcpRouter<App = unknown, User = any, Events = any> {
     checkName('merge', prefix)
     if (!(router instanceof KitMcpRouter))
       throw invalidKind('merge', `'${prefix}' needs a KitMcpRouter`, router)
-    const other = readProps(router)
-    if (other.makeContext !== undefined && this.#props.makeContext === undefined) {
+    const { makeContext, entries, middleware } = propsOf(router)
+    if (makeContext !== undefined && this.#props.makeContext === undefined)
       throw invalidOption('merge', `'${prefix}' needs a context. Call .context() of this router first`)
-    }
-    const { middleware } = other
-    const resources = merged(
-      this.#props.resources,
-      'resource',
-      prefix,
-      other.resources,
-      middleware,
-      this.#props.skills,
-    )
-    return new KitMcpRouter({
-      ...this.#props,
-      resources,
-      skills: merged(this.#props.skills, 'skills', prefix, other.skills, middleware, resources),
-      tools: merged(this.#props.tools, 'tool', prefix, other.tools, middleware),
-      prompts: merged(this.#props.prompts, 'prompt', prefix, other.prompts, middleware),
-      events: merged(this.#props.events, 'event', prefix, other.events, middleware),
-      templates: merged(this.#props.templates, 'resourceTemplate', prefix, other.templates, middleware),
-    })
+    return this.#with(entries.toArray().map((entry) => prefixed(entry, prefix, middleware)))
   }
 
   static {
-    readProps = (router) => router.#props
-    readTable = (router) => {
-      const { makeContext, tools, prompts, resources, templates, skills, events, middleware } = router.#props
-      router.#table ??= routerTable(
-        makeContext,
-        {
-          tools: tools.toArray(),
-          prompts: prompts.toArray(),
-          resources: resources.toArray(),
-          templates: templates.toArray(),
-          skills: skills.toArray(),
-          events: events.toArray(),
-        },
-        middleware,
-      )
-      return router.#table
-    }
+    propsOf = (router) => router.#props
   }
 }
 
-/** Returns the lookup tables of a router. Creates them at the first call. */
+/** Returns the lookup tables of a router. @throws {KitMcpConfigError} if an app and its tools do not fit. */
 export function tableOf(router: KitMcpRouter<any>): RouterTable {
-  return readTable(router)
+  const { makeContext, entries, middleware } = propsOf(router)
+  return routerTable(makeContext, entries.toArray(), middleware)
 }

@@ -1,12 +1,13 @@
 import type { CacheHint, Resource } from '@modelcontextprotocol/server'
 import { unionOfScopes } from '../../oauth/scope.ts'
 import { isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
-import { isPublic, scopesOf } from './definition.ts'
+import type { RulesFor } from '../../options/option-rules.ts'
+import { DEFINITION_RULES, readConfig } from './definition.ts'
 import type { Wrapped } from './middleware.ts'
-import { checkCache, type ResourceEntry } from './resource.ts'
+import { RESOURCE_MEMBER_RULES, type ResourceEntry } from './resource.ts'
 import type { Scoped } from './uris/uri-scopes.ts'
 
-const { checkKnownOptions, invalidKind } = optionChecksOf('KitMcpRouter')
+const { invalidKind } = optionChecksOf('KitMcpRouter')
 
 /** The extension that defines skills (SEP-2640). */
 const SKILLS_EXTENSION = 'io.modelcontextprotocol/skills'
@@ -97,6 +98,7 @@ export class LoadedSkills {
 
 /** A skill of a router, with everything that can be computed before a request. */
 export interface SkillEntry extends Wrapped {
+  readonly kind: 'skills'
   /** The entry of `resources/list`. */
   readonly definition: Resource
   readonly content: SkillContent
@@ -104,6 +106,12 @@ export interface SkillEntry extends Wrapped {
   readonly isPublic: boolean
   readonly cache: CacheHint
 }
+
+const SKILLS_RULES = {
+  scopes: DEFINITION_RULES.scopes,
+  public: DEFINITION_RULES.public,
+  cache: RESOURCE_MEMBER_RULES.cache,
+} satisfies RulesFor<SkillsConfig>
 
 /** Returns the entries of the skills. @throws {KitMcpConfigError} if an argument is invalid. */
 export function skillEntries(loaded: LoadedSkills, config: SkillsConfig): SkillEntry[] {
@@ -115,17 +123,13 @@ export function skillEntries(loaded: LoadedSkills, config: SkillsConfig): SkillE
       `must be an object such as { scopes: ['skills:read'] }`,
       config,
     )
-  checkKnownOptions('skills', config, ['scopes', 'public', 'cache'])
-  const shared = {
-    scopes: scopesOf('skills', config),
-    isPublic: isPublic('skills', config),
-    cache: checkCache('cache of skills', config.cache),
-  }
+  const { public: isPublic, ...shared } = readConfig('skills', config, SKILLS_RULES)
   return readContents(loaded).map((content) => {
     const { skill, files } = content
     const { name, description } = skill.frontmatter
     const [{ uri, mimeType, size }] = files
-    return { definition: Object.freeze({ uri, name, description, mimeType, size }), content, ...shared }
+    const definition = Object.freeze({ uri, name, description, mimeType, size })
+    return { kind: 'skills', definition, content, isPublic, ...shared }
   })
 }
 
@@ -139,6 +143,7 @@ export function skillResources(entry: SkillEntry): ResourceEntry[] {
   const { definition, content, scopes, isPublic, cache, around } = entry
   const { name } = definition
   return content.files.map(({ uri, mimeType, size, content }, index) => ({
+    kind: 'resource',
     definition: index === 0 ? definition : Object.freeze({ uri, name, mimeType, size }),
     canonical: uri,
     scopes,
@@ -150,12 +155,9 @@ export function skillResources(entry: SkillEntry): ResourceEntry[] {
 }
 
 /** A skill, or a directory of a skill, in the tables of a router. */
-interface SkillPart extends Scoped {
+interface SkillPart extends Required<Scoped>, Pick<SkillEntry, 'cache'> {
   readonly definition: Pick<Resource, 'name' | 'uri'>
   readonly canonical: string
-  readonly scopes: readonly string[]
-  readonly isPublic: boolean
-  readonly cache: CacheHint
 }
 
 export interface TableSkill extends SkillPart {

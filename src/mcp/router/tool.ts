@@ -1,27 +1,20 @@
 import type { CallToolResult, Tool, ToolAnnotations } from '@modelcontextprotocol/server'
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { optionChecksOf } from '../../options/option-checks.ts'
+import { optional, type ReadBy, type RulesFor, unchecked } from '../../options/option-rules.ts'
 import { MAX_TIMER_MS } from '../../timers.ts'
 import { checkVisibility, OLD_URI_META_KEY, type ToolVisibility } from './app.ts'
 import type { PolicyDecision, PolicyQuery } from './authorize.ts'
 import type { KitContext } from './context.ts'
-import {
-  checkDefinition,
-  commonMembers,
-  DEFINITION_OPTIONS,
-  type DefinitionConfig,
-  isPublic,
-  objectCopy,
-  scopesOf,
-} from './definition.ts'
+import { DEFINITION_RULES, type DefinitionConfig, defined, objectCopy, readDefinition } from './definition.ts'
 import type { InputRequired } from './input-required.ts'
-import { type JsonSchema, jsonSchemaOf } from './json-schema.ts'
+import { inputSchemaOf, type JsonSchema, jsonSchemaOf } from './json-schema.ts'
 import { checkLimits, type McpLimits, type ToolLimiter } from './limits.ts'
 import type { Wrapped } from './middleware.ts'
 import { declaresHeaders } from './param-headers.ts'
 
 const checks = optionChecksOf('KitMcpRouter')
-const { checkFunction, checkOneOf, checkText, checkWholeNumber, invalidOption, unusableOption } = checks
+const { callable, checkFunction, checkText, invalidOption, oneOf, unusableOption, wholeNumber } = checks
 
 /**
  * The argument of a tool's `authorize` and `confirm`: a call that the adapter's `authorize` permits, with the validated arguments.
@@ -135,6 +128,7 @@ export type ToolHandler<App, Input, Output, User = any> = (
 
 /** A tool, with everything that can be computed before a request. */
 export interface ToolEntry extends Wrapped {
+  readonly kind: 'tool'
   readonly definition: Tool
   readonly scopes: readonly string[]
   readonly isPublic: boolean
@@ -158,21 +152,31 @@ export interface ToolEntry extends Wrapped {
 }
 
 const TASK_OPTIONS = ['ttlMs', 'pollIntervalMs', 'beforeTask'] as const
-const TOOL_OPTIONS = [
-  ...DEFINITION_OPTIONS,
-  'description',
-  'input',
-  'output',
-  'annotations',
-  'app',
-  'visibility',
-  'limits',
-  'authorize',
-  'confirm',
-  'task',
-  ...TASK_OPTIONS,
-]
-const DEFAULT_POLL_INTERVAL_MS = 1_000
+
+const TOOL_RULES = {
+  ...DEFINITION_RULES,
+  description: unchecked(),
+  input: inputSchemaOf,
+  output: optional((option, output) => jsonSchemaOf(option, output, 'output')),
+  annotations: optional(objectCopy),
+  app: optional(checkText),
+  visibility: optional(checkVisibility),
+  limits: unchecked(),
+  authorize: optional(
+    callable<NonNullable<ToolEntry['authorize']>>('set it to a function (query) => true or false'),
+  ),
+  confirm: optional(
+    callable<NonNullable<ToolEntry['confirm']>>(
+      'set it to a function (query) => the question, or undefined to ask nothing',
+    ),
+  ),
+  task: optional(oneOf(['optional', 'required'])),
+  ttlMs: optional(wholeNumber(1, MAX_TIMER_MS)),
+  pollIntervalMs: optional(wholeNumber(1, MAX_TIMER_MS), 1_000),
+  beforeTask: optional(callable<ToolTask['before']>('set it to a function (args, context)')),
+} satisfies RulesFor<ToolConfig<unknown, unknown>>
+
+type ReadTool = ReadBy<typeof TOOL_RULES>
 
 /** @throws {KitMcpConfigError} if the name, an option, or the handler is invalid. */
 export function toolEntry(
@@ -180,23 +184,11 @@ export function toolEntry(
   config: ToolConfig<StandardSchemaV1 | undefined, StandardSchemaV1 | undefined>,
   handler: ToolEntry['handler'],
 ): ToolEntry {
-  const { description, input, output, annotations, app, limits, authorize, confirm } = checkDefinition(
-    'tool',
-    name,
-    config,
-    TOOL_OPTIONS,
-    'description',
-  )
+  const read = readDefinition('tool', name, config, TOOL_RULES, 'description')
+  const { title, icons, description, input: inputSchema, output: outputSchema, annotations } = read
+  const { scopes, app, authorize, confirm } = read
   const owner = `tool '${name}'`
   checkFunction('handler', handler, `give ${owner} a function (args, context) => result`)
-  if (authorize !== undefined)
-    checkFunction(`authorize of ${owner}`, authorize, 'set it to a function (query) => true or false')
-  if (confirm !== undefined)
-    checkFunction(
-      `confirm of ${owner}`,
-      confirm,
-      'set it to a function (query) => the question, or undefined to ask nothing',
-    )
   if (typeof description !== 'string' || description === '') {
     throw invalidOption(
       'description',
@@ -205,45 +197,37 @@ export function toolEntry(
       'describe the purpose of the tool, because models choose tools by their description',
     )
   }
-  const outputJsonSchema =
-    output === undefined ? undefined : jsonSchemaOf(`output of ${owner}`, output, 'output')
-  const inputSchema =
-    input === undefined
-      ? { type: 'object', properties: {} }
-      : jsonSchemaOf(`input of ${owner}`, input, 'input')
-  const definition = Object.freeze({
-    name,
-    ...commonMembers(owner, config),
-    ...appMembers(owner, config),
-    description,
-    inputSchema,
-    ...(outputJsonSchema !== undefined && { outputSchema: outputJsonSchema }),
-    ...(annotations !== undefined && { annotations: objectCopy(`annotations of ${owner}`, annotations) }),
-  }) as Tool
+  const _meta = metaOf(owner, read)
   return {
-    definition,
-    scopes: scopesOf(owner, config),
-    isPublic: isPublic(owner, config),
-    input,
-    output,
-    outputJsonSchema,
+    kind: 'tool',
+    definition: defined({
+      name,
+      title,
+      icons,
+      _meta,
+      description,
+      inputSchema,
+      outputSchema,
+      annotations,
+    }) as Tool,
+    scopes,
+    isPublic: read.public,
+    input: config.input,
+    output: config.output,
+    outputJsonSchema: outputSchema,
     declaresHeaders: declaresHeaders(`input of ${owner}`, inputSchema),
     ...(app !== undefined && { app }),
-    limits: limits === undefined ? undefined : checkLimits(checks, limits, owner),
-    ...(authorize !== undefined && { authorize: authorize as NonNullable<ToolEntry['authorize']> }),
-    ...(confirm !== undefined && { confirm: confirm as NonNullable<ToolEntry['confirm']> }),
+    limits: config.limits && checkLimits(checks, config.limits, owner),
+    ...(authorize !== undefined && { authorize }),
+    ...(confirm !== undefined && { confirm }),
     handler,
-    task: toolTask(owner, config),
+    task: toolTask(owner, config, read),
   }
 }
 
-/** Returns the metadata of a tool with an app or a visibility. The table of the router adds the URI of the app. */
-function appMembers(
-  owner: string,
-  { app, visibility, _meta }: Pick<ToolConfig<unknown, unknown>, 'app' | 'visibility' | '_meta'>,
-): Pick<Tool, '_meta'> {
-  if (app !== undefined) checkText(`app of ${owner}`, app)
-  if (app === undefined && visibility === undefined) return {}
+/** Returns the metadata of a tool. The table of the router adds the URI of its app. */
+function metaOf(owner: string, { app, visibility, _meta }: ReadTool): object | undefined {
+  if (app === undefined && visibility === undefined) return _meta
   const conflict = ['ui', OLD_URI_META_KEY].find((key) => _meta !== undefined && key in _meta)
   if (conflict !== undefined)
     throw unusableOption(
@@ -251,17 +235,15 @@ function appMembers(
       `must not contain '${conflict}' together with app or visibility`,
       `Remove '${conflict}' from _meta.`,
     )
-  if (visibility === undefined) return {}
-  const ui = Object.freeze({ visibility: checkVisibility(`visibility of ${owner}`, visibility) })
-  return { _meta: Object.freeze({ ...objectCopy(`_meta of ${owner}`, _meta ?? {}), ui }) }
+  return visibility === undefined ? _meta : Object.freeze({ ..._meta, ui: Object.freeze({ visibility }) })
 }
 
-/** Returns the options of a task. @throws {KitMcpConfigError} if they are invalid, or not usable for this tool. */
+/** Returns the options of a task. @throws {KitMcpConfigError} if they are not usable for this tool. */
 function toolTask(
   owner: string,
-  config: ToolConfig<StandardSchemaV1 | undefined, StandardSchemaV1 | undefined>,
+  config: ToolConfig<unknown, unknown>,
+  { task, ttlMs, pollIntervalMs, beforeTask, public: isPublic }: ReadTool,
 ): ToolTask | undefined {
-  const { task, ttlMs, pollIntervalMs, beforeTask } = config
   if (task === undefined) {
     const unused = TASK_OPTIONS.find((option) => config[option] !== undefined)
     if (unused === undefined) return undefined
@@ -271,22 +253,11 @@ function toolTask(
       `Set task to 'optional' or 'required'.`,
     )
   }
-  checkOneOf(`task of ${owner}`, task, ['optional', 'required'])
-  if (task === 'required' && config.public === true)
+  if (task === 'required' && isPublic)
     throw unusableOption(
       `task of ${owner}`,
       `must not be 'required' for a public tool, because a task belongs to a user`,
       `Set task to 'optional', or remove public.`,
     )
-  if (beforeTask !== undefined)
-    checkFunction(`beforeTask of ${owner}`, beforeTask, 'set it to a function (args, context)')
-  return {
-    mode: task,
-    ttlMs: ttlMs === undefined ? undefined : checkWholeNumber(`ttlMs of ${owner}`, ttlMs, 1, MAX_TIMER_MS),
-    pollIntervalMs:
-      pollIntervalMs === undefined
-        ? DEFAULT_POLL_INTERVAL_MS
-        : checkWholeNumber(`pollIntervalMs of ${owner}`, pollIntervalMs, 1, MAX_TIMER_MS),
-    before: beforeTask as ToolTask['before'],
-  }
+  return { mode: task, ttlMs, pollIntervalMs, before: beforeTask }
 }

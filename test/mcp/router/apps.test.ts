@@ -13,11 +13,11 @@ import { mcpHandler } from '../../../src/express/mcp-handler.ts'
 import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
 import { Instrumentation } from '../../../src/mcp/instrumentation/instrumentation.ts'
 import {
-  APP_CSP_MEMBERS,
   APP_MIME_TYPE,
-  APP_PERMISSIONS,
   APPS_EXTENSION,
+  CSP_RULES,
   OLD_URI_META_KEY,
+  PERMISSION_RULES,
 } from '../../../src/mcp/router/app.ts'
 import { KitMcpRouter, tableOf } from '../../../src/mcp/router/router.ts'
 import { StdioConnection } from '../../../src/mcp/stdio/stdio-connection.ts'
@@ -174,8 +174,8 @@ describe('mcp/router: apps', () => {
       RESOURCE_URI_META_KEY,
     ])
     const { properties } = schemaOf('McpUiResourceMeta')
-    expect(APP_CSP_MEMBERS).to.have.members(Object.keys(properties.csp.properties))
-    expect(APP_PERMISSIONS).to.have.members(Object.keys(properties.permissions.properties))
+    expect(Object.keys(CSP_RULES)).to.have.members(Object.keys(properties.csp.properties))
+    expect(Object.keys(PERMISSION_RULES)).to.have.members(Object.keys(properties.permissions.properties))
     expect(Object.keys(UI)).to.have.members(Object.keys(properties))
   })
 

@@ -111,10 +111,10 @@ const router = KitMcpRouter.create()
   .merge('more', KitMcpRouter.create())
 
 export const whole = router
-//? whole: KitMcpRouter<App, { id: string; roles: string[]; }>
+//? whole: KitMcpRouter<App, { id: string; roles: string[]; }, object & PrefixedEvents<"more", object>>
 
 export const adapter = createMcpAdapter({
-  //? adapter: McpAdapter
+  //? adapter: McpAdapter<object & PrefixedEvents<"more", object>>
   router,
   oauth: {
     issuer: 'https://auth.example.com',
@@ -129,7 +129,7 @@ export const adapter = createMcpAdapter({
 })
 
 export const built = KitMcpServer.create()
-  //? built: McpAdapter
+  //? built: McpAdapter<object & PrefixedEvents<"more", object>>
   .router(router)
   .withOAuth({
     issuer: 'https://auth.example.com',
@@ -147,7 +147,7 @@ export const factory: ServerFactory = async (made) => {
 }
 
 export const valibot = KitMcpRouter.create().tool(
-  //? valibot: KitMcpRouter<unknown, any>
+  //? valibot: KitMcpRouter<unknown, any, object>
   'valibot',
   { description: 'Is of valibot', input: { ...v.object({ text: v.string() }) } },
   (piped) => piped.text,

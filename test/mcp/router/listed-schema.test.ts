@@ -168,5 +168,5 @@ function createdTools(schemas: object): any[] {
     { description: 'x', ...schemas } as never,
     () => ({}) as never,
   )
-  return [...tableOf(router).definitions]
+  return [...tableOf(router).tools.values()].map(({ definition }) => definition)
 }

@@ -1,6 +1,6 @@
 import { optionChecksOf } from '../../../options/option-checks.ts'
 import type { CallLimit, LimitStore, McpLimits } from '../../router/limits.ts'
-import type { RouterTable } from '../../router/router-table.ts'
+import { type RouterTable, withTools } from '../../router/router-table.ts'
 import type { ToolEntry } from '../../router/tool.ts'
 import { type CallCounter, CallCounts, MemoryCallCounter } from './call-counts.ts'
 import { LimitedTool } from './limited-tool.ts'
@@ -37,7 +37,7 @@ export function tableWithLimits(table: RouterTable, limits: McpLimits | undefine
     })
     return { ...entry, limiter }
   }
-  return { ...table, tools: new Map([...table.tools].map(([name, entry]) => [name, limited(entry)])) }
+  return withTools(table, limited)
 }
 
 /** Returns `true` if none of the limits is set. A store by itself does not limit anything. */

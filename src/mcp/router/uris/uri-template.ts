@@ -1,4 +1,5 @@
 import { type OptionChecks, optionChecksOf } from '../../../options/option-checks.ts'
+import { tryOrUndefined } from '../../../try-or-undefined.ts'
 import { type CanonicalTemplate, canonicalTemplate } from './canonical-template.ts'
 import { MAX_URI_LENGTH } from './canonical-uri.ts'
 import { matchTokens, type TemplateToken, type VariableKind } from './template-match.ts'
@@ -57,43 +58,25 @@ export function checkUriTemplate(
   template: unknown,
   { invalidOption }: OptionChecks = optionChecksOf('KitMcpRouter'),
 ): UriMatcher {
-  if (typeof template !== 'string' || !/^[A-Za-z][A-Za-z0-9+.-]*:/.test(template)) {
-    throw invalidOption(
-      'uriTemplate',
-      `of ${owner} must be a URI template such as 'notes://{owner}/{id}'`,
-      template,
-    )
-  }
-  if (template.length > MAX_URI_LENGTH || !TEMPLATE.test(template)) {
-    throw invalidOption(
-      'uriTemplate',
-      `of ${owner} must be a supported URI template (RFC 6570)`,
-      template,
+  const invalid = (problem: string, fix?: string): Error =>
+    invalidOption('uriTemplate', `of ${owner} ${problem}`, template, fix)
+  if (typeof template !== 'string' || !/^[A-Za-z][A-Za-z0-9+.-]*:/.test(template))
+    throw invalid("must be a URI template such as 'notes://{owner}/{id}'")
+  if (template.length > MAX_URI_LENGTH || !TEMPLATE.test(template))
+    throw invalid(
+      'must be a supported URI template (RFC 6570)',
       `use one variable in braces, several only after '?' and '&', and no '#', ':', or ';'`,
     )
-  }
   const canonical = canonicalTemplate(template)
-  if (canonical === undefined || canonical.literals.some((literal) => STRAY_PERCENT.test(literal))) {
-    throw invalidOption(
-      'uriTemplate',
-      `of ${owner} must match URIs`,
-      template,
+  if (canonical === undefined || canonical.literals.some((literal) => STRAY_PERCENT.test(literal)))
+    throw invalid(
+      'must match URIs',
       'remove control characters, stray percent signs, spaces in the host, and dot segments next to variables',
     )
-  }
   const variables = canonical.expressions.flatMap(variablesOf)
-  const variableNames = variables.map(({ name }) => name)
-  if (variableNames.length === 0) {
-    throw invalidOption(
-      'uriTemplate',
-      `of ${owner} must have a variable`,
-      template,
-      'use .resource() for a fixed URI',
-    )
-  }
-  if (new Set(variableNames).size < variableNames.length) {
-    throw invalidOption('uriTemplate', `of ${owner} must not use a variable twice`, template)
-  }
+  if (variables.length === 0) throw invalid('must have a variable', 'use .resource() for a fixed URI')
+  if (new Set(variables.map(({ name }) => name)).size < variables.length)
+    throw invalid('must not use a variable twice')
   return matcherOf(canonical, variables)
 }
 
@@ -212,14 +195,12 @@ function queryMatcher(
 }
 
 function decoded(found: Found): Found | undefined {
-  try {
-    return Object.fromEntries(
+  return tryOrUndefined(() =>
+    Object.fromEntries(
       Object.entries(found).map(([name, value]) => [
         name,
         Array.isArray(value) ? value.map(decodeURIComponent) : decodeURIComponent(value),
       ]),
-    )
-  } catch {
-    return undefined
-  }
+    ),
+  )
 }
