@@ -18,7 +18,7 @@ export const DENIED_TEXTS: Readonly<Record<OperationKind, string>> = {
 
 /** The parts of a `Serving` that are used here. */
 interface PolicyServing {
-  readonly policy: object | undefined
+  readonly policy?: object | undefined
   readonly exchange: Exchange
 }
 

@@ -8,7 +8,7 @@ import {
 import type { Completers } from '../router/completers.ts'
 import { canonicalTemplate } from '../router/uris/canonical-template.ts'
 import { MAX_URI_LENGTH } from '../router/uris/canonical-uri.ts'
-import { CallContext, runSafely, type Serving } from './operation.ts'
+import { callContext, runSafely, type Serving } from './operation.ts'
 import { repeatedUri } from './requested-uri.ts'
 
 /** The maximum number of values in one response (2025-03-26 and later). */
@@ -25,7 +25,7 @@ export async function complete(
   if (completer === undefined) return { completion: { values: [] } }
   const input = {
     arguments: context?.arguments ?? {},
-    context: new CallContext(serving.exchange, sdk, undefined, serving.sessionCapabilities),
+    context: callContext(serving, sdk),
   }
   const { values, total } = await runSafely(serving, request, sdk, 'The completion', async () => {
     const all = await completer(argument.value, input)

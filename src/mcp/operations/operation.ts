@@ -9,10 +9,8 @@ import {
   ProtocolErrorCode,
   type ServerContext,
 } from '@modelcontextprotocol/server'
-import type { AuthInfo } from '../../oauth/auth-info.ts'
 import { LazyRequest } from '../../oauth/inputs.ts'
 import { memberOf } from '../../options/describe-value.ts'
-import type { KitTelemetrySession } from '../../telemetry/session/session.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
 import type { KitContext } from '../router/context.ts'
 import { inputRequired, isInputRequired, stateOf } from '../router/input-required.ts'
@@ -38,15 +36,15 @@ export interface Serving {
   readonly exchange: Exchange
   readonly states: RoundStates
   /** Asks users before tools run. Undefined in a task, which has been confirmed before it was created. */
-  readonly confirmations: CallConfirmations | undefined
+  readonly confirmations?: CallConfirmations | undefined
   readonly subscriptions: Subscriptions
   /** `true` if lists leave out the operations that the token may not use. */
-  readonly listOnlyPermitted: boolean
+  readonly listOnlyPermitted?: boolean
   /** The option `toolsets`. */
-  readonly toolsets: Toolsets | undefined
-  readonly cache: CacheHint
+  readonly toolsets?: Toolsets | undefined
+  readonly cache?: CacheHint
   /** The option `authorize`. */
-  readonly policy: Policy | undefined
+  readonly policy?: Policy | undefined
   /** The capabilities that the client of a session has sent. */
   readonly sessionCapabilities?: ClientCapabilities | undefined
   /** `true` in a task, whose status tells a JSON-RPC error from the error of a tool. Other calls only have tool errors. */
@@ -123,14 +121,16 @@ export interface OperationRequest {
  * @throws {ProtocolError} -32602 if the state was changed, belongs to another user, or has expired.
  */
 export async function runRound<Result>(
-  { exchange, states, sessionCapabilities }: Serving,
+  serving: Serving,
   sdk: SdkContext,
   name: string,
   run: (context: CallContext) => Promise<Result>,
 ): Promise<Result | InputRequiredResult> {
+  const { exchange, states } = serving
+  const holder = (): string => holderOf(exchange.auth, sdk.mcpReq.method, name)
   const given: unknown = sdk.mcpReq.requestState()
   const state = given === undefined ? undefined : await openState(states, given, holder())
-  const result = await run(new CallContext(exchange, sdk, state, sessionCapabilities))
+  const result = await run(callContext(serving, sdk, state))
   if (!isInputRequired(result)) return result
   const kept = stateOf(result)
   const { inputRequests } = result
@@ -138,10 +138,6 @@ export async function runRound<Result>(
     resultType: 'input_required',
     ...(inputRequests !== undefined && { inputRequests }),
     ...((kept !== undefined || states.isKept) && { requestState: await states.seal(kept, holder()) }),
-  }
-
-  function holder(): string {
-    return holderOf(exchange.auth, sdk.mcpReq.method, name)
   }
 }
 
@@ -214,48 +210,37 @@ export async function runSafely<Result>(
   }
 }
 
-/**
- * Implements `KitContext` with the SDK's context. Every member is an own property, and the functions do not need `this`, so that
- * handlers can destructure the context, `(args, { progress }) => …`, and copy it, `next(args, { ...context, tenant })`.
- */
-export class CallContext extends LazyRequest implements KitContext {
-  readonly context: unknown
-  signal: AbortSignal
-  readonly clientCapabilities: ClientCapabilities | undefined
-  readonly inputResponses: Readonly<Record<string, unknown>>
-  readonly state: unknown
-  declare readonly auth?: AuthInfo
-  declare readonly session?: KitTelemetrySession<any, any, any>
-  log: KitContext['log']
-  progress: KitContext['progress']
-  readonly releaseStream: KitContext['releaseStream']
-  readonly inputRequired: KitContext['inputRequired']
-  readonly accepted: KitContext['accepted']
+/** The context of a call. The limits of a tool replace its signal. */
+export type CallContext = { -readonly [Member in keyof KitContext]: KitContext[Member] }
 
-  constructor(
-    exchange: Exchange,
-    { mcpReq, http }: SdkContext,
-    state?: unknown,
-    sessionCapabilities?: ClientCapabilities,
-  ) {
-    super(exchange.context)
-    const envelope = mcpReq.envelope as Partial<Record<string, ClientCapabilities>> | undefined
-    const responses = mcpReq.inputResponses
-    this.context = exchange.context.context
-    this.signal = mcpReq.signal
-    this.clientCapabilities = envelope?.[CLIENT_CAPABILITIES_META_KEY] ?? sessionCapabilities
-    this.inputResponses = responses ?? {}
-    this.state = state
-    if (exchange.auth !== undefined) this.auth = exchange.auth
-    const session = exchange.telemetry.session
-    if (session !== undefined) this.session = session
-    this.log = (level, data) => withRoom(exchange, () => mcpReq.log(level, data))
-    this.progress = (progress, total, message) =>
-      withRoom(exchange, () => reportProgress(mcpReq, progress, total, message))
-    this.releaseStream = () => http?.closeSSE?.()
-    this.inputRequired = inputRequired
-    this.accepted = (name, schema) => acceptedContent(responses, name, schema)
-  }
+/**
+ * Returns the context of a call. Every member is an own property, and the functions do not need `this`, so that handlers can
+ * destructure the context, `(args, { progress }) => …`, and copy it, `next(args, { ...context, tenant })`.
+ */
+export function callContext(
+  { exchange, sessionCapabilities }: Pick<Serving, 'exchange' | 'sessionCapabilities'>,
+  { mcpReq, http }: SdkContext,
+  state?: unknown,
+): CallContext {
+  const { context: source, auth, telemetry } = exchange
+  const { session } = telemetry
+  const { signal, inputResponses } = mcpReq
+  const envelope = mcpReq.envelope as Partial<Record<string, ClientCapabilities>> | undefined
+  return Object.assign(new LazyRequest(source), {
+    context: source.context,
+    signal,
+    clientCapabilities: envelope?.[CLIENT_CAPABILITIES_META_KEY] ?? sessionCapabilities,
+    inputResponses: inputResponses ?? {},
+    state,
+    ...(auth !== undefined && { auth }),
+    ...(session !== undefined && { session }),
+    log: (level, data) => withRoom(exchange, () => mcpReq.log(level, data)),
+    progress: (progress, total, message) =>
+      withRoom(exchange, () => reportProgress(mcpReq, progress, total, message)),
+    releaseStream: () => http?.closeSSE?.(),
+    inputRequired,
+    accepted: (name, schema) => acceptedContent(inputResponses, name, schema),
+  } satisfies Omit<KitContext, 'request'>)
 }
 
 /**

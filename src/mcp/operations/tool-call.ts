@@ -9,12 +9,13 @@ import {
   type Server,
   specTypeSchemas,
 } from '@modelcontextprotocol/server'
+import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { type InputRequired, isInputRequired } from '../router/input-required.ts'
 import { validate } from '../router/json-schema.ts'
 import type { Around } from '../router/middleware.ts'
 import type { ToolEntry } from '../router/tool.ts'
 import { checkJson, plainCopy } from '../wire/json-safe.ts'
-import type { Failure } from '../wire/request-telemetry.ts'
+import type { Failure, TimedCall } from '../wire/request-telemetry.ts'
 import { problemIn } from '../wire/schema-issues.ts'
 import { argumentsOf, checkedCall, validArguments } from './checked-call.ts'
 import { LimitReached } from './limits/limit-reached.ts'
@@ -31,6 +32,16 @@ import {
 } from './operation.ts'
 
 /**
+ * Begins the task that runs a permitted and confirmed call. Returns the task, the question of `beforeTask`, or a tool error.
+ * Throws what a tool may throw.
+ */
+export type BeginTask = (
+  round: { readonly serving: Serving; readonly sdk: SdkContext },
+  call: TimedCall,
+  args: unknown,
+) => Promise<CallToolResult | InputRequiredResult>
+
+/**
  * Serves `tools/call`. Every error in the tool becomes a result with `isError: true`. Its text is the message of a
  * `KitToolError`, the problems of the arguments, or a reference id under which telemetry records the cause.
  * @throws {ProtocolError} -32602 if the tool does not exist, or if the state belongs to another user.
@@ -40,6 +51,7 @@ export async function callTool(
   request: CallToolRequest,
   sdk: SdkContext,
   server: Pick<Server, 'projectCallToolResult'>,
+  beginTask?: BeginTask,
 ): Promise<CallToolResult | InputRequiredResult> {
   const tool = serving.table.tools.get(request.params.name)
   if (tool === undefined) {
@@ -63,22 +75,24 @@ export async function callTool(
       permitted === undefined
         ? await validArguments('tool', tool, request.params.arguments ?? {})
         : argumentsOf(permitted)
-    const round =
-      tool.confirm === undefined ? { serving, sdk } : await confirmedRound(serving, sdk, tool, call, args)
+    const round = await confirmedRound(serving, sdk, tool, call, args)
     if ('question' in round) return round.question
     if ('refusal' in round)
       return server.projectCallToolResult(errorResult(round.refusal), tool.outputJsonSchema)
-    result = await runRound(round.serving, round.sdk, tool.definition.name, async (context) => {
-      if (tool.limiter !== undefined)
-        return await tool.limiter.run(
-          { exchange: serving.exchange, timed: call, context },
-          () => runTool(tool, args, context),
-          serving.endCounted,
-        )
-      return tool.around === undefined
-        ? resultOf(tool, await tool.handler(args, context))
-        : runAround(tool, tool.around, args, context)
-    })
+    if (beginTask === undefined)
+      result = await runRound(round.serving, round.sdk, tool.definition.name, async (context) =>
+        tool.limiter === undefined
+          ? await runTool(tool, args, context)
+          : await tool.limiter.run(
+              { exchange: serving.exchange, timed: call, context },
+              () => runTool(tool, args, context),
+              serving.endCounted,
+            ),
+      )
+    else {
+      result = await beginTask(round, call, args)
+      if (result.isError !== true) return result
+    }
     isError = result.isError === true
   } catch (thrown) {
     if (isRefusedRound(thrown)) throw thrown
@@ -99,19 +113,8 @@ export async function callTool(
   return isInputRequiredResult(result) ? result : server.projectCallToolResult(result, tool.outputJsonSchema)
 }
 
-/** Returns the result for a value that a tool has thrown, and the reference id under which telemetry records the value. */
-function failedResult(thrown: unknown): {
-  readonly result: CallToolResult
-  readonly reference: string | undefined
-} {
-  const text = textForClient(thrown)
-  if (text !== undefined) return { result: errorResult(text), reference: undefined }
-  const reference = randomUUID()
-  return { result: errorResult(`The tool failed. Reference: ${reference}`), reference }
-}
-
 /** A call whose handler threw, or that has reached a limit. */
-export interface FailedCall {
+interface FailedCall {
   readonly result: CallToolResult
   /** The value that the handler threw, if it threw one. */
   readonly failure?: Failure
@@ -121,12 +124,16 @@ export interface FailedCall {
 }
 
 /** Returns the result for a value that a tool, or its limits, have thrown. */
-export function failedCall(tool: ToolEntry, thrown: unknown): FailedCall {
+function failedCall(tool: ToolEntry, thrown: unknown): FailedCall {
   const reached = LimitReached.in(thrown)
   if (reached !== undefined) return { result: reached.result, limit: reached }
   const failure = { thrown }
-  const { result, reference } = failedResult(thrown)
-  if (reference !== undefined) return { result, failure, reference }
+  const text = textForClient(thrown)
+  if (text === undefined) {
+    const reference = randomUUID()
+    return { result: errorResult(`The tool failed. Reference: ${reference}`), failure, reference }
+  }
+  const result = errorResult(text)
   const limit = LimitReached.in(tool.limiter?.exceededBy(result))
   return { result: limit?.result ?? result, failure, limit }
 }
@@ -154,18 +161,13 @@ async function runAround(
 ): Promise<CallToolResult | InputRequired> {
   const { name } = tool.definition
   const call = middlewareCall(context, { kind: 'tool', name, args })
-  let inner: unknown
   const returned = await around(call, async () => {
     const result = await resultOf(tool, await tool.handler(args, context))
-    inner = result
     const { structuredContent } = result
     if (typeof structuredContent === 'object' && structuredContent !== null)
       validated.set(structuredContent, tool)
     return result
   })
-  // Most middleware returns the result of `next()`. If it is text, it needs no further checks, even if it was changed.
-  if (returned === inner && tool.output === undefined && isToolResult(returned) && isPlain(returned))
-    return returned
   if (isToolResult(returned) || isInputRequired(returned)) return await resultOf(tool, returned)
   throw new TypeError(`Middleware of tool ${name} must return a result of tools/call`)
 }
@@ -223,14 +225,12 @@ function isPlain({ content, ...others }: CallToolResult): boolean {
 
 /** @throws {TypeError} if MCP does not allow the result. The SDK would report it as an error of the client. */
 function checkToolResult(name: string, result: CallToolResult): void {
-  const checked = specTypeSchemas.CallToolResult['~standard'].validate(result)
-  if (checked instanceof Promise) {
-    // The schemas of the SDK are synchronous; a promise here is not awaited.
-    checked.catch(() => undefined)
-    return
-  }
-  if (checked.issues === undefined) return
-  throw new TypeError(`Tool ${name} returned an invalid MCP result: ${problemIn(checked.issues)}`)
+  // The schemas of the SDK are synchronous.
+  const { issues } = specTypeSchemas.CallToolResult['~standard'].validate(
+    result,
+  ) as StandardSchemaV1.Result<unknown>
+  if (issues !== undefined)
+    throw new TypeError(`Tool ${name} returned an invalid MCP result: ${problemIn(issues)}`)
 }
 
 function textContent(value: unknown): CallToolResult['content'] {

@@ -13,7 +13,7 @@ import { ownerOf } from '../../oauth/owner.ts'
 import type { Events } from '../events/events.ts'
 import { isServed, SERVED_METHODS, type ServedMethod } from '../methods.ts'
 import { complete } from '../operations/complete.ts'
-import { CallContext, runSafely, type Serving } from '../operations/operation.ts'
+import { callContext, runSafely, type Serving } from '../operations/operation.ts'
 import { permittedEntries } from '../operations/policy.ts'
 import { getPrompt } from '../operations/prompt-get.ts'
 import { repeatedUri, requestedUri } from '../operations/requested-uri.ts'
@@ -25,8 +25,7 @@ import type { OperationKind } from '../router/middleware.ts'
 import { findResource, type RouterTable } from '../router/router-table.ts'
 import { canonicalUri } from '../router/uris/canonical-uri.ts'
 import { isOpen, isPublicUri, type Scoped, scopesOfUri } from '../router/uris/uri-scopes.ts'
-import type { TaskTool } from '../tasks/task-calls.ts'
-import type { Tasks } from '../tasks/tasks.ts'
+import type { Tasks, TaskTool } from '../tasks/tasks.ts'
 import { isAnonymous, permitsScopes } from '../wire/exchange.ts'
 
 /**
@@ -77,7 +76,7 @@ class HeaderCheckingServer extends McpServer {
 
 /** The data of a request, and the tasks of the adapter if a tool runs as a task. */
 export interface SdkServing extends Serving {
-  readonly tasks: Tasks | undefined
+  readonly tasks?: Tasks | undefined
   /** Undefined if no event type is declared. */
   readonly events: Events | undefined
 }
@@ -293,7 +292,7 @@ async function listedByTemplates(
   for (const template of serving.table.templates) {
     const { list, definition } = template
     if (list === undefined || !permits(serving, template)) continue
-    const context = new CallContext(serving.exchange, sdk, undefined, serving.sessionCapabilities)
+    const context = callContext(serving, sdk)
     const own = await runSafely(
       serving,
       { method: request.method, params: {} },

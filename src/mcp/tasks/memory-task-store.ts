@@ -1,6 +1,6 @@
 import { optionChecksOf } from '../../options/option-checks.ts'
 import { optional, type RulesFor } from '../../options/option-rules.ts'
-import { nameOf } from './task-key.ts'
+import { nameOf } from './task-record.ts'
 import type { StoredTask, TaskKey, TaskStore } from './task-store.ts'
 
 const { readOptions, wholeNumber } = optionChecksOf('memoryTaskStore')

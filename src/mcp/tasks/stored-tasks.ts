@@ -2,9 +2,8 @@ import { randomUUID } from 'node:crypto'
 import { StoreGuard } from '../../oauth/store-guard.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
 import { NO_TELEMETRY, type RequestTelemetry } from '../wire/request-telemetry.ts'
-import { endOf, nameOf } from './task-key.ts'
 import { failedTask, internal } from './task-outcome.ts'
-import type { TaskRecord } from './task-record.ts'
+import { endOf, nameOf, type TaskRecord } from './task-record.ts'
 import type { TaskKey, TaskStore } from './task-store.ts'
 
 /** The interval at which a node with running tasks reports that it is alive. */

@@ -8,8 +8,7 @@ import { TASKS_EXTENSION } from './task-record.ts'
 
 /** @param envelope the envelope of a request of 2026-07-28, or `params._meta`, which contains it */
 export function declaresTasks(envelope: unknown): boolean {
-  const capabilities = isRecord(envelope) ? envelope[CLIENT_CAPABILITIES_META_KEY] : undefined
-  const extensions = isRecord(capabilities) ? capabilities.extensions : undefined
+  const { extensions } = capabilitiesIn(envelope)
   return isRecord(extensions) && Object.hasOwn(extensions, TASKS_EXTENSION)
 }
 
@@ -31,34 +30,28 @@ export function missingCapability(
   envelope: unknown,
   requests: Readonly<Record<string, InputRequest>>,
 ): MissingRequiredClientCapabilityError | undefined {
-  const given = isRecord(envelope) ? envelope[CLIENT_CAPABILITIES_META_KEY] : undefined
-  const capabilities = isRecord(given) ? given : {}
-  for (const request of Object.values(requests)) {
-    const required = capabilityFor(request)
-    if (required === undefined) continue
-    const { name, mode } = required
-    const declared = capabilities[name]
+  const given = capabilitiesIn(envelope)
+  for (const { method, params } of Object.values(requests)) {
+    const name = CAPABILITIES[method]
+    if (name === undefined) continue
+    const declared = given[name]
     // An empty object declares forms only.
-    const isDeclared = isRecord(declared) && (mode === undefined || isRecord(declared[mode]))
-    if (!isDeclared)
-      return new MissingRequiredClientCapabilityError({
-        requiredCapabilities: { [name]: mode === undefined ? {} : { [mode]: {} } },
-      })
+    const needsUrls = name === 'elicitation' && (params as { mode?: unknown }).mode === 'url'
+    if (isRecord(declared) && (!needsUrls || isRecord(declared.url))) continue
+    const requiredCapabilities = { [name]: needsUrls ? { url: {} } : {} }
+    return new MissingRequiredClientCapabilityError({ requiredCapabilities })
   }
   return undefined
 }
 
-function capabilityFor({ method, params }: InputRequest): { name: string; mode?: string } | undefined {
-  switch (method) {
-    case 'elicitation/create':
-      return (params as { mode?: unknown }).mode === 'url'
-        ? { name: 'elicitation', mode: 'url' }
-        : { name: 'elicitation' }
-    case 'sampling/createMessage':
-      return { name: 'sampling' }
-    case 'roots/list':
-      return { name: 'roots' }
-    default:
-      return undefined
-  }
+/** The capability that a client needs for an input request, by method. */
+const CAPABILITIES: Readonly<Record<string, string>> = {
+  'elicitation/create': 'elicitation',
+  'sampling/createMessage': 'sampling',
+  'roots/list': 'roots',
+}
+
+function capabilitiesIn(envelope: unknown): Readonly<Record<string, unknown>> {
+  const capabilities = isRecord(envelope) ? envelope[CLIENT_CAPABILITIES_META_KEY] : undefined
+  return isRecord(capabilities) ? capabilities : {}
 }

@@ -12,10 +12,9 @@ import { callTool, errorResult } from '../operations/tool-call.ts'
 import type { RequestTelemetry } from '../wire/request-telemetry.ts'
 import { BEAT_MS, GRACE_MS, StoredTasks, StoreFullError } from './stored-tasks.ts'
 import { missingCapability } from './task-capabilities.ts'
-import { endOf, nameOf, referenceOf } from './task-key.ts'
 import type { ResolvedTaskOptions } from './task-options.ts'
 import { errorOf, errorTypeOf, failedTask, internal, type TaskOutcome, withOutcome } from './task-outcome.ts'
-import { changed, isTerminal, type TaskRecord } from './task-record.ts'
+import { changed, endOf, isTerminal, nameOf, referenceOf, type TaskRecord } from './task-record.ts'
 import type { TaskKey } from './task-store.ts'
 
 /** The pause before the result of a task is stored again, if the store is unavailable. */
@@ -123,19 +122,15 @@ export class TaskRunner {
       () => this.#expire(running, record),
       Math.max(1, createdAt + ttlMs - Date.now()),
     )
-    running.done = this.#finish(running, run, telemetry, expiry)
+    running.done = this.#finish(running, run, expiry)
   }
 
-  async #finish(
-    running: Running,
-    run: TaskRun,
-    telemetry: RequestTelemetry,
-    expiry: LongTimer,
-  ): Promise<void> {
+  async #finish(running: Running, run: TaskRun, expiry: LongTimer): Promise<void> {
+    const { key, telemetry } = running
     let errorType: string | undefined
     try {
       await telemetry.run(async () => {
-        const outcome = await this.#outcomeOf(running, run, telemetry)
+        const outcome = await this.#outcomeOf(running, run)
         errorType = await this.#keep(running, outcome)
       })
     } catch {
@@ -144,14 +139,15 @@ export class TaskRunner {
       run.end?.()
       expiry.clear()
       clearTimeout(running.storing)
-      if (this.#running.get(nameOf(running.key)) === running) this.#running.delete(nameOf(running.key))
+      if (this.#running.get(nameOf(key)) === running) this.#running.delete(nameOf(key))
       this.#schedule()
       telemetry.abandon(errorType)
     }
   }
 
   /** Calls the handler. Never rejects. */
-  async #outcomeOf(running: Running, run: TaskRun, telemetry: RequestTelemetry): Promise<TaskOutcome> {
+  async #outcomeOf(running: Running, run: TaskRun): Promise<TaskOutcome> {
+    const { telemetry } = running
     const { serving, sdk, server, record } = run
     const taskServing: Serving = {
       ...serving,
@@ -199,6 +195,17 @@ export class TaskRunner {
       : errorResult(`The result has ${bytes} bytes. The maximum is ${max} bytes. Ask for less data.`)
   }
 
+  /** Changes a task that is still in the given run. See `StoredTasks.change`. */
+  async #change(
+    { key, round }: Running,
+    change: (record: TaskRecord) => TaskRecord,
+    applied?: (record: TaskRecord) => void,
+  ): Promise<void> {
+    const isRun = ({ status, node, round: current }: TaskRecord): boolean =>
+      status === 'working' && node === this.stored.node && current === round
+    await this.stored.change(key, (record) => (isRun(record) ? change(record) : undefined), applied)
+  }
+
   /** Stores the outcome of a run. If the store is unavailable, tries again until the task expires. */
   async #keep(running: Running, given: TaskOutcome): Promise<string | undefined> {
     let outcome = given
@@ -207,17 +214,12 @@ export class TaskRunner {
       if (running.isGivenUp) return '_OTHER'
       try {
         const errorType = errorTypeOf(outcome)
-        await this.stored.change(
-          running.key,
-          (record) => (isRun(record, running, this.stored.node) ? withOutcome(record, outcome) : undefined),
-          (kept) => {
-            if (isTerminal(kept) && !running.isGivenUp)
-              running.telemetry.recordTask(
-                kept.status === 'failed' ? 'task.failed' : 'task.completed',
-                endOf(running.key, kept, errorType),
-              )
-          },
-        )
+        const recordEnd = (kept: TaskRecord): void => {
+          if (!isTerminal(kept) || running.isGivenUp) return
+          const event = kept.status === 'failed' ? 'task.failed' : 'task.completed'
+          running.telemetry.recordTask(event, endOf(running.key, kept, errorType))
+        }
+        await this.#change(running, (record) => withOutcome(record, outcome), recordEnd)
         return errorType
       } catch (error) {
         if (error instanceof StoreFullError && !('error' in outcome))
@@ -244,13 +246,9 @@ export class TaskRunner {
       if (statusMessage === undefined) return
       running.message = undefined
       // A status message that cannot be stored is not important.
-      this.stored
-        .change(running.key, (record) =>
-          isRun(record, running, this.stored.node)
-            ? changed(record, { status: 'working', statusMessage })
-            : undefined,
-        )
-        .catch(() => undefined)
+      this.#change(running, (record) => changed(record, { status: 'working', statusMessage })).catch(
+        () => undefined,
+      )
     }, PROGRESS_MS).unref()
   }
 
@@ -281,14 +279,11 @@ export class TaskRunner {
       await Promise.race([Promise.all(all.map(({ done }) => done)), pause(timeoutMs)])
     await Promise.all(
       [...this.#running.values()].map(async (running) => {
-        await this.stored
-          .change(
-            running.key,
-            (record) =>
-              isRun(record, running, this.stored.node) ? failedTask(record, SHUT_DOWN) : undefined,
-            (failed) => running.telemetry.recordTask('task.failed', endOf(running.key, failed, 'shutdown')),
-          )
-          .catch(() => undefined)
+        const recordEnd = (failed: TaskRecord): void =>
+          running.telemetry.recordTask('task.failed', endOf(running.key, failed, 'shutdown'))
+        await this.#change(running, (record) => failedTask(record, SHUT_DOWN), recordEnd).catch(
+          () => undefined,
+        )
         running.isGivenUp = true
         running.controller.abort(new DOMException(SHUT_DOWN.message, 'AbortError'))
       }),
@@ -335,11 +330,6 @@ export class TaskRunner {
     for (const key of keys.values()) await this.#reload(key)
     this.#isReloading = false
   }
-}
-
-/** Returns `true` if a task is still in the given run. */
-function isRun(record: TaskRecord, { round }: Running, node: string): boolean {
-  return record.status === 'working' && record.node === node && record.round === round
 }
 
 /** Returns the context of a call in a task. It does not depend on the request that starts the run, except for its envelope. */

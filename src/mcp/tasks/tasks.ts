@@ -1,24 +1,40 @@
+import { randomBytes } from 'node:crypto'
 import {
+  type CallToolRequest,
+  type CallToolResult,
+  type InputRequiredResult,
   ProtocolError,
   ProtocolErrorCode,
   type Server,
   type ServerContext,
 } from '@modelcontextprotocol/server'
+import { clientKey } from '../../http/client-address.ts'
+import { requestOf } from '../../oauth/inputs.ts'
 import { ownerOf } from '../../oauth/owner.ts'
 import { isRecord } from '../../options/value-kinds.ts'
 import type { McpTasks } from '../mcp-adapter.ts'
 import { argumentsOf, DENIED_CODE, DENIED_TEXTS, validArguments } from '../operations/checked-call.ts'
-import type { Serving } from '../operations/operation.ts'
+import { runRound, type SdkContext, type Serving } from '../operations/operation.ts'
 import type { Denied, Policy } from '../operations/policy.ts'
+import { callTool, errorResult } from '../operations/tool-call.ts'
+import { isInputRequired } from '../router/input-required.ts'
 import type { RouterTable } from '../router/router-table.ts'
-import type { ToolEntry } from '../router/tool.ts'
-import { type Exchange, permitsScopes } from '../wire/exchange.ts'
-import { TaskCalls } from './task-calls.ts'
+import type { ToolEntry, ToolTask } from '../router/tool.ts'
+import { type Exchange, isAnonymous, permitsScopes } from '../wire/exchange.ts'
 import { declaresTasks, missingTasks } from './task-capabilities.ts'
-import { endOf, hashOf } from './task-key.ts'
 import type { ResolvedTaskOptions } from './task-options.ts'
-import { changed, detailedTaskOf, isTerminal, namedResponses, type TaskRecord } from './task-record.ts'
-import { type TaskListener, TaskRunner } from './task-runner.ts'
+import {
+  changed,
+  detailedTaskOf,
+  endOf,
+  hashOf,
+  isTerminal,
+  namedResponses,
+  referenceOf,
+  type TaskRecord,
+  taskOf,
+} from './task-record.ts'
+import { type TaskListener, type TaskRun, TaskRunner } from './task-runner.ts'
 import type { TaskKey } from './task-store.ts'
 
 /** The maximum size of the answers that a task waits with, in characters of JSON. */
@@ -27,6 +43,11 @@ const MAX_ANSWERS = 1_048_576
 const MAX_ID = 256
 /** The maximum number of tasks that one stream watches. */
 const MAX_WATCHED = 128
+
+const SHUTTING_DOWN = 'The server is shutting down. Try again later.'
+
+/** A tool that may run as a task. */
+export type TaskTool = ToolEntry & { readonly task: ToolTask }
 
 interface FoundTask {
   readonly key: TaskKey
@@ -45,14 +66,14 @@ interface JsonRpcRequest {
 export class Tasks implements McpTasks {
   readonly #table: RouterTable
   readonly #policy: Policy | undefined
+  readonly #options: ResolvedTaskOptions
   readonly #runner: TaskRunner
-  readonly #calls: TaskCalls
 
   constructor(options: ResolvedTaskOptions, table: RouterTable, policy: Policy | undefined) {
     this.#table = table
     this.#policy = policy
+    this.#options = options
     this.#runner = new TaskRunner(options)
-    this.#calls = new TaskCalls(options, this.#runner)
   }
 
   get running(): number {
@@ -64,8 +85,75 @@ export class Tasks implements McpTasks {
   }
 
   /** Serves `tools/call` of a tool that may run as a task. */
-  call(...call: Parameters<TaskCalls['serve']>): ReturnType<TaskCalls['serve']> {
-    return this.#calls.serve(...call)
+  async call(
+    serving: Serving,
+    request: CallToolRequest,
+    sdk: ServerContext,
+    server: Server,
+    tool: TaskTool,
+  ): Promise<CallToolResult | InputRequiredResult> {
+    const isDeclared = declaresTasks(sdk.mcpReq.envelope)
+    if (!isDeclared && tool.task.mode === 'required') throw missingTasks()
+    // A task of an anonymous caller would have no owner.
+    const runsAsTask =
+      isDeclared &&
+      !isAnonymous(serving.exchange) &&
+      (tool.task.mode === 'required' || !this.#runner.isClosed)
+    if (!runsAsTask) return await callTool(serving, request, sdk, server)
+    return await callTool(serving, request, sdk, server, async (round, call, args) => {
+      // The run of the task counts as this call.
+      const end = await tool.limiter?.begin({ exchange: serving.exchange, timed: call })
+      let isRunning = false
+      try {
+        const answers = await answersBefore(tool, round, args)
+        if ('question' in answers) return answers.question
+        const created = await this.#create(tool, request, serving.exchange)
+        if ('refusal' in created) return errorResult(created.refusal)
+        this.#runner.run({ serving, sdk, server, ...created, ...answers, end })
+        isRunning = true
+        // The type of the SDK does not know that the result of a call may be a task.
+        const task = { resultType: 'task', ...taskOf(created.key.id, created.record) }
+        return task as unknown as CallToolResult
+      } finally {
+        if (!isRunning) end?.()
+      }
+    })
+  }
+
+  /** Stores a new task. Returns the reason for the client if there is no room. */
+  async #create(
+    { task, definition }: TaskTool,
+    request: CallToolRequest,
+    exchange: Exchange,
+  ): Promise<FoundTask | { readonly refusal: string }> {
+    if (this.#runner.isClosed) return { refusal: SHUTTING_DOWN }
+    const { maxPerOwner, ttlMs } = this.#options
+    const key = { owner: ownerHash(exchange), id: randomBytes(24).toString('base64url') }
+    const now = Date.now()
+    const record: TaskRecord = {
+      status: 'working',
+      createdAt: now,
+      updatedAt: now,
+      ttlMs: task.ttlMs ?? ttlMs,
+      pollIntervalMs: task.pollIntervalMs,
+      tool: definition.name,
+      args: request.params.arguments ?? {},
+      node: this.#runner.stored.node,
+      round: 1,
+    }
+    // Without OAuth, tasks are counted by address.
+    const address =
+      exchange.auth === undefined ? clientKey(requestOf(exchange.context)?.clientAddress) : undefined
+    const countedFor = address === undefined ? key.owner : hashOf(address)
+    const added = await this.#runner.stored.add(key, record, countedFor, maxPerOwner)
+    if (added === 'owner-full')
+      return {
+        refusal: `There are ${maxPerOwner} tasks of this user, which is the maximum. Try again when one of them has expired.`,
+      }
+    if (added === 'store-full')
+      return { refusal: 'The server has no room for another task. Try again later.' }
+    exchange.telemetry.recordTask('task.created', { tool: record.tool, reference: referenceOf(key) })
+    return { key, record }
   }
 
   /**
@@ -157,11 +245,7 @@ export class Tasks implements McpTasks {
     const { key } = this.#accessed(serving, sdk)
     const given = sdk.mcpReq.inputResponses ?? {}
     if (Object.keys(given).length === 0) return {}
-    if (this.#runner.isClosed)
-      throw new ProtocolError(
-        ProtocolErrorCode.InternalError,
-        'The server is shutting down. Try again later.',
-      )
+    if (this.#runner.isClosed) throw new ProtocolError(ProtocolErrorCode.InternalError, SHUTTING_DOWN)
     let responses: Readonly<Record<string, unknown>> = {}
     const answer = (record: TaskRecord): TaskRecord | undefined => {
       const answered = withAnswers(record, given)
@@ -209,6 +293,25 @@ export class Tasks implements McpTasks {
   watch(keys: readonly TaskKey[], listener: TaskListener): () => void {
     return this.#runner.watch(keys, listener)
   }
+}
+
+/** Runs `beforeTask`. Returns its question, or the answers and the state for the first round of the task. */
+async function answersBefore(
+  { task: { before }, definition }: TaskTool,
+  { serving, sdk }: { readonly serving: Serving; readonly sdk: SdkContext },
+  args: unknown,
+): Promise<{ readonly question: InputRequiredResult } | Pick<TaskRun, 'responses' | 'state'>> {
+  let answers: Pick<TaskRun, 'responses' | 'state'> = { responses: {}, state: undefined }
+  if (before === undefined) return answers
+  const asked = await runRound(serving, sdk, definition.name, async (context) => {
+    const returned: unknown = await before(args, context)
+    if (returned !== undefined && !isInputRequired(returned))
+      throw new TypeError('beforeTask must return the result of context.inputRequired(), or undefined')
+    const { inputResponses: responses, state } = context
+    answers = { responses, state: state === undefined ? undefined : JSON.stringify(state) }
+    return returned
+  })
+  return asked === undefined ? answers : { question: asked as InputRequiredResult }
 }
 
 /** Asks the policy about a task as about a call of its tool. Never rejects. */
