@@ -4,47 +4,22 @@ import type { RouterTable } from '../router/router-table.ts'
 const MAX_NAMED = 5
 
 /** Returns the operations with scopes, or with their own policy, such as `tool 'wipe'`, shortened to the first ones. Returns '' if there are none. */
-export function scopedOperations({
-  tools,
-  prompts,
-  listedResources,
-  templates,
-  events,
-}: RouterTable): string {
-  const kinds = {
-    tool: tools,
-    prompt: prompts,
-    resource: listedResources,
-    resourceTemplate: templates,
-    event: events,
-  }
-  const named = Object.entries(kinds).flatMap(([kind, entries]) =>
-    [...entries.values()]
-      .filter((entry) => entry.scopes.length > 0 || 'authorize' in entry)
-      .map(({ definition }) => `${kind} '${definition.name}'`),
-  )
+export function scopedOperations(table: RouterTable): string {
+  const { tools, prompts, listedResources, templates, events } = table
+  const named = [tools, prompts, listedResources, templates, events]
+    .flatMap((entries) => [...entries.values()])
+    .filter((entry) => entry.scopes.length > 0 || 'authorize' in entry)
+    .map(({ kind, definition }) => `${kind} '${definition.name}'`)
   const more = named.length - MAX_NAMED
   return [...named.slice(0, MAX_NAMED), ...(more > 0 ? [`${more} more`] : [])].join(', ')
 }
 
 /** Returns a table whose operations do not need scopes. */
 export function withoutScopes(table: RouterTable): RouterTable {
-  return {
-    ...table,
-    tools: withoutScopesByKey(table.tools),
-    prompts: withoutScopesByKey(table.prompts),
-    events: withoutScopesByKey(table.events),
-    resources: withoutScopesByKey(table.resources),
-    listedResources: withoutScopesByKey(table.listedResources),
-    skills: withoutScopesByKey(table.skills),
-    directories: withoutScopesByKey(table.directories),
-    templates: table.templates.map((entry) => ({ ...entry, scopes: [] })),
-    scopes: [],
-  }
-}
-
-function withoutScopesByKey<Key, Entry extends { readonly scopes: readonly string[] }>(
-  entries: ReadonlyMap<Key, Entry>,
-): ReadonlyMap<Key, Entry> {
-  return new Map([...entries].map(([key, entry]) => [key, { ...entry, scopes: [] }]))
+  const open = (entry: object): object => ({ ...entry, scopes: [] })
+  const members = Object.entries(table).map(([member, value]) => [
+    member,
+    value instanceof Map ? new Map([...value].map(([key, entry]) => [key, open(entry)])) : value,
+  ])
+  return { ...Object.fromEntries(members), templates: table.templates.map(open), scopes: [] }
 }

@@ -1,4 +1,5 @@
-import { finished, type Writable } from 'node:stream'
+import type { Writable } from 'node:stream'
+import { finished } from 'node:stream/promises'
 import { endOnSignals } from '../../end-on-signals.ts'
 import { optionChecksOf } from '../../options/option-checks.ts'
 import { optional, type RulesFor } from '../../options/option-rules.ts'
@@ -18,7 +19,16 @@ import { scopedOperations, withoutScopes } from './local-table.ts'
 import type { StdioConnectionProps } from './stdio-connection.ts'
 
 const checks = optionChecksOf('serveStdio')
-const { checkBoolean, checkTexts, invalidKind, missingOption, oneOf, readOptions, unusableOption } = checks
+const {
+  checkBoolean,
+  checkTexts,
+  invalidKind,
+  missingOption,
+  oneOf,
+  readOptions,
+  unusableOption,
+  wholeNumber,
+} = checks
 
 /** Options of {@link serveStdio}. */
 export interface ServeStdioOptions {
@@ -145,7 +155,7 @@ const RULES = {
   trustLocal: optional(checkBoolean, false),
   serverInfo: optional((_option, value) => checkServerInfo(value, checks), DEFAULT_SERVER_INFO),
   instructions: optional((_option, value) => checkInstructions(value, checks)),
-  maxMessageBytes: optional(checkLimit, MAX_MESSAGE_BYTES),
+  maxMessageBytes: optional(wholeNumber(1, MAX_LIMIT), MAX_MESSAGE_BYTES),
   unknownArguments: optional(oneOf(UNKNOWN_ARGUMENTS), 'ignore'),
   recordPayloads: optional(checkBoolean, false),
   knownClients: optional(checkTexts, []),
@@ -173,12 +183,6 @@ function resolve(
   return { ...given, table, instrumentation }
 }
 
-function checkLimit(option: string, value: unknown): number {
-  const limit = checks.checkWholeNumber(option, value, 1)
-  if (limit > MAX_LIMIT) throw checks.invalidOption(option, `must be at most ${MAX_LIMIT} bytes`, limit)
-  return limit
-}
-
 /** @throws {KitMcpConfigError} if operations declare scopes, which no token can prove. */
 function localTable(table: RouterTable, trustsLocal: boolean): RouterTable {
   const [tool] = [...table.tools.values()].filter(({ task }) => task?.mode === 'required')
@@ -198,13 +202,7 @@ function localTable(table: RouterTable, trustsLocal: boolean): RouterTable {
 }
 
 /** Resolves when everything is written, or the client does not read it in time. */
-function ended(output: Writable): Promise<void> {
-  return new Promise((resolved) => {
-    const late = setTimeout(() => output.destroy(), FLUSH_MS)
-    finished(output, () => {
-      clearTimeout(late)
-      resolved()
-    })
-    output.end()
-  })
+async function ended(output: Writable): Promise<void> {
+  output.end()
+  await finished(output, { signal: AbortSignal.timeout(FLUSH_MS) }).catch(() => output.destroy())
 }

@@ -2,7 +2,6 @@ import { performance } from 'node:perf_hooks'
 import type { Readable, Writable } from 'node:stream'
 import {
   type JSONRPCMessage,
-  type JSONRPCNotification,
   type JSONRPCRequest,
   PROTOCOL_VERSION_META_KEY,
   ProtocolErrorCode,
@@ -22,8 +21,7 @@ import { Confirmations } from '../operations/confirmations.ts'
 import { RequestStates } from '../operations/request-state.ts'
 import { MAX_SUBSCRIPTIONS, SubscribedUris } from '../operations/subscriptions.ts'
 import type { ServerInfo } from '../options.ts'
-import { MODERN_REVISION } from '../revisions.ts'
-import { namesRejectedUri, withCanonicalSubscriptions } from '../router/named-operations.ts'
+import { withCanonicalUris } from '../router/named-operations.ts'
 import type { RouterTable } from '../router/router-table.ts'
 import { canonicalUri } from '../router/uris/canonical-uri.ts'
 import { buildServer, type SdkServing } from '../sdk/build-server.ts'
@@ -31,10 +29,9 @@ import { guardResponses, watchMessages } from '../sdk/watch-messages.ts'
 import { longValueIn } from '../wire/client-values.ts'
 import type { Exchange } from '../wire/exchange.ts'
 import { CANCELED, CLIENT_GONE, MAX_JSON_DEPTH } from '../wire/json-rpc.ts'
+import { WebMcpRequest } from '../wire/mcp-request.ts'
 import type { ObservedClient, RequestTelemetry } from '../wire/request-telemetry.ts'
-import { LineSplitter } from './line-splitter.ts'
-import { StdioOutflow } from './stdio-outflow.ts'
-import { StdioRequest } from './stdio-request.ts'
+import { LineSplitter, StdioOutflow } from './stdio-streams.ts'
 
 const checks = optionChecksOf('serveStdio')
 
@@ -57,9 +54,17 @@ export interface StdioConnectionProps {
   readonly output: Writable
 }
 
+/** A message over stdio, in the form of the requests that telemetry and the application's context read. It has no headers. */
+class StdioRequest extends WebMcpRequest {
+  readonly transport = 'pipe'
+
+  constructor() {
+    super(new Request('stdio:'), false)
+  }
+}
+
 /** A request without a response. */
 interface Call {
-  readonly method: string
   /** Undefined while the application's context is being created. */
   exchange: Exchange | undefined
 }
@@ -85,8 +90,6 @@ export class StdioConnection {
   #server: Server | undefined
   /** `true` if the client listens with `subscriptions/listen`, which the SDK keeps. */
   #isModern = false
-  /** The revision of a client of 2025. */
-  #revision: string | undefined
   /** The client, if telemetry observes it. */
   #client: ObservedClient | undefined
   /** The result of `performance.now()` at the first message. Undefined before. */
@@ -151,11 +154,9 @@ export class StdioConnection {
           this.#refuse(long.id ?? undefined, long.code, long.message)
         return
       }
-      const checked = withCanonicalSubscriptions(message)
-      const problem =
-        'problem' in checked ? checked.problem : namesRejectedUri(message) && 'The resource URI is not valid'
-      if (!problem) onmessage?.('message' in checked ? (checked.message as JSONRPCMessage) : message)
-      else if ('id' in message) this.#refuse(message.id, ProtocolErrorCode.InvalidParams, problem)
+      const checked = withCanonicalUris(message)
+      if ('problem' in checked) this.#refuse(checked.id, ProtocolErrorCode.InvalidParams, checked.problem)
+      else onmessage?.(checked.body as JSONRPCMessage)
     }
     transport.onclose = () => {
       onclose?.()
@@ -169,7 +170,7 @@ export class StdioConnection {
     input.unpipe(this.#splitter)
     input.pause()
     if (this.#startedAt !== undefined) {
-      const revision = this.#isModern ? MODERN_REVISION : this.#revision
+      const revision = this.#server?.getNegotiatedProtocolVersion()
       instrumentation.sessionEnded('pipe', elapsedMs(this.#startedAt), revision, this.#client)
     }
     for (const { exchange } of this.#calls.values()) exchange?.telemetry.completed(CLIENT_GONE.status)
@@ -208,25 +209,23 @@ export class StdioConnection {
         subscribe: (_owner, uri) => this.#subscribed.add(uri),
         unsubscribe: (_owner, uri) => this.#subscribed.delete(uri),
       },
-      policy: undefined,
-      tasks: undefined,
       events: this.events,
-      listOnlyPermitted: false,
-      toolsets: undefined,
-      cache: {},
       sessionCapabilities: server.getClientCapabilities(),
     }
   }
 
   #delivered(message: JSONRPCMessage, deliver: () => void): void {
-    if (!('method' in message)) deliver()
-    else if ('id' in message) this.#called(message, deliver)
-    else if (message.method === 'notifications/cancelled') this.#canceled(message, deliver)
-    else deliver()
+    if ('method' in message && 'id' in message) {
+      this.#called(message, deliver)
+      return
+    }
+    deliver()
+    if ('method' in message && message.method === 'notifications/cancelled')
+      this.#canceled(message.params?.requestId as RequestId)
   }
 
   #called(message: JSONRPCRequest, deliver: () => void): void {
-    const { id, method } = message
+    const { id } = message
     if (this.#calls.has(id)) {
       this.#refuse(id, ProtocolErrorCode.InvalidRequest, 'A request with the same id is in progress')
       return
@@ -241,7 +240,7 @@ export class StdioConnection {
     const telemetry = instrumentation.begin(request)
     telemetry.received(this.#revisionOf(message), [message], table.tools, () => this.#client)
     this.#client ??= telemetry.client
-    const call: Call = { method, exchange: undefined }
+    const call: Call = { exchange: undefined }
     this.#calls.set(id, call)
     void telemetry.run(async () => {
       try {
@@ -262,10 +261,8 @@ export class StdioConnection {
     })
   }
 
-  #canceled({ params }: JSONRPCNotification, deliver: () => void): void {
-    const id = params?.requestId as RequestId
+  #canceled(id: RequestId): void {
     const call = this.#calls.get(id)
-    deliver()
     this.#calls.delete(id)
     if (call?.exchange !== undefined) endCanceled(call.exchange.telemetry, id)
   }
@@ -275,24 +272,19 @@ export class StdioConnection {
     const call = this.#calls.get(message.id)
     if (call === undefined) return
     this.#calls.delete(message.id)
-    if (call.method === 'initialize' && 'result' in message) {
-      const { protocolVersion } = message.result as { protocolVersion?: unknown }
-      if (typeof protocolVersion === 'string') this.#revision = protocolVersion
-    }
     call.exchange?.telemetry.messageSent(message, false)
     call.exchange?.telemetry.completed(200)
   }
 
   #revisionOf({ method, params }: JSONRPCRequest): unknown {
     if (method === 'initialize') return params?.protocolVersion
-    return this.#revision ?? params?._meta?.[PROTOCOL_VERSION_META_KEY]
+    return this.#server?.getNegotiatedProtocolVersion() ?? params?._meta?.[PROTOCOL_VERSION_META_KEY]
   }
 
   #dropped(problem: 'too-long' | 'too-deep'): void {
-    const { maxMessageBytes } = this.#props
     const message =
       problem === 'too-long'
-        ? `A message must have at most ${maxMessageBytes} bytes`
+        ? `A message must have at most ${this.#props.maxMessageBytes} bytes`
         : `JSON must not be nested deeper than ${MAX_JSON_DEPTH} levels`
     // The id of the message is not known.
     this.#refuse(undefined, ProtocolErrorCode.InvalidRequest, message)

@@ -1,0 +1,123 @@
+import { Transform, type TransformCallback, type Writable } from 'node:stream'
+import type { JSONRPCNotification } from '@modelcontextprotocol/server'
+import type { Outflow } from '../wire/exchange.ts'
+import { checkDepth } from '../wire/json-rpc.ts'
+
+const LINE_FEED = 10
+
+/** While more bytes wait for a client that does not read, nothing is read from it. */
+const MAX_UNREAD_BYTES = 4 * 1024 * 1024
+
+/** While more bytes wait, progress notifications and log messages are dropped. */
+const MAX_DROPPABLE_BYTES = 1024 * 1024
+
+/** While fewer bytes wait for the client, it can take more. */
+const ROOM_BYTES = 64 * 1024
+
+const DROPPABLE: ReadonlySet<string> = new Set(['notifications/progress', 'notifications/message'])
+
+/** The key `id`, which every request has, or an escape that may hide it. */
+const MAY_HAVE_ID = /"id"|\\u/
+
+export interface LineSplitterProps {
+  /** The maximum length of a line in bytes, without its line feed. */
+  readonly maxBytes: number
+  /** The stream of the responses. */
+  readonly output: Writable
+  /** Called for a line that is dropped, because it is too long or nested too deep. */
+  readonly onDropped: (problem: 'too-long' | 'too-deep') => void
+}
+
+/** Splits input into lines, in linear time and in the memory of one line. Each chunk that it passes on is one line. */
+export class LineSplitter extends Transform {
+  readonly #props: LineSplitterProps
+  /** The line that arrives. The operating system provides the memory when it is written to. */
+  readonly #buffer: Buffer
+  /** The number of bytes of the line that have arrived. Those beyond the buffer are dropped. */
+  #length = 0
+
+  constructor(props: LineSplitterProps) {
+    super({ readableObjectMode: true })
+    this.#props = props
+    this.#buffer = Buffer.allocUnsafeSlow(props.maxBytes)
+  }
+
+  override _transform(chunk: Buffer, _encoding: BufferEncoding, done: TransformCallback): void {
+    this.#split(chunk).then(() => done(), done)
+  }
+
+  async #split(chunk: Buffer): Promise<void> {
+    const { maxBytes, output, onDropped } = this.#props
+    let start = 0
+    for (let end = chunk.indexOf(LINE_FEED); end >= 0; end = chunk.indexOf(LINE_FEED, start)) {
+      this.#append(chunk.subarray(start, end))
+      start = end + 1
+      const length = this.#length
+      this.#length = 0
+      const line = length > maxBytes ? '' : this.#buffer.toString('utf8', 0, length)
+      if (length > maxBytes) onDropped('too-long')
+      else if (checkDepth(line) === 'too-deep') onDropped('too-deep')
+      else if (line.trim() !== '') {
+        // A cancellation does not wait behind its request. Quick responses to the lines before are written first.
+        if (MAY_HAVE_ID.test(line)) {
+          await new Promise(setImmediate)
+          await roomIn(output, MAX_UNREAD_BYTES)
+        }
+        if (this.destroyed) return
+        this.push(Buffer.from(`${line}\n`))
+      }
+    }
+    this.#append(chunk.subarray(start))
+  }
+
+  #append(part: Buffer): void {
+    part.copy(this.#buffer, Math.min(this.#length, this.#buffer.length))
+    this.#length += part.length
+  }
+}
+
+/** Resolves when fewer than `maxBytes` wait in `output`, when everything is written, or when it is closed. */
+async function roomIn(output: Writable, maxBytes: number): Promise<void> {
+  if (output.writableLength < maxBytes || output.destroyed) return
+  await new Promise<void>((resolve) => {
+    const onRoom = (): void => {
+      output.off('drain', onRoom).off('close', onRoom)
+      resolve()
+    }
+    output.on('drain', onRoom).on('close', onRoom)
+  })
+}
+
+/** The output of a connection, for senders that wait until its client has read. */
+export class StdioOutflow implements Outflow {
+  readonly #output: Writable
+  /** Resolves when the client can take more. All callers share the promise. */
+  #room: Promise<void> | undefined
+
+  constructor(output: Writable) {
+    this.#output = output
+  }
+
+  get isFull(): boolean {
+    return this.#output.writableLength >= MAX_DROPPABLE_BYTES
+  }
+
+  async room(): Promise<void> {
+    this.#room ??= roomIn(this.#output, ROOM_BYTES).then(() => {
+      this.#room = undefined
+    })
+    await this.#room
+  }
+
+  async notify(
+    message: JSONRPCNotification,
+    send: (message: JSONRPCNotification) => Promise<void>,
+  ): Promise<void> {
+    if (this.isFull && DROPPABLE.has(message.method)) await this.room()
+    else await send(message)
+  }
+
+  settle(): undefined {
+    return undefined
+  }
+}
