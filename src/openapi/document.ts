@@ -1,8 +1,8 @@
 import type { Validator } from '@seriousme/openapi-schema-validator'
-import type * as Yaml from 'yaml'
 import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
 import { isRecord } from '../options/value-kinds.ts'
-import { notLoaded } from './optional-peers.ts'
+import { tryOrUndefined } from '../try-or-undefined.ts'
+import { loadPeer } from './optional-peers.ts'
 
 const { invalidKind, invalidOption } = optionChecksOf('toolsFromOpenApi')
 
@@ -51,11 +51,7 @@ export function pointerOf(ref: string): string[] {
 }
 
 function unescaped(step: string): string {
-  try {
-    return decodeURIComponent(step)
-  } catch {
-    return step
-  }
+  return tryOrUndefined(() => decodeURIComponent(step)) ?? step
 }
 
 /**
@@ -82,7 +78,10 @@ let validator: Promise<Validator> | undefined
 
 async function validate(root: Node): Promise<{ readonly valid: boolean; readonly errors?: unknown }> {
   // Formats are not validated: a `pattern` of another dialect must not make a document invalid.
-  validator ??= loadValidator()
+  validator ??= loadPeer('document', async () => {
+    const { Validator } = await import('@seriousme/openapi-schema-validator')
+    return new Validator({ validateFormats: false })
+  })
   const loaded = await validator
   try {
     return await loaded.validate(root as Record<string, unknown>)
@@ -91,23 +90,6 @@ async function validate(root: Node): Promise<{ readonly valid: boolean; readonly
   } finally {
     // Otherwise the validator keeps the latest document in memory.
     delete (loaded as { specification?: unknown }).specification
-  }
-}
-
-async function loadValidator(): Promise<Validator> {
-  try {
-    const { Validator } = await import('@seriousme/openapi-schema-validator')
-    return new Validator({ validateFormats: false })
-  } catch (cause) {
-    throw notLoaded('document', cause)
-  }
-}
-
-async function loadYaml(): Promise<typeof Yaml> {
-  try {
-    return await import('yaml')
-  } catch (cause) {
-    throw notLoaded('document', cause)
   }
 }
 
@@ -132,7 +114,7 @@ async function parseText(text: string): Promise<Node> {
       throw wrong(`is not valid JSON: ${withoutQuote((cause as Error).message)}`)
     }
   } else {
-    const { parse: parseYaml } = await loadYaml()
+    const { parse: parseYaml } = await loadPeer('document', () => import('yaml'))
     try {
       parsed = parseYaml(text)
     } catch (cause) {
@@ -165,17 +147,11 @@ function complaintOf(errors: unknown, root: Node): string {
       : 'is outside the document and is not fetched. Bundle the document first'
     return `is wrong at ${where}: $ref '${ref}' ${why}`
   }
-  let deepest: Complaint | undefined
-  for (const error of errors as readonly Complaint[]) {
-    if (deepest === undefined || depth(error) > depth(deepest)) deepest = error
-  }
+  const depth = ({ instancePath }: Complaint): number => instancePath.split('/').length
+  const [deepest] = (errors as readonly Complaint[]).toSorted((a, b) => depth(b) - depth(a))
   const { instancePath = '', message = 'does not match the OpenAPI schema', params } = deepest ?? {}
   const member = params?.unevaluatedProperty ?? params?.additionalProperty
   return `is wrong at #${instancePath}: ${message}${member === undefined ? '' : ` ('${member}')`}`
-}
-
-function depth({ instancePath }: Complaint): number {
-  return instancePath.split('/').length
 }
 
 /** Returns the place of the first `$ref` to `ref`. */

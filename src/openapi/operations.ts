@@ -71,20 +71,24 @@ function parametersOf(document: OpenApiDocument, ...owners: readonly Node[]): No
   return [...byPlace.values()]
 }
 
-/** Creates tool names that every MCP client and model accepts: up to 64 characters of `A-Z a-z 0-9 _ -`, each name once. */
-export class ToolNames {
-  readonly #taken = new Set<string>()
+/**
+ * Returns a tool name that every MCP client and model accepts: up to 64 characters of `A-Z a-z 0-9 _ -`.
+ * @param taken the names that are used. The new one is added.
+ */
+export function toolNameOf({ operationId, method, path }: OpenApiOperation, taken: Set<string>): string {
+  const wanted = sanitised(operationId ?? '') || sanitised(`${method.toLowerCase()}${path}`) || 'operation'
+  return newName(wanted, taken, 64)
+}
 
-  nameOf({ operationId, method, path }: OpenApiOperation): string {
-    const wanted = sanitised(operationId ?? '') || sanitised(`${method.toLowerCase()}${path}`) || 'operation'
-    let name = wanted.slice(0, 64)
-    for (let number = 2; this.#taken.has(name); number++) {
-      const suffix = `_${number}`
-      name = wanted.slice(0, 64 - suffix.length) + suffix
-    }
-    this.#taken.add(name)
-    return name
+/** Returns a name that is not taken: `wanted`, or `wanted` with a number. Adds it to `taken`. */
+export function newName(wanted: string, taken: Set<string>, maxLength = Number.POSITIVE_INFINITY): string {
+  let name = wanted.slice(0, maxLength)
+  for (let number = 2; taken.has(name); number++) {
+    const suffix = `_${number}`
+    name = wanted.slice(0, maxLength - suffix.length) + suffix
   }
+  taken.add(name)
+  return name
 }
 
 function sanitised(text: string): string {

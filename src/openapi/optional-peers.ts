@@ -1,4 +1,3 @@
-import type { KitMcpConfigError } from '../options/config-error.ts'
 import { optionChecksOf } from '../options/option-checks.ts'
 import { peerProblem } from '../peer-problem.ts'
 
@@ -8,10 +7,15 @@ const { invalidOption } = optionChecksOf('toolsFromOpenApi')
 const COMMAND = 'npm install @seriousme/openapi-schema-validator@2 light-my-request@6.6 yaml@2'
 
 /**
- * Returns the error for an optional peer that could not be imported.
+ * Loads an optional peer.
  * @param option the option that needs the package.
+ * @throws {KitMcpConfigError} if the package is missing, or cannot be loaded.
  */
-export function notLoaded(option: string, cause: unknown): KitMcpConfigError {
-  const { reason, fix } = peerProblem(cause, COMMAND)
-  return invalidOption(option, `needs packages that ${reason}. ${fix}`)
+export async function loadPeer<Loaded>(option: string, load: () => Promise<Loaded>): Promise<Loaded> {
+  try {
+    return await load()
+  } catch (cause) {
+    const { reason, fix } = peerProblem(cause, COMMAND)
+    throw invalidOption(option, `needs packages that ${reason}. ${fix}`)
+  }
 }

@@ -1,6 +1,6 @@
 import type { KitContext } from '../mcp/router/context.ts'
 import { describeValue } from '../options/describe-value.ts'
-import { didYouMean, isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
+import { didYouMean, optionChecksOf } from '../options/option-checks.ts'
 import { optional, type ReadBy, type RulesFor } from '../options/option-rules.ts'
 import type { OpenApiOperation, ScopeMapping } from './operations.ts'
 import type { RouteApp } from './route-target.ts'
@@ -8,11 +8,11 @@ import type { RouteApp } from './route-target.ts'
 const {
   callable,
   checkBoolean,
-  checkKnownMembers,
   checkPath,
   checkUrl,
   invalidKind,
   invalidOption,
+  members,
   missingOption,
   readOptions,
   wholeNumber,
@@ -74,7 +74,16 @@ export interface OpenApiToolOptions<App = unknown> {
 
 type OperationSelection = OperationFilter | ((operation: OpenApiOperation) => boolean)
 
-const FILTERS = ['tags', 'operationIds', 'paths'] as const
+const FILTER_RULES = {
+  tags: optional(checkPatterns),
+  operationIds: optional(checkPatterns),
+  paths: optional(checkPatterns),
+} satisfies RulesFor<OperationFilter>
+
+const checkFilter = members(
+  'must be a function or rules such as { tags: […], operationIds: […] }',
+  FILTER_RULES,
+)
 
 const RULES = {
   app: optional(callable<RouteApp>('set it to an Express app or any listener of node:http')),
@@ -138,25 +147,18 @@ function checkBaseUrl(
   return url
 }
 
+function checkPatterns(option: string, patterns: unknown): readonly string[] {
+  if (Array.isArray(patterns) && patterns.every((one) => typeof one === 'string')) return patterns
+  throw invalidKind(option, 'must be an array of strings', patterns)
+}
+
 function checkSelection(option: string, selection: unknown): OperationSelection {
   if (typeof selection === 'function') return selection as (operation: OpenApiOperation) => boolean
-  if (!isOptionsObject(selection))
-    throw invalidKind(
-      option,
-      'must be a function or rules such as { tags: […], operationIds: […] }',
-      selection,
-    )
-  checkKnownMembers(option, selection, FILTERS)
+  const filter = checkFilter(option, selection, {})
   // Without rules, every operation would be public.
-  if (option === 'public' && FILTERS.every((filter) => (selection as OperationFilter)[filter] === undefined))
+  if (option === 'public' && Object.values(filter).every((patterns) => patterns === undefined))
     throw invalidOption(option, 'must have at least one of tags, operationIds, and paths', selection)
-  for (const filter of FILTERS) {
-    const given = (selection as OperationFilter)[filter]
-    if (given === undefined) continue
-    if (!Array.isArray(given) || given.some((one) => typeof one !== 'string'))
-      throw invalidKind(`${option}.${filter}`, 'must be an array of strings', given)
-  }
-  return selection as OperationFilter
+  return filter
 }
 
 /**
@@ -175,9 +177,9 @@ export function selectedBy<Operation extends OpenApiOperation>(
       return option === 'public' ? checkBoolean('the return value of public', isSelected) : isSelected
     })
   }
-  const rules = FILTERS.flatMap((filter) => {
-    const given = selection[filter]
-    return given === undefined ? [] : [{ filter, given, valuesOf: VALUES[filter] }]
+  const rules = Object.entries(VALUES).flatMap(([filter, valuesOf]) => {
+    const given = selection[filter as keyof OperationFilter]
+    return given === undefined ? [] : [{ filter, given, valuesOf }]
   })
   for (const { filter, given, valuesOf } of rules) {
     const known = new Set(operations.flatMap(valuesOf))
@@ -196,12 +198,11 @@ export function selectedBy<Operation extends OpenApiOperation>(
   )
 }
 
-const VALUES: Readonly<Record<(typeof FILTERS)[number], (operation: OpenApiOperation) => readonly string[]>> =
-  {
-    tags: ({ tags }) => tags,
-    operationIds: ({ operationId }) => (operationId === undefined ? [] : [operationId]),
-    paths: ({ path }) => [path],
-  }
+const VALUES: Readonly<Record<keyof OperationFilter, (operation: OpenApiOperation) => readonly string[]>> = {
+  tags: ({ tags }) => tags,
+  operationIds: ({ operationId }) => (operationId === undefined ? [] : [operationId]),
+  paths: ({ path }) => [path],
+}
 
 /** Returns `true` if `value` matches a pattern. Takes linear time for each `*`. */
 function matches(pattern: string, value: string): boolean {

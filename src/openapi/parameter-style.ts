@@ -46,43 +46,31 @@ function flatOf(value: object): readonly string[] {
   return Array.isArray(value) ? value.map(textOf) : membersOf(value).flat()
 }
 
+/** Returns the parts of a value: itself, its items, or its members, as `name=value` if `explode` is set. */
+function partsOf(value: unknown, explode: boolean, encode: (text: string) => string): string[] {
+  if (!isObject(value)) return [encode(textOf(value))]
+  if (Array.isArray(value) || !explode) return flatOf(value).map(encode)
+  return membersOf(value).map(([key, text]) => `${encode(key)}=${encode(text)}`)
+}
+
 /** Serializes a path parameter: `simple`, `label`, or `matrix`. */
 export function encodePath({ name, style, explode }: ParameterStyle, value: unknown): string {
-  const encode = percentEncode
-  const assigned = ([key, text]: readonly [string, string]): string => `${encode(key)}=${encode(text)}`
-  const key = encode(name)
-  if (style === 'label') {
-    if (!isObject(value)) return `.${encode(textOf(value))}`
-    if (!explode) return `.${flatOf(value).map(encode).join(',')}`
-    const parts = Array.isArray(value) ? value.map(textOf).map(encode) : membersOf(value).map(assigned)
-    return `.${parts.join('.')}`
-  }
-  if (style === 'matrix') {
-    if (!isObject(value)) return value === '' ? `;${key}` : `;${key}=${encode(textOf(value))}`
-    if (!explode) return `;${key}=${flatOf(value).map(encode).join(',')}`
-    const parts = Array.isArray(value)
-      ? value.map((one) => `${key}=${encode(textOf(one))}`)
-      : membersOf(value).map(assigned)
-    return parts.map((part) => `;${part}`).join('')
-  }
-  return simple(value, explode, encode)
+  const parts = partsOf(value, explode, percentEncode)
+  if (style === 'label') return `.${parts.join(explode ? '.' : ',')}`
+  if (style !== 'matrix') return parts.join(',')
+  const key = percentEncode(name)
+  if (value === '') return `;${key}`
+  if (!explode || !isObject(value)) return `;${key}=${parts.join(',')}`
+  return parts.map((part) => (Array.isArray(value) ? `;${key}=${part}` : `;${part}`)).join('')
 }
 
 /** Serializes a header: `simple`, not percent-encoded. @throws {KitToolError} if a header cannot contain the value. */
 export function encodeHeader({ name, explode }: ParameterStyle, value: unknown): string {
-  const text = simple(value, explode, (part) => part)
+  const text = partsOf(value, explode, (part) => part).join(',')
   if (!/^[\t\x20-\x7E\xA0-\xFF]*$/.test(text)) {
     throw new KitToolError(`'${name}' cannot be sent: it must be one line of Latin text`)
   }
   return text
-}
-
-function simple(value: unknown, explode: boolean, encode: (text: string) => string): string {
-  if (!isObject(value)) return encode(textOf(value))
-  if (Array.isArray(value) || !explode) return flatOf(value).map(encode).join(',')
-  return membersOf(value)
-    .map(([key, text]) => `${encode(key)}=${encode(text)}`)
-    .join(',')
 }
 
 /** The percent-encoded delimiter of each style. */

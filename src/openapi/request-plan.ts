@@ -2,7 +2,7 @@ import type { JsonSchema } from '../mcp/router/json-schema.ts'
 import { KitToolError } from '../mcp/router/tool-error.ts'
 import { isOptionsObject } from '../options/option-checks.ts'
 import type { Node, OpenApiDocument } from './document.ts'
-import type { FoundOperation } from './operations.ts'
+import { type FoundOperation, newName } from './operations.ts'
 import {
   type EncodedPair,
   encodeHeader,
@@ -46,13 +46,6 @@ export interface RequestPlan {
   readonly pairNames: ReadonlySet<string>
 }
 
-const DEFAULT_STYLES: Readonly<Record<string, string>> = {
-  path: 'simple',
-  query: 'form',
-  header: 'simple',
-  cookie: 'form',
-}
-
 /**
  * The headers that a tool must not set: those that OpenAPI ignores, those that frame a message, and those that identify the
  * sender.
@@ -70,7 +63,7 @@ export function planRequest(
   schemas: SchemaConverter,
 ): RequestPlan | string {
   const { method, path, node } = operation
-  const names = new ArgumentNames(operation.parameters)
+  const argumentFor = argumentNames(operation.parameters)
   const members: Record<string, { schema: unknown; description?: string }> = {}
   const required: string[] = []
   const parameters: PlannedParameter[] = []
@@ -82,8 +75,9 @@ export function planRequest(
       continue
     }
     const { name, in: place } = one as { name: string; in: PlannedParameter['in'] }
-    const style = typeof one.style === 'string' ? one.style : (DEFAULT_STYLES[place] as string)
-    const argument = names.argumentFor(name, place)
+    const usual = place === 'query' || place === 'cookie' ? 'form' : 'simple'
+    const style = typeof one.style === 'string' ? one.style : usual
+    const argument = argumentFor(name, place)
     parameters.push({
       argument,
       name,
@@ -110,7 +104,7 @@ export function planRequest(
     const mediaType = Object.keys(content).find(isJson) ?? Object.keys(content).find((type) => isForm(type))
     if (mediaType === undefined) return `its body is of type ${Object.keys(content).join(', ') || 'unknown'}`
     const { schema, encoding } = content[mediaType] as Node
-    const argument = names.argumentFor('body', 'body')
+    const argument = argumentFor('body', 'body')
     body = {
       argument,
       mediaType: isForm(mediaType) ? FORM : mediaType,
@@ -138,24 +132,17 @@ function describedBy({ description }: Node): { description?: string } {
   return typeof description === 'string' && description !== '' ? { description } : {}
 }
 
-/** Creates argument names that the interfaces of models accept: up to 64 characters of `A-Z a-z 0-9 _ . -`, each name once. */
-class ArgumentNames {
-  readonly #taken = new Set<string>()
-  readonly #shared: ReadonlySet<string>
-
-  constructor(parameters: readonly Node[]) {
-    const names = parameters.map(({ name }) => String(name))
-    this.#shared = new Set(names.filter((name, index) => names.indexOf(name) !== index))
-  }
-
-  argumentFor(name: string, place: string): string {
-    const full = this.#shared.has(name) && place !== 'path' ? `${place}_${name}` : name
+/**
+ * Returns a function that makes argument names which the interfaces of models accept: up to 64 characters of
+ * `A-Z a-z 0-9 _ . -`, each name once.
+ */
+function argumentNames(parameters: readonly Node[]): (name: string, place: string) => string {
+  const taken = new Set<string>()
+  return (name, place) => {
+    const isShared = parameters.filter((one) => one.name === name).length > 1
+    const full = isShared && place !== 'path' ? `${place}_${name}` : name
     const wanted = full.replace(/[^\w.-]+/g, '_').slice(0, 60) || 'value'
-    let argument = wanted
-    if (place === 'body' && this.#taken.has(argument)) argument = 'requestBody'
-    for (let number = 2; this.#taken.has(argument); number++) argument = `${wanted}_${number}`
-    this.#taken.add(argument)
-    return argument
+    return newName(place === 'body' && taken.has(wanted) ? 'requestBody' : wanted, taken)
   }
 }
 

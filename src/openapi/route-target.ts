@@ -1,9 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type * as Inject from 'light-my-request'
 import { boundedFetch, readBounded } from '../http/bounded-fetch.ts'
 import type { KitContext } from '../mcp/router/context.ts'
 import { AuthInfo } from '../oauth/auth-info.ts'
-import { notLoaded } from './optional-peers.ts'
+import { loadPeer } from './optional-peers.ts'
 import type { RouteRequest } from './request-plan.ts'
 
 /** An Express app, or any other listener of `node:http`. */
@@ -33,20 +32,12 @@ export interface RouteTarget {
 
 const IN_PROCESS = 'http://localhost'
 
-async function loadInject(): Promise<typeof Inject> {
-  try {
-    return await import('light-my-request')
-  } catch (cause) {
-    throw notLoaded('app', cause)
-  }
-}
-
 /**
  * Calls the routes of an app in this process, without a socket. They find the verified user at `req.auth`, as behind `mcpAuth`,
  * but `req.auth.token` is empty, and headers of the client are not passed on.
  */
 export async function inProcess(app: RouteApp): Promise<RouteTarget> {
-  const { inject } = await loadInject()
+  const { inject } = await loadPeer('app', () => import('light-my-request'))
   return {
     origin: IN_PROCESS,
     async send({ method, path, headers, body }, { auth }, { signal, maxBytes }) {

@@ -2,6 +2,7 @@ import type { JsonSchema } from '../mcp/router/json-schema.ts'
 import { isPattern, SCHEMA_LISTS, SCHEMA_MAPS, SCHEMAS } from '../mcp/router/listed-schema.ts'
 import { isOptionsObject } from '../options/option-checks.ts'
 import { type Node, type OpenApiDocument, pointerOf } from './document.ts'
+import { newName } from './operations.ts'
 
 /** The maximum length of the definitions of one schema as JSON, in characters. Further definitions are left out. */
 const MAX_DEFINITIONS = 100_000
@@ -134,9 +135,7 @@ export class SchemaConverter {
     const known = this.#names.get(ref)
     if (known !== undefined) return known
     const last = (pointerOf(ref).at(-1) ?? '').replace(/[^\w.-]/g, '_') || 'schema'
-    let name = last
-    for (let number = 2; this.#taken.has(name); number++) name = `${last}_${number}`
-    this.#taken.add(name)
+    const name = newName(last, this.#taken)
     this.#names.set(ref, name)
     return name
   }

@@ -8,7 +8,7 @@ import type { ToolConfig } from '../mcp/router/tool.ts'
 import { KitToolError } from '../mcp/router/tool-error.ts'
 import { optionChecksOf } from '../options/option-checks.ts'
 import { type Node, type OpenApiDocument, readDocument } from './document.ts'
-import { type FoundOperation, operationsOf, scopesOf, ToolNames } from './operations.ts'
+import { type FoundOperation, operationsOf, scopesOf, toolNameOf } from './operations.ts'
 import {
   type OpenApiToolOptions,
   type ResolvedOpenApiToolOptions,
@@ -69,7 +69,7 @@ export async function toolsFromOpenApi<App = unknown>(
   const read = await readDocument(document)
   const { target, prefix } = await targetOf(resolved, read)
   const schemas = { input: new SchemaConverter(read, 'input'), output: new SchemaConverter(read, 'output') }
-  const names = new ToolNames()
+  const names = new Set<string>()
 
   const all = operationsOf(read)
   const operations = resolved.include === undefined ? all : selectedBy('include', resolved.include, all)
@@ -96,7 +96,7 @@ export async function toolsFromOpenApi<App = unknown>(
       ...(open.has(operation) && { public: true }),
     }
     const call = routeCall(target, prefix, plan, output, resolved)
-    router = router.tool(names.nameOf(operation), config, call as never)
+    router = router.tool(toolNameOf(operation, names), config, call as never)
   }
   return router
 }
