@@ -7,7 +7,10 @@ import * as kit from '../src/index.ts'
 import { createMcpAdapter } from '../src/mcp/adapter.ts'
 import { EVENTS } from '../src/mcp/instrumentation/request-events.ts'
 import { KitMcpRouter } from '../src/mcp/router/router.ts'
+import { serveStdio } from '../src/mcp/stdio/serve-stdio.ts'
 import { VerifierUnavailableError } from '../src/oauth/errors.ts'
+import { toolsFromOpenApi } from '../src/openapi/index.ts'
+import { loadSkills } from '../src/skills/index.ts'
 import {
   InMemoryTransportAdapter,
   KitTelemetry,
@@ -21,6 +24,7 @@ import { emitEveryEvent } from './support/mcp/every-event.ts'
 import { oauth } from './support/mcp/notes.ts'
 import { TaskClient } from './support/mcp/tasks.ts'
 import { bearer, call, legacy, rpc } from './support/mcp/wire.ts'
+import { knownTo as optionsOf } from './support/option-lists.ts'
 
 const read = (path: string): string =>
   readFileSync(fileURLToPath(new URL(`../../${path}`, import.meta.url)), 'utf8')
@@ -279,6 +283,30 @@ describe('tables of options', () => {
       }
     })
   }
+
+  const router = KitMcpRouter.create()
+  const skill = { 'a/SKILL.md': '---\nname: a\ndescription: b\n---\n' }
+  for (const [page, title, call] of [
+    ['limits.md', 'Limit', (limits: object) => createMcpAdapter({ router, limits })],
+    ['tasks.md', 'Option of the adapter', (tasks: object) => createMcpAdapter({ router, tasks })],
+    ['events.md', 'Option of the adapter', (events: object) => createMcpAdapter({ router, events })],
+    ['events.md', 'Option of `event()`', (config: any) => router.event('a', config)],
+    ['skills.md', 'Option of `loadSkills`', (options: object) => loadSkills(skill, options)],
+    [
+      'skills.md',
+      'Option of `.skills()`',
+      async (config: object) => router.skills(await loadSkills(skill), config),
+    ],
+    ['openapi.md', 'Option', (options: object) => toolsFromOpenApi({}, options)],
+    ['stdio.md', 'Option', (options: object) => serveStdio(router, options)],
+  ] as const)
+    it(`the table of ${page} whose first column is ${title} has every option`, async () => {
+      const table = tablesOf(`docs/guides/${page}`).find(({ head }) => head[0] === title)
+      const listed = table === undefined ? [] : columnOf(table, 0).flatMap(codesOf)
+      expect(listed.map((code) => /^(?:\w+\.)?(\w+)/.exec(code)?.[1])).to.have.members(
+        await optionsOf({ name: page, heading: page, call, good: {} }),
+      )
+    })
 
   it('the table of the builder has every method', () => {
     const methods = Object.getOwnPropertyNames(KitTelemetry.prototype).filter(

@@ -36,7 +36,6 @@ const FORMATS = new Set([
 ])
 
 interface Definition {
-  readonly name: string
   readonly schema: JsonSchema | boolean
   readonly size: number
   /** The definitions that it refers to. */
@@ -110,13 +109,9 @@ export class SchemaConverter {
     const reached = new Set(refs)
     for (const ref of reached) {
       const definition = size > MAX_DEFINITIONS ? undefined : this.#definition(ref)
-      if (definition === undefined) {
-        $defs[this.#nameOf(ref)] = { $comment: 'left out: the schema is too large' }
-        continue
-      }
-      size += definition.size
-      $defs[definition.name] = definition.schema
-      for (const next of definition.refs) reached.add(next)
+      $defs[this.#nameOf(ref)] = definition?.schema ?? { $comment: 'left out: the schema is too large' }
+      size += definition?.size ?? 0
+      for (const next of definition?.refs ?? []) reached.add(next)
     }
     return { $defs }
   }
@@ -126,7 +121,7 @@ export class SchemaConverter {
     if (known !== undefined) return known
     const refs: Refs = new Set()
     const schema = this.#convert(this.#document.at(ref), refs)
-    const definition = { name: this.#nameOf(ref), schema, size: JSON.stringify(schema).length, refs }
+    const definition = { schema, size: JSON.stringify(schema).length, refs }
     this.#definitions.set(ref, definition)
     return definition
   }

@@ -1,10 +1,11 @@
-import { ProtocolError, ProtocolErrorCode, type ServerContext } from '@modelcontextprotocol/server'
+import { ProtocolError, type ServerContext } from '@modelcontextprotocol/server'
 import { validate } from '../router/json-schema.ts'
 import type { OperationKind } from '../router/middleware.ts'
 import type { PromptEntry } from '../router/prompt.ts'
 import type { ToolEntry } from '../router/tool.ts'
 import { KitToolError } from '../router/tool-error.ts'
 import type { Exchange, Verdict } from '../wire/exchange.ts'
+import { invalidParams } from './params.ts'
 
 /** The JSON-RPC code for a prompt or a resource that the policy denies. */
 export const DENIED_CODE = -32_003
@@ -68,7 +69,5 @@ export async function validArguments(
   const validation = await validate(input, given)
   if ('value' in validation) return validation.value
   const problem = `Invalid arguments for ${kind} ${definition.name}: ${validation.problem}`
-  throw kind === 'tool'
-    ? new KitToolError(problem)
-    : new ProtocolError(ProtocolErrorCode.InvalidParams, problem)
+  throw kind === 'tool' ? new KitToolError(problem) : invalidParams(problem)
 }

@@ -1,15 +1,9 @@
-import {
-  type CompleteRequest,
-  type CompleteResult,
-  ProtocolError,
-  ProtocolErrorCode,
-  type ServerContext,
-} from '@modelcontextprotocol/server'
+import type { CompleteRequest, CompleteResult, ServerContext } from '@modelcontextprotocol/server'
 import type { Completers } from '../router/completers.ts'
 import { canonicalTemplate } from '../router/uris/canonical-template.ts'
 import { MAX_URI_LENGTH } from '../router/uris/canonical-uri.ts'
 import { callContext, runSafely, type Serving } from './operation.ts'
-import { repeatedUri } from './requested-uri.ts'
+import { invalidParams, repeatedUri } from './params.ts'
 
 /** The maximum number of values in one response (2025-03-26 and later). */
 const MAX_VALUES = 100
@@ -39,7 +33,7 @@ function completersFor({ table }: Serving, ref: CompleteRequest['params']['ref']
   if (ref.type === 'ref/prompt') {
     const prompt = table.prompts.get(ref.name)
     if (prompt !== undefined) return prompt.completers
-    throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Prompt ${ref.name} not found`)
+    throw invalidParams(`Prompt ${ref.name} not found`)
   }
   const { uri } = ref
   const named = uri.length <= MAX_URI_LENGTH ? canonicalTemplate(uri) : undefined
@@ -48,5 +42,5 @@ function completersFor({ table }: Serving, ref: CompleteRequest['params']['ref']
     if (template !== undefined) return template.completers
     if (table.resources.has(named.text)) return undefined
   }
-  throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Resource template ${repeatedUri(uri)} not found`)
+  throw invalidParams(`Resource template ${repeatedUri(uri)} not found`)
 }

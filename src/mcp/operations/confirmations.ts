@@ -13,15 +13,13 @@ import { canonicalJson } from '../wire/canonical-json.ts'
 import type { CallEvent, Failure } from '../wire/request-telemetry.ts'
 import {
   type CallConfirmations,
-  type ConfirmableCall,
   type ConfirmedRound,
-  type ConfirmedTool,
   checkNumbers,
   openState,
   type SdkContext,
   type Serving,
 } from './operation.ts'
-import { queryOf } from './policy.ts'
+import { type PolicySubject, queryOf } from './policy.ts'
 import { holderOf } from './request-state.ts'
 
 /** The time that the user has for the answer, in seconds. */
@@ -76,23 +74,14 @@ export class Confirmations implements CallConfirmations {
     this.#timeoutMs = timeoutMs
   }
 
-  /**
-   * Returns the round to run, with the state and the answers of the handler only.
-   * @param args the validated arguments
-   * @throws {ProtocolError} -32602 if the state was changed, belongs to another user, or has expired.
-   */
-  async round(
-    serving: Serving,
-    sdk: SdkContext,
-    tool: ConfirmedTool,
-    call: ConfirmableCall,
-    args: unknown,
-  ): Promise<ConfirmedRound> {
+  readonly round: CallConfirmations['round'] = async (serving, sdk, tool, call, args) => {
+    const { confirm, definition } = tool
+    if (confirm === undefined) return { serving, sdk }
     const { exchange, states } = serving
     checkNumbers(call.params.arguments)
     const hash = sha256(canonicalJson(call.params.arguments ?? {}), 'hex')
     // A state of a tool without this option cannot be taken for a confirmation.
-    const holder = holderOf(exchange.auth, call.method, tool.definition.name, QUESTION)
+    const holder = holderOf(exchange.auth, call.method, definition.name, QUESTION)
     const record = (event: CallEvent, reason?: string, failure?: Failure): void =>
       exchange.telemetry.record(event, call, { confirmation: { hash, reason }, failure })
     const refused = (reason: keyof typeof REFUSALS, failure?: Failure): ConfirmedRound => {
@@ -126,7 +115,8 @@ export class Confirmations implements CallConfirmations {
     if (kept === undefined || id === undefined) {
       let question: string | undefined
       try {
-        question = await this.#questionOf(serving, tool, args)
+        const subject = { purpose: 'call', kind: 'tool', name: definition.name, args } as const
+        question = await this.#questionOf(() => confirm(queryOf(exchange, subject as PolicySubject)))
       } catch (thrown) {
         return refused('failed', { thrown })
       }
@@ -156,9 +146,8 @@ export class Confirmations implements CallConfirmations {
   }
 
   /** Returns the question without hidden characters. @throws what `confirm` has thrown, or if it returned something else. */
-  async #questionOf({ exchange }: Serving, tool: ConfirmedTool, args: unknown): Promise<string | undefined> {
-    const subject = { purpose: 'call', kind: 'tool', name: tool.definition.name, args } as const
-    const returned: unknown = tool.confirm(queryOf(exchange, subject as Parameters<typeof queryOf>[1]))
+  async #questionOf(confirm: () => unknown): Promise<string | undefined> {
+    const returned = confirm()
     const text = isPromiseLike(returned) ? await within(returned, this.#timeoutMs, late) : returned
     if (text === undefined) return undefined
     if (typeof text !== 'string' || text.length > MAX_QUESTION) throw invalidQuestion()

@@ -21,6 +21,7 @@ import { KitToolError } from '../router/tool-error.ts'
 import type { Exchange } from '../wire/exchange.ts'
 import { checkJson, plainCopy } from '../wire/json-safe.ts'
 import type { TimedCall } from '../wire/request-telemetry.ts'
+import { invalidParams } from './params.ts'
 import type { Policy } from './policy.ts'
 import { holderOf, type RequestStates } from './request-state.ts'
 import type { Subscriptions } from './subscriptions.ts'
@@ -59,9 +60,6 @@ export interface RoundStates extends Pick<RequestStates, 'seal' | 'open'> {
   readonly isKept?: true
 }
 
-/** A tool with the option `confirm`. */
-export type ConfirmedTool = Pick<ToolEntry, 'definition'> & Required<Pick<ToolEntry, 'confirm'>>
-
 /** A call that may need a confirmation. */
 export interface ConfirmableCall extends TimedCall {
   readonly params: { readonly arguments?: unknown }
@@ -76,29 +74,17 @@ export type ConfirmedRound =
 /** Asks users before tools run. */
 export interface CallConfirmations {
   /**
-   * Returns the round to run, with the state and the answers of the handler only.
+   * Returns the round to run, with the state and the answers of the handler only. A tool without `confirm` may run.
    * @param args the validated arguments
    * @throws {ProtocolError} -32602 if the state was changed, belongs to another user, or has expired.
    */
-  round(
+  readonly round: (
     serving: Serving,
     sdk: SdkContext,
-    tool: ConfirmedTool,
+    tool: ToolEntry,
     call: ConfirmableCall,
     args: unknown,
-  ): Promise<ConfirmedRound>
-}
-
-/** Returns the round of a call, as `CallConfirmations` does. A tool without `confirm` may run. */
-export async function confirmedRound(
-  serving: Serving,
-  sdk: SdkContext,
-  tool: ToolEntry,
-  call: ConfirmableCall,
-  args: unknown,
-): Promise<ConfirmedRound> {
-  if (tool.confirm === undefined || serving.confirmations === undefined) return { serving, sdk }
-  return await serving.confirmations.round(serving, sdk, tool as ConfirmedTool, call, args)
+  ) => Promise<ConfirmedRound>
 }
 
 /** The part of the SDK's context that a call needs. A task has one without the request that began the task. */
@@ -146,9 +132,7 @@ export async function openState(states: RoundStates, given: unknown, holder: str
   try {
     return await states.open(String(given), holder)
   } catch {
-    throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'Invalid or expired requestState', {
-      reason: STATE_REJECTED,
-    })
+    throw invalidParams('Invalid or expired requestState', { reason: STATE_REJECTED })
   }
 }
 
@@ -162,7 +146,7 @@ export function checkNumbers(args: unknown): void {
   JSON.stringify(args, (_key, value) => {
     if (typeof value !== 'number' || Number.isFinite(value)) return value
     const problem = 'Invalid params: the arguments must not have numbers that are not finite'
-    throw new ProtocolError(ProtocolErrorCode.InvalidParams, problem, { reason: NOT_FINITE })
+    throw invalidParams(problem, { reason: NOT_FINITE })
   })
 }
 

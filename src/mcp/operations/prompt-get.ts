@@ -1,16 +1,15 @@
-import {
-  type GetPromptRequest,
-  type GetPromptResult,
-  type InputRequiredResult,
-  type PromptMessage,
-  ProtocolError,
-  ProtocolErrorCode,
-  type ServerContext,
+import type {
+  GetPromptRequest,
+  GetPromptResult,
+  InputRequiredResult,
+  PromptMessage,
+  ServerContext,
 } from '@modelcontextprotocol/server'
 import { type InputRequired, isInputRequired } from '../router/input-required.ts'
 import type { PromptEntry, PromptResult } from '../router/prompt.ts'
 import { argumentsOf, permittedCall, validArguments } from './checked-call.ts'
 import { middlewareCall, runRound, runSafely, type Serving } from './operation.ts'
+import { invalidParams } from './params.ts'
 
 /**
  * Serves `prompts/get`.
@@ -23,8 +22,7 @@ export async function getPrompt(
 ): Promise<GetPromptResult | InputRequiredResult> {
   const { name, arguments: given = {} } = request.params
   const prompt = serving.table.prompts.get(name)
-  if (prompt === undefined)
-    throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Prompt ${name} not found`)
+  if (prompt === undefined) throw invalidParams(`Prompt ${name} not found`)
   const permitted = permittedCall(serving, sdk, 'prompt', prompt)
   return await runSafely(serving, request, sdk, 'The prompt', () =>
     runRound(serving, sdk, name, async (context) => {

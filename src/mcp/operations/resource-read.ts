@@ -13,7 +13,7 @@ import { findResource } from '../router/router-table.ts'
 import type { Scoped } from '../router/uris/uri-scopes.ts'
 import { permittedCall } from './checked-call.ts'
 import { type CallContext, middlewareCall, runRound, runSafely, type Serving } from './operation.ts'
-import { repeatedUri, requestedUri } from './requested-uri.ts'
+import { repeatedUri, requestedUri } from './params.ts'
 
 /**
  * Serves `resources/read`.

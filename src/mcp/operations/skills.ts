@@ -1,14 +1,9 @@
-import {
-  type CacheHint,
-  ProtocolError,
-  ProtocolErrorCode,
-  type ServerContext,
-} from '@modelcontextprotocol/server'
+import type { CacheHint, ServerContext } from '@modelcontextprotocol/server'
 import type { TableDirectory, TableSkill } from '../router/skills.ts'
 import type { Scoped } from '../router/uris/uri-scopes.ts'
 import { permittedCall } from './checked-call.ts'
 import type { Serving } from './operation.ts'
-import { repeatedUri, requestedUri } from './requested-uri.ts'
+import { invalidParams, repeatedUri, requestedUri } from './params.ts'
 import { forcedCache } from './resource-read.ts'
 
 /** The parameters of a request, which are not checked. */
@@ -42,31 +37,32 @@ export function listSkills(
 
 /** Serves `skills/get`. @throws {ProtocolError} -32602 if the skill does not exist. */
 export function readSkill(serving: Serving, params: Params, sdk: ServerContext): Result {
-  const uri = uriOf(params)
-  const entry = serving.table.skills.get(requestedUri(uri))
-  if (entry === undefined)
-    throw new ProtocolError(ProtocolErrorCode.InvalidParams, `No skill is served at ${repeatedUri(uri)}`)
-  permittedCall(serving, sdk, 'resource', entry)
+  const { skills } = serving.table
+  const entry = partAt(skills, serving, params, sdk, (uri) => `No skill is served at ${uri}`)
   return { skill: entry.skill, ...cacheFields(sdk, cacheOf(serving, entry)) }
 }
 
 /** Serves `resources/directory/read`. @throws {ProtocolError} -32602 if the directory does not exist. */
 export function readSkillDirectory(serving: Serving, params: Params, sdk: ServerContext): Result {
-  const uri = uriOf(params)
-  const entry = serving.table.directories.get(requestedUri(uri))
-  if (entry === undefined)
-    throw new ProtocolError(
-      ProtocolErrorCode.InvalidParams,
-      `${repeatedUri(uri)} is not a directory resource`,
-    )
-  permittedCall(serving, sdk, 'resource', entry)
+  const { directories } = serving.table
+  const entry = partAt(directories, serving, params, sdk, (uri) => `${uri} is not a directory resource`)
   const { items, next } = pageOf(entry.children, params)
   return { resources: items, ...next, ...cacheFields(sdk, cacheOf(serving, entry)) }
 }
 
-function uriOf({ uri }: Params): string {
-  if (typeof uri === 'string') return uri
-  throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'Invalid params: uri must be a string')
+/** Returns the skill or the directory that a request names, if the policy permits it. */
+function partAt<Part extends object>(
+  parts: ReadonlyMap<string, Part>,
+  serving: Serving,
+  { uri }: Params,
+  sdk: ServerContext,
+  missing: (uri: string) => string,
+): Part {
+  if (typeof uri !== 'string') throw invalidParams('Invalid params: uri must be a string')
+  const part = parts.get(requestedUri(uri))
+  if (part === undefined) throw invalidParams(missing(repeatedUri(uri)))
+  permittedCall(serving, sdk, 'resource', part)
+  return part
 }
 
 function cacheOf(serving: Serving, entry: Scoped & Pick<TableSkill | TableDirectory, 'cache'>): CacheHint {
@@ -106,5 +102,5 @@ function uriAfter(cursor: unknown): string {
     const decoded = Buffer.from(cursor, 'base64url').toString()
     if (decoded.startsWith(CURSOR_PREFIX)) return decoded.slice(CURSOR_PREFIX.length)
   }
-  throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'Invalid cursor')
+  throw invalidParams('Invalid cursor')
 }

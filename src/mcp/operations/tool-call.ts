@@ -4,8 +4,6 @@ import {
   type CallToolResult,
   type InputRequiredResult,
   isInputRequiredResult,
-  ProtocolError,
-  ProtocolErrorCode,
   type Server,
   specTypeSchemas,
 } from '@modelcontextprotocol/server'
@@ -21,7 +19,6 @@ import { argumentsOf, checkedCall, validArguments } from './checked-call.ts'
 import { LimitReached } from './limits/limit-reached.ts'
 import {
   type CallContext,
-  confirmedRound,
   isProtocolError,
   isRefusedRound,
   middlewareCall,
@@ -30,6 +27,7 @@ import {
   type Serving,
   textForClient,
 } from './operation.ts'
+import { invalidParams } from './params.ts'
 
 /**
  * Begins the task that runs a permitted and confirmed call. Returns the task, the question of `beforeTask`, or a tool error.
@@ -54,9 +52,7 @@ export async function callTool(
   beginTask?: BeginTask,
 ): Promise<CallToolResult | InputRequiredResult> {
   const tool = serving.table.tools.get(request.params.name)
-  if (tool === undefined) {
-    throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Tool ${request.params.name} not found`)
-  }
+  if (tool === undefined) throw invalidParams(`Tool ${request.params.name} not found`)
   const permitted = checkedCall(serving, sdk, 'tool', tool)
   if (permitted !== undefined && 'denied' in permitted)
     return server.projectCallToolResult(errorResult(permitted.denied), tool.outputJsonSchema)
@@ -75,7 +71,7 @@ export async function callTool(
       permitted === undefined
         ? await validArguments('tool', tool, request.params.arguments ?? {})
         : argumentsOf(permitted)
-    const round = await confirmedRound(serving, sdk, tool, call, args)
+    const round = (await serving.confirmations?.round(serving, sdk, tool, call, args)) ?? { serving, sdk }
     if ('question' in round) return round.question
     if ('refusal' in round)
       return server.projectCallToolResult(errorResult(round.refusal), tool.outputJsonSchema)

@@ -1,8 +1,9 @@
 import type { Annotations, CacheHint, Resource } from '@modelcontextprotocol/server'
+import { KitMcpConfigError } from '../../options/config-error.ts'
 import { isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
 import { optional, type RulesFor, unchecked } from '../../options/option-rules.ts'
-import { utf8Length } from '../../runtime.ts'
-import { readDocument, tooLarge } from './app-file.ts'
+import { builtinModule, utf8Length } from '../../runtime.ts'
+import { tryOrUndefined } from '../../try-or-undefined.ts'
 import { type DefinitionConfig, defined, readConfig, readDefinition } from './definition.ts'
 import { RESOURCE_MEMBER_RULES, type ResourceEntry } from './resource.ts'
 import { canonicalUri, MAX_URI_LENGTH } from './uris/canonical-uri.ts'
@@ -196,6 +197,41 @@ function documentOf(owner: string, { html, file }: McpAppConfig, limit: number):
     )
   if (utf8Length(html) > limit) throw tooLarge(`html of ${owner}`, limit)
   return checkHtml(`html of ${owner}`, html, 'To read the document from a file, set file to its path.')
+}
+
+/** Reads a file. It does not wait for another process, as opening a named pipe would. */
+function readDocument(option: string, file: unknown, maxBytes: number): string {
+  if (!(file instanceof URL) && (typeof file !== 'string' || file === ''))
+    throw invalidOption(option, 'must be the path of an HTML file, as a string or a URL', file)
+  const fs = builtinModule('node:fs')
+  if (fs === undefined) throw unusableOption(option, 'cannot be read in this runtime', 'Set html instead.')
+  let descriptor: number | undefined
+  let bytes: Uint8Array
+  try {
+    // O_NONBLOCK, which Windows does not have, opens a named pipe without waiting for a writer.
+    descriptor = fs.openSync(file, fs.constants.O_RDONLY | (fs.constants.O_NONBLOCK ?? 0))
+    const stats = fs.fstatSync(descriptor)
+    if (!stats.isFile()) throw invalidOption(option, 'must be a regular file', String(file))
+    if (stats.size > maxBytes) throw tooLarge(option, maxBytes)
+    bytes = fs.readFileSync(descriptor)
+  } catch (cause) {
+    if (cause instanceof KitMcpConfigError) throw cause
+    const { code = 'unknown error' } = cause as NodeJS.ErrnoException
+    throw invalidOption(option, `must be a file that can be read (${code})`, String(file))
+  } finally {
+    if (descriptor !== undefined) fs.closeSync(descriptor)
+  }
+  const text = tryOrUndefined(() => new TextDecoder('utf-8', { fatal: true }).decode(bytes))
+  if (text === undefined) throw invalidOption(option, 'must be a file in UTF-8', String(file))
+  return text
+}
+
+function tooLarge(option: string, maxBytes: number): Error {
+  return unusableOption(
+    option,
+    `must not have more than ${maxBytes} bytes`,
+    'Make the document smaller, or raise maxBytes.',
+  )
 }
 
 function checkHtml(option: string, html: string, fix?: string): string {

@@ -81,9 +81,6 @@ export type WireDelivery = 'webhook' | 'poll' | 'push'
 export interface EventEntry extends Wrapped {
   readonly kind: 'event'
   readonly definition: EventDefinition
-  readonly scopes: readonly string[]
-  /** Event types are never public. */
-  readonly isPublic: false
   readonly input: StandardSchemaV1 | undefined
   readonly payload: StandardSchemaV1
   readonly delivery: ReadonlySet<EventDelivery>

@@ -2,6 +2,7 @@ import type { CallToolResult, GetPromptResult, ReadResourceResult } from '@model
 import type { AuthInfo } from '../../oauth/auth-info.ts'
 import type { KitContext } from './context.ts'
 import type { InputRequired } from './input-required.ts'
+import type { Scoped } from './uris/uri-scopes.ts'
 
 /** The kind of an operation that runs a handler of the application. */
 export type OperationKind = 'tool' | 'prompt' | 'resource'
@@ -43,8 +44,8 @@ export type Middleware<App = unknown, User = any> = (
   next: MiddlewareNext,
 ) => MiddlewareResult | Promise<MiddlewareResult>
 
-/** An operation that middleware may run around. */
-export interface Wrapped {
+/** An entry of a router: its scopes, and the middleware that runs around it. */
+export interface Wrapped extends Required<Scoped> {
   /** The middleware of the merged routers that the operation comes from, outermost first. Absent if there is none. */
   readonly merged?: readonly Middleware<any>[]
   /** All middleware of the operation, as one function. The table of the router sets it. Absent if there is none. */

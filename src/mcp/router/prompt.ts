@@ -53,8 +53,6 @@ export type PromptHandler<App, Input, User = any> = (
 export interface PromptEntry extends Wrapped {
   readonly kind: 'prompt'
   readonly definition: Prompt
-  readonly scopes: readonly string[]
-  readonly isPublic: boolean
   readonly input: StandardSchemaV1 | undefined
   readonly completers: Completers | undefined
   readonly handler: (args: unknown, context: KitContext) => PromptResult | Promise<PromptResult>

@@ -76,8 +76,6 @@ export interface ResourceEntry extends Wrapped {
   readonly definition: Resource
   /** The URI in canonical form. */
   readonly canonical: string
-  readonly scopes: readonly string[]
-  readonly isPublic: boolean
   readonly cache: CacheHint
   readonly handler: (uri: URL, context: KitContext) => unknown
   /** Set for apps. */
@@ -97,8 +95,6 @@ export interface ResourceTemplateEntry extends Wrapped {
   readonly definition: ResourceTemplateType
   /** The template in canonical form. */
   readonly canonical: string
-  readonly scopes: readonly string[]
-  readonly isPublic: boolean
   readonly cache: CacheHint
   readonly matcher: UriMatcher
   readonly completers: Completers | undefined

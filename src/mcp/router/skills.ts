@@ -102,8 +102,6 @@ export interface SkillEntry extends Wrapped {
   /** The entry of `resources/list`. */
   readonly definition: Resource
   readonly content: SkillContent
-  readonly scopes: readonly string[]
-  readonly isPublic: boolean
   readonly cache: CacheHint
 }
 

@@ -130,8 +130,6 @@ export type ToolHandler<App, Input, Output, User = any> = (
 export interface ToolEntry extends Wrapped {
   readonly kind: 'tool'
   readonly definition: Tool
-  readonly scopes: readonly string[]
-  readonly isPublic: boolean
   readonly input: StandardSchemaV1 | undefined
   readonly output: StandardSchemaV1 | undefined
   readonly outputJsonSchema: JsonSchema | undefined
@@ -217,7 +215,7 @@ export function toolEntry(
     outputJsonSchema: outputSchema,
     declaresHeaders: declaresHeaders(`input of ${owner}`, inputSchema),
     ...(app !== undefined && { app }),
-    limits: config.limits && checkLimits(checks, config.limits, owner),
+    limits: config.limits === undefined ? undefined : checkLimits(checks, config.limits, owner),
     ...(authorize !== undefined && { authorize }),
     ...(confirm !== undefined && { confirm }),
     handler,

@@ -1,4 +1,4 @@
-import type { Writable } from 'node:stream'
+import { Writable } from 'node:stream'
 import { finished } from 'node:stream/promises'
 import { endOnSignals } from '../../end-on-signals.ts'
 import { optionChecksOf } from '../../options/option-checks.ts'
@@ -14,7 +14,6 @@ import { tableWithInputs, UNKNOWN_ARGUMENTS } from '../router/closed-inputs.ts'
 import { KitMcpRouter, tableOf } from '../router/router.ts'
 import type { RouterTable } from '../router/router-table.ts'
 import { checkTelemetry, type TelemetryOption } from '../telemetry-option.ts'
-import { claimStdout } from './claimed-stdout.ts'
 import { scopedOperations, withoutScopes } from './local-table.ts'
 import type { StdioConnectionProps } from './stdio-connection.ts'
 
@@ -199,6 +198,32 @@ function localTable(table: RouterTable, trustsLocal: boolean): RouterTable {
     'trustLocal',
     `set it to true to let the local user call the operations that declare scopes (${scoped}), or serve a router without them`,
   )
+}
+
+/**
+ * Reserves `process.stdout` for the protocol. Everything else that the program writes to it, such as with `console.log`, goes to
+ * `process.stderr`. Returns the real output, and a function that ends the reservation.
+ */
+function claimStdout(): { readonly output: Writable; readonly release: () => void } {
+  const { stdout, stderr } = process
+  const { write } = stdout
+  const redirected: typeof write = stderr.write.bind(stderr)
+  stdout.write = redirected
+  // The client may close its end of the pipe. `output` reports that.
+  stdout.on('error', () => undefined)
+  const output = new Writable({
+    decodeStrings: false,
+    write: (chunk: string, _encoding, done) => {
+      write.call(stdout, chunk, 'utf8', done)
+    },
+  })
+  return {
+    output,
+    release() {
+      // Something else may have replaced the function since.
+      if (stdout.write === redirected) stdout.write = write
+    },
+  }
 }
 
 /** Resolves when everything is written, or the client does not read it in time. */

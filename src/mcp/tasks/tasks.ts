@@ -15,12 +15,13 @@ import { isRecord } from '../../options/value-kinds.ts'
 import type { McpTasks } from '../mcp-adapter.ts'
 import { argumentsOf, DENIED_CODE, DENIED_TEXTS, validArguments } from '../operations/checked-call.ts'
 import { runRound, type SdkContext, type Serving } from '../operations/operation.ts'
+import { invalidParams } from '../operations/params.ts'
 import type { Denied, Policy } from '../operations/policy.ts'
 import { callTool, errorResult } from '../operations/tool-call.ts'
 import { isInputRequired } from '../router/input-required.ts'
 import type { RouterTable } from '../router/router-table.ts'
 import type { ToolEntry, ToolTask } from '../router/tool.ts'
-import { type Exchange, isAnonymous, permitsScopes } from '../wire/exchange.ts'
+import { type Exchange, isAnonymous, permitsScopes, type Verdict } from '../wire/exchange.ts'
 import { declaresTasks, missingTasks } from './task-capabilities.ts'
 import type { ResolvedTaskOptions } from './task-options.ts'
 import {
@@ -53,9 +54,6 @@ interface FoundTask {
   readonly key: TaskKey
   readonly record: TaskRecord
 }
-
-/** The task that a request names, or the error that the client receives. */
-type TaskAccess = FoundTask | { readonly error: ProtocolError }
 
 interface JsonRpcRequest {
   readonly method: string
@@ -170,39 +168,43 @@ export class Tasks implements McpTasks {
     const { taskId, inputResponses, _meta } = isRecord(params) ? params : {}
     // The handler responds with an error that does not depend on the task.
     if (!declaresTasks(_meta)) return []
-    let access: TaskAccess | { readonly scopes: readonly string[] }
-    if (typeof taskId !== 'string') access = { error: invalidParams('taskId must be a string') }
-    else if (method === 'tasks/update' && !isRecord(inputResponses))
-      access = { error: invalidParams('inputResponses must be an object') }
-    else access = await this.#find(exchange, taskId, message)
-    if ('scopes' in access) return access.scopes
-    const verdict = 'error' in access ? { failure: { thrown: access.error } } : { args: access }
+    let verdict: Verdict
+    try {
+      if (typeof taskId !== 'string') throw invalidParams('Invalid params: taskId must be a string')
+      if (method === 'tasks/update' && !isRecord(inputResponses))
+        throw invalidParams('Invalid params: inputResponses must be an object')
+      const found = await this.#find(exchange, taskId, message)
+      if ('scopes' in found) return found.scopes
+      verdict = { args: found }
+    } catch (thrown) {
+      verdict = { failure: { thrown } }
+    }
     exchange.verdicts = new Map([[message.id, verdict]])
     return []
   }
 
-  /** Finds a task of the owner of a request, if the token may use its tool. Never rejects. */
+  /**
+   * Finds a task of the owner of a request. Returns the scopes of its tool instead if the token lacks some of them.
+   * @throws {ProtocolError} if there is no such task, if the policy denies the call, or if the store is unavailable.
+   */
   async #find(
     exchange: Exchange,
     id: string,
     request: JsonRpcRequest,
-  ): Promise<TaskAccess | { readonly scopes: readonly string[] }> {
+  ): Promise<FoundTask | { readonly scopes: readonly string[] }> {
     const key = { owner: ownerHash(exchange), id }
-    let record: TaskRecord | undefined
-    try {
-      record = id.length > MAX_ID ? undefined : await this.#runner.stored.load(key, exchange.telemetry)
-    } catch {
-      return { error: unavailable() }
-    }
+    const record =
+      id.length > MAX_ID ? undefined : await available(this.#runner.stored.load(key, exchange.telemetry))
     const tool = record && this.#table.tools.get(record.tool)
-    if (record === undefined || tool?.task === undefined) return { error: notFound() }
-    const { gate, auth } = exchange
-    if (!permitsScopes(exchange, tool.scopes))
-      return gate === undefined || auth === undefined ? { error: notFound() } : { scopes: tool.scopes }
+    if (record === undefined || tool?.task === undefined) throw notFound()
+    if (!permitsScopes(exchange, tool.scopes)) {
+      if (exchange.gate === undefined || exchange.auth === undefined) throw notFound()
+      return { scopes: tool.scopes }
+    }
     const denied = this.#policy && (await denialOf(this.#policy, exchange, tool, record, request))
     if (denied === undefined) return { key, record }
     if (denied.scopes.length > 0) return { scopes: [...new Set([...tool.scopes, ...denied.scopes])] }
-    return { error: new ProtocolError(DENIED_CODE, denied.text ?? DENIED_TEXTS.tool) }
+    throw new ProtocolError(DENIED_CODE, denied.text ?? DENIED_TEXTS.tool)
   }
 
   #accessed({ exchange }: Serving, { mcpReq }: ServerContext): FoundTask {
@@ -273,8 +275,10 @@ export class Tasks implements McpTasks {
     request: JsonRpcRequest,
   ): Promise<readonly TaskKey[]> {
     const known = [...new Set(ids)].filter((id) => typeof id === 'string').slice(0, MAX_WATCHED)
-    const found = await Promise.all(known.map((id) => this.#find(exchange, id, request)))
-    return found.flatMap((one) => ('key' in one ? [one.key] : []))
+    const found = await Promise.all(
+      known.map((id) => this.#find(exchange, id, request).catch(() => undefined)),
+    )
+    return found.flatMap((one) => (one !== undefined && 'key' in one ? [one.key] : []))
   }
 
   /**
@@ -358,7 +362,7 @@ function withAnswers(
   }
   if (!isAnswered) return undefined
   if (JSON.stringify(responses).length > MAX_ANSWERS)
-    throw invalidParams(`inputResponses must have at most ${MAX_ANSWERS} characters`)
+    throw invalidParams(`Invalid params: inputResponses must have at most ${MAX_ANSWERS} characters`)
   return { requests, responses }
 }
 
@@ -367,7 +371,8 @@ async function available<T>(promise: Promise<T>): Promise<T> {
   try {
     return await promise
   } catch (error) {
-    throw error instanceof ProtocolError ? error : unavailable()
+    if (error instanceof ProtocolError) throw error
+    throw new ProtocolError(ProtocolErrorCode.InternalError, 'Tasks are not available. Try again later.')
   }
 }
 
@@ -375,14 +380,6 @@ function ownerHash({ auth }: Exchange): string {
   return hashOf(ownerOf(auth))
 }
 
-function invalidParams(problem: string): ProtocolError {
-  return new ProtocolError(ProtocolErrorCode.InvalidParams, `Invalid params: ${problem}`)
-}
-
 function notFound(): ProtocolError {
-  return new ProtocolError(ProtocolErrorCode.InvalidParams, 'Task not found')
-}
-
-function unavailable(): ProtocolError {
-  return new ProtocolError(ProtocolErrorCode.InternalError, 'Tasks are not available. Try again later.')
+  return invalidParams('Task not found')
 }

@@ -12,10 +12,12 @@ const MAX_REPEATED = 200
 export function requestedUri(uri: string): string {
   const canonical = canonicalUri(uri)
   if (canonical !== undefined) return canonical
-  throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'The resource URI is not valid', {
-    uri: repeatedUri(uri),
-    reason: 'invalid_uri',
-  })
+  throw invalidParams('The resource URI is not valid', { uri: repeatedUri(uri), reason: 'invalid_uri' })
+}
+
+/** Returns the error -32602. */
+export function invalidParams(message: string, data?: object): ProtocolError {
+  return new ProtocolError(ProtocolErrorCode.InvalidParams, message, data)
 }
 
 /** Returns a URI for an error message. */
