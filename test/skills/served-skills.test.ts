@@ -4,6 +4,7 @@ import { expect } from 'chai'
 import { createMcpAdapter } from '../../src/mcp/adapter.ts'
 import type { PolicyQuery } from '../../src/mcp/router/authorize.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
+import { serveStdio } from '../../src/mcp/stdio/serve-stdio.ts'
 import { type LoadedSkills, loadSkills } from '../../src/skills/index.ts'
 import { InMemoryTransportAdapter, KitTelemetry } from '../../src/telemetry/index.ts'
 import { CALL_MODES } from '../support/mcp/call-modes.ts'
@@ -37,6 +38,10 @@ describe('skills behind a gate', () => {
     router = KitMcpRouter.create()
       .skills(open)
       .skills(closed, { scopes: ['mcp:admin'] })
+  })
+
+  it('serveStdio names a skill with scopes once if it does not trust the local user', () => {
+    expect(() => serveStdio(router)).to.throw("(resource 'closed')")
   })
 
   for (const mode of CALL_MODES) {

@@ -14,7 +14,6 @@ import { tableWithInputs, UNKNOWN_ARGUMENTS } from '../router/closed-inputs.ts'
 import { KitMcpRouter, tableOf } from '../router/router.ts'
 import type { RouterTable } from '../router/router-table.ts'
 import { checkTelemetry, type TelemetryOption } from '../telemetry-option.ts'
-import { scopedOperations, withoutScopes } from './local-table.ts'
 import type { StdioConnectionProps } from './stdio-connection.ts'
 
 const checks = optionChecksOf('serveStdio')
@@ -84,6 +83,9 @@ const FLUSH_MS = 1_000
 
 /** The time after a signal in which the process may end by itself. */
 const LINGER_MS = 100
+
+/** The maximum number of operations that an error names. */
+const MAX_NAMED = 5
 
 let isServing = false
 
@@ -198,6 +200,27 @@ function localTable(table: RouterTable, trustsLocal: boolean): RouterTable {
     'trustLocal',
     `set it to true to let the local user call the operations that declare scopes (${scoped}), or serve a router without them`,
   )
+}
+
+/** Returns the operations with scopes, or with their own policy, such as `tool 'wipe'`, shortened to the first ones. Returns '' if there are none. */
+function scopedOperations(table: RouterTable): string {
+  const { tools, prompts, listedResources, templates, events } = table
+  const named = [tools, prompts, listedResources, templates, events]
+    .flatMap((entries) => [...entries.values()])
+    .filter((entry) => entry.scopes.length > 0 || 'authorize' in entry)
+    .map(({ kind, definition }) => `${kind} '${definition.name}'`)
+  const more = named.length - MAX_NAMED
+  return [...named.slice(0, MAX_NAMED), ...(more > 0 ? [`${more} more`] : [])].join(', ')
+}
+
+/** Returns a table whose operations do not need scopes. */
+function withoutScopes(table: RouterTable): RouterTable {
+  const open = (entry: object): object => ({ ...entry, scopes: [] })
+  const members = Object.entries(table).map(([member, value]) => [
+    member,
+    value instanceof Map ? new Map([...value].map(([key, entry]) => [key, open(entry)])) : value,
+  ])
+  return { ...Object.fromEntries(members), templates: table.templates.map(open), scopes: [] }
 }
 
 /**
