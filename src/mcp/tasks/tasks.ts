@@ -118,7 +118,7 @@ export class Tasks implements McpTasks {
     })
   }
 
-  /** Stores a new task. Returns the reason for the client if there is no room. */
+  /** Stores a new task. Returns the reason for the client if the store is full. */
   async #create(
     { task, definition }: TaskTool,
     request: CallToolRequest,
@@ -185,7 +185,7 @@ export class Tasks implements McpTasks {
 
   /**
    * Finds a task of the owner of a request. Returns the scopes of its tool instead if the token lacks some of them.
-   * @throws {ProtocolError} if there is no such task, if the policy denies the call, or if the store is unavailable.
+   * @throws {ProtocolError} if the task does not exist, if the policy denies the call, or if the store is unavailable.
    */
   async #find(
     exchange: Exchange,
