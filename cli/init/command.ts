@@ -21,7 +21,7 @@ Options:
 Exit codes: 0 if the files were written, 1 if they could not be written, 2 for an invalid command line.
 `
 
-const { checkIssuer, checkUrl } = optionChecksOf('oauth')
+const { checkUrl, issuer } = optionChecksOf('oauth')
 
 /** The package names that npm accepts, without a scope. */
 const NAME = /^[a-z0-9][a-z0-9._-]{0,99}$/
@@ -85,7 +85,7 @@ function nameOf(folder: string): string {
 
 function readUrl(option: 'issuer' | 'resource', value: string | undefined): string | undefined {
   if (value === undefined) return undefined
-  const check = option === 'issuer' ? checkIssuer : checkUrl
+  const check = option === 'issuer' ? issuer : checkUrl
   try {
     check(`--${option}`, value, { allowInsecureHttp: 'never' })
   } catch (error) {

@@ -1,7 +1,7 @@
 import { isQuotable } from '../http/quoted-string.ts'
 import { MAX_TIMER_MS } from '../timers.ts'
 import { KitMcpConfigError, type KitMcpConfigErrorCode } from './config-error.ts'
-import { type OptionKit, type OptionProblem, optionKit, withHelp } from './option-kit.ts'
+import { type OptionProblem, optionKit, withHelp } from './option-kit.ts'
 import type { OptionRule } from './option-rules.ts'
 import { isScopeToken } from './scope-token.ts'
 
@@ -9,38 +9,11 @@ export { didYouMean } from './nearest-name.ts'
 export { isOptionsObject } from './option-kit.ts'
 
 /** The checks of the options that one function of this package takes. Every error names the option and its anchor. */
-export interface OptionChecks extends OptionKit<KitMcpConfigError> {
-  /** A URL that tokens may depend on: absolute, https (http only for loopback), without credentials and fragment. */
-  checkUrl(option: string, value: unknown, rules: UrlRules): URL
-  /** The rule of a URL, as in `checkUrl`. The option `allowInsecureHttp` of the same object allows http. */
-  readonly url: OptionRule<string>
-  /** The rule of an issuer, as in `checkIssuer`. The option `allowInsecureHttp` of the same object allows http. */
-  readonly issuer: OptionRule<string>
-  /** The rule of a URL, as in `checkUrl`, for options objects without `allowInsecureHttp`. */
-  readonly httpsUrl: OptionRule<string>
-  /** The rule of an issuer, as in `checkIssuer`, for options objects without `allowInsecureHttp`. */
-  readonly httpsIssuer: OptionRule<string>
-  /** The URI of a resource: a URL as in `checkUrl`, spelled as URLs are compared. Of an origin, the final slash is optional. */
-  checkResource(option: string, value: unknown, rules: UrlRules): string
-  /** The rule of a number of seconds, fractions included. */
-  seconds(min: 0 | 'more than 0'): OptionRule<number>
-  /** The identifier of an authorization server: a URL as in `checkUrl`, without a query (RFC 8414 section 2). */
-  checkIssuer(option: string, value: unknown, rules: UrlRules): string
-  /** A path as it appears in a request: a leading slash, no query, no fragment, and nothing to normalize. */
-  checkPath(option: string, value: unknown): string
-  /** A list of scopes (RFC 6749 section 3.3) without duplicates. */
-  checkScopes(option: string, value: unknown): readonly string[]
-  /** Scopes that a request must have. A challenge may never ask for `offline_access`. */
-  checkRequiredScopes(option: string, value: unknown): readonly string[]
-  /** A string that is sent in a header. */
-  checkHeaderText(option: string, value: unknown): string
-  /** A number of seconds, fractions included. */
-  checkSeconds(option: string, value: unknown, min: 0 | 'more than 0'): number
-}
+export type OptionChecks = ReturnType<typeof optionChecksOf>
 
+/** `true` allows http for hosts that are not loopback. `never` says that the caller has no option of this name. */
 export interface UrlRules {
-  /** Allows http for hosts that are not loopback. `never` if the caller has no option of this name. */
-  readonly allowInsecureHttp: boolean | 'never'
+  readonly allowInsecureHttp?: unknown
 }
 
 const CODES: Readonly<Record<OptionProblem['kind'], KitMcpConfigErrorCode>> = {
@@ -82,7 +55,7 @@ export function isLoopbackHostname(hostname: string): boolean {
  * @param heading the function, as its heading in `docs/reference/errors.md`. Each option of `oauth` has its own heading:
  * `#oauth-issuer`.
  */
-export function optionChecksOf(heading: string): OptionChecks {
+export function optionChecksOf(heading: string) {
   const kit = optionKit(({ kind, option, owner, message }) => {
     const [, first] = heading === 'oauth' ? (/^(\w+)/.exec(owner) ?? []) : []
     const anchor = (first === undefined || first === heading ? heading : `${heading}-${first}`).toLowerCase()
@@ -94,10 +67,11 @@ export function optionChecksOf(heading: string): OptionChecks {
     )
   })
 
-  const checks: OptionChecks = {
+  const checks = {
     ...kit,
 
-    checkUrl(option, value, { allowInsecureHttp }) {
+    /** A URL that tokens may depend on: absolute, https (http only for loopback), without credentials and fragment. */
+    checkUrl(option: string, value: unknown, { allowInsecureHttp }: UrlRules): URL {
       // Without the slashes a parser would add them.
       if (typeof value !== 'string' || !URL.canParse(value) || /^https?:(?!\/\/[^/])/i.test(value.trim())) {
         throw kit.invalidOption(
@@ -149,22 +123,18 @@ export function optionChecksOf(heading: string): OptionChecks {
       return url
     },
 
-    url(option, value, { allowInsecureHttp }) {
-      checks.checkUrl(option, value, { allowInsecureHttp: allowInsecureHttp === true })
+    /** The rule of a URL, as in `checkUrl`. The option `allowInsecureHttp` of the same object allows http. */
+    url(option: string, value: unknown, given: UrlRules): string {
+      checks.checkUrl(option, value, given)
       return value as string
     },
 
-    issuer: (option, value, { allowInsecureHttp }) =>
-      checks.checkIssuer(option, value, { allowInsecureHttp: allowInsecureHttp === true }),
+    /** The rule of a URL, as in `checkUrl`, for options objects without `allowInsecureHttp`. */
+    httpsUrl: (option: string, value: unknown): string =>
+      checks.url(option, value, { allowInsecureHttp: 'never' }),
 
-    httpsUrl(option, value) {
-      checks.checkUrl(option, value, { allowInsecureHttp: 'never' })
-      return value as string
-    },
-
-    httpsIssuer: (option, value) => checks.checkIssuer(option, value, { allowInsecureHttp: 'never' }),
-
-    checkResource(option, value, rules) {
+    /** The URI of a resource: a URL as in `checkUrl`, spelled as URLs are compared. Of an origin, the final slash is optional. */
+    checkResource(option: string, value: unknown, rules: UrlRules): string {
       const { href, origin } = checks.checkUrl(option, value, rules)
       const right = href === `${origin}/` && !(value as string).endsWith('/') ? origin : href
       if (value === right) return right
@@ -176,10 +146,9 @@ export function optionChecksOf(heading: string): OptionChecks {
       )
     },
 
-    seconds: (min) => (option, value) => checks.checkSeconds(option, value, min),
-
-    checkIssuer(option, value, rules) {
-      const { href } = checks.checkUrl(option, value, rules)
+    /** The rule of the identifier of an authorization server: a URL as in `url`, without a query (RFC 8414 section 2). */
+    issuer(option: string, value: unknown, given: UrlRules): string {
+      const { href } = checks.checkUrl(option, value, given)
       if (href.includes('?')) {
         throw kit.invalidOption(
           option,
@@ -191,7 +160,12 @@ export function optionChecksOf(heading: string): OptionChecks {
       return value as string
     },
 
-    checkPath(option, value) {
+    /** The rule of an issuer, for options objects without `allowInsecureHttp`. */
+    httpsIssuer: (option: string, value: unknown): string =>
+      checks.issuer(option, value, { allowInsecureHttp: 'never' }),
+
+    /** A path as it appears in a request: a leading slash, no query, no fragment, and nothing to normalize. */
+    checkPath(option: string, value: unknown): string {
       if (typeof value !== 'string' || !value.startsWith('/') || value.startsWith('//')) {
         throw kit.invalidOption(
           option,
@@ -212,7 +186,8 @@ export function optionChecksOf(heading: string): OptionChecks {
       return value
     },
 
-    checkScopes(option, value) {
+    /** A list of scopes (RFC 6749 section 3.3) without duplicates. */
+    checkScopes(option: string, value: unknown): readonly string[] {
       if (!Array.isArray(value))
         throw kit.invalidKind(option, `must be an array of scopes such as ['mcp:read']`, value)
       for (const scope of value) {
@@ -228,7 +203,8 @@ export function optionChecksOf(heading: string): OptionChecks {
       return Object.freeze([...new Set(value as string[])])
     },
 
-    checkRequiredScopes(option, value) {
+    /** Scopes that a request must have. A challenge may never ask for `offline_access`. */
+    checkRequiredScopes(option: string, value: unknown): readonly string[] {
       const scopes = checks.checkScopes(option, value)
       if (scopes.includes('offline_access')) {
         throw kit.unusableOption(
@@ -240,7 +216,8 @@ export function optionChecksOf(heading: string): OptionChecks {
       return scopes
     },
 
-    checkHeaderText(option, value) {
+    /** A string that is sent in a header. */
+    checkHeaderText(option: string, value: unknown): string {
       if (typeof value !== 'string' || value === '' || !isQuotable(value)) {
         throw kit.invalidOption(
           option,
@@ -251,16 +228,20 @@ export function optionChecksOf(heading: string): OptionChecks {
       return value
     },
 
-    checkSeconds(option, value, min) {
-      const fits = typeof value === 'number' && value <= MAX_TIMER_MS && (min === 0 ? value >= 0 : value > 0)
-      if (fits) return value
-      const lower = min === 0 ? '0 or more' : 'more than 0'
-      throw kit.invalidOption(
-        option,
-        `must be a number of seconds, ${lower} and at most ${MAX_TIMER_MS}`,
-        value,
-      )
-    },
+    /** The rule of a number of seconds, fractions included. */
+    seconds:
+      (min: 0 | 'more than 0'): OptionRule<number> =>
+      (option, value) => {
+        const fits =
+          typeof value === 'number' && value <= MAX_TIMER_MS && (min === 0 ? value >= 0 : value > 0)
+        if (fits) return value
+        const lower = min === 0 ? '0 or more' : 'more than 0'
+        throw kit.invalidOption(
+          option,
+          `must be a number of seconds, ${lower} and at most ${MAX_TIMER_MS}`,
+          value,
+        )
+      },
   }
   return checks
 }

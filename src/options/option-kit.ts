@@ -22,91 +22,7 @@ type Received = readonly [] | readonly [value: unknown] | readonly [value: unkno
 export type OptionCheck = (option: string, value: unknown) => unknown
 
 /** Checks of options that throw errors of one class, and functions that build these errors. */
-export interface OptionKit<Failure extends Error> {
-  missingOption(option: string, fix: string): Failure
-  /** `<option> <expected>; received <value>. <Fix>.` `expected` begins with a verb: `must be a string`. */
-  invalidOption(option: string, expected: string, ...received: Received): Failure
-  /** Like `invalidOption`, but describes the value only by its kind and length, because it may be a secret. */
-  invalidKind(option: string, expected: string, value: unknown, fix?: string): Failure
-  /** `<option> <problem>. <Fix>.`, for a problem that does not need the value. */
-  unusableOption(option: string, problem: string, fix?: string): Failure
-  /**
-   * Rejects options that do not exist, and suggests the nearest one.
-   * @param aliases other words for known options.
-   */
-  checkKnownOptions(
-    owner: string,
-    value: object,
-    known: readonly string[],
-    aliases?: Readonly<Record<string, string>>,
-  ): void
-  /** Like `checkKnownOptions`, for an option that is an object. Its members are named `sessions.max`. */
-  checkKnownMembers(option: string, value: object, known: readonly string[]): void
-  /**
-   * Copies an options object and checks each member. `undefined` is not checked.
-   * @param owner the function that takes the object, without parentheses, such as `withSampling`.
-   */
-  copyOptions<T extends object>(
-    owner: string,
-    options: T,
-    checks: { readonly [Member in keyof T]-?: OptionCheck },
-    aliases?: Readonly<Record<string, string>>,
-  ): T
-  /**
-   * Reads an options object by a table of rules, into a frozen object. Unknown options are rejected.
-   * @param owner the function that takes the object, as errors about unknown options name it.
-   * @param expected the requirement of an argument that is not an object: `must be an object with { url }`.
-   * @param argument the argument, as that error names it. Defaults to `owner`.
-   */
-  readOptions<Rules extends OptionRules>(
-    owner: string,
-    expected: string,
-    options: unknown,
-    rules: Rules,
-    argument?: string,
-  ): ReadBy<Rules>
-  /** Reads an option that is an object, and whose members are named `sessions.max` in errors. */
-  readMembers<Rules extends OptionRules>(option: string, options: object, rules: Rules): ReadBy<Rules>
-  /** The rule of an option that must be given. `null` counts as omitted. */
-  required<Value>(rule: OptionRule<Value>, fix: string): OptionRule<Value>
-  /** The rule of a whole number. */
-  wholeNumber(min: number, max?: number): OptionRule<number>
-  /** The rule of a number of milliseconds that a timer can wait for. Fractions are rounded up, because some timers reject them. */
-  milliseconds(min: 0 | 'more than 0'): OptionRule<number>
-  /** The rule of a function. */
-  callable<Callable>(fix: string): OptionRule<Callable>
-  /** The rule of one of several strings. */
-  oneOf<const Choice extends string>(choices: readonly Choice[]): OptionRule<Choice>
-  /** The rule of an object, whose members are named as in `readMembers`. `expected` is as in `invalidKind`. */
-  members<Rules extends OptionRules>(expected: string, rules: Rules): OptionRule<ReadBy<Rules>>
-  /** The rule of an array with at least `min` items. Each item has the name of the option. */
-  items<Value>(expected: string, rule: OptionRule<Value>, min?: number): OptionRule<readonly Value[]>
-  /** The rule of an object that has some functions. */
-  withFunctions<Value extends object>(
-    expected: string,
-    names: readonly (keyof Value & string)[],
-    fix: string,
-  ): OptionRule<Value>
-  /** The rule of a string that is not empty. */
-  readonly text: OptionRule<string>
-  /** The rule of a string that is not empty and may be a secret. */
-  readonly secret: OptionRule<string>
-  checkBoolean(option: string, value: unknown): boolean
-  /** A string, which may be empty. */
-  checkString(option: string, value: unknown): string
-  /** A string that is not empty. */
-  checkText(option: string, value: unknown): string
-  /** A string that is not empty and may be a secret. */
-  checkSecret(option: string, value: unknown): string
-  /** A frozen copy of an array of non-empty strings. */
-  checkTexts(option: string, value: unknown): readonly string[]
-  checkWholeNumber(option: string, value: unknown, min: number, max?: number): number
-  /** A number of milliseconds that a timer can wait for. */
-  checkMs(option: string, value: unknown, min: 0 | 'more than 0'): number
-  /** @param fix an imperative clause, such as `set it to a function that returns headers` */
-  checkFunction(option: string, value: unknown, fix: string): void
-  checkOneOf<const Choice extends string>(option: string, value: unknown, choices: readonly Choice[]): Choice
-}
+export type OptionKit<Failure extends Error> = ReturnType<typeof optionKit<Failure>>
 
 /** Returns `true` for a plain object, also of another realm. Options of other objects, such as a `Map`, would be ignored. */
 export function isOptionsObject(value: unknown): value is object {
@@ -134,10 +50,8 @@ function read<Rules extends OptionRules>(options: object, rules: Rules, prefix: 
 }
 
 /** Builds the checks whose errors `makeError` makes. */
-export function optionKit<Failure extends Error>(
-  makeError: (problem: OptionProblem) => Failure,
-): OptionKit<Failure> {
-  function invalid(option: string, problem: string, fix: string | undefined): Failure {
+export function optionKit<Failure extends Error>(makeError: (problem: OptionProblem) => Failure) {
+  function invalid(option: string, problem: string, fix?: string): Failure {
     const message = `${sentence(`${option} ${problem}`)}${fixOf(fix)}`
     return makeError({ kind: 'invalid', option, owner: option, message })
   }
@@ -156,31 +70,44 @@ export function optionKit<Failure extends Error>(
     throw makeError({ kind: 'unknown', option: prefix + unknown, owner, message })
   }
 
-  const kit: OptionKit<Failure> = {
-    missingOption: (option, fix) =>
-      makeError({
-        kind: 'missing',
-        option,
-        owner: option,
-        message: `${option} is missing.${fixOf(fix)}`,
-      }),
+  const kit = {
+    missingOption: (option: string, fix: string): Failure =>
+      makeError({ kind: 'missing', option, owner: option, message: `${option} is missing.${fixOf(fix)}` }),
 
-    invalidOption: (option, expected, ...received) =>
+    /** `<option> <expected>; received <value>. <Fix>.` `expected` begins with a verb: `must be a string`. */
+    invalidOption: (option: string, expected: string, ...received: Received): Failure =>
       invalid(
         option,
         received.length === 0 ? expected : `${expected}; received ${describeValue(received[0])}`,
         received[1],
       ),
 
-    invalidKind: (option, expected, value, fix) =>
+    /** Like `invalidOption`, but describes the value only by its kind and length, because it may be a secret. */
+    invalidKind: (option: string, expected: string, value: unknown, fix?: string): Failure =>
       invalid(option, `${expected}; received ${describeKind(value)}`, fix),
 
+    /** `<option> <problem>. <Fix>.`, for a problem that does not need the value. */
     unusableOption: invalid,
 
-    checkKnownOptions: (owner, value, known, aliases) => checkKnown(owner, value, known, '', aliases),
+    /**
+     * Rejects options that do not exist, and suggests the nearest one.
+     * @param aliases other words for known options.
+     */
+    checkKnownOptions: (
+      owner: string,
+      value: object,
+      known: readonly string[],
+      aliases?: Readonly<Record<string, string>>,
+    ): void => checkKnown(owner, value, known, '', aliases),
 
-    checkKnownMembers: (option, value, known) => checkKnown(option, value, known, `${option}.`),
+    /** Like `checkKnownOptions`, for an option that is an object. Its members are named `sessions.max`. */
+    checkKnownMembers: (option: string, value: object, known: readonly string[]): void =>
+      checkKnown(option, value, known, `${option}.`),
 
+    /**
+     * Copies an options object and checks each member. `undefined` is not checked.
+     * @param owner the function that takes the object, without parentheses, such as `withSampling`.
+     */
     copyOptions<T extends object>(
       owner: string,
       options: T,
@@ -198,26 +125,51 @@ export function optionKit<Failure extends Error>(
       return Object.freeze(copy) as T
     },
 
-    readOptions(owner, expected, options, rules, argument = owner) {
+    /**
+     * Reads an options object by a table of rules, into a frozen object. Unknown options are rejected.
+     * @param owner the function that takes the object, as errors about unknown options name it.
+     * @param expected the requirement of an argument that is not an object: `must be an object with { url }`.
+     * @param argument the argument, as that error names it. Defaults to `owner`.
+     */
+    readOptions<Rules extends OptionRules>(
+      owner: string,
+      expected: string,
+      options: unknown,
+      rules: Rules,
+      argument: string = owner,
+    ): ReadBy<Rules> {
       if (!isOptionsObject(options)) throw kit.invalidKind(argument, expected, options)
       kit.checkKnownOptions(owner, options, Object.keys(rules))
       return read(options, rules, '')
     },
 
-    readMembers(option, options, rules) {
+    /** Reads an option that is an object, and whose members are named `sessions.max` in errors. */
+    readMembers<Rules extends OptionRules>(option: string, options: object, rules: Rules): ReadBy<Rules> {
       kit.checkKnownMembers(option, options, Object.keys(rules))
       return read(options, rules, `${option}.`)
     },
 
-    required: (rule, fix) => (option, value, given) => {
-      if (value === undefined || value === null) throw kit.missingOption(option, fix)
-      return rule(option, value, given)
-    },
+    /** The rule of an option that must be given. `null` counts as omitted. */
+    required:
+      <Value>(rule: OptionRule<Value>, fix: string): OptionRule<Value> =>
+      (option, value, given) => {
+        if (value === undefined || value === null) throw kit.missingOption(option, fix)
+        return rule(option, value, given)
+      },
 
-    wholeNumber: (min, max) => (option, value) => kit.checkWholeNumber(option, value, min, max),
+    /** The rule of a whole number. */
+    wholeNumber:
+      (min: number, max?: number): OptionRule<number> =>
+      (option, value) =>
+        kit.checkWholeNumber(option, value, min, max),
 
-    milliseconds: (min) => (option, value) => Math.ceil(kit.checkMs(option, value, min)),
+    /** The rule of a number of milliseconds that a timer can wait for. Fractions are rounded up, because some timers reject them. */
+    milliseconds:
+      (min: 0 | 'more than 0'): OptionRule<number> =>
+      (option, value) =>
+        Math.ceil(kit.checkMs(option, value, min)),
 
+    /** The rule of a function. */
     callable:
       <Callable>(fix: string): OptionRule<Callable> =>
       (option, value) => {
@@ -225,56 +177,72 @@ export function optionKit<Failure extends Error>(
         return value as Callable
       },
 
-    oneOf: (choices) => (option, value) => kit.checkOneOf(option, value, choices),
+    /** The rule of one of several strings. */
+    oneOf:
+      <const Choice extends string>(choices: readonly Choice[]): OptionRule<Choice> =>
+      (option, value) =>
+        kit.checkOneOf(option, value, choices),
 
-    members: (expected, rules) => (option, value) => {
-      if (!isOptionsObject(value)) throw kit.invalidKind(option, expected, value)
-      return kit.readMembers(option, value, rules)
-    },
+    /** The rule of an object, whose members are named as in `readMembers`. `expected` is as in `invalidKind`. */
+    members:
+      <Rules extends OptionRules>(expected: string, rules: Rules): OptionRule<ReadBy<Rules>> =>
+      (option, value) => {
+        if (!isOptionsObject(value)) throw kit.invalidKind(option, expected, value)
+        return kit.readMembers(option, value, rules)
+      },
 
+    /** The rule of an array with at least `min` items. Each item has the name of the option. */
     items:
-      (expected, rule, min = 0) =>
+      <Value>(expected: string, rule: OptionRule<Value>, min = 0): OptionRule<readonly Value[]> =>
       (option, value, given) => {
         if (!Array.isArray(value) || value.length < min) throw kit.invalidKind(option, expected, value)
         return Object.freeze(Array.from(value, (item: unknown) => rule(option, item, given)))
       },
 
+    /** The rule of an object that has some functions. */
     withFunctions:
-      <Value extends object>(expected: string, names: readonly string[], fix: string): OptionRule<Value> =>
+      <Value extends object>(
+        expected: string,
+        names: readonly (keyof Value & string)[],
+        fix: string,
+      ): OptionRule<Value> =>
       (option, value) => {
         if (!isRecord(value)) throw kit.invalidKind(option, expected, value)
-        for (const name of names)
-          kit.checkFunction(`${option}.${name}`, (value as Record<string, unknown>)[name], fix)
+        for (const name of names) kit.checkFunction(`${option}.${name}`, value[name], fix)
         return value as Value
       },
 
-    text: (option, value) => kit.checkText(option, value),
+    /** The rule of a string that is not empty. */
+    text: (option: string, value: unknown): string => kit.checkText(option, value),
 
-    secret: (option, value) => kit.checkSecret(option, value),
+    /** The rule of a string that is not empty and may be a secret. */
+    secret: (option: string, value: unknown): string => kit.checkSecret(option, value),
 
-    checkBoolean(option, value) {
+    checkBoolean(option: string, value: unknown): boolean {
       if (typeof value !== 'boolean') throw kit.invalidOption(option, 'must be true or false', value)
       return value
     },
 
-    checkString(option, value) {
+    /** A string, which may be empty. */
+    checkString(option: string, value: unknown): string {
       if (typeof value !== 'string') throw kit.invalidOption(option, 'must be a string', value)
       return value
     },
 
-    checkText(option, value) {
+    checkText(option: string, value: unknown): string {
       if (typeof value !== 'string' || value === '')
         throw kit.invalidOption(option, 'must be a non-empty string', value)
       return value
     },
 
-    checkSecret(option, value) {
+    checkSecret(option: string, value: unknown): string {
       if (typeof value !== 'string' || value === '')
         throw kit.invalidKind(option, 'must be a non-empty string', value)
       return value
     },
 
-    checkTexts(option, value) {
+    /** A frozen copy of an array of non-empty strings. */
+    checkTexts(option: string, value: unknown): readonly string[] {
       if (!Array.isArray(value)) throw kit.invalidKind(option, 'must be an array of non-empty strings', value)
       for (let index = 0; index < value.length; index++)
         if (typeof value[index] !== 'string' || value[index] === '')
@@ -287,7 +255,7 @@ export function optionKit<Failure extends Error>(
       return Object.freeze([...value])
     },
 
-    checkWholeNumber(option, value, min, max = MAX_TIMER_MS) {
+    checkWholeNumber(option: string, value: unknown, min: number, max = MAX_TIMER_MS): number {
       if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < min || value > max) {
         const range = max === Number.MAX_SAFE_INTEGER ? `of at least ${min}` : `from ${min} to ${max}`
         throw kit.invalidOption(option, `must be a whole number ${range}`, value)
@@ -295,7 +263,8 @@ export function optionKit<Failure extends Error>(
       return value
     },
 
-    checkMs(option, value, min) {
+    /** A number of milliseconds that a timer can wait for. */
+    checkMs(option: string, value: unknown, min: 0 | 'more than 0'): number {
       const fits = typeof value === 'number' && (min === 0 ? value >= 0 : value > 0) && value <= MAX_TIMER_MS
       if (fits) return value
       const lower = min === 0 ? 'of at least 0' : 'above 0'
@@ -306,12 +275,17 @@ export function optionKit<Failure extends Error>(
       )
     },
 
-    checkFunction(option, value, fix) {
+    /** @param fix an imperative clause, such as `set it to a function that returns headers` */
+    checkFunction(option: string, value: unknown, fix: string): void {
       if (value === undefined || value === null) throw kit.missingOption(option, fix)
       if (typeof value !== 'function') throw kit.invalidKind(option, 'must be a function', value, fix)
     },
 
-    checkOneOf(option, value, choices) {
+    checkOneOf<const Choice extends string>(
+      option: string,
+      value: unknown,
+      choices: readonly Choice[],
+    ): Choice {
       const chosen = choices.find((choice) => choice === value)
       if (chosen !== undefined) return chosen
       const listed = choices.map((choice) => `'${choice}'`)

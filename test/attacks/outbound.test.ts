@@ -125,8 +125,8 @@ const CALLERS: Readonly<Record<string, Caller>> = {
       const keys = new RemoteKeys({
         issuer: origin,
         jwksUri: `${origin}/jwks`,
-        cooldownSeconds: 30,
-        cacheSeconds: 600,
+        jwksCooldownSeconds: 30,
+        jwksCacheSeconds: 600,
         allowInsecureHttp: true,
         pace: new OutagePace(),
       })

@@ -106,14 +106,14 @@ describe('optionKit()', () => {
     ],
     [
       'a string that is not empty',
-      (value) => kit.text('text', value, {}),
+      (value) => kit.text('text', value),
       ['a', ' '],
       ['', 1, null],
       'text must be a non-empty string; received',
     ],
     [
       'a secret',
-      (value) => kit.secret('key', value, {}),
+      (value) => kit.secret('key', value),
       ['a'],
       ['', 1, null],
       'key must be a non-empty string; received',

@@ -170,8 +170,8 @@ export class IdentityAssertions {
         const keys = new RemoteKeys({
           issuer,
           jwksUri,
-          cooldownSeconds: 30,
-          cacheSeconds: 600,
+          jwksCooldownSeconds: 30,
+          jwksCacheSeconds: 600,
           allowInsecureHttp: false,
           pace,
         })

@@ -1,6 +1,6 @@
 import type { RateLimiterLike } from '../../oauth/rate-limiter.ts'
 import { isOptionsObject, type OptionChecks } from '../../options/option-checks.ts'
-import { type OptionRule, type OptionRules, optional, type ReadBy } from '../../options/option-rules.ts'
+import { type OptionRules, optional, type ReadBy } from '../../options/option-rules.ts'
 import type { Exchange } from '../wire/exchange.ts'
 import type { TimedCall } from '../wire/request-telemetry.ts'
 import type { KitContext } from './context.ts'
@@ -128,7 +128,7 @@ export function checkLimits(of: OptionChecks, limits: unknown, owner?: string): 
     return Object.freeze(Object.fromEntries(resolved))
   }
   const by = of.oneOf(['user', 'client', 'address'])
-  const perSeconds: OptionRule<number> = (option, value) => of.checkSeconds(option, value, 'more than 0')
+  const perSeconds = of.seconds('more than 0')
   return read('limits', `{ calls: { max: 60, perSeconds: 60, by: 'user' } }`, limits, {
     calls: optional((_option, calls) =>
       read('limits.calls', `{ max: 60, perSeconds: 60, by: 'user' }`, calls, {

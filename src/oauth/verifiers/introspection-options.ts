@@ -3,8 +3,8 @@ import type { IntrospectionResponse } from 'oauth4webapi'
 import { optionChecksOf } from '../../options/option-checks.ts'
 import { optional, type ReadBy, type RulesFor, unchecked } from '../../options/option-rules.ts'
 import { acceptedAudiences, checkAudiences, resourcesAmong } from './audience.ts'
-import { type CertificateReader, certificateReader } from './client-certificate.ts'
-import type { MapScopes } from './scope-mapping.ts'
+import { certificateReader } from './client-certificate.ts'
+import type { MapScopes } from './token-claims.ts'
 
 const checks = optionChecksOf('introspectionVerifier')
 const {
@@ -118,21 +118,18 @@ const RULES = {
 } satisfies RulesFor<IntrospectionVerifierOptions>
 
 /** `IntrospectionVerifierOptions`, checked, copied, and with their defaults. */
-export interface ResolvedIntrospectionOptions<User>
-  extends Omit<ReadBy<typeof RULES>, 'audience' | 'resource' | 'mapUser' | 'clientCertificate'> {
-  readonly mapUser: ((claims: IntrospectionResponse) => User | Promise<User>) | undefined
+export interface ResolvedIntrospectionOptions extends Omit<ReadBy<typeof RULES>, 'audience' | 'resource'> {
   /** `false` if `aud` is not checked. */
   readonly audiences: readonly string[] | false
   /** The audiences that are resources. */
   readonly resources: readonly string[]
-  readonly readCertificate: CertificateReader | undefined
 }
 
 /** @throws {KitMcpConfigError} if an option is invalid. */
-export function resolveIntrospectionOptions<User>(
-  options: IntrospectionVerifierOptions<User>,
-): ResolvedIntrospectionOptions<User> {
-  const { clientCertificate, ...read } = readOptions(
+export function resolveIntrospectionOptions(
+  options: IntrospectionVerifierOptions<any>,
+): ResolvedIntrospectionOptions {
+  const read = readOptions(
     'introspectionVerifier',
     'must be called with an object with at least { endpoint, clientId, clientSecret, audience }',
     options,
@@ -140,12 +137,7 @@ export function resolveIntrospectionOptions<User>(
   )
   const given = audiencesOf(read)
   const audiences = given && acceptedAudiences(given, read.audienceSlash)
-  return {
-    ...read,
-    audiences,
-    resources: resourcesAmong(audiences || []),
-    readCertificate: clientCertificate,
-  }
+  return { ...read, audiences, resources: resourcesAmong(audiences || []) }
 }
 
 function audiencesOf({

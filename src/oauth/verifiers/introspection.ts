@@ -16,10 +16,8 @@ import {
   type ResolvedIntrospectionOptions,
   resolveIntrospectionOptions,
 } from './introspection-options.ts'
-import { confirmationOf, mayBePresented } from './key-binding.ts'
 import { warnsOfMismatch } from './mismatch.ts'
-import { hasClaims } from './required-claims.ts'
-import { scopesOf } from './scope-mapping.ts'
+import { confirmationOf, hasClaims, mayBePresented, scopesOf } from './token-claims.ts'
 
 /** The values of `token_type` for an access token. Some servers send the kind of token there. */
 const ACCESS_TOKEN_TYPES: readonly unknown[] = ['bearer', 'dpop', 'access_token']
@@ -80,7 +78,7 @@ export function introspectionVerifier<User = IntrospectionUser>(
     const { bearerToken } = input
     if (!bearerToken) return undefined
     const response = await introspect(bearerToken)
-    return response.active ? await accept(response, rules, input) : rejected(input, 'not_active')
+    return response.active ? await accept<User>(response, rules, input) : rejected(input, 'not_active')
   }
   onJoin(
     verifyByIntrospection,
@@ -90,12 +88,12 @@ export function introspectionVerifier<User = IntrospectionUser>(
       allowMismatch: rules.allowMismatch,
     }),
   )
-  return withCertificateReader(verifyByIntrospection, rules.readCertificate)
+  return withCertificateReader(verifyByIntrospection, rules.clientCertificate)
 }
 
 async function accept<User>(
   response: IntrospectionResponse,
-  rules: ResolvedIntrospectionOptions<User>,
+  rules: ResolvedIntrospectionOptions,
   input: VerifyTokenInput,
 ): Promise<VerifiedToken<User> | undefined> {
   const { aud } = response
@@ -111,7 +109,7 @@ async function accept<User>(
   if (rules.audiences !== false && !isFor(aud, rules.audiences)) return rejected(input, 'wrong_resource')
   if (rules.issuer !== undefined && response.iss !== rules.issuer) return rejected(input, 'issuer')
   if (!isAccessToken(response)) return rejected(input, 'type')
-  if (!mayBePresented(response, input, rules.readCertificate)) return rejected(input, 'key_bound')
+  if (!mayBePresented(response, input, rules.clientCertificate)) return rejected(input, 'key_bound')
   if (!hasClaims(response, rules.requiredClaims)) return rejected(input, 'type')
   const verification = verificationOf(input)
   const resource = resourceIn(aud, rules.resources, verification.resource, rules.audienceSlash)
@@ -150,7 +148,7 @@ function introspector({
   clientSecret,
   clientAuthentication,
   timeoutMs,
-}: ResolvedIntrospectionOptions<unknown>): (token: string) => Promise<IntrospectionResponse> {
+}: ResolvedIntrospectionOptions): (token: string) => Promise<IntrospectionResponse> {
   return async function introspect(token) {
     oauth ??= await import('oauth4webapi')
     const server = { issuer: endpoint, introspection_endpoint: endpoint }

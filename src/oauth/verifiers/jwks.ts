@@ -1,9 +1,11 @@
 import type { JSONWebKeySet, JWK, createRemoteJWKSet as RemoteJWKSet } from 'jose'
+import type { AuthorizationServer } from 'oauth4webapi'
 import { boundedFetch, FetchRefusal } from '../../http/bounded-fetch.ts'
+import { isLoopbackHostname } from '../../options/option-checks.ts'
 import { within } from '../../within.ts'
 import type { VerifierUnavailableError } from '../errors.ts'
 import { outage, outageReason, plainUrl } from '../outages.ts'
-import { JwksDiscovery } from './jwks-discovery.ts'
+import { IssuerDiscovery } from './issuer-discovery.ts'
 import type { OutagePace } from './outage-pace.ts'
 
 /** A source of public keys. */
@@ -23,8 +25,8 @@ export interface RemoteKeysOptions {
   readonly issuer: string
   /** `undefined` if it is found with the issuer's metadata. */
   readonly jwksUri: string | undefined
-  readonly cooldownSeconds: number
-  readonly cacheSeconds: number
+  readonly jwksCooldownSeconds: number
+  readonly jwksCacheSeconds: number
   readonly allowInsecureHttp: boolean
   /** The pace that all issuers of the verifier share, unless a function accepts them. */
   readonly pace: OutagePace
@@ -37,14 +39,18 @@ const FETCH_TIMEOUT_MS = 5_000
 const MAX_WAIT_MS = 500
 
 /**
- * The key set of an authorization server. It is fetched when first needed, cached for `cacheSeconds`, and fetched again for a
- * token that no cached key verifies, at most once per `cooldownSeconds`. Cached keys stay in use while the endpoint is down or does not respond.
+ * The key set of an authorization server. It is fetched when first needed, cached for `jwksCacheSeconds`, and fetched again for a
+ * token that no cached key verifies, at most once per `jwksCooldownSeconds`. Cached keys stay in use while the endpoint is down or does not respond.
  * Redirects are not followed. A response above the limits, or one that takes more than 5 s, is an outage. While attempts
  * fail, the verifier makes at most one per second, and tokens that need new keys get a 503 at once.
  */
 export class RemoteKeys implements KeySource {
   readonly #options: RemoteKeysOptions
-  readonly #discovery: JwksDiscovery
+  readonly #discovery: IssuerDiscovery
+  /** The `issuer` in the metadata. It is `undefined` before the metadata was fetched. */
+  metadataIssuer: string | undefined
+  /** The `jwks_uri` in the metadata. */
+  #foundUri: string | undefined
   #remote: ReturnType<typeof RemoteJWKSet> | undefined
   /** The attempt in progress. */
   #fetching: Promise<JSONWebKeySet> | undefined
@@ -61,12 +67,7 @@ export class RemoteKeys implements KeySource {
   constructor(options: RemoteKeysOptions) {
     this.#options = options
     const { issuer, allowInsecureHttp, limits } = options
-    this.#discovery = new JwksDiscovery(issuer, allowInsecureHttp, FETCH_TIMEOUT_MS, limits?.maxBytes)
-  }
-
-  /** The `issuer` in the metadata. It is `undefined` before the metadata was fetched. */
-  get metadataIssuer(): string | undefined {
-    return this.#discovery.metadataIssuer
+    this.#discovery = new IssuerDiscovery(issuer, allowInsecureHttp, FETCH_TIMEOUT_MS, limits?.maxBytes)
   }
 
   /** `true` if no attempt is in progress, and the next one may start at once. */
@@ -97,7 +98,7 @@ export class RemoteKeys implements KeySource {
     const held = !isRefused && known !== undefined && holds(known, kid)
     const fresh = this.#remote?.fresh === true
     if (held && fresh) return known
-    const fetchedLately = Date.now() < this.#renewedAt + this.#options.cooldownSeconds * 1000
+    const fetchedLately = Date.now() < this.#renewedAt + this.#options.jwksCooldownSeconds * 1000
     if (known !== undefined && !held && fresh && fetchedLately) return known
     if (this.#options.pace.postpones(this.#attempt)) {
       if (held) return known
@@ -164,12 +165,25 @@ export class RemoteKeys implements KeySource {
 
   async #connect(): Promise<ReturnType<typeof RemoteJWKSet>> {
     const { createRemoteJWKSet, customFetch } = await import('jose')
-    const jwksUri = this.#options.jwksUri ?? (await this.#discovery.jwksUri())
+    const jwksUri =
+      this.#options.jwksUri ?? (await this.#discovery.find((metadata) => this.#jwksUriIn(metadata)))
     return createRemoteJWKSet(new URL(jwksUri), {
       timeoutDuration: FETCH_TIMEOUT_MS,
-      cacheMaxAge: this.#options.cacheSeconds * 1000,
+      cacheMaxAge: this.#options.jwksCacheSeconds * 1000,
       [customFetch]: (url: string, init: RequestInit) => this.#fetchSet(url, init),
     })
+  }
+
+  #jwksUriIn({ issuer, jwks_uri: jwksUri }: AuthorizationServer): string {
+    if (jwksUri === undefined) throw new Error('the metadata document has no jwks_uri')
+    const { protocol, hostname } = new URL(jwksUri)
+    // A remote issuer must not make this machine send requests to itself.
+    const local = isLoopbackHostname(hostname) && isLoopbackHostname(this.#discovery.issuer.hostname)
+    if (protocol !== 'https:' && !this.#options.allowInsecureHttp && !local)
+      throw new Error('jwks_uri is not https')
+    this.metadataIssuer = issuer
+    this.#foundUri = jwksUri
+    return jwksUri
   }
 
   async #fetchSet(url: string, init: RequestInit): Promise<Response> {
@@ -186,7 +200,7 @@ export class RemoteKeys implements KeySource {
   #unavailable(): VerifierUnavailableError {
     const { issuer, jwksUri } = this.#options
     const what = this.#remote === undefined && jwksUri === undefined ? 'metadata document' : 'JWKS'
-    const from = jwksUri ?? this.#discovery.found
+    const from = jwksUri ?? this.#foundUri
     const at = from === undefined || what !== 'JWKS' ? '' : ` at ${plainUrl(from)}`
     const why = this.#failure === undefined ? '' : `: ${outageReason(this.#failure.cause)}`
     return outage(`the ${what} of ${plainUrl(issuer)}${at} is unavailable${why}`, this.#failure)

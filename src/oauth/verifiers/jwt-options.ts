@@ -5,27 +5,21 @@ import { optionChecksOf } from '../../options/option-checks.ts'
 import { optional, type ReadBy, type RulesFor, unchecked } from '../../options/option-rules.ts'
 import type { GateValues } from '../gate-values.ts'
 import { ASKED_ISSUER_LIMITS, AskedIssuers, type AskIssuer } from './asked-issuers.ts'
-import {
-  AUDIENCE_HINT,
-  type AudienceSlash,
-  acceptedAudiences,
-  checkAudiences,
-  resourcesAmong,
-} from './audience.ts'
-import { type CertificateReader, certificateReader } from './client-certificate.ts'
+import { AUDIENCE_HINT, acceptedAudiences, checkAudiences, resourcesAmong } from './audience.ts'
+import { certificateReader } from './client-certificate.ts'
 import { type KeySource, RemoteKeys } from './jwks.ts'
 import { OutagePace } from './outage-pace.ts'
 import { localKeys, type PublicKeyInput, secretKey } from './public-keys.ts'
-import type { MapScopes } from './scope-mapping.ts'
+import type { MapScopes } from './token-claims.ts'
 
 const checks = optionChecksOf('jwtVerifier')
 const {
   callable,
   checkBoolean,
-  checkIssuer,
   checkTexts,
   invalidKind,
   invalidOption,
+  issuer: checkIssuer,
   missingOption,
   oneOf,
   readOptions,
@@ -144,7 +138,7 @@ const RULES = {
   audienceSlash: optional(oneOf(['exact', 'optional']), 'exact'),
   jwksUri: optional(url),
   publicKey: optional((_option, value) => localKeys(value as PublicKeyInput)),
-  secret: optional((option, value, given) => secretKey(secret(option, value, given))),
+  secret: optional((option, value) => secretKey(secret(option, value))),
   algorithms: checkAlgorithms,
   clockToleranceSeconds: optional(seconds(0), 0),
   requiredClaims: optional(checkTexts, []),
@@ -162,42 +156,31 @@ const RULES = {
   allowMismatch: optional(checkBoolean, false),
 } satisfies RulesFor<JwtVerifierOptions>
 
-/** The rules for tokens: the options, checked and with their defaults. */
-export interface JwtRules<User> {
-  /** The audiences that a token may name. */
-  readonly audiences: readonly string[]
-  /** The audiences that are resources. */
-  readonly resources: readonly string[]
-  readonly audienceSlash: AudienceSlash
-  readonly algorithms: readonly string[]
-  readonly clockTolerance: number
-  readonly requiredClaims: readonly string[]
-  readonly strict: boolean
-  readonly mapUser: ((claims: JWTPayload) => User | Promise<User>) | undefined
-  readonly mapScopes: MapScopes<JWTPayload> | undefined
-  readonly readCertificate: CertificateReader | undefined
-}
-
-/** The rules that do not depend on what the verifier takes from its gate. */
-export type OwnJwtRules<User> = Omit<JwtRules<User>, 'audiences' | 'resources'>
+type ReadOptions = ReadBy<typeof RULES>
 
 /** `JwtVerifierOptions`, checked, copied, and with their defaults. */
-export interface ResolvedJwtOptions<User> {
+export interface ResolvedJwtOptions
+  extends Omit<ReadOptions, 'issuer' | 'issuers' | 'audience' | 'resource'> {
   /** `undefined` if the issuer of the gate is used. */
   readonly issuers: readonly string[] | AskedIssuers | undefined
   /** `undefined` if the resource of the gate is used. */
   readonly audiences: readonly string[] | undefined
-  readonly rules: OwnJwtRules<User>
   /** Returns the source of the keys of an issuer. */
   readonly keysOf: (issuer: string) => KeySource
-  readonly allowInsecureHttp: boolean
-  readonly allowMismatch: boolean
+}
+
+/** The options for tokens with certain audiences. */
+export interface JwtRules extends ResolvedJwtOptions {
+  /** The audiences that a token may name. */
+  readonly audiences: readonly string[]
+  /** The audiences that are resources. */
+  readonly resources: readonly string[]
 }
 
 /** Returns the rules for tokens with one of these audiences. */
-export function rulesFor<User>(rules: OwnJwtRules<User>, audiences: readonly string[]): JwtRules<User> {
-  const accepted = acceptedAudiences(audiences, rules.audienceSlash)
-  return { ...rules, audiences: accepted, resources: resourcesAmong(accepted) }
+export function rulesFor(options: ResolvedJwtOptions, audiences: readonly string[]): JwtRules {
+  const accepted = acceptedAudiences(audiences, options.audienceSlash)
+  return { ...options, audiences: accepted, resources: resourcesAmong(accepted) }
 }
 
 /**
@@ -232,60 +215,41 @@ export function usedByTwoGates(): KitMcpConfigError {
 }
 
 /** @throws {KitMcpConfigError} if an option is invalid. */
-export function resolveJwtOptions<User>(options: JwtVerifierOptions<User>): ResolvedJwtOptions<User> {
+export function resolveJwtOptions(options: JwtVerifierOptions<any>): ResolvedJwtOptions {
   const read = readOptions('jwtVerifier', 'must be an object such as { issuer, audience }', options, RULES)
-  const { audience, resource, allowInsecureHttp } = read
+  const { audience, resource } = read
   return {
+    ...read,
     issuers: issuersAmong(read),
     audiences: audience === undefined && resource === undefined ? undefined : checkAudiences(checks, read),
-    rules: {
-      audienceSlash: read.audienceSlash,
-      algorithms: read.algorithms,
-      clockTolerance: read.clockToleranceSeconds,
-      requiredClaims: read.requiredClaims,
-      strict: read.strict,
-      mapUser: read.mapUser,
-      mapScopes: read.mapScopes,
-      readCertificate: read.clientCertificate,
-    },
     keysOf: keySources(read),
-    allowInsecureHttp,
-    allowMismatch: read.allowMismatch,
   }
 }
 
-function keySources(read: ReadBy<typeof RULES>): (issuer: string) => KeySource {
+function keySources(read: ReadOptions): (issuer: string) => KeySource {
   const [first, second] = (['jwksUri', 'publicKey', 'secret'] as const).filter(
     (option) => read[option] !== undefined,
   )
   if (second !== undefined)
     throw invalidOption(second, `cannot be given together with ${first}. Set only one source of keys`)
-  const remote = { ...remoteOptions(read), jwksUri: read.jwksUri, pace: new OutagePace() }
+  const pace = new OutagePace()
   const sources = new Map<string, KeySource>()
   return (issuer) => {
     const source =
-      read.publicKey ?? read.secret ?? sources.get(issuer) ?? new RemoteKeys({ issuer, ...remote })
+      read.publicKey ?? read.secret ?? sources.get(issuer) ?? new RemoteKeys({ ...read, issuer, pace })
     sources.set(issuer, source)
     return source
   }
 }
 
-function remoteOptions(read: ReadBy<typeof RULES>) {
-  return {
-    cooldownSeconds: read.jwksCooldownSeconds,
-    cacheSeconds: read.jwksCacheSeconds,
-    allowInsecureHttp: read.allowInsecureHttp,
-  }
-}
-
-function issuersAmong(read: ReadBy<typeof RULES>): readonly string[] | AskedIssuers | undefined {
+function issuersAmong(read: ReadOptions): readonly string[] | AskedIssuers | undefined {
   const { issuer, issuers } = read
   if (typeof issuers === 'function') return askedIssuers(issuers, read)
   return issuer === undefined && issuers === undefined ? undefined : listedIssuers(issuer, issuers, read)
 }
 
 /** @throws {KitMcpConfigError} if an option is set that is about one issuer only. */
-function askedIssuers(ask: AskIssuer, read: ReadBy<typeof RULES>): AskedIssuers {
+function askedIssuers(ask: AskIssuer, read: ReadOptions): AskedIssuers {
   const other = (['issuer', 'jwksUri', 'publicKey', 'secret'] as const).find(
     (option) => read[option] !== undefined,
   )
@@ -296,14 +260,17 @@ function askedIssuers(ask: AskIssuer, read: ReadBy<typeof RULES>): AskedIssuers 
       `Remove ${other}, or set issuers to a list.`,
     )
   }
-  const remote = { ...remoteOptions(read), jwksUri: undefined, limits: ASKED_ISSUER_LIMITS }
-  return new AskedIssuers(ask, (issuer) => new RemoteKeys({ issuer, ...remote, pace: new OutagePace() }))
+  const limits = ASKED_ISSUER_LIMITS
+  return new AskedIssuers(
+    ask,
+    (issuer) => new RemoteKeys({ ...read, issuer, limits, pace: new OutagePace() }),
+  )
 }
 
 function listedIssuers(
   issuer: string | undefined,
   issuers: readonly string[] | undefined,
-  { allowInsecureHttp }: ReadBy<typeof RULES>,
+  { allowInsecureHttp }: ReadOptions,
 ): readonly string[] {
   if (issuer !== undefined && issuers !== undefined) {
     throw invalidOption('issuers', 'cannot be given together with issuer. Add the issuer to the list')

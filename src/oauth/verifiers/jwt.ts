@@ -21,10 +21,8 @@ import {
   usedByTwoGates,
 } from './jwt-options.ts'
 import { signedClaims } from './jwt-signature.ts'
-import { confirmationOf, mayBePresented } from './key-binding.ts'
 import { warnsOfMismatch } from './mismatch.ts'
-import { hasClaims } from './required-claims.ts'
-import { scopesOf } from './scope-mapping.ts'
+import { confirmationOf, hasClaims, mayBePresented, scopesOf } from './token-claims.ts'
 
 /** The tolerance for `iat` in the future, because the clock of an issuer may be ahead. */
 const FUTURE_IAT_SECONDS = 60
@@ -66,34 +64,34 @@ export function jwtVerifier<User = JwtUser>(
   options: JwtVerifierOptions<User> = {},
 ): VerifyToken<unknown, User> {
   const resolved = resolveJwtOptions(options)
-  const { issuers, audiences, rules } = resolved
+  const { issuers, audiences } = resolved
   const warnOfMismatch = warnsOfMismatch('jwtVerifier', {
     issuers: issuers instanceof AskedIssuers ? undefined : issuers,
-    audiences: audiences && acceptedAudiences(audiences, rules.audienceSlash),
+    audiences: audiences && acceptedAudiences(audiences, resolved.audienceSlash),
     allowMismatch: resolved.allowMismatch,
   })
   const verifier =
     issuers === undefined || audiences === undefined
-      ? verifierInGate(resolved, warnOfMismatch)
-      : onJoin(makeVerifier(resolved, issuers, audiences), warnOfMismatch)
-  return withCertificateReader(verifier, resolved.rules.readCertificate)
+      ? verifierInGate<User>(resolved, warnOfMismatch)
+      : onJoin(makeVerifier<User>(resolved, issuers, audiences), warnOfMismatch)
+  return withCertificateReader(verifier, resolved.clientCertificate)
 }
 
 type VerifyJwt<User> = (input: VerifyTokenInput) => Promise<VerifiedToken<User> | undefined>
 
 /** A verifier that takes the issuer, the audience, or both from the gate that asks. */
 function verifierInGate<User>(
-  resolved: ResolvedJwtOptions<User>,
+  resolved: ResolvedJwtOptions,
   joined: (gate: GateValues) => void,
 ): VerifyJwt<User> {
   const { allowInsecureHttp } = resolved
   const verifiers = new WeakMap<GateValues, VerifyJwt<User>>()
-  let latest: { readonly gate: GateValues; readonly verify: VerifyJwt<User> } | undefined
   /** The one gate that a verifier without an issuer of its own belongs to. */
   let owner: GateValues | undefined
 
   function verifierFor(gate: GateValues | undefined): VerifyJwt<User> {
-    if (latest !== undefined && latest.gate === gate) return latest.verify
+    const known = gate && verifiers.get(gate)
+    if (known !== undefined) return known
     const issuers = resolved.issuers ?? issuersOf(gate, allowInsecureHttp)
     const audiences = resolved.audiences ?? audiencesOf(gate)
     // One of the two is taken from the gate, so there is one.
@@ -102,9 +100,8 @@ function verifierInGate<User>(
       if (owner !== undefined && owner !== asking) throw usedByTwoGates()
       owner = asking
     }
-    const verify = verifiers.get(asking) ?? makeVerifier(resolved, issuers, audiences)
+    const verify = makeVerifier<User>(resolved, issuers, audiences)
     verifiers.set(asking, verify)
-    latest = { gate: asking, verify }
     return verify
   }
 
@@ -116,14 +113,14 @@ function verifierInGate<User>(
 }
 
 function makeVerifier<User>(
-  { rules: ownRules, keysOf }: ResolvedJwtOptions<User>,
+  options: ResolvedJwtOptions,
   issuers: readonly string[] | AskedIssuers,
   audiences: readonly string[],
 ): VerifyJwt<User> {
-  const rules = rulesFor(ownRules, audiences)
+  const rules = rulesFor(options, audiences)
   const asked = issuers instanceof AskedIssuers ? issuers : undefined
   const listed = issuers instanceof AskedIssuers ? [] : issuers
-  const sources = new Map(listed.map((issuer) => [issuer, keysOf(issuer)] as const))
+  const sources = new Map(listed.map((issuer) => [issuer, rules.keysOf(issuer)] as const))
   const only = sources.size === 1 ? listed[0] : undefined
   return async function verifyJwt(input) {
     const { bearerToken: token } = input
@@ -168,28 +165,30 @@ function refusalOf(
   { exp, nbf = 0, iss, aud, iat = 0, sub, client_id: clientId, jti }: JWTPayload,
   issuer: unknown,
   typ: unknown,
-  { clockTolerance, strict, audiences }: JwtRules<unknown>,
+  { clockToleranceSeconds, strict, audiences }: JwtRules,
 ): RefusalNote | undefined {
   const now = Math.floor(Date.now() / 1000)
-  if (nbf > now + clockTolerance) return 'not_active'
-  if (exp !== undefined && exp <= now - clockTolerance) return 'expired'
+  if (nbf > now + clockToleranceSeconds) return 'not_active'
+  if (exp !== undefined && exp <= now - clockToleranceSeconds) return 'expired'
   if (strict && !(typeof typ === 'string' && /^(?:application\/)?at\+jwt$/i.test(typ))) return 'type'
   if (iss !== issuer) return 'issuer'
   if (!isFor(aud, audiences)) return 'wrong_resource'
   // JSON may contain infinite numbers.
   if (!Number.isFinite(exp) || ![sub, clientId, jti].every(isStringOrAbsent)) return 'type'
-  return iat <= Date.now() / 1000 + Math.max(clockTolerance, FUTURE_IAT_SECONDS) ? undefined : 'not_active'
+  return iat <= Date.now() / 1000 + Math.max(clockToleranceSeconds, FUTURE_IAT_SECONDS)
+    ? undefined
+    : 'not_active'
 }
 
 async function accept<User>(
   claims: JWTPayload,
-  rules: JwtRules<User>,
+  rules: JwtRules,
   input: VerifyTokenInput,
 ): Promise<VerifiedToken<User> | undefined> {
-  if (!mayBePresented(claims, input, rules.readCertificate)) return rejected(input, 'key_bound')
+  if (!mayBePresented(claims, input, rules.clientCertificate)) return rejected(input, 'key_bound')
   if (!hasClaims(claims, rules.requiredClaims)) return rejected(input, 'type')
   const exp = claims.exp as number
-  const expiresAt = exp > Date.now() / 1000 ? exp : exp + rules.clockTolerance
+  const expiresAt = exp > Date.now() / 1000 ? exp : exp + rules.clockToleranceSeconds
   const clientId = [claims.client_id, claims.azp, claims.cid, claims.appid].find(
     (id) => typeof id === 'string',
   )

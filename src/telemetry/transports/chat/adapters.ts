@@ -309,8 +309,8 @@ export class MessengerTransportAdapter extends ChatTransport {
   }
 }
 
-function checkToken(option: string, value: unknown, given: Readonly<Record<string, unknown>>): string {
-  const token = secret(option, value, given)
+function checkToken(option: string, value: unknown): string {
+  const token = secret(option, value)
   if (/[\s/?#\\%]/.test(token)) {
     throw invalidKind(
       option,

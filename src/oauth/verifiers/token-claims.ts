@@ -1,7 +1,9 @@
+import { memberOf } from '../../options/describe-value.ts'
 import { isRecord } from '../../options/value-kinds.ts'
 import { bindingOf, certificateBindingOf } from '../confirmation.ts'
 import { verificationOf } from '../inputs.ts'
 import type { VerifyTokenInput } from '../options.ts'
+import { grantedScopes } from '../scope.ts'
 import type { CertificateReader } from './client-certificate.ts'
 
 /**
@@ -44,4 +46,32 @@ export function confirmationOf({ cnf }: Readonly<Record<string, unknown>>): {
 /** Returns `true` for `token_type: DPoP`. An introspection response may have it without naming the key (RFC 9449 §6.2). */
 function isDpop(type: unknown): boolean {
   return typeof type === 'string' && type.toLowerCase() === 'dpop'
+}
+
+/** Returns `true` if the claims have all of these names. `null` and the empty string count as absent. */
+export function hasClaims(claims: object, names: readonly string[]): boolean {
+  return names.every((name) => Object.hasOwn(claims, name) && (memberOf(claims, name) ?? '') !== '')
+}
+
+/** Returns the scopes of a token for its claims and the scopes that it has by itself. */
+export type MapScopes<Claims> = (claims: Claims, scopes: readonly string[]) => readonly string[]
+
+/**
+ * Returns the scopes of a token.
+ * @param given the scopes as the authorization server sent them
+ * @throws {TypeError} if the result of `mapScopes` is not an array of strings, and what `mapScopes` throws.
+ */
+export function scopesOf<Claims>(
+  claims: Claims,
+  given: unknown,
+  mapScopes: MapScopes<Claims> | undefined,
+): readonly string[] {
+  const granted = grantedScopes(given)
+  if (mapScopes === undefined) return granted
+  const mapped: unknown = mapScopes(claims, granted)
+  // A promise is not a list. Its rejection must not become an unhandled one.
+  if (mapped instanceof Promise) mapped.catch(() => undefined)
+  if (!Array.isArray(mapped) || !mapped.every((scope) => typeof scope === 'string'))
+    throw new TypeError('mapScopes must return an array of strings')
+  return mapped
 }
