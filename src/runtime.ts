@@ -1,14 +1,4 @@
 import type * as AsyncHooks from 'node:async_hooks'
-import type * as Crypto from 'node:crypto'
-import type * as DiagnosticsChannel from 'node:diagnostics_channel'
-import type * as Fs from 'node:fs'
-import type * as Http from 'node:http'
-import type * as Https from 'node:https'
-import type * as Net from 'node:net'
-import type * as Os from 'node:os'
-import type * as Path from 'node:path'
-import type * as Tls from 'node:tls'
-import type * as Util from 'node:util'
 
 /** The globals that are missing in some of the runtimes, such as browsers. */
 interface RuntimeGlobals {
@@ -18,19 +8,19 @@ interface RuntimeGlobals {
   readonly AsyncLocalStorage?: typeof AsyncHooks.AsyncLocalStorage
 }
 
-interface BuiltinModules {
-  readonly 'node:async_hooks': typeof AsyncHooks
-  readonly 'node:crypto': typeof Crypto
-  readonly 'node:diagnostics_channel': typeof DiagnosticsChannel
-  readonly 'node:fs': typeof Fs
-  readonly 'node:http': typeof Http
-  readonly 'node:https': typeof Https
-  readonly 'node:net': typeof Net
-  readonly 'node:os': typeof Os
-  readonly 'node:path': typeof Path
-  readonly 'node:tls': typeof Tls
-  readonly 'node:util': typeof Util
-}
+type BuiltinName =
+  | 'node:async_hooks'
+  | 'node:crypto'
+  | 'node:diagnostics_channel'
+  | 'node:fs'
+  | 'node:http'
+  | 'node:https'
+  | 'node:net'
+  | 'node:os'
+  | 'node:path'
+  | 'node:util'
+
+type Builtin<Name extends BuiltinName> = ReturnType<typeof process.getBuiltinModule<Name>>
 
 const globals: RuntimeGlobals = globalThis
 
@@ -38,14 +28,12 @@ const globals: RuntimeGlobals = globalThis
  * Returns a module of Node.js, which is loaded at the first call, or `undefined` in a runtime without it. An import of the
  * module would fail there, and bundlers would reject it.
  */
-export function builtinModule<Name extends keyof BuiltinModules>(
-  name: Name,
-): BuiltinModules[Name] | undefined {
-  return globals.process?.getBuiltinModule?.(name) as BuiltinModules[Name] | undefined
+export function builtinModule<Name extends BuiltinName>(name: Name): Builtin<Name> | undefined {
+  return globals.process?.getBuiltinModule?.(name) as Builtin<Name> | undefined
 }
 
 /** Returns a module of Node.js, for code that runs only in runtimes that have it. @throws {Error} in any other runtime. */
-export function requiredModule<Name extends keyof BuiltinModules>(name: Name): BuiltinModules[Name] {
+export function requiredModule<Name extends BuiltinName>(name: Name): Builtin<Name> {
   const loaded = builtinModule(name)
   if (loaded === undefined) throw new Error(`This runtime does not have ${name}`)
   return loaded

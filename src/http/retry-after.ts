@@ -1,17 +1,17 @@
-const MONTHS = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec']
-
 const DAY = '(?:mon|tue|wed|thu|fri|sat|sun)'
 const LONG_DAY = '(?:mon|tues|wednes|thurs|fri|satur|sun)day'
-const TIME = '(?<hour>\\d{2}):(?<minute>\\d{2}):(?<second>\\d{2})'
+const MONTH = '(?<month>jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)'
+// A minute may have a leap second.
+const TIME = '(?<minute>\\d{2}:\\d{2}):(?<second>[0-5]\\d|60)'
 
 /** The three forms of an HTTP date (RFC 9110, section 5.6.7). */
 const HTTP_DATES = [
   // IMF-fixdate: Sun, 06 Nov 1994 08:49:37 GMT
-  `${DAY}, (?<day>\\d{2}) (?<month>[a-z]{3}) (?<year>\\d{4}) ${TIME} (?:gmt|utc)`,
+  `${DAY}, (?<day>\\d{2}) ${MONTH} (?<year>\\d{4}) ${TIME} (?:gmt|utc)`,
   // RFC 850: Sunday, 06-Nov-94 08:49:37 GMT
-  `${LONG_DAY}, (?<day>\\d{2})-(?<month>[a-z]{3})-(?<year>\\d{2}) ${TIME} (?:gmt|utc)`,
+  `${LONG_DAY}, (?<day>\\d{2})-${MONTH}-(?<year>\\d{2}) ${TIME} (?:gmt|utc)`,
   // asctime: Sun Nov  6 08:49:37 1994
-  `${DAY} (?<month>[a-z]{3}) (?<day>[ \\d]\\d) ${TIME} (?<year>\\d{4})`,
+  `${DAY} ${MONTH} (?<day>[ \\d]\\d) ${TIME} (?<year>\\d{4})`,
 ].map((form) => new RegExp(`^${form}$`, 'i'))
 
 /** The maximum length of a header value. */
@@ -59,36 +59,16 @@ export function retryAfterOption(headers: Headers): { retryAfterSeconds?: number
 export function readHttpDate(value: string, nowMs: number = Date.now()): number | undefined {
   const trimmed = value.length > MAX_LENGTH ? '' : value.trim()
   for (const form of HTTP_DATES) {
-    const groups = form.exec(trimmed)?.groups
-    if (groups !== undefined) return readParts(groups, nowMs)
+    const { day, month, year = '', minute, second } = form.exec(trimmed)?.groups ?? {}
+    const fullYear = year.length === 2 ? yearOf(Number(year), nowMs) : year
+    const ms = Date.parse(`${day} ${month} ${fullYear} ${minute}:00 GMT`)
+    if (new Date(ms).getUTCDate() === Number(day)) return ms + Number(second) * 1000
   }
   return undefined
 }
 
-function readParts(groups: Readonly<Record<string, string | undefined>>, nowMs: number): number | undefined {
-  const month = MONTHS.indexOf(groups.month?.toLowerCase() ?? '')
-  const [day, hour, minute, second] = [groups.day, groups.hour, groups.minute, groups.second].map(Number) as [
-    number,
-    number,
-    number,
-    number,
-  ]
-  // A minute may have a leap second.
-  if (month < 0 || hour > 23 || minute > 59 || second > 60) return undefined
-  const at = (year: number): number => {
-    const moment = new Date(0)
-    // `Date.UTC` reads the years 0 to 99 as 1900 to 1999.
-    moment.setUTCFullYear(year, month, day)
-    return moment.getUTCMonth() === month ? moment.setUTCHours(hour, minute, second) : Number.NaN
-  }
-  const ms = at(groups.year?.length === 2 ? fullYear(Number(groups.year), nowMs) : Number(groups.year))
-  return Number.isNaN(ms) ? undefined : ms
-}
-
-/** A year of two digits that would be more than 50 years ahead belongs to the past (RFC 9110, section 5.6.7). */
-function fullYear(year: number, nowMs: number): number {
-  const thisYear = new Date(nowMs).getUTCFullYear()
-  const sameCentury = thisYear - (thisYear % 100) + year
-  if (sameCentury > thisYear + 50) return sameCentury - 100
-  return sameCentury + 100 <= thisYear + 50 ? sameCentury + 100 : sameCentury
+/** Returns the year of two digits. One that would be more than 50 years ahead belongs to the past (RFC 9110, section 5.6.7). */
+function yearOf(digits: number, nowMs: number): number {
+  const latest = new Date(nowMs).getUTCFullYear() + 50
+  return latest - ((latest - digits) % 100)
 }
