@@ -1,4 +1,3 @@
-import { LRUCache } from 'lru-cache'
 import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
 import { optional, type ReadBy, type RulesFor } from '../options/option-rules.ts'
 import { type DpopMode, type DpopOptions, resolveDpop } from './dpop/options.ts'
@@ -312,16 +311,12 @@ function resourceRule(
   value: unknown,
   given: Given,
 ): string | ((request: Request) => string | undefined) {
-  const check = (resource: unknown): string =>
-    checkResource(option, resource, { allowInsecureHttp: given.allowInsecureHttp === true })
+  const check = (resource: unknown): string => checkResource(option, resource, given)
   if (typeof value !== 'function') return check(value)
-  const known = new LRUCache<string, true>({ max: 1_000 })
   return (request) => {
     const resource: unknown = value(request)
-    if (resource === undefined || known.has(resource as string)) return resource as string | undefined
     ignoreRejection(resource)
-    known.set(check(resource), true)
-    return resource as string
+    return resource === undefined ? undefined : check(resource)
   }
 }
 

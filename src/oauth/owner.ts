@@ -13,14 +13,14 @@ const NO_IDS: ReadonlySet<string> = new Set(['', 'undefined', 'null', 'NaN'])
 export function ownerOf(auth: AuthInfo | undefined): string {
   if (auth === undefined) return ''
   const { clientId, user, token } = auth
-  const identity = user === undefined && clientId !== '' ? [clientId] : identityOf(user)
+  const identity = user === undefined && clientId !== '' ? JSON.stringify(clientId) : identityOf(user)
   return identity === undefined
     ? createHash('sha256').update(token).digest('base64')
-    : JSON.stringify([tokenIssuer(auth) ?? null, ...identity])
+    : `[${JSON.stringify(tokenIssuer(auth) ?? null)},${identity}]`
 }
 
-/** Identifies a user. The type counts too. Returns undefined for a user whose members cannot be read. */
-function identityOf(user: unknown): readonly unknown[] | undefined {
+/** Identifies a user, as JSON. The type counts too. Returns undefined for a user whose members cannot be read. */
+function identityOf(user: unknown): string | undefined {
   // An identity that was read only in part could be that of another user.
   return tryOrUndefined(() => {
     const { id, sub } = Object(user ?? undefined) as { id?: unknown; sub?: unknown }
@@ -28,6 +28,6 @@ function identityOf(user: unknown): readonly unknown[] | undefined {
     const text = String(known)
     // Several users can have such an id if their provider does not name them.
     if (NO_IDS.has(text.trim()) || text.startsWith('[object ')) return undefined
-    return [typeof known, text]
+    return `"${typeof known}",${JSON.stringify(text)}`
   })
 }

@@ -1,4 +1,3 @@
-import { LRUCache } from 'lru-cache'
 import type { PlainResponse } from '../http/plain-response.ts'
 import type { RequestSource } from './inputs.ts'
 import {
@@ -31,12 +30,7 @@ interface KnownResource {
   readonly origin: string
   /** The path of its URI; empty for `/`. */
   readonly path: string
-  /** `undefined` if it depends on the request. */
-  readonly document: RenderedDocument | undefined
 }
-
-/** The maximum number of documents that are cached if a function names the resources. */
-const MAX_RESOURCES = 1_000
 
 /**
  * The protected resource metadata of RFC 9728, in its root form (`resourceMetadataPath`) and in the path-suffixed form of
@@ -46,10 +40,10 @@ export class ProtectedResource {
   readonly #options: ResolvedOAuthOptions
   readonly #members: Readonly<Record<string, unknown>>
   readonly #configured: KnownResource | undefined
-  /** The resources that the function `resource` has returned, by URI. */
-  readonly #named: LRUCache<string, KnownResource> | undefined
-  /** The resources that it has returned for requests that are in progress. */
-  readonly #asked: WeakMap<RequestSource, KnownResource> | undefined
+  /** The document that is the same for all clients. `undefined` if it depends on the request. */
+  readonly #fixed: RenderedDocument | undefined
+  /** The resources that the function `resource` has returned for requests that are in progress. */
+  readonly #asked = new WeakMap<RequestSource, KnownResource>()
 
   /** @param routerScopes every scope that a tool, prompt, or resource names */
   constructor(options: ResolvedOAuthOptions, routerScopes: readonly string[]) {
@@ -68,11 +62,9 @@ export class ProtectedResource {
       ...(options.dpop?.required === true && { dpop_bound_access_tokens_required: true }),
       ...(options.signedMetadata !== undefined && { signed_metadata: options.signedMetadata }),
     }
-    if (options.resource !== undefined) this.#configured = this.#known(options.resource)
-    if (options.resourceOf !== undefined) {
-      this.#named = new LRUCache({ max: MAX_RESOURCES })
-      this.#asked = new WeakMap()
-    }
+    if (options.resource === undefined) return
+    this.#configured = knownResource(options.resource)
+    if (options.authorizationServersOf === undefined) this.#fixed = this.#render(options.resource, PUBLIC)
   }
 
   /**
@@ -118,9 +110,7 @@ export class ProtectedResource {
   wholeAt(path: string): PlainResponse | undefined {
     if (this.#configured === undefined) return undefined
     const root = this.#options.resourceMetadataPath
-    return path === root || path === root + this.#configured.path
-      ? this.#configured.document?.whole
-      : undefined
+    return path === root || path === root + this.#configured.path ? this.#fixed?.whole : undefined
   }
 
   /**
@@ -142,8 +132,8 @@ export class ProtectedResource {
   }
 
   #document(request: MetadataRequest): RenderedDocument | 'elsewhere' | undefined {
+    if (this.#fixed !== undefined) return this.#fixed
     const configured = this.#configured
-    if (configured?.document !== undefined) return configured.document
     const { origin, path } = request
     if (origin === undefined) return undefined
     const root = this.#options.resourceMetadataPath
@@ -153,34 +143,20 @@ export class ProtectedResource {
     const servers = (): readonly string[] | undefined => authorizationServersOf?.(requestTo(url, request))
     const named = configured?.uri ?? resourceOf?.(requestTo(url, request))
     if (named === undefined) return this.#render(url, UNSTORED, servers())
-    const known = configured ?? this.#known(named)
+    const known = configured ?? knownResource(named)
     if (suffix !== '' && suffix !== known.path) return 'elsewhere'
-    return known.document ?? this.#render(known.uri, UNSTORED, servers())
+    return this.#render(known.uri, UNSTORED, servers())
   }
 
   #resourceFor(request: RequestSource): KnownResource | undefined {
     const { resourceOf } = this.#options
     if (resourceOf === undefined) return this.#configured
-    let known = this.#asked?.get(request)
+    let known = this.#asked.get(request)
     if (known !== undefined) return known
     const uri = resourceOf(request.request)
     if (uri === undefined) return undefined
-    known = this.#known(uri)
-    this.#asked?.set(request, known)
-    return known
-  }
-
-  #known(uri: string): KnownResource {
-    let known = this.#named?.get(uri)
-    if (known !== undefined) return known
-    const { origin, pathname } = new URL(uri)
-    const { resourceOf, authorizationServersOf } = this.#options
-    const document =
-      authorizationServersOf === undefined
-        ? this.#render(uri, resourceOf === undefined ? PUBLIC : UNSTORED)
-        : undefined
-    known = { uri, origin, path: pathname === '/' ? '' : pathname, document }
-    this.#named?.set(uri, known)
+    known = knownResource(uri)
+    this.#asked.set(request, known)
     return known
   }
 
@@ -192,6 +168,11 @@ export class ProtectedResource {
     const document = { resource, authorization_servers: servers, ...this.#members }
     return renderDocument(JSON.stringify(document), cacheControl)
   }
+}
+
+function knownResource(uri: string): KnownResource {
+  const { origin, pathname } = new URL(uri)
+  return { uri, origin, path: pathname === '/' ? '' : pathname }
 }
 
 /** Returns a request to the resource itself, with the headers of the request for its document. */

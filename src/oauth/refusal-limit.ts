@@ -1,8 +1,9 @@
 import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
+import type { RulesFor } from '../options/option-rules.ts'
 import { LimiterGuard, type RateLimiterLike, waitingMs, wholeSeconds } from './rate-limiter.ts'
-import { RefusalCounter } from './refusal-counter.ts'
+import { WindowCounter } from './window-counter.ts'
 
-const { checkKnownMembers, checkWholeNumber, invalidKind } = optionChecksOf('oauth')
+const { invalidKind, readMembers, wholeNumber } = optionChecksOf('oauth')
 
 /** A limit for the refusals of a client address, counted in this process. */
 export interface RefusalLimit {
@@ -10,6 +11,32 @@ export interface RefusalLimit {
   readonly points: number
   /** The length of the period in seconds. It begins with the first refusal. */
   readonly durationSeconds: number
+}
+
+const RULES = { points: wholeNumber(1), durationSeconds: wholeNumber(1) } satisfies RulesFor<RefusalLimit>
+
+/**
+ * The maximum number of clients that are counted. Beyond it, the entry that was not used for the longest time is
+ * dropped.
+ */
+const MAX_CLIENTS = 100_000
+
+/** Counts refusals in this process. Its memory is bounded, because an attacker can use any number of addresses. */
+export class RefusalCounter implements RateLimiterLike {
+  readonly #points: number
+  readonly #durationMs: number
+  readonly #clients = new WindowCounter(MAX_CLIENTS)
+
+  /** @param points the number of refusals that a client may cause in `durationSeconds`, which begin with the first one */
+  constructor(points: number, durationSeconds: number) {
+    this.#points = points
+    this.#durationMs = durationSeconds * 1000
+  }
+
+  consume(key: string): Promise<void> {
+    const { points, leftMs } = this.#clients.add(key, this.#durationMs)
+    return points <= this.#points ? Promise.resolve() : Promise.reject({ msBeforeNext: leftMs })
+  }
 }
 
 /**
@@ -36,12 +63,8 @@ export class RefusalLimiter {
         value,
       )
     }
-    checkKnownMembers('rateLimit', value, ['points', 'durationSeconds'])
-    const limit = value as Partial<RefusalLimit>
-    const points = checkWholeNumber('rateLimit.points', limit.points, 1)
-    const durationSeconds = checkWholeNumber('rateLimit.durationSeconds', limit.durationSeconds, 1)
-    const counter = new RefusalCounter(points, durationSeconds)
-    return new RefusalLimiter(counter)
+    const { points, durationSeconds } = readMembers('rateLimit', value, RULES)
+    return new RefusalLimiter(new RefusalCounter(points, durationSeconds))
   }
 
   /**

@@ -33,13 +33,7 @@ const JSON_HEADERS = { 'Content-Type': 'application/json', 'Cache-Control': 'no-
 /** A refusal with a challenge, which a token with other properties would avoid. */
 type ChallengedRefusal = Exclude<Refusal, { reason: 'rate_limited' }>
 
-/** The parts of a refusal that its response consists of. */
-interface RefusalParts {
-  readonly error: 'invalid_token' | 'insufficient_scope'
-  readonly errorDescription: string
-  readonly scopes: readonly string[]
-  readonly fault: (typeof FAULTS)[ProofFault] | undefined
-}
+type RefusalParts = ReturnType<typeof partsOf>
 
 /** Returns the response to a refused request: 401, 403 for a missing scope, or 429 for too many refusals. */
 export function refusalResponse(
@@ -89,13 +83,13 @@ export function challengeResult(
   }
 }
 
-function partsOf(refusal: ChallengedRefusal, { scopes }: ResolvedOAuthOptions): RefusalParts {
+function partsOf(refusal: ChallengedRefusal, { scopes }: ResolvedOAuthOptions) {
   const fault = 'fault' in refusal && refusal.fault !== undefined ? FAULTS[refusal.fault] : undefined
   const isAboutScope = refusal.reason === 'insufficient_scope'
   return {
-    error: isAboutScope ? 'insufficient_scope' : 'invalid_token',
+    error: isAboutScope ? ('insufficient_scope' as const) : ('invalid_token' as const),
     errorDescription: fault?.description ?? REFUSAL_DESCRIPTIONS[refusal.reason],
-    scopes: refusal.reason === 'insufficient_scope' ? refusal.challenged : (refusal.scopes ?? scopes),
+    scopes: isAboutScope ? refusal.challenged : (refusal.scopes ?? scopes),
     fault,
   }
 }
