@@ -1,7 +1,6 @@
 export { aiCatalog } from './express/ai-catalog.ts'
-export type { McpDiscoveryOptions } from './express/discovery-options.ts'
 export { mcpHandler } from './express/mcp-handler.ts'
-export { type McpServerOptions, mcpServer } from './express/mcp-server.ts'
+export { type McpDiscoveryOptions, type McpServerOptions, mcpServer } from './express/mcp-server.ts'
 export * from './gate.ts'
 export {
   type CreateMcpAdapterOptions,

@@ -7,36 +7,25 @@ import type { Gate } from '../oauth/gate.ts'
  * A request that a gate has authenticated, linked to earlier gates of the same request. It is attached to `req.auth`, because
  * another property of Express's request object, or an entry in a `WeakMap`, would take more time than the gate itself.
  */
-class AuthenticatedRequest {
+interface AuthenticatedRequest {
   readonly req: NodeRequest
   readonly exchange: Exchange
   /** `true` if the gate belongs to an adapter, `false` if it was created from OAuth options. */
   readonly ofAdapter: boolean
   readonly earlier: AuthenticatedRequest | undefined
-
-  constructor(
-    req: NodeRequest,
-    exchange: Exchange,
-    ofAdapter: boolean,
-    earlier: AuthenticatedRequest | undefined,
-  ) {
-    this.req = req
-    this.exchange = exchange
-    this.ofAdapter = ofAdapter
-    this.earlier = earlier
-  }
 }
 
 /** Returns the result of the latest gate of this request. An `auth` that was copied from another request is ignored. */
 function latest(req: NodeRequest): AuthenticatedRequest | undefined {
-  const attached = attachedTo(req.auth)
-  return attached instanceof AuthenticatedRequest && attached.req === req ? attached : undefined
+  const attached = attachedTo(req.auth) as AuthenticatedRequest | undefined
+  return attached?.req === req ? attached : undefined
 }
 
 /** Sets `req.auth` and records that a gate has authenticated this request. */
 export function setAuthenticated(req: NodeRequest, exchange: Exchange, ofAdapter: boolean): void {
   const auth = exchange.auth as AuthInfo
-  attachTo(auth, new AuthenticatedRequest(req, exchange, ofAdapter, latest(req)))
+  const authenticated: AuthenticatedRequest = { req, exchange, ofAdapter, earlier: latest(req) }
+  attachTo(auth, authenticated)
   req.auth = auth
 }
 

@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { LRUCache } from 'lru-cache'
+import { onceClosed } from '../http/response-close.ts'
 
 const HEADER = 'mcp-session-id'
+const LINES = /^mcp-session-id:.*$/gim
 const MAX_SESSIONS = 10_000
 /** Longer ids are kept as hashes, because a server may return whatever its clients send. */
 const MAX_ID_LENGTH = 128
@@ -10,9 +12,18 @@ const MAX_ID_LENGTH = 128
 /** Shared by the gates of one options object: one of them may serve the POST of a path, and another one the GET. */
 const sessionsOfTargets = new WeakMap<object, BoundSessions>()
 
+/** A request that was passed on. Its response may begin or end a session. */
+interface PassedOn {
+  readonly req: IncomingMessage
+  readonly res: ServerResponse
+  readonly owner: string
+}
+
 /** The owners of the sessions that a server behind a gate has begun. The session that was not used for the longest time is forgotten. */
 export class BoundSessions {
   readonly #owners = new LRUCache<string, string>({ max: MAX_SESSIONS })
+  /** The requests whose responses had no head when they were last read. */
+  readonly #waiting = new Set<PassedOn>()
 
   static of(target: object): BoundSessions {
     const known = sessionsOfTargets.get(target) ?? new BoundSessions()
@@ -20,39 +31,50 @@ export class BoundSessions {
     return known
   }
 
-  /** Returns `true` if the request names a session of another owner. Otherwise, notes the sessions in its response. */
-  refuses(req: IncomingMessage, res: ServerResponse, owner: string): boolean {
-    const named = namedBy(req.headers[HEADER])
-    if (named.some((id) => (this.#owners.get(id) ?? owner) !== owner)) return true
-    const { writeHead } = res
-    // Every way to write headers ends here. `on-headers` does the same, but requires `http`, so that bundles do not run.
-    res.writeHead = ((...args: Parameters<typeof writeHead>) => {
-      for (const id of idsIn(res.getHeader(HEADER), args.at(-1))) this.#owners.set(keyOf(id), owner)
-      // A server that refuses DELETE keeps the session.
-      if (req.method === 'DELETE' && args[0] >= 200 && args[0] < 300)
-        for (const id of named) this.#owners.delete(id)
-      return writeHead.apply(res, args)
-    }) as typeof writeHead
-    return false
+  /** Returns `true` if the request names a session of another owner. */
+  refuses(req: IncomingMessage, owner: string): boolean {
+    const named = namedBy(req)
+    if (named.every((id) => this.#owners.get(id) === owner)) return false
+    // The client may have read the head of a response that is still open.
+    for (const one of this.#waiting) if (this.#read(one)) this.#waiting.delete(one)
+    return named.some((id) => (this.#owners.get(id) ?? owner) !== owner)
+  }
+
+  /** Notes the sessions in the response to a request that was passed on. Nothing of the response is replaced, which would take long. */
+  note(req: IncomingMessage, res: ServerResponse, owner: string): void {
+    const passedOn = { req, res, owner }
+    if (this.#read(passedOn)) return
+    this.#waiting.add(passedOn)
+    onceClosed(req, res, () => {
+      if (this.#waiting.delete(passedOn)) this.#read(passedOn)
+    })
+  }
+
+  /** Returns `false` if the response has no head yet. */
+  #read({ req, res, owner }: PassedOn): boolean {
+    const head = (res as { readonly _header?: unknown })._header ?? res.headersSent
+    if (!head) return false
+    for (const id of idsIn(res, head)) this.#owners.set(keyOf(id), owner)
+    // A server that refuses DELETE keeps the session.
+    if (req.method === 'DELETE' && res.statusCode >= 200 && res.statusCode < 300)
+      for (const id of namedBy(req)) this.#owners.delete(id)
+    return true
   }
 }
 
 /**
- * Returns the ids of sessions in a response.
- * @param value the header that was set before
- * @param headers the headers of `writeHead`: an object, a list of pairs, or a list of names and values
+ * Returns the ids of sessions in the head of a response.
+ * @param head the text of the head. Only HTTP/1.1 has one, and needs it: `getHeader` does not return the headers of `writeHead`.
  */
-function idsIn(value: unknown, headers: unknown): readonly string[] {
-  const ids = [value ?? []]
-  const list = Array.isArray(headers) ? headers.flat() : Object.entries(Object(headers)).flat(1)
-  for (let at = 0; at < list.length; at += 2)
-    if (String(list[at]).toLowerCase() === HEADER) ids.push(list[at + 1])
-  return ids.flat(2).map(String)
+function idsIn(res: ServerResponse, head: unknown): readonly string[] {
+  return typeof head === 'string'
+    ? (head.match(LINES) ?? []).map((line) => line.slice(HEADER.length + 1))
+    : [res.getHeader(HEADER) ?? []].flat().map(String)
 }
 
 /** Returns the keys of a header. If it was sent several times, the server may read one of its values, or all as one. */
-function namedBy(header: string | string[] | undefined): readonly string[] {
-  const value = String(header ?? '')
+function namedBy({ headers }: IncomingMessage): readonly string[] {
+  const value = String(headers[HEADER] ?? '')
   return value === '' ? [] : [value, ...(value.includes(',') ? value.split(',') : [])].map(keyOf)
 }
 

@@ -1,9 +1,8 @@
-import type { ScopedOperations } from '../mcp/router/named-operations.ts'
 import { checkRequiredOperationScopes, type RequiredOperationScopes } from '../mcp/router/operation-scopes.ts'
 import { checkTelemetry, type TelemetryOption } from '../mcp/telemetry-option.ts'
 import { type OriginPolicyOptions, originRules } from '../mcp/wire/origin-policy.ts'
 import { optionChecksOf } from '../options/option-checks.ts'
-import { optional, type RulesFor } from '../options/option-rules.ts'
+import { type OptionRule, optional, type RulesFor } from '../options/option-rules.ts'
 
 /** The origins and hosts that may send requests. */
 export interface AllowedOriginsOptions {
@@ -46,66 +45,44 @@ export interface McpAuthOptions extends AllowedOriginsOptions {
   readonly bindSessions?: boolean | undefined
 }
 
-export interface ResolvedMcpAuthOptions {
-  readonly telemetry: TelemetryOption | undefined
-  readonly recordSpans: boolean
-  readonly originPolicy: OriginPolicyOptions | undefined
-  readonly operations: ScopedOperations | undefined
-  readonly bindSessions: boolean
-}
-
 const checks = optionChecksOf('mcpAuth')
 
 /** @throws {KitMcpConfigError} if an option is invalid or unknown. */
-export function resolveMcpAuthOptions(options: McpAuthOptions, isAdapter: boolean): ResolvedMcpAuthOptions {
-  const {
-    telemetry,
-    recordSpans,
-    scopes: operations,
-    bindSessions,
-    ...policy
-  } = checks.readOptions(
-    'mcpAuth',
-    'must be an object such as { telemetry }',
-    options,
-    {
-      telemetry: optional((option, value) => {
-        if (!isAdapter) return checkTelemetry(value as TelemetryOption, checks)
-        throw checks.invalidKind(
-          option,
-          'must not be set together with an adapter. Pass it to createMcpAdapter() or withTelemetry()',
-          value,
-        )
-      }),
-      recordSpans: optional((option, value) => {
-        if (!isAdapter) return checks.checkBoolean(option, value)
-        throw checks.invalidKind(
-          option,
-          'must not be set together with an adapter. Pass it to createMcpAdapter() or withOptions()',
-          value,
-        )
-      }, true),
-      scopes: optional((option, value) => {
-        if (!isAdapter) return checkRequiredOperationScopes(value)
-        throw checks.unusableOption(
-          option,
-          'must not be set together with an adapter, which checks the scopes of its operations itself',
-          'Set scopes of each operation of the KitMcpRouter or, for a router function, the option scopes of createMcpAdapter().',
-        )
-      }),
-      bindSessions: optional((option, value) => {
-        if (!isAdapter) return checks.checkBoolean(option, value)
-        throw checks.invalidKind(
-          option,
-          'must not be set together with an adapter, which binds its sessions itself. Remove it',
-          value,
-        )
-      }, !isAdapter),
-      ...originRules(checks),
-    } satisfies RulesFor<McpAuthOptions>,
-    'options',
-  )
-  return { telemetry, recordSpans, operations, bindSessions, originPolicy: originPolicyOf(policy) }
+export function resolveMcpAuthOptions(options: McpAuthOptions, isAdapter: boolean) {
+  const ofGate =
+    <Value>(rule: OptionRule<Value>, advice: string): OptionRule<Value> =>
+    (option, value, given) => {
+      if (!isAdapter) return rule(option, value, given)
+      throw checks.invalidKind(option, `must not be set together with an adapter${advice}`, value)
+    }
+  const rules = {
+    telemetry: optional(
+      ofGate(
+        (_option, value) => checkTelemetry(value as TelemetryOption, checks),
+        '. Pass it to createMcpAdapter() or withTelemetry()',
+      ),
+    ),
+    recordSpans: optional(
+      ofGate(checks.checkBoolean, '. Pass it to createMcpAdapter() or withOptions()'),
+      true,
+    ),
+    scopes: optional((option, value) => {
+      if (!isAdapter) return checkRequiredOperationScopes(value)
+      throw checks.unusableOption(
+        option,
+        'must not be set together with an adapter, which checks the scopes of its operations itself',
+        'Set scopes of each operation of the KitMcpRouter or, for a router function, the option scopes of createMcpAdapter().',
+      )
+    }),
+    bindSessions: optional(
+      ofGate(checks.checkBoolean, ', which binds its sessions itself. Remove it'),
+      !isAdapter,
+    ),
+    ...originRules(checks),
+  } satisfies RulesFor<McpAuthOptions>
+  const expected = 'must be an object such as { telemetry }'
+  const read = checks.readOptions('mcpAuth', expected, options, rules, 'options')
+  return { ...read, originPolicy: originPolicyOf(read) }
 }
 
 /** Returns the checks of `Origin` and `Host`; `undefined` if neither option is set. */

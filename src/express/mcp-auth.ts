@@ -17,11 +17,10 @@ import { optionChecksOf } from '../options/option-checks.ts'
 import { authenticatedBy, setAuthenticated } from './authenticated-requests.ts'
 import { BoundSessions } from './bound-sessions.ts'
 import { restrictCors } from './cors-decision.ts'
-import { judgeOperations } from './judge-operations.ts'
 import { type McpAuthOptions, resolveMcpAuthOptions } from './mcp-auth-options.ts'
 import { holdsMessages, isPreflight, NodeMcpRequest } from './node-request.ts'
 import { writePlainResponse } from './node-response.ts'
-import { ReplayedRequest } from './replayed-request.ts'
+import { judgeOperations, ReplayedRequest } from './replayed-request.ts'
 import { type GateTarget, resolveTarget } from './target.ts'
 
 const { unusableOption } = optionChecksOf('oauth')
@@ -64,10 +63,8 @@ const MAX_MESSAGES = 100
  */
 export function mcpAuth(target: GateTarget, options: McpAuthOptions = {}): NodeMiddleware {
   const isAdapter = endpointOf(target) !== undefined
-  const { telemetry, recordSpans, originPolicy, operations, bindSessions } = resolveMcpAuthOptions(
-    options,
-    isAdapter,
-  )
+  const resolved = resolveMcpAuthOptions(options, isAdapter)
+  const { telemetry, recordSpans, originPolicy, scopes: operations, bindSessions } = resolved
   const observer = observerOf(telemetry, { recordSpans })
   const { gate, authenticator } = resolveTarget(target, observer, operations)
   if (!isAdapter) refuseOptionsForOperations(gate.options)
@@ -83,14 +80,20 @@ export function mcpAuth(target: GateTarget, options: McpAuthOptions = {}): NodeM
     known: (() => readonly unknown[]) | undefined,
   ): Promise<void> {
     try {
-      const result = await authenticator.authenticate(request, known)
-      const refused = await ('response' in result ? result.response : judge(result, request, req, res))
+      const exchange = await authenticator.authenticate(request, known)
+      if ('response' in exchange) return writePlainResponse(req, res, exchange.response)
+      const owner = sessions === undefined ? '' : ownerOf(exchange.auth)
+      const judged = judge(exchange, owner, request, req, res)
+      const refused = judged instanceof Promise ? await judged : judged
       if (refused !== undefined) return writePlainResponse(req, res, refused)
-      const exchange = result as Exchange
       setAuthenticated(req, exchange, isAdapter)
       if (exchange.telemetry.isOpen) completeWithResponse(exchange, request, req, res, isAdapter)
-      if (isAdapter) next()
-      else exchange.telemetry.run(next)
+      try {
+        if (isAdapter) next()
+        else exchange.telemetry.run(next)
+      } finally {
+        sessions?.note(req, res, owner)
+      }
     } catch {
       // Later middleware has thrown. Express catches such errors itself; a plain server does not.
       fail(req, res)
@@ -99,11 +102,12 @@ export function mcpAuth(target: GateTarget, options: McpAuthOptions = {}): NodeM
 
   function judge(
     exchange: Exchange,
+    owner: string,
     request: NodeMcpRequest,
     req: NodeRequest,
     res: ServerResponse,
   ): PlainResponse | Promise<PlainResponse | undefined> | undefined {
-    if (sessions?.refuses(req, res, ownerOf(exchange.auth))) {
+    if (sessions?.refuses(req, owner)) {
       exchange.telemetry.accepted()
       const response = sessionNotFound()
       exchange.telemetry.completed(response.status)

@@ -32,33 +32,33 @@ export function isPreflight(req: IncomingMessage): boolean {
 /** A request of `(req, res)` of Node.js. Every member except the method is computed when it is read. */
 export class NodeMcpRequest implements McpRequest {
   readonly method: string
-  readonly #req: NodeRequest
-  readonly #res: ServerResponse
+  protected readonly req: NodeRequest
+  protected readonly res: ServerResponse
   readonly #trustsProxy: boolean
   #request: Request | undefined
 
   /** @param trustsProxy applies if there is no Express application */
   constructor(req: NodeRequest, res: ServerResponse, trustsProxy: boolean) {
     this.method = req.method ?? 'GET'
-    this.#req = req
-    this.#res = res
+    this.req = req
+    this.res = res
     this.#trustsProxy = trustsProxy
   }
 
   get authorization(): string | readonly string[] | undefined {
-    return receivedValues(this.#req, 'authorization')
+    return receivedValues(this.req, 'authorization')
   }
 
   get dpop(): string | readonly string[] | undefined {
-    return receivedValues(this.#req, 'dpop')
+    return receivedValues(this.req, 'dpop')
   }
 
   get clientAddress(): string | undefined {
-    return firstIpAddress(this.#req.ip, this.#req.socket.remoteAddress)
+    return firstIpAddress(this.req.ip, this.req.socket.remoteAddress)
   }
 
   get peerCertificate(): X509Certificate | undefined {
-    return (this.#req.socket as Partial<TLSSocket>).getPeerX509Certificate?.()
+    return (this.req.socket as Partial<TLSSocket>).getPeerX509Certificate?.()
   }
 
   get host(): string | undefined {
@@ -66,23 +66,23 @@ export class NodeMcpRequest implements McpRequest {
   }
 
   get origin(): string | undefined {
-    const protocol = (this.#req.socket as TLSSocket).encrypted === true ? 'https' : 'http'
+    const protocol = (this.req.socket as TLSSocket).encrypted === true ? 'https' : 'http'
     return requestOrigin(
       { protocol, host: this.host, header: (name) => this.header(name) },
-      trustsProxyOf(this.#req) ?? this.#trustsProxy,
+      trustsProxyOf(this.req) ?? this.#trustsProxy,
     )
   }
 
   get path(): string {
-    return pathOf(this.#req.originalUrl ?? this.#req.url)
+    return pathOf(this.req.originalUrl ?? this.req.url)
   }
 
   get httpVersion(): string {
-    return this.#req.httpVersion
+    return this.req.httpVersion
   }
 
   get listensOnLoopback(): boolean {
-    const server = (this.#req.socket as { server?: Server }).server
+    const server = (this.req.socket as { server?: Server }).server
     if (server === undefined) return false
     let onLoopback = loopbackServers.get(server)
     if (onLoopback === undefined) {
@@ -96,41 +96,41 @@ export class NodeMcpRequest implements McpRequest {
 
   /** The web-standard request without its body. */
   get request(): Request {
-    this.#request ??= webRequest(this.#req, this.#res, this.origin ?? 'http://localhost')
+    this.#request ??= webRequest(this.req, this.res, this.origin ?? 'http://localhost')
     return this.#request
   }
 
   get decidesCors(): boolean {
-    return !isCorsDecided(this.#res)
+    return !isCorsDecided(this.res)
   }
 
   addResponseHeaders(headers: Readonly<Record<string, string>>): void {
-    addHeaders(this.#res, headers)
+    addHeaders(this.res, headers)
   }
 
   authenticatedBy(gate: Gate | undefined): Exchange | undefined {
-    return gate === undefined ? authenticatedByOptions(this.#req) : authenticatedBy(this.#req, gate)
+    return gate === undefined ? authenticatedByOptions(this.req) : authenticatedBy(this.req, gate)
   }
 
   authenticatedAs(auth: AuthInfo): void {
-    this.#req.auth = auth
+    this.req.auth = auth
   }
 
   header(name: string): string | undefined {
-    const value = this.#req.headers[name]
+    const value = this.req.headers[name]
     return Array.isArray(value) ? value.join(', ') : value
   }
 
   get disconnected(): boolean {
-    return isCut(this.#req, this.#res)
+    return isCut(this.req, this.res)
   }
 
   onDisconnect(listener: () => void): void {
-    whenCut(this.#req, this.#res, listener)
+    whenCut(this.req, this.res, listener)
   }
 
   async readBody(limits: BodyLimits, memory?: BodyMemory): Promise<BodyRead> {
-    const req = this.#req
+    const { req } = this
     if (Number(req.headers['content-length']) > limits.maxBytes) return { kind: 'too-large' }
     if (isParsed(req)) {
       const { body } = req
@@ -161,11 +161,13 @@ function receivedValues(req: IncomingMessage, header: string): string | readonly
 }
 
 /** Returns names and values alternately, as received. Request objects of test tools may have no such list. */
-function rawHeadersOf({ rawHeaders, headers }: IncomingMessage): readonly string[] {
-  const received: readonly string[] | undefined = rawHeaders
+function rawHeadersOf(req: IncomingMessage): readonly string[] {
+  const received: readonly string[] | undefined = req.rawHeaders
   return (
     received ??
-    Object.entries(headers).flatMap(([name, value]) => [value].flat().flatMap((entry = '') => [name, entry]))
+    Object.entries(req.headers).flatMap(([name, value]) =>
+      [value].flat().flatMap((entry = '') => [name, entry]),
+    )
   )
 }
 

@@ -91,13 +91,15 @@ const WRITERS: readonly { name: string; http1?: true; write(res: ServerResponse,
   },
 ]
 
-/** A server that begins the session of `?begin=`, with the way of `?by=`, and reports `?status=` otherwise. */
+/** A server that begins the session of `?begin=`, at once with the first way of `WRITERS`, and reports `?status=` otherwise. */
 const scripted: NodeMiddleware = (req, res) => {
   const { searchParams } = new URL(String(req.url), 'http://localhost')
   const id = searchParams.get('begin')
   res.statusCode = Number(searchParams.get('status') ?? 200)
+  const write = (): void => WRITERS[Number(searchParams.get('by') ?? 0)]?.write(res, String(id))
   if (id === null) res.end('passed')
-  else WRITERS[Number(searchParams.get('by') ?? 0)]?.write(res, id)
+  else if (searchParams.has('later')) setImmediate(write)
+  else write()
 }
 
 describe('bound sessions', () => {
@@ -176,10 +178,12 @@ describe('bound sessions', () => {
   for (const [index, { name, http1 }] of WRITERS.entries()) {
     it(`a session is seen in a response with ${name}`, async () => {
       const { origin } = await serve(scripted)
-      const begun = await send(`${origin}/?begin=s-1&by=${index}`, 'ada.1')
-      expect(begun.headers.get('mcp-session-id')).to.match(/^s-1\b/)
-      expect((await send(origin, 'eve.1', 's-1')).status).to.equal(404)
-      expect((await send(origin, 'ada.1', 's-1')).status).to.equal(200)
+      for (const id of ['s-1', 's-2']) {
+        const begun = await send(`${origin}/?begin=${id}&by=${index}${id === 's-2' ? '&later' : ''}`, 'ada.1')
+        expect(begun.headers.get('mcp-session-id')).to.match(new RegExp(`^${id}\\b`))
+        expect((await send(origin, 'eve.1', id)).status).to.equal(404)
+        expect((await send(origin, 'ada.1', id)).status).to.equal(200)
+      }
     })
 
     if (http1) continue
@@ -195,9 +199,12 @@ describe('bound sessions', () => {
           stream.on('response', (headers) => resolve(headers[':status'])).on('error', reject)
           stream.resume().end()
         })
-      expect(await status(`/?begin=s-1&by=${index}`, 'ada.1')).to.equal(200)
-      expect(await status('/', 'eve.1', { 'mcp-session-id': 's-1' })).to.equal(404)
-      expect(await status('/', 'ada.1', { 'mcp-session-id': 's-1' })).to.equal(200)
+      for (const id of ['s-1', 's-2']) {
+        const path = `/?begin=${id}&by=${index}${id === 's-2' ? '&later' : ''}`
+        expect(await status(path, 'ada.1')).to.equal(200)
+        expect(await status('/', 'eve.1', { 'mcp-session-id': id })).to.equal(404)
+        expect(await status('/', 'ada.1', { 'mcp-session-id': id })).to.equal(200)
+      }
       await listening.close()
     })
   }
@@ -257,6 +264,18 @@ describe('bound sessions', () => {
     for (const id of ['i-0', 'i-1', 'i-2', 'one-more'])
       statuses.push((await send(origin, 'eve.1', id)).status)
     expect(statuses).to.deep.equal([404, 200, 404, 404])
+  })
+
+  it('a session is bound as soon as its client has the head of a response that stays open', async () => {
+    const { origin } = await serve((req, res) => {
+      if (req.url !== '/open') return void res.end('passed')
+      setImmediate(() => res.writeHead(200, { 'Mcp-Session-Id': 's-1' }).write('x'))
+    })
+    const open = await send(`${origin}/open`, 'ada.1')
+    expect((await send(origin, 'eve.1', 's-1')).status).to.equal(404)
+    expect((await send(origin, 'ada.1', 's-1')).status).to.equal(200)
+    await open.body?.cancel()
+    expect((await send(origin, 'eve.1', 's-1')).status).to.equal(404)
   })
 
   it('bindSessions: false passes on the session of another user', async () => {
