@@ -91,16 +91,4 @@ describe('the Authorization header', () => {
     expect(readAccessToken('dPoP  abc==')).to.deep.equal({ kind: 'dpop', token: 'abc==' })
     expect(readAccessToken(`DPoP ${LONGEST}a`)).to.deep.equal({ kind: 'malformed' })
   })
-
-  it('a header of 60 000 awkward characters is read within the time limit', () => {
-    const started = performance.now()
-    for (const value of [
-      `Bearer ${' '.repeat(60_000)}`,
-      `Bearer ${'='.repeat(60_000)}`,
-      `Bearer ${'a='.repeat(30_000)}`,
-    ]) {
-      expect(readBearerToken(value).kind).to.equal('malformed')
-    }
-    expect(performance.now() - started).to.be.below(1_500)
-  })
 })
