@@ -29,18 +29,10 @@ export function setAuthenticated(req: NodeRequest, exchange: Exchange, ofAdapter
   req.auth = auth
 }
 
-/** Returns the authentication of the request by `gate`. */
-export function authenticatedBy(req: NodeRequest, gate: Gate): Exchange | undefined {
+/** Returns the authentication of the request by `gate`; without one, by `mcpAuth(oauthOptions)`, for an adapter without OAuth. */
+export function authenticatedBy(req: NodeRequest, gate: Gate | undefined): Exchange | undefined {
   for (let entry = latest(req); entry !== undefined; entry = entry.earlier) {
-    if (entry.exchange.gate === gate) return entry.exchange
-  }
-  return undefined
-}
-
-/** Returns the authentication of the request by `mcpAuth(oauthOptions)`, for an adapter without OAuth. */
-export function authenticatedByOptions(req: NodeRequest): Exchange | undefined {
-  for (let entry = latest(req); entry !== undefined; entry = entry.earlier) {
-    if (!entry.ofAdapter) return entry.exchange
+    if (gate === undefined ? !entry.ofAdapter : entry.exchange.gate === gate) return entry.exchange
   }
   return undefined
 }

@@ -6,7 +6,7 @@ import { type CardRepository, isCardName, isCardText, isUri } from '../mcp/serve
 import { notFound } from '../oauth/protected-resource.ts'
 import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
 import { optional, type ReadBy, type RulesFor } from '../options/option-rules.ts'
-import { discoveryDocuments } from './discovery-documents.ts'
+import { discoveryDocuments } from './ai-catalog.ts'
 import { type McpCorsOptions, mcpCors } from './mcp-cors.ts'
 import { mcpHandler } from './mcp-handler.ts'
 import { pathOf } from './node-request.ts'

@@ -17,7 +17,7 @@ import { isEncoded, type McpRequest } from '../mcp/wire/mcp-request.ts'
 import type { AuthInfo } from '../oauth/auth-info.ts'
 import type { Gate } from '../oauth/gate.ts'
 import { isLoopbackHostname } from '../options/option-checks.ts'
-import { authenticatedBy, authenticatedByOptions } from './authenticated-requests.ts'
+import { authenticatedBy } from './authenticated-requests.ts'
 import { addHeaders, isCorsDecided } from './cors-decision.ts'
 
 /** Returns `true` for a CORS preflight (Fetch §3.3.5). */
@@ -109,7 +109,7 @@ export class NodeMcpRequest implements McpRequest {
   }
 
   authenticatedBy(gate: Gate | undefined): Exchange | undefined {
-    return gate === undefined ? authenticatedByOptions(this.req) : authenticatedBy(this.req, gate)
+    return authenticatedBy(this.req, gate)
   }
 
   authenticatedAs(auth: AuthInfo): void {

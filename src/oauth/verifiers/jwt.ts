@@ -86,8 +86,8 @@ function verifierInGate<User>(
 ): VerifyJwt<User> {
   const { allowInsecureHttp } = resolved
   const verifiers = new WeakMap<GateValues, VerifyJwt<User>>()
-  /** The one gate that a verifier without an issuer of its own belongs to. */
-  let owner: GateValues | undefined
+  /** `true` if a gate uses the verifier. Without an issuer of its own, it belongs to that one. */
+  let isUsed = false
 
   function verifierFor(gate: GateValues | undefined): VerifyJwt<User> {
     const known = gate && verifiers.get(gate)
@@ -96,10 +96,8 @@ function verifierInGate<User>(
     const audiences = resolved.audiences ?? audiencesOf(gate)
     // One of the two is taken from the gate, so there is one.
     const asking = gate as GateValues
-    if (resolved.issuers === undefined) {
-      if (owner !== undefined && owner !== asking) throw usedByTwoGates()
-      owner = asking
-    }
+    if (resolved.issuers === undefined && isUsed) throw usedByTwoGates()
+    isUsed = true
     const verify = makeVerifier<User>(resolved, issuers, audiences)
     verifiers.set(asking, verify)
     return verify
