@@ -1,5 +1,6 @@
 import type { types as NodeTypes } from 'node:util'
 import { builtinModule } from './runtime.ts'
+import { tryOrUndefined } from './try-or-undefined.ts'
 
 /** The functions that recognize built-in objects by their internal slots, also objects of other realms. */
 type BuiltInKinds = Pick<
@@ -25,11 +26,7 @@ type SlotReader = (this: never) => unknown
 function acceptedBy(read: SlotReader | undefined): (value: unknown) => boolean {
   return (value) => {
     if (typeof value !== 'object' || value === null || read === undefined) return false
-    try {
-      return Reflect.apply(read, value, []) !== undefined
-    } catch {
-      return false
-    }
+    return tryOrUndefined(() => Reflect.apply(read, value, [])) !== undefined
   }
 }
 

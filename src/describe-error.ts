@@ -1,6 +1,7 @@
 import { types } from './built-in-kinds.ts'
 import { cutText } from './cut-text.ts'
 import { memberOf } from './options/describe-value.ts'
+import { tryOrUndefined } from './try-or-undefined.ts'
 
 /** An error as strings. */
 export interface ErrorTexts {
@@ -74,12 +75,8 @@ const asItIs: Read = (text) => text
 
 /** Returns `true` if `value` is an error, including one of another realm. Never throws. */
 export function isError(value: unknown): value is Error {
-  try {
-    return types.isNativeError(value) || value instanceof Error
-  } catch {
-    // Reading the prototype of a revoked proxy throws.
-    return false
-  }
+  // Reading the prototype of a revoked proxy throws.
+  return tryOrUndefined(() => types.isNativeError(value) || value instanceof Error) === true
 }
 
 /**
@@ -130,7 +127,7 @@ function describeObject(error: object, read: Read, contentOf: (error: object) =>
 
 function attributesOf(error: object, read: Read): Record<string, string | number | boolean> | undefined {
   const found: [string, string | number | boolean][] = []
-  for (const key of keysOf(error)) {
+  for (const key of tryOrUndefined(() => Object.keys(error)) ?? []) {
     if (MEMBERS.includes(key)) continue
     const value = memberOf(error, key)
     if (typeof value === 'string' || typeof value === 'bigint') found.push([key, read(String(value))])
@@ -138,14 +135,6 @@ function attributesOf(error: object, read: Read): Record<string, string | number
     if (found.length === MAX_ATTRIBUTES) break
   }
   return found.length === 0 ? undefined : Object.fromEntries(found)
-}
-
-function keysOf(error: object): string[] {
-  try {
-    return Object.keys(error)
-  } catch {
-    return []
-  }
 }
 
 /** An error that led to another one. */
@@ -236,11 +225,7 @@ function stackOf(error: object, read: Read): string | undefined {
 
 /** Returns `undefined` for an object without a string form. */
 function textOf(value: unknown): string | undefined {
-  try {
-    return String(value)
-  } catch {
-    return undefined
-  }
+  return tryOrUndefined(() => String(value))
 }
 
 function kindOf(value: unknown): string {
@@ -248,9 +233,5 @@ function kindOf(value: unknown): string {
 }
 
 function isArray(value: unknown): value is readonly unknown[] {
-  try {
-    return Array.isArray(value)
-  } catch {
-    return false
-  }
+  return tryOrUndefined(() => Array.isArray(value)) === true
 }

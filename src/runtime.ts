@@ -1,4 +1,5 @@
 import type * as AsyncHooks from 'node:async_hooks'
+import { tryOrUndefined } from './try-or-undefined.ts'
 
 /** The globals that are missing in some of the runtimes, such as browsers. */
 interface RuntimeGlobals {
@@ -54,11 +55,7 @@ export function isNode(): boolean {
 
 /** Returns an environment variable, or `undefined` if the runtime does not have any, or does not allow to read it. */
 export function environmentVariable(name: string): string | undefined {
-  try {
-    return globals.process?.env?.[name]
-  } catch {
-    return undefined
-  }
+  return tryOrUndefined(() => globals.process?.env?.[name])
 }
 
 /** The id of this process, or `undefined` in a runtime without processes. */

@@ -1,3 +1,5 @@
+import { tryOrUndefined } from '../try-or-undefined.ts'
+
 /** Marks the error, so that it is recognized across copies of this package, where `instanceof` fails. */
 const UNAVAILABLE = Symbol.for('mcp-gatekit.VerifierUnavailableError')
 
@@ -49,11 +51,7 @@ export class VerifierUnavailableError extends Error {
    */
   static is(error: unknown): error is VerifierUnavailableError {
     if (typeof error !== 'object' || error === null) return false
-    try {
-      return (error as { [UNAVAILABLE]?: unknown })[UNAVAILABLE] === true
-    } catch {
-      // A proxy that throws when it is read.
-      return false
-    }
+    // A proxy may throw when it is read.
+    return tryOrUndefined(() => (error as { [UNAVAILABLE]?: unknown })[UNAVAILABLE]) === true
   }
 }

@@ -1,5 +1,6 @@
 import { hash, X509Certificate } from 'node:crypto'
 import type { OptionChecks } from '../../options/option-checks.ts'
+import { tryOrUndefined } from '../../try-or-undefined.ts'
 import { verificationOf } from '../inputs.ts'
 import type { VerifyTokenInput } from '../options.ts'
 
@@ -25,16 +26,13 @@ export function certificateReader(
 
 /** Anything that is not a certificate counts as no certificate. */
 function thumbprintOf(read: () => unknown): string | undefined {
-  try {
-    const value = read()
-    if (value === undefined || value === null) return undefined
-    // A promise is not a certificate. Its rejection must not become an unhandled one.
-    if (value instanceof Promise) value.catch(() => undefined)
+  // A promise is not a certificate. Its rejection does not become an unhandled one.
+  const value = tryOrUndefined(read)
+  if (value === undefined || value === null) return undefined
+  return tryOrUndefined(() => {
     const certificate = value instanceof X509Certificate ? value : new X509Certificate(value as Buffer)
     return hash('sha256', certificate.raw, 'base64url')
-  } catch {
-    return undefined
-  }
+  })
 }
 
 const readers = new WeakMap<object, CertificateReader>()

@@ -1,3 +1,5 @@
+import { tryOrUndefined } from '../../try-or-undefined.ts'
+
 /** The maximum number of objects, members, and characters of one copy. */
 const MAX_SIZE = 65_536
 
@@ -36,12 +38,10 @@ export function frozenCopy<T>(read: () => T): FrozenCopy<T> | undefined {
     return Array.from(value, (element) => copyOf(element))
   }
 
-  try {
+  return tryOrUndefined(() => {
     const copy = copyOf(read()) as T
     return { copy, size: MAX_SIZE - left }
-  } catch {
-    return undefined
-  }
+  })
 }
 
 function isPlainObject(value: unknown): value is Record<string, unknown> {
