@@ -35,6 +35,10 @@ export class LimitReached extends Error {
   }
 }
 
+function callsOf(tool: string | undefined, max: number): string {
+  return tool === undefined ? counted(max, 'tool call') : `${counted(max, 'call')} of tool ${tool}`
+}
+
 /** @param tool the tool whose limit was reached. Undefined for the limit of the adapter. */
 export function callsReached(
   { max, perSeconds }: CallLimit,
@@ -43,9 +47,8 @@ export function callsReached(
   actual: number,
   retryAfterSeconds: number,
 ): LimitReached {
-  const calls = tool === undefined ? counted(max, 'tool call') : `${counted(max, 'call')} of tool ${tool}`
   return new LimitReached(
-    `Call limit reached: at most ${calls} per ${counted(perSeconds, 'second')} for ${scope}. Try again in ${counted(retryAfterSeconds, 'second')}.`,
+    `Call limit reached: at most ${callsOf(tool, max)} per ${counted(perSeconds, 'second')} for ${scope}. Try again in ${counted(retryAfterSeconds, 'second')}.`,
     { limit: 'calls', max, actual },
     retryAfterSeconds,
   )
@@ -57,9 +60,8 @@ export function concurrencyReached(
   tool: string | undefined,
   { scope }: CallerKey,
 ): LimitReached {
-  const calls = tool === undefined ? counted(max, 'tool call') : `${counted(max, 'call')} of tool ${tool}`
   return new LimitReached(
-    `Concurrency limit reached: at most ${calls} at the same time for ${scope}. Try again in ${counted(RETRY_CONCURRENCY_SECONDS, 'second')}.`,
+    `Concurrency limit reached: at most ${callsOf(tool, max)} at the same time for ${scope}. Try again in ${counted(RETRY_CONCURRENCY_SECONDS, 'second')}.`,
     { limit: 'concurrency', max, actual: max + 1 },
     RETRY_CONCURRENCY_SECONDS,
   )

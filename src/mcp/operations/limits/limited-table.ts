@@ -2,10 +2,15 @@ import { optionChecksOf } from '../../../options/option-checks.ts'
 import type { CallLimit, LimitStore, McpLimits } from '../../router/limits.ts'
 import { type RouterTable, withTools } from '../../router/router-table.ts'
 import type { ToolEntry } from '../../router/tool.ts'
-import { type CallCounter, CallCounts, MemoryCallCounter } from './call-counts.ts'
+import {
+  type CallCounter,
+  CallCounts,
+  LimitStoreState,
+  memoryCounter,
+  RunningCalls,
+  storedCounter,
+} from './call-counters.ts'
 import { LimitedTool } from './limited-tool.ts'
-import { RunningCalls } from './running-calls.ts'
-import { LimitStoreState, StoredCallCounter } from './stored-call-counter.ts'
 
 const { invalidKind, invalidOption } = optionChecksOf('createMcpAdapter')
 
@@ -48,15 +53,12 @@ function isEmpty(limits: McpLimits | undefined): boolean {
 
 /** Creates the counters of an adapter. */
 class CounterFactory {
-  #counts: CallCounts | undefined
+  readonly #counts = new CallCounts()
   readonly #stores = new Map<LimitStore, LimitStoreState>()
 
   /** @param tool the tool that the limit belongs to. Undefined for the limit of the adapter. */
   of(limit: CallLimit, store: LimitStore | undefined, tool?: string): CallCounter {
-    if (store === undefined) {
-      this.#counts ??= new CallCounts()
-      return new MemoryCallCounter(limit, tool, this.#counts)
-    }
+    if (store === undefined) return memoryCounter(limit, tool, this.#counts)
     const { max: points, perSeconds: duration } = limit
     const owner = tool === undefined ? '' : ` of tool '${tool}'`
     if (!Number.isInteger(duration))
@@ -76,7 +78,7 @@ class CounterFactory {
       )
     const state = this.#stores.get(store) ?? new LimitStoreState()
     this.#stores.set(store, state)
-    return new StoredCallCounter(limit, tool, limiter as ReturnType<LimitStore>, state)
+    return storedCounter(limit, tool, limiter as ReturnType<LimitStore>, state)
   }
 }
 

@@ -2,9 +2,8 @@ import { isPromiseLike } from '../../../options/value-kinds.ts'
 import { elapsedMs } from '../../../timers.ts'
 import { isInputRequired } from '../../router/input-required.ts'
 import type { CountedCall, LimitedCall, ToolLimiter } from '../../router/limits.ts'
-import type { CallCounter } from './call-counts.ts'
+import type { CallCounter, RunningCalls } from './call-counters.ts'
 import { type LimitReached, sizeReached, timeReached } from './limit-reached.ts'
-import type { RunningCalls } from './running-calls.ts'
 
 /**
  * The time after which a canceled call without `timeoutMs` does not count as in progress any more, if its handler has ignored
@@ -33,7 +32,7 @@ export class LimitedTool implements ToolLimiter {
     const end = this.#begin(call)
     try {
       for (const counter of this.#plan.calls) {
-        const counted = counter.count(call)
+        const counted = counter(call)
         const reached = isPromiseLike(counted) ? await counted : counted
         if (reached !== undefined) throw reached
       }
@@ -50,11 +49,10 @@ export class LimitedTool implements ToolLimiter {
     counted?: () => void,
   ): Promise<Result> {
     const end = counted ?? (await this.begin(call))
-    let result: Result
-    if (this.#plan.timeoutMs !== undefined)
-      result = await this.#runInTime(call, run, this.#plan.timeoutMs, end)
-    else if (this.#plan.running.length > 0) result = await runCounted(call, run, end)
-    else result = await run()
+    const { timeoutMs } = this.#plan
+    const result = await (timeoutMs === undefined
+      ? runCounted(call, run, end)
+      : this.#runInTime(call, run, timeoutMs, end))
     const reached = isInputRequired(result) ? undefined : this.exceededBy(result)
     if (reached !== undefined) throw reached
     return result
@@ -63,8 +61,8 @@ export class LimitedTool implements ToolLimiter {
   exceededBy(result: object): LimitReached | undefined {
     const { tool, maxResultBytes } = this.#plan
     if (maxResultBytes === undefined) return undefined
-    const bytes = bytesBeyond(result, maxResultBytes)
-    return bytes === undefined ? undefined : sizeReached(tool, maxResultBytes, bytes)
+    const bytes = Buffer.byteLength(JSON.stringify(result))
+    return bytes > maxResultBytes ? sizeReached(tool, maxResultBytes, bytes) : undefined
   }
 
   /** Counts the call as in progress. @returns a function that ends it; further calls have no effect */
@@ -121,26 +119,8 @@ export class LimitedTool implements ToolLimiter {
         signal.removeEventListener('abort', abort)
         end()
       }
-      started(run).then(
-        (result) => {
-          settled()
-          resolve(result)
-        },
-        (thrown) => {
-          settled()
-          reject(thrown)
-        },
-      )
+      Promise.resolve().then(run).finally(settled).then(resolve, reject)
     })
-  }
-}
-
-/** Calls `run`. Returns a rejected promise if it throws. */
-function started<Result>(run: () => Promise<Result>): Promise<Result> {
-  try {
-    return run()
-  } catch (thrown) {
-    return Promise.reject(thrown)
   }
 }
 
@@ -164,36 +144,4 @@ async function runCounted<Result>(
     signal.removeEventListener('abort', onAbort)
     end()
   }
-}
-
-/** The maximum number of bytes of one UTF-16 unit in JSON: an escape such as `\u0000`. */
-const MAX_UNIT_BYTES = 6
-
-/** More than the bytes of the JSON around the text of a result with one block. */
-const FRAME_BYTES = 128
-
-interface MeasuredResult {
-  readonly content?: unknown
-}
-
-/**
- * Returns the size of a result in UTF-8 bytes of its JSON, if it exceeds `max`. A short text is not serialized: the length of
- * its string proves that it fits.
- * @param result a plain result, which can be serialized as JSON
- */
-export function bytesBeyond(result: object, max: number): number | undefined {
-  const length = lengthOfText(result)
-  if (length !== undefined && length * MAX_UNIT_BYTES + FRAME_BYTES <= max) return undefined
-  const bytes = Buffer.byteLength(JSON.stringify(result))
-  return bytes > max ? bytes : undefined
-}
-
-/** Returns the length of the text of a result that has only one block of text. */
-function lengthOfText(result: MeasuredResult): number | undefined {
-  const { content } = result
-  if (!Array.isArray(content) || content.length > 1) return undefined
-  for (const member of Object.keys(result)) if (member !== 'content' && member !== 'isError') return undefined
-  const [block] = content
-  if (block === undefined) return 0
-  return Object.keys(block).length === 2 && typeof block.text === 'string' ? block.text.length : undefined
 }

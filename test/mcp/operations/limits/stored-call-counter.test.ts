@@ -4,7 +4,7 @@ import { RateLimiterMemory, RateLimiterRedis, RateLimiterUnion } from 'rate-limi
 import { createClient } from 'redis'
 import { mcpHandler } from '../../../../src/express/mcp-handler.ts'
 import { createMcpAdapter } from '../../../../src/mcp/adapter.ts'
-import { LimitStoreState } from '../../../../src/mcp/operations/limits/stored-call-counter.ts'
+import { LimitStoreState } from '../../../../src/mcp/operations/limits/call-counters.ts'
 import type { CallLimit, LimitStore } from '../../../../src/mcp/router/limits.ts'
 import { KitMcpRouter } from '../../../../src/mcp/router/router.ts'
 import { InMemoryTransportAdapter, KitTelemetry } from '../../../../src/telemetry/index.ts'
