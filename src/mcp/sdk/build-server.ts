@@ -1,16 +1,22 @@
 import {
+  type CallToolRequest,
+  type CallToolResult,
+  type CompleteRequest,
+  type GetPromptRequest,
   McpServer,
   ProtocolError,
   ProtocolErrorCode,
+  type ReadResourceRequest,
   type Resource,
   ResourceNotFoundError,
+  type Result,
   Server,
   type ServerContext,
   type ServerOptions,
 } from '@modelcontextprotocol/server'
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { ownerOf } from '../../oauth/owner.ts'
-import type { Events } from '../events/events.ts'
+import type { EventMethod, Events } from '../events/events.ts'
 import { isServed, SERVED_METHODS, type ServedMethod } from '../methods.ts'
 import { complete } from '../operations/complete.ts'
 import { callContext, runSafely, type Serving } from '../operations/operation.ts'
@@ -90,6 +96,70 @@ const ANY_PARAMS: StandardSchemaV1<Record<string, unknown>> = {
   },
 }
 
+type Handled = Result | Record<string, unknown>
+
+/** Serves a request, whose parameters the SDK has validated, unless the method belongs to an extension. */
+type Handler = (
+  serving: SdkServing,
+  request: { readonly method: string; readonly params: any },
+  sdk: ServerContext,
+  server: Server,
+) => Handled | Promise<Handled>
+
+const HANDLERS: Readonly<Record<ServedMethod, Handler>> = {
+  'tools/list': async (serving, _request, sdk) => ({
+    tools: await listed(serving, sdk, 'tool', chosenTools(serving)),
+  }),
+  'tools/call': (serving, call, sdk, server) => {
+    const { tasks, table } = serving
+    const request = call as CallToolRequest
+    const tool = tasks && table.tools.get(request.params.name)
+    return tasks === undefined || tool?.task === undefined
+      ? callTool(serving, request, sdk, server)
+      : tasks.call(serving, request, sdk, server, tool as TaskTool)
+  },
+  'prompts/list': async (serving, _request, sdk) => ({
+    prompts: await listed(serving, sdk, 'prompt', serving.table.prompts),
+  }),
+  'prompts/get': (serving, get, sdk) => getPrompt(serving, get as GetPromptRequest, sdk),
+  'completion/complete': (serving, request, sdk) => complete(serving, request as CompleteRequest, sdk),
+  'resources/list': async (serving, request, sdk) => ({
+    resources: [
+      ...(await listed(serving, sdk, 'resource', serving.table.listedResources)),
+      ...(await listedByTemplates(serving, request, sdk)),
+    ],
+  }),
+  'resources/templates/list': async (serving, _request, sdk) => ({
+    resourceTemplates: await listed(serving, sdk, 'resource', new Map(serving.table.templates.entries())),
+  }),
+  'resources/read': (serving, read, sdk) => readResource(serving, read as ReadResourceRequest, sdk),
+  'resources/subscribe': ({ subscriptions, exchange, table }, { params: { uri } }) => {
+    const canonical = requestedUri(uri)
+    if (findResource(table, canonical) === undefined) throw new ResourceNotFoundError(repeatedUri(uri))
+    subscriptions.subscribe(ownerOf(exchange.auth), canonical)
+    return {}
+  },
+  'resources/unsubscribe': ({ subscriptions, exchange }, { params: { uri } }) => {
+    subscriptions.unsubscribe(ownerOf(exchange.auth), requestedUri(uri))
+    return {}
+  },
+  'skills/list': async (serving, { params }, sdk) =>
+    listSkills(serving, await listed(serving, sdk, 'resource', serving.table.skills), params, sdk),
+  'skills/get': (serving, { params }, sdk) => readSkill(serving, params, sdk),
+  'resources/directory/read': (serving, { params }, sdk) => readSkillDirectory(serving, params, sdk),
+  'tasks/get': (serving, _request, sdk) => given(serving.tasks).get(serving, sdk),
+  'tasks/update': (serving, _request, sdk, server) => given(serving.tasks).update(serving, sdk, server),
+  'tasks/cancel': (serving, _request, sdk) => given(serving.tasks).cancel(serving, sdk),
+  'events/list': serveEvents,
+  'events/poll': serveEvents,
+  'events/stream': serveEvents,
+  'events/subscribe': serveEvents,
+  'events/unsubscribe': serveEvents,
+}
+
+/** The beginnings of the methods of extensions. They need a schema. With a schema, the SDK serves them in the revision that has removed them. */
+const EXTENSIONS = ['skills/', 'tasks/', 'events/', 'resources/directory/']
+
 /** Adds the handler of a method, unless the router has no operations for it. */
 function addHandler(
   server: Server,
@@ -98,107 +168,31 @@ function addHandler(
   servingOf: (sdk: ServerContext) => SdkServing,
 ): void {
   if (!isServed(method) || !isOffered(table, method)) return
-  /** Methods of an extension need a schema. With a schema, the SDK serves them in the revision that has removed them. */
-  const addExtension = (
-    handler: (serving: SdkServing, params: Record<string, unknown>, sdk: ServerContext) => ExtensionResult,
-  ): void =>
+  const handler = HANDLERS[method]
+  if (EXTENSIONS.some((prefix) => method.startsWith(prefix)))
     server.setRequestHandler(method as string, { params: ANY_PARAMS }, async (params, sdk) =>
-      handler(servingOf(sdk), params, sdk),
+      handler(servingOf(sdk), { method, params }, sdk, server),
     )
-  switch (method) {
-    case 'tools/list':
-      server.setRequestHandler(method, async (_request, sdk) => ({
-        tools: await listed(servingOf(sdk), sdk, 'tool', chosenTools(servingOf(sdk))),
-      }))
-      break
-    case 'tools/call':
-      server.setRequestHandler(method, (call, sdk) => {
-        const serving = servingOf(sdk)
-        const tool = serving.tasks && table.tools.get(call.params.name)
-        return serving.tasks === undefined || tool?.task === undefined
-          ? callTool(serving, call, sdk, server)
-          : serving.tasks.call(serving, call, sdk, server, tool as TaskTool)
-      })
-      break
-    case 'prompts/list':
-      server.setRequestHandler(method, async (_request, sdk) => ({
-        prompts: await listed(servingOf(sdk), sdk, 'prompt', table.prompts),
-      }))
-      break
-    case 'prompts/get':
-      server.setRequestHandler(method, (get, sdk) => getPrompt(servingOf(sdk), get, sdk))
-      break
-    case 'completion/complete':
-      server.setRequestHandler(method, (request, sdk) => complete(servingOf(sdk), request, sdk))
-      break
-    case 'resources/list':
-      server.setRequestHandler(method, async (request, sdk) => {
-        const serving = servingOf(sdk)
-        return {
-          resources: [
-            ...(await listed(serving, sdk, 'resource', table.listedResources)),
-            ...(await listedByTemplates(serving, request, sdk)),
-          ],
-        }
-      })
-      break
-    case 'resources/templates/list':
-      server.setRequestHandler(method, async (_request, sdk) => ({
-        resourceTemplates: await listed(servingOf(sdk), sdk, 'resource', new Map(table.templates.entries())),
-      }))
-      break
-    case 'resources/read':
-      server.setRequestHandler(method, (read, sdk) => readResource(servingOf(sdk), read, sdk))
-      break
-    case 'resources/subscribe':
-      server.setRequestHandler(method, ({ params: { uri } }, sdk) => {
-        const canonical = requestedUri(uri)
-        if (findResource(table, canonical) === undefined) throw new ResourceNotFoundError(repeatedUri(uri))
-        const { subscriptions, exchange } = servingOf(sdk)
-        subscriptions.subscribe(ownerOf(exchange.auth), canonical)
-        return {}
-      })
-      break
-    case 'resources/unsubscribe':
-      server.setRequestHandler(method, ({ params: { uri } }, sdk) => {
-        const { subscriptions, exchange } = servingOf(sdk)
-        subscriptions.unsubscribe(ownerOf(exchange.auth), requestedUri(uri))
-        return {}
-      })
-      break
-    case 'skills/list':
-      addExtension(async (serving, params, sdk) =>
-        listSkills(serving, await listed(serving, sdk, 'resource', table.skills), params, sdk),
-      )
-      break
-    case 'skills/get':
-      addExtension(readSkill)
-      break
-    case 'resources/directory/read':
-      addExtension(readSkillDirectory)
-      break
-    case 'tasks/get':
-      addExtension((serving, _params, sdk) => tasksOf(serving).get(serving, sdk))
-      break
-    case 'tasks/update':
-      addExtension((serving, _params, sdk) => tasksOf(serving).update(serving, sdk, server))
-      break
-    case 'tasks/cancel':
-      addExtension((serving, _params, sdk) => tasksOf(serving).cancel(serving, sdk))
-      break
-    case 'events/list':
-    case 'events/poll':
-    case 'events/stream':
-    case 'events/subscribe':
-    case 'events/unsubscribe':
-      addExtension((serving, params, sdk) => eventsOf(serving).serve(method, serving, params, sdk))
-      break
-    default:
-      method satisfies never
-  }
+  else
+    server.setRequestHandler(
+      method as 'tools/call',
+      (request, sdk) => handler(servingOf(sdk), request, sdk, server) as CallToolResult,
+    )
 }
 
-type ExtensionResult = Record<string, unknown> | Promise<Record<string, unknown>>
+function serveEvents(
+  serving: SdkServing,
+  { method, params }: Parameters<Handler>[1],
+  sdk: ServerContext,
+): Promise<Record<string, unknown>> {
+  return given(serving.events).serve(method as EventMethod, serving, params, sdk)
+}
+
+/** @throws {ProtocolError} -32601 if the connection does not serve the methods. */
+function given<Served>(served: Served | undefined): Served {
+  if (served === undefined) throw new ProtocolError(ProtocolErrorCode.MethodNotFound, 'Method not found')
+  return served
+}
 
 /** Returns `true` if a router has operations of the kind that a method is about. */
 function isOffered({ capabilities, skills, events, hasTasks }: RouterTable, method: ServedMethod): boolean {
@@ -219,16 +213,6 @@ function isOffered({ capabilities, skills, events, hasTasks }: RouterTable, meth
     default:
       return hasTasks
   }
-}
-
-function tasksOf({ tasks }: SdkServing): Tasks {
-  if (tasks === undefined) throw new ProtocolError(ProtocolErrorCode.MethodNotFound, 'Method not found')
-  return tasks
-}
-
-function eventsOf({ events }: SdkServing): Events {
-  if (events === undefined) throw new ProtocolError(ProtocolErrorCode.MethodNotFound, 'Method not found')
-  return events
 }
 
 /** Returns the tools of the toolsets that a request has chosen. */
