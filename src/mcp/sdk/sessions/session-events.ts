@@ -9,17 +9,11 @@ const RETRY_MS = 1_000
 
 interface StoredEvent {
   readonly streamId: number
-  /** The JSON. Undefined if it is too large or if the event only marks a position in its stream. */
-  readonly json: KeptJson | undefined
+  /** The JSON, which is not on the heap of V8. Undefined if it is too large or if the event only marks a position in its stream. */
+  readonly json: Buffer | undefined
   /** The scopes that a token needs to receive the stream of this event. */
   readonly scopes: readonly string[]
 }
-
-/** JSON in a buffer, which is not on the heap of V8. ASCII of up to `MAX_SHORT` characters is a string, which costs less. */
-type KeptJson = Buffer | string
-
-/** The maximum length of JSON that is kept as a string, in characters. */
-const MAX_SHORT = 512
 
 /** The memory that an event takes in addition to its JSON, in bytes: its object, its id, its entry, and its stream. */
 const EVENT_BYTES = 600
@@ -124,23 +118,18 @@ export class SessionEvents {
     this.#onChange(bytes)
   }
 
-  /** Returns the JSON in the form in which it is kept. Nesting does not change the size of either form. */
-  #keptJson(message: JSONRPCMessage, json: string): KeptJson | undefined {
+  /** Returns the JSON in the form in which it is kept. Nesting does not change its size. */
+  #keptJson(message: JSONRPCMessage, json: string): Buffer | undefined {
     const size = Buffer.byteLength(json)
     const max = this.#maxBytes - EVENT_BYTES
-    if (size <= max) return keptForm(json, size)
+    if (size <= max) return kept(json, size)
     // A request must get a response, even if its own response cannot be kept.
     if ('method' in message || !('id' in message)) return undefined
-    const replacement = JSON.stringify({
-      jsonrpc: '2.0',
-      id: message.id,
-      error: {
-        code: ProtocolErrorCode.InternalError,
-        message: `The response has ${size} bytes, more than the ${max} that are kept of a session.`,
-      },
-    })
+    const text = `The response has ${size} bytes, more than the ${max} that are kept of a session.`
+    const error = { code: ProtocolErrorCode.InternalError, message: text }
+    const replacement = JSON.stringify({ jsonrpc: '2.0', id: message.id, error })
     const replacementSize = Buffer.byteLength(replacement)
-    return replacementSize <= max ? keptForm(replacement, replacementSize) : undefined
+    return replacementSize <= max ? kept(replacement, replacementSize) : undefined
   }
 }
 
@@ -148,9 +137,8 @@ function eventOf(id: string, json: string): string {
   return `event: message\nid: ${id}\ndata: ${json}\n\n`
 }
 
-/** Returns JSON as it is kept. A buffer is outside Node's pool, because it would keep the whole pool in memory. */
-function keptForm(json: string, bytes: number): KeptJson {
-  if (bytes === json.length && bytes <= MAX_SHORT) return json
+/** Copies JSON to a buffer outside Node's pool, because it would keep the whole pool in memory. */
+function kept(json: string, bytes: number): Buffer {
   const buffer = Buffer.allocUnsafeSlow(bytes)
   buffer.write(json)
   return buffer
