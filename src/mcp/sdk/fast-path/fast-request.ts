@@ -2,7 +2,6 @@ import {
   CLIENT_CAPABILITIES_META_KEY,
   CLIENT_INFO_META_KEY,
   classifyInboundRequest,
-  type InboundHttpRequest,
   type JSONRPCRequest,
   LOG_LEVEL_META_KEY,
   type MessageClassification,
@@ -34,30 +33,21 @@ export function fastRequest(request: McpRequest, body: unknown, table: RouterTab
   const { isFast, names } = methodNamed(method) ?? {}
   if (isFast === undefined) return undefined
   if (names === 'tool' && table.tools.get(params?.name as string)?.declaresHeaders === true) return undefined
-  const protocolVersionHeader = request.header('mcp-protocol-version')
-  const mcpMethodHeader = request.header('mcp-method')
-  const mcpNameHeader = request.header('mcp-name')
-  const classification = classifyRequest(
-    () => ({
-      ...(protocolVersionHeader !== undefined && { protocolVersionHeader }),
-      ...(mcpMethodHeader !== undefined && { mcpMethodHeader }),
-      ...(mcpNameHeader !== undefined && { mcpNameHeader }),
-    }),
-    body,
-  )
+  const classification = classifyRequest(body)
   if (classification === undefined) return undefined
   const message = body as JSONRPCRequest
   if (classification === 'legacy')
     return isServedLegacy(request) ? { message, classification: LEGACY } : undefined
   // The modern revision has neither of these methods.
   if (isFast === 'legacy') return undefined
+  const name = request.header('mcp-name')
   const headersAgree =
     classification.revision === MODERN_REVISION &&
-    protocolVersionHeader === MODERN_REVISION &&
-    mcpMethodHeader === method &&
+    request.header('mcp-protocol-version') === MODERN_REVISION &&
+    request.header('mcp-method') === method &&
     (names === undefined ||
       names === 'reference' ||
-      (mcpNameHeader === params?.[names === 'resource' ? 'uri' : 'name'] && isUnencoded(mcpNameHeader)))
+      (name === params?.[names === 'resource' ? 'uri' : 'name'] && isUnencoded(name)))
   return headersAgree ? { message, classification } : undefined
 }
 
@@ -75,9 +65,6 @@ function isUnencoded(value: string | undefined): boolean {
   return value !== undefined && !value.startsWith('=?')
 }
 
-/** The headers of a POST that describe its message. */
-export type MessageHeaders = Omit<InboundHttpRequest, 'httpMethod' | 'body'>
-
 /** The SDK's classification of the envelope (`params._meta`) of a modern request, or `legacy` for a request without one. */
 export type Classification = MessageClassification | 'legacy'
 
@@ -93,14 +80,13 @@ const known = new LRUCache<string, MessageClassification>({ max: MAX_KNOWN })
  *
  * A client sends the same envelope with every request, and classifying it costs more than reading the body. Therefore the
  * classifications of envelopes are cached. The caller must compare the headers with the message.
- * @param headers is called only if the classification is not in the cache
  */
-export function classifyRequest(headers: () => MessageHeaders, body: unknown): Classification | undefined {
+export function classifyRequest(body: unknown): Classification | undefined {
   const envelope = hasShapeOfRequest(body) ? envelopeOf(body) : undefined
   if (envelope === 'none') return 'legacy'
   const cached = envelope === undefined ? undefined : known.get(envelope)
   if (cached !== undefined) return cached
-  const outcome = classifyInboundRequest({ httpMethod: 'POST', ...headers(), body })
+  const outcome = classifyInboundRequest({ httpMethod: 'POST', body })
   if (outcome.kind === 'modern' && outcome.messageKind === 'request') {
     if (envelope !== undefined && envelope.length <= MAX_LENGTH) known.set(envelope, outcome.classification)
     return outcome.classification
