@@ -4,7 +4,7 @@ import type { PlainResponse } from '../http/plain-response.ts'
 import { cutOff, onceClosed } from '../http/response-close.ts'
 import type { Authenticator } from '../mcp/authenticator.ts'
 import { endpointOf } from '../mcp/endpoint-of.ts'
-import { observerOf, recordForbidden } from '../mcp/instrumentation/instrumentation.ts'
+import { Instrumentation } from '../mcp/instrumentation/instrumentation.ts'
 import type { Exchange } from '../mcp/wire/exchange.ts'
 import { CLIENT_GONE, sessionNotFound } from '../mcp/wire/json-rpc.ts'
 import { mirroredMessage } from '../mcp/wire/mirrored-headers.ts'
@@ -65,7 +65,7 @@ export function mcpAuth(target: GateTarget, options: McpAuthOptions = {}): NodeM
   const isAdapter = endpointOf(target) !== undefined
   const resolved = resolveMcpAuthOptions(options, isAdapter)
   const { telemetry, recordSpans, originPolicy, scopes: operations, bindSessions } = resolved
-  const observer = observerOf(telemetry, { recordSpans })
+  const observer = new Instrumentation(telemetry, { recordSpans }, false)
   const { gate, authenticator } = resolveTarget(target, observer, operations)
   if (!isAdapter) refuseOptionsForOperations(gate.options)
   const { trustProxy } = gate.options
@@ -108,9 +108,8 @@ export function mcpAuth(target: GateTarget, options: McpAuthOptions = {}): NodeM
     res: ServerResponse,
   ): PlainResponse | Promise<PlainResponse | undefined> | undefined {
     if (sessions?.refuses(req, owner)) {
-      exchange.telemetry.accepted()
       const response = sessionNotFound()
-      exchange.telemetry.completed(response.status)
+      exchange.telemetry.finished({ status: response.status })
       return response
     }
     return request instanceof ReplayedRequest
@@ -124,7 +123,7 @@ export function mcpAuth(target: GateTarget, options: McpAuthOptions = {}): NodeM
       restrictCors(res, corsHeadersFor(request, originPolicy))
     const forbidden = originPolicy && forbiddenHeader(request, originPolicy)
     if (forbidden !== undefined) {
-      void recordForbidden(observer, request, forbidden)
+      void observer.forbidden(request, forbidden)
       return writePlainResponse(req, res, FORBIDDEN_SENDER)
     }
     if (isPreflight(req) || authenticatedBy(req, gate) !== undefined) return next()
@@ -199,7 +198,6 @@ function completeWithResponse(
     const messages = isAdapter ? [] : messagesOf(request, req)
     if (messages.length > 0 && messages.length <= MAX_MESSAGES)
       telemetry.received(request.header('mcp-protocol-version'), messages, undefined)
-    telemetry.accepted()
-    telemetry.completed(res.headersSent ? res.statusCode : CLIENT_GONE.status)
+    telemetry.finished({ status: res.headersSent ? res.statusCode : CLIENT_GONE.status })
   })
 }

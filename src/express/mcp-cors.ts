@@ -1,7 +1,7 @@
 import cors from 'cors'
 import { CORS_EXPOSED_HEADERS, CORS_METHODS, corsRequestHeaders } from '../http/cors-headers.ts'
 import type { NodeMiddleware } from '../http/node-middleware.ts'
-import { observerOf, recordForbidden } from '../mcp/instrumentation/instrumentation.ts'
+import { Instrumentation } from '../mcp/instrumentation/instrumentation.ts'
 import { checkTelemetry, type TelemetryOption } from '../mcp/telemetry-option.ts'
 import { FORBIDDEN_SENDER, forbiddenHeader, originRules } from '../mcp/wire/origin-policy.ts'
 import { optionChecksOf } from '../options/option-checks.ts'
@@ -63,7 +63,7 @@ export function mcpCors(options: McpCorsOptions = {}): NodeMiddleware {
   const expected = `must be called with an object such as { origin: 'https://app.example.com' }`
   const { origin, telemetry, ...policy } = readOptions('mcpCors', expected, options, RULES)
   const originPolicy = originPolicyOf(policy)
-  const observer = originPolicy && observerOf(telemetry)
+  const observer = new Instrumentation(telemetry, {}, false)
   const { allowedOrigins } = policy
   const readers = origin ?? (typeof allowedOrigins === 'object' ? [...allowedOrigins] : '*')
   const fixed = { origin: readers, methods: [...CORS_METHODS], exposedHeaders: [...CORS_EXPOSED_HEADERS] }
@@ -80,7 +80,7 @@ export function mcpCors(options: McpCorsOptions = {}): NodeMiddleware {
     decideCors(res)
     const request = originPolicy && new NodeMcpRequest(req, res, false)
     const forbidden = request && originPolicy && forbiddenHeader(request, originPolicy)
-    if (request !== undefined && forbidden !== undefined) void recordForbidden(observer, request, forbidden)
+    if (request !== undefined && forbidden !== undefined) void observer.forbidden(request, forbidden)
     const refuse = (): void => writePlainResponse(req, res, FORBIDDEN_SENDER)
     // A refused preflight allows nothing.
     if (forbidden !== undefined && isPreflight(req)) return refuse()

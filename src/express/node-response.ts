@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { HttpResponse, PlainResponse } from '../http/plain-response.ts'
 import { cutOff, http2StreamOf, isClosed, onceClosed } from '../http/response-close.ts'
+import { isEventStream, type StreamResponse } from '../mcp/wire/event-stream.ts'
 import { ConnectionTurns } from './connection-turns.ts'
 import { hasWholeBody } from './node-request.ts'
 
@@ -23,17 +24,14 @@ const UNREAD_MS = 60_000
 /** The time in which a client can read a response that was sent before the request body was complete. */
 const DISCARD_MS = 5_000
 
-/**
- * Writes a response: a plain one at once, and a stream no faster than the client reads.
- * @returns a promise if it is a web-standard response, or one that waits for earlier ones of its connection
- */
+/** Writes a response: a complete one at once, and a stream no faster than the client reads. */
 export function writeResponse(
   req: IncomingMessage,
   res: ServerResponse,
   response: HttpResponse,
 ): void | Promise<void> {
-  if (response instanceof Response) return writeWebResponse(req, res, response)
-  writePlainResponse(req, res, response)
+  if (isEventStream(response)) return writeStream(req, res, response)
+  writePlainResponse(req, res, response as PlainResponse)
 }
 
 /** Writes a response of plain values. Headers that other middleware has set are kept. */
@@ -142,31 +140,20 @@ function discardBody(req: IncomingMessage): void {
   req.once('end', () => clearTimeout(timer))
 }
 
-async function writeWebResponse(
+async function writeStream(
   req: IncomingMessage,
   res: ServerResponse,
-  response: Response,
+  { status, headers, body }: StreamResponse,
 ): Promise<void> {
   if (isClosed(req, res) || res.headersSent) {
     // The client has left: an error of the body has no receiver.
-    await response.body?.cancel().catch(() => undefined)
+    await body.cancel().catch(() => undefined)
     return
   }
-  res.statusCode = response.status
-  for (const [name, value] of response.headers) {
-    // Node.js sets hop-by-hop headers itself.
-    if (name !== 'connection' && name !== 'transfer-encoding') setOrAppend(res, name, value)
-  }
-  if (response.body === null || req.method === 'HEAD') {
-    res.end()
-    return
-  }
-  if (response.headers.get('content-type')?.startsWith('application/json')) {
-    endWithBody(req, res, await response.text())
-    return
-  }
+  res.statusCode = status
+  for (const name of Object.keys(headers)) setOrAppend(res, name, headers[name] as string)
   res.flushHeaders()
-  await pump(response.body, req, res)
+  await pump(body, req, res)
 }
 
 async function pump(

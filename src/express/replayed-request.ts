@@ -116,8 +116,7 @@ export async function judgeOperations(
   const { telemetry } = exchange
   const auth = exchange.auth as AuthInfo
   const refuse = (response: PlainResponse): PlainResponse => {
-    telemetry.accepted()
-    telemetry.completed(response.status)
+    telemetry.finished({ status: response.status })
     return response
   }
   if (req.method !== 'POST' && !hasBody(req, res)) {

@@ -1,7 +1,7 @@
 import { DEFAULT_BODY_LIMITS } from '../http/body-reader.ts'
 import { Authenticator } from '../mcp/authenticator.ts'
 import { endpointOf } from '../mcp/endpoint-of.ts'
-import type { RequestObserver } from '../mcp/instrumentation/instrumentation.ts'
+import { Instrumentation } from '../mcp/instrumentation/instrumentation.ts'
 import type { McpAdapter } from '../mcp/mcp-adapter.ts'
 import type { ScopedOperations } from '../mcp/router/named-operations.ts'
 import { Gate, type GateRequest, type MetadataAnnouncement } from '../oauth/gate.ts'
@@ -33,7 +33,7 @@ const announcements = new WeakMap<object, MetadataAnnouncement>()
  */
 export function resolveTarget(
   target: GateTarget,
-  observer?: RequestObserver,
+  observer: Instrumentation = new Instrumentation(false, {}, false),
   operations?: ScopedOperations,
 ): ResolvedTarget {
   const endpoint = endpointOf(target)

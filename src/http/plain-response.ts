@@ -5,10 +5,12 @@ export interface PlainResponse {
   readonly body?: string
 }
 
-/** A response of the MCP endpoint. */
-export type HttpResponse = PlainResponse | Response
+/** A response of the MCP endpoint. Its body is a stream of events if it is not complete. */
+export interface HttpResponse extends Omit<PlainResponse, 'body'> {
+  readonly body?: string | ReadableStream<Uint8Array>
+}
 
 /** Converts a response of plain values to a web-standard one. */
-export function toResponse({ status, headers, body }: PlainResponse, method?: string): Response {
+export function toResponse({ status, headers, body }: HttpResponse, method?: string): Response {
   return new Response(method === 'HEAD' ? null : (body ?? null), { status, headers })
 }

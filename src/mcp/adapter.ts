@@ -316,7 +316,8 @@ function webHandlersOf(endpoint: McpEndpoint): Pick<McpAdapter, 'handler' | 'aut
         return webResponse(mcpRequest, await endpoint.respond(mcpRequest))
       } catch {
         // The client gets a response, whatever has failed.
-        return withHeaders(toResponse(FAILED_RESPONSE), endpoint.corsHeaders(mcpRequest))
+        mcpRequest.addResponseHeaders(endpoint.corsHeaders(mcpRequest))
+        return webResponse(mcpRequest, FAILED_RESPONSE)
       }
     },
     auth: Object.freeze({
@@ -360,21 +361,10 @@ function metadataResponse({ gate }: McpEndpoint, request: WebMcpRequest): PlainR
 
 function webResponse(request: WebMcpRequest, response: HttpResponse): Response {
   const { method, responseHeaders } = request
-  if (response instanceof Response) return withHeaders(response, responseHeaders)
   // Headers that are given to the constructor cost less than headers that are set.
   const headers: Record<string, string> = { ...response.headers, ...responseHeaders }
   const vary = [responseHeaders.Vary, response.headers.Vary].filter((value) => value !== undefined)
   if (vary.length > 0) headers.Vary = vary.join(', ')
   if (headers['DPoP-Nonce'] !== undefined) headers['Access-Control-Expose-Headers'] += ', DPoP-Nonce'
   return toResponse({ ...response, headers }, method)
-}
-
-function withHeaders(response: Response, headers: Readonly<Record<string, string>>): Response {
-  const hasNonce = response.headers.has('DPoP-Nonce')
-  for (const name of Object.keys(headers)) {
-    if (name === 'Vary') response.headers.append(name, headers[name] as string)
-    else response.headers.set(name, headers[name] as string)
-  }
-  if (hasNonce) response.headers.append('Access-Control-Expose-Headers', 'DPoP-Nonce')
-  return response
 }

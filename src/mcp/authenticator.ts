@@ -4,14 +4,14 @@ import type { Decision, Refusal } from '../oauth/decision.ts'
 import type { Admission, Gate, GateRequest } from '../oauth/gate.ts'
 import type { VerifyContext } from '../oauth/options.ts'
 import { FAILED_RESPONSE } from '../oauth/refusal-responses.ts'
-import type { RequestObserver } from './instrumentation/instrumentation.ts'
+import type { Instrumentation } from './instrumentation/instrumentation.ts'
 import { arePublic, neededScopes, type ScopedOperations } from './router/named-operations.ts'
 import { BodyBudget } from './wire/body-budget.ts'
 import { calledId, receivesResult, toolResult } from './wire/challenge-result.ts'
 import type { Exchange } from './wire/exchange.ts'
 import { type ParsedMessages, type ReceivedMessages, retryLater } from './wire/json-rpc.ts'
 import type { McpRequest } from './wire/mcp-request.ts'
-import { NO_TELEMETRY, type RequestTelemetry } from './wire/request-telemetry.ts'
+import type { RequestTelemetry } from './wire/request-telemetry.ts'
 
 /** An authenticated request, or the response to a request that was refused. */
 export type AuthenticationResult = Exchange | { readonly response: PlainResponse }
@@ -30,7 +30,7 @@ export interface AuthenticatorProps {
   readonly makeContext: (request: GateRequest) => VerifyContext | Promise<VerifyContext>
   /** The operations that declare scopes. */
   readonly operations?: ScopedOperations | undefined
-  readonly instrumentation?: RequestObserver | undefined
+  readonly instrumentation: Instrumentation
   /** The limits of a body. That of a request without a valid token is read only for `challengeInResult` and `anonymous`. */
   readonly bodyLimits: BodyLimits
 }
@@ -55,8 +55,8 @@ export class Authenticator {
   async authenticate(request: McpRequest, known?: () => readonly unknown[]): Promise<AuthenticationResult> {
     const { gate } = this
     const { instrumentation } = this.#props
-    if (instrumentation?.loading !== undefined) await instrumentation.loading
-    const telemetry = instrumentation?.begin(request) ?? NO_TELEMETRY
+    if (instrumentation.loading !== undefined) await instrumentation.loading
+    const telemetry = instrumentation.begin(request)
     if (gate === undefined) return await this.#withoutGate(request, telemetry)
     let decision: Decision
     try {
@@ -70,7 +70,7 @@ export class Authenticator {
       telemetry.identify(auth)
       return { gate, auth, context, telemetry }
     }
-    telemetry.decided(decision)
+    telemetry.finished(decision)
     try {
       const named = known === undefined ? decision : this.#withScopesOf(known(), gate, decision)
       return { response: await this.#refusal(gate, named, request) }
@@ -84,7 +84,7 @@ export class Authenticator {
       const context = await telemetry.run(async () => this.#props.makeContext(request))
       return { gate: undefined, auth: undefined, context, telemetry }
     } catch (cause) {
-      telemetry.decided({ outcome: 'failed', cause })
+      telemetry.finished({ outcome: 'failed', cause })
       return { response: FAILED_RESPONSE }
     }
   }
@@ -110,12 +110,12 @@ export class Authenticator {
   async admit(request: McpRequest): Promise<AdmissionResult> {
     const gate = this.gate as Gate
     const { instrumentation } = this.#props
-    if (instrumentation?.loading !== undefined) await instrumentation.loading
-    const telemetry = instrumentation?.begin(request) ?? NO_TELEMETRY
+    if (instrumentation.loading !== undefined) await instrumentation.loading
+    const telemetry = instrumentation.begin(request)
     const parsed = await this.bodies.receiveUnverified(request)
     if (parsed === undefined) {
       const busy = retryLater(503, 'Too many requests without a token are being read')
-      telemetry.completed(busy.status)
+      telemetry.finished({ status: busy.status })
       return { response: busy }
     }
     let admitted: AdmissionResult | undefined
@@ -133,7 +133,7 @@ export class Authenticator {
       // Without an `Authorization` header, the gate accepts nothing.
       if (decision.outcome === 'accepted' || decision.outcome === 'admitted')
         return { response: FAILED_RESPONSE }
-      telemetry.decided(decision)
+      telemetry.finished(decision)
       const named = this.#withScopesOf(messages, gate, decision)
       return { response: await this.#refusal(gate, named, request, parsed) }
     } finally {
@@ -168,7 +168,7 @@ export class Authenticator {
         ? gate.withOperationScopes({ outcome: 'refused', reason: 'missing' }, operation)
         : gate.insufficientScope(operation, auth.scopes)
     const refusal = await gate.limited(refused, request)
-    telemetry.decided(refusal)
+    telemetry.finished(refusal)
     return await this.#refusal(gate, refusal, request, received)
   }
 

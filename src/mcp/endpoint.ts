@@ -12,7 +12,7 @@ import { optionChecksOf } from '../options/option-checks.ts'
 import { type AuthenticationResult, Authenticator } from './authenticator.ts'
 import { Discovery } from './discovery.ts'
 import { type Events, makeEvents } from './events/events.ts'
-import { Instrumentation, recordForbidden } from './instrumentation/instrumentation.ts'
+import { Instrumentation } from './instrumentation/instrumentation.ts'
 import { authorizeCalls } from './operations/authorize-calls.ts'
 import { tableWithLimits } from './operations/limits/limited-table.ts'
 import { Policy } from './operations/policy.ts'
@@ -24,7 +24,7 @@ import { type SdkServersProps, SERVED_REVISIONS } from './sdk/sdk-servers.ts'
 import type { TelemetryOption } from './telemetry-option.ts'
 import { refusedValue } from './wire/client-values.ts'
 import { isEventStream, withEnd } from './wire/event-stream.ts'
-import type { Exchange } from './wire/exchange.ts'
+import { type Exchange, permitsScopes } from './wire/exchange.ts'
 import { jsonRpcError, type ParsedMessages, type ReceivedMessages, retryLater } from './wire/json-rpc.ts'
 import type { McpRequest } from './wire/mcp-request.ts'
 import {
@@ -120,7 +120,7 @@ export class McpEndpoint {
     if (request.method === 'OPTIONS') return this.preflight(request)
     const reason = forbiddenHeader(request, this.#originPolicy)
     if (reason !== undefined) {
-      await recordForbidden(this.#instrumentation, request, reason, earlier?.telemetry)
+      await this.#instrumentation.forbidden(request, reason, earlier?.telemetry)
       return FORBIDDEN_SENDER
     }
 
@@ -139,31 +139,35 @@ export class McpEndpoint {
           : earlier
     }
     if ('response' in exchange) return exchange.response
-    const { telemetry, auth } = exchange
+    const { telemetry } = exchange
     telemetry.servedHere(true)
-    let release = admitted?.release
     try {
-      // 4. The messages in the body.
-      const parsed =
-        admitted ??
-        (request.method === 'POST'
-          ? await this.authenticator.bodies.receive(request, () => bodyOwner(request, auth))
-          : NO_MESSAGES)
-      if (parsed === undefined) {
-        telemetry.accepted()
-        const busy = retryLater(429, 'Too many large requests of this user are being served')
-        return telemetry.responded(busy, request)
-      }
-      if ('release' in parsed) release = parsed.release
-      if ('response' in parsed) {
-        telemetry.accepted()
-        return telemetry.responded(parsed.response, request)
-      }
+      return telemetry.responded(await this.#serve(request, exchange, admitted), request)
+    } catch (cause) {
+      telemetry.finished({ outcome: 'failed', cause })
+      return jsonRpcError(500, -32_603, 'Internal server error')
+    }
+  }
+
+  /** Continues with an authenticated request. @param admitted the messages of a request that is served without a token */
+  async #serve(
+    request: McpRequest,
+    exchange: Exchange,
+    admitted: ReceivedMessages | undefined,
+  ): Promise<HttpResponse> {
+    const { telemetry, auth } = exchange
+    // 4. The messages in the body.
+    const parsed =
+      admitted ??
+      (request.method === 'POST'
+        ? await this.authenticator.bodies.receive(request, () => bodyOwner(request, auth))
+        : NO_MESSAGES)
+    if (parsed === undefined) return retryLater(429, 'Too many large requests of this user are being served')
+    if ('response' in parsed) return parsed.response
+    let { release } = parsed
+    try {
       const tooLong = refusedValue(request, parsed)
-      if (tooLong !== undefined) {
-        if (admitted === undefined) telemetry.accepted()
-        return telemetry.responded(tooLong, request)
-      }
+      if (tooLong !== undefined) return tooLong
       const { messages } = parsed
       if (messages.length > 0)
         telemetry.received(revisionOf(request, messages), messages, this.#table?.tools, () =>
@@ -172,34 +176,33 @@ export class McpEndpoint {
 
       // 5. The scopes of the endpoint and of the operations that the messages name, and the policy.
       const scopes = admitted === undefined ? this.authenticator.operationScopes(messages) : []
-      if (exchange.auth === undefined || exchange.gate === undefined) {
-        if (scopes.length > 0) return telemetry.responded(scopesWithoutOAuth(), request)
-      } else if (!exchange.gate.permits(exchange.auth.scopes, scopes)) {
-        return await this.authenticator.refuseScopes(exchange, request, scopes, parsed)
-      }
+      if (!permitsScopes(exchange, scopes)) return await this.#refuseScopes(exchange, request, scopes, parsed)
       const { policy } = this.#props.options
       const missing = policy && (await this.#authorize(policy, exchange, messages))
-      if (missing !== undefined && missing.length > 0) {
-        if (exchange.gate === undefined) return telemetry.responded(scopesWithoutOAuth(), request)
-        const needed = unionOfScopes(scopes, missing)
-        return await this.authenticator.refuseScopes(exchange, request, needed, parsed)
-      }
-      if (admitted === undefined) telemetry.accepted()
-      else telemetry.admitted()
+      if (missing !== undefined && missing.length > 0)
+        return await this.#refuseScopes(exchange, request, unionOfScopes(scopes, missing), parsed)
+      telemetry.accepted(admitted !== undefined)
 
-      // 6. The official SDK serves the messages, and telemetry records the response.
+      // 6. The official SDK serves the messages.
       const response = await telemetry.run(() => this.sdkHandler.handle(request, exchange, parsed))
-      if (release === undefined || !(response instanceof Response) || !isEventStream(response))
-        return telemetry.responded(response, request)
+      if (release === undefined || !isEventStream(response)) return response
       const streamed = withEnd(response, request, release)
       release = undefined
-      return telemetry.responded(streamed, request)
-    } catch (cause) {
-      telemetry.decided({ outcome: 'failed', cause })
-      return jsonRpcError(500, -32_603, 'Internal server error')
+      return streamed
     } finally {
       release?.()
     }
+  }
+
+  #refuseScopes(
+    exchange: Exchange,
+    request: McpRequest,
+    scopes: readonly string[],
+    received: ReceivedMessages,
+  ): PlainResponse | Promise<PlainResponse> {
+    return exchange.gate === undefined
+      ? jsonRpcError(403, -32_000, 'Forbidden: this operation requires scopes, but OAuth is disabled')
+      : this.authenticator.refuseScopes(exchange, request, scopes, received)
   }
 
   /** Returns the response to an OPTIONS request, which may be a CORS preflight. */
@@ -208,7 +211,7 @@ export class McpEndpoint {
     const reason = forbiddenHeader(request, this.#originPolicy)
     // The headers of every response are set already.
     if (reason === undefined) return { status: 204, headers: preflightHeaders(asked, {}) }
-    void recordForbidden(this.#instrumentation, request, reason)
+    void this.#instrumentation.forbidden(request, reason)
     return FORBIDDEN_SENDER
   }
 
@@ -243,7 +246,7 @@ export class McpEndpoint {
     }
     const { gate, auth } = foreign
     // Only one of the two records the request.
-    if (exchange.telemetry.isOpen) foreign.telemetry.abandon()
+    if (exchange.telemetry.isOpen) foreign.telemetry.finished()
     if (auth !== undefined) exchange.telemetry.identify(auth)
     return { ...exchange, gate, auth }
   }
@@ -314,10 +317,6 @@ function withToolPolicies(
 
 async function makeContext(make: AppContextFactory<unknown>, request: GateRequest): Promise<VerifyContext> {
   return new RequestContext(request, await make(new LazyRequest(request)))
-}
-
-function scopesWithoutOAuth(): PlainResponse {
-  return jsonRpcError(403, -32_000, 'Forbidden: this operation requires scopes, but OAuth is disabled')
 }
 
 /** Returns the revision in the header or, for `initialize`, which has no header yet, the one that it asks for. */

@@ -9,6 +9,7 @@ import { mcpHandler } from '../../src/express/mcp-handler.ts'
 import { writeResponse } from '../../src/express/node-response.ts'
 import { createMcpAdapter } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
+import { fromResponse, type StreamResponse } from '../../src/mcp/wire/event-stream.ts'
 import type { OAuthOptions, VerifiedToken } from '../../src/oauth/options.ts'
 import { oauthOptions } from '../support/gate-app.ts'
 import { listen } from '../support/listen.ts'
@@ -19,7 +20,9 @@ const HOST = 'Host: 127.0.0.1'
 describe('a web-standard response', () => {
   /** Serves the response of `make()` and fetches it. */
   async function served(make: () => Response, init?: RequestInit): Promise<Response> {
-    const { origin } = await listen((req, res) => void writeResponse(req, res, make()))
+    const { origin } = await listen(
+      async (req, res) => void writeResponse(req, res, await fromResponse(make())),
+    )
     return await fetch(origin, init)
   }
 
@@ -77,7 +80,9 @@ describe('a web-standard response', () => {
         start: (controller) => controller.enqueue(Buffer.from('half')),
         pull: (controller) => controller.error(new Error('the source is gone')),
       })
-    const response = await served(() => new Response(body()))
+    const response = await served(
+      () => new Response(body(), { headers: { 'content-type': 'text/event-stream' } }),
+    )
     const failure = await response.text().then(
       (text) => `ended as ${text}`,
       () => 'broke off',
@@ -91,16 +96,17 @@ describe('a web-standard response', () => {
     const bothCancelled = new Promise<void>((resolve) => {
       cancel = () => cancelled.length === 2 && resolve()
     })
-    const endless = (name: string) =>
-      new Response(
-        new ReadableStream<Uint8Array>({
-          pull: (controller) => controller.enqueue(Buffer.alloc(65_536)),
-          cancel() {
-            cancelled.push(name)
-            cancel?.()
-          },
-        }),
-      )
+    const endless = (name: string): StreamResponse => ({
+      status: 200,
+      headers: {},
+      body: new ReadableStream<Uint8Array>({
+        pull: (controller) => controller.enqueue(Buffer.alloc(65_536)),
+        cancel() {
+          cancelled.push(name)
+          cancel?.()
+        },
+      }),
+    })
     const { port } = await listen((req, res) => {
       if (req.url === '/during') return void writeResponse(req, res, endless('during'))
       res.once('close', () => void writeResponse(req, res, endless('before')))

@@ -155,7 +155,7 @@ describe('responses over HTTP/2', function () {
     }
     server = await listenHttp2((req, res) => {
       const headers = { 'Content-Type': 'text/event-stream' }
-      void writeResponse(req.resume(), res, new Response(failing(), { headers }))
+      void writeResponse(req.resume(), res, { status: 200, headers, body: failing() })
     })
     const exchange = new Http2Exchange(await server.connect())
     exchange.stream.end()

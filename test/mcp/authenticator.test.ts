@@ -1,5 +1,6 @@
 import { expect } from 'chai'
 import { Authenticator } from '../../src/mcp/authenticator.ts'
+import { Instrumentation } from '../../src/mcp/instrumentation/instrumentation.ts'
 import { FAILED_RESPONSE } from '../../src/oauth/refusal-responses.ts'
 
 describe('Authenticator', () => {
@@ -9,6 +10,7 @@ describe('Authenticator', () => {
       makeContext: () => {
         throw new Error('no context')
       },
+      instrumentation: new Instrumentation(false),
       bodyLimits: { maxBytes: 1_000, timeoutMs: 1_000 },
     })
     expect(await authenticator.authenticate({} as never)).to.deep.equal({ response: FAILED_RESPONSE })

@@ -10,8 +10,7 @@ import type { EventName } from '../instrumentation/request-events.ts'
 import { type Denied, Policy } from '../operations/policy.ts'
 import type { EventEntry } from '../router/event.ts'
 import type { RouterTable } from '../router/router-table.ts'
-import { type Exchange, permitsScopes } from '../wire/exchange.ts'
-import { NO_TELEMETRY } from '../wire/request-telemetry.ts'
+import { type Caller, type Exchange, permitsScopes } from '../wire/exchange.ts'
 import { type EventLedger, newLedger } from './event-ledger.ts'
 import type { ResolvedEventOptions } from './event-options.ts'
 import {
@@ -50,7 +49,7 @@ export interface EventsProps {
 /** The subscription that a delivery is for. */
 export interface Receiver {
   /** The request of its owner, or a substitute for it. */
-  readonly exchange: Exchange
+  readonly exchange: Caller
   readonly entry: EventEntry
   readonly record: SubscriptionRecord
 }
@@ -181,7 +180,7 @@ export class EventCore {
 
   /** Returns undefined if the token of a request may receive an event. Never rejects. */
   async #denial(
-    exchange: Exchange,
+    exchange: Caller,
     entry: EventEntry,
     purpose: 'subscribe' | 'deliver',
     use: { readonly args: unknown; readonly data?: unknown },
@@ -199,7 +198,7 @@ export class EventCore {
   }
 
   /** Returns `false` if the grant of the token has ended, as the user or the authorization server can end it at any time. */
-  async #isLive({ auth }: Exchange): Promise<boolean> {
+  async #isLive({ auth }: Caller): Promise<boolean> {
     const { gate } = this.props
     const isLive = auth && gate && livenessOf(gate.options.verifyToken)
     return isLive === undefined || (await isLive(auth?.user))
@@ -210,7 +209,7 @@ export class EventCore {
    * headers.
    * @throws what the router's `.context()` throws
    */
-  async exchangeOf({ auth }: SubscriptionRecord): Promise<Exchange> {
+  async exchangeOf({ auth }: SubscriptionRecord): Promise<Caller> {
     const source = { request: new Request('event:delivery') }
     const { gate, policy, table } = this.props
     const { makeContext } = table
@@ -220,7 +219,6 @@ export class EventCore {
       gate,
       auth: auth && restoredAuth(auth),
       context: new RequestContext(source, made),
-      telemetry: NO_TELEMETRY,
     }
   }
 

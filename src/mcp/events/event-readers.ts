@@ -28,6 +28,7 @@ const SUBSCRIPTION_ID = 'io.modelcontextprotocol/subscriptionId'
 
 /** A subscription that is being read. */
 interface Reading extends Receiver {
+  readonly exchange: Exchange
   readonly maxAgeMs: number | undefined
   /** The position after which events are read. */
   readonly from: Position

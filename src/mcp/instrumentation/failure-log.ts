@@ -1,25 +1,15 @@
-import { performance } from 'node:perf_hooks'
 import { cutText } from '../../cut-text.ts'
-import type { HttpResponse } from '../../http/plain-response.ts'
 import { isOwnOutage } from '../../oauth/outages.ts'
 import { watchStandardStreams } from '../../standard-streams.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
-import {
-  type CallEvent,
-  type EventDetails,
-  type Failure,
-  type NotServed,
-  RequestTelemetry,
-  type TimedCall,
-} from '../wire/request-telemetry.ts'
+import type { CallEvent, EventDetails, Outcome, TimedCall } from '../wire/request-telemetry.ts'
+import { MinuteCounts } from './minute-counts.ts'
 import { kindOf } from './observed-outcome.ts'
 import { TokenRedactor } from './token-redactor.ts'
 
 /** The maximum number of lines of one kind in a minute. The rest is counted. */
 const MAX_LINES = 10
-
-const WINDOW_MS = 60_000
 
 /** The maximum lengths of an error's message, of the reason of an outage, of a place in a stack, and of a value that a client has sent. */
 const MAX_MESSAGE = 500
@@ -38,14 +28,6 @@ const KINDS = {
 
 type Kind = keyof typeof KINDS
 
-/** The lines of one kind in a minute. */
-interface Window {
-  readonly openedAt: number
-  readonly timer: ReturnType<typeof setTimeout>
-  written: number
-  left: number
-}
-
 /** Calls that end with one of these events have failed in code of the application, if there is a thrown value. */
 const WHAT_FAILED: Readonly<Partial<Record<CallEvent, string>>> = {
   'tool.failed': 'failed',
@@ -60,135 +42,80 @@ const WHAT_FAILED: Readonly<Partial<Record<CallEvent, string>>> = {
  * line with the number of the others.
  */
 export class FailureLog {
-  /** Nothing is loaded. */
-  readonly loading = undefined
-  readonly #windows = new Map<Kind, Window>()
-
-  begin(request: McpRequest): LoggedRequest {
-    return new LoggedRequest(this, request)
-  }
+  readonly #counts = new MinuteCounts()
 
   write(kind: Kind, line: () => string): void {
-    const window = this.#windowOf(kind)
-    if (window.written === MAX_LINES) {
-      window.left++
-      return
-    }
-    window.written++
+    const count = this.#counts.add(kind, (all) => {
+      if (all > MAX_LINES) print(`In the last minute, ${all - MAX_LINES} ${KINDS[kind]}`)
+    })
     // Describing a value of the application may throw.
-    const text = tryOrUndefined(line)
-    watchStandardStreams()
-    if (text !== undefined) console.error(`mcp-gatekit: ${text}`)
+    const text = count > MAX_LINES ? undefined : tryOrUndefined(line)
+    if (text !== undefined) print(text)
   }
 
-  #windowOf(kind: Kind): Window {
-    const open = this.#windows.get(kind)
-    // Some runtimes cancel the timers of a request when it ends.
-    if (open !== undefined && performance.now() - open.openedAt < WINDOW_MS) return open
-    this.#close(kind)
-    const timer = setTimeout(() => this.#close(kind), WINDOW_MS)
-    timer.unref?.()
-    const window = { openedAt: performance.now(), timer, written: 0, left: 0 }
-    this.#windows.set(kind, window)
-    return window
-  }
-
-  #close(kind: Kind): void {
-    const window = this.#windows.get(kind)
-    if (window === undefined) return
-    this.#windows.delete(kind)
-    clearTimeout(window.timer)
-    watchStandardStreams()
-    if (window.left > 0) console.error(`mcp-gatekit: In the last minute, ${window.left} ${KINDS[kind]}`)
-  }
-}
-
-/** A request whose failures are written to a log. */
-export class LoggedRequest extends RequestTelemetry {
-  readonly #log: FailureLog
-  readonly #request: McpRequest
-  #hasDecided = false
-
-  constructor(log: FailureLog, request: McpRequest) {
-    super()
-    this.#log = log
-    this.#request = request
-  }
-
-  override decided(decision: NotServed): void {
-    if (this.#hasDecided) return
-    this.#hasDecided = true
-    const { outcome } = decision
-    if (outcome === 'failed')
-      this.#log.write('request', () => `A request was answered with 500. ${this.#describe(decision.cause)}`)
-    else if (outcome === 'unavailable')
-      this.#log.write(
+  /** Writes a line about a request that was not served, or was answered with 500. */
+  finished(request: McpRequest, outcome: Outcome): void {
+    if ('errorType' in outcome) return
+    if ('status' in outcome) {
+      if (outcome.status === 500) this.write('request', () => 'A request was answered with 500.')
+    } else if (outcome.outcome === 'failed')
+      this.write('request', () => `A request was answered with 500. ${describe(request, outcome.cause)}`)
+    else if (outcome.outcome === 'unavailable')
+      this.write(
         'verifier',
         () =>
-          `A token could not be verified, so the request was answered with 503.${this.#reasonOf(decision.cause)}`,
+          `A token could not be verified, so the request was answered with 503.${reasonOf(request, outcome.cause)}`,
       )
-    else if (decision.reason === 'origin' || decision.reason === 'host') this.#forbidden(decision.reason)
-    else if ('cause' in decision)
-      this.#log.write(
+    else if (outcome.reason === 'origin')
+      this.write('origin', () => forbidden('Origin', request.header('origin'), 'allowedOrigins'))
+    else if (outcome.reason === 'host')
+      this.write('host', () => forbidden('Host', request.host, 'allowedHosts'))
+    else if ('cause' in outcome)
+      this.write(
         'verifier',
-        () => `The verifier threw, so the token was refused as invalid.${typeOf(decision.cause)}`,
+        () => `The verifier threw, so the token was refused as invalid.${typeOf(outcome.cause)}`,
       )
   }
 
-  #forbidden(reason: 'origin' | 'host'): void {
-    const [name, option, value] =
-      reason === 'origin'
-        ? (['Origin', 'allowedOrigins', this.#request.header('origin')] as const)
-        : (['Host', 'allowedHosts', this.#request.host] as const)
-    this.#log.write(
-      reason,
-      () =>
-        `A request was refused with 403, because its ${name} ${printed(value)} is not allowed. If it is one of yours, add it to ${option}.`,
-    )
-  }
-
-  override record(event: CallEvent, call: TimedCall, { failure, reference }: EventDetails): void {
+  /** Writes a line about a call that has failed in code of the application. */
+  record(request: McpRequest, event: CallEvent, call: TimedCall, { failure, reference }: EventDetails): void {
     const what = WHAT_FAILED[event]
     // What the client can read itself, such as the message of a KitToolError, has no reference.
-    if (what === undefined || failure === undefined) return
-    if (reference === undefined && what === 'failed') return
-    this.#log.write('handler', () => {
+    if (what === undefined || failure === undefined || (reference === undefined && what === 'failed')) return
+    this.write('handler', () => {
       const { name, uri } = (call.params ?? {}) as { name?: unknown; uri?: unknown }
       const subject = name ?? uri
       const of = typeof subject === 'string' ? ` ${printed(subject)}` : ''
       const by = reference === undefined ? '' : ` Reference: ${reference}.`
-      return `${call.method}${of} ${what}.${by} ${this.#describe(failure.thrown)}`
+      return `${call.method}${of} ${what}.${by} ${describe(request, failure.thrown)}`
     })
   }
+}
 
-  override responded(response: HttpResponse): HttpResponse {
-    this.completed(response.status)
-    return response
-  }
+function print(text: string): void {
+  watchStandardStreams()
+  console.error(`mcp-gatekit: ${text}`)
+}
 
-  override completed(status: number): void {
-    if (status !== 500 || this.#hasDecided) return
-    this.#hasDecided = true
-    this.#log.write('request', () => 'A request was answered with 500.')
-  }
+function forbidden(header: string, value: string | undefined, option: string): string {
+  return `A request was refused with 403, because its ${header} ${printed(value)} is not allowed. If it is one of yours, add it to ${option}.`
+}
 
-  /** Returns the message of an error of this package, and the kind of another one, whose message may quote the token. */
-  #reasonOf(cause: unknown): string {
-    if (!isOwnOutage(cause)) return typeOf(cause)
-    const message = new TokenRedactor(this.#request.authorization).text((cause as Error).message)
-    return ` Reason: ${oneLine(message, MAX_REASON)}`
-  }
+/** Returns the message of an error of this package, and the kind of another one, whose message may quote the token. */
+function reasonOf(request: McpRequest, cause: unknown): string {
+  if (!isOwnOutage(cause)) return typeOf(cause)
+  const message = new TokenRedactor(request.authorization).text((cause as Error).message)
+  return ` Reason: ${oneLine(message, MAX_REASON)}`
+}
 
-  /** Describes a thrown value on one line, without the token of the request. */
-  #describe(thrown: Failure['thrown']): string {
-    const redactor = new TokenRedactor(this.#request.authorization)
-    const { name, message, stack } = redactor.thrown(thrown)
-    const place = stack
-      ?.split('\n', 20)
-      .find((line) => /^\s+at /.test(line))
-      ?.trim()
-    return `${oneLine(`${name}: ${message}`, MAX_MESSAGE)}${place === undefined ? '' : ` (${oneLine(place, MAX_PLACE)})`}`
-  }
+/** Describes a thrown value on one line, without the token of the request. */
+function describe(request: McpRequest, thrown: unknown): string {
+  const { name, message, stack } = new TokenRedactor(request.authorization).thrown(thrown)
+  const place = stack
+    ?.split('\n', 20)
+    .find((line) => /^\s+at /.test(line))
+    ?.trim()
+  return `${oneLine(`${name}: ${message}`, MAX_MESSAGE)}${place === undefined ? '' : ` (${oneLine(place, MAX_PLACE)})`}`
 }
 
 /** Returns the kind of an error of a verifier. Its message may quote the token. */

@@ -1,21 +1,14 @@
 import { atShutdown } from '../../at-shutdown.ts'
+import { CLIENT_NAMES } from '../../client-names.ts'
 import type { ForbiddenSender } from '../../oauth/decision.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
-import { NO_TELEMETRY, type ObservedClient, type RequestTelemetry } from '../wire/request-telemetry.ts'
+import type { ObservedClient, RequestTelemetry } from '../wire/request-telemetry.ts'
 import { FailureLog } from './failure-log.ts'
-import { InstrumentedRequest, type SharedInstrumentation } from './instrumented-request.ts'
-import { knownClientNames } from './observed-client.ts'
-import { RepeatedRefusals } from './repeated-refusals.ts'
+import { MinuteCounts } from './minute-counts.ts'
+import { ObservedRequest, type SharedInstrumentation } from './observed-request.ts'
 import { type AnyManager, EVENTS, type EventName } from './request-events.ts'
 import { Tracing } from './tracing.ts'
-
-/** Begins the telemetry of requests. */
-export interface RequestObserver {
-  /** Resolves when `begin` may be called. Undefined if it may be called at once. Never rejects. */
-  readonly loading: Promise<void> | undefined
-  begin(request: McpRequest): RequestTelemetry
-}
 
 /** The options of the telemetry of an adapter. Their defaults are `false` and none, but `true` for `recordSpans`. */
 export interface InstrumentationOptions {
@@ -29,34 +22,56 @@ export interface InstrumentationOptions {
  * The telemetry of an adapter: events if it has a manager, spans if a provider is registered, and without a manager a line on
  * stderr for each failure.
  */
-export class Instrumentation implements RequestObserver {
+export class Instrumentation {
   readonly #shared: SharedInstrumentation
+  readonly #refusals = new MinuteCounts()
+  #endsRefusals = false
 
-  /** @param manager `undefined` for lines on stderr, and `false` for none */
-  constructor(manager: AnyManager | false | undefined, options: InstrumentationOptions = {}) {
-    const {
-      recordPayloads = false,
-      recordClientAddress = false,
-      knownClients = [],
-      recordSpans = true,
-    } = options
+  /**
+   * @param manager `undefined` for lines on stderr, and `false` for none
+   * @param usesProviders `false` if spans and metrics are recorded only together with events
+   */
+  constructor(
+    manager: AnyManager | false | undefined,
+    options: InstrumentationOptions = {},
+    usesProviders = true,
+  ) {
+    const { recordPayloads = false, recordClientAddress = false, knownClients = [] } = options
     this.#shared = {
       manager: manager || undefined,
-      tracing: new Tracing(recordSpans),
+      tracing: manager || usesProviders ? new Tracing(options.recordSpans) : undefined,
       recordsPayloads: recordPayloads && manager !== undefined && manager !== false,
       recordsClientAddress: recordClientAddress,
-      knownClients: knownClientNames(knownClients),
+      knownClients: new Set([...Object.values(CLIENT_NAMES).flat(), ...knownClients]),
       log: manager === undefined ? new FailureLog() : undefined,
-      // A manager of another version does not have the method.
-      repeated: new RepeatedRefusals((end) =>
-        tryOrUndefined(() => (manager || undefined)?.[atShutdown](end)),
-      ),
-      emit: (event, attributes) => this.emit(event, attributes),
+      isFirstRefusal: (address) => this.#isFirstRefusal(address),
     }
   }
 
+  /** Resolves when `begin` may be called. Undefined if it may be called at once. Never rejects. */
   get loading(): Promise<void> | undefined {
-    return this.#shared.tracing.loading
+    return this.#shared.tracing?.loading
+  }
+
+  /** Begins the telemetry of a request. */
+  begin(request: McpRequest): RequestTelemetry {
+    const { manager, tracing } = this.#shared
+    const isObserved = manager !== undefined || tryOrUndefined(() => tracing?.hasProvider) === true
+    return new ObservedRequest(this.#shared, request, isObserved)
+  }
+
+  /**
+   * Records a request that was refused for its `Origin` or its `Host`. Never rejects.
+   * @param begun the telemetry of the request, if it has begun
+   */
+  async forbidden(
+    request: McpRequest,
+    reason: ForbiddenSender['reason'],
+    begun?: RequestTelemetry,
+  ): Promise<void> {
+    if (this.loading !== undefined) await this.loading
+    const telemetry = begun ?? this.begin(request)
+    telemetry.finished({ outcome: 'refused', reason })
   }
 
   /**
@@ -71,11 +86,11 @@ export class Instrumentation implements RequestObserver {
     revision: string | undefined,
     client: ObservedClient | undefined,
   ): void {
-    this.#shared.tracing.recordSession(durationMs, {
+    this.#shared.tracing?.measure('sessions', durationMs / 1000, {
       'network.transport': transport,
-      ...(transport === 'tcp' && { 'network.protocol.name': 'http' }),
-      ...(revision !== undefined && { 'mcp.protocol.version': revision }),
-      ...(client?.label !== undefined && { 'mcp.client.name': client.label }),
+      'network.protocol.name': transport === 'tcp' ? 'http' : undefined,
+      'mcp.protocol.version': revision,
+      'mcp.client.name': client?.label,
     })
   }
 
@@ -86,37 +101,15 @@ export class Instrumentation implements RequestObserver {
     void tryOrUndefined(() => this.#shared.manager?.emit(`kit.mcp.${event}`, { level, attributes }))
   }
 
-  begin(request: McpRequest): RequestTelemetry {
-    const { manager, tracing, log } = this.#shared
-    if (manager !== undefined || tryOrUndefined(() => tracing.hasProvider))
-      return new InstrumentedRequest(this.#shared, request)
-    return log?.begin(request) ?? NO_TELEMETRY
+  /** Returns `true` for the first refusal of an address in a minute. The others are counted in one event. */
+  #isFirstRefusal(address: string): boolean {
+    const { manager } = this.#shared
+    // A manager of another version does not have the method.
+    if (!this.#endsRefusals) tryOrUndefined(() => manager?.[atShutdown](() => this.#refusals.end()))
+    this.#endsRefusals = true
+    const count = this.#refusals.add(address, (all) => {
+      if (all > 1) this.emit('auth.refused', { reason: 'rate_limited', 'kit.refused.count': all - 1 })
+    })
+    return count === 1
   }
-}
-
-/**
- * Returns what observes the requests of middleware that serves no messages itself.
- * @param manager `undefined` for lines on stderr, and `false` for nothing
- */
-export function observerOf(
-  manager: AnyManager | false | undefined,
-  options?: InstrumentationOptions,
-): RequestObserver | undefined {
-  if (manager === undefined) return new FailureLog()
-  return manager === false ? undefined : new Instrumentation(manager, options)
-}
-
-/**
- * Records a request that was refused for its `Origin` or its `Host`. Never rejects.
- * @param begun the telemetry of the request, if it has begun
- */
-export async function recordForbidden(
-  observer: RequestObserver | undefined,
-  request: McpRequest,
-  reason: ForbiddenSender['reason'],
-  begun?: RequestTelemetry,
-): Promise<void> {
-  if (observer?.loading !== undefined) await observer.loading
-  const telemetry = begun ?? tryOrUndefined(() => observer?.begin(request))
-  tryOrUndefined(() => telemetry?.decided({ outcome: 'refused', reason }))
 }

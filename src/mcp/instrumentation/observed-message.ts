@@ -1,4 +1,6 @@
+import { isRecord } from '../../options/value-kinds.ts'
 import { methodNamed, namesUri } from '../methods.ts'
+import type { ObservedClient } from '../wire/request-telemetry.ts'
 
 /** The parts of a JSON-RPC message that are recorded. Strings of the client are redacted and shortened. */
 export interface ObservedMessage {
@@ -19,6 +21,12 @@ export interface ObservedMessage {
 
 /** Removes secrets from a string, and shortens it to `max` characters. */
 type Redact = (text: string, max: number) => string
+
+/** The member of `params._meta` in 2026-07-28. Written here, because the gate works without the SDK. */
+const CLIENT_INFO_META_KEY = 'io.modelcontextprotocol/clientInfo'
+
+/** The label of a client that is not known, so that metrics have few values. */
+const OTHER = '_OTHER'
 
 /** The maximum length of an attribute whose value a client has sent. */
 const MAX_TEXT = 128
@@ -47,6 +55,29 @@ export function observedMessage(message: unknown, redact: Redact): ObservedMessa
 }
 
 /**
+ * Returns how a client calls itself in `initialize` (2025), or in `params._meta` of a request (2026-07-28). Returns undefined if
+ * the messages do not tell. All messages of a request are of one client.
+ * @param known the names that metrics may have
+ */
+export function observedClient(
+  messages: readonly unknown[],
+  known: ReadonlySet<unknown>,
+  redact: Redact,
+): ObservedClient | undefined {
+  for (const message of messages) {
+    const { method, params } = isRecord(message) ? message : {}
+    const { clientInfo, _meta } = isRecord(params) ? params : {}
+    const info =
+      method === 'initialize' ? clientInfo : isRecord(_meta) ? _meta[CLIENT_INFO_META_KEY] : undefined
+    if (!isRecord(info)) continue
+    const { name } = info
+    const label = typeof name !== 'string' ? undefined : known.has(name) ? name : OTHER
+    return { name: clientText(name, redact), version: clientText(info.version, redact), label }
+  }
+  return undefined
+}
+
+/**
  * Returns the message of a request that is refused before it is read. Only a method of the protocol is recorded, because the
  * client may not have a valid token.
  */
@@ -65,15 +96,28 @@ export function clientText(value: unknown, redact: Redact, max: number = MAX_TEX
  */
 export function messageAttributes(message: ObservedMessage): Record<string, string> {
   const { method, id, tool, prompt, resource, version } = message
-  const isUnknown = id === undefined && methodNamed(method) === undefined
-  return {
-    ...(method !== undefined && { 'mcp.method.name': isUnknown ? '_OTHER' : method }),
-    ...(id !== undefined && { 'jsonrpc.request.id': id }),
-    ...(version !== undefined && { 'jsonrpc.protocol.version': version }),
-    ...(tool !== undefined && { 'gen_ai.tool.name': tool, 'gen_ai.operation.name': 'execute_tool' }),
-    ...(prompt !== undefined && { 'gen_ai.prompt.name': prompt }),
-    ...(resource !== undefined && { 'mcp.resource.uri': resource }),
+  const isUnknown = id === undefined && method !== undefined && methodNamed(method) === undefined
+  return present({
+    'mcp.method.name': isUnknown ? OTHER : method,
+    'jsonrpc.request.id': id,
+    'jsonrpc.protocol.version': version,
+    'gen_ai.tool.name': tool,
+    'gen_ai.operation.name': tool === undefined ? undefined : 'execute_tool',
+    'gen_ai.prompt.name': prompt,
+    'mcp.resource.uri': resource,
+  })
+}
+
+/** Returns the attributes that have a value. */
+export function present<Value>(
+  attributes: Readonly<Record<string, Value | undefined>>,
+): Record<string, Value> {
+  const found: Record<string, Value> = {}
+  for (const name in attributes) {
+    const value = attributes[name]
+    if (value !== undefined) found[name] = value
   }
+  return found
 }
 
 /** The method and the target of a message, if they are names of which there are few. */

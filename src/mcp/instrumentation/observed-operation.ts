@@ -6,11 +6,11 @@ import {
   lowCardinality,
   messageAttributes,
   type ObservedMessage,
+  present,
 } from './observed-message.ts'
 import type { RpcError } from './observed-outcome.ts'
 import type { RequestEvents } from './request-events.ts'
-import { runWithin } from './run-within.ts'
-import type { ServerSpan, SpanEnd, Tracing } from './tracing.ts'
+import type { Span, SpanEnd, Tracing } from './tracing.ts'
 
 /** The maximum length of an error message on a span. */
 const MAX_DESCRIPTION = 256
@@ -33,19 +33,28 @@ export class Operation {
   readonly #shared: Readonly<Record<string, string>>
   readonly #isKnown: boolean
   readonly #events: RequestEvents
-  readonly #span: ServerSpan | undefined
+  readonly #span: Span | undefined
 
   /** Begins the span. @param isKnown `true` if the called tool exists */
-  constructor(tracing: Tracing, events: RequestEvents, message: ObservedMessage, isKnown: boolean) {
-    const { request } = events
+  constructor(
+    tracing: Tracing | undefined,
+    events: RequestEvents,
+    message: ObservedMessage,
+    isKnown: boolean,
+  ) {
+    const { request, settings } = events
     this.message = message
     this.#events = events
     this.#shared = events.sharedAttributes
     this.#isKnown = isKnown
     this.#span = tryOrUndefined(() =>
-      tracing.start(() => ({
+      tracing?.start(() => ({
         name: spanName(request, lowCardinality(message, false, isKnown)),
-        attributes: { ...this.attributes, ...network(request), ...events.clientAddress },
+        attributes: {
+          ...this.attributes,
+          ...network(request),
+          ...(settings.recordsClientAddress && present({ 'client.address': request.clientAddress })),
+        },
         meta: message.meta,
         admits: (text) => events.redactor.isFree(text),
         startedAtMs: events.startedAtMs,
@@ -59,17 +68,16 @@ export class Operation {
 
   /** Runs `fn` once, inside the span unless that fails. */
   run<T>(fn: () => T): T {
-    const span = this.#span
-    if (span === undefined) return fn()
-    return runWithin((once) => span.run(once), fn)
+    return this.#span === undefined ? fn() : this.#span.run(fn)
   }
 
   /** Ends the span. @param attributes those of the span in addition to those of the operation */
   end(status: number, attributes: Readonly<Record<string, string>>): void {
-    tryOrUndefined(() => this.#span?.end((isRecorded) => this.#describe(status, attributes, isRecorded)))
+    const span = this.#span
+    if (span !== undefined) tryOrUndefined(() => span.end(this.#endOf(span, status, attributes)))
   }
 
-  #describe(status: number, attributes: Readonly<Record<string, string>>, isRecorded: boolean): SpanEnd {
+  #endOf(span: Span, status: number, attributes: Readonly<Record<string, string>>): SpanEnd {
     const { message, error } = this
     const { redactor, request, startedAt } = this.#events
     const isServed = error === undefined && status < 400
@@ -85,7 +93,7 @@ export class Operation {
         ...attributes,
         ...outcome,
         ...httpStatus(request, status),
-        ...(isRecorded && this.#events.payloadTexts(message.args, this.result)),
+        ...(span.isRecorded && this.#events.payloadTexts(message.args, this.result)),
       },
       measured: isMeasured ? this.#measured(names, isServed, outcome) : undefined,
       durationMs: this.respondedAfter ?? performance.now() - startedAt,
@@ -105,14 +113,14 @@ export class Operation {
     const { request, protocolVersion, client } = this.#events
     const { tool } = this.message
     return {
-      'mcp.method.name': method ?? '_OTHER',
-      ...(target !== undefined && {
+      ...present({
+        'mcp.method.name': method ?? '_OTHER',
         [tool === undefined ? 'gen_ai.prompt.name' : 'gen_ai.tool.name']: target,
+        'gen_ai.operation.name': tool === undefined ? undefined : 'execute_tool',
+        // A refused request may name any version.
+        'mcp.protocol.version': isServed ? protocolVersion : undefined,
+        'mcp.client.name': client?.label,
       }),
-      ...(tool !== undefined && { 'gen_ai.operation.name': 'execute_tool' }),
-      // A refused request may name any version.
-      ...(isServed && protocolVersion !== undefined && { 'mcp.protocol.version': protocolVersion }),
-      ...(client?.label !== undefined && { 'mcp.client.name': client.label }),
       ...outcome,
       ...network(request),
     }

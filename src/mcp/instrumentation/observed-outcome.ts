@@ -4,6 +4,7 @@ import { tryOrUndefined } from '../../try-or-undefined.ts'
 import { isJsonContentType } from '../wire/json-content-type.ts'
 import { CANCELED } from '../wire/json-rpc.ts'
 import type { Failure, NotServed } from '../wire/request-telemetry.ts'
+import { present } from './observed-message.ts'
 
 /** The error of a JSON-RPC response. */
 export interface RpcError {
@@ -43,9 +44,9 @@ const MAX_SCOPES = 1024
 
 /** Returns the cause of the reason `invalid` as an attribute. */
 export function invalidCause(refusal: Refusal | ForbiddenSender): Record<string, string> {
-  return 'invalidCause' in refusal && refusal.invalidCause !== undefined
-    ? { 'kit.mcp.auth.invalid.cause': refusal.invalidCause }
-    : {}
+  return present({
+    'kit.mcp.auth.invalid.cause': 'invalidCause' in refusal ? refusal.invalidCause : undefined,
+  })
 }
 
 /** Returns the attributes that explain a refusal. */
@@ -67,15 +68,10 @@ function joined(scopes: readonly string[]): string {
 }
 
 /** Returns the JSON-RPC error in a response with an error status, if there is one. */
-export async function rpcErrorOf(response: HttpResponse): Promise<RpcError | undefined> {
-  try {
-    if (response instanceof Response && !isJsonContentType(response.headers.get('content-type')))
-      return undefined
-    const text = response instanceof Response ? await response.clone().text() : response.body
-    return typeof text === 'string' ? rpcErrorIn(JSON.parse(text)) : undefined
-  } catch {
-    return undefined
-  }
+export function rpcErrorOf({ headers, body }: HttpResponse): RpcError | undefined {
+  const type = headers['Content-Type'] ?? headers['content-type'] ?? null
+  if (typeof body !== 'string' || !isJsonContentType(type)) return undefined
+  return tryOrUndefined(() => rpcErrorIn(JSON.parse(body)))
 }
 
 /** Returns a copy of the error of a JSON-RPC message. Reading the copy does not run code of the application. */

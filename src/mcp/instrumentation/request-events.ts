@@ -1,6 +1,5 @@
 import { performance } from 'node:perf_hooks'
-import type { ErrorTexts } from '../../describe-error.ts'
-import type { Actor } from '../../oauth/actor.ts'
+import { cutText } from '../../cut-text.ts'
 import type { AuthInfo } from '../../oauth/auth-info.ts'
 import { memberOf } from '../../options/describe-value.ts'
 import type { KitTelemetryManager } from '../../telemetry/manager.ts'
@@ -10,9 +9,8 @@ import { tryOrUndefined } from '../../try-or-undefined.ts'
 import { MODERN_REVISION } from '../revisions.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
 import type { EventDetails, Failure, ObservedClient, ObservedTask } from '../wire/request-telemetry.ts'
-import { clientText, messageAttributes, type ObservedMessage, observedMessage } from './observed-message.ts'
+import { clientText, messageAttributes, type ObservedMessage, present } from './observed-message.ts'
 import { kindOf } from './observed-outcome.ts'
-import { type Payloads, payloads, payloadTexts } from './observed-payloads.ts'
 import { TokenRedactor } from './token-redactor.ts'
 
 export type AnyManager = KitTelemetryManager<any, any, any>
@@ -20,6 +18,9 @@ type Attributes = Record<string, unknown>
 
 /** The maximum length of the id of a user or an actor, in UTF-16 units. */
 const MAX_ID = 1024
+
+/** The maximum length of arguments or results on a span, as JSON. */
+const MAX_PAYLOAD = 16_384
 
 interface EventRule {
   readonly level: 'debug' | 'info' | 'warn' | 'error'
@@ -84,23 +85,19 @@ export class RequestEvents {
   readonly added: RequestAttributes | undefined
   protocolVersion: string | undefined
   client: ObservedClient | undefined
-  #actor: Record<string, string> | undefined
-  readonly #manager: AnyManager | undefined
-  readonly #recordsPayloads: boolean
   readonly request: McpRequest
+  readonly settings: EventSettings
   /** The result of `performance.now()` at the beginning, and the milliseconds since 1970. */
   readonly startedAt: number = performance.now()
   readonly startedAtMs: number = Date.now()
-  readonly #recordsClientAddress: boolean
+  #actor: Record<string, string> | undefined
   #redactor: TokenRedactor | undefined
   #hasEnded = false
 
-  constructor({ manager, recordsPayloads, recordsClientAddress }: EventSettings, request: McpRequest) {
-    this.#manager = manager
-    this.#recordsPayloads = recordsPayloads
-    this.#recordsClientAddress = recordsClientAddress
+  constructor(settings: EventSettings, request: McpRequest) {
+    this.settings = settings
     this.request = request
-    this.session = tryOrUndefined(() => manager?.session())
+    this.session = tryOrUndefined(() => settings.manager?.session())
     // A session of another version of this package does not have the method.
     this.added = tryOrUndefined(() => this.session?.beginRequest())
   }
@@ -113,87 +110,88 @@ export class RequestEvents {
 
   /** The attributes that all messages of the request have. */
   get sharedAttributes(): Record<string, string> {
-    const version = this.protocolVersion
-    const { name, version: clientVersion } = this.client ?? {}
+    const { client, protocolVersion: version } = this
     const hasSession = version !== undefined && version < MODERN_REVISION
-    const sessionId = hasSession ? this.text(this.request.header('mcp-session-id')) : undefined
     return {
-      ...(version !== undefined && { 'mcp.protocol.version': version }),
-      ...(sessionId !== undefined && { 'mcp.session.id': sessionId }),
-      ...(name !== undefined && { 'mcp.client.name': name }),
-      ...(clientVersion !== undefined && { 'mcp.client.version': clientVersion }),
+      ...present({
+        'mcp.protocol.version': version,
+        'mcp.session.id': hasSession ? this.text(this.request.header('mcp-session-id')) : undefined,
+        'mcp.client.name': client?.name,
+        'mcp.client.version': client?.version,
+      }),
       ...this.#actor,
     }
   }
 
-  /** The address of the client as an attribute of spans, if it is recorded. */
-  get clientAddress(): Record<string, string> {
-    const address = this.#recordsClientAddress ? this.request.clientAddress : undefined
-    return address === undefined ? {} : { 'client.address': address }
-  }
-
   /** Returns a string that the client has sent, redacted and shortened. Returns undefined for other values. */
-  readonly text = (value: unknown): string | undefined => clientText(value, this.#redact)
-
-  /** Returns the parts of a JSON-RPC message that are recorded. */
-  observed(message: unknown): ObservedMessage {
-    return observedMessage(message, this.#redact)
+  text(value: unknown): string | undefined {
+    return clientText(value, this.redact)
   }
 
-  identify(auth: AuthInfo): void {
-    this.#redactor = new TokenRedactor(auth.token)
-    this.#actor = auth.act && this.#attributesOf(auth.act)
-    const user = auth.user as object
-    const id = [memberOf(user, 'id'), memberOf(user, 'sub'), auth.clientId].find((one) => isId(one))
+  readonly redact = (text: string, max: number): string => this.redactor.cut(text, max)
+
+  identify({ act, clientId, token, user }: AuthInfo): void {
+    this.#redactor = new TokenRedactor(token)
+    const redact = (value: string | undefined) => value && this.redact(value, MAX_ID)
+    // Only the current actor is recorded.
+    this.#actor =
+      act &&
+      present({
+        'kit.mcp.auth.act.sub': redact(act.sub),
+        'kit.mcp.auth.act.iss': redact(act.iss),
+        'kit.mcp.auth.act.client_id': redact(act.client_id),
+      })
+    const id = [memberOf(user as object, 'id'), memberOf(user as object, 'sub'), clientId].find(isId)
     // A session of another implementation may return a promise, which may reject.
-    if (id !== undefined) tryOrUndefined(() => this.session?.actor('user', this.#redact(String(id), MAX_ID)))
+    if (id !== undefined) tryOrUndefined(() => this.session?.actor('user', this.redact(String(id), MAX_ID)))
   }
 
-  /** Only the current actor is recorded. */
-  #attributesOf({ sub, iss, client_id }: Actor): Record<string, string> {
-    return {
-      ...(sub !== undefined && { 'kit.mcp.auth.act.sub': this.#redact(sub, MAX_ID) }),
-      ...(iss !== undefined && { 'kit.mcp.auth.act.iss': this.#redact(iss, MAX_ID) }),
-      ...(client_id !== undefined && { 'kit.mcp.auth.act.client_id': this.#redact(client_id, MAX_ID) }),
-    }
-  }
-
-  /** Returns the arguments and the result of a tool as attributes, if they are recorded. */
-  payloads(args: unknown, result: unknown): Payloads {
-    return this.#recordsPayloads ? payloads(this.redactor, args, result) : {}
+  /** Returns the arguments and the result of a tool as attributes, without the token, if they are recorded. The manager redacts them. */
+  payloads(args: unknown, result: unknown): Readonly<Record<string, unknown>> {
+    if (!this.settings.recordsPayloads) return {}
+    const attributes = tryOrUndefined(() => {
+      const { structuredContent, content } = (result ?? {}) as Record<
+        'structuredContent' | 'content',
+        unknown
+      >
+      return present({
+        'gen_ai.tool.call.arguments': this.redactor.json(args),
+        'gen_ai.tool.call.result': this.redactor.json(structuredContent ?? content),
+      })
+    })
+    return attributes ?? {}
   }
 
   /** Returns the arguments and the result of a tool as attributes of a span, if they are recorded. */
   payloadTexts(args: unknown, result: unknown): Record<string, string> {
-    const manager = this.#manager
-    if (manager === undefined) return {}
-    return payloadTexts(this.payloads(args, result), (given) => manager.redact(given))
+    const given = this.payloads(args, result)
+    if (Object.keys(given).length === 0) return {}
+    const redacted = tryOrUndefined(() => this.settings.manager?.redact(given)) ?? {}
+    return Object.fromEntries(
+      Object.entries(redacted).map(([key, value]) => [key, cutText(JSON.stringify(value), MAX_PAYLOAD)]),
+    )
   }
 
   /** Emits an event of a call. */
   emitOfCall(event: EventName, call: ObservedMessage, durationMs: number, details: EventDetails): void {
     const { isTimed, hasPayloads, errorType }: EventRule = EVENTS[event]
-    const { failure, reference, purpose, reached, confirmation } = details
-    const reason = this.text(details.reason)
-    const type = errorType?.(failure)
+    const { failure, purpose, reached, confirmation } = details
     const attributes = {
       ...messageAttributes(call),
       ...this.sharedAttributes,
       ...(hasPayloads && this.payloads(call.args, details.result)),
-      ...(purpose !== undefined && { 'kit.mcp.policy.purpose': purpose }),
-      ...(reason !== undefined && { 'kit.mcp.policy.reason': reason }),
-      ...(reached !== undefined && {
-        limit: reached.limit,
-        'limit.max': reached.max,
-        'limit.actual': reached.actual,
+      ...present<unknown>({
+        'kit.mcp.policy.purpose': purpose,
+        'kit.mcp.policy.reason': this.text(details.reason),
+        limit: reached?.limit,
+        'limit.max': reached?.max,
+        'limit.actual': reached?.actual,
+        'kit.mcp.confirm.hash': confirmation?.hash,
+        'kit.mcp.confirm.reason': confirmation?.reason,
+        'error.type': errorType?.(failure),
+        'kit.error.reference': details.reference,
+        duration_ms: isTimed && durationMs,
       }),
-      ...(confirmation !== undefined && {
-        'kit.mcp.confirm.hash': confirmation.hash,
-        ...(confirmation.reason !== undefined && { 'kit.mcp.confirm.reason': confirmation.reason }),
-      }),
-      ...(type !== undefined && { 'error.type': type }),
-      ...(reference !== undefined && { 'kit.error.reference': reference }),
-      ...(isTimed && { duration_ms: durationMs }),
     }
     this.emit(event, attributes, failure)
   }
@@ -204,8 +202,7 @@ export class RequestEvents {
       'gen_ai.tool.name': tool,
       'kit.mcp.task.reference': reference,
       ...this.sharedAttributes,
-      ...(errorType !== undefined && { 'error.type': errorType }),
-      ...(durationMs !== undefined && { duration_ms: durationMs }),
+      ...present<unknown>({ 'error.type': errorType, duration_ms: durationMs }),
     })
   }
 
@@ -216,12 +213,17 @@ export class RequestEvents {
     failure?: Failure,
     level: EventRule['level'] = EVENTS[event].level,
   ): void {
+    const { manager } = this.settings
     tryOrUndefined(() => {
-      const input = { level, attributes, ...(failure !== undefined && { error: this.#textsOf(failure) }) }
+      // The description of an object without a message is its JSON, redacted by the manager.
+      const contentOf = (thrown: object) =>
+        tryOrUndefined(() => JSON.stringify(manager?.redact({ thrown }).thrown))
+      const error = failure && this.redactor.thrown(failure.thrown, contentOf)
+      const input = { level, attributes, ...(error !== undefined && { error }) }
       if (!this.#hasEnded) return this.session?.emit(`kit.mcp.${event}`, input)
       // A tool may still run after its client has disconnected.
       const { sessionId, actor } = this.session?.getState() ?? {}
-      return this.#manager?.emit(`kit.mcp.${event}`, { ...input, sessionId, actor })
+      return manager?.emit(`kit.mcp.${event}`, { ...input, sessionId, actor })
     })
   }
 
@@ -229,15 +231,6 @@ export class RequestEvents {
     this.#hasEnded = true
     // The promise is not awaited. It does not reject.
     void tryOrUndefined(() => this.session?.end())
-  }
-
-  readonly #redact = (text: string, max: number): string => this.redactor.cut(text, max)
-
-  /** Describes a thrown value. The description of an object without a message is its JSON, redacted by the manager. */
-  #textsOf({ thrown }: Failure): ErrorTexts {
-    return this.redactor.thrown(thrown, (object) =>
-      tryOrUndefined(() => JSON.stringify(this.#manager?.redact({ thrown: object }).thrown)),
-    )
   }
 }
 

@@ -1,8 +1,7 @@
 import type * as Api from '@opentelemetry/api'
-import type { RefusalReason } from '../../oauth/decision.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
 import { VERSION } from '../../version.ts'
-import type { ReachedLimit } from '../wire/request-telemetry.ts'
+import { present } from './observed-message.ts'
 
 /** The global under which each copy of version 1 of the API finds the registered providers. */
 const REGISTRATIONS = Symbol.for('opentelemetry.js.api.1')
@@ -16,12 +15,10 @@ const DURATION_BUCKETS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 
 /** The maximum length of a string in `params._meta` that is read, as in W3C Baggage. */
 const MAX_CARRIED = 8192
 
-export type SpanAttributes = Readonly<Record<string, string | number>>
-
 /** The beginning of a span. */
 export interface SpanStart {
   readonly name: string
-  readonly attributes: SpanAttributes
+  readonly attributes: Api.Attributes
   /** `params._meta`, as the client sent it. */
   readonly meta: unknown
   /** Returns `true` if a string in `meta` may be read. */
@@ -32,33 +29,25 @@ export interface SpanStart {
 
 /** The end of a span. */
 export interface SpanEnd {
-  readonly name: string
-  readonly attributes: SpanAttributes
-  /** The attributes of the histogram. Undefined if there was no MCP operation to measure. */
-  readonly measured: SpanAttributes | undefined
+  /** Absent for the name with which the span has begun. */
+  readonly name?: string
+  readonly attributes: Api.Attributes
+  /** The attributes of the histogram. Absent if there was no MCP operation to measure. */
+  readonly measured?: Api.Attributes | undefined
   readonly durationMs: number
   readonly failed: boolean
   /** The description of the span's status if the operation has failed. */
-  readonly description: string | undefined
+  readonly description?: string | undefined
 }
 
-/** The span of one MCP operation, its duration, or both. */
-export interface ServerSpan {
-  /** Runs `fn` with the span as the active one. */
-  run<T>(fn: () => T): T
-  /** @param describe is called only if the span is recorded or the duration is measured */
-  end(describe: (isRecorded: boolean) => SpanEnd): void
-}
-
-/** The span of one run of a task. */
-export interface TaskSpan {
-  /** Runs `fn` with the span as the active one. */
-  run<T>(fn: () => T): T
-  end(errorType: string | undefined): void
-}
+type Attributes = Readonly<Record<string, string | number | undefined>>
 
 /** The instruments of one provider of meters. */
 type Instruments = ReturnType<typeof instrumentsOf>
+
+let api: typeof Api | undefined
+let hasLoaded = false
+let loading: Promise<void> | undefined
 
 /**
  * Records SERVER spans, histograms of the durations of operations and sessions, and counters of refusals and reached limits
@@ -66,9 +55,6 @@ type Instruments = ReturnType<typeof instrumentsOf>
  * each request, so they can be registered or replaced at any time.
  */
 export class Tracing {
-  #api: typeof Api | undefined
-  #hasLoaded = false
-  #loading: Promise<void> | undefined
   #meters: Api.MeterProvider | undefined
   #instruments: Instruments | undefined
   readonly #recordsSpans: boolean
@@ -83,17 +69,21 @@ export class Tracing {
    * rejects.
    */
   get loading(): Promise<void> | undefined {
-    if (this.#hasLoaded || !(REGISTRATIONS in globalThis)) return undefined
-    this.#loading ??= loadApi().then((api) => {
-      this.#api = api
-      this.#hasLoaded = true
-    })
-    return this.#loading
+    if (hasLoaded || !(REGISTRATIONS in globalThis)) return undefined
+    loading ??= import('@opentelemetry/api').then(
+      (loaded) => {
+        api = loaded
+        hasLoaded = true
+      },
+      () => {
+        hasLoaded = true
+      },
+    )
+    return loading
   }
 
   /** `true` if a provider for spans or for metrics is registered. */
   get hasProvider(): boolean {
-    const api = this.#api
     return api !== undefined && (registeredTracer(api) ?? this.#registeredInstruments(api)) !== undefined
   }
 
@@ -101,22 +91,17 @@ export class Tracing {
    * Begins a span or, without a provider for spans, only measures the duration. If spans are not recorded, it passes on the
    * context instead. Returns undefined without any provider.
    */
-  start(describe: () => SpanStart): ServerSpan | undefined {
-    const api = this.#api
+  start(describe: () => SpanStart): Span | undefined {
     if (api === undefined) return undefined
     const tracer = registeredTracer(api)
     const durations = this.#registeredInstruments(api)?.durations
-    if (tracer === undefined) {
-      return durations && serverSpan(api, undefined, undefined, durations, 0)
-    }
+    if (tracer === undefined) return durations && new Span(api, undefined, undefined, durations, 0)
     const { name, attributes, meta, admits, startedAtMs } = describe()
     const ambient = api.context.active()
     const parent = remoteParent(api, ambient, meta, admits)
     const ambientSpan = api.trace.getSpanContext(ambient)
-    if (!this.#recordsSpans) {
-      const inside = withLocalSpan(api, parent, ambient)
-      return serverSpan(api, undefined, inside, durations, 0)
-    }
+    if (!this.#recordsSpans)
+      return new Span(api, undefined, withLocalSpan(api, parent, ambient), durations, 0)
     const isLinked =
       ambientSpan !== undefined &&
       api.isSpanContextValid(ambientSpan) &&
@@ -129,73 +114,40 @@ export class Tracing {
       ...(isLinked && { links: [{ context: ambientSpan }] }),
     }
     const span = tracer.startSpan(name, options, parent)
-    return serverSpan(api, span, api.trace.setSpan(parent, span), durations, startedAtMs)
+    return new Span(api, span, api.trace.setSpan(parent, span), durations, startedAtMs)
   }
 
   /**
    * Begins the span of a task. It is the root of a trace, because the task may run for hours, and it is linked to the active
    * span. Returns undefined without a provider for spans, or if spans are not recorded.
    */
-  startTask(name: string, attributes: SpanAttributes): TaskSpan | undefined {
-    const api = this.#api
+  startTask(name: string, attributes: Api.Attributes): Span | undefined {
     const tracer = api && registeredTracer(api)
     if (!this.#recordsSpans || api === undefined || tracer === undefined) return undefined
     const ambient = api.context.active()
     const caller = api.trace.getSpanContext(ambient)
     const links = caller !== undefined && api.isSpanContextValid(caller) ? [{ context: caller }] : []
-    const span = tracer.startSpan(name, { root: true, attributes, links }, ambient)
-    const inside = api.trace.setSpan(ambient, span)
-    return {
-      run: (fn) => api.context.with(inside, fn),
-      end(errorType) {
-        if (errorType !== undefined) {
-          span.setAttribute('error.type', errorType)
-          span.setStatus({ code: api.SpanStatusCode.ERROR })
-        }
-        span.end()
-      },
-    }
+    const startedAtMs = Date.now()
+    const span = tracer.startSpan(name, { root: true, attributes, links, startTime: startedAtMs }, ambient)
+    return new Span(api, span, api.trace.setSpan(ambient, span), undefined, startedAtMs)
   }
 
-  /** Counts a request that the gate has refused. */
-  countRefusal(reason: RefusalReason): void {
-    this.#measure(({ refusals }) => refusals.add(1, { 'kit.mcp.auth.refused.reason': reason }))
-  }
-
-  /** Counts a tool call that has reached a limit. @param tool the name of a tool that exists */
-  countLimit(limit: ReachedLimit['limit'], tool: string | undefined): void {
-    const attributes = { limit, ...(tool !== undefined && { 'gen_ai.tool.name': tool }) }
-    this.#measure(({ limits }) => limits.add(1, attributes))
-  }
-
-  /** Counts a call or a list that a policy has denied. @param tool the name of a tool that exists */
-  countDenial(method: string | undefined, tool: string | undefined): void {
-    const attributes = {
-      ...(method !== undefined && { 'mcp.method.name': method }),
-      ...(tool !== undefined && { 'gen_ai.tool.name': tool }),
-    }
-    this.#measure(({ denials }) => denials.add(1, attributes))
-  }
-
-  /** Records the duration of a session. Its attributes have few values. */
-  recordSession(durationMs: number, attributes: SpanAttributes): void {
-    this.#measure(({ sessionDurations }) => sessionDurations.record(durationMs / 1000, attributes))
-  }
-
-  /** Calls `measure` if a provider of meters is registered. Never throws. */
-  #measure(measure: (instruments: Instruments) => void): void {
+  /** Records a value, or adds it to a counter, if a provider of meters is registered. Never throws. @param attributes those with few values */
+  measure(name: Exclude<keyof Instruments, 'durations'>, value: number, attributes: Attributes): void {
     tryOrUndefined(() => {
-      const instruments = this.#api && this.#registeredInstruments(this.#api)
-      if (instruments !== undefined) measure(instruments)
+      const instrument = api && this.#registeredInstruments(api)?.[name]
+      if (instrument === undefined) return
+      if ('record' in instrument) instrument.record(value, present(attributes))
+      else instrument.add(value, present(attributes))
     })
   }
 
-  #registeredInstruments(api: typeof Api): Instruments | undefined {
-    const meters = api.metrics.getMeterProvider()
+  #registeredInstruments(loaded: typeof Api): Instruments | undefined {
+    const meters = loaded.metrics.getMeterProvider()
     if (meters !== this.#meters) {
       this.#meters = meters
       const meter = meters.getMeter(SCOPE_NAME, VERSION)
-      this.#instruments = meter === api.createNoopMeter() ? undefined : instrumentsOf(meter)
+      this.#instruments = meter === loaded.createNoopMeter() ? undefined : instrumentsOf(meter)
     }
     return this.#instruments
   }
@@ -203,75 +155,86 @@ export class Tracing {
 
 /** The descriptions of the histograms are those of the OpenTelemetry conventions for MCP. */
 function instrumentsOf(meter: Api.Meter) {
-  const seconds = { unit: 's', advice: { explicitBucketBoundaries: DURATION_BUCKETS } }
+  const histogram = (name: string, description: string) =>
+    meter.createHistogram(name, {
+      description,
+      unit: 's',
+      advice: { explicitBucketBoundaries: DURATION_BUCKETS },
+    })
+  const counter = (name: string, unit: string, description: string) =>
+    meter.createCounter(name, { description, unit })
   return {
-    durations: meter.createHistogram('mcp.server.operation.duration', {
-      description:
-        'MCP request or notification duration as observed on the receiver from the time it was received until the result or ack is sent.',
-      ...seconds,
-    }),
-    sessionDurations: meter.createHistogram('mcp.server.session.duration', {
-      description: 'The duration of the MCP session as observed on the MCP server.',
-      ...seconds,
-    }),
-    refusals: meter.createCounter('kit.mcp.auth.refused', {
-      description: 'The number of requests that the gate has refused, by reason.',
-      unit: '{request}',
-    }),
-    denials: meter.createCounter('kit.mcp.policy.denied', {
-      description: 'The number of calls and lists that a policy has denied, by method and tool.',
-      unit: '{call}',
-    }),
-    limits: meter.createCounter('kit.mcp.limit.reached', {
-      description: 'The number of tool calls that have reached a limit, by limit and tool.',
-      unit: '{call}',
-    }),
+    durations: histogram(
+      'mcp.server.operation.duration',
+      'MCP request or notification duration as observed on the receiver from the time it was received until the result or ack is sent.',
+    ),
+    sessions: histogram(
+      'mcp.server.session.duration',
+      'The duration of the MCP session as observed on the MCP server.',
+    ),
+    refusals: counter(
+      'kit.mcp.auth.refused',
+      '{request}',
+      'The number of requests that the gate has refused, by reason.',
+    ),
+    denials: counter(
+      'kit.mcp.policy.denied',
+      '{call}',
+      'The number of calls and lists that a policy has denied, by method and tool.',
+    ),
+    limits: counter(
+      'kit.mcp.limit.reached',
+      '{call}',
+      'The number of tool calls that have reached a limit, by limit and tool.',
+    ),
   }
 }
 
-function serverSpan(
-  api: typeof Api,
-  span: Api.Span | undefined,
+/** The span of an MCP operation or of a task's run, the duration of the operation, or both. */
+export class Span {
+  readonly #api: typeof Api
+  readonly #span: Api.Span | undefined
   /** The context of what handlers do. Undefined for the one in which they are called. */
-  inside: Api.Context | undefined,
-  durations: Api.Histogram | undefined,
-  startedAtMs: number,
-): ServerSpan {
-  const context = inside ?? api.context.active()
-  return {
-    run: (fn) => (inside === undefined ? fn() : api.context.with(inside, fn)),
-    end(describe) {
-      const isRecorded = span?.isRecording() ?? false
-      if (!isRecorded && durations === undefined) {
-        span?.end()
-        return
-      }
-      const { name, attributes, measured, durationMs, failed, description } = describe(isRecorded)
-      if (isRecorded) {
-        span?.updateName(name)
-        span?.setAttributes(attributes)
-        const message = description !== undefined && { message: description }
-        if (failed) span?.setStatus({ code: api.SpanStatusCode.ERROR, ...message })
-      }
-      span?.end(startedAtMs + durationMs)
-      if (measured !== undefined) durations?.record(durationMs / 1000, measured, context)
-    },
+  readonly #inside: Api.Context | undefined
+  readonly #durations: Api.Histogram | undefined
+  readonly #startedAtMs: number
+  readonly #context: Api.Context
+
+  constructor(
+    loaded: typeof Api,
+    span: Api.Span | undefined,
+    inside: Api.Context | undefined,
+    durations: Api.Histogram | undefined,
+    startedAtMs: number,
+  ) {
+    this.#api = loaded
+    this.#span = span
+    this.#inside = inside
+    this.#durations = durations
+    this.#startedAtMs = startedAtMs
+    this.#context = inside ?? loaded.context.active()
   }
-}
 
-let loading: Promise<typeof Api | undefined> | undefined
+  get isRecorded(): boolean {
+    return this.#span?.isRecording() ?? false
+  }
 
-/** Loads the API once. Resolves to undefined if it is not installed. */
-function loadApi(): Promise<typeof Api | undefined> {
-  loading ??= importApi()
-  return loading
-}
+  /** Runs `fn` once, with the span as the active one unless that fails. */
+  run<T>(fn: () => T): T {
+    const inside = this.#inside
+    return inside === undefined ? fn() : runWithin((once) => this.#api.context.with(inside, once), fn)
+  }
 
-async function importApi(): Promise<typeof Api | undefined> {
-  try {
-    return await import('@opentelemetry/api')
-  } catch {
-    return undefined
+  end({ name, attributes, measured, durationMs, failed, description }: SpanEnd): void {
+    const span = this.#span
+    if (this.isRecorded) {
+      if (name !== undefined) span?.updateName(name)
+      span?.setAttributes(attributes)
+      const message = description !== undefined && { message: description }
+      if (failed) span?.setStatus({ code: this.#api.SpanStatusCode.ERROR, ...message })
+    }
+    span?.end(this.#startedAtMs + durationMs)
+    if (measured !== undefined) this.#durations?.record(durationMs / 1000, measured, this.#context)
   }
 }
 
@@ -341,4 +304,28 @@ function withTraceparent(
     ...(tracestate !== undefined && { traceState: api.createTraceState(tracestate) }),
   }
   return api.isSpanContextValid(remote) ? api.trace.setSpanContext(context, remote) : context
+}
+
+/**
+ * Runs `fn` once, inside `around` if that calls its argument, and otherwise after it.
+ * @returns the result of `fn`
+ * @throws what `fn` throws. An error of `around` is ignored.
+ */
+export function runWithin<T>(around: (once: () => T | undefined) => unknown, fn: () => T): T {
+  let outcome: { readonly value: T } | { readonly thrown: unknown } | undefined
+  const once = (): T | undefined => {
+    if (outcome === undefined) {
+      try {
+        outcome = { value: fn() }
+      } catch (thrown) {
+        outcome = { thrown }
+      }
+    }
+    return 'value' in outcome ? outcome.value : undefined
+  }
+  tryOrUndefined(() => around(once))
+  once()
+  const settled = outcome as unknown as { readonly value: T } | { readonly thrown: unknown }
+  if ('thrown' in settled) throw settled.thrown
+  return settled.value
 }

@@ -3,7 +3,7 @@ import { isScopeToken } from '../../options/scope-token.ts'
 import { isPromiseLike, isRecord } from '../../options/value-kinds.ts'
 import { within } from '../../within.ts'
 import type { Authorize, PolicyDenial, PolicyQuery } from '../router/authorize.ts'
-import type { Exchange } from '../wire/exchange.ts'
+import type { Caller, Exchange } from '../wire/exchange.ts'
 import type { Failure } from '../wire/request-telemetry.ts'
 
 /** An operation that was denied. */
@@ -39,7 +39,7 @@ export class Policy {
   }
 
   /** Returns undefined if the operation is permitted. Never rejects. */
-  async denial(exchange: Exchange, subject: PolicySubject): Promise<Denied | undefined> {
+  async denial(exchange: Caller, subject: PolicySubject): Promise<Denied | undefined> {
     const { purpose, kind, name } = subject
     const own = purpose === 'call' && kind === 'tool' ? this.#tools?.get(name)?.authorize : undefined
     return (
@@ -49,7 +49,7 @@ export class Policy {
 
   async #denialBy(
     authorize: Authorize<any> | undefined,
-    exchange: Exchange,
+    exchange: Caller,
     subject: PolicySubject,
   ): Promise<Denied | undefined> {
     if (authorize === undefined) return undefined
@@ -81,7 +81,7 @@ function deniedBy(decision: unknown): Denied {
 
 /** Returns the argument of `authorize`, and of `confirm` of a tool. Every member is an own property. */
 export function queryOf(
-  { context: source, auth }: Exchange,
+  { context: source, auth }: Caller,
   { args, ...operation }: PolicySubject,
 ): PolicyQuery {
   const { context } = source

@@ -23,7 +23,7 @@ import { scopesOfUri } from '../router/uris/uri-scopes.ts'
 import { declaresTasks, missingTasks } from '../tasks/task-capabilities.ts'
 import type { Tasks } from '../tasks/tasks.ts'
 import { accepts } from '../wire/accept.ts'
-import { isEventStream, withEnd } from '../wire/event-stream.ts'
+import { fromResponse, isEventStream, withEnd } from '../wire/event-stream.ts'
 import { type Exchange, isAnonymous, permitsScopes } from '../wire/exchange.ts'
 import { jsonRpcError, type ReceivedMessages, requestIdOf, retryLater } from '../wire/json-rpc.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
@@ -43,11 +43,9 @@ import { SdkServers, type SdkServersProps } from './sdk-servers.ts'
 import { servedRequest } from './served-request.ts'
 import type { SessionsHost } from './sessions/session.ts'
 import { McpSessions } from './sessions/sessions.ts'
-import { canonicalEventBus } from './streams/canonical-event-bus.ts'
 import { EventOutlet } from './streams/event-outlet.ts'
-import { EventStreams } from './streams/event-stream.ts'
+import { canonicalEventBus, EventStreams } from './streams/event-stream.ts'
 import { OwnerSlots } from './streams/owner-slots.ts'
-import { StreamClock } from './streams/stream-clock.ts'
 import { withTaskEvents } from './streams/task-events.ts'
 
 /**
@@ -66,7 +64,6 @@ export class SdkHandler {
   readonly #servers: SdkServers
   readonly #handler: McpHttpHandler
   readonly #streams: EventStreams
-  readonly #clock = new StreamClock()
   readonly #sessions: McpSessions | undefined
 
   constructor(props: SdkServersProps, onSessionEnd: SessionsHost['onSessionEnd'] = () => undefined) {
@@ -81,16 +78,15 @@ export class SdkHandler {
       {
         maxRequestBodySize: maxBodyBytes,
         maxSubscriptions: streams.max,
-        // Streams are relayed, and the clock keeps them open.
+        // Streams are relayed, and kept open then.
         keepAliveMs: 0,
         bus: canonicalEventBus(eventBus ?? new InMemoryServerEventBus()),
       },
     )
     const { bus } = this.#handler
-    this.#streams = new EventStreams(bus, this.#clock)
+    this.#streams = new EventStreams(bus)
     if (sessions !== undefined) {
       this.#sessions = new McpSessions(sessions, bus, {
-        clock: this.#clock,
         isForeign: this.#table === undefined,
         makeServer: (session, received) => servers.forSession(session, received),
         authorityOf: (auth) => servers.authorityOf(auth),
@@ -145,7 +141,7 @@ export class SdkHandler {
     request.onDisconnect(() => leaving.abort())
     try {
       const response = await this.#postMessages(request, exchange, received)
-      if (response instanceof Response && isEventStream(response)) return withEnd(response, request, release)
+      if (isEventStream(response)) return withEnd(response, request, release)
       release()
       return response
     } catch (error) {
@@ -176,7 +172,7 @@ export class SdkHandler {
       return this.#serveWithSdk(request, exchange, body, messages, outlet)
     }
     const server = this.#servers.forFastPath(table, exchange, this.#streams, fast)
-    return serveFast(server, { ...fast, exchange, request, clock: this.#clock })
+    return serveFast(server, { ...fast, exchange, request })
   }
 
   /** Serves `tasks/get`, `tasks/update`, and `tasks/cancel`. They need the scopes of the tool that the task runs. */
@@ -191,7 +187,7 @@ export class SdkHandler {
     if (missing.length === 0 || gate === undefined || auth === undefined)
       return await this.#serveWithSdk(request, exchange, message, [message])
     const refusal = await gate.limited(gate.insufficientScope(missing, auth.scopes), request)
-    telemetry.decided(refusal)
+    telemetry.finished(refusal)
     return gate.responseTo(refusal, request)
   }
 
@@ -215,20 +211,18 @@ export class SdkHandler {
     messages: readonly unknown[],
     outlet?: EventOutlet,
     transform: (stream: ReadableStream<Uint8Array>) => ReadableStream<Uint8Array> = (stream) => stream,
-  ): Promise<Response> {
+  ): Promise<HttpResponse> {
     const { auth } = exchange
     const relaying = outlet ?? new EventOutlet()
     exchange.outflow = relaying
     exchange.methods = new Set(messages.map((message) => (message as { method?: unknown } | null)?.method))
-    const response = await this.#handler.fetch(servedRequest(request, exchange), {
+    const served = await this.#handler.fetch(servedRequest(request, exchange), {
       parsedBody: body,
       ...(auth !== undefined && { authInfo: auth }),
     })
+    const response = await fromResponse(served)
     return isEventStream(response)
-      ? new Response(
-          relaying.relay(transform(response.body as ReadableStream<Uint8Array>), this.#clock),
-          response,
-        )
+      ? { ...response, body: relaying.relay(transform(response.body)) }
       : response
   }
 

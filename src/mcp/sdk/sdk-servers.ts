@@ -52,28 +52,6 @@ export interface ServerFactoryContext {
   readonly era: 'modern' | 'legacy'
 }
 
-/** Implements `ServerFactoryContext`. `requestInfo` is not an own property, so that it is not printed twice. */
-class FactoryContext implements ServerFactoryContext {
-  readonly context: unknown
-  readonly request: Request
-  readonly era: 'modern' | 'legacy'
-  declare readonly auth?: AuthInfo<any>
-  declare readonly authInfo?: AuthInfo<any>
-
-  constructor({ context: { context }, auth }: Exchange, request: Request, era: 'modern' | 'legacy') {
-    this.context = context
-    this.request = request
-    this.era = era
-    if (auth === undefined) return
-    this.auth = auth
-    this.authInfo = auth
-  }
-
-  get requestInfo(): Request {
-    return this.request
-  }
-}
-
 /** Returns a server of the official SDK for one request, or in a session for several requests. */
 export type ServerFactory = (
   context: ServerFactoryContext,
@@ -256,12 +234,21 @@ async function callFactory(
   era: 'modern' | 'legacy',
 ): Promise<Server | McpServer> {
   try {
-    const server = await router(new FactoryContext(exchange, request, era))
+    const { context, auth } = exchange
+    const given = {
+      context: context.context,
+      request,
+      era,
+      ...(auth !== undefined && { auth, authInfo: auth }),
+    }
+    // It is not printed, because it is the same as `request`.
+    Object.defineProperty(given, 'requestInfo', { value: request })
+    const server = await router(given as ServerFactoryContext)
     refuseSdkV1(server)
     guardUris(server)
     return server
   } catch (cause) {
-    exchange.telemetry.decided({ outcome: 'failed', cause })
+    exchange.telemetry.finished({ outcome: 'failed', cause })
     throw cause
   }
 }

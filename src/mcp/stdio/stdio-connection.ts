@@ -173,7 +173,8 @@ export class StdioConnection {
       const revision = this.#server?.getNegotiatedProtocolVersion()
       instrumentation.sessionEnded('pipe', elapsedMs(this.#startedAt), revision, this.#client)
     }
-    for (const { exchange } of this.#calls.values()) exchange?.telemetry.completed(CLIENT_GONE.status)
+    for (const { exchange } of this.#calls.values())
+      exchange?.telemetry.finished({ status: CLIENT_GONE.status })
     this.#calls.clear()
     this.#onEnd?.()
   }
@@ -250,10 +251,10 @@ export class StdioConnection {
         if (this.#calls.get(id) === call) {
           call.exchange = { gate: undefined, auth: undefined, context, telemetry, outflow: this.#outflow }
           deliver()
-        } else if (this.#hasEnded) telemetry.completed(CLIENT_GONE.status)
+        } else if (this.#hasEnded) telemetry.finished({ status: CLIENT_GONE.status })
         else endCanceled(telemetry, id)
       } catch (cause) {
-        telemetry.decided({ outcome: 'failed', cause })
+        telemetry.finished({ outcome: 'failed', cause })
         if (this.#calls.get(id) !== call) return
         this.#calls.delete(id)
         this.#refuse(id, ProtocolErrorCode.InternalError, 'Internal server error')
@@ -273,7 +274,7 @@ export class StdioConnection {
     if (call === undefined) return
     this.#calls.delete(message.id)
     call.exchange?.telemetry.messageSent(message, false)
-    call.exchange?.telemetry.completed(200)
+    call.exchange?.telemetry.finished({ status: 200 })
   }
 
   #revisionOf({ method, params }: JSONRPCRequest): unknown {
@@ -319,5 +320,5 @@ export class StdioConnection {
 /** Ends the telemetry of a request that its client has canceled. A session responds with this error. */
 function endCanceled(telemetry: RequestTelemetry, id: RequestId): void {
   telemetry.messageSent({ jsonrpc: '2.0', id, error: CANCELED }, false)
-  telemetry.completed(200)
+  telemetry.finished({ status: 200 })
 }

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { StoreGuard } from '../../oauth/store-guard.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
-import { NO_TELEMETRY, type RequestTelemetry } from '../wire/request-telemetry.ts'
+import type { RequestTelemetry } from '../wire/request-telemetry.ts'
 import { failedTask, internal } from './task-outcome.ts'
 import { endOf, nameOf, type TaskRecord } from './task-record.ts'
 import type { TaskKey, TaskStore } from './task-store.ts'
@@ -95,7 +95,7 @@ export class StoredTasks {
   }
 
   /** Reads a task. If its node does not report, the task fails after a while. @throws if the store is unavailable */
-  async load(key: TaskKey, telemetry: RequestTelemetry = NO_TELEMETRY): Promise<TaskRecord | undefined> {
+  async load(key: TaskKey, telemetry?: RequestTelemetry): Promise<TaskRecord | undefined> {
     const stored = await this.#guard.ask(() => this.#store.get(key))
     const record = stored && (JSON.parse(stored.value) as TaskRecord)
     const { node } = record ?? {}
@@ -110,14 +110,14 @@ export class StoredTasks {
   }
 
   /** Marks a task as failed if its node still does not report. Never rejects. */
-  async #failIfLost(key: TaskKey, node: string, telemetry: RequestTelemetry): Promise<void> {
+  async #failIfLost(key: TaskKey, node: string, telemetry: RequestTelemetry | undefined): Promise<void> {
     try {
       if (await this.#guard.ask(() => this.#store.isAlive(node))) return
       await this.change(
         key,
         (current) =>
           current.status === 'working' && current.node === node ? failedTask(current, LOST) : undefined,
-        (failed) => telemetry.recordTask('task.failed', endOf(key, failed, 'node_lost')),
+        (failed) => telemetry?.recordTask('task.failed', endOf(key, failed, 'node_lost')),
       )
     } catch {
       // The store is unavailable. The node may not be able to report: the next request starts again.

@@ -141,7 +141,7 @@ export class TaskRunner {
       clearTimeout(running.storing)
       if (this.#running.get(nameOf(key)) === running) this.#running.delete(nameOf(key))
       this.#schedule()
-      telemetry.abandon(errorType)
+      telemetry.finished({ errorType })
     }
   }
 

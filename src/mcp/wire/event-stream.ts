@@ -1,3 +1,4 @@
+import type { HttpResponse } from '../../http/plain-response.ts'
 import type { ClientConnection } from './client-connection.ts'
 
 /** The interval of the comments that keep a silent event stream open, in milliseconds. */
@@ -21,17 +22,35 @@ export function messageEvent(json: string): string {
   return `event: message\ndata: ${json}\n\n`
 }
 
+/** A response that is an event stream. */
+export type StreamResponse = HttpResponse & { readonly body: ReadableStream<Uint8Array> }
+
 /** Returns `true` if a response is an event stream. */
-export function isEventStream(response: Response): boolean {
-  return (
-    response.body !== null && response.headers.get('content-type')?.startsWith('text/event-stream') === true
-  )
+export function isEventStream(response: HttpResponse): response is StreamResponse {
+  return typeof response.body === 'object'
 }
 
-/** Returns a response like `response`, which is an event stream. Calls `onEnd` when it ends or its client disconnects. */
-export function withEnd(response: Response, client: ClientConnection, onEnd: () => void): Response {
+/** Headers that the host sets itself. */
+const HOP_BY_HOP: ReadonlySet<string> = new Set(['connection', 'transfer-encoding'])
+
+/** Converts a web-standard response of the SDK to one of plain values. Reads its body, unless it is an event stream. */
+export async function fromResponse(response: Response): Promise<HttpResponse> {
+  const { status, body } = response
+  const headers = Object.fromEntries([...response.headers].filter(([name]) => !HOP_BY_HOP.has(name)))
+  if (body !== null && headers['content-type']?.startsWith('text/event-stream'))
+    return { status, headers, body }
+  const text = await response.text()
+  return text === '' ? { status, headers } : { status, headers, body: text }
+}
+
+/** Returns a response like `response`. Calls `onEnd` when its stream ends or its client disconnects. */
+export function withEnd(
+  response: StreamResponse,
+  client: ClientConnection,
+  onEnd: () => void,
+): StreamResponse {
   client.onDisconnect(onEnd)
-  return new Response(withBodyEnd(response.body as ReadableStream<Uint8Array>, onEnd), response)
+  return { ...response, body: withBodyEnd(response.body, onEnd) }
 }
 
 /** Returns a stream like `body`. Calls `onEnd` once the stream has ended, has failed, or was canceled. */

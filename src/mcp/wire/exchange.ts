@@ -25,13 +25,17 @@ export type Verdict = {
   readonly operation?: object
 } & ({ readonly args: unknown } | { readonly failure: Failure } | { readonly denied: string })
 
-/** A request that may be served: its token, its context, and its telemetry. */
-export interface Exchange {
+/** The user about whom scopes and policies decide. */
+export interface Caller {
   /** The gate that has accepted the request. Undefined if OAuth is disabled. */
   readonly gate: Gate | undefined
   /** The verified token. Undefined if OAuth is disabled, and for a request that is served without a token. */
   readonly auth: AuthInfo | undefined
   readonly context: VerifyContext
+}
+
+/** A request that may be served: its token, its context, and its telemetry. */
+export interface Exchange extends Caller {
   readonly telemetry: RequestTelemetry
   /** The event stream of the response, once there is one. */
   outflow?: Outflow | undefined

@@ -8,6 +8,9 @@ import type { ClientConnection } from './client-connection.ts'
 /** The reason why a request is not served. */
 export type NotServed = Exclude<Decision, { outcome: 'accepted' }> | ForbiddenSender
 
+/** The end of a request: why it is not served, the status of its response, or the kind of the error of a task's run. */
+export type Outcome = NotServed | { readonly status: number } | { readonly errorType: string | undefined }
+
 /** A thrown value. It is wrapped, because it may be `undefined`. */
 export interface Failure {
   readonly thrown: unknown
@@ -83,94 +86,54 @@ export interface EventDetails {
   readonly confirmation?: { readonly hash: string; readonly reason: string | undefined }
 }
 
-/**
- * The telemetry of one request: events in one session, and a span for each message. No method throws. The methods of this class
- * do nothing: {@link NO_TELEMETRY} is the telemetry of a request that is not recorded.
- */
-export class RequestTelemetry {
+/** The telemetry of one request: events in one session, a span for each message, and lines about failures. No method throws. */
+export interface RequestTelemetry {
   /** The telemetry session of the request, if events are emitted. */
-  get session(): KitTelemetrySession<any, any, any> | undefined {
-    return undefined
-  }
-
+  readonly session: KitTelemetrySession<any, any, any> | undefined
   /** The client that has sent the messages, if they name it, or the `initialize` of their session does. */
-  get client(): ObservedClient | undefined {
-    return undefined
-  }
-
-  /** `true` if no method has ended the telemetry, and `servedHere(true)` was not called. */
-  get isOpen(): boolean {
-    return false
-  }
-
+  readonly client: ObservedClient | undefined
+  /** `true` if the response must be recorded, `finished` was not called, and `mcpHandler` does not call it. */
+  readonly isOpen: boolean
   /**
    * Runs `fn` with the session as the ambient session and, if there is one message, its span as the active span. So the events
    * of handlers belong to both.
    */
-  run<T>(fn: () => T): T {
-    return fn()
-  }
-
+  run<T>(fn: () => T): T
   /** Sets the user and the token. */
-  identify(_auth: AuthInfo): void {}
-
-  /** Records that the token and its scopes suffice. Emits nothing if no token was verified. */
-  accepted(): void {}
-
-  /** Records that the request is served without a token. */
-  admitted(): void {}
-
-  /** Records that the request was refused or has failed. Ends the telemetry. */
-  decided(_decision: NotServed): void {}
-
+  identify(auth: AuthInfo): void
+  /** Sets whether `mcpHandler` serves the request, and therefore calls `finished`. */
+  servedHere(isServed: boolean): void
   /**
    * Records the messages of the request.
-   * @param _knownTools the names of the tools that exist, if they are known
-   * @param _sessionClient returns the client that has begun the session of the request. Called if the messages do not tell.
+   * @param knownTools the names of the tools that exist, if they are known
+   * @param sessionClient returns the client that has begun the session of the request. Called if the messages do not tell.
    */
   received(
-    _protocolVersion: unknown,
-    _messages: readonly unknown[],
-    _knownTools: { has(name: string): boolean } | undefined,
-    _sessionClient?: () => ObservedClient | undefined,
-  ): void {}
-
+    protocolVersion: unknown,
+    messages: readonly unknown[],
+    knownTools: { has(name: string): boolean } | undefined,
+    sessionClient?: () => ObservedClient | undefined,
+  ): void
+  /**
+   * Records that the token and its scopes suffice. Emits nothing if no token was verified, unless the request is served without one.
+   * `finished` with a status implies it.
+   */
+  accepted(isAnonymous?: boolean): void
   /**
    * Watches the messages that the server of this request sends.
-   * @param _emitsToolEvents `true` for a server of the application, which does not emit tool events itself
+   * @param emitsToolEvents `true` for a server of the application, which does not emit tool events itself
    */
-  watch(_server: Server | McpServer, _emitsToolEvents: boolean): void {}
-
-  /**
-   * Records a message that the server sends.
-   * @param _emitsToolEvents as for `watch`
-   */
-  messageSent(_message: JSONRPCMessage, _emitsToolEvents: boolean): void {}
-
+  watch(server: Server | McpServer, emitsToolEvents: boolean): void
+  /** Records a message that the server sends. @param emitsToolEvents as for `watch` */
+  messageSent(message: JSONRPCMessage, emitsToolEvents: boolean): void
   /** Emits an event of a call. */
-  record(_event: CallEvent, _call: TimedCall, _details: EventDetails): void {}
-
+  record(event: CallEvent, call: TimedCall, details: EventDetails): void
   /** Emits an event of a task. */
-  recordTask(_event: TaskEvent, _task: ObservedTask): void {}
-
+  recordTask(event: TaskEvent, task: ObservedTask): void
   /** Begins the telemetry of one run of a task, which goes on after the request. Its span is linked to the span of the request. */
-  beginTask(_task: ObservedTask): RequestTelemetry {
-    return this
-  }
-
-  /** Records the response. Ends the telemetry when the response is complete. @returns the response to send */
-  responded(response: HttpResponse, _client: ClientConnection): HttpResponse | Promise<HttpResponse> {
-    return response
-  }
-
-  /** Records that a response was sent by something else. Ends the telemetry. */
-  completed(_status: number): void {}
-
-  /** Sets whether `mcpHandler` serves the request, and therefore ends the telemetry. */
-  servedHere(_isServed: boolean): void {}
-
-  /** Ends the telemetry without an event. @param _errorType the kind of the error with which the run of a task has ended */
-  abandon(_errorType?: string): void {}
+  beginTask(task: ObservedTask): RequestTelemetry
+  /** Calls `finished` when a response is complete. @returns the response to send */
+  responded(response: HttpResponse, client: ClientConnection): HttpResponse
+  /** Ends the telemetry, and records the outcome. Without one, or with that of a task's run, emits nothing. Further calls have no effect. */
+  finished(outcome?: Outcome): void
 }
-
-export const NO_TELEMETRY: RequestTelemetry = Object.freeze(new RequestTelemetry())

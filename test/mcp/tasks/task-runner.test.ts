@@ -4,7 +4,7 @@ import { memoryTaskStore } from '../../../src/mcp/tasks/memory-task-store.ts'
 import type { TaskRecord } from '../../../src/mcp/tasks/task-record.ts'
 import { TaskRunner } from '../../../src/mcp/tasks/task-runner.ts'
 import type { TaskStore } from '../../../src/mcp/tasks/task-store.ts'
-import { type ObservedTask, RequestTelemetry } from '../../../src/mcp/wire/request-telemetry.ts'
+import type { ObservedTask, RequestTelemetry } from '../../../src/mcp/wire/request-telemetry.ts'
 import { countTimers } from '../../support/count-timers.ts'
 
 const KEY = { owner: 'owner', id: 'id' }
@@ -52,9 +52,9 @@ describe('TaskRunner with a task of a node that does not report', () => {
     nodes = new EventEmitter()
     asked = 0
     ended = []
-    telemetry = Object.assign(new RequestTelemetry(), {
+    telemetry = {
       recordTask: (event: string, { errorType }: ObservedTask) => void ended.push(`${event} ${errorType}`),
-    })
+    } as RequestTelemetry
     const memory = memoryTaskStore()
     const store: TaskStore = {
       add: (...args) => memory.add(...args),

@@ -18,21 +18,20 @@ import {
   type TransportSendOptions,
 } from '@modelcontextprotocol/server'
 import type { HttpResponse } from '../../../http/plain-response.ts'
-import { EVENT_STREAM_HEADERS, messageEvent } from '../../wire/event-stream.ts'
+import { messageEvent } from '../../wire/event-stream.ts'
 import type { Exchange } from '../../wire/exchange.ts'
 import { CLIENT_GONE } from '../../wire/json-rpc.ts'
 import { responseText } from '../../wire/json-safe.ts'
 import type { McpRequest } from '../../wire/mcp-request.ts'
 import { unreceivableRequest } from '../refused-requests.ts'
-import { Reply } from '../streams/reply.ts'
-import type { StreamClock } from '../streams/stream-clock.ts'
+import { Reply } from '../streams/event-outlet.ts'
+import { keepOpen } from '../streams/keep-open.ts'
 import type { FastRequest } from './fast-request.ts'
 
 /** A request on the fast path. */
 export interface FastCall extends FastRequest {
   readonly exchange: Exchange
   readonly request: McpRequest
-  readonly clock: StreamClock
 }
 
 const JSON_HEADERS = { 'Content-Type': 'application/json' }
@@ -75,23 +74,16 @@ class FastTransport extends PerRequestHTTPServerTransport {
   constructor(call: FastCall) {
     const { classification } = call
     super({ classification })
-    const { exchange, request, clock } = call
-    const { auth } = exchange
+    const { auth } = call.exchange
     this.#call = call
     this.#extra = auth === undefined ? { classification } : { classification, authInfo: auth }
-    this.#reply = new Reply({
-      client: request,
-      clock,
-      headers: EVENT_STREAM_HEADERS,
-      onEnd: () => void this.close(),
-    })
-    exchange.outflow = this.#reply.outflow
+    this.#reply = new Reply({ client: call.request, onEnd: () => void this.close() })
   }
 
   async serve(server: Server): Promise<HttpResponse> {
-    const { clock, request, message } = this.#call
+    const { request, message } = this.#call
     // A stream of a 2025 revision begins after 15 s at the latest.
-    if (this.#isLegacy) this.#stopWatching = clock.watch({ keepAlive: () => this.#reply.begin() })
+    if (this.#isLegacy) this.#stopWatching = keepOpen(() => this.#reply.begin())
     await server.connect(this)
     inProgress.add(this)
     request.onDisconnect(() => void this.close())
@@ -114,23 +106,26 @@ class FastTransport extends PerRequestHTTPServerTransport {
     const last = 'result' in message || 'error' in message
     // No other stream could carry a message that does not belong to this request.
     if ((last ? message.id : options?.relatedRequestId) !== this.#call.message.id) return
-    const { outflow } = this.#reply
-    const notify = async (notice: JSONRPCMessage): Promise<void> =>
-      this.#reply.write(messageEvent(JSON.stringify(notice)))
-    if (!last) {
-      const event = messageEvent(JSON.stringify(message))
-      if (!outflow.admits(message as JSONRPCNotification, Buffer.byteLength(event), notify)) return
-      this.#reply.write(event)
-      if (!outflow.hasRoom) await outflow.room()
-      return
-    }
+    if (!last) return await this.#notify(message as JSONRPCNotification)
     const status = statusOf(message, this.#isDelivering)
-    const settled = outflow.settle()
+    const settled = this.#reply.settle()
     if (settled !== undefined) await settled
     // The server is not closed, because it would abort the handler. It becomes garbage.
     this.#end()
     const body = responseText(message)
-    this.#reply.end(messageEvent(body), this.#isLegacy ? undefined : { status, headers: JSON_HEADERS, body })
+    if (this.#isLegacy || this.#reply.hasBegun) this.#reply.end(messageEvent(body))
+    else this.#reply.end('', { status, headers: JSON_HEADERS, body })
+  }
+
+  async #notify(message: JSONRPCNotification): Promise<void> {
+    const { outflow } = this.#reply
+    this.#call.exchange.outflow = outflow
+    const event = messageEvent(JSON.stringify(message))
+    const notify = async (notice: JSONRPCMessage): Promise<void> =>
+      this.#reply.write(messageEvent(JSON.stringify(notice)))
+    if (!outflow.admits(message, Buffer.byteLength(event), notify)) return
+    this.#reply.write(event)
+    if (!outflow.hasRoom) await outflow.room()
   }
 
   override async close(): Promise<void> {

@@ -9,6 +9,8 @@ import {
 import type { PlainResponse } from '../../../http/plain-response.ts'
 import type { Exchange } from '../../wire/exchange.ts'
 import type { McpRequest } from '../../wire/mcp-request.ts'
+import { BatchTurns } from '../streams/batch-turns.ts'
+import { Reply, type ReplyOptions } from '../streams/event-outlet.ts'
 
 /** A request to a session. */
 export interface SessionCall {
@@ -52,4 +54,37 @@ export function canceledBy(message: JSONRPCMessage): RequestId | undefined {
 /** Returns the size of messages as JSON. */
 export function bytesOf(messages: readonly unknown[]): number {
   return Buffer.byteLength(messages.map((message) => JSON.stringify(message)).join())
+}
+
+/** The requests of one POST to a session. They share a response. */
+export class RequestGroup extends Reply {
+  /** It has no body: the memory of a body counts only until the response, and timers hold this object longer. */
+  readonly received: Omit<SessionCall, 'body'>
+  /** The stream of the response, among the streams of the session. */
+  readonly streamId: number
+  /** The order of the requests. Undefined for a single request. */
+  readonly turns: BatchTurns | undefined
+  /** The number of requests without a response. */
+  #owed: number
+
+  constructor(
+    { body: _body, ...received }: SessionCall,
+    ids: readonly RequestId[],
+    streamId: number,
+    options: Omit<ReplyOptions, 'client'>,
+  ) {
+    super({ ...options, client: received.request })
+    this.received = received
+    this.streamId = streamId
+    this.turns = ids.length > 1 ? new BatchTurns({ room: () => this.outflow.room() }) : undefined
+    this.#owed = ids.length
+  }
+
+  /** Sends the response to one of the requests. */
+  respond(id: RequestId, event: string): void {
+    this.#owed--
+    if (this.#owed > 0) this.write(event)
+    else this.end(event)
+    this.turns?.end(id)
+  }
 }

@@ -21,14 +21,19 @@ import { type Exchange, isAnonymous } from '../../wire/exchange.ts'
 import { CANCELED, jsonRpcError, requestIdOf, retryLater, sessionNotFound } from '../../wire/json-rpc.ts'
 import type { ObservedClient } from '../../wire/request-telemetry.ts'
 import { EventOutlet } from '../streams/event-outlet.ts'
-import type { StreamClock } from '../streams/stream-clock.ts'
-import { RequestGroup } from './request-group.ts'
-import { bytesOf, canceledBy, isMessage, refusalFor, revisionIn, type SessionCall } from './session-call.ts'
+import {
+  bytesOf,
+  canceledBy,
+  isMessage,
+  RequestGroup,
+  refusalFor,
+  revisionIn,
+  type SessionCall,
+} from './session-call.ts'
 import { SessionEvents } from './session-events.ts'
 
 /** The handler of requests, as sessions see it. */
 export interface SessionsHost {
-  readonly clock: StreamClock
   /**
    * `true` for servers of the application. They can read the web-standard request, and telemetry takes the events of tool calls
    * from their responses.
@@ -169,7 +174,7 @@ export class Session implements Subscriptions {
     }
     try {
       const response = await this.#respond(received, end)
-      if (!(response instanceof Response && isEventStream(response))) end()
+      if (!isEventStream(response)) end()
       return response
     } catch (error) {
       end()
@@ -253,7 +258,6 @@ export class Session implements Subscriptions {
     const group = new RequestGroup(received, ids, streamId, {
       ...(canResume && { first: this.#events.store(streamId, scopes) }),
       headers: this.#headers,
-      clock: this.#adapter.clock,
       onEnd: end,
     })
     const extra = {
@@ -302,12 +306,12 @@ export class Session implements Subscriptions {
     }
     const missed = this.#events.after(lastEventId, (message) => this.#mayBeRead(message, received))
     const goesOn = group !== undefined || streamId === STANDALONE_STREAM
-    const body = outlet.open(this.#adapter.clock, goesOn && missed.length === 0 ? OPEN : '')
+    const response = outlet.open(goesOn && missed.length === 0 ? OPEN : '', this.#headers)
     for (const event of missed) outlet.write(event)
     if (!goesOn) outlet.end()
     // A web-standard host may neither read nor cancel the body.
     request.onDisconnect(() => outlet.end())
-    return new Response(body, { headers: this.#headers })
+    return response
   }
 
   /** Passes a message of the client on to the server. */

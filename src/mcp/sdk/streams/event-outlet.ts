@@ -1,7 +1,9 @@
 import type { JSONRPCNotification, LoggingLevel } from '@modelcontextprotocol/server'
-import { KEEP_ALIVE, OPEN } from '../../wire/event-stream.ts'
+import type { HttpResponse, PlainResponse } from '../../../http/plain-response.ts'
+import type { ClientConnection } from '../../wire/client-connection.ts'
+import { EVENT_STREAM_HEADERS, KEEP_ALIVE, OPEN, type StreamResponse } from '../../wire/event-stream.ts'
 import type { Outflow } from '../../wire/exchange.ts'
-import type { StreamClock, TimedStream } from './stream-clock.ts'
+import { keepOpen } from './keep-open.ts'
 
 /** While fewer bytes wait for the client, it can take more. */
 const ROOM_BYTES = 64 * 1024
@@ -53,7 +55,7 @@ export interface EventOutletOptions {
  * The body of an event stream. It counts the bytes that its client has not read yet. Written events are never dropped; `notify`
  * is for messages that may wait or be dropped.
  */
-export class EventOutlet implements Outflow, TimedStream {
+export class EventOutlet implements Outflow {
   readonly #options: EventOutletOptions
   #body: ReadableStream<Uint8Array> | undefined
   #controller: ReadableStreamDefaultController<Uint8Array> | undefined
@@ -185,35 +187,28 @@ export class EventOutlet implements Outflow, TimedStream {
     return send({ jsonrpc: '2.0', method: LOG, params: { level, data } }).catch(() => undefined)
   }
 
-  /**
-   * Begins a stream without a source.
-   * @param clock ends the stream when its token expires, and keeps it open until then
-   * @param first the first text. A comment by default.
-   */
-  open(clock: StreamClock, first: string = OPEN): ReadableStream<Uint8Array> {
-    if (this.#isOpen) this.#stopWatching = clock.watch(this, this.#options.expiresAt)
+  /** Begins a stream without a source. @param first the first text. A comment by default. */
+  open(first: string = OPEN, headers: StreamResponse['headers'] = EVENT_STREAM_HEADERS): StreamResponse {
+    this.#keepOpen()
     if (first !== '') this.write(first)
-    return this.body
+    return { status: 200, headers, body: this.body }
   }
 
-  /**
-   * Relays the stream of a transport of the SDK, which does not wait for its client. Begins with a comment if there is nothing to send.
-   * @param clock ends the stream when its token expires, and keeps it open until then
-   */
-  relay(source: ReadableStream<Uint8Array>, clock: StreamClock): ReadableStream<Uint8Array> {
+  /** Relays the stream of a transport of the SDK, which does not wait for its client. Begins with a comment if there is nothing to send. */
+  relay(source: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {
     this.#source = source.getReader()
-    this.#stopWatching = clock.watch(this, this.#options.expiresAt)
+    this.#keepOpen()
     void this.#pump(this.#source)
     return this.body
   }
 
-  /** Sends a comment. Comments must not accumulate for a client that does not read. */
-  keepAlive(): void {
-    if (this.unsentBytes === 0 && this.#options.isSilent !== true) this.write(KEEP_ALIVE)
-  }
-
-  expire(): void {
-    this.end()
+  #keepOpen(): void {
+    if (!this.#isOpen) return
+    const comment = (): void => {
+      // Comments must not accumulate for a client that does not read.
+      if (this.unsentBytes === 0 && this.#options.isSilent !== true) this.write(KEEP_ALIVE)
+    }
+    this.#stopWatching = keepOpen(comment, this.#options.expiresAt, () => this.end())
   }
 
   async #pump(source: ReadableStreamDefaultReader<Uint8Array>): Promise<void> {
@@ -263,5 +258,90 @@ export class EventOutlet implements Outflow, TimedStream {
     this.#handedBytes = 0
     this.#makeRoom()
     this.#options.onEnd?.()
+  }
+}
+
+export interface ReplyOptions {
+  readonly client: Pick<ClientConnection, 'onDisconnect'>
+  readonly headers?: Readonly<Record<string, string>>
+  /** The event that begins the stream. None by default. */
+  readonly first?: string
+  /** Called once, when the client has disconnected or the stream has ended. */
+  readonly onEnd: () => void
+}
+
+/** The response to a POST. It is an event stream unless it is complete before the stream begins. */
+export class Reply {
+  readonly response: Promise<HttpResponse>
+  readonly #options: ReplyOptions
+  #outflow: EventOutlet | undefined
+  #respond: ((response: HttpResponse) => void) | undefined
+
+  constructor(options: ReplyOptions) {
+    this.#options = options
+    this.response = new Promise((resolve) => {
+      this.#respond = resolve
+    })
+  }
+
+  /** The stream that the client reads. A client that resumes it gets another one. Most responses have none. */
+  get outflow(): EventOutlet {
+    this.#outflow ??= new EventOutlet({ onEnd: this.#options.onEnd, isDirect: true })
+    return this.#outflow
+  }
+
+  /** Begins the stream, unless it has begun. */
+  begin(): void {
+    this.#begin(this.#options.first || OPEN)
+  }
+
+  /** Sends an event, and begins the stream for it if necessary. */
+  write(event: string): void {
+    if (this.hasBegun) this.outflow.write(event)
+    else this.#begin(`${this.#options.first ?? ''}${event}`)
+  }
+
+  /** Sends the number of dropped log messages. Returns undefined if there are none. */
+  settle(): Promise<void> | undefined {
+    return this.#outflow?.settle()
+  }
+
+  /** `true` if the response is a stream already. */
+  get hasBegun(): boolean {
+    return this.#respond === undefined
+  }
+
+  /** Sends the last event. @param whole the response if the stream has not begun. It consists of the events by default. */
+  end(event: string, whole?: PlainResponse): void {
+    const { first = '', headers = EVENT_STREAM_HEADERS } = this.#options
+    if (this.hasBegun) {
+      this.outflow.write(event)
+      this.outflow.end()
+    } else this.#give(whole ?? { status: 200, headers, body: first + event })
+  }
+
+  /** Ends the stream early. @param whole the response if the stream has not begun */
+  close(whole: PlainResponse): void {
+    this.#give(whole)
+    this.#outflow?.end()
+  }
+
+  /** Ends the stream, and sends what comes next to another one, if there is one. */
+  release(next: EventOutlet = this.outflow): void {
+    this.begin()
+    this.outflow.end()
+    this.#outflow = next
+  }
+
+  #begin(text: string): void {
+    if (this.hasBegun) return
+    const { outflow } = this
+    this.#options.client.onDisconnect(() => outflow.end())
+    this.#give(outflow.open(text, this.#options.headers))
+  }
+
+  #give(response: HttpResponse): void {
+    this.#respond?.(response)
+    this.#respond = undefined
   }
 }

@@ -1,9 +1,9 @@
 import type { ServerEvent, ServerEventBus } from '@modelcontextprotocol/server'
 import { SubscribedUris, type Subscriptions } from '../../operations/subscriptions.ts'
+import { canonicalUri } from '../../router/uris/canonical-uri.ts'
 import type { ClientConnection } from '../../wire/client-connection.ts'
-import { EVENT_STREAM_HEADERS, messageEvent } from '../../wire/event-stream.ts'
+import { messageEvent, type StreamResponse } from '../../wire/event-stream.ts'
 import { EventOutlet } from './event-outlet.ts'
-import type { StreamClock } from './stream-clock.ts'
 
 const METHODS: Readonly<Record<Exclude<ServerEvent['kind'], 'resource_updated'>, string>> = {
   tools_list_changed: 'notifications/tools/list_changed',
@@ -29,15 +29,13 @@ export interface StreamOptions {
  */
 export class EventStreams implements Subscriptions {
   readonly #bus: ServerEventBus
-  readonly #clock: StreamClock
   readonly #open = new Set<EventStream>()
 
-  constructor(bus: ServerEventBus, clock: StreamClock) {
+  constructor(bus: ServerEventBus) {
     this.#bus = bus
-    this.#clock = clock
   }
 
-  open(client: ClientConnection, options: StreamOptions): Response {
+  open(client: ClientConnection, options: StreamOptions): StreamResponse {
     const outlet = new EventOutlet({
       expiresAt: options.expiresAt,
       onEnd: () => {
@@ -49,10 +47,9 @@ export class EventStreams implements Subscriptions {
     const stream = new EventStream(outlet, options)
     this.#open.add(stream)
     const unsubscribe = this.#bus.subscribe((event) => stream.receive(event))
-    const body = outlet.open(this.#clock)
     // A web-standard host may leave the body open.
     client.onDisconnect(() => outlet.end())
-    return new Response(body, { headers: EVENT_STREAM_HEADERS })
+    return outlet.open()
   }
 
   /** Subscribes the open streams of `owner` whose token may read `uri`. */
@@ -117,4 +114,26 @@ export function notificationOf(event: ServerEvent): { method: string; params?: {
     return { method: 'notifications/resources/updated', params: { uri: event.uri } }
   const method = METHODS[event.kind]
   return method === undefined ? undefined : { method }
+}
+
+/**
+ * Returns a bus like `bus` whose listeners receive the canonical URIs of updated resources. Subscriptions are kept in this
+ * form. Events come from this process, from other nodes, and from the application.
+ */
+export function canonicalEventBus(bus: ServerEventBus): ServerEventBus {
+  /** The canonical form of each event. An event goes to every open stream. */
+  const known = new WeakMap<ServerEvent, ServerEvent>()
+  const canonicalEvent = (event: ServerEvent): ServerEvent => {
+    if (event.kind !== 'resource_updated') return event
+    const before = known.get(event)
+    if (before !== undefined) return before
+    const uri = typeof event.uri === 'string' ? canonicalUri(event.uri) : undefined
+    const canonical = uri === undefined || uri === event.uri ? event : { ...event, uri }
+    known.set(event, canonical)
+    return canonical
+  }
+  return {
+    publish: (event) => bus.publish(event),
+    subscribe: (listener) => bus.subscribe((event) => listener(canonicalEvent(event))),
+  }
 }

@@ -1,6 +1,5 @@
 import { expect } from 'chai'
 import { type FastCall, serveFast } from '../../../../src/mcp/sdk/fast-path/fast-transport.ts'
-import { StreamClock } from '../../../../src/mcp/sdk/streams/stream-clock.ts'
 
 describe('serveFast()', () => {
   it('the connection to a server that throws while it receives a request is closed', async () => {
@@ -21,7 +20,6 @@ describe('serveFast()', () => {
       classification: { era: 'legacy' },
       exchange: { auth: undefined },
       request: { onDisconnect: () => {} },
-      clock: new StreamClock(),
     } as unknown as FastCall
     const outcome = await serveFast(server as never, call).catch((error: unknown) => error)
     expect(outcome).to.equal(thrown)

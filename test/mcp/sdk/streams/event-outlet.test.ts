@@ -1,7 +1,6 @@
 import type { JSONRPCNotification } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import { EventOutlet } from '../../../../src/mcp/sdk/streams/event-outlet.ts'
-import { StreamClock } from '../../../../src/mcp/sdk/streams/stream-clock.ts'
 
 const MIB = 1024 * 1024
 const log = (level: string): JSONRPCNotification => ({
@@ -89,7 +88,7 @@ describe('mcp: EventOutlet', () => {
         cancelled = true
       },
     })
-    const reader = new EventOutlet().relay(source, new StreamClock()).getReader()
+    const reader = new EventOutlet().relay(source).getReader()
     expect(Buffer.from((await reader.read()).value ?? []).toString()).to.equal('id: 1\n\n')
     await reader.cancel()
     expect(cancelled).to.equal(true)
@@ -99,7 +98,7 @@ describe('mcp: EventOutlet', () => {
     const source = new ReadableStream<Uint8Array>({
       start: (controller) => controller.error(new Error('broken')),
     })
-    const reader = new EventOutlet().relay(source, new StreamClock()).getReader()
+    const reader = new EventOutlet().relay(source).getReader()
     let failure: unknown
     await reader.read().catch((error: unknown) => {
       failure = error

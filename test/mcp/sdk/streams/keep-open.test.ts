@@ -1,14 +1,12 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { once } from 'node:events'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
-import { mock } from 'node:test'
 import { expect } from 'chai'
 import { z } from 'zod'
 import { mcpHandler } from '../../../../src/express/mcp-handler.ts'
 import { createMcpAdapter } from '../../../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../../../src/mcp/router/router.ts'
-import { StreamClock } from '../../../../src/mcp/sdk/streams/stream-clock.ts'
-import { countTimers } from '../../../support/count-timers.ts'
+import { keepOpen } from '../../../../src/mcp/sdk/streams/keep-open.ts'
 import { type FakeTime, fakeTime } from '../../../support/fake-time.ts'
 import { oauth } from '../../../support/mcp/notes.ts'
 import { TASKS, TaskClient } from '../../../support/mcp/tasks.ts'
@@ -24,123 +22,67 @@ import {
   type WireRequest,
 } from '../../../support/mcp/wire.ts'
 
-describe('StreamClock', () => {
+describe('keepOpen()', () => {
   let time: FakeTime
-  let startedAtMs: number
-  let clock: StreamClock
   beforeEach(() => {
     time = fakeTime()
-    startedAtMs = Date.now()
-    clock = new StreamClock()
   })
   afterEach(() => time.restore())
 
-  /** Watches a stream that records when it is served, in milliseconds. */
+  /** Keeps a stream open, and records when it is served, in milliseconds. */
   function watched(expiresInMs?: number) {
-    const keptAlive: number[] = []
+    const startedAtMs = Date.now()
+    const comments: number[] = []
     const expired: number[] = []
-    const stop = clock.watch(
-      {
-        keepAlive: () => keptAlive.push(Date.now() - startedAtMs),
-        expire: () => expired.push(Date.now() - startedAtMs),
-      },
-      expiresInMs === undefined ? undefined : (Date.now() + expiresInMs) / 1000,
+    const stop = keepOpen(
+      () => comments.push(Date.now() - startedAtMs),
+      expiresInMs === undefined ? undefined : (startedAtMs + expiresInMs) / 1000,
+      () => expired.push(Date.now() - startedAtMs),
     )
-    return { keptAlive, expired, stop }
+    return { comments, expired, stop }
   }
 
-  it('every stream is kept alive each 15 s, at most 100 ms late, regardless of when it was opened', () => {
-    const openedAt: number[] = []
-    const streams = Array.from({ length: 300 }, (_, index) => {
-      openedAt.push(Date.now() - startedAtMs)
-      const stream = watched()
-      time.advance((index * 37) % 200)
-      return stream
-    })
-    time.advance(60_000)
-    for (const [index, { keptAlive, stop }] of streams.entries()) {
-      let previous = openedAt[index] as number
-      expect(keptAlive.length).to.be.at.least(3)
-      for (const at of keptAlive) {
-        expect(at - previous).to.be.within(15_000, 15_110)
-        previous = at
-      }
-      stop()
-    }
-  })
-
-  it('each stream expires once, at most 100 ms late, in any order of expiries', () => {
-    const after = [16_000, 5, -5_000, 90_000, 14_999, 15_000, 70, 15_001, 20, 46_010]
+  it('each stream expires once, at most 100 ms late, and gets comments until then', () => {
+    const after = [16_000, 5, -5_000, 90_000, 14_999, 15_000, 15_001, 46_010]
     const streams = after.map((ms) => ({ ms, ...watched(ms) }))
     time.advance(100_000)
-    for (const { ms, expired } of streams) {
+    for (const { ms, expired, comments } of streams) {
       expect(expired).to.have.length(1)
       expect(expired[0]).to.be.within(Math.max(ms, 0), Math.max(ms, 0) + 110)
+      expect(comments).to.have.length(Math.max(0, Math.ceil(ms / 15_000) - 1))
     }
   })
 
-  it('a stream that has expired is not kept alive any more', () => {
-    const { keptAlive } = watched(20_000)
-    time.advance(100_000)
-    expect(keptAlive).to.have.length(1)
-  })
-
-  it('a stopped stream is neither kept alive nor expires', () => {
+  it('a stopped stream gets no comments, and does not expire', () => {
     const streams = [watched(20_000), watched(), watched(100)]
     for (const { stop } of streams) stop()
     for (const { stop } of streams) stop()
     time.advance(60_000)
-    for (const { keptAlive, expired } of streams) expect([keptAlive, expired]).to.deep.equal([[], []])
+    for (const { comments, expired } of streams) expect([comments, expired]).to.deep.equal([[], []])
   })
 
-  it('a stream may end another one, and open a new one, while it is served', () => {
-    const other = watched()
-    let opened: ReturnType<typeof watched> | undefined
-    clock.watch({
-      keepAlive: () => {
-        other.stop()
-        opened ??= watched()
-      },
+  it('a stream that ends while it is served is not served again', () => {
+    let comments = 0
+    const stop = keepOpen(() => {
+      comments++
+      stop()
     })
-    const last = watched()
-    time.advance(15_100)
-    expect([other.keptAlive.length, opened?.keptAlive.length, last.keptAlive.length]).to.deep.equal([1, 0, 1])
-    time.advance(15_100)
-    expect([other.keptAlive.length, opened?.keptAlive.length, last.keptAlive.length]).to.deep.equal([1, 1, 2])
+    time.advance(60_000)
+    expect(comments).to.equal(1)
   })
 })
 
-describe('StreamClock with real timers', () => {
-  it('a clock sets one timer for 1,000 streams, and none once they have ended', async () => {
-    const timers = mock.method(globalThis, 'setTimeout')
-    try {
-      const clock = new StreamClock()
-      const stops = Array.from({ length: 1_000 }, () =>
-        clock.watch({ keepAlive: () => undefined, expire: () => undefined }, Date.now() / 1000 + 600),
-      )
-      expect(timers.mock.callCount()).to.equal(1)
-      for (const stop of stops) stop()
-      // A stream that is due at once brings the timer forward. It fires, and finds nothing else.
-      await new Promise<void>((resolve) =>
-        clock.watch({ keepAlive: () => undefined, expire: resolve }, Date.now() / 1000),
-      )
-      await new Promise(setImmediate)
-      expect(timers.mock.callCount()).to.equal(2)
-    } finally {
-      timers.mock.restore()
-    }
-  })
-
-  it('a clock does not keep the context of the request that opens a stream', async () => {
+describe('keepOpen() with real timers', () => {
+  it('a timer does not keep the context of the request that opens a stream', async () => {
     const storage = new AsyncLocalStorage<string>()
-    const clock = new StreamClock()
     const context = await storage.run(
       'request',
       () =>
         new Promise((resolve) =>
-          clock.watch(
-            { keepAlive: () => undefined, expire: () => resolve(storage.getStore()) },
+          keepOpen(
+            () => undefined,
             Date.now() / 1000,
+            () => resolve(storage.getStore()),
           ),
         ),
     )
@@ -288,18 +230,6 @@ for (const { what, sessions = false, hasExpiry, open } of STREAMS) {
         if (end !== undefined && text.endsWith(end)) return
       }
     }
-
-    it(`streams that stay open need one timer, opened with ${what}`, async () => {
-      const timers = countTimers()
-      try {
-        for (let count = 0; count < 5; count++) await opened()
-        const few = timers.live.size
-        for (let count = 0; count < 30; count++) await opened()
-        expect(timers.live.size).to.be.at.most(few + 5)
-      } finally {
-        timers.stop()
-      }
-    })
 
     it(`a stream is kept open with a comment every 15 s, opened with ${what}`, async () => {
       const time = fakeTime()
