@@ -1,7 +1,7 @@
 import type { HttpResponse } from '../../http/plain-response.ts'
 import type { ForbiddenSender, Refusal } from '../../oauth/decision.ts'
 import { tryOrUndefined } from '../../try-or-undefined.ts'
-import { isJsonContentType } from '../wire/json-content-type.ts'
+import { isJsonContentType } from '../wire/body-budget.ts'
 import { CANCELED } from '../wire/json-rpc.ts'
 import type { Failure, NotServed } from '../wire/request-telemetry.ts'
 import { present } from './observed-message.ts'

@@ -28,8 +28,7 @@ import { type Exchange, isAnonymous, permitsScopes } from '../wire/exchange.ts'
 import { jsonRpcError, type ReceivedMessages, requestIdOf, retryLater } from '../wire/json-rpc.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
 import type { ObservedClient } from '../wire/request-telemetry.ts'
-import { fastRequest } from './fast-path/fast-request.ts'
-import { serveFast } from './fast-path/fast-transport.ts'
+import { fastRequest, serveFast } from './fast-path.ts'
 import {
   isEventStreamRequest,
   isLegacy,

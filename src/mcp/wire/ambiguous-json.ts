@@ -1,4 +1,4 @@
-import { endOfString } from './json-cost.ts'
+import { endOfString } from './json-rpc.ts'
 
 /** The most members of a message, or of its parameters. More of them are not kept. */
 const MAX_MEMBERS = 64

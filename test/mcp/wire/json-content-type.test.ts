@@ -1,7 +1,7 @@
 import { isJsonContentType as isJsonForTheSdk } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { isJsonContentType } from '../../../src/mcp/wire/json-content-type.ts'
+import { isJsonContentType } from '../../../src/mcp/wire/body-budget.ts'
 
 describe('mcp/wire: isJsonContentType', () => {
   for (const [header, expected] of [

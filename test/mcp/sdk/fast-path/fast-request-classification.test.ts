@@ -1,7 +1,7 @@
 import { classifyInboundRequest } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { classifyRequest } from '../../../../src/mcp/sdk/fast-path/fast-request.ts'
+import { classifyRequest } from '../../../../src/mcp/sdk/fast-path.ts'
 import { runs } from '../../../support/runs.ts'
 
 const MODERN = '2026-07-28'

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { type FastCall, serveFast } from '../../../../src/mcp/sdk/fast-path/fast-transport.ts'
+import { type FastCall, serveFast } from '../../../../src/mcp/sdk/fast-path.ts'
 
 describe('serveFast()', () => {
   it('the connection to a server that throws while it receives a request is closed', async () => {
