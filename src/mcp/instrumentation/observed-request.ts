@@ -61,7 +61,7 @@ export interface SharedInstrumentation extends EventSettings {
 const NORMAL_REASONS: ReadonlySet<string> = new Set(['missing', 'expired'])
 
 /**
- * The telemetry of one request. What happens on the way is kept, and told at the end.
+ * The telemetry of one request. What happens on the way is kept, and reported at the end.
  *
  * Telemetry never changes a response. Users, arguments, results, and thrown values belong to the application, and reading
  * them may throw. Therefore every method that reads them runs inside `tryOrUndefined`.
@@ -254,11 +254,11 @@ export class ObservedRequest implements RequestTelemetry {
     if (this.#hasEnded) return
     this.#hasEnded = true
     if (outcome !== undefined) this.#shared.log?.finished(this.#request, outcome)
-    if (this.#events !== undefined) this.#tell(this.#events, outcome, error)
+    if (this.#events !== undefined) this.#report(this.#events, outcome, error)
   }
 
   /** Emits the last events, and ends the spans. */
-  #tell(events: RequestEvents, outcome: Outcome | undefined, error: RpcError | undefined): void {
+  #report(events: RequestEvents, outcome: Outcome | undefined, error: RpcError | undefined): void {
     let status = 0
     let attributes = {}
     if (outcome === undefined || 'errorType' in outcome) this.#endTask(events, outcome?.errorType)
