@@ -2,6 +2,7 @@ import type { PlainResponse } from '../../http/plain-response.ts'
 import { isRecord } from '../../options/value-kinds.ts'
 import { jsonRpcError, type ReceivedMessages, requestIdOf } from './json-rpc.ts'
 import type { McpRequest } from './mcp-request.ts'
+import { decodedHeader } from './mirrored-headers.ts'
 
 /** The maximum length of an id, a token, or a name that a client chooses, in characters. Responses may repeat it. */
 const MAX_LENGTH = 1_024
@@ -32,10 +33,7 @@ export function refusedValue(
   }
   for (const name of HEADERS) {
     const value = request.header(name)
-    if (
-      !isTooLong(value) ||
-      (name === 'mcp-name' && (namesUri(body) || !isTooLong(decoded(value as string))))
-    )
+    if (!isTooLong(value) || (name === 'mcp-name' && (namesUri(body) || !isTooLong(decodedHeader(value)))))
       continue
     return jsonRpcError(400, -32_600, `Invalid Request: the header ${name} ${LIMIT}`)
   }
@@ -72,12 +70,6 @@ function longParameter(params: Readonly<Record<string, unknown>>): string | unde
   if (!isRecord(meta)) return undefined
   if (isTooLong(meta.progressToken)) return '_meta.progressToken'
   return isTooLong(meta[PROTOCOL_VERSION_META_KEY]) ? `_meta["${PROTOCOL_VERSION_META_KEY}"]` : undefined
-}
-
-/** Returns the name that `Mcp-Name` contains: a name with other characters than ASCII is encoded. */
-function decoded(value: string): string {
-  const [, base64] = /^=\?base64\?([^?]*)\?=$/i.exec(value) ?? []
-  return base64 === undefined ? value : Buffer.from(base64, 'base64').toString()
 }
 
 function namesUri(body: unknown): boolean {

@@ -13,7 +13,7 @@ export function mirroredMessage(request: Pick<McpRequest, 'header'>): {
 }
 
 /** Decodes a header value. A value that is not plain ASCII is sent as `=?base64?…?=`. */
-function decodedHeader(value: string | undefined): string | undefined {
+export function decodedHeader(value: string | undefined): string | undefined {
   const encoded = /^=\?base64\?([A-Za-z0-9+/=]*)\?=$/.exec(value ?? '')?.[1]
   return encoded === undefined ? value : Buffer.from(encoded, 'base64').toString('utf8')
 }
