@@ -188,8 +188,7 @@ describe('mcp-gatekit keys', () => {
     const file = join(folder, 'read.json')
     await keys('--out', file)
     const text = await readFile(file, 'utf8')
-    const argv = ['--rotate', file, '--keep-signing', '1', '--keep-encryption', '2']
-    const { exitCode, stdout } = await keys(...argv)
+    const { exitCode, stdout } = await keys('--rotate', file, '--keep-signing', '1', '--keep-encryption', '2')
     expect(exitCode).to.equal(0)
     const [old, now] = [namesOf(JSON.parse(text)), namesOf(JSON.parse(stdout))]
     expect(now.signing).to.have.length(1).and.not.include(old.signing[0])
@@ -218,25 +217,17 @@ describe('mcp-gatekit keys', () => {
     const secret = 'hunter2-hunter2-hunter2-hunter2-hunter2'
     const { signing } = JSON.parse((await keys()).stdout) as AuthorizationKeys
     const [{ kid: _kid, ...nameless }] = signing as [AuthorizationKeys['signing'][number]]
-    for (const [name, text, complaint] of [
+    for (const [name, content, complaint] of [
       ['text.json', secret, 'does not contain valid JSON'],
-      ['list.json', '[]', 'keys must be an object'],
-      ['empty.json', '{}', 'keys.signing must be a non-empty array'],
-      ['short.json', JSON.stringify({ signing, encryption: ['hunter2'] }), 'at least 32 characters'],
-      [
-        'public.json',
-        JSON.stringify({ signing: [{ ...nameless, d: undefined }], encryption: [secret] }),
-        'private JWKs',
-      ],
-      ['nameless.json', JSON.stringify({ signing: [nameless], encryption: [secret] }), 'has no kid'],
-      [
-        'same.json',
-        JSON.stringify({ signing: [...signing, ...signing], encryption: [secret] }),
-        'a different kid',
-      ],
+      ['list.json', [], 'keys must be an object'],
+      ['empty.json', {}, 'keys.signing must be a non-empty array'],
+      ['short.json', { signing, encryption: ['hunter2'] }, 'at least 32 characters'],
+      ['public.json', { signing: [{ ...nameless, d: undefined }], encryption: [secret] }, 'private JWKs'],
+      ['nameless.json', { signing: [nameless], encryption: [secret] }, 'has no kid'],
+      ['same.json', { signing: [...signing, ...signing], encryption: [secret] }, 'a different kid'],
     ] as const) {
       const file = join(folder, name)
-      await writeFile(file, text)
+      await writeFile(file, typeof content === 'string' ? content : JSON.stringify(content))
       const { exitCode, stdout, stderr } = await keys('--rotate', file)
       expect({ exitCode, stdout }, name).to.deep.equal({ exitCode: 1, stdout: '' })
       expect(stderr, name)
@@ -256,8 +247,7 @@ describe('mcp-gatekit keys', () => {
   it('the program reads keys from a pipe and writes them to a pipe', async () => {
     const main = fileURLToPath(new URL('../../cli/main.js', import.meta.url))
     const file = join(folder, 'piped.json')
-    const { stdout } = await keys('--out', file)
-    expect(stdout).to.equal(`wrote ${file}\n`)
+    await keys('--out', file)
     const command = 'cat "$2" | "$0" "$1" keys --rotate /dev/stdin'
     const piped = await execute('sh', ['-c', command, process.execPath, main, file])
     expect(namesOf(JSON.parse(piped.stdout)).encryption[1]).to.equal(
@@ -279,13 +269,24 @@ describe('mcp-gatekit keys', () => {
       return facade
     }
 
+    /** Registers a client and signs a user in. */
+    async function signInAt(facade: TestFacade) {
+      const client = await facade.register()
+      return { client, code: (await facade.signIn(facade.authorizeUrl(client))).get('code') }
+    }
+
+    /** Requests a token at a facade of the same address, which does not listen there. */
+    async function tokenAt({ origin }: TestFacade, grant: Readonly<Record<string, string>>) {
+      const response = await fetch(`${origin}/token`, { method: 'POST', body: new URLSearchParams(grant) })
+      return { status: response.status, body: (await response.json()) as any }
+    }
+
     it('a facade signs with the first key of the file, and accepts older tokens and refresh tokens after a rotation', async () => {
       const file = join(folder, 'facade.json')
       await keys('--out', file)
       const store = memoryStore()
       const first = await startWith(file, store)
-      const client = await first.register()
-      const code = (await first.signIn(first.authorizeUrl(client))).get('code')
+      const { client, code } = await signInAt(first)
       const { body: tokens } = await first.token(codeGrant(client, code))
       const [old] = (await keysIn(file)).signing
       expect(decodeProtectedHeader(tokens.access_token).kid).to.equal(old?.kid)
@@ -294,14 +295,9 @@ describe('mcp-gatekit keys', () => {
       await keys('--rotate', file, '--out', file, '--force')
       const second = await startWith(file, store, first)
       expect((await call(second, tokens.access_token)).status).to.equal(200)
-      const { status, body } = await fetch(`${second.origin}/token`, {
-        method: 'POST',
-        body: new URLSearchParams({
-          grant_type: 'refresh_token',
-          client_id: client.client_id,
-          refresh_token: tokens.refresh_token,
-        }),
-      }).then(async (response) => ({ status: response.status, body: (await response.json()) as any }))
+      const { client_id } = client
+      const grant = { grant_type: 'refresh_token', client_id, refresh_token: tokens.refresh_token }
+      const { status, body } = await tokenAt(second, grant)
       expect(status).to.equal(200)
       const [now] = (await keysIn(file)).signing
       expect(decodeProtectedHeader(body.access_token).kid).to.equal(now?.kid).and.not.equal(old?.kid)
@@ -313,8 +309,7 @@ describe('mcp-gatekit keys', () => {
       await keys('--out', file)
       const store = memoryStore()
       const first = await startWith(file, store)
-      const client = await first.register()
-      const code = (await first.signIn(first.authorizeUrl(client))).get('code')
+      const { client, code } = await signInAt(first)
       const { body: tokens } = await first.token(codeGrant(client, code))
       await keys('--rotate', file, '--keep-signing', '1', '--out', file, '--force')
       const second = await startWith(file, store, first)
@@ -329,13 +324,8 @@ describe('mcp-gatekit keys', () => {
       const node = await startWith(file, store)
       await keys('--promote', file, '--out', file, '--force')
       const updated = await startWith(file, store, node)
-      const client = await node.register()
-      const code = (await node.signIn(node.authorizeUrl(client))).get('code')
-      const exchange = await fetch(`${updated.origin}/token`, {
-        method: 'POST',
-        body: new URLSearchParams(codeGrant(client, code)),
-      })
-      const { access_token: token } = (await exchange.json()) as { access_token: string }
+      const { client, code } = await signInAt(node)
+      const { access_token: token } = (await tokenAt(updated, codeGrant(client, code))).body
       const [signing] = (await keysIn(file)).signing
       expect(decodeProtectedHeader(token).kid).to.equal(signing?.kid)
       // The other node has not restarted yet.

@@ -13,6 +13,7 @@ import { fromProject } from '../../../cli/dev/server-process.ts'
 const RESOURCE = 'http://127.0.0.1:3000/mcp'
 const REDIRECT_URI = 'http://127.0.0.1:33418/callback'
 const INSECURE = { [oauth.allowInsecureRequests]: true }
+const FOR_RESOURCE = { ...INSECURE, additionalParameters: { resource: RESOURCE } }
 
 interface Seen {
   readonly name: string
@@ -78,10 +79,8 @@ describe('the authorization server of the dev command', () => {
   /** Simulates a browser with cookies, which stops at the consent page and at the redirect to the client. */
   function browser() {
     const cookies = new Map<string, { value: string; path: string }>()
-    return async function visit(
-      url: URL,
-      form?: URLSearchParams,
-    ): Promise<{ url: URL; html: string; headers: Headers }> {
+    type Page = { url: URL; html: string; headers: Headers }
+    return async function visit(url: URL, form?: URLSearchParams): Promise<Page> {
       const cookie = [...cookies].filter(([, { path }]) => url.pathname.startsWith(path))
       const response = await fetch(url, {
         redirect: 'manual',
@@ -104,33 +103,22 @@ describe('the authorization server of the dev command', () => {
   type Visit = ReturnType<typeof browser>
 
   /** Submits the consent page. Resolves with the redirect to the client. */
-  async function answer(visit: Visit, page: { url: URL }, fields: readonly (readonly [string, string])[]) {
-    const { url } = await visit(page.url, new URLSearchParams(fields as [string, string][]))
-    return url
+  async function answer(visit: Visit, page: { url: URL }, fields: Readonly<Record<string, string>>) {
+    return (await visit(page.url, new URLSearchParams(fields))).url
   }
 
   async function tokenFor(redirected: URL) {
     const callback = oauth.validateAuthResponse(as, client, redirected, 'a-state')
-    const response = await oauth.authorizationCodeGrantRequest(
-      as,
-      client,
-      oauth.None(),
-      callback,
-      REDIRECT_URI,
-      verifier,
-      { ...INSECURE, additionalParameters: { resource: RESOURCE } },
-    )
+    const given = [callback, REDIRECT_URI, verifier, FOR_RESOURCE] as const
+    const response = await oauth.authorizationCodeGrantRequest(as, client, oauth.None(), ...given)
     return await oauth.processAuthorizationCodeResponse(as, client, response)
   }
 
-  const claimsOf = async (token: string) =>
-    (
-      await jwtVerify(token, createRemoteJWKSet(new URL(as.jwks_uri as string)), {
-        issuer: server.issuer,
-        audience: RESOURCE,
-        typ: 'at+jwt',
-      })
-    ).payload
+  async function claimsOf(token: string) {
+    const expected = { issuer: server.issuer, audience: RESOURCE, typ: 'at+jwt' }
+    const jwks = createRemoteJWKSet(new URL(as.jwks_uri as string))
+    return (await jwtVerify(token, jwks, expected)).payload
+  }
 
   it('publishes the metadata that MCP clients need', () => {
     expect(as.code_challenge_methods_supported).to.include('S256')
@@ -142,25 +130,15 @@ describe('the authorization server of the dev command', () => {
     const page = await visit(await authorizationUrl())
     expect(page.html).to.contain('The &lt;b&gt;Client&lt;/b&gt;').and.not.to.contain('<b>')
     for (const text of [RESOURCE, REDIRECT_URI, 'mcp:read', 'mcp:write']) expect(page.html).to.contain(text)
-    const redirected = await answer(visit, page, [
-      ['user', 'ada'],
-      ['scope', 'mcp:read'],
-      ['answer', 'allow'],
-    ])
+    const redirected = await answer(visit, page, { user: 'ada', scope: 'mcp:read', answer: 'allow' })
     const token = await tokenFor(redirected)
     expect(token).to.include({ scope: 'mcp:read', expires_in: 90 })
     const claims = await claimsOf(token.access_token)
     expect(claims).to.include({ sub: 'ada', aud: RESOURCE, scope: 'mcp:read', client_id: client.client_id })
     expect((claims.exp as number) - (claims.iat as number)).to.equal(90)
 
-    const options = { ...INSECURE, additionalParameters: { resource: RESOURCE } }
-    const again = await oauth.refreshTokenGrantRequest(
-      as,
-      client,
-      oauth.None(),
-      token.refresh_token as string,
-      options,
-    )
+    const refresh = [token.refresh_token as string, FOR_RESOURCE] as const
+    const again = await oauth.refreshTokenGrantRequest(as, client, oauth.None(), ...refresh)
     const refreshed = await oauth.processRefreshTokenResponse(as, client, again)
     expect(await claimsOf(refreshed.access_token)).to.include({ sub: 'ada', scope: 'mcp:read' })
   })
@@ -169,15 +147,9 @@ describe('the authorization server of the dev command', () => {
     const visit = browser()
     for (const user of ['grace', 'linus']) {
       const page = await visit(await authorizationUrl())
-      const redirected = await answer(visit, page, [
-        ['user', user],
-        ['scope', 'mcp:write'],
-        ['answer', 'allow'],
-      ])
-      expect(await claimsOf((await tokenFor(redirected)).access_token)).to.include({
-        sub: user,
-        scope: 'mcp:write',
-      })
+      const redirected = await answer(visit, page, { user, scope: 'mcp:write', answer: 'allow' })
+      const claims = await claimsOf((await tokenFor(redirected)).access_token)
+      expect(claims).to.include({ sub: user, scope: 'mcp:write' })
     }
     expect((await visit(await authorizationUrl())).html).to.contain('value="linus"')
     expect((await visit(await authorizationUrl({ login_hint: 'ada' }))).html).to.contain('value="ada"')
@@ -187,37 +159,16 @@ describe('the authorization server of the dev command', () => {
     for (const parameters of [{}, { scope: '' }]) {
       const visit = browser()
       const page = await visit(await authorizationUrl(parameters))
-      const redirected = await answer(visit, page, [
-        ['user', 'ada'],
-        ['answer', 'allow'],
-      ])
+      const redirected = await answer(visit, page, { user: 'ada', answer: 'allow' })
       const claims = await claimsOf((await tokenFor(redirected)).access_token)
       expect(claims.scope ?? '').to.equal('')
     }
   })
 
   for (const [what, fields] of [
-    [
-      'the user denies access',
-      [
-        ['user', 'ada'],
-        ['answer', 'refuse'],
-      ],
-    ],
-    [
-      'the user name is empty',
-      [
-        ['user', ' '],
-        ['answer', 'allow'],
-      ],
-    ],
-    [
-      'the form is too long',
-      [
-        ['user', 'a'.repeat(70_000)],
-        ['answer', 'allow'],
-      ],
-    ],
+    ['the user denies access', { user: 'ada', answer: 'refuse' }],
+    ['the user name is empty', { user: ' ', answer: 'allow' }],
+    ['the form is too long', { user: 'a'.repeat(70_000), answer: 'allow' }],
   ] as const) {
     it(`issues no token if ${what}`, async () => {
       const visit = browser()
@@ -259,31 +210,18 @@ describe('the authorization server of the dev command', () => {
     await register({ client_name: 'x'.repeat(999) })
     const visit = browser()
     const page = await visit(await authorizationUrl())
-    const allowed = [
-      ['user', 'ada'],
-      ['scope', 'mcp:read'],
-      ['answer', 'allow'],
-    ] as const
-    const redirected = await answer(visit, page, allowed)
+    const redirected = await answer(visit, page, { user: 'ada', scope: 'mcp:read', answer: 'allow' })
     const { access_token: token, refresh_token: refresh } = await tokenFor(redirected)
     await tokenFor(redirected).catch(() => undefined)
-    expect(outline()).to.deep.equal([
-      'client.registered',
-      'consent.shown',
-      'consent.given',
-      'token.issued',
-      'token.refused',
-    ])
+    expect(outline().join()).to.equal(
+      'client.registered,consent.shown,consent.given,token.issued,token.refused',
+    )
     const [registered, , given, issued, refused] = events.map(({ attributes }) => attributes)
     expect(registered).to.include({ client_name: 'x'.repeat(256), 'client.address': '127.0.0.1' })
-    expect(given).to.include({
-      user: 'ada',
-      scope: 'openid mcp:read',
-      resource: RESOURCE,
-      client_id: client.client_id,
-    })
-    expect(issued).to.include({ token: `fp-${token.length}`, scope: 'mcp:read', client_id: client.client_id })
-    expect(refused).to.include({ error: 'invalid_grant', client_id: client.client_id })
+    const { client_id } = client
+    expect(given).to.include({ user: 'ada', scope: 'openid mcp:read', resource: RESOURCE, client_id })
+    expect(issued).to.include({ token: `fp-${token.length}`, scope: 'mcp:read', client_id })
+    expect(refused).to.include({ error: 'invalid_grant', client_id })
     const text = JSON.stringify(events)
     for (const secret of [token, refresh, redirected.searchParams.get('code'), verifier])
       expect(text).not.to.contain(secret)
@@ -294,7 +232,7 @@ describe('the authorization server of the dev command', () => {
     await fetch(as.registration_endpoint as string, { method: 'POST', body: '{}' })
     await browser()(await authorizationUrl({ resource: 'urn:a:b' }))
     const visit = browser()
-    await answer(visit, await visit(await authorizationUrl()), [['answer', 'refuse']])
+    await answer(visit, await visit(await authorizationUrl()), { answer: 'refuse' })
     expect(outline()).to.deep.equal(['client.refused', 'request.refused', 'consent.shown', 'consent.denied'])
     expect(events[1]?.attributes).to.include({ error: 'invalid_target', client_id: client.client_id })
   })
