@@ -16,7 +16,6 @@ const GROUP = 12
 /** Tests that read the sources or that measure, which notice no mutant of the compiled code, or every one. */
 const OF_ALL_SOURCES = [
   'attacks/growth.test.js',
-  'regular-expression-list.test.js',
   'attacks/regular-expressions.test.js',
 ]
 /** The tests of the package, its examples, and test/full. */

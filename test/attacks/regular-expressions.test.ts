@@ -1,71 +1,111 @@
 import { expect } from 'chai'
 import { check } from 'recheck'
-import { expressionsOfSources, storedList } from '../support/attacks/regular-expression-list.ts'
+import { expressionsOfSources, regularExpressionsOf } from '../support/attacks/regular-expressions-of.ts'
 
-/** The largest number of steps of an expression that is not linear, for the longest input that can reach it. */
-const MAX_STEPS = 1_000_000
+/** An expression that the check cannot accept by itself. */
+interface Exception {
+  /** The reason why it takes linear time all the same, or why nothing slow can reach it. */
+  readonly reason: string
+  /** For an expression that is built from strings: an example of the largest one, which is checked. */
+  readonly example?: RegExp
+}
+
+/** Expressions that are built from strings, and those that take polynomial time and get only texts of this package or of Node.js. */
+const EXCEPTIONS: Readonly<Record<string, Exception>> = {
+  'cli/clients/quirks.ts: /\\]\\((https:[^)]*)\\)/': { reason: 'Guide of this package.' },
+  'cli/dev/events/kinds.ts: /\\{(\\w+)\\|?([^}]*)\\}/g': { reason: 'Titles and hints of this package.' },
+  "cli/doctor/checks/tools.ts: new RegExp(pattern as string, 'u')": {
+    reason: 'A pattern of the server is only compiled, and never used on a text.',
+  },
+  "src/http/retry-after.ts: new RegExp(`^${form}$`, 'i')": {
+    reason: 'Anchored at both ends, fixed lengths.',
+    example:
+      /^(?:mon|tues|wednes|thurs|fri|satur|sun)day, (?<day>\d{2})-(?<month>[a-z]{3})-(?<year>\d{2}) (?<hour>\d{2}):(?<minute>\d{2}):(?<second>\d{2}) (?:gmt|utc)$/i,
+  },
+  "src/mcp/router/listed-schema.ts: new RegExp(pattern, 'u')": {
+    reason: 'A pattern of the application is only compiled, and never used on a text.',
+  },
+  'src/mcp/router/uris/uri-template.ts: new RegExp(`^(?:[^{}]|\\\\{(?:[+./]?${VARIABLE}|[?&]${VARIABLE}(?:,${VARIABLE})*)\\\\})*$`)':
+    {
+      reason: 'Each repetition begins with another character than those before can contain.',
+      example:
+        /^(?:[^{}]|\{(?:[+./]?[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*\*?|[?&][A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*\*?(?:,[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*\*?)*)\})*$/,
+    },
+  'src/openapi/document.ts: /,? (?:\\.\\.\\.)?".*"(?:\\.\\.\\.)? is not valid JSON$/s': {
+    reason: 'Message of V8, which quotes a few characters of the document.',
+  },
+  "src/telemetry/envelope/secret-hints.ts: new RegExp(`^${parts.join('-')}$`)": {
+    reason: 'Classes without quantifiers.',
+    example: /^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$/,
+  },
+  "src/telemetry/envelope/string-redactor.ts: new RegExp(source, flags.includes('g') ? flags : `${flags}g`)":
+    {
+      reason: 'Patterns of the application may be slow, but the searched text is bounded.',
+    },
+  'src/testing/partial-match.ts: new RegExp(pattern)': { reason: "Pattern of the application's own test." },
+}
 
 /** Steps decide, not time: on a busy machine, recheck would take longer and report short attacks. */
 const LIMITS = { timeout: 120_000, attackTimeout: null, incubationTimeout: null }
 
-function literalOf(text: string): { pattern: string; flags: string } {
-  const end = text.lastIndexOf('/')
-  return { pattern: text.slice(1, end), flags: text.slice(end + 1) }
-}
-
-/** Returns the reason why the expression could take too long, or `undefined`. */
-async function problemOf(
-  { pattern, flags }: { pattern: string; flags: string },
-  maxLength: number | undefined,
-): Promise<string | undefined> {
+/** Returns the reason why an expression could take too long, or `undefined`. */
+async function problemOf(pattern: string, flags: string): Promise<string | undefined> {
   const result = await check(pattern, flags, LIMITS)
+  if (result.status === 'safe') return undefined
   if (result.status === 'unknown') return `recheck cannot tell: ${result.error.kind}`
-  if (result.status === 'safe')
-    return maxLength === undefined ? undefined : 'is linear: remove "maxLength" from its entry'
-  if (result.complexity.type === 'exponential' || maxLength === undefined)
-    return `takes ${result.complexity.summary} time, for example for ${result.attack.pattern}`
-  const steps = maxLength ** result.complexity.degree
-  return steps <= MAX_STEPS ? undefined : `takes ${steps} steps for ${maxLength} characters`
+  return `takes ${result.complexity.summary} time, for example for ${result.attack.pattern}`
 }
 
 describe('regular expressions', () => {
-  it('regular expressions whose input comes from outside or from options take linear time', async function () {
+  it('every regular expression of the sources takes linear time, or is an exception with a reason', async function () {
     this.timeout(300_000)
-    const list = storedList()
     const problems: string[] = []
-    for (const [file, found] of expressionsOfSources()) {
+    const needless = new Set(Object.keys(EXCEPTIONS))
+    for (const [file, found] of expressionsOfSources())
       for (const { code, literal } of found) {
-        const { input, maxLength, example } = list[file]?.[code] ?? {}
-        const checked = literal ?? (example === undefined ? undefined : literalOf(example))
-        if (checked === undefined && input === 'outside')
-          problems.push(`${file}: ${code} needs an "example" in its entry`)
-        if (checked === undefined || input === 'own') continue
-        const problem = await problemOf(checked, maxLength)
-        if (problem !== undefined) problems.push(`${file}: ${code} ${problem}`)
+        const name = `${file}: ${code}`
+        const { example } = EXCEPTIONS[name] ?? {}
+        const checked = literal ?? (example && { pattern: example.source, flags: example.flags })
+        const problem =
+          checked === undefined
+            ? 'is built from strings, so that it needs an exception with an example'
+            : await problemOf(checked.pattern, checked.flags)
+        if (literal === undefined || problem !== undefined) needless.delete(name)
+        if (problem !== undefined && (EXCEPTIONS[name] === undefined || example !== undefined))
+          problems.push(`${name} ${problem}`)
       }
-    }
     expect(problems.join('\n')).to.equal('')
+    expect([...needless], 'exceptions that are gone, or that take linear time').to.deep.equal([])
   })
 
-  const PROBLEMS: readonly (readonly [expression: string, maxLength: number | undefined, problem: RegExp])[] =
-    [
-      ['/(a+)+$/', undefined, /^takes exponential time/],
-      ['/(a+)+$/', 10, /^takes exponential time/],
-      ['/a+$/', undefined, /^takes 2nd degree polynomial time/],
-      ['/a+$/', 10_000, /^takes 100000000 steps for 10000 characters/],
-      ['/^a+$/', 100, /^is linear: remove "maxLength"/],
-    ]
-  for (const [expression, maxLength, problem] of PROBLEMS) {
-    it(`the check rejects a superlinear expression: ${expression}, maxLength ${maxLength}`, async () => {
-      expect(await problemOf(literalOf(expression), maxLength)).to.match(problem)
+  for (const [expression, problem] of [
+    [/(a+)+$/, /^takes exponential time/],
+    [/a+$/, /^takes 2nd degree polynomial time/],
+    [/^a+$/, undefined],
+  ] as const)
+    it(`the check ${problem === undefined ? 'accepts' : 'reports'} ${expression}`, async () => {
+      const found = await problemOf(expression.source, expression.flags)
+      if (problem === undefined) expect(found).to.equal(undefined)
+      else expect(found).to.match(problem)
     })
-  }
-  for (const [expression, maxLength] of [
-    ['/^a+$/', undefined],
-    ['/a+$/', 1_000],
-  ] as const) {
-    it(`the check accepts a linear expression or a short input: ${expression}, maxLength ${maxLength}`, async () => {
-      expect(await problemOf(literalOf(expression), maxLength)).to.equal(undefined)
+
+  const FOUND: readonly (readonly [source: string, codes: readonly string[]])[] = [
+    ['const a = /a+/gi', ['/a+/gi']],
+    ['const a = b / c / d; const e = "/f/"; // /g/', []],
+    ['const a: RegExp = new RegExp(b + "+", "u")', ['new RegExp(b + "+", "u")']],
+    ['const a: readonly RegExp[] = []', []],
+    ['RegExp(\n  a\n)', ['RegExp( a )']],
+    ['text.match("a+"); text.search(`b`); text.match(c)', ['text.match("a+")', 'text.search(`b`)']],
+    ['a instanceof RegExp', []],
+  ]
+  for (const [source, codes] of FOUND)
+    it(`the scan of ${JSON.stringify(source)} finds ${codes.length} regular expressions`, () => {
+      expect(regularExpressionsOf(source).map(({ code }) => code)).to.deep.equal(codes)
     })
-  }
+
+  it('an unknown use of RegExp is an error', () => {
+    expect(() => regularExpressionsOf('const Alias = RegExp')).to.throw(
+      'This use of RegExp is not understood',
+    )
+  })
 })

@@ -1,4 +1,8 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { sep } from 'node:path'
 import { parseAst } from 'rolldown/parseAst'
+
+const ROOT = new URL('../../../../', import.meta.url)
 
 /** A node of the syntax tree, with the members that this file reads. */
 interface Node {
@@ -65,4 +69,18 @@ function isUnderstood(parent: Node | undefined, node: Node): boolean {
   if (parent.type === 'TSTypeReference') return true
   if (isRegExpCall(parent) && parent.callee === node) return true
   return parent.type === 'BinaryExpression' && 'operator' in parent && parent.operator === 'instanceof'
+}
+
+/** Returns the expressions of `src` and `cli`, by file. */
+export function expressionsOfSources(): ReadonlyMap<string, readonly FoundExpression[]> {
+  const files = ['cli', 'src'].flatMap((folder) =>
+    readdirSync(new URL(folder, ROOT), { recursive: true, encoding: 'utf8' }).map(
+      (file) => `${folder}/${file.split(sep).join('/')}`,
+    ),
+  )
+  return new Map(
+    files
+      .filter((file) => file.endsWith('.ts'))
+      .map((file) => [file, regularExpressionsOf(readFileSync(new URL(file, ROOT), 'utf8'))] as const),
+  )
 }
