@@ -475,20 +475,6 @@ describe('attacks: events and webhooks', function () {
       },
     },
     {
-      attack: 'unsubscribe with the URL, name, and arguments of another user',
-      outcome: '-32011, as for one that does not exist, and the subscription stays',
-      async run() {
-        await server.subscribe('ada', receiver.url)
-        const error = await server.ask('eve', 'events/unsubscribe', params(receiver.url))
-        expect(error).to.deep.equal(
-          await server.ask('eve', 'events/unsubscribe', params(`${receiver.url}/none`)),
-        )
-        expect(error.code).to.equal(NOT_FOUND)
-        await emit()
-        await receiver.received(1)
-      },
-    },
-    {
       attack: 'unsubscribe with the id of a subscription',
       outcome: 'the id is ignored',
       async run() {
