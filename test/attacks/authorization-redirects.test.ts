@@ -73,17 +73,11 @@ const FAILURES: Readonly<
 }
 
 describe('attacks on the redirects of the authorization facade', () => {
-  const open: TestFacade[] = []
-  afterEach(async () => {
-    await Promise.all(open.splice(0).map((facade) => facade.close()))
-  })
   async function start(options: Partial<AuthorizationFacadeOptions> = {}): Promise<TestFacade> {
-    const facade = await startFacade({
+    return await startFacade({
       clients: { static: [{ clientId: 'desk', redirectUris: [KNOWN] }] },
       ...options,
     })
-    open.push(facade)
-    return facade
   }
   const isClient = (url: string): boolean => Object.values(CLIENTS).some((uri) => url.startsWith(uri))
   async function clientOf(facade: TestFacade, kind: Kind): Promise<{ client_id: string }> {

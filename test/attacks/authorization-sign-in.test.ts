@@ -1,38 +1,14 @@
 import { expect } from 'chai'
 import { decodeJwt } from 'jose'
-import {
-  type AuthorizationFacadeOptions,
-  github,
-  memoryStore,
-  type SignInProvider,
-} from '../../src/authorization/index.ts'
+import { github, memoryStore, type SignInProvider } from '../../src/authorization/index.ts'
 import { attackTable } from '../support/attacks/attack-table.ts'
 import { Browser, type Page } from '../support/authorization/browser.ts'
-import {
-  codeGrant,
-  startFacade,
-  type TestFacade,
-  type TestFacadeSettings,
-  toClient,
-} from '../support/authorization/facade.ts'
+import { codeGrant, startFacade, type TestFacade, toClient } from '../support/authorization/facade.ts'
 import { type Github, startGithub } from '../support/authorization/github.ts'
 
 const KNOWN = 'https://desk.example.com/cb'
 
 describe('attacks on the sign-in of the authorization facade', () => {
-  const open: TestFacade[] = []
-  afterEach(async () => {
-    await Promise.all(open.splice(0).map((facade) => facade.close()))
-  })
-  async function start(
-    options: Partial<AuthorizationFacadeOptions> = {},
-    settings: TestFacadeSettings = {},
-  ): Promise<TestFacade> {
-    const facade = await startFacade(options, settings)
-    open.push(facade)
-    return facade
-  }
-
   /** The parameters that reach the provider, and the ID token. */
   async function signInAs(
     facade: TestFacade,
@@ -66,7 +42,7 @@ describe('attacks on the sign-in of the authorization facade', () => {
       attack: `a client requests ${new URLSearchParams(changes).toString() || 'nothing about it'}`,
       outcome: `the provider gets ${new URLSearchParams(expected).toString() || 'nothing about it'}`,
       run: async () => {
-        const facade = await start()
+        const facade = await startFacade()
         const { query, idToken } = await signInAs(facade, changes)
         const passed = [...query].filter(([name]) => name === 'prompt' || name === 'max_age')
         expect(Object.fromEntries(passed)).to.deep.equal(expected)
@@ -77,7 +53,7 @@ describe('attacks on the sign-in of the authorization facade', () => {
       attack: 'a user who signed in at the provider a minute ago is signed in at once',
       outcome: 'auth_time is the time of the provider, also after a refresh',
       run: async () => {
-        const facade = await start()
+        const facade = await startFacade()
         const time = now() - 60
         facade.provider?.signInAt(time)
         const client = await facade.register()
@@ -93,7 +69,7 @@ describe('attacks on the sign-in of the authorization facade', () => {
       attack: 'the provider ignores max_age',
       outcome: 'auth_time shows it to the client',
       run: async () => {
-        const facade = await start()
+        const facade = await startFacade()
         const time = now() - 7_200
         facade.provider?.signInAt(time)
         expect((await signInAs(facade, { max_age: '3600' })).idToken.auth_time).to.equal(time)
@@ -109,7 +85,7 @@ describe('attacks on the sign-in of the authorization facade', () => {
           const { baseUrl, clientId, clientSecret } = hub
           return github({ baseUrl, clientId, clientSecret })
         }
-        const facade = await start({}, { upstream })
+        const facade = await startFacade({}, { upstream })
         for (const changes of [{ max_age: '0' }, { max_age: '60' }, { prompt: 'login' }]) {
           const { idToken } = await signInAs(facade, changes)
           expect(idToken.sub).to.equal('github|583231')
@@ -120,29 +96,14 @@ describe('attacks on the sign-in of the authorization facade', () => {
     },
   ])
 
-  const isCallback = (url: string): boolean => url.includes('/signin/callback')
-
   attackTable('sign-in: visits, consents, and names', [
-    {
-      attack: 'a refused callback of a victim is opened in the browser that started the sign-in',
-      outcome: '400 in both browsers',
-      run: async () => {
-        const facade = await start()
-        const client = await facade.register()
-        const [attacker, victim] = [new Browser(), new Browser()]
-        const { url } = await attacker.open(facade.authorizeUrl(client).href, isCallback)
-        expect((await victim.open(url, toClient)).status).to.equal(400)
-        const page = await attacker.open(url, toClient)
-        expect([page.status, page.body.includes('csrf')]).to.deep.equal([400, false])
-      },
-    },
     {
       attack: 'three concurrent requests for the response to one consent',
       outcome: 'one code, and an HTML page with 400 for the others',
       run: async () => {
         const store = memoryStore()
         const { get } = store
-        const facade = await start({ store })
+        const facade = await startFacade({ store })
         const client = await facade.register()
         const browser = new Browser()
         const page = await browser.open(facade.authorizeUrl(client).href, toClient)
@@ -173,7 +134,7 @@ describe('attacks on the sign-in of the authorization facade', () => {
       attack: 'four concurrent submissions of one consent form, two of which deny',
       outcome: 'one redirect, and its decision counts',
       run: async () => {
-        const facade = await start()
+        const facade = await startFacade()
         const client = await facade.register()
         const browser = new Browser()
         const page = await browser.open(facade.authorizeUrl(client).href, toClient)
@@ -191,7 +152,9 @@ describe('attacks on the sign-in of the authorization facade', () => {
       attack: 'a user denies a client of clients.static after consents to it were remembered',
       outcome: 'the next requests show the consent page, for all sets of scopes',
       run: async () => {
-        const facade = await start({ clients: { static: [{ clientId: 'desk', redirectUris: [KNOWN] }] } })
+        const facade = await startFacade({
+          clients: { static: [{ clientId: 'desk', redirectUris: [KNOWN] }] },
+        })
         const browser = new Browser()
         const isDone = (url: string): boolean => url.startsWith(KNOWN)
         const ask = (scope: string, prompt?: string): Promise<Page> =>
@@ -221,7 +184,7 @@ describe('attacks on the sign-in of the authorization facade', () => {
       attack: `a client whose name is ${what}`,
       outcome: 'the page calls it a client without a name',
       run: async () => {
-        const facade = await start()
+        const facade = await startFacade()
         const client = await facade.register({ client_name: name })
         const { body } = await new Browser().open(facade.authorizeUrl(client).href, toClient)
         expect(body).to.contain('<bdi>A client without a name</bdi>')
@@ -231,7 +194,7 @@ describe('attacks on the sign-in of the authorization facade', () => {
       attack: 'a client name with line breaks that hide a second line',
       outcome: 'the breaks become a space',
       run: async () => {
-        const facade = await start()
+        const facade = await startFacade()
         const client = await facade.register({ client_name: 'x\n\n\u2800Verified' })
         const { body } = await new Browser().open(facade.authorizeUrl(client).href, toClient)
         expect(body).to.contain('<bdi>x Verified</bdi>')
@@ -241,7 +204,7 @@ describe('attacks on the sign-in of the authorization facade', () => {
       attack: 'the consent form is sent as JSON whose members are not strings, behind a body parser',
       outcome: '400, and the form can still be sent',
       run: async () => {
-        const facade = await start({}, { parsesBodies: true })
+        const facade = await startFacade({}, { parsesBodies: true })
         const client = await facade.register()
         const browser = new Browser()
         const page = await browser.open(facade.authorizeUrl(client).href, toClient)
@@ -276,7 +239,7 @@ describe('attacks on the sign-in of the authorization facade', () => {
           kept.delete(key)
           await remove(key)
         }
-        const facade = await start({ store })
+        const facade = await startFacade({ store })
         const client = await facade.register()
         const code = (await facade.signIn(facade.authorizeUrl(client))).get('code')
         expect([...kept.values()]).to.deep.equal([11])

@@ -12,6 +12,7 @@ import {
   CHALLENGE,
   codeGrant,
   type RegisteredClient,
+  refreshGrant,
   startFacade,
   type TestFacade,
   toClient,
@@ -104,6 +105,7 @@ describe('attacks on the authorization facade', () => {
     const reply = await facade.token(parameters)
     expect([reply.status, reply.body.error]).to.deep.equal([status, error])
   }
+  const isCallback = (url: string): boolean => url.includes('/signin/callback')
   const errorOf = (page: Page): string | null => {
     const { searchParams, hash } = new URL(page.url)
     return searchParams.get('error') ?? new URLSearchParams(hash.slice(1)).get('error')
@@ -126,12 +128,13 @@ describe('attacks on the authorization facade', () => {
       run: async () => {
         await tokensOf()
         const evil = await facade.register({
-          client_name: 'Evil',
+          client_name: 'Claude',
           redirect_uris: ['https://evil.example.com/cb'],
         })
         const page = await authorize({ redirect_uri: 'https://evil.example.com/cb' }, evil)
         expect(page.status).to.equal(200)
-        expect(page.body).to.contain('Evil').and.to.contain('evil.example.com')
+        expect(page.body).to.contain('Claude').and.to.contain('<bdi>evil.example.com</bdi>')
+        expect(page.body).to.contain('The application chose its name itself.')
       },
     },
     {
@@ -152,7 +155,6 @@ describe('attacks on the authorization facade', () => {
       outcome: '400, and neither of them can use the code of the provider afterwards',
       run: async () => {
         const attacker = new Browser()
-        const isCallback = (url: string): boolean => url.includes('/signin/callback')
         const { url } = await attacker.open(facade.authorizeUrl(client).href, isCallback)
         isError(await browser.open(url, toClient))
         isError(await attacker.open(url, toClient))
@@ -247,15 +249,6 @@ describe('attacks on the authorization facade', () => {
       },
     },
     {
-      attack: 'the consent form is sent twice',
-      outcome: 'the second is 400',
-      run: async () => {
-        const page = await atConsent(facade, facade.authorizeUrl(client), browser)
-        const replies = await Promise.all([1, 2].map(() => browser.submit(page, 'allow', toClient)))
-        expect(replies.filter(({ url }) => toClient(url))).to.have.length(1)
-      },
-    },
-    {
       attack: 'the consent form has a body of 1 MiB',
       outcome: '413 without reading it all, and no code',
       run: async () => {
@@ -263,16 +256,6 @@ describe('attacks on the authorization facade', () => {
         const body = page.body.replace(/name="csrf" value="/, `$&${'x'.repeat(1_048_576)}`)
         const reply = await browser.submit({ ...page, body }, 'allow', toClient).catch(() => undefined)
         if (reply !== undefined) isError(reply, 413)
-      },
-    },
-    {
-      attack: 'the user denies',
-      outcome: 'access_denied without a code',
-      run: async () => {
-        const page = await atConsent(facade, facade.authorizeUrl(client), browser)
-        const end = await browser.submit(page, 'deny', toClient)
-        expect(errorOf(end)).to.equal('access_denied')
-        expect(new URL(end.url).searchParams.has('code')).to.equal(false)
       },
     },
     {
@@ -315,7 +298,6 @@ describe('attacks on the authorization facade', () => {
       attack: 'the state of the provider is used twice',
       outcome: 'the second callback is 400',
       run: async () => {
-        const isCallback = (url: string): boolean => url.includes('/signin/callback')
         const { url } = await browser.open(facade.authorizeUrl(client).href, isCallback)
         expect((await browser.open(url, toClient)).status).to.equal(200)
         isError(await browser.open(url, toClient))
@@ -338,7 +320,6 @@ describe('attacks on the authorization facade', () => {
       attack: 'the callback has the iss of another provider (mix-up)',
       outcome: 'temporarily_unavailable, and no consent page',
       run: async () => {
-        const isCallback = (url: string): boolean => url.includes('/signin/callback')
         const callback = new URL((await browser.open(facade.authorizeUrl(client).href, isCallback)).url)
         callback.searchParams.set('iss', 'https://evil.example.com')
         expect(errorOf(await browser.open(callback.href, toClient))).to.equal('temporarily_unavailable')
@@ -348,7 +329,6 @@ describe('attacks on the authorization facade', () => {
       attack: 'the callback has a code of another sign-in at the provider (code injection)',
       outcome: 'temporarily_unavailable, and no consent page',
       run: async () => {
-        const isCallback = (url: string): boolean => url.includes('/signin/callback')
         const [mine, other] = await Promise.all(
           [browser, new Browser()].map(
             async (one) => new URL((await one.open(facade.authorizeUrl(client).href, isCallback)).url),
@@ -356,6 +336,38 @@ describe('attacks on the authorization facade', () => {
         )
         mine?.searchParams.set('code', String(other?.searchParams.get('code')))
         expect(errorOf(await browser.open(String(mine), toClient))).to.equal('temporarily_unavailable')
+      },
+    },
+    {
+      attack: 'the request to the identity provider has no PKCE',
+      outcome: 'S256, with another challenge than that of the client',
+      run: async () => {
+        await authorize({})
+        const { asked } = facade.provider as NonNullable<TestFacade['provider']>
+        expect(asked.get('code_challenge_method')).to.equal('S256')
+        expect(asked.get('code_challenge')).to.match(/^[\w-]{43}$/)
+        expect(asked.get('code_challenge')).not.to.equal(
+          facade.authorizeUrl(client).searchParams.get('code_challenge'),
+        )
+      },
+    },
+    {
+      attack: 'the state at the identity provider carries an address, which an attacker changes',
+      outcome: 'the state has 256 random bits, and a changed one is refused',
+      run: async () => {
+        const { url } = await browser.open(facade.authorizeUrl(client).href, isCallback)
+        const callback = new URL(url)
+        const state = String(callback.searchParams.get('state'))
+        expect(Buffer.from(state, 'base64url').length).to.be.at.least(32)
+        expect(Buffer.from(state, 'base64url').toString('latin1')).not.to.match(/http|127|callback/)
+        const other = await new Browser().open(facade.authorizeUrl(client).href, isCallback)
+        expect(new URL(other.url).searchParams.get('state')).not.to.equal(state)
+        expect(facade.provider?.asked.get('redirect_uri')).to.equal(`${facade.issuer}/signin/callback`)
+        const address = Buffer.from(JSON.stringify({ redirect_uri: HTTPS_CALLBACK })).toString('base64url')
+        for (const changed of [`${state}x`, address, `${state}.${address}`]) {
+          callback.searchParams.set('state', changed)
+          isError(await browser.open(callback.href, toClient))
+        }
       },
     },
     {
@@ -452,8 +464,6 @@ describe('attacks on the authorization facade', () => {
       ['the response mode fragment', { response_mode: 'fragment' }, 'invalid_request'],
       ['another resource', { resource: 'https://other.example.com/mcp' }, 'invalid_target'],
       ['a resource that is a prefix', { resource: 'http://127.0.0.1' }, 'invalid_target'],
-      ['only unknown scopes', { scope: 'admin root' }, 'invalid_scope'],
-      ['no interaction', { prompt: 'none' }, 'login_required'],
     ].map(([what, changes, error]) => ({
       attack: `a request with ${what}`,
       outcome: String(error),
@@ -570,7 +580,7 @@ describe('attacks on the authorization facade', () => {
         const code = await codeOf()
         const { body } = await facade.token(codeGrant(client, code))
         await refused(codeGrant(client, code), 'invalid_grant')
-        await refused(refreshGrant(body.refresh_token), 'invalid_grant')
+        await refused(refreshGrant(client, body.refresh_token), 'invalid_grant')
       },
     },
     {
@@ -624,11 +634,11 @@ describe('attacks on the authorization facade', () => {
       outcome: 'invalid_grant, and the newest token is revoked',
       run: async () => {
         const { refresh_token: first } = await tokensOf()
-        const { body: second } = await facade.token(refreshGrant(first))
+        const { body: second } = await facade.token(refreshGrant(client, first))
         expect(second.refresh_token).to.be.a('string').and.not.to.equal(first)
-        const { body: third } = await facade.token(refreshGrant(second.refresh_token))
-        await refused(refreshGrant(first), 'invalid_grant')
-        await refused(refreshGrant(third.refresh_token), 'invalid_grant')
+        const { body: third } = await facade.token(refreshGrant(client, second.refresh_token))
+        await refused(refreshGrant(client, first), 'invalid_grant')
+        await refused(refreshGrant(client, third.refresh_token), 'invalid_grant')
       },
     },
     {
@@ -636,7 +646,9 @@ describe('attacks on the authorization facade', () => {
       outcome: 'all get the same successor, and no second line of tokens begins',
       run: async () => {
         const { refresh_token: token } = await tokensOf()
-        const replies = await Promise.all(Array.from({ length: 8 }, () => facade.token(refreshGrant(token))))
+        const replies = await Promise.all(
+          Array.from({ length: 8 }, () => facade.token(refreshGrant(client, token))),
+        )
         expect(new Set(replies.map(({ body }) => body.refresh_token)).size).to.equal(1)
       },
     },
@@ -646,7 +658,7 @@ describe('attacks on the authorization facade', () => {
       run: async () => {
         const other = await facade.register()
         const { refresh_token: token } = await tokensOf()
-        await refused({ ...refreshGrant(token), client_id: other.client_id }, 'invalid_grant')
+        await refused({ ...refreshGrant(client, token), client_id: other.client_id }, 'invalid_grant')
       },
     },
     {
@@ -654,8 +666,11 @@ describe('attacks on the authorization facade', () => {
       outcome: 'invalid_scope and invalid_target',
       run: async () => {
         const { refresh_token: token } = await tokensOf()
-        await refused({ ...refreshGrant(token), scope: 'mcp:read mcp:write' }, 'invalid_scope')
-        await refused({ ...refreshGrant(token), resource: 'https://other.example.com' }, 'invalid_target')
+        await refused({ ...refreshGrant(client, token), scope: 'mcp:read mcp:write' }, 'invalid_scope')
+        await refused(
+          { ...refreshGrant(client, token), resource: 'https://other.example.com' },
+          'invalid_target',
+        )
       },
     },
     {
@@ -665,7 +680,7 @@ describe('attacks on the authorization facade', () => {
         const { refresh_token: token } = await tokensOf()
         const body = new URLSearchParams({ token, client_id: client.client_id })
         expect((await fetch(`${facade.issuer}/revoke`, { method: 'POST', body })).status).to.equal(200)
-        await refused(refreshGrant(token), 'invalid_grant')
+        await refused(refreshGrant(client, token), 'invalid_grant')
       },
     },
     {
@@ -676,7 +691,7 @@ describe('attacks on the authorization facade', () => {
         const { refresh_token: token } = await tokensOf()
         const body = new URLSearchParams({ token, client_id: other.client_id })
         await fetch(`${facade.issuer}/revoke`, { method: 'POST', body })
-        expect((await facade.token(refreshGrant(token))).status).to.equal(200)
+        expect((await facade.token(refreshGrant(client, token))).status).to.equal(200)
       },
     },
     {
@@ -686,7 +701,7 @@ describe('attacks on the authorization facade', () => {
         served = () => ({ status: 404, body: '' })
         await refused(codeGrant({ client_id: 'unknown' }, 'x'), 'invalid_client', 401)
         await refused(codeGrant({ client_id: `${documentOrigin}/unknown` }, 'x'), 'invalid_client', 401)
-        await refused({ ...refreshGrant('x'), client_id: 'unknown' }, 'invalid_client', 401)
+        await refused({ ...refreshGrant(client, 'x'), client_id: 'unknown' }, 'invalid_client', 401)
       },
     },
     {
@@ -771,10 +786,6 @@ describe('attacks on the authorization facade', () => {
       },
     },
   ])
-
-  function refreshGrant(token: string): Record<string, string> {
-    return { grant_type: 'refresh_token', client_id: client.client_id, refresh_token: token }
-  }
 
   attackTable('authorization: registration', [
     ...[

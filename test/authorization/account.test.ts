@@ -6,7 +6,7 @@ import { createFacade } from '../../src/authorization/facade.ts'
 import { type AuthorizationFacadeOptions, memoryStore, oidc } from '../../src/authorization/index.ts'
 import { Records } from '../../src/authorization/records.ts'
 import { Browser, type Page } from '../support/authorization/browser.ts'
-import { codeGrant, SCOPES, startFacade, type TestFacade } from '../support/authorization/facade.ts'
+import { SCOPES, startFacade, type TestFacade } from '../support/authorization/facade.ts'
 import { listen } from '../support/listen.ts'
 
 const keyOf = (kid: string): JWK => {
@@ -37,32 +37,20 @@ async function post(
 }
 
 describe('facade.account', () => {
-  const open: { close(): Promise<unknown> }[] = []
   async function start(options: Partial<AuthorizationFacadeOptions> = {}): Promise<TestFacade> {
-    const facade = await startFacade({ keys: KEYS, ...options }, { mountsAccount: true })
-    open.push(facade)
-    return facade
+    return await startFacade({ keys: KEYS, ...options }, { mountsAccount: true })
   }
-  afterEach(async () => {
-    await Promise.all(open.splice(0).map((one) => one.close()))
-  })
 
   async function connect(
     facade: TestFacade,
     name = 'Desk',
   ): Promise<{ id: string; refresh(): Promise<number> }> {
-    const client = await facade.register({ client_name: name })
-    const code = (await facade.signIn(facade.authorizeUrl(client))).get('code')
-    const { body } = await facade.token(codeGrant(client, code))
+    const { client, body } = await facade.connect(await facade.register({ client_name: name }))
     const [grant] = await facade.facade.grants.list('oidc|ada')
     return {
       id: String(grant?.id),
       async refresh() {
-        const { status } = await facade.token({
-          grant_type: 'refresh_token',
-          client_id: client.client_id,
-          refresh_token: body.refresh_token,
-        })
+        const { status } = await facade.refresh(client, body.refresh_token)
         return status
       },
     }
@@ -70,7 +58,6 @@ describe('facade.account', () => {
 
   it('the page does not exist unless it is mounted', async () => {
     const facade = await startFacade()
-    open.push(facade)
     expect((await fetch(`${facade.issuer}/account`)).status).to.equal(404)
   })
 

@@ -107,9 +107,7 @@ describe('authorizationFacade and the documents of clients', () => {
   const client = { client_id: '' }
   const signIn = async (): Promise<Record<string, any>> => {
     client.client_id = idOf(GOOD, '/client')
-    const { body } = await facade.token(
-      codeGrant(client, (await facade.signIn(facade.authorizeUrl(client))).get('code')),
-    )
+    const { body } = await facade.connect(client)
     return body
   }
   const post = (path: string, fields: Record<string, string>): Promise<Response> =>

@@ -36,18 +36,12 @@ const ANSWERS: Readonly<Record<string, { readonly allow: Allow; readonly isOutag
 }
 
 describe('clients of authorizationFacade', () => {
-  const open: TestFacade[] = []
   async function start(
     clients: Clients = {},
     options: Partial<AuthorizationFacadeOptions> = {},
   ): Promise<TestFacade> {
-    const facade = await startFacade({ ...options, clients: { static: [STATIC], ...clients } })
-    open.push(facade)
-    return facade
+    return await startFacade({ ...options, clients: { static: [STATIC], ...clients } })
   }
-  afterEach(async () => {
-    await Promise.all(open.splice(0).map((facade) => facade.close()))
-  })
   const register = (facade: TestFacade): Promise<Response> =>
     fetch(`${facade.issuer}/register`, {
       method: 'POST',
@@ -153,8 +147,7 @@ describe('clients of authorizationFacade', () => {
     let isAllowed = true
     const facade = await start({ allow: () => isAllowed })
     const client = { client_id: 'desk' }
-    const code = (await facade.signIn(facade.authorizeUrl(client))).get('code')
-    const { body } = await facade.token(codeGrant(client, code))
+    const { body } = await facade.connect(client)
     isAllowed = false
     const fields = { ...client, token: String(body.refresh_token) }
     const revoked = await fetch(`${facade.issuer}/revoke`, {
@@ -170,9 +163,7 @@ describe('clients of authorizationFacade', () => {
   it('a redirect URI that clients.redirectUris refuses from now on is refused at once, and works again later', async () => {
     let isBlocked = false
     const facade = await start({ redirectUris: () => !isBlocked })
-    const client = await facade.register()
-    const code = (await facade.signIn(facade.authorizeUrl(client))).get('code')
-    const { body } = await facade.token(codeGrant(client, code))
+    const { client, body } = await facade.connect()
     const refresh = { grant_type: 'refresh_token', client_id: client.client_id }
     isBlocked = true
     const page = await new Browser().open(facade.authorizeUrl(client).href, toClient)

@@ -3,7 +3,6 @@ import { expect } from 'chai'
 import { decodeJwt, decodeProtectedHeader, type JWK } from 'jose'
 import {
   type AllowInput,
-  type AuthorizationFacadeOptions,
   type AuthorizationStore,
   authorizationFacade,
   github,
@@ -18,6 +17,7 @@ import { Browser } from '../support/authorization/browser.ts'
 import {
   CALLBACK,
   codeGrant,
+  refreshGrant,
   startFacade,
   type TestFacade,
   type TokenReply,
@@ -54,26 +54,8 @@ const ONE_USE = { refreshGraceSeconds: 0 } as const
 const newSecret = (): string => randomBytes(32).toString('base64url')
 
 describe('authorizationFacade', () => {
-  const open: TestFacade[] = []
-  async function start(
-    options: Partial<AuthorizationFacadeOptions> = {},
-    settings: Parameters<typeof startFacade>[1] = {},
-  ): Promise<TestFacade> {
-    const facade = await startFacade(options, settings)
-    open.push(facade)
-    return facade
-  }
-  afterEach(async () => {
-    await Promise.all(open.splice(0).map((facade) => facade.close()))
-  })
-  const refreshGrant = (client: { client_id: string }, token: string): Record<string, string> => ({
-    grant_type: 'refresh_token',
-    client_id: client.client_id,
-    refresh_token: token,
-  })
-
   it('a registered client whose user signs in and consents gets a JWT for the resource', async () => {
-    const facade = await start()
+    const facade = await startFacade()
     const client = await facade.register()
     const parameters = await facade.signIn(facade.authorizeUrl(client))
     expect(parameters.get('state')).to.equal('state-of-the-client')
@@ -94,7 +76,7 @@ describe('authorizationFacade', () => {
   })
 
   it('the OpenID provider of these tests refuses registration and the parameter resource', async () => {
-    const { provider, resource, issuer } = await start()
+    const { provider, resource, issuer } = await startFacade()
     expect((await fetch(`${provider?.issuer}/reg`, { method: 'POST' })).status).to.equal(404)
     const url = new URL(`${provider?.issuer}/auth`)
     url.search = new URLSearchParams({
@@ -112,7 +94,7 @@ describe('authorizationFacade', () => {
     for (const kind of SIGN_IN_CLIENTS)
       it(`the official SDK (${kind.name}) registers, its user signs in at ${name}, and it calls a tool`, async () => {
         const upstream = create()
-        const facade = await start({}, upstream.settings)
+        const facade = await startFacade({}, upstream.settings)
         const signedIn = new SignedIn(kind, facade.resource, { user: user() })
         expect(await signedIn.connect()).to.equal(kind.revision)
         const result = await signedIn.client.callTool({ name: 'who', arguments: {} })
@@ -124,7 +106,7 @@ describe('authorizationFacade', () => {
       })
 
   it('a tool gets the token of the provider, which the client never sees', async () => {
-    const facade = await start()
+    const facade = await startFacade()
     const [, , modern] = SIGN_IN_CLIENTS
     if (modern === undefined) throw new Error('no client')
     const signedIn = new SignedIn(modern, facade.resource, { user: user() })
@@ -136,7 +118,7 @@ describe('authorizationFacade', () => {
 
   for (const path of ['', '/auth', '/a/b'])
     it(`the metadata of the issuer with the path '${path}' is served at both forms of both names`, async () => {
-      const facade = await start({}, { path })
+      const facade = await startFacade({}, { path })
       for (const name of ['oauth-authorization-server', 'openid-configuration'])
         for (const url of [
           `${facade.origin}/.well-known/${name}${path}`,
@@ -159,16 +141,13 @@ describe('authorizationFacade', () => {
             scopes_supported: ['openid', 'offline_access', 'mcp:read', 'mcp:write'],
           })
         }
-      const client = await facade.register()
-      const { status } = await facade.token(
-        codeGrant(client, (await facade.signIn(facade.authorizeUrl(client))).get('code')),
-      )
+      const { status } = await facade.connect()
       expect(status).to.equal(200)
     })
 
   for (const path of ['', '/auth'])
     it(`a request without resource and scope to an issuer with the path '${path}' gets the only resource and all scopes`, async () => {
-      const facade = await start({}, { path })
+      const facade = await startFacade({}, { path })
       const client = await facade.register()
       const url = facade.authorizeUrl(client, { resource: undefined, scope: undefined })
       const { body } = await facade.token(codeGrant(client, (await facade.signIn(url)).get('code')))
@@ -176,7 +155,7 @@ describe('authorizationFacade', () => {
     })
 
   it('a request without resource is invalid_target if there are several resources', async () => {
-    const facade = await start({ resource: ['https://a.example.com/mcp', 'https://b.example.com/mcp'] })
+    const facade = await startFacade({ resource: ['https://a.example.com/mcp', 'https://b.example.com/mcp'] })
     const client = await facade.register()
     const { url } = await new Browser().open(
       facade.authorizeUrl(client, { resource: undefined }).href,
@@ -199,11 +178,8 @@ describe('authorizationFacade', () => {
       const { baseUrl, clientId, clientSecret } = hub
       return github({ baseUrl, clientId, clientSecret })
     }
-    const facade = await start({ allow }, { upstream })
-    const client = await facade.register()
-    const { body } = await facade.token(
-      codeGrant(client, (await facade.signIn(facade.authorizeUrl(client))).get('code')),
-    )
+    const facade = await startFacade({ allow }, { upstream })
+    const { body } = await facade.connect()
     expect(decodeJwt(body.access_token).sub).to.equal('github|583231')
     expect(seen).to.deep.equal([
       {
@@ -220,7 +196,7 @@ describe('authorizationFacade', () => {
     ['a value that is not true', () => 'yes' as unknown as boolean, 'This account may not sign in'],
   ] as const)
     it(`a user for whom allow returns ${what} gets no consent page, and the client gets access_denied`, async () => {
-      const facade = await start({ allow })
+      const facade = await startFacade({ allow })
       const client = await facade.register()
       const { url } = await new Browser().open(facade.authorizeUrl(client).href, toClient)
       const parameters = new URL(url).searchParams
@@ -228,19 +204,8 @@ describe('authorizationFacade', () => {
       expect(parameters.get('error_description')).to.equal(description)
     })
 
-  it('a user for whom allow throws gets no consent page, and the client gets temporarily_unavailable', async () => {
-    const facade = await start({
-      allow: () => {
-        throw new Error('database')
-      },
-    })
-    const { url } = await new Browser().open(facade.authorizeUrl(await facade.register()).href, toClient)
-    expect(new URL(url).searchParams.get('error')).to.equal('temporarily_unavailable')
-    expect(url).not.to.contain('database')
-  })
-
   it('grantScopes reduces the scopes of the consent page and of the token', async () => {
-    const facade = await start({ grantScopes: ({ requested }) => [...requested.slice(0, 1), 'admin'] })
+    const facade = await startFacade({ grantScopes: ({ requested }) => [...requested.slice(0, 1), 'admin'] })
     const client = await facade.register()
     const url = facade.authorizeUrl(client, { scope: 'mcp:read mcp:write' })
     const page = await new Browser().open(url.href)
@@ -251,11 +216,9 @@ describe('authorizationFacade', () => {
 
   it('a user whom allow denies later loses the access with the next refresh', async () => {
     let allowed = true
-    const facade = await start({ allow: () => allowed })
+    const facade = await startFacade({ allow: () => allowed })
     const client = await facade.register()
-    const first = await facade.token(
-      codeGrant(client, (await facade.signIn(facade.authorizeUrl(client))).get('code')),
-    )
+    const first = await facade.connect(client)
     const second = await facade.token(refreshGrant(client, first.body.refresh_token))
     expect(second.status).to.equal(200)
     allowed = false
@@ -266,7 +229,7 @@ describe('authorizationFacade', () => {
   it('a provider that is down makes the sign-in temporarily_unavailable, with an event', async () => {
     const recorder = createTelemetryRecorder()
     const telemetry = KitTelemetry.create().addTransport(recorder).build()
-    const facade = await start({ telemetry })
+    const facade = await startFacade({ telemetry })
     await facade.provider?.close()
     const { url } = await new Browser().open(facade.authorizeUrl(await facade.register()).href, toClient)
     expect(new URL(url).searchParams.get('error')).to.equal('temporarily_unavailable')
@@ -285,7 +248,7 @@ describe('authorizationFacade', () => {
       const get = store.get
       // As if both requests had looked before one of them has used it.
       store.get = async (key) => (key.startsWith(`Used${kind}:`) ? undefined : await get(key))
-      const facade = await start({ store, telemetry, tokens: ONE_USE })
+      const facade = await startFacade({ store, telemetry, tokens: ONE_USE })
       const client = await facade.register()
       const code = (await facade.signIn(facade.authorizeUrl(client))).get('code')
       const first = await facade.token(codeGrant(client, code))
@@ -302,11 +265,10 @@ describe('authorizationFacade', () => {
     })
 
   it('a client that registers dpop_bound_access_tokens gets no token without a DPoP proof', async () => {
-    const facade = await start()
+    const facade = await startFacade()
     const client = await facade.register({ dpop_bound_access_tokens: true })
     expect(client.dpop_bound_access_tokens).to.equal(true)
-    const code = (await facade.signIn(facade.authorizeUrl(client))).get('code')
-    const { status, body } = await facade.token(codeGrant(client, code))
+    const { status, body } = await facade.connect(client)
     expect([status, body.error]).to.deep.equal([400, 'invalid_grant'])
   })
 
@@ -318,7 +280,7 @@ describe('authorizationFacade', () => {
       ttls.set(key.slice(0, key.indexOf(':')), ttlMs / 86_400_000)
       await set(key, value, ttlMs)
     }
-    const facade = await start({ store, clients: { unusedTtlDays: 7 } })
+    const facade = await startFacade({ store, clients: { unusedTtlDays: 7 } })
     const client = await facade.register()
     expect(ttls.get('NewClient')).to.equal(7)
     expect(ttls.has('Client')).to.equal(false)
@@ -336,10 +298,8 @@ describe('authorizationFacade', () => {
         return await original(...args)
       }
     }
-    const facade = await start({ store })
-    const client = await facade.register()
-    const code = (await facade.signIn(facade.authorizeUrl(client))).get('code')
-    const { body } = await facade.token(codeGrant(client, code))
+    const facade = await startFacade({ store })
+    const { client, code, body } = await facade.connect()
     const text = written.join('\n')
     expect(written.length).to.be.greaterThan(10)
     // Short names can occur in encrypted values by chance, but not with these characters next to them.
@@ -351,13 +311,15 @@ describe('authorizationFacade', () => {
     const store = memoryStore()
     const resource = 'https://mcp.example.com/mcp'
     const [oldKey, oldSecret] = [newKey('old'), newSecret()]
-    const before = await start({ store, resource, keys: { signing: [oldKey], encryption: [oldSecret] } })
+    const before = await startFacade({
+      store,
+      resource,
+      keys: { signing: [oldKey], encryption: [oldSecret] },
+    })
     const client = await before.register()
-    const first = await before.token(
-      codeGrant(client, (await before.signIn(before.authorizeUrl(client, { resource }))).get('code')),
-    )
+    const first = await before.connect(client, { resource })
     const keys = { signing: [newKey('new'), oldKey], encryption: [newSecret(), oldSecret] }
-    const after = await start({ store, resource, keys })
+    const after = await startFacade({ store, resource, keys })
     const second = await after.token(refreshGrant(client, first.body.refresh_token))
     expect(second.status, JSON.stringify(second.body)).to.equal(200)
     expect(decodeProtectedHeader(second.body.access_token).kid).to.equal('new')
@@ -376,7 +338,7 @@ describe('authorizationFacade', () => {
     it(`a key for ${alg} without kid signs tokens that the MCP server accepts`, async () => {
       const { privateKey } = generateKeyPairSync(type as 'rsa', options as { modulusLength: 2048 })
       const signing = [privateKey.export({ format: 'jwk' }) as JWK]
-      const facade = await start({ keys: { signing, encryption: [newSecret()] } })
+      const facade = await startFacade({ keys: { signing, encryption: [newSecret()] } })
       const [, , modern] = SIGN_IN_CLIENTS
       if (modern === undefined) throw new Error('no client')
       const signedIn = new SignedIn(modern, facade.resource, { user: user() })
@@ -387,10 +349,8 @@ describe('authorizationFacade', () => {
   it('one event is emitted for each step of a sign-in, without secrets', async () => {
     const recorder = createTelemetryRecorder()
     const telemetry = KitTelemetry.create().withSampling({ infoRate: 1 }).addTransport(recorder).build()
-    const facade = await start({ telemetry, tokens: ONE_USE })
-    const client = await facade.register()
-    const code = (await facade.signIn(facade.authorizeUrl(client))).get('code')
-    const { body } = await facade.token(codeGrant(client, code))
+    const facade = await startFacade({ telemetry, tokens: ONE_USE })
+    const { client, code, body } = await facade.connect()
     await facade.token(refreshGrant(client, body.refresh_token))
     await facade.token(refreshGrant(client, body.refresh_token))
     await telemetry.shutdown()
@@ -411,7 +371,9 @@ describe('authorizationFacade', () => {
 
   it('a confidential client that is registered in advance authenticates with its secret', async () => {
     const desk = { clientId: 'desk', clientSecret: newSecret(), redirectUris: [CALLBACK] }
-    const facade = await start({ clients: { registration: false, metadataDocuments: false, static: [desk] } })
+    const facade = await startFacade({
+      clients: { registration: false, metadataDocuments: false, static: [desk] },
+    })
     const client = { client_id: desk.clientId }
     const grant = codeGrant(client, (await facade.signIn(facade.authorizeUrl(client))).get('code'))
     expect((await facade.token(grant)).status).to.equal(401)
@@ -427,7 +389,7 @@ describe('authorizationFacade', () => {
   })
 
   it('a script of another origin may register and ask for tokens, but gets no cookies', async () => {
-    const facade = await start()
+    const facade = await startFacade()
     const headers = { origin: 'https://inspector.example.com', 'access-control-request-method': 'POST' }
     for (const path of ['/register', '/token']) {
       const response = await fetch(facade.issuer + path, { method: 'OPTIONS', headers })
@@ -438,7 +400,7 @@ describe('authorizationFacade', () => {
   })
 
   it('a script of another origin cannot read the authorization endpoint', async () => {
-    const facade = await start()
+    const facade = await startFacade()
     const url = facade.authorizeUrl(await facade.register())
     const headers = { origin: 'https://inspector.example.com', 'access-control-request-method': 'GET' }
     for (const method of ['GET', 'OPTIONS']) {
@@ -448,14 +410,14 @@ describe('authorizationFacade', () => {
   })
 
   it('a facade behind the body parsers of Express registers clients, takes consent, and issues tokens', async () => {
-    const facade = await start({}, { parsesBodies: true })
+    const facade = await startFacade({}, { parsesBodies: true })
     const client = await facade.register()
     const code = (await facade.signIn(facade.authorizeUrl(client))).get('code')
     expect((await facade.token(codeGrant(client, code))).status).to.equal(200)
   })
 
   it('requests for other paths are passed on', async () => {
-    const facade = await start({}, { path: '/auth' })
+    const facade = await startFacade({}, { path: '/auth' })
     for (const path of [
       '/token',
       '/authorize',
@@ -489,29 +451,10 @@ describe('authorizationFacade', () => {
   })
 
   it('a token of the provider that is about to expire is refreshed, also for concurrent calls', async () => {
-    const facade = await start({}, { scopes: ['openid', 'offline_access'] })
+    const facade = await startFacade({}, { scopes: ['openid', 'offline_access'] })
     facade.provider?.expireTokens()
-    const client = await facade.register()
-    const { body } = await facade.token(
-      codeGrant(client, (await facade.signIn(facade.authorizeUrl(client))).get('code')),
-    )
-    const call = async (): Promise<string> => {
-      const response = await fetch(facade.resource, {
-        method: 'POST',
-        headers: {
-          accept: 'application/json, text/event-stream',
-          authorization: `Bearer ${body.access_token}`,
-          'content-type': 'application/json',
-        },
-        body: JSON.stringify({
-          jsonrpc: '2.0',
-          id: 1,
-          method: 'tools/call',
-          params: { name: 'upstream', arguments: {} },
-        }),
-      })
-      return await response.text()
-    }
+    const { body } = await facade.connect()
+    const call = async (): Promise<string> => await (await facade.call(body.access_token, 'upstream')).text()
     for (const text of await Promise.all([call(), call(), call()])) expect(text).to.match(/"text":"\d+"/)
   })
 
@@ -530,7 +473,7 @@ describe('authorizationFacade', () => {
         const keys = { signing: [newKey('one')], encryption: [newSecret()] }
         const [one, two] = await Promise.all(
           connections.map((client) =>
-            start({ resource, keys, store: redisStore(client as never), tokens: ONE_USE }),
+            startFacade({ resource, keys, store: redisStore(client as never), tokens: ONE_USE }),
           ),
         )
         if (one === undefined || two === undefined) throw new Error('no node')
@@ -548,7 +491,7 @@ describe('authorizationFacade', () => {
 
     it('a token request while Redis is down is 503, and the same request works when Redis is back', async () => {
       const connection = await (REDIS_CLIENTS[0] as (typeof REDIS_CLIENTS)[0]).connect(redis.port)
-      const facade = await start({ store: redisStore(connection as never) })
+      const facade = await startFacade({ store: redisStore(connection as never) })
       const client = await facade.register()
       const grant = codeGrant(client, (await facade.signIn(facade.authorizeUrl(client))).get('code'))
       await redis.kill()
@@ -574,7 +517,7 @@ describe('authorizationFacade', () => {
           identityAssertions: { issuers: [{ issuer: company.issuer }] },
         }
         const nodes = await Promise.all(
-          connections.map((client) => start({ ...options, store: redisStore(client as never) })),
+          connections.map((client) => startFacade({ ...options, store: redisStore(client as never) })),
         )
         const [one] = nodes
         if (one === undefined) throw new Error('no node')
@@ -593,7 +536,11 @@ describe('authorizationFacade', () => {
         expect((await successes((node) => times(() => node.token(refresh)))).length).to.be.at.most(1)
         // An assertion names one issuer, and both nodes have an address of their own in this test.
         const assertion = await company.assertion({ aud: one.issuer, client_id: 'desk', resource })
-        const same = await start({ ...options, url: one.issuer, store: redisStore(connections[1] as never) })
+        const same = await startFacade({
+          ...options,
+          url: one.issuer,
+          store: redisStore(connections[1] as never),
+        })
         const grant = { grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer', assertion }
         const authorization = `Basic ${Buffer.from(`desk:${secret}`).toString('base64')}`
         const replies = await Promise.all(
@@ -615,7 +562,7 @@ describe('authorizationFacade', () => {
   })
 
   it('a closed facade responds with 503, and with a page to browsers', async () => {
-    const facade = await start()
+    const facade = await startFacade()
     await facade.facade.close()
     expect((await fetch(`${facade.issuer}/jwks`)).status).to.equal(503)
     const page = await fetch(`${facade.issuer}/authorize`, { headers: { accept: 'text/html,*/*' } })

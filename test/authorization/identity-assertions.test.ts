@@ -269,20 +269,7 @@ describe('identity assertions', () => {
   it('a tool that needs the token of the provider says that the user must sign in', async () => {
     await start()
     const { body } = await exchange(await assertionFor())
-    const response = await fetch(facade.resource, {
-      method: 'POST',
-      headers: {
-        accept: 'application/json, text/event-stream',
-        authorization: `Bearer ${body.access_token}`,
-        'content-type': 'application/json',
-      },
-      body: JSON.stringify({
-        jsonrpc: '2.0',
-        id: 1,
-        method: 'tools/call',
-        params: { name: 'upstream', arguments: {} },
-      }),
-    })
+    const response = await facade.call(body.access_token, 'upstream')
     expect(await response.text()).to.contain('requires a user who has signed in at this server')
   })
 

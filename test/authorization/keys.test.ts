@@ -3,7 +3,7 @@ import { expect } from 'chai'
 import type { JWK } from 'jose'
 import { type AuthorizationKeys, authorizationFacade, google } from '../../src/authorization/index.ts'
 import { createKeys, resolveKeys } from '../../src/authorization/keys.ts'
-import { codeGrant, startFacade } from '../support/authorization/facade.ts'
+import { startFacade } from '../support/authorization/facade.ts'
 import { expectConfigError } from '../support/config-error.ts'
 
 const JWK_OF_KEY = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({
@@ -130,9 +130,7 @@ describe('keys of authorizationFacade', () => {
 
   it('a single signing key needs no kid: its tokens are accepted, and can be refreshed', async () => {
     const facade = await startFacade({ keys: keysOf({ ...JWK_OF_KEY, key_ops: ['sign'] }) })
-    const client = await facade.register()
-    const code = (await facade.signIn(facade.authorizeUrl(client))).get('code')
-    const { body } = await facade.token(codeGrant(client, code))
+    const { body } = await facade.connect()
     const called = await fetch(facade.resource, {
       method: 'POST',
       headers: {

@@ -46,10 +46,7 @@ describe('authorizationFacade whose store is unavailable', () => {
 
   for (const [way, failure] of Object.entries(FAILURES)) {
     it(`endpoints respond with 503 and without details while the store ${way}, and work afterwards`, async () => {
-      const client = await facade.register()
-      const { body: first } = await facade.token(
-        codeGrant(client, (await facade.signIn(facade.authorizeUrl(client))).get('code')),
-      )
+      const { client, body: first } = await facade.connect()
       const browser = new Browser()
       const consent = await browser.open(facade.authorizeUrl(client).href, toClient)
       const callback = await browser.open(facade.authorizeUrl(client).href, (url) =>
@@ -137,10 +134,7 @@ describe('authorizationFacade whose store is unavailable', () => {
         return true
       },
     })
-    const client = await checked.register()
-    const { body: first } = await checked.token(
-      codeGrant(client, (await checked.signIn(checked.authorizeUrl(client))).get('code')),
-    )
+    const { client, body: first } = await checked.connect()
     const refresh = {
       grant_type: 'refresh_token',
       client_id: client.client_id,
@@ -158,10 +152,7 @@ describe('authorizationFacade whose store is unavailable', () => {
   it('a new token of the provider is stored although the first write fails', async () => {
     const own = await startFacade({ store }, { scopes: ['openid', 'offline_access'] })
     own.provider?.expireTokens()
-    const client = await own.register()
-    const { body } = await own.token(
-      codeGrant(client, (await own.signIn(own.authorizeUrl(client))).get('code')),
-    )
+    const { body } = await own.connect()
     let failures = 0
     const set = store.set
     store.set = async (key, value, ttlMs) => {
@@ -182,10 +173,7 @@ describe('authorizationFacade whose store is unavailable', () => {
   it('a node reserves the refresh token of the provider before it uses it', async () => {
     const own = await startFacade({ store }, { scopes: ['openid', 'offline_access'] })
     own.provider?.expireTokens()
-    const client = await own.register()
-    const { body } = await own.token(
-      codeGrant(client, (await own.signIn(own.authorizeUrl(client))).get('code')),
-    )
+    const { body } = await own.connect()
     const auth = {
       token: body.access_token,
       user: { claims: decodeJwt(body.access_token) },
@@ -216,29 +204,13 @@ describe('authorizationFacade whose store is unavailable', () => {
     }
     const revoked = await startFacade({ store }, { scopes: ['openid', 'offline_access'] })
     revoked.provider?.expireTokens()
-    const client = await revoked.register()
-    const { body } = await revoked.token(
-      codeGrant(client, (await revoked.signIn(revoked.authorizeUrl(client))).get('code')),
-    )
+    const { client, body } = await revoked.connect()
     revoke = () =>
       fetch(`${revoked.issuer}/revoke`, {
         method: 'POST',
         body: new URLSearchParams({ token: body.refresh_token, client_id: client.client_id }),
       })
-    await fetch(revoked.resource, {
-      method: 'POST',
-      headers: {
-        accept: 'application/json, text/event-stream',
-        authorization: `Bearer ${body.access_token}`,
-        'content-type': 'application/json',
-      },
-      body: JSON.stringify({
-        jsonrpc: '2.0',
-        id: 1,
-        method: 'tools/call',
-        params: { name: 'upstream', arguments: {} },
-      }),
-    }).then((response) => response.text())
+    await (await revoked.call(body.access_token, 'upstream')).text()
     const [stored = '', again] = upstreams
     expect(again).to.equal(stored)
     expect(await store.get(stored)).to.equal(undefined)

@@ -137,22 +137,9 @@ const ERRORS: Readonly<Record<string, ErrorCase>> = {
 }
 
 describe('pages of authorizationFacade', () => {
-  const open: TestFacade[] = []
-  async function start(
-    options: Partial<AuthorizationFacadeOptions> = {},
-    settings: Parameters<typeof startFacade>[1] = {},
-  ): Promise<TestFacade> {
-    const facade = await startFacade(options, settings)
-    open.push(facade)
-    return facade
-  }
-  afterEach(async () => {
-    await Promise.all(open.splice(0).map((facade) => facade.close()))
-  })
-
   for (const [what, { status, heading, next, code, options, open: visit }] of Object.entries(ERRORS))
     it(`the error page for ${what} says what to do next`, async () => {
-      const facade = await start({ page: { title: 'Notes & more' }, ...options })
+      const facade = await startFacade({ page: { title: 'Notes & more' }, ...options })
       const page = await visit(facade, new Browser())
       expect([page.status, page.headers.get('location')], page.body).to.deep.equal([status, null])
       const main = page.body.slice(page.body.indexOf('<main>'))
@@ -165,7 +152,7 @@ describe('pages of authorizationFacade', () => {
     })
 
   it('the redirects of a sign-in have no body, are not stored, and send no referrer', async () => {
-    const facade = await start()
+    const facade = await startFacade()
     const browser = new Browser()
     const followed: string[] = []
     /** Follows redirects up to a page. */
@@ -188,13 +175,13 @@ describe('pages of authorizationFacade', () => {
   })
 
   it('the page for a denied account shows the reason of allow as text', async () => {
-    const facade = await start({ allow: () => ({ deny: 'Use <b>your</b> work account' }) })
+    const facade = await startFacade({ allow: () => ({ deny: 'Use <b>your</b> work account' }) })
     const page = await request()(facade, new Browser())
     expect(page.body).to.contain('<p>Use &#60;b&#62;your&#60;/b&#62; work account</p>')
   })
 
   it('without page.title, pages show the host of url', async () => {
-    const facade = await start()
+    const facade = await startFacade()
     const page = await new Browser().open(`${facade.issuer}/signin/unknown`)
     expect(page.body).to.contain(`<p class="brand"><bdi>${new URL(facade.issuer).host}</bdi></p>`)
   })
@@ -202,14 +189,14 @@ describe('pages of authorizationFacade', () => {
   it('the consent page names the account that allow has checked, by login and by address', async () => {
     const [, hub] = UPSTREAMS
     const upstream = hub?.create()
-    const facade = await start({}, upstream?.settings)
+    const facade = await startFacade({}, upstream?.settings)
     const page = await new Browser().open(facade.authorizeUrl(await facade.register()).href, toClient)
     expect(page.body).to.contain('<dt>You are signed in as</dt><dd><bdi>ada (ada@example.com)</bdi>')
     await upstream?.close()
   })
 
   it('the consent page says that a loopback redirect URI leads to a program on this device', async () => {
-    const facade = await start()
+    const facade = await startFacade()
     const callback = 'https://app.example.com/callback'
     const [local, remote] = [
       await facade.register(),
@@ -234,7 +221,7 @@ describe('pages of authorizationFacade', () => {
   for (const path of ['', '/auth'])
     it(`a user chooses another account on the consent page${path && ' below a path'}, and the tokens are for this one`, async () => {
       const asked: string[] = []
-      const facade = await start(
+      const facade = await startFacade(
         {
           allow({ claims }) {
             asked.push(claims.sub)
@@ -265,7 +252,7 @@ describe('pages of authorizationFacade', () => {
   it('GitHub is asked to let the user choose another account', async () => {
     const [, hub] = UPSTREAMS
     const upstream = hub?.create()
-    const facade = await start({}, upstream?.settings)
+    const facade = await startFacade({}, upstream?.settings)
     const browser = new Browser()
     const page = await browser.open(facade.authorizeUrl(await facade.register()).href, toClient)
     expect((await chooseAnother(page, browser)).body).to.contain('Use another account')
@@ -278,7 +265,7 @@ describe('pages of authorizationFacade', () => {
   })
 
   it('another site cannot restart a sign-in, and neither can another browser', async () => {
-    const facade = await start()
+    const facade = await startFacade()
     const browser = new Browser()
     const page = await browser.open(facade.authorizeUrl(await facade.register()).href, toClient)
     const account = page.url.replace(/consent$/, 'account')

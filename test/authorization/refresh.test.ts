@@ -2,7 +2,6 @@ import { mock } from 'node:test'
 import { expect } from 'chai'
 import { decodeJwt } from 'jose'
 import {
-  type AuthorizationFacadeOptions,
   type AuthorizationStore,
   type AuthorizationTokensOptions,
   memoryStore,
@@ -15,6 +14,7 @@ import { createTelemetryRecorder } from '../../src/testing/index.ts'
 import {
   CALLBACK,
   codeGrant,
+  refreshGrant,
   startFacade,
   type TestFacade,
   type TokenReply,
@@ -139,21 +139,8 @@ const SEQUENCES: readonly Sequence[] = [
 
 describe('refresh tokens of authorizationFacade', function () {
   this.timeout(60_000)
-  const open: TestFacade[] = []
-  async function start(options: Partial<AuthorizationFacadeOptions> = {}): Promise<TestFacade> {
-    const facade = await startFacade(options)
-    open.push(facade)
-    return facade
-  }
   afterEach(async () => {
     mock.timers.reset()
-    await Promise.all(open.splice(0).map((facade) => facade.close()))
-  })
-
-  const refreshGrant = (client: { client_id: string }, token: unknown): Record<string, string> => ({
-    grant_type: 'refresh_token',
-    client_id: client.client_id,
-    refresh_token: String(token),
   })
 
   async function signIn(facade: TestFacade, scope = 'mcp:read', metadata: object = {}) {
@@ -170,7 +157,7 @@ describe('refresh tokens of authorizationFacade', function () {
     it(what, async () => {
       const recorder = createTelemetryRecorder()
       const telemetry = KitTelemetry.create().withSampling({ infoRate: 1 }).addTransport(recorder).build()
-      const facade = await start({ telemetry, ...(tokens && { tokens }) })
+      const facade = await startFacade({ telemetry, ...(tokens && { tokens }) })
       const { body, refresh } = await signIn(facade)
       mock.timers.enable({ apis: ['Date'], now: Date.now() })
       const known: string[] = [body.refresh_token]
@@ -197,7 +184,7 @@ describe('refresh tokens of authorizationFacade', function () {
 
   async function usesAtTheSameTime(stores: readonly AuthorizationStore[]): Promise<void> {
     const options = { resource: 'https://mcp.example.com/mcp', keys: createKeys() }
-    const nodes = await Promise.all(stores.map((store) => start({ ...options, store })))
+    const nodes = await Promise.all(stores.map((store) => startFacade({ ...options, store })))
     const [one, two] = nodes
     if (one === undefined || two === undefined) throw new Error('no node')
     const client = await one.register()
@@ -249,7 +236,7 @@ describe('refresh tokens of authorizationFacade', function () {
     for (const use of ['first', 'second'] as const)
       it(`the ${use} use of a token during which any command of the store fails ${way} can be repeated`, async () => {
         const store = interruptedStore(memoryStore())
-        const facade = await start({ store })
+        const facade = await startFacade({ store })
         const { body, refresh } = await signIn(facade)
         let latest = body.refresh_token
         const prepare = async (): Promise<void> => {
@@ -279,7 +266,7 @@ describe('refresh tokens of authorizationFacade', function () {
 
   it('a token with refreshGraceSeconds: 0 is not used up if the last look at the grant fails', async () => {
     const store = interruptedStore(memoryStore())
-    const facade = await start({ store, tokens: { refreshGraceSeconds: 0 } })
+    const facade = await startFacade({ store, tokens: { refreshGraceSeconds: 0 } })
     const { body, refresh } = await signIn(facade)
     store.interrupt()
     const { body: second } = await refresh(body.refresh_token)
@@ -294,7 +281,7 @@ describe('refresh tokens of authorizationFacade', function () {
   it('each use of a token within the grace is judged like any refresh', async () => {
     let isAllowed = true
     let granted = ['mcp:read', 'mcp:write']
-    const facade = await start({ allow: () => isAllowed, grantScopes: () => granted })
+    const facade = await startFacade({ allow: () => isAllowed, grantScopes: () => granted })
     const { body, refresh } = await signIn(facade, 'mcp:read mcp:write')
     const first = await refresh(body.refresh_token)
     const again = async (changes: Record<string, string> = {}): Promise<unknown> => {
@@ -318,7 +305,7 @@ describe('refresh tokens of authorizationFacade', function () {
   })
 
   it('a client may repeat offline_access from its authorization request in the scope of a refresh', async () => {
-    const facade = await start()
+    const facade = await startFacade()
     const { body, refresh } = await signIn(facade, 'mcp:read mcp:write offline_access')
     for (const [scope, granted] of [
       ['mcp:read mcp:write offline_access', 'mcp:read mcp:write'],
@@ -333,7 +320,7 @@ describe('refresh tokens of authorizationFacade', function () {
 
   it('a confidential client must authenticate for each use of a token within the grace', async () => {
     const desk = { clientId: 'desk', clientSecret: 's'.repeat(40), redirectUris: [CALLBACK] }
-    const facade = await start({ clients: { static: [desk] } })
+    const facade = await startFacade({ clients: { static: [desk] } })
     const client = { client_id: 'desk' }
     const authorization = `Basic ${Buffer.from(`desk:${desk.clientSecret}`).toString('base64')}`
     const code = (await facade.signIn(facade.authorizeUrl(client))).get('code')
@@ -346,7 +333,7 @@ describe('refresh tokens of authorizationFacade', function () {
   })
 
   it('a token that is bound to a key needs a proof of this key for each use within the grace', async () => {
-    const facade = await start()
+    const facade = await startFacade()
     const client = await facade.register({ dpop_bound_access_tokens: true })
     const [own, stolen] = await Promise.all([createProofKey(), createProofKey()])
     const proof = async (key: typeof own) => ({
@@ -375,7 +362,7 @@ describe('refresh tokens of authorizationFacade', function () {
         return await original(...args)
       }
     }
-    const { body, refresh } = await signIn(await start({ store }))
+    const { body, refresh } = await signIn(await startFacade({ store }))
     const { body: next } = await refresh(body.refresh_token)
     await refresh(body.refresh_token)
     const text = written.join('\n')
@@ -389,7 +376,7 @@ describe('refresh tokens of authorizationFacade', function () {
   it('a token whose use 0.2 has recorded ends the grant when it is used again', async () => {
     const store = memoryStore()
     const keys = createKeys()
-    const { body, refresh } = await signIn(await start({ store, keys }))
+    const { body, refresh } = await signIn(await startFacade({ store, keys }))
     await new Records(store, keys.encryption).set(
       'UsedRefreshToken',
       body.refresh_token,
@@ -402,7 +389,7 @@ describe('refresh tokens of authorizationFacade', function () {
   for (const at of ['set RefreshToken', 'add UsedRefreshToken'])
     it(`a refresh during whose ${at} the grant is revoked issues no token`, async () => {
       const store = memoryStore()
-      const facade = await start({ store })
+      const facade = await startFacade({ store })
       const { client, body, refresh } = await signIn(facade)
       const [name = '', kind = ''] = at.split(' ')
       const original = store[name as 'set'] as (...args: [string, string, number]) => Promise<any>
@@ -422,7 +409,7 @@ describe('refresh tokens of authorizationFacade', function () {
 
   describe('with a thief who has stolen one of them', () => {
     it('the grant ends when the thief uses a token after the client has used its successor', async () => {
-      const { body, refresh } = await signIn(await start())
+      const { body, refresh } = await signIn(await startFacade())
       const { body: second } = await refresh(body.refresh_token)
       const { body: third } = await refresh(second.refresh_token)
       expect((await refresh(body.refresh_token)).status).to.equal(400)
@@ -430,7 +417,7 @@ describe('refresh tokens of authorizationFacade', function () {
     })
 
     it('the grant ends when the client uses a token more than 60 s after the thief', async () => {
-      const { body, refresh } = await signIn(await start())
+      const { body, refresh } = await signIn(await startFacade())
       mock.timers.enable({ apis: ['Date'], now: Date.now() })
       const { body: stolen } = await refresh(body.refresh_token)
       mock.timers.tick(61_000)
@@ -439,7 +426,7 @@ describe('refresh tokens of authorizationFacade', function () {
     })
 
     it('a thief who keeps up with the client is found out when one of them is 60 s late', async () => {
-      const { body, refresh } = await signIn(await start())
+      const { body, refresh } = await signIn(await startFacade())
       mock.timers.enable({ apis: ['Date'], now: Date.now() })
       let [ofClient, ofThief] = [body.refresh_token, body.refresh_token]
       for (let round = 0; round < 3; round++) {
@@ -475,7 +462,7 @@ describe('refresh tokens of authorizationFacade', function () {
     ] as const)
       it(`${what}: tokens and expires_in have the lifetimes of the options`, async () => {
         mock.timers.enable({ apis: ['Date'], now: Math.ceil(Date.now() / 1000) * 1000 })
-        const { body, refresh } = await signIn(await start({ tokens }))
+        const { body, refresh } = await signIn(await startFacade({ tokens }))
         const lifetimeOf = ({ access_token: token }: Record<string, any>): number => {
           const { exp = 0, iat = 0 } = decodeJwt(token)
           return exp - iat
@@ -500,7 +487,7 @@ describe('refresh tokens of authorizationFacade', function () {
 
     it('a client that refreshes keeps its sign-in beyond refreshIdleSeconds, until grantTtlSeconds', async () => {
       const tokens = { refreshIdleSeconds: 3_600, grantTtlSeconds: 3 * 3_600 }
-      const { body, refresh } = await signIn(await start({ tokens }))
+      const { body, refresh } = await signIn(await startFacade({ tokens }))
       mock.timers.enable({ apis: ['Date'], now: Date.now() })
       let token = body.refresh_token
       for (let minutes = 0; minutes < 150; minutes += 50) {
@@ -516,12 +503,12 @@ describe('refresh tokens of authorizationFacade', function () {
     it('a shorter grantTtlSeconds ends earlier sign-ins, too', async () => {
       const store = memoryStore()
       const options = { store, keys: createKeys(), resource: 'https://mcp.example.com/mcp' }
-      const before = await start(options)
+      const before = await startFacade(options)
       const client = await before.register()
       const url = before.authorizeUrl(client, { resource: options.resource })
       const code = (await before.signIn(url)).get('code')
       const { body } = await before.token(codeGrant(client, code))
-      const after = await start({ ...options, tokens: { grantTtlSeconds: 3_600 } })
+      const after = await startFacade({ ...options, tokens: { grantTtlSeconds: 3_600 } })
       mock.timers.enable({ apis: ['Date'], now: Date.now() + 1_800_000 })
       const { body: next } = await after.token(refreshGrant(client, body.refresh_token))
       expect(next.refresh_token_expires_in).to.be.within(1_790, 1_800)
@@ -531,7 +518,7 @@ describe('refresh tokens of authorizationFacade', function () {
     })
 
     it('a response without a refresh token has no refresh_token_expires_in', async () => {
-      const { body } = await signIn(await start(), 'mcp:read', { grant_types: ['authorization_code'] })
+      const { body } = await signIn(await startFacade(), 'mcp:read', { grant_types: ['authorization_code'] })
       expect(body.access_token).to.be.a('string')
       expect(body).not.to.have.any.keys('refresh_token', 'refresh_token_expires_in')
     })

@@ -20,7 +20,6 @@ const HEADER = 'x-client-address'
 const clientAddress = (request: Request): string | undefined => request.headers.get(HEADER) ?? undefined
 
 describe('the limits of authorizationFacade', () => {
-  const open: TestFacade[] = []
   const { now: performanceNow } = performance
   let aheadMs: number
   beforeEach(() => {
@@ -29,15 +28,12 @@ describe('the limits of authorizationFacade', () => {
   })
   afterEach(async () => {
     performance.now = performanceNow
-    await Promise.all(open.splice(0).map((facade) => facade.close()))
   })
   async function start(
     maxRegistrationsPerMinute: number | undefined,
     options: Partial<AuthorizationFacadeOptions> = {},
   ): Promise<TestFacade> {
-    const facade = await startFacade({ clientAddress, ...options, clients: { maxRegistrationsPerMinute } })
-    open.push(facade)
-    return facade
+    return await startFacade({ clientAddress, ...options, clients: { maxRegistrationsPerMinute } })
   }
   const register = (facade: TestFacade, address: string): Promise<Response> =>
     fetch(`${facade.issuer}/register`, {
@@ -87,7 +83,6 @@ describe('the limits of authorizationFacade', () => {
       { clientAddress, clients: { maxRegistrationsPerMinute: 3 } },
       { mountsAccount: true },
     )
-    open.push(facade)
     const visit = (): Promise<Response> =>
       fetch(`${facade.issuer}/account`, {
         headers: { [HEADER]: '192.0.2.1', cookie: `mcp-gatekit-account=${'x'.repeat(43)}` },

@@ -93,10 +93,7 @@ describe('authorizationFacade whose store fails once', function () {
     const manager = KitTelemetry.create().addTransport(own).build()
     const inner = interruptedStore(memoryStore())
     const observed = await startFacade({ store: inner, telemetry: manager })
-    const desk = await observed.register()
-    const { body } = await observed.token(
-      codeGrant(desk, (await observed.signIn(observed.authorizeUrl(desk))).get('code')),
-    )
+    const { client: desk, body } = await observed.connect()
     const refresh = { ...refreshOf(body.refresh_token), client_id: desk.client_id }
     const { set } = inner
     inner.set = async (key, ...rest) => {

@@ -2,24 +2,12 @@ import { expect } from 'chai'
 import { type AuthorizationStore, memoryStore } from '../../src/authorization/index.ts'
 import { KitTelemetry } from '../../src/index.ts'
 import { createTelemetryRecorder } from '../../src/testing/index.ts'
-import { CALLBACK, codeGrant, SCOPES, startFacade, type TestFacade } from '../support/authorization/facade.ts'
+import { CALLBACK, codeGrant, SCOPES, startFacade } from '../support/authorization/facade.ts'
 
 describe('token requests to authorizationFacade', () => {
-  const open: TestFacade[] = []
-  const start = async (...options: Parameters<typeof startFacade>): Promise<TestFacade> => {
-    const facade = await startFacade(...options)
-    open.push(facade)
-    return facade
-  }
-  afterEach(async () => {
-    await Promise.all(open.splice(0).map((facade) => facade.close()))
-  })
-
   it('a request without scope asks the user for all scopes', async () => {
-    const facade = await start()
-    const client = await facade.register()
-    const code = (await facade.signIn(facade.authorizeUrl(client, { scope: undefined }))).get('code')
-    const { body } = await facade.token(codeGrant(client, code))
+    const facade = await startFacade()
+    const { body } = await facade.connect(undefined, { scope: undefined })
     expect(body.scope).to.equal(Object.keys(SCOPES).join(' '))
   })
 
@@ -40,7 +28,7 @@ describe('token requests to authorizationFacade', () => {
     ['without code_verifier', [CALLBACK], { code_verifier: '' }, [400, 'invalid_grant']],
   ] as const)
     it(`a code ${title}, gets ${expected.join(' ')}`, async () => {
-      const facade = await start()
+      const facade = await startFacade()
       const client = await facade.register({ redirect_uris: uris })
       const code = (await facade.signIn(facade.authorizeUrl(client))).get('code')
       const fields = Object.entries({ ...codeGrant(client, code), ...changes }).filter(([, value]) => value)
@@ -57,7 +45,7 @@ describe('token requests to authorizationFacade', () => {
       // As if both requests had looked before one of them has used it.
       if (order === 'at the same time')
         store.get = async (key) => (key.startsWith('UsedAuthorizationCode:') ? undefined : await get(key))
-      const facade = await start({ store, telemetry })
+      const facade = await startFacade({ store, telemetry })
       const client = await facade.register()
       const grant = codeGrant(client, (await facade.signIn(facade.authorizeUrl(client))).get('code'))
       expect((await facade.token(grant)).status).to.equal(200)

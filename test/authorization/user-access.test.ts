@@ -3,26 +3,15 @@ import { expect } from 'chai'
 import { decodeJwt } from 'jose'
 import type { AuthorizationFacadeOptions, GrantScopesInput } from '../../src/authorization/index.ts'
 import { Browser } from '../support/authorization/browser.ts'
-import {
-  CALLBACK,
-  codeGrant,
-  startFacade,
-  type TestFacade,
-  toClient,
-} from '../support/authorization/facade.ts'
+import { CALLBACK, codeGrant, startFacade, toClient } from '../support/authorization/facade.ts'
 import { startIdentityProvider } from '../support/authorization/identity-provider.ts'
 
 const ALL = 'mcp:read mcp:write'
 
 describe('grantScopes of authorizationFacade', () => {
-  const open: TestFacade[] = []
-  afterEach(async () => {
-    await Promise.all(open.splice(0).map((facade) => facade.close()))
-  })
   /** Starts a facade whose client got tokens with all scopes. */
   async function signedIn(options: Partial<AuthorizationFacadeOptions>) {
     const facade = await startFacade(options)
-    open.push(facade)
     const client = await facade.register()
     const url = facade.authorizeUrl(client, { scope: ALL })
     const { body } = await facade.token(codeGrant(client, (await facade.signIn(url)).get('code')))
@@ -54,7 +43,6 @@ describe('grantScopes of authorizationFacade', () => {
 
   it('does not end a refresh for the scope openid only', async () => {
     const facade = await startFacade({ grantScopes: ({ requested }) => requested })
-    open.push(facade)
     const client = await facade.register()
     const url = facade.authorizeUrl(client, { scope: `openid ${ALL}` })
     const { body } = await facade.token(codeGrant(client, (await facade.signIn(url)).get('code')))
@@ -96,7 +84,6 @@ describe('grantScopes of authorizationFacade', () => {
         return requested
       },
     })
-    open.push(facade)
     const assertion = await company.assertion({
       aud: facade.issuer,
       client_id: 'desk',

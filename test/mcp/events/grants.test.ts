@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import express, { type RequestHandler } from 'express'
 import { mcpServer } from '../../../src/express/mcp-server.ts'
 import { adapterWith } from '../../../src/mcp/adapter.ts'
-import { codeGrant, startFacade } from '../../support/authorization/facade.ts'
+import { startFacade } from '../../support/authorization/facade.ts'
 import { listen } from '../../support/listen.ts'
 import { incidentRouter } from '../../support/mcp/incident-router.ts'
 import { LOOPBACK, SECRET, startReceiver } from '../../support/mcp/webhooks.ts'
@@ -16,9 +16,7 @@ describe('Events behind the authorization facade', () => {
     const given = { router: incidentRouter, oauth: test.facade.oauth, telemetry: false as const }
     const server = adapterWith(given as never, LOOPBACK)
     const { port } = await listen(express().use(mcpServer(server) as RequestHandler))
-    const client = await test.register()
-    const code = (await test.signIn(test.authorizeUrl(client))).get('code')
-    const { body } = await test.token(codeGrant(client, code))
+    const { body } = await test.connect()
     const delivery = { mode: 'webhook', url: receiver.url, secret: SECRET }
     const params = { name: 'incident', arguments: {}, delivery, cursor: null }
     const { message } = await send(port, modern('events/subscribe', params, bearer(body.access_token)))

@@ -35,6 +35,15 @@ export interface TestFacade {
   token(parameters: Record<string, string>, headers?: Record<string, string>): Promise<TokenReply>
   /** Signs in and consents. Returns the parameters of the redirect to the client. */
   signIn(url: URL, browser?: Browser): Promise<URLSearchParams>
+  /** Signs in, and exchanges the code. Registers a client unless one is given. Returns the response of the token endpoint. */
+  connect(
+    client?: { readonly client_id: string },
+    changes?: Record<string, string | undefined>,
+  ): Promise<Connection>
+  /** Uses a refresh token. */
+  refresh(client: { readonly client_id: string }, token: unknown): Promise<TokenReply>
+  /** Calls a tool of the MCP server: `who`, or `upstream`, which returns the length of the token of the provider. */
+  call(accessToken: string, tool?: string): Promise<Response>
   close(): Promise<void>
   /** Closes everything, for a facade that is kept open between tests. */
   end(): Promise<void>
@@ -49,6 +58,12 @@ export interface RegisteredClient {
 export interface TokenReply {
   readonly status: number
   readonly body: Record<string, any>
+}
+
+/** The client and the code of a sign-in, and the response with its tokens. */
+export interface Connection extends TokenReply {
+  readonly client: { readonly client_id: string }
+  readonly code: string | null
 }
 
 /** The verifier of all authorization requests, and its challenge. */
@@ -68,6 +83,14 @@ export interface TestFacadeSettings {
   readonly upstream?: (callback: string) => Promise<SignInProvider>
 }
 
+const open = new Set<TestFacade>()
+
+afterEach(async () => {
+  await Promise.all([...open].map((facade) => facade.close()))
+  open.clear()
+})
+
+/** Starts a facade, which is closed when the test ends unless it is kept open. */
 export async function startFacade(
   options: Partial<AuthorizationFacadeOptions> = {},
   settings: TestFacadeSettings = {},
@@ -169,6 +192,27 @@ export async function startFacade(
         throw new Error(`no redirect to the client: ${end.status} ${end.url} ${end.body}`)
       return new URL(end.url).searchParams
     },
+    async connect(client, changes) {
+      const by = client ?? (await test.register())
+      const code = (await test.signIn(test.authorizeUrl(by, changes))).get('code')
+      return { client: by, code, ...(await test.token(codeGrant(by, code))) }
+    },
+    refresh: (client, token) => test.token(refreshGrant(client, token)),
+    call: (accessToken, tool = 'who') =>
+      fetch(resource, {
+        method: 'POST',
+        headers: {
+          accept: 'application/json, text/event-stream',
+          authorization: `Bearer ${accessToken}`,
+          'content-type': 'application/json',
+        },
+        body: JSON.stringify({
+          jsonrpc: '2.0',
+          id: 1,
+          method: 'tools/call',
+          params: { name: tool, arguments: {} },
+        }),
+      }),
     async close() {
       await facade.close()
       await provider?.close()
@@ -178,6 +222,7 @@ export async function startFacade(
       await test.close()
     },
   }
+  if (!keepOpen) open.add(test)
   return test
 }
 
@@ -198,4 +243,9 @@ export function codeGrant(
     redirect_uri: CALLBACK,
     code_verifier: VERIFIER,
   }
+}
+
+/** The parameters that use a refresh token. */
+export function refreshGrant(client: { readonly client_id: string }, token: unknown): Record<string, string> {
+  return { grant_type: 'refresh_token', client_id: client.client_id, refresh_token: String(token) }
 }
