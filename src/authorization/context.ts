@@ -10,7 +10,7 @@ import type { ProviderClient } from './sign-in/provider-client.ts'
 export type Context = Parameters<Parameters<Provider['use']>[0]>[0]
 
 /** The parts of an authorization server that its modules share. */
-export interface ServerParts extends ResourceServers {
+export interface ServerParts extends ReturnType<typeof resourceServers> {
   readonly options: ResolvedFacadeOptions
   readonly records: Records
   readonly grants: Grants
@@ -18,24 +18,21 @@ export interface ServerParts extends ResourceServers {
   readonly emit: Emit
 }
 
-/** The resources of an authorization server. */
-export interface ResourceServers {
-  /** Returns the resource with an identifier, or `undefined` if the server has none. */
-  resourceOf(identifier: unknown): string | undefined
-  /** Returns the settings of the access tokens for a resource. `scopes` defaults to all scopes. */
-  resourceServerOf(audience: string, scopes?: readonly string[]): ResourceServer
-}
-
 /** Creates the resources that the options name. */
-export function resourceServers({ resources, scopes, keys }: ResolvedFacadeOptions): ResourceServers {
+export function resourceServers({ resources, scopes, keys }: ResolvedFacadeOptions) {
   const { alg, kid } = signingKeyOf(keys)
   return {
-    resourceOf(identifier) {
+    /** Returns the resource with an identifier, or `undefined` if the server has none. */
+    resourceOf(identifier: unknown): string | undefined {
       if (typeof identifier !== 'string' || !URL.canParse(identifier)) return undefined
       const { href } = new URL(identifier)
       return resources.find((resource) => new URL(resource).href === href)
     },
-    resourceServerOf: (audience, granted = Object.keys(scopes)) => ({
+    /** Returns the settings of the access tokens for a resource. `granted` defaults to all scopes. */
+    resourceServerOf: (
+      audience: string,
+      granted: readonly string[] = Object.keys(scopes),
+    ): ResourceServer => ({
       scope: granted.join(' '),
       audience,
       accessTokenFormat: 'jwt',

@@ -4,7 +4,6 @@ import type { NodeMiddleware } from '../http/node-middleware.ts'
 import type { SafeFetchSettings } from '../http/safe-fetch.ts'
 import type { OAuthOptions } from '../oauth/options.ts'
 import { jwtVerifier } from '../oauth/verifiers/jwt.ts'
-import type { KitMcpConfigError } from '../options/config-error.ts'
 import { optionChecksOf } from '../options/option-checks.ts'
 import { isInstalled, peerProblem } from '../peer-problem.ts'
 import type { UpstreamTokens } from '../upstream/upstream-token.ts'
@@ -19,13 +18,12 @@ import {
 } from './context.ts'
 import { emitterOf } from './events.ts'
 import { grantedTokens } from './grants/granted-tokens.ts'
-import { Grants, type LiveGrant } from './grants/grants.ts'
+import { type ConnectedGrant, Grants } from './grants/grants.ts'
 import { liveVerifier } from './grants/live-access.ts'
 import { type AuthorizationFacadeOptions, resolveFacadeOptions } from './options.ts'
 import { refuseUnserved } from './pages/error-pages.ts'
 import { Records } from './records.ts'
 import { buildServer } from './server/server.ts'
-import { SESSION_COOKIE } from './server/server-configuration.ts'
 import { withoutNotices } from './server/without-notices.ts'
 import { ProviderClient } from './sign-in/provider-client.ts'
 
@@ -101,14 +99,13 @@ export function createFacade(
   const { host, protocol } = new URL(url)
   const prefix = prefixOf(url)
   const records = new Records(store, keys.encryption)
-  const upstream = new ProviderClient(options.upstream, url + CALLBACK_PATH, loadOpenId)
+  const peers = loadPeers()
+  const upstream = new ProviderClient(options.upstream, url + CALLBACK_PATH, async () => (await peers)[1])
   const emit = emitterOf(options.telemetry)
   const grants = new Grants(records, options.tokens, emit)
   const parts = { ...resourceServers(options), options, records, grants, upstream, emit }
   let isClosed = false
-  const listening = Promise.all([withoutNotices(loadProvider), loadOpenId()]).then(([library]) =>
-    buildServer(library, parts, safeFetch).callback(),
-  )
+  const listening = peers.then(([library]) => buildServer(library, parts, safeFetch).callback())
   // The error is reported to the requests.
   listening.catch(() => undefined)
 
@@ -118,8 +115,6 @@ export function createFacade(
       refuse()
       return
     }
-    // Sessions are not used. A cookie of a session can only be a mistake or an attack.
-    req.headers.cookie = withoutSession(req.headers.cookie)
     // Addresses are built from the issuer, never from the headers of a request.
     req.headers.host = host
     req.headers['x-forwarded-host'] = host
@@ -159,8 +154,14 @@ export function createFacade(
     router: middleware(targetOf),
     account: middleware(accountTargetOf),
     oauth,
-    upstreamToken: grantedTokens({ issuer: url, records, grants, upstream }),
-    grants: facadeGrants(grants),
+    upstreamToken: grantedTokens(parts),
+    grants: {
+      list: async (sub) => await grants.ofUser(checkText('sub', sub)),
+      revoke: async (sub, id) =>
+        await grants.endOf(checkText('sub', sub), checkText('id', id), 'application'),
+      revokeClient: async (clientId) => await grants.endAllOfClient(checkText('clientId', clientId)),
+      revokeUser: async (sub) => await grants.endAllOfUser(checkText('sub', sub)),
+    },
     async close() {
       isClosed = true
       await listening.catch(() => undefined)
@@ -168,18 +169,10 @@ export function createFacade(
   }
 }
 
-function withoutSession(cookies = ''): string {
-  return cookies
-    .split(';')
-    .filter((cookie) => !cookie.trimStart().startsWith(SESSION_COOKIE))
-    .join(';')
-}
-
 /** Returns the path and query for the server if it owns the path of a request. */
 function targetOf(requested: string, prefix: string): string | undefined {
-  const end = requested.indexOf('?')
-  const path = end === -1 ? requested : requested.slice(0, end)
-  const query = end === -1 ? '' : requested.slice(end)
+  const [path = '', ...rest] = requested.split(/(?=\?)/)
+  const query = rest.join('')
   for (const name of METADATA_NAMES) {
     const wellKnown = `/.well-known/${name}`
     if (path === wellKnown + prefix || path === prefix + wellKnown) return wellKnown + query
@@ -210,25 +203,16 @@ function resourceOfRequest(resources: readonly string[]): (request: Request) => 
   }
 }
 
-async function loadProvider(): Promise<typeof Oidc> {
+/** Loads the libraries. Their warnings about the runtime are not printed. */
+async function loadPeers(): Promise<readonly [typeof Oidc, typeof OpenId]> {
   try {
-    return await import('oidc-provider')
+    const provider = await withoutNotices(async () => await import('oidc-provider'))
+    return [provider, await import('openid-client')]
   } catch (cause) {
-    throw notLoaded(cause)
+    const { reason, fix } = peerProblem(cause, COMMAND)
+    const problem = `needs oidc-provider and openid-client, which ${reason}`
+    throw unusableOption('authorizationFacade', problem, fix)
   }
-}
-
-async function loadOpenId(): Promise<typeof OpenId> {
-  try {
-    return await import('openid-client')
-  } catch (cause) {
-    throw notLoaded(cause)
-  }
-}
-
-function notLoaded(cause: unknown): KitMcpConfigError {
-  const { reason, fix } = peerProblem(cause, COMMAND)
-  return unusableOption('authorizationFacade', `needs oidc-provider and openid-client, which ${reason}`, fix)
 }
 
 /** @throws {KitMcpConfigError} if a peer is not installed. */
@@ -242,25 +226,6 @@ function checkPeers(): void {
         `needs the package ${name}, which is not installed`,
         peerProblem(undefined, COMMAND).fix,
       )
-}
-
-/** The access of a client to the account of a user. */
-export interface ConnectedGrant {
-  /** The claim `gid` of its access tokens. */
-  readonly id: string
-  /** The client. It chose its name itself, unless it is in `clients.static`. */
-  readonly client: {
-    readonly id: string
-    readonly name: string
-    /** The host of its metadata document, or of its redirect URI. */
-    readonly host: string
-  }
-  readonly scopes: readonly string[]
-  readonly resources: readonly string[]
-  /** The time of the sign-in, such as `2026-11-23T10:00:00.000Z`. */
-  readonly createdAt: string
-  /** The time of the last sign-in or refresh. */
-  readonly lastUsedAt: string
 }
 
 /**
@@ -287,45 +252,4 @@ export interface FacadeGrants {
    * @returns the number of grants.
    */
   revokeUser(sub: string): Promise<number>
-}
-
-/** Returns the methods for an application. */
-export function facadeGrants(grants: Grants): FacadeGrants {
-  return {
-    async list(sub) {
-      checkText('sub', sub)
-      return (await grants.ofUser(sub)).map(connectedGrant)
-    },
-    async revoke(sub, id) {
-      checkText('sub', sub)
-      checkText('id', id)
-      return await grants.endOf(sub, id, 'application')
-    },
-    async revokeClient(clientId) {
-      checkText('clientId', clientId)
-      return await grants.endAllOfClient(clientId)
-    },
-    async revokeUser(sub) {
-      checkText('sub', sub)
-      return await grants.endAllOfUser(sub)
-    },
-  }
-}
-
-function connectedGrant({
-  name: id,
-  client,
-  scopes,
-  resources,
-  createdAt,
-  usedAt,
-}: LiveGrant): ConnectedGrant {
-  return {
-    id,
-    client,
-    scopes,
-    resources,
-    createdAt: new Date(createdAt).toISOString(),
-    lastUsedAt: new Date(usedAt).toISOString(),
-  }
 }

@@ -5,8 +5,8 @@ export type {
   StaticClient,
 } from './clients/client-options.ts'
 export type { RedirectClient } from './clients/redirect-uris.ts'
-export type { ConnectedGrant, FacadeGrants } from './facade.ts'
-export { type AuthorizationFacade, authorizationFacade } from './facade.ts'
+export { type AuthorizationFacade, authorizationFacade, type FacadeGrants } from './facade.ts'
+export type { ConnectedGrant } from './grants/grants.ts'
 export type { IdentityAssertionIssuer, IdentityAssertionsOptions } from './grants/identity-assertions.ts'
 export type { AuthorizationTokensOptions } from './grants/token-options.ts'
 export type { AuthorizationKeys } from './keys.ts'

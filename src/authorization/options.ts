@@ -199,7 +199,7 @@ export function resolveFacadeOptions(
   options: AuthorizationFacadeOptions,
   decisionTimeoutMs: number = DECISION_TIMEOUT_MS,
 ) {
-  const { resource, upstream, allow, grantScopes, clients, identityAssertions, page, store, keys, ...read } =
+  const { resource, allow, grantScopes, clients, identityAssertions, page, store, keys, ...read } =
     readOptions(
       'authorizationFacade',
       'must be called with an object with at least { url, resource, upstream, scopes, allow }',
@@ -220,8 +220,7 @@ export function resolveFacadeOptions(
   return {
     ...read,
     resources: resource,
-    provider: upstream.name,
-    upstream: upstream.settings,
+    provider: read.upstream.name,
     allow: inTime('allow', allow, decisionTimeoutMs),
     grantScopes: inTime('grantScopes', grantScopes, decisionTimeoutMs),
     clients: { ...clients, allow: inTime('clients.allow', clients.allow, decisionTimeoutMs) },
@@ -258,17 +257,11 @@ function resourcesOf(option: string, value: unknown): readonly string[] {
   return resources
 }
 
-function providerOf(
-  option: string,
-  value: unknown,
-): { readonly name: string; readonly settings: ProviderSettings } {
+function providerOf(option: string, value: unknown): ProviderSettings {
   const settings = settingsOf(value)
-  if (settings !== undefined) return { name: (value as SignInProvider).name, settings }
-  throw invalidKind(
-    option,
-    'must be the return value of oidc(), entra(), google(), github(), or cognito()',
-    value,
-  )
+  if (settings !== undefined) return settings
+  const expected = 'must be the return value of oidc(), entra(), google(), github(), or cognito()'
+  throw invalidKind(option, expected, value)
 }
 
 function scopeDescriptionsOf(option: string, value: unknown): Readonly<Record<string, string>> {

@@ -45,7 +45,7 @@ export interface CognitoOptions extends ProviderClientOptions {
 }
 
 /** The settings of a provider. */
-export interface ProviderSettings {
+export interface ProviderSettings extends SignInProvider {
   readonly clientId: string
   readonly clientSecret: string
   readonly scopes: readonly string[]
@@ -264,6 +264,6 @@ function register(
 ): SignInProvider {
   const provider = Object.freeze({ name })
   // OpenID Connect Core requires every provider to support `login`.
-  settings.set(provider, { readsUserInfo: false, accountPrompt: 'login', parameters: {}, ...given })
+  settings.set(provider, { name, readsUserInfo: false, accountPrompt: 'login', parameters: {}, ...given })
   return provider
 }

@@ -62,28 +62,23 @@ export function memoryStore(): AuthorizationStore {
     kinds.set(kind, values)
     return values
   }
+  const put = (key: string, value: string, ttlMs: number): void => {
+    kindOf(key).set(key, value, { ttl: Math.max(1, Math.ceil(ttlMs)) })
+  }
   return {
-    async get(key) {
-      return kindOf(key).get(key)
-    },
-    async set(key, value, ttlMs) {
-      kindOf(key).set(key, value, { ttl: Math.max(1, Math.ceil(ttlMs)) })
-    },
+    get: async (key) => kindOf(key).get(key),
+    set: async (key, value, ttlMs) => put(key, value, ttlMs),
     async add(key, value, ttlMs) {
-      const values = kindOf(key)
-      if (values.has(key)) return false
-      values.set(key, value, { ttl: Math.max(1, Math.ceil(ttlMs)) })
+      if (kindOf(key).has(key)) return false
+      put(key, value, ttlMs)
       return true
     },
     async take(key) {
-      const values = kindOf(key)
-      const value = values.get(key)
-      values.delete(key)
+      const value = kindOf(key).get(key)
+      kindOf(key).delete(key)
       return value
     },
-    async delete(key) {
-      kindOf(key).delete(key)
-    },
+    delete: async (key) => void kindOf(key).delete(key),
   }
 }
 
@@ -125,29 +120,18 @@ export function redisStore(
   checkRedisClient(checks, 'client', client, ['get', 'set', 'del', 'getDel'])
   checks.checkString('prefix', prefix)
   const getAndDelete = (redis.getDel ?? redis.getdel) as (key: string) => unknown
-  const likeNodeRedis = redis.getDel !== undefined
+  /** Sets a value as ioredis and node-redis want it. With `NX`, only a key without a value gets it. */
+  const put = async (key: string, value: string, ttlMs: number, ...NX: ['NX'?]): Promise<unknown> => {
+    const PX = Math.max(1, Math.ceil(ttlMs))
+    if (redis.getDel === undefined) return await redis.set(prefix + key, value, 'PX', PX, ...NX)
+    return await redis.set(prefix + key, value, { PX, ...(NX.length > 0 && { NX: true }) })
+  }
   return {
-    async get(key) {
-      return valueIn(await redis.get(prefix + key))
-    },
-    async set(key, value, ttlMs) {
-      const ms = Math.max(1, Math.ceil(ttlMs))
-      if (likeNodeRedis) await redis.set(prefix + key, value, { PX: ms })
-      else await redis.set(prefix + key, value, 'PX', ms)
-    },
-    async add(key, value, ttlMs) {
-      const ms = Math.max(1, Math.ceil(ttlMs))
-      const reply = likeNodeRedis
-        ? await redis.set(prefix + key, value, { PX: ms, NX: true })
-        : await redis.set(prefix + key, value, 'PX', ms, 'NX')
-      // An unexpected reply must neither let a code be used twice, nor count as a second use.
-      return wasAdded(reply)
-    },
-    async take(key) {
-      return valueIn(await getAndDelete.call(redis, prefix + key))
-    },
-    async delete(key) {
-      await redis.del(prefix + key)
-    },
+    get: async (key) => valueIn(await redis.get(prefix + key)),
+    set: async (key, value, ttlMs) => void (await put(key, value, ttlMs)),
+    // An unexpected reply must neither let a code be used twice, nor count as a second use.
+    add: async (key, value, ttlMs) => wasAdded(await put(key, value, ttlMs, 'NX')),
+    take: async (key) => valueIn(await getAndDelete.call(redis, prefix + key)),
+    delete: async (key) => void (await redis.del(prefix + key)),
   }
 }

@@ -1,19 +1,30 @@
-/**
- * The error of a request that fails because the store or an identity provider is unavailable. `oidc-provider` responds with its
- * status and its description. It has no cause, because errors of stores may contain what was stored.
- */
-export class TemporarilyUnavailableError extends Error {
-  readonly error: string = 'temporarily_unavailable'
+/** An error that `oidc-provider` sends with its status, its message as the code, and its description. */
+export class AuthorizationError extends Error {
+  readonly error: string
   readonly error_description: string
-  readonly status: number = 503
-  readonly statusCode: number = 503
+  readonly status: number
+  readonly statusCode: number
   readonly expose: boolean = true
   readonly allow_redirect: boolean = true
 
-  constructor(description: string) {
-    super('temporarily_unavailable')
-    this.name = 'TemporarilyUnavailableError'
+  constructor(status: number, code: string, description: string) {
+    super(code)
+    this.error = code
     this.error_description = description
+    this.status = status
+    this.statusCode = status
+  }
+}
+
+/**
+ * The error of a request that fails because the store or an identity provider is unavailable. It has no cause, because errors of
+ * stores may contain what was stored.
+ */
+export class TemporarilyUnavailableError extends AuthorizationError {
+  override readonly name = 'TemporarilyUnavailableError'
+
+  constructor(description: string) {
+    super(503, 'temporarily_unavailable', description)
   }
 }
 

@@ -152,20 +152,19 @@ export function upstreamToken(options: UpstreamTokenOptions): UpstreamTokens {
     return issued
   }
 
+  return upstreamTokens(tokenFor)
+}
+
+/** Returns the tokens of a function that finds the token for a request. */
+export function upstreamTokens(tokenFor: UpstreamTokens['for']): UpstreamTokens {
   return {
     for: tokenFor,
     async headers(authOrContext) {
-      const { token } = await tokenFor(authIn(authOrContext))
-      return { authorization: `Bearer ${token}` }
+      const { token, auth } = Object(authOrContext) as Partial<AuthInfo> & Partial<Pick<KitContext, 'auth'>>
+      const found = await tokenFor(typeof token === 'string' ? (authOrContext as AuthInfo) : auth)
+      return { authorization: `Bearer ${found.token}` }
     },
   }
-}
-
-function authIn(value: AuthInfo | Pick<KitContext<any>, 'auth'> | undefined): AuthInfo | undefined {
-  if (typeof value !== 'object' || value === null) return undefined
-  return typeof (value as Partial<AuthInfo>).token === 'string'
-    ? (value as AuthInfo)
-    : (value as Pick<KitContext, 'auth'>).auth
 }
 
 /**

@@ -4,7 +4,13 @@ import { resolveDpop } from '../../oauth/dpop/options.ts'
 import { checkProof } from '../../oauth/dpop/proof.ts'
 import { errorText, type ServerParts, scopesOf } from '../context.ts'
 import { userAccess } from '../sign-in/user-access.ts'
-import { AssertionRefusal, IdentityAssertions, type VerifiedAssertion } from './identity-assertions.ts'
+import {
+  AssertionRefusal,
+  assertionVerifier,
+  endOf,
+  keyThumbprintIn,
+  type VerifiedAssertion,
+} from './identity-assertions.ts'
 
 /** The grant of RFC 7523 section 2.1, with which clients send identity assertions. */
 export const JWT_BEARER: string = 'urn:ietf:params:oauth:grant-type:jwt-bearer'
@@ -25,7 +31,7 @@ export function registerAssertionGrant(
   { options, records, resourceOf, resourceServerOf }: ServerParts,
 ): void {
   const { url, scopes, upstream } = options
-  const assertions = new IdentityAssertions(options.identityAssertions, url)
+  const verify = assertionVerifier(options.identityAssertions, url)
   const { origin, pathname } = new URL(provider.urlFor('token'))
   const dpop = resolveDpop('allowed')
 
@@ -42,8 +48,13 @@ export function registerAssertionGrant(
   }
 
   /** Returns the one resource that the assertion allows and the request does not exclude. */
-  function resourceFor({ resources }: VerifiedAssertion, requested: string | undefined): string {
-    const allowed = new Set(resources.map(resourceOf).filter((one) => one !== undefined))
+  function resourceFor(assertion: VerifiedAssertion, requested: string | undefined): string {
+    const allowed = new Set(
+      [assertion.resource]
+        .flat()
+        .map(resourceOf)
+        .filter((one) => one !== undefined),
+    )
     const wanted = requested === undefined ? undefined : resourceOf(requested)
     if (requested !== undefined && (wanted === undefined || !allowed.has(wanted)))
       throw new errors.InvalidTarget('resource must be one of the resources of the assertion')
@@ -52,27 +63,17 @@ export function registerAssertionGrant(
     return resource
   }
 
-  /** Returns the user for `allow` and for tokens. A user of the option `upstream` is the same as after a sign-in. */
-  function userOf({ issuer, claims }: VerifiedAssertion) {
-    const isUpstream = upstream.endpoints === undefined && issuer === upstream.issuer
-    const name = isUpstream ? options.provider : issuer
-    return { name, accountId: `${name}|${claims.sub}` }
-  }
-
   /** Asks the application about the user. Returns the scopes of the token. */
   async function grantedScopes(
-    { claims, scope }: VerifiedAssertion,
-    name: string,
+    claims: VerifiedAssertion,
+    provider: string,
     requested: string | undefined,
   ): Promise<readonly string[]> {
-    const limits = [scope, requested].filter((one) => one !== undefined).map(scopesOf)
+    const limits = [claims.scope, requested].filter((one) => one !== undefined).map(scopesOf)
     const known = Object.keys(scopes).filter((one) => limits.every((limit) => limit.includes(one)))
-    const access = await userAccess(options, { claims, provider: name, requested: known })
+    const access = await userAccess(options, { claims, provider, requested: known })
     if (!access.isAllowed)
-      throw new AssertionRefusal(
-        'not_allowed',
-        access.reason === undefined ? undefined : errorText(access.reason),
-      )
+      throw new AssertionRefusal('not_allowed', access.reason && errorText(access.reason))
     if (access.scopes.length === 0) throw new AssertionRefusal('scope')
     return access.scopes
   }
@@ -84,18 +85,20 @@ export function registerAssertionGrant(
       throw new errors.UnauthorizedClient('this grant requires a client that authenticates')
     if (params.assertion === undefined) throw new errors.InvalidRequest('assertion is missing')
     const proof = await proofOf(ctx)
-    const assertion = await assertions.verify(params.assertion, client.clientId)
-    if (assertion.keyThumbprint !== undefined && assertion.keyThumbprint !== proof?.keyThumbprint)
-      throw new AssertionRefusal('key_bound')
+    const assertion = await verify(params.assertion, client.clientId)
+    const key = keyThumbprintIn(assertion)
+    if (key !== undefined && key !== proof?.keyThumbprint) throw new AssertionRefusal('key_bound')
     const resource = resourceFor(assertion, params.resource)
-    const { name, accountId } = userOf(assertion)
+    const { iss, sub, jti } = assertion
+    // A user of the option `upstream` is the same as after a sign-in.
+    const name = upstream.endpoints === undefined && iss === upstream.issuer ? options.provider : iss
+    const accountId = `${name}|${sub}`
     ctx.oidc.entity('Account', { accountId, claims: () => ({ sub: accountId }) })
     const granted = await grantedScopes(assertion, name, params.scope)
     const now = Math.floor(Date.now() / 1000)
-    if (
-      proof !== undefined &&
-      !(await records.add('TokenProof', proof.replayKey, true, Math.max(1, proof.expiresAtSeconds - now)))
-    )
+    const isUsed = async (kind: string, id: string, until: number): Promise<boolean> =>
+      !(await records.add(kind, id, true, Math.max(1, Math.ceil(until - now))))
+    if (proof !== undefined && (await isUsed('ReplayDetection', proof.replayKey, proof.expiresAtSeconds)))
       throw new errors.InvalidDpopProof('the DPoP proof was used already')
     const token = new provider.AccessToken({
       accountId,
@@ -110,8 +113,7 @@ export function registerAssertionGrant(
     ctx.oidc.entity('AccessToken', token)
     const accessToken = await token.save()
     // The last step, so that a request that fails for another reason does not use up the assertion.
-    const seconds = Math.max(1, Math.ceil(assertion.expiresAtSeconds - now) + 1)
-    if (!(await records.add('IdentityAssertion', assertion.replayKey, true, seconds)))
+    if (await isUsed('IdentityAssertion', JSON.stringify([iss, jti]), endOf(assertion) + 1))
       throw new AssertionRefusal('replayed')
     ctx.body = {
       access_token: accessToken,
@@ -122,21 +124,5 @@ export function registerAssertionGrant(
     }
   }
 
-  provider.registerGrantType(
-    JWT_BEARER,
-    async (ctx: Context) => {
-      try {
-        await issue(ctx)
-      } catch (error) {
-        if (!(error instanceof AssertionRefusal)) throw error
-        const code = CODES[error.cause] ?? 'invalid_grant'
-        throw Object.assign(new errors.CustomOIDCProviderError(code, error.description), {
-          assertionCause: error.cause,
-        })
-      }
-    },
-    ['assertion', 'scope', 'resource'],
-  )
+  provider.registerGrantType(JWT_BEARER, issue, ['assertion', 'scope', 'resource'])
 }
-
-const CODES: Readonly<Record<string, string>> = { resource: 'invalid_target', scope: 'invalid_scope' }

@@ -11,12 +11,6 @@ const MAX_LEVELS = 16
 /** The number of places of a level that are tried. */
 const MAX_TRIES = 4
 
-/** A grant that has a place in a table, with the time of its last use in milliseconds since 1970. */
-export interface PlacedGrant {
-  readonly name: string
-  readonly usedAt: number
-}
-
 export interface GrantIndexContext {
   readonly records: Records
   /** The time for which an entry is kept. */
@@ -47,20 +41,14 @@ export class GrantIndex {
    */
   async addToUser(sub: string, name: string): Promise<boolean> {
     for (let tries = 0; tries < MAX_TRIES; tries++)
-      if (await this.#place(userPlace(sub, randomInt(PLACES)), name)) return true
+      if (await this.#take(userPlace(sub, randomInt(PLACES)), name)) return true
     // Other nodes may take the places that are found, so that the search is repeated.
     for (let tries = 0; tries < MAX_TRIES; tries++) {
-      const found = await Promise.all(
-        places(PLACES).map(async (place) => {
-          const other = await this.#read(userPlace(sub, place))
-          return { place: userPlace(sub, place), other, usedAt: await this.#lastUse(other) }
-        }),
-      )
-      for (const { place, usedAt } of found)
-        if (usedAt === undefined && (await this.#place(place, name))) return true
-      const [oldest] = found.sort((one, two) => (one.usedAt ?? 0) - (two.usedAt ?? 0))
-      if (oldest?.other === undefined || oldest.usedAt === undefined) continue
-      if (await this.#replace(oldest.place, oldest.other, name)) return true
+      const found = await Promise.all(places(PLACES).map((place) => this.#look(userPlace(sub, place))))
+      for (const one of found.sort((a, b) => (a.usedAt ?? 0) - (b.usedAt ?? 0))) {
+        if (await this.#replace(one, name)) return true
+        if (one.usedAt !== undefined) break
+      }
     }
     return false
   }
@@ -72,7 +60,7 @@ export class GrantIndex {
       await this.#context.records.set('ClientGrantLevel', `${clientId}#${level}`, true, this.#context.seconds)
       for (let tries = 0; tries < MAX_TRIES; tries++) {
         const place = clientPlace(clientId, level, randomInt(sizeOf(level)))
-        if (!(await this.#place(place, name))) continue
+        if (!(await this.#take(place, name))) continue
         this.#levels.set(clientId, level)
         return
       }
@@ -101,32 +89,31 @@ export class GrantIndex {
     return [...new Set(names.filter((name) => name !== undefined))]
   }
 
-  /** Takes a place, also that of a grant that has ended. */
-  async #place(place: Place, name: string): Promise<boolean> {
-    const { records, seconds } = this.#context
-    if (await records.add(place.kind, place.id, name, seconds)) return true
-    const other = await this.#read(place)
-    if (other === undefined) return await records.add(place.kind, place.id, name, seconds)
-    return (await this.#lastUse(other)) === undefined && (await this.#replace(place, other, name))
+  /** Takes a place that is empty, or that of a grant that has ended. */
+  async #take(place: Place, name: string): Promise<boolean> {
+    const found = await this.#look(place)
+    return found.usedAt === undefined && (await this.#replace(found, name))
   }
 
-  /** Takes the place of another grant, and ends it. */
-  async #replace(place: Place, other: string, name: string): Promise<boolean> {
+  /** Takes a place, and ends the grant that had it. */
+  async #replace({ place: { kind, id }, other }: FoundPlace, name: string): Promise<boolean> {
     const { records, seconds, end } = this.#context
+    if (other === undefined) return await records.add(kind, id, name, seconds)
     await end(other)
-    const taken = await records.take(place.kind, place.id)
+    const taken = await records.take(kind, id)
     const isOther = taken === undefined || taken === other
     // Another node was faster: its entry is put back.
-    return (await records.add(place.kind, place.id, isOther ? name : taken, seconds)) && isOther
+    return (await records.add(kind, id, isOther ? name : taken, seconds)) && isOther
+  }
+
+  async #look(place: Place): Promise<FoundPlace> {
+    const other = await this.#read(place)
+    return { place, other, usedAt: other === undefined ? undefined : await this.#context.lastUse(other) }
   }
 
   async #read({ kind, id }: Place): Promise<string | undefined> {
     const name = await this.#context.records.get(kind, id)
     return typeof name === 'string' ? name : undefined
-  }
-
-  async #lastUse(name: string | undefined): Promise<number | undefined> {
-    return name === undefined ? undefined : await this.#context.lastUse(name)
   }
 }
 
@@ -134,6 +121,13 @@ export class GrantIndex {
 interface Place {
   readonly kind: 'UserGrant' | 'ClientGrant'
   readonly id: string
+}
+
+/** A place, the grant that has it, and the last use of this grant unless it has ended. */
+interface FoundPlace {
+  readonly place: Place
+  readonly other: string | undefined
+  readonly usedAt: number | undefined
 }
 
 function userPlace(sub: string, place: number): Place {

@@ -1,12 +1,13 @@
 import { isUtf8 } from 'node:buffer'
-import type * as Jose from 'jose'
-import type { JWK, JWTPayload } from 'jose'
+import type { JWTPayload, ProtectedHeaderParameters } from 'jose'
 import { RemoteKeys } from '../../oauth/verifiers/jwks.ts'
+import { ASYMMETRIC } from '../../oauth/verifiers/jwt-options.ts'
+import { signedClaims } from '../../oauth/verifiers/jwt-signature.ts'
 import { OutagePace } from '../../oauth/verifiers/outage-pace.ts'
 import { optionChecksOf } from '../../options/option-checks.ts'
 import { also, type OptionRule, optional, type RulesFor } from '../../options/option-rules.ts'
 import { isRecord } from '../../options/value-kinds.ts'
-import { TemporarilyUnavailableError } from '../unavailable.ts'
+import { AuthorizationError, TemporarilyUnavailableError } from '../unavailable.ts'
 
 const { httpsIssuer, httpsUrl, invalidKind, invalidOption, items, members, required, text } =
   optionChecksOf('authorizationFacade')
@@ -80,25 +81,8 @@ const MAX_LIFETIME_SECONDS = 3_600
 const CLOCK_TOLERANCE_SECONDS = 60
 /** The maximum number of resources in an assertion. */
 const MAX_RESOURCES = 20
-/** The maximum number of keys that are tried for an assertion whose header does not name the key. */
-const MAX_KEYS_TRIED = 16
 
 const TYPE = 'oauth-id-jag+jwt'
-
-/** Asymmetric algorithms only: neither `none` nor HMAC. */
-const ALGORITHMS: readonly string[] = [
-  'ES256',
-  'ES384',
-  'ES512',
-  'EdDSA',
-  'Ed25519',
-  'PS256',
-  'PS384',
-  'PS512',
-  'RS256',
-  'RS384',
-  'RS512',
-]
 
 /** The causes that a client may know: they need a valid signature, or they do not depend on the accepted issuers. */
 const DESCRIPTIONS = {
@@ -123,131 +107,82 @@ export type AssertionCause = Exclude<keyof typeof DESCRIPTIONS, 'untrusted'> | U
 
 type UntrustedCause = 'algorithm' | 'issuer' | 'not_a_jwt' | 'signature' | 'type'
 
+/** The codes of the refusals that are not `invalid_grant`. */
+const CODES: Readonly<Record<string, string>> = { resource: 'invalid_target', scope: 'invalid_scope' }
+
 /** An assertion that is refused. */
-export class AssertionRefusal extends Error {
-  override readonly cause: AssertionCause
-  readonly description: string
+export class AssertionRefusal extends AuthorizationError {
+  readonly assertionCause: AssertionCause
 
   constructor(cause: AssertionCause, description?: string) {
-    super(`the assertion was refused: ${cause}`)
-    this.cause = cause
     // A client must not learn which identity providers are accepted.
-    this.description =
-      description ??
-      (Object.hasOwn(DESCRIPTIONS, cause) ? DESCRIPTIONS[cause as 'client'] : DESCRIPTIONS.untrusted)
+    const known = Object.hasOwn(DESCRIPTIONS, cause)
+      ? DESCRIPTIONS[cause as 'client']
+      : DESCRIPTIONS.untrusted
+    super(400, CODES[cause] ?? 'invalid_grant', description ?? known)
+    this.assertionCause = cause
   }
 }
 
-/** An assertion whose signature and claims are valid for a client. Replay is checked later. */
-export interface VerifiedAssertion {
-  readonly issuer: string
-  readonly claims: JWTPayload & { readonly sub: string }
-  /** The scopes of the assertion, or `undefined` if it does not limit them. */
-  readonly scope: string | undefined
-  /** The resources that the assertion names. */
-  readonly resources: readonly string[]
-  /** Identifies the assertion among those of all issuers. */
-  readonly replayKey: string
-  /** The time after which it is refused as expired, in seconds since 1970. */
-  readonly expiresAtSeconds: number
-  /** The thumbprint of the key to which the assertion is bound. */
-  readonly keyThumbprint: string | undefined
+/** The claims of an assertion that is valid for a client. Replay is checked later. */
+export interface VerifiedAssertion extends JWTPayload {
+  readonly iss: string
+  readonly sub: string
+  readonly jti: string
+  readonly exp: number
+  /** The scopes to which it is limited. */
+  readonly scope?: string
+  /** The resources that it names. */
+  readonly resource?: string | readonly string[]
 }
 
 /**
- * Verifies identity assertions (ID-JAG): JWTs with which the identity provider of a company lets a client act for an employee
- * (draft-ietf-oauth-identity-assertion-authz-grant, section 4.4.1, and RFC 7523 section 3).
+ * Returns a function that verifies identity assertions (ID-JAG): JWTs with which the identity provider of a company lets a client act
+ * for an employee (draft-ietf-oauth-identity-assertion-authz-grant, section 4.4.1, and RFC 7523 section 3). It throws an
+ * `AssertionRefusal` if an assertion is not accepted for an authenticated client, and a `TemporarilyUnavailableError` if the keys of its
+ * issuer cannot be fetched.
+ * @param url the issuer of this server.
  */
-export class IdentityAssertions {
-  readonly #issuers: ReadonlyMap<string, { readonly keys: RemoteKeys; readonly tenant: string | undefined }>
-  readonly #audiences: readonly string[]
+export function assertionVerifier(
+  issuers: readonly IdentityAssertionIssuer[],
+  url: string,
+): (assertion: string, clientId: string) => Promise<VerifiedAssertion> {
+  const pace = new OutagePace()
+  const known = new Map(
+    issuers.map(({ issuer, jwksUri, tenant }) => {
+      const settings = { jwksCooldownSeconds: 30, jwksCacheSeconds: 600, allowInsecureHttp: false, pace }
+      return [issuer, { keys: new RemoteKeys({ issuer, jwksUri, ...settings }), tenant }]
+    }),
+  )
+  // An origin with and without a slash is the same URL (RFC 3986 section 6.2.3).
+  const audiences = new URL(url).pathname === '/' ? [url, `${url}/`] : [url]
 
-  /** @param url the issuer of this server. */
-  constructor(issuers: readonly IdentityAssertionIssuer[], url: string) {
-    const pace = new OutagePace()
-    this.#issuers = new Map(
-      issuers.map(({ issuer, jwksUri, tenant }) => {
-        const keys = new RemoteKeys({
-          issuer,
-          jwksUri,
-          jwksCooldownSeconds: 30,
-          jwksCacheSeconds: 600,
-          allowInsecureHttp: false,
-          pace,
-        })
-        return [issuer, { keys, tenant }]
-      }),
-    )
-    // An origin with and without a slash is the same URL (RFC 3986 section 6.2.3).
-    this.#audiences = new URL(url).pathname === '/' ? [url, `${url}/`] : [url]
-  }
-
-  /**
-   * Verifies an assertion that a client has sent.
-   * @param clientId the authenticated client.
-   * @throws {AssertionRefusal} if the assertion is not accepted.
-   * @throws {TemporarilyUnavailableError} if the keys of its issuer cannot be fetched.
-   */
-  async verify(assertion: string, clientId: string): Promise<VerifiedAssertion> {
+  return async (assertion, clientId) => {
     if (assertion.length > MAX_LENGTH) throw new AssertionRefusal('not_a_jwt')
-    const jose = await import('jose')
-    const { header, issuer } = readUntrusted(jose, assertion)
-    if (!isIdJag(header.typ)) throw new AssertionRefusal('type')
-    if (!ALGORITHMS.includes(String(header.alg))) throw new AssertionRefusal('algorithm')
-    const known = typeof issuer === 'string' ? this.#issuers.get(issuer) : undefined
-    if (known === undefined) throw new AssertionRefusal('issuer')
-    const kid = typeof header.kid === 'string' ? header.kid : undefined
-    const keys = known.keys.held(kid) ?? (await this.#fetchedKeys(known.keys, kid))
-    const claims = await verified(jose, assertion, keys, String(issuer))
-    return this.#checked(claims, clientId, known.tenant)
-  }
-
-  async #fetchedKeys(keys: RemoteKeys, kid: string | undefined): Promise<readonly JWK[]> {
-    try {
-      return await keys.keysFor(kid)
-    } catch {
+    const { typ, alg, kid, iss } = await readUntrusted(assertion)
+    if (!isIdJag(typ)) throw new AssertionRefusal('type')
+    if (!ASYMMETRIC.includes(String(alg))) throw new AssertionRefusal('algorithm')
+    const issuer = known.get(String(iss))
+    if (issuer === undefined || typeof iss !== 'string') throw new AssertionRefusal('issuer')
+    const keys = await issuer.keys.keysFor(typeof kid === 'string' ? kid : undefined).catch(() => {
       throw new TemporarilyUnavailableError('The keys of the identity provider are unavailable')
-    }
-  }
-
-  #checked(claims: JWTPayload, clientId: string, tenant: string | undefined): VerifiedAssertion {
-    const { aud, sub, jti, iat, exp, iss, resource, scope, client_id: client, tenant: stated, cnf } = claims
-    const [audience, ...others] = [aud].flat()
-    if (others.length > 0 || !this.#audiences.includes(String(audience)))
-      throw new AssertionRefusal('audience')
-    if (client !== clientId) throw new AssertionRefusal('client')
-    if (!isIdentifier(sub) || !isIdentifier(jti)) throw new AssertionRefusal('identifier')
-    if (!isShortLived(iat, exp)) throw new AssertionRefusal('lifetime')
-    // A subject is unique only within its tenant.
-    if (stated !== tenant) throw new AssertionRefusal('tenant')
-    // Ignoring them would grant more than the identity provider allows.
-    if (claims.authorization_details !== undefined) throw new AssertionRefusal('details')
-    if (scope !== undefined && typeof scope !== 'string') throw new AssertionRefusal('scope')
-    const resources = [resource].flat()
-    if (resources.length > MAX_RESOURCES || !resources.every((one) => typeof one === 'string'))
-      throw new AssertionRefusal('resource')
-    return {
-      issuer: String(iss),
-      claims: { ...claims, sub },
-      scope,
-      resources,
-      replayKey: JSON.stringify([iss, jti]),
-      expiresAtSeconds: Number(exp) + CLOCK_TOLERANCE_SECONDS,
-      keyThumbprint: keyThumbprintIn(cnf),
-    }
+    })
+    const claims = await signedClaims(assertion, String(alg), keys)
+    if (claims === undefined) throw new AssertionRefusal('signature')
+    return checked(claims, { audiences, clientId, tenant: issuer.tenant })
   }
 }
 
 /** Reads the header and the issuer of an assertion, which are untrusted. */
-function readUntrusted(
-  { decodeJwt, decodeProtectedHeader }: typeof Jose,
+async function readUntrusted(
   assertion: string,
-): { readonly header: Jose.ProtectedHeaderParameters; readonly issuer: unknown } {
+): Promise<ProtectedHeaderParameters & { readonly iss: unknown }> {
+  const { decodeJwt, decodeProtectedHeader } = await import('jose')
   try {
     const payload = assertion.split('.', 3)[1] ?? ''
     // Decoders replace invalid bytes, so that two subjects could become equal.
     if (!isUtf8(Buffer.from(payload, 'base64url'))) throw new Error('the payload is not UTF-8')
-    return { header: decodeProtectedHeader(assertion), issuer: decodeJwt(assertion).iss }
+    return { ...decodeProtectedHeader(assertion), iss: decodeJwt(assertion).iss }
   } catch {
     throw new AssertionRefusal('not_a_jwt')
   }
@@ -258,53 +193,39 @@ function isIdJag(typ: unknown): boolean {
   return typeof typ === 'string' && typ.toLowerCase().replace(/^application\//, '') === TYPE
 }
 
-/** Verifies the signature and the times of an assertion, and returns its claims. */
-async function verified(
-  jose: typeof Jose,
-  assertion: string,
-  keys: readonly JWK[],
-  issuer: string,
-): Promise<JWTPayload> {
-  const options = {
-    issuer,
-    algorithms: [...ALGORITHMS],
-    typ: TYPE,
-    clockTolerance: CLOCK_TOLERANCE_SECONDS,
-    requiredClaims: ['exp', 'iat', 'sub', 'jti', 'aud', 'client_id'],
-  }
-  const { JWSSignatureVerificationFailed, JWKSMultipleMatchingKeys } = jose.errors
-  try {
-    return (await jose.jwtVerify(assertion, jose.createLocalJWKSet({ keys: [...keys] }), options)).payload
-  } catch (error) {
-    if (!(error instanceof JWKSMultipleMatchingKeys)) throw refusalOf(jose, error)
-    let tried = 0
-    for await (const key of error) {
-      if (++tried > MAX_KEYS_TRIED) break
-      try {
-        return (await jose.jwtVerify(assertion, key, options)).payload
-      } catch (failure) {
-        if (!(failure instanceof JWSSignatureVerificationFailed)) throw refusalOf(jose, failure)
-      }
-    }
-    throw new AssertionRefusal('signature')
-  }
+/** Checks the claims of an assertion with a valid signature. Its dates are numbers. */
+function checked(
+  claims: JWTPayload,
+  expected: {
+    readonly audiences: readonly string[]
+    readonly clientId: string
+    readonly tenant: string | undefined
+  },
+): VerifiedAssertion {
+  const { aud, sub, jti, iat, exp = 0, nbf = 0, resource, scope, client_id: client, tenant } = claims
+  const now = Math.floor(Date.now() / 1000)
+  const [audience, ...others] = [aud].flat()
+  if (others.length > 0 || !expected.audiences.includes(String(audience)))
+    throw new AssertionRefusal('audience')
+  if (client !== expected.clientId) throw new AssertionRefusal('client')
+  if (!isIdentifier(sub) || !isIdentifier(jti)) throw new AssertionRefusal('identifier')
+  if (nbf > now + CLOCK_TOLERANCE_SECONDS) throw new AssertionRefusal('not_active')
+  if (claims.exp !== undefined && exp <= now - CLOCK_TOLERANCE_SECONDS) throw new AssertionRefusal('expired')
+  if (!isShortLived(iat, claims.exp)) throw new AssertionRefusal('lifetime')
+  // A subject is unique only within its tenant.
+  if (tenant !== expected.tenant) throw new AssertionRefusal('tenant')
+  // Ignoring them would grant more than the identity provider allows.
+  if (claims.authorization_details !== undefined) throw new AssertionRefusal('details')
+  if (scope !== undefined && typeof scope !== 'string') throw new AssertionRefusal('scope')
+  const resources = [resource].flat()
+  if (resources.length > MAX_RESOURCES || !resources.every((one) => typeof one === 'string'))
+    throw new AssertionRefusal('resource')
+  return claims as VerifiedAssertion
 }
 
-/** Returns the refusal for an error of the library. Claims are validated after the signature. */
-function refusalOf({ errors }: typeof Jose, error: unknown): AssertionRefusal {
-  if (error instanceof errors.JWTExpired) return new AssertionRefusal('expired')
-  if (!(error instanceof errors.JWTClaimValidationFailed)) return new AssertionRefusal('signature')
-  const causes: Readonly<Record<string, AssertionCause>> = {
-    aud: 'audience',
-    client_id: 'client',
-    exp: 'lifetime',
-    iat: 'lifetime',
-    jti: 'identifier',
-    nbf: 'not_active',
-    sub: 'identifier',
-    typ: 'type',
-  }
-  return new AssertionRefusal(causes[error.claim] ?? 'issuer')
+/** Returns the time after which an assertion is refused as expired, in seconds since 1970. */
+export function endOf({ exp }: VerifiedAssertion): number {
+  return exp + CLOCK_TOLERANCE_SECONDS
 }
 
 function isIdentifier(value: unknown): value is string {
@@ -319,7 +240,7 @@ function isShortLived(iat: unknown, exp: unknown): boolean {
 }
 
 /** Returns the thumbprint in `cnf`. Other ways to bind an assertion to a key are not supported, so that none matches. */
-function keyThumbprintIn(cnf: unknown): string | undefined {
+export function keyThumbprintIn({ cnf }: VerifiedAssertion): string | undefined {
   if (cnf === undefined) return undefined
   const { jkt } = isRecord(cnf) ? cnf : {}
   if (typeof jkt !== 'string' || jkt === '') throw new AssertionRefusal('key_bound')

@@ -6,7 +6,7 @@ import { withLiveness } from '../../oauth/liveness.ts'
 import type { VerifyToken } from '../../oauth/options.ts'
 import type { JwtUser } from '../../oauth/verifiers/jwt-options.ts'
 import { within } from '../../within.ts'
-import { type EarlierRevocations, type Grants, isRevokedBy, type Revocation } from './grants.ts'
+import type { EarlierRevocations, Grants } from './grants.ts'
 
 /** The maximum number of answers that are kept. */
 const MAX_ANSWERS = 100_000
@@ -14,14 +14,13 @@ const MAX_ANSWERS = 100_000
 /** The time that a request waits for the store. */
 const WAIT_MS = 1_000
 
-/** The last answer of the store to a question. It is `undefined` if there was none. */
+/** The last answer of the store to a question, or `true` if there was none. */
 interface Answer {
-  value: unknown
+  isLive: boolean
   /** The time at which the store is asked again. */
   untilMs: number
-  /** Settles when the store has answered, or has taken too long. */
-  waiting: Promise<void> | undefined
-  isAsked: boolean
+  /** Settles when the store has answered, or has taken too long. It is `undefined` after the answer. */
+  asking: Promise<unknown> | undefined
 }
 
 /**
@@ -36,68 +35,38 @@ export function liveVerifier(
 ): VerifyToken<unknown, JwtUser> {
   const answers = new LRUCache<string, Answer>(entriesUpTo(MAX_ANSWERS))
 
-  async function ask<T>(
-    question: string,
-    read: () => Promise<T>,
-    isLast: (value: T | undefined) => boolean = () => false,
-  ): Promise<T | undefined> {
-    const answer = answers.get(question) ?? {
-      value: undefined,
-      untilMs: 0,
-      waiting: undefined,
-      isAsked: false,
-    }
+  /** Asks the store, unless it has answered lately. An end is final. */
+  async function ask(question: string, read: () => Promise<boolean>): Promise<boolean> {
+    const answer = answers.get(question) ?? { isLive: true, untilMs: 0, asking: undefined }
     answers.set(question, answer)
     const nowMs = performance.now()
-    if (!isLast(answer.value as T | undefined) && !answer.isAsked && nowMs >= answer.untilMs) {
-      answer.isAsked = true
+    if (answer.isLive && answer.asking === undefined && nowMs >= answer.untilMs) {
       // What the store answers is as old as the question.
       answer.untilMs = nowMs + accessSeconds * 1000
       const asked = read()
-        .then(
-          (value) => {
-            answer.value = value
-          },
-          // The last answer stays.
-          () => undefined,
-        )
+        .then((isLive) => {
+          answer.isLive = isLive
+        })
         .finally(() => {
-          answer.isAsked = false
+          answer.asking = undefined
         })
       const late = () => new Error('the store did not answer in time')
-      answer.waiting = within(asked, WAIT_MS, late)
-        .catch(() => undefined)
-        .finally(() => {
-          answer.waiting = undefined
-        })
+      // If the store fails, the last answer stays.
+      answer.asking = within(asked, WAIT_MS, late).catch(() => undefined)
     }
-    await answer.waiting
-    return answer.value as T | undefined
-  }
-
-  async function isRevoked(
-    sub: string,
-    clientId: string,
-    made: EarlierRevocations | number,
-  ): Promise<boolean> {
-    const { revocations } = grants
-    const [user, client] = await Promise.all([
-      ask<Revocation | undefined>(`user ${sub}`, () => revocations.last('user', sub)),
-      ask<Revocation | undefined>(`client ${clientId}`, () => revocations.last('client', clientId)),
-    ])
-    return isRevokedBy(user, made, 0) || isRevokedBy(client, made, 1)
+    await answer.asking
+    return answer.isLive
   }
 
   async function isLive(claims: Readonly<Record<string, unknown>>): Promise<boolean> {
     const { gid, sub, client_id: clientId, iat, rev } = claims
-    if (typeof gid === 'string') {
-      const state = await ask(`grant ${gid}`, () => grants.stateOf(gid), isEnded)
-      if (state === 'ended') return false
-      if (state !== 'unknown') return true
-    }
-    // The grant is not described, or the token belongs to none.
-    const made = typeof gid === 'string' ? Number(iat) : earlierIn(rev)
-    return !(await isRevoked(String(sub), String(clientId), made))
+    const hasGrant = typeof gid === 'string'
+    return await ask(hasGrant ? gid : JSON.stringify([sub, clientId, rev]), async () => {
+      const hasEnded = hasGrant ? await grants.hasEnded(gid) : undefined
+      if (hasEnded !== undefined) return !hasEnded
+      // The grant is not described, or the token belongs to none.
+      return !(await grants.isRevoked(String(sub), String(clientId), hasGrant ? Number(iat) : earlierIn(rev)))
+    })
   }
 
   const verify: VerifyToken<unknown, JwtUser> = async (input) => {
@@ -109,11 +78,7 @@ export function liveVerifier(
   return onJoin(verify, (gate) => joinGate(verifier, gate))
 }
 
-function isEnded(state: unknown): boolean {
-  return state === 'ended'
-}
-
-/** Returns the claim `rev` of a token without a grant: the revocations before it. */
+/** Returns the revocations before a token without a grant. */
 function earlierIn(rev: unknown): EarlierRevocations {
   const [user = '', client = ''] = Array.isArray(rev) ? rev : []
   return [String(user), String(client)]

@@ -1,14 +1,10 @@
 import type * as Oidc from 'oidc-provider'
 import type { RefreshToken } from 'oidc-provider'
-import { describeClient, kindOf } from '../clients/client-policy.ts'
 import { type ServerParts, scopesOf } from '../context.ts'
-import { grantName } from '../server/oidc-adapter.ts'
+import { grantName, USED_TWICE } from '../server/oidc-adapter.ts'
 import { TemporarilyUnavailableError } from '../unavailable.ts'
 
 type Context = Oidc.KoaContextWithOIDC
-
-/** The detail of the error if a code or a refresh token was used before. */
-export const USED_TWICE: string = 'already used'
 
 /** The kind of the records of used refresh tokens. */
 const USED = 'UsedRefreshToken'
@@ -57,16 +53,30 @@ export class RefreshRotation {
     if (use !== undefined) this.#named.set(ctx, await this.#successorIn(ctx, use))
   }
 
-  /** Puts the refresh token with its lifetime into the response to a grant. The request has passed all other checks. */
+  /**
+   * Finishes the response to a code or a refresh token, which has passed all other checks: puts the refresh token with its lifetime into
+   * it, notes the use of the grant, and refuses the request if the grant has ended in the meantime. That is the last step, so that no
+   * refresh succeeds after a revocation.
+   * @throws `InvalidGrant` if the grant has ended.
+   */
   async finish(ctx: Context): Promise<void> {
     const { RefreshToken: used, Grant: grant } = ctx.oidc.entities
-    if (used === undefined || grant === undefined) return
-    const isRefresh = ctx.oidc.params?.grant_type === 'refresh_token'
-    const token = isRefresh ? (this.#named.get(ctx) ?? (await this.#replace(ctx, used))) : used
-    Object.assign(ctx.body as object, {
-      refresh_token: token.jti,
-      refresh_token_expires_in: Math.max(0, Math.min(token.remainingTTL, grant.remainingTTL)),
-    })
+    if (grant === undefined) return
+    if (used !== undefined) {
+      const isRefresh = ctx.oidc.params?.grant_type === 'refresh_token'
+      const token = isRefresh ? (this.#named.get(ctx) ?? (await this.#replace(ctx, used))) : used
+      Object.assign(ctx.body as object, {
+        refresh_token: token.jti,
+        refresh_token_expires_in: Math.max(0, Math.min(token.remainingTTL, grant.remainingTTL)),
+      })
+    }
+    const { jti, accountId, clientId, iat } = grant as Oidc.Grant & { readonly iat: number }
+    const { grants } = this.#parts
+    // If the store fails, the request is answered: it has used up its token, so that a response of 503 would end the sign-in.
+    await grants.use(grantName(jti)).catch(() => undefined)
+    if (!(await grants.isEnded({ jti, accountId, clientId, iat }).catch(() => false))) return
+    await grants.end(grantName(jti), 'application', jti).catch(() => undefined)
+    throw new this.#errors.InvalidGrant('the grant has ended')
   }
 
   async #replace(ctx: Context, token: RefreshToken): Promise<RefreshToken> {
@@ -114,54 +124,4 @@ export class RefreshRotation {
 /** Returns the seconds for which a stored token was issued. */
 function lifetimeOf({ exp = 0, iat = 0 }: RefreshToken): number {
   return Math.max(1, exp - iat)
-}
-
-/**
- * Finishes the response to a code or a refresh token: notes the use of the grant, and refuses the request if the grant has ended
- * in the meantime. It is the last step, so that no refresh succeeds after a revocation.
- * @throws `InvalidGrant` if the grant has ended.
- */
-export async function finishGrant(
-  errors: typeof Oidc.errors,
-  parts: ServerParts,
-  ctx: Oidc.KoaContextWithOIDC,
-): Promise<void> {
-  const { Grant: grant } = ctx.oidc.entities
-  if (grant === undefined) return
-  const { jti, accountId = '', clientId = '', iat } = grant as StoredGrant
-  await noteUse(parts, ctx, grant as StoredGrant).catch(unlessOutage)
-  // If the store fails, the request is answered: it has used up its token, so that a response of 503 would end the sign-in.
-  const isEnded = await parts.grants.isEnded({ jti, accountId, clientId, iat }).catch(unlessOutage)
-  if (isEnded !== true) return
-  await parts.grants.end(grantName(jti), 'application', jti).catch(unlessOutage)
-  throw new errors.InvalidGrant('the grant has ended')
-}
-
-type StoredGrant = Oidc.Grant & { readonly iat: number }
-
-/** Notes the use of a grant, and describes one of version 0.2. */
-async function noteUse(
-  { options, grants }: ServerParts,
-  { oidc: { client, entities } }: Oidc.KoaContextWithOIDC,
-  { jti, accountId = '', clientId = '', iat }: StoredGrant,
-): Promise<void> {
-  const isDescribed = await grants.use(grantName(jti))
-  if (isDescribed || client === undefined) return
-  const earlier = await grants.revocations.beforeTime(accountId, clientId, iat)
-  if (earlier === undefined) return
-  const known = describeClient({
-    id: clientId,
-    name: client.clientName ?? clientId,
-    kind: kindOf(client, options),
-    redirectUri: client.redirectUris?.[0] ?? options.url,
-  })
-  const { AccessToken: token } = entities
-  const resources = [token?.aud ?? []].flat()
-  const description = { sub: accountId, client: known, scopes: scopesOf(token?.scope), resources }
-  await grants.add(jti, description, earlier, iat * 1000)
-}
-
-function unlessOutage(error: unknown): undefined {
-  if (!(error instanceof TemporarilyUnavailableError)) throw error
-  return undefined
 }

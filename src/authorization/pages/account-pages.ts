@@ -1,6 +1,6 @@
-import type { LiveGrant } from '../grants/grants.ts'
+import type { ConnectedGrant } from '../grants/grants.ts'
 import type { ResolvedFacadeOptions } from '../options.ts'
-import { escapeHtml, layout, pageHeaders, plainName } from './pages.ts'
+import { escapeHtml, layout, plainName } from './pages.ts'
 
 type Page = ResolvedFacadeOptions['page']
 
@@ -12,14 +12,9 @@ export interface AccountPageContent {
   readonly user: string
   /** The token that the forms send back. */
   readonly csrf: string
-  readonly grants: readonly LiveGrant[]
+  readonly grants: readonly ConnectedGrant[]
   /** The descriptions of the scopes. */
   readonly scopes: Readonly<Record<string, string>>
-}
-
-/** Returns the headers of the page. Its forms may only be sent to this server. */
-export function accountHeaders(page: Page): Record<string, string> {
-  return pageHeaders(page, 'self')
 }
 
 /** Returns the page of the applications that have access to an account. It has no script. */
@@ -49,21 +44,21 @@ export function signedOutPage(page: Page, path: string): string {
   )
 }
 
-function app(grant: LiveGrant, content: AccountPageContent): string {
-  const { name, client, createdAt, usedAt } = grant
+function app(grant: ConnectedGrant, content: AccountPageContent): string {
+  const { id, client, createdAt, lastUsedAt } = grant
   const scopes = grant.scopes.map((scope) => content.scopes[scope] ?? scope)
   const rows = [
     ['Address', `<bdi>${escapeHtml(client.host)}</bdi>`],
     ['Can', escapeHtml(scopes.join(' · '))],
     ['Connected', day(createdAt)],
-    ['Last used', day(usedAt)],
+    ['Last used', day(lastUsedAt)],
   ]
   return `<li>
 <h2><bdi>${escapeHtml(client.name)}</bdi></h2>
 <dl>
 ${rows.map(([term, value]) => `<dt>${term}</dt><dd>${value}</dd>`).join('\n')}
 </dl>
-${form(content, `<button type="submit" name="revoke" value="${escapeHtml(name)}" aria-label="Disconnect ${escapeHtml(client.name)}">Disconnect</button>`)}
+${form(content, `<button type="submit" name="revoke" value="${escapeHtml(id)}" aria-label="Disconnect ${escapeHtml(client.name)}">Disconnect</button>`)}
 </li>`
 }
 
@@ -74,8 +69,7 @@ ${button}
 </form>`
 }
 
-function day(ms: number): string {
-  const date = new Date(ms)
-  const text = date.toLocaleDateString('en-US', { dateStyle: 'long', timeZone: 'UTC' })
-  return `<time datetime="${date.toISOString()}">${text}</time>`
+function day(time: string): string {
+  const text = new Date(time).toLocaleDateString('en-US', { dateStyle: 'long', timeZone: 'UTC' })
+  return `<time datetime="${time}">${text}</time>`
 }

@@ -3,6 +3,7 @@ import type * as Oidc from 'oidc-provider'
 import { kindOf } from '../clients/client-policy.ts'
 import { type Context, isResume } from '../context.ts'
 import type { ResolvedFacadeOptions } from '../options.ts'
+import { TemporarilyUnavailableError } from '../unavailable.ts'
 import { errorPage, pageHeaders } from './pages.ts'
 
 /** Responds with the page of an OAuth error, in place of a response that was already made. */
@@ -39,6 +40,20 @@ export function showFailure(
   ctx.status = status
   ctx.set(pageHeaders(page))
   ctx.body = errorPage(page, { heading, next })
+}
+
+/** Responds to an error of a page. The error may contain a code or a token. Returns `true` for an outage. */
+export function showCaught(
+  ctx: Context,
+  options: Pick<ResolvedFacadeOptions, 'page'>,
+  error: unknown,
+  heading: string,
+  next: string,
+): boolean {
+  const isOutage = error instanceof TemporarilyUnavailableError
+  if (isOutage) showFailure(ctx, options, 503, 'This service is temporarily unavailable', next)
+  else showFailure(ctx, options, 500, heading, next)
+  return isOutage
 }
 
 /** Refuses a request that this server does not serve any more: with a page for browsers. */

@@ -1,30 +1,30 @@
 import { createHash } from 'node:crypto'
+import type * as Oidc from 'oidc-provider'
 import type { Adapter, AdapterPayload, InteractionResults } from 'oidc-provider'
-import type { TokenRules } from '../grants/token-options.ts'
+import type { ResolvedFacadeOptions } from '../options.ts'
 import type { Records } from '../records.ts'
-import { publish, useUp } from './settlement.ts'
+import { settled } from './settlement.ts'
+
+const DAY_SECONDS = 86_400
 
 /** Lifetimes in seconds that no option changes. */
 export const LIFETIMES = {
   code: 60,
   signIn: 600,
-  usedClient: 365 * 86_400,
-  consent: 90 * 86_400,
+  usedClient: 365 * DAY_SECONDS,
+  consent: 90 * DAY_SECONDS,
 } as const
 
 /** The parts that the adapters of all kinds of records share. */
 export interface AdapterContext {
   readonly records: Records
-  /** The errors of `oidc-provider` that the adapter throws. */
-  readonly errors: {
-    readonly usedTwice: () => Error
-    readonly replayed: () => Error
-    readonly expired: () => Error
-  }
-  /** Lifetimes in seconds that options set. */
-  readonly lifetimes: { readonly unusedClient: number; readonly grant: number }
+  readonly options: ResolvedFacadeOptions
+  readonly errors: typeof Oidc.errors
   readonly endGrant: (grantId: string) => Promise<unknown>
 }
+
+/** The detail of the error if a code or a refresh token was used before. */
+export const USED_TWICE: string = 'already used'
 
 /** Clients that have registered, and have not finished a sign-in yet. */
 const NEW_CLIENT = 'NewClient'
@@ -52,12 +52,20 @@ export class RecordsAdapter implements Adapter {
 
   async upsert(id: string, payload: AdapterPayload, expiresIn: number | undefined): Promise<void> {
     if (this.#kind === 'Client')
-      return await this.#records.set(NEW_CLIENT, id, payload, this.#context.lifetimes.unusedClient)
-    const seconds = Math.max(1, expiresIn ?? this.#context.lifetimes.grant)
+      return await this.#records.set(
+        NEW_CLIENT,
+        id,
+        payload,
+        this.#context.options.clients.unusedTtlDays * DAY_SECONDS,
+      )
+    // Each request needs a sign-in of its own.
+    if (this.#kind === 'Session') return
+    const seconds = Math.max(1, expiresIn ?? this.#context.options.tokens.grantTtlSeconds)
     const store = () => this.#records.set(this.#kind, id, payload, seconds)
-    if (this.#kind === 'RefreshToken') return await publish(store)
+    if (this.#kind === 'RefreshToken') return await settled('published', store)
     if (this.#kind !== 'ReplayDetection') return await store()
-    if (!(await this.#records.add(this.#kind, id, payload, seconds))) throw this.#context.errors.replayed()
+    if (!(await this.#records.add(this.#kind, id, payload, seconds)))
+      throw new this.#context.errors.InvalidDpopProof('DPoP proof JWT Replay detected')
   }
 
   async find(id: string): Promise<AdapterPayload | undefined> {
@@ -71,7 +79,7 @@ export class RecordsAdapter implements Adapter {
     if (found !== undefined && this.#kind === 'Grant') {
       const { iat = 0, exp = 0 } = found
       // The option may have been longer when the grant was made.
-      return { ...found, exp: Math.min(exp, iat + this.#context.lifetimes.grant) }
+      return { ...found, exp: Math.min(exp, iat + this.#context.options.tokens.grantTtlSeconds) }
     }
     if (found === undefined || this.#kind !== 'AuthorizationCode') return found
     const used = await this.#records.get('UsedAuthorizationCode', id)
@@ -79,7 +87,7 @@ export class RecordsAdapter implements Adapter {
   }
 
   async consume(id: string): Promise<void> {
-    await useUp(() => this.#use(id))
+    await settled('used', () => this.#use(id))
   }
 
   async #use(id: string): Promise<void> {
@@ -88,19 +96,20 @@ export class RecordsAdapter implements Adapter {
     // A concurrent request has used the code. One of the two may be from a thief (RFC 9700 section 4.14.2).
     const { grantId } = ((await this.#records.get(this.#kind, id)) ?? {}) as AdapterPayload
     if (typeof grantId === 'string') await this.#context.endGrant(grantId)
-    throw this.#context.errors.usedTwice()
+    throw new this.#context.errors.InvalidGrant(USED_TWICE)
   }
 
   async destroy(id: string): Promise<void> {
     if (this.#kind === 'Grant') await this.#context.endGrant(id)
-    else if (this.#kind === 'Interaction') await useUp(() => this.#end(id))
+    else if (this.#kind === 'Interaction') await settled('used', () => this.#end(id))
     // Without its grant, a refresh token is worthless. With it, a revocation that failed can be repeated.
     else if (this.#kind !== 'RefreshToken') await this.#records.delete(this.#kind, id)
   }
 
   /** Ends an authorization request. Of several concurrent responses to it, one is sent. */
   async #end(id: string): Promise<void> {
-    if ((await this.#records.take(this.#kind, id)) === undefined) throw this.#context.errors.expired()
+    if ((await this.#records.take(this.#kind, id)) === undefined)
+      throw new this.#context.errors.SessionNotFound('authorization request has expired')
   }
 
   async revokeByGrantId(): Promise<void> {}
@@ -112,13 +121,17 @@ export class RecordsAdapter implements Adapter {
 
 /** Keeps a client that has finished a sign-in. */
 export async function keepClient(
-  records: Records,
+  { records, options }: Pick<AdapterContext, 'records' | 'options'>,
   clientId: string,
-  { grantTtlSeconds }: TokenRules,
 ): Promise<void> {
   const added = await records.get(NEW_CLIENT, clientId)
   const client = added ?? (await records.get('Client', clientId))
   if (client === undefined) return
-  await records.set('Client', clientId, client, Math.max(LIFETIMES.usedClient, grantTtlSeconds))
+  await records.set(
+    'Client',
+    clientId,
+    client,
+    Math.max(LIFETIMES.usedClient, options.tokens.grantTtlSeconds),
+  )
   if (added !== undefined) await records.delete(NEW_CLIENT, clientId)
 }

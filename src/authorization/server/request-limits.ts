@@ -20,9 +20,11 @@ type Limit = 'registrations' | 'all_registrations' | 'sign_ins'
 /** Counts registrations and started sign-ins for each address, in this process. */
 export class RequestLimits {
   readonly #parts: Pick<ServerParts, 'options' | 'emit'>
-  readonly #registrations = new WindowCounter(MAX_ADDRESSES)
-  readonly #signIns = new WindowCounter(MAX_ADDRESSES)
-  readonly #all = new WindowCounter(1)
+  readonly #counters: Readonly<Record<Limit, WindowCounter>> = {
+    registrations: new WindowCounter(MAX_ADDRESSES),
+    all_registrations: new WindowCounter(1),
+    sign_ins: new WindowCounter(MAX_ADDRESSES),
+  }
 
   constructor(parts: Pick<ServerParts, 'options' | 'emit'>) {
     this.#parts = parts
@@ -30,25 +32,23 @@ export class RequestLimits {
 
   /** Counts a started sign-in. Returns the seconds until the limit resets, if it is exceeded. */
   countSignIn(ctx: Context): number | undefined {
-    const { maxRegistrationsPerMinute: max } = this.#parts.options.clients
-    return this.#add('sign_ins', this.#signIns, this.#addressOf(ctx), max)
+    return this.#add('sign_ins', this.#addressOf(ctx))
   }
 
   /** Counts a request of a client. Returns the seconds until the limit resets, if it is exceeded. */
   count(ctx: Context): number | undefined {
-    const { maxRegistrationsPerMinute: max } = this.#parts.options.clients
     if (ctx.path === PATHS.authorization) return this.countSignIn(ctx)
     if (ctx.path !== PATHS.registration || ctx.method !== 'POST') return undefined
     // Requests beyond the limit of an address are not counted for the others.
     return (
-      this.#add('registrations', this.#registrations, this.#addressOf(ctx), max) ??
-      this.#add('all_registrations', this.#all, '', ALL_ADDRESSES * max)
+      this.#add('registrations', this.#addressOf(ctx)) ?? this.#add('all_registrations', '', ALL_ADDRESSES)
     )
   }
 
-  #add(limit: Limit, counter: WindowCounter, key: string | undefined, max: number): number | undefined {
+  #add(limit: Limit, key: string | undefined, times: number = 1): number | undefined {
     if (key === undefined) return undefined
-    const { points, leftMs } = counter.add(key, PERIOD_MS)
+    const max = times * this.#parts.options.clients.maxRegistrationsPerMinute
+    const { points, leftMs } = this.#counters[limit].add(key, PERIOD_MS)
     if (points <= max) return undefined
     // One event for each period, so that a flood of requests is not a flood of events.
     if (points === max + 1) this.#parts.emit('limit.reached', { reason: limit })

@@ -10,19 +10,19 @@ import type { DocumentFetches } from '../clients/document-fetches.ts'
 import { type Context, PATHS, type ServerParts, scopesOf } from '../context.ts'
 import { ID_JAG_PROFILE } from '../grants/assertion-grant.ts'
 import type { UpstreamRecord } from '../grants/consents.ts'
-import { type RefreshRotation, USED_TWICE } from '../grants/refresh-rotation.ts'
+import type { RefreshRotation } from '../grants/refresh-rotation.ts'
 import { signingKeyOf } from '../keys.ts'
 import { showError } from '../pages/error-pages.ts'
 import { keyFrom } from '../records.ts'
-import { NO_SCOPE } from '../sign-in/sign-in-outcome.ts'
 import { userAccess } from '../sign-in/user-access.ts'
+import { NO_SCOPE } from '../sign-in/visits.ts'
 import { type AdapterContext, grantName, LIFETIMES, RecordsAdapter } from './oidc-adapter.ts'
-import { publish } from './settlement.ts'
+import { settled } from './settlement.ts'
 
 /** The scopes of OpenID Connect, which do not belong to a resource. */
 const OPENID_SCOPES = ['openid', 'offline_access']
 
-/** The cookie of a session of `oidc-provider`. It is never read and never sent. */
+/** The cookie of a session of `oidc-provider`, which is never stored. The cookie is never sent. */
 export const SESSION_COOKIE: string = 'mcp-gatekit-session'
 
 /**
@@ -51,12 +51,8 @@ export function serverConfiguration(
 
   const stored: AdapterContext = {
     records,
-    errors: {
-      usedTwice: () => new errors.InvalidGrant(USED_TWICE),
-      replayed: () => new errors.InvalidDpopProof('DPoP proof JWT Replay detected'),
-      expired: () => new errors.SessionNotFound('authorization request has expired'),
-    },
-    lifetimes: { unusedClient: clients.unusedTtlDays * 86_400, grant: tokens.grantTtlSeconds },
+    options,
+    errors,
     async endGrant(grantId) {
       const isRequested = currentContext()?.oidc?.route === 'revocation'
       await grants.end(grantName(grantId), isRequested ? 'client' : 'reuse', grantId)
@@ -170,13 +166,9 @@ export function serverConfiguration(
     expiresWithSession: () => false,
     clientBasedCORS: () => true,
     extraTokenClaims: async (_ctx, token) => {
-      const {
-        grantId = '',
-        accountId = '',
-        clientId = '',
-      } = token as { grantId?: string; accountId?: string; clientId?: string }
-      if (grantId !== '') return { gid: grantName(grantId) }
-      const earlier = await grants.revocations.before(accountId, clientId)
+      const { grantId, accountId, clientId } = token as unknown as Readonly<Record<string, string>>
+      if (grantId) return { gid: grantName(grantId) }
+      const earlier = await grants.revocationsBefore(String(accountId), String(clientId))
       return earlier.some((id) => id !== '') ? { rev: earlier } : undefined
     },
     async findAccount(ctx, id, token) {
@@ -188,7 +180,7 @@ export function serverConfiguration(
       if (record?.sub !== id) return undefined
       if (token.kind === 'AuthorizationCode') {
         // The record of a code that is never used lives only as long as the code.
-        await publish(() => records.set('Upstream', name, record, tokens.grantTtlSeconds))
+        await settled('published', () => records.set('Upstream', name, record, tokens.grantTtlSeconds))
         return account
       }
       // An account that is not allowed any more loses its access with the next refresh, and so does one without scopes.

@@ -42,7 +42,10 @@ export function serverMiddleware(
       showError(ctx, options, 400, 'invalid_request', 'response_mode must be query')
       return
     }
-    if ((await account.serve(ctx)) || (await interactions.serve(ctx))) return
+    if ((await account.serve(ctx)) || (await interactions.serve(ctx))) {
+      if (ctx.status === 503) ctx.set('Retry-After', '5')
+      return
+    }
     let failure: Failure | undefined
     if (isResume(ctx.path)) {
       const isComplete = (): boolean => !(failures.get(ctx) instanceof TemporarilyUnavailableError)

@@ -1,17 +1,17 @@
 import type * as Oidc from 'oidc-provider'
 import type { Provider } from 'oidc-provider'
 import type { SafeFetchSettings } from '../../http/safe-fetch.ts'
-import { ClientPolicy, guardClients, kindOf } from '../clients/client-policy.ts'
+import { checkGrant, guardClients, kindOf } from '../clients/client-policy.ts'
 import { DocumentFetches } from '../clients/document-fetches.ts'
 import { redirectHost } from '../clients/redirect-uris.ts'
 import { type Context, type ServerParts, scopesOf } from '../context.ts'
 import { registerAssertionGrant } from '../grants/assertion-grant.ts'
-import { finishGrant, RefreshRotation, USED_TWICE } from '../grants/refresh-rotation.ts'
+import { RefreshRotation } from '../grants/refresh-rotation.ts'
 import type { Failure } from '../pages/error-pages.ts'
 import { Account } from '../sign-in/account.ts'
 import { Interactions } from '../sign-in/interactions.ts'
 import { unavailableIn } from '../unavailable.ts'
-import { keepClient } from './oidc-adapter.ts'
+import { keepClient, USED_TWICE } from './oidc-adapter.ts'
 import { RequestLimits } from './request-limits.ts'
 import { serverConfiguration } from './server-configuration.ts'
 import { serverMiddleware } from './server-middleware.ts'
@@ -37,26 +37,23 @@ export function buildServer(
     (ctx, uid) => interactions.begin(ctx, uid),
     () => Provider.ctx as Context | undefined,
   )
-  const policy = new ClientPolicy(parts)
   const Settling = settlingProvider(Provider, {
     async begin(ctx) {
-      await policy.checkGrant(errors, ctx.oidc.client)
+      await checkGrant(errors, parts, ctx.oidc.client)
       rotation.begin(ctx)
     },
-    async finish(ctx) {
-      await rotation.finish(ctx)
-      await finishGrant(errors, parts, ctx)
-    },
+    finish: (ctx) => rotation.finish(ctx),
   })
   const provider = new Settling(options.url, configuration)
   // The issuer decides the addresses, not the headers of a request.
   provider.proxy = true
   if (options.identityAssertions.length > 0) registerAssertionGrant(provider, errors, parts)
-  const interactions = new Interactions(provider, parts)
   const limits = new RequestLimits(parts)
+  const account = new Account(parts, limits)
+  const interactions = new Interactions(provider, parts, account)
   const failures = new WeakMap<object, Failure>()
-  provider.use(serverMiddleware(options, new Account(parts, limits), interactions, limits, failures))
-  guardClients(provider, errors, parts, policy)
+  provider.use(serverMiddleware(options, account, interactions, limits, failures))
+  guardClients(provider, errors, parts)
   reportOutages(provider)
   for (const event of ['authorization.error', 'server_error'] as const)
     provider.on(event as 'server_error', (ctx, error) => failures.set(ctx, error))
@@ -66,15 +63,6 @@ export function buildServer(
 
 /** Responds with 503 if the document or the keys of a client cannot be fetched. The library would reject the client. */
 function reportOutages(provider: Provider): void {
-  const { Client } = provider
-  const find = Client.find.bind(Client)
-  Client.find = async (id) => {
-    try {
-      return await find(id)
-    } catch (error) {
-      throw unavailableIn(error) ?? error
-    }
-  }
   const respond = (ctx: Context, thrown: Error): void => {
     const outage = unavailableIn(thrown)
     if (outage === undefined) return
@@ -111,16 +99,11 @@ export function emitEvents(provider: Provider, { options, records, emit }: Serve
       scopes: scopesOf(entities.AccessToken?.scope).join(' '),
     })
     // A client that refreshes is in use.
-    if (clientKind === 'registered')
-      keepClient(records, client.clientId, options.tokens).catch(() => undefined)
+    if (clientKind === 'registered') keepClient({ records, options }, client.clientId).catch(() => undefined)
   })
   provider.on('grant.error', (ctx, error) => {
-    const { client, entities, params } = ctx.oidc
-    const event = {
-      client: client?.clientId,
-      grant_type: typeof params?.grant_type === 'string' ? params.grant_type : '',
-    }
-    const { RefreshToken: token } = entities
+    const event = requestOf(ctx)
+    const { RefreshToken: token } = ctx.oidc.entities
     if (event.grant_type === 'refresh_token' && error.error_detail === USED_TWICE)
       emit('refresh.reused', { ...event, subject: token?.accountId })
     if (event.grant_type === 'authorization_code' && CODE_REUSED.has(String(error.error_detail)))
@@ -129,12 +112,14 @@ export function emitEvents(provider: Provider, { options, records, emit }: Serve
     emit('token.refused', { ...event, reason: (unavailableIn(error) ?? error).message, cause })
   })
   provider.on('server_error', (ctx) => {
-    const { client, params, route } = ctx.oidc ?? {}
-    if (route === 'token')
-      emit('token.refused', {
-        client: client?.clientId,
-        grant_type: typeof params?.grant_type === 'string' ? params.grant_type : '',
-        reason: 'server_error',
-      })
+    if (ctx.oidc?.route === 'token') emit('token.refused', { ...requestOf(ctx), reason: 'server_error' })
   })
+}
+
+/** Returns the attributes of a request for a token. */
+function requestOf({ oidc: { client, params } }: Oidc.KoaContextWithOIDC) {
+  return {
+    client: client?.clientId,
+    grant_type: typeof params?.grant_type === 'string' ? params.grant_type : '',
+  }
 }

@@ -26,17 +26,11 @@ export async function settle(
   for (const write of [...answer.published, ...answer.used]) await write()
 }
 
-/** Stores what an answer publishes when the answer is settled, or at once outside of an answer. */
-export async function publish(write: Write): Promise<void> {
-  await put('published', write)
-}
-
-/** Uses up what an answer replaces when the answer is settled, or at once outside of an answer. */
-export async function useUp(write: Write): Promise<void> {
-  await put('used', write)
-}
-
-async function put(list: keyof Answer, write: Write): Promise<void> {
+/**
+ * Writes to the store when the answer is settled, or at once outside of an answer.
+ * @param list `published` for what the answer publishes, and `used` for what it uses up
+ */
+export async function settled(list: keyof Answer, write: Write): Promise<void> {
   const answer = answers.getStore()
   if (answer === undefined) await write()
   else answer[list].push(write)
@@ -61,12 +55,12 @@ export function settlingProvider(Provider: typeof Oidc.Provider, steps: GrantSte
       handler: (ctx: Oidc.TokenEndpointGrantContext<Params>) => Oidc.CanBePromise<void>,
       ...rest: [params?: Names, duplicates?: Names]
     ): void {
-      const settled = async (ctx: Oidc.TokenEndpointGrantContext<Params>): Promise<void> => {
+      const handle = async (ctx: Oidc.TokenEndpointGrantContext<Params>): Promise<void> => {
         await steps.begin(ctx)
         await settle(async () => await handler(ctx))
         await steps.finish(ctx)
       }
-      super.registerGrantType(name, settled, ...rest)
+      super.registerGrantType(name, handle, ...rest)
     }
   }
 }

@@ -1,24 +1,17 @@
 import type { NodeRequest } from '../../http/node-middleware.ts'
-import { ACCOUNT_PATH, CALLBACK_PATH, type Context, prefixOf, type ServerParts } from '../context.ts'
-import { RememberedConsents } from '../grants/consents.ts'
-import { accountHeaders, accountPage, signedOutPage } from '../pages/account-pages.ts'
-import { showFailure } from '../pages/error-pages.ts'
+import { ACCOUNT_PATH, type Context, prefixOf, type ServerParts } from '../context.ts'
+import { withdrawConsents } from '../grants/consents.ts'
+import { accountPage, signedOutPage } from '../pages/account-pages.ts'
+import { showCaught, showFailure } from '../pages/error-pages.ts'
 import { accountName, pageHeaders } from '../pages/pages.ts'
-import { LIFETIMES } from '../server/oidc-adapter.ts'
 import type { RequestLimits } from '../server/request-limits.ts'
 import { TemporarilyUnavailableError } from '../unavailable.ts'
 import { hashOf, isEqual, isOwnForm, newSecret, readForm, redirect, SecretCookie } from './browser.ts'
-import type { SignedIn, StartedSignIn } from './provider-client.ts'
-import { userAllowance } from './user-access.ts'
+import { userAccess } from './user-access.ts'
+import { finishVisit, startVisit, type Visit } from './visits.ts'
 
 /** The time for which a user stays signed in to the page, in seconds. */
 const SESSION_SECONDS = 600
-
-/** A visit to the provider, in the store under its `state`. */
-interface AccountVisit extends Omit<StartedSignIn, 'url'> {
-  /** The hash of the cookie of the browser that started it. */
-  readonly browser: string
-}
 
 /** A user who is signed in to the page, in the store under the cookie of the browser. */
 interface AccountSession {
@@ -46,11 +39,10 @@ export class Account {
     this.#path = prefixOf(url) + ACCOUNT_PATH
   }
 
-  /** Serves the page, and the callback of a sign-in that it started. Returns `false` for other requests. */
+  /** Serves the page. Returns `false` for other requests. */
   async serve(ctx: Context): Promise<boolean> {
+    if (ctx.path !== ACCOUNT_PATH) return false
     try {
-      if (ctx.path === CALLBACK_PATH) return await this.#finishSignIn(ctx)
-      if (ctx.path !== ACCOUNT_PATH) return false
       if (ctx.method === 'GET' || ctx.method === 'HEAD') await this.#show(ctx)
       else if (ctx.method === 'POST') await this.#change(ctx)
       else {
@@ -58,12 +50,7 @@ export class Account {
         this.#fail(ctx, 405, 'This page cannot be used in this way')
       }
     } catch (error) {
-      // The error may contain a code or a token.
-      const isOutage = error instanceof TemporarilyUnavailableError
-      if (isOutage) ctx.set('Retry-After', '5')
-      if (isOutage)
-        this.#fail(ctx, 503, 'This service is temporarily unavailable', 'Try again in a few seconds.')
-      else this.#fail(ctx, 500, 'The page failed', 'Try again later.')
+      showCaught(ctx, this.#parts.options, error, 'The page failed', 'Try again in a few seconds.')
     }
     return true
   }
@@ -74,7 +61,7 @@ export class Account {
     const { options, grants } = this.#parts
     const connected = await grants.ofUser(session.sub)
     ctx.status = 200
-    ctx.set(accountHeaders(options.page))
+    ctx.set(pageHeaders(options.page, 'self'))
     ctx.body = accountPage(options.page, {
       path: this.#path,
       user: session.name,
@@ -85,7 +72,6 @@ export class Account {
   }
 
   async #startSignIn(ctx: Context): Promise<void> {
-    const { upstream, records, emit, options } = this.#parts
     const retryAfterSeconds = this.#limits.countSignIn(ctx)
     if (retryAfterSeconds !== undefined) {
       ctx.set('Retry-After', String(retryAfterSeconds))
@@ -96,64 +82,42 @@ export class Account {
         'Wait a minute. Then open this page again.',
       )
     }
-    let started: StartedSignIn
-    try {
-      started = await upstream.start({})
-    } catch {
-      emit('signin.refused', { provider: options.provider, reason: 'provider_failed' })
-      throw new TemporarilyUnavailableError('The identity provider is unavailable')
-    }
-    const { url, ...rest } = started
     const browser = newSecret()
-    const visit: AccountVisit = { ...rest, browser: hashOf(browser) }
-    await records.set('AccountVisit', visit.state, visit, LIFETIMES.signIn)
+    if (!(await startVisit(this.#parts, ctx, { browser: hashOf(browser) })))
+      throw new TemporarilyUnavailableError('The identity provider is unavailable')
     this.#cookie.set(ctx, browser)
-    redirect(ctx, url)
   }
 
-  async #finishSignIn(ctx: Context): Promise<boolean> {
-    const { upstream, records, emit, options } = this.#parts
-    const { state, error } = ctx.query
-    if (ctx.method !== 'GET' || typeof state !== 'string' || !/^[\w-]{20,100}$/.test(state)) return false
-    // Nothing can use the code of the provider in the address afterwards.
-    const taken = await records.take('AccountVisit', state).catch(() => undefined)
-    const visit = taken as AccountVisit | undefined
-    if (visit === undefined) return false
-    const refuse = (reason: string, status: number, heading: string, next?: string): true => {
-      emit('signin.refused', { provider: options.provider, reason })
-      this.#fail(ctx, status, heading, next)
-      return true
+  /** Serves the callback of a sign-in that this page has started. */
+  async finishSignIn(ctx: Context, visit: Visit): Promise<void> {
+    const { records, emit, options } = this.#parts
+    const { provider } = options
+    if (visit.browser === undefined || !this.#cookie.isOf(ctx, visit.browser)) {
+      emit('signin.refused', { provider, reason: 'other_browser' })
+      return this.#fail(ctx, 400, 'This sign-in was started in another browser')
     }
-    if (!this.#cookie.isOf(ctx, visit.browser))
-      return refuse('other_browser', 400, 'This sign-in was started in another browser')
-    if (error !== undefined) return refuse('provider_denied', 403, 'The identity provider denied the sign-in')
-    let signedIn: SignedIn
-    try {
-      signedIn = await upstream.finish(ctx.search, visit)
-    } catch {
-      return refuse('provider_failed', 503, 'The sign-in at the identity provider failed')
-    }
+    const signedIn = await finishVisit(this.#parts, ctx, visit)
+    if (signedIn.error !== undefined)
+      return this.#fail(ctx, signedIn.error === 'access_denied' ? 403 : 503, signedIn.description)
     const { claims } = signedIn
-    const allowance = await userAllowance(options, { claims, provider: options.provider })
-    if (!allowance.isAllowed)
-      return refuse(
-        'not_allowed',
-        403,
-        'This account may not sign in',
-        allowance.reason ?? 'Use another account.',
-      )
+    // The page needs no scopes.
+    const asked = { allow: options.allow, grantScopes: async () => [] }
+    const access = await userAccess(asked, { claims, provider, requested: [] })
+    if (!access.isAllowed) {
+      emit('signin.refused', { provider, reason: 'not_allowed' })
+      return this.#fail(ctx, 403, 'This account may not sign in', access.reason ?? 'Use another account.')
+    }
     // Another id than before the sign-in, which another person may know.
     const id = newSecret()
     const session: AccountSession = {
       url: options.url,
-      sub: `${options.provider}|${claims.sub}`,
+      sub: `${provider}|${claims.sub}`,
       name: accountName(claims),
       csrf: newSecret(),
     }
     await records.set('AccountSession', id, session, SESSION_SECONDS)
     this.#cookie.set(ctx, id)
     redirect(ctx, this.#path)
-    return true
   }
 
   async #change(ctx: Context): Promise<void> {
@@ -182,11 +146,11 @@ export class Account {
   }
 
   /** Ends a grant of a user, whose next consent to the client is asked for. */
-  async #disconnect(sub: string, name: string): Promise<void> {
+  async #disconnect(sub: string, id: string): Promise<void> {
     const { grants, records } = this.#parts
-    const found = (await grants.ofUser(sub)).find((grant) => grant.name === name)
-    if (found !== undefined) await new RememberedConsents(records).withdraw(sub, found.client.id)
-    await grants.endOf(sub, name, 'user')
+    const found = (await grants.ofUser(sub)).find((grant) => grant.id === id)
+    if (found !== undefined) await withdrawConsents(records, sub, found.client.id)
+    await grants.endOf(sub, id, 'user')
   }
 
   async #session(ctx: Context): Promise<AccountSession | undefined> {

@@ -38,11 +38,6 @@ export function newSecret(): string {
   return randomBytes(32).toString('base64url')
 }
 
-/** Returns a secret of a cookie, or `undefined` if it does not have the form of one. */
-function secretIn(value: string | undefined): string | undefined {
-  return value !== undefined && /^[\w-]{43}$/.test(value) ? value : undefined
-}
-
 /** Returns the SHA-256 of a secret, in base64url. */
 export function hashOf(value: string): string {
   return createHash('sha256').update(value).digest('base64url')
@@ -73,8 +68,9 @@ export class SecretCookie {
     this.#seconds = seconds
   }
 
+  /** Returns the secret, or `undefined` if there is none with the form of one. */
   read(ctx: Context): string | undefined {
-    return secretIn(ctx.cookies.get(this.#name))
+    return ctx.cookies.get(this.#name)?.match(/^[\w-]{43}$/)?.[0]
   }
 
   /** Returns `true` if the browser has the secret with a hash. */

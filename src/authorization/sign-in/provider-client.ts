@@ -50,8 +50,8 @@ export class ProviderClient {
   readonly #settings: ProviderSettings
   readonly #redirectUri: string
   readonly #load: () => Promise<Library>
-  #found: { readonly config: OpenId.Configuration; readonly untilMs: number } | undefined
-  #discovery: Promise<OpenId.Configuration> | undefined
+  /** The metadata of the provider, also while they are fetched. */
+  #found: { readonly config: Promise<OpenId.Configuration>; readonly untilMs: number } | undefined
 
   constructor(settings: ProviderSettings, redirectUri: string, load: () => Promise<Library>) {
     this.#settings = settings
@@ -147,13 +147,14 @@ export class ProviderClient {
   }
 
   async #configuration(openid: Library): Promise<OpenId.Configuration> {
-    if (this.#found !== undefined && performance.now() < this.#found.untilMs) return this.#found.config
-    this.#discovery ??= this.#configure(openid).finally(() => {
-      this.#discovery = undefined
+    if (this.#found !== undefined && performance.now() < this.#found.untilMs) return await this.#found.config
+    const config = this.#configure(openid)
+    const found = { config, untilMs: performance.now() + METADATA_MS }
+    this.#found = found
+    config.catch(() => {
+      if (this.#found === found) this.#found = undefined
     })
-    const config = await this.#discovery
-    this.#found = { config, untilMs: performance.now() + METADATA_MS }
-    return config
+    return await config
   }
 
   async #configure(openid: Library): Promise<OpenId.Configuration> {

@@ -113,7 +113,8 @@ export interface JwtVerifierOptions<User = JwtUser> {
   readonly allowMismatch?: boolean | undefined
 }
 
-const ASYMMETRIC = [
+/** The asymmetric algorithms: neither `none` nor HMAC. */
+export const ASYMMETRIC: readonly string[] = [
   'RS256',
   'RS384',
   'RS512',
