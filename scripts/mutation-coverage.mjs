@@ -14,10 +14,7 @@ const PROGRAM = 'scripts/mutation-coverage-process.mjs'
 /** The number of test files that are measured in one process, which loads the packages once. */
 const GROUP = 12
 /** Tests that read the sources or that measure, which notice no mutant of the compiled code, or every one. */
-const OF_ALL_SOURCES = [
-  'attacks/growth.test.js',
-  'attacks/regular-expressions.test.js',
-]
+const OF_ALL_SOURCES = ['attacks/growth.test.js', 'attacks/regular-expressions.test.js']
 /** The tests of the package, its examples, and test/full. */
 const TOO_LONG =
   /^(?:full\/|examples\/|browser\/|frameworks\/|(?:api-report|docs|package|mcp\/router\/hover)\.)/

@@ -26,7 +26,6 @@ import { selfSigned } from '../support/self-signed.ts'
 import { until } from '../support/until.ts'
 
 const INVALID = -32_602
-const NOT_FOUND = -32_011
 const EXHAUSTED = -32_013
 const UNSUPPORTED = -32_014
 const CALLBACK = -32_015
