@@ -112,6 +112,7 @@ const TRANSPORT_CONTRACT = [
   'errors',
   'levels',
   'options',
+  'otel-context',
 ].map((name) => `telemetry/${name}.ts`)
 
 /** Where packages that users bring themselves may be imported. */

@@ -1,9 +1,10 @@
 import { describeValue, quotedName } from '../options/describe-value.ts'
 import type { TransportEntry } from './delivery/channel.ts'
 import { DEFAULT_MAX_PENDING_BYTES, type TelemetryTransport } from './delivery/transport.ts'
+import { LEVEL_PRIORITY, type TelemetryLevel } from './levels.ts'
 import { errorWithHelp, telemetryOptions } from './options.ts'
 
-const { checkWholeNumber, copyOptions } = telemetryOptions
+const { checkOneOf, checkWholeNumber, copyOptions } = telemetryOptions
 
 const DEFAULT_LIMITS = { maxPending: 10_000, maxPendingBytes: DEFAULT_MAX_PENDING_BYTES }
 
@@ -19,6 +20,11 @@ export interface TelemetryTransportOptions {
    * Defaults to the `maxPendingBytes` of the adapter, or to 64 MiB.
    */
   readonly maxPendingBytes?: number | undefined
+  /**
+   * The minimum level. The transport does not receive events below it, which count as delivered and as skipped. A `minLevel` of
+   * the adapter applies in addition. Defaults to `debug`.
+   */
+  readonly minLevel?: TelemetryLevel | undefined
 }
 
 /**
@@ -33,6 +39,7 @@ export function addedTransport(
   const copy = copyOptions<TelemetryTransportOptions>('addTransport', options, {
     maxPending: checkLimit,
     maxPendingBytes: checkLimit,
+    minLevel: (option, value) => checkOneOf(option, value, Object.keys(LEVEL_PRIORITY)),
   })
   const limits = { ...DEFAULT_LIMITS }
   for (const limit of ['maxPending', 'maxPendingBytes'] as const) {
@@ -40,7 +47,8 @@ export function addedTransport(
       checkLimit(`addTransport(), ${limit} of transport ${quotedName(adapter.type)},`, adapter[limit])
     limits[limit] = copy[limit] ?? adapter[limit] ?? limits[limit]
   }
-  return Object.freeze({ type: adapter.type, transport: adapter, ...limits })
+  const lowest = copy.minLevel === undefined ? {} : { minLevel: copy.minLevel }
+  return Object.freeze({ type: adapter.type, transport: adapter, ...limits, ...lowest })
 }
 
 function checkTransport(adapter: TelemetryTransport): void {

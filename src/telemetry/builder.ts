@@ -1,9 +1,12 @@
-import { describeValue, quotedName } from '../options/describe-value.ts'
+import { quotedName } from '../options/describe-value.ts'
+import { isInstalled } from '../peer-problem.ts'
 import { addedTransport, type TelemetryTransportOptions } from './added-transport.ts'
 import { checkOwnTransport, readAuditOptions, type TelemetryAuditOptions } from './audit/audit-options.ts'
 import type { TelemetryConfig } from './config.ts'
 import type { TelemetryLogger } from './delivery/reporter.ts'
-import type { TelemetryTransport } from './delivery/transport.ts'
+import { type NamedOrigin, namedOrigin, type TelemetryTransport } from './delivery/transport.ts'
+import { copyCommonAttributes } from './envelope/common-attributes.ts'
+import type { TelemetryAttributesSource } from './envelope/envelope.ts'
 import {
   copyRedactionPolicy,
   resolveRedactionPolicy,
@@ -18,7 +21,7 @@ import {
   type TelemetryValidationOptions,
 } from './events/validation.ts'
 import { KitTelemetryManager } from './manager.ts'
-import { errorWithHelp, telemetryOptions } from './options.ts'
+import { checkName, errorWithHelp, telemetryOptions } from './options.ts'
 import {
   copySamplingPolicy,
   mergeSamplingPolicies,
@@ -26,11 +29,12 @@ import {
   type TelemetrySamplingPolicy,
 } from './session/sampling.ts'
 
-const { checkText, invalidKind } = telemetryOptions
+const { checkText, invalidKind, unusableOption } = telemetryOptions
 
 /** The members of the configuration that need no defaults, and what the others are made of. */
 interface BuilderProps
-  extends Pick<TelemetryConfig, 'service' | 'environment' | 'version' | 'transports' | 'logger' | 'audit'> {
+  extends NamedOrigin,
+    Pick<TelemetryConfig, 'transports' | 'logger' | 'audit' | 'attributes' | 'traceContext'> {
   readonly actors: ReadonlyMap<string, TelemetryType>
   readonly scopes: ReadonlyMap<string, TelemetryType>
   readonly events: readonly {
@@ -45,8 +49,6 @@ interface BuilderProps
 }
 
 const INITIAL: BuilderProps = {
-  service: 'kit-app',
-  environment: 'development',
   actors: new Map(),
   scopes: new Map(),
   events: [],
@@ -115,13 +117,7 @@ export class KitTelemetry<
    * @throws {KitTelemetryError} `TELEMETRY_SERVICE_REQUIRED` if `name` is empty or not a string.
    */
   withService(name: string): KitTelemetry<Actors, Scopes, Events> {
-    if (typeof name !== 'string' || name.trim() === '') {
-      throw errorWithHelp(
-        'TELEMETRY_SERVICE_REQUIRED',
-        `the argument of withService() must be the name of the service; received ${describeValue(name)}`,
-      )
-    }
-    return this.#with({ service: name })
+    return this.#with({ service: checkName('service', name) })
   }
 
   /**
@@ -130,13 +126,7 @@ export class KitTelemetry<
    * @throws {KitTelemetryError} `TELEMETRY_ENVIRONMENT_REQUIRED` if `environment` is empty or not a string.
    */
   withEnvironment(environment: string): KitTelemetry<Actors, Scopes, Events> {
-    if (typeof environment !== 'string' || environment.trim() === '') {
-      throw errorWithHelp(
-        'TELEMETRY_ENVIRONMENT_REQUIRED',
-        `the argument of withEnvironment() must be the name of the environment; received ${describeValue(environment)}`,
-      )
-    }
-    return this.#with({ environment })
+    return this.#with({ environment: checkName('environment', environment) })
   }
 
   /**
@@ -213,7 +203,7 @@ export class KitTelemetry<
   /**
    * Adds a transport. Every transport receives every event.
    * @param adapter one of the transports of this package, or your own.
-   * @param options the maximum number of pending events, and their maximum size.
+   * @param options the maximum number of pending events, their maximum size, and the minimum level.
    * @throws {KitTelemetryError} `TELEMETRY_INVALID_TRANSPORT` if `adapter` does not implement `TelemetryTransport`;
    * `TELEMETRY_CONFIGURATION_INVALID` if a limit is invalid, or if `adapter` was also passed to `withAudit`.
    */
@@ -224,6 +214,42 @@ export class KitTelemetry<
     const transports = [...this.#props.transports, addedTransport(adapter, options)]
     checkOwnTransport(this.#props.audit, transports)
     return this.#with({ transports })
+  }
+
+  /**
+   * Adds attributes to every event, below those of its session and its own. They are redacted, and validated with the event: they
+   * satisfy required members, and a schema need not declare them. Several calls merge.
+   * @param attributes an object, or a function that is called once for each event that is kept or validated. If it throws or
+   * does not return an object, the event is delivered without its attributes, and the logger gets one report.
+   * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if `attributes` is neither an object nor a function.
+   *
+   * @example
+   * ```ts
+   * import { KitTelemetry } from 'mcp-gatekit/telemetry'
+   *
+   * KitTelemetry.create().withAttributes({ region: 'eu' }).withAttributes(() => ({ 'queue.depth': 3 }))
+   * ```
+   */
+  withAttributes(attributes: TelemetryAttributesSource): KitTelemetry<Actors, Scopes, Events> {
+    return this.#with({
+      attributes: Object.freeze([...(this.#props.attributes ?? []), copyCommonAttributes(attributes)]),
+    })
+  }
+
+  /**
+   * Adds the ids of the active span of `@opentelemetry/api` to every event, as `trace`. The lines of `LoggerTransportAdapter` have
+   * them as `trace_id`, `span_id`, and `trace_flags`.
+   * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if `@opentelemetry/api` is not installed.
+   */
+  withTraceContext(): KitTelemetry<Actors, Scopes, Events> {
+    // A bundle contains all packages.
+    if (isInstalled('jose') && !isInstalled('@opentelemetry/api'))
+      throw unusableOption(
+        'withTraceContext()',
+        'needs @opentelemetry/api, which is not installed',
+        'Run npm install @opentelemetry/api',
+      )
+    return this.#with({ traceContext: true })
   }
 
   /**
@@ -305,10 +331,14 @@ export class KitTelemetry<
    * @returns the configuration. It contains the original adapters, schemas, and logger.
    */
   buildConfig(): TelemetryConfig {
-    const { keys: _, actors, scopes, events, sampling, redaction, ...others } = this.#props
+    const { keys: _, service, environment, version, ...props } = this.#props
+    const { actors, scopes, events, sampling, redaction, ...others } = props
     const validation = resolveValidationOptions(others.validation)
-    return Object.freeze({
+    const config: TelemetryConfig = {
       ...others,
+      service: service ?? 'kit-app',
+      environment: environment ?? 'development',
+      ...(version !== undefined && { version }),
       actors: Object.freeze(Object.fromEntries(actors)),
       scopes: Object.freeze(Object.fromEntries(scopes)),
       events: Object.freeze(
@@ -323,7 +353,9 @@ export class KitTelemetry<
       sampling: resolveSamplingPolicy(sampling),
       redaction: resolveRedactionPolicy(redaction),
       validation,
-    })
+    }
+    const named = { service, environment, version }
+    return Object.freeze(Object.defineProperty(config, namedOrigin, { value: named }))
   }
 
   /**

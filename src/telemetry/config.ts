@@ -1,6 +1,7 @@
 import type { AuditKey } from './audit/audit-line.ts'
 import type { TelemetryLogger } from './delivery/reporter.ts'
 import type { TelemetryTransport } from './delivery/transport.ts'
+import type { TelemetryAttributesSource } from './envelope/envelope.ts'
 import type { TelemetryRedactionPattern } from './envelope/secret-patterns.ts'
 import type { TelemetryEventsDescriptor } from './events/event-registry.ts'
 import type { TelemetryLevel } from './levels.ts'
@@ -28,7 +29,12 @@ export interface TelemetryConfig {
     readonly transport: TelemetryTransport
     readonly maxPending: number
     readonly maxPendingBytes: number
+    readonly minLevel?: TelemetryLevel
   }[]
+  /** The attributes of every event, and functions that return them. It is missing without `withAttributes`. */
+  readonly attributes?: readonly TelemetryAttributesSource[]
+  /** `true` if events have the ids of the active span. It is missing without `withTraceContext`. */
+  readonly traceContext?: true
   /** The sampling policy. */
   readonly sampling: {
     readonly debugRate: number

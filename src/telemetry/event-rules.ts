@@ -55,6 +55,11 @@ export class EventRules {
     return this.#kept.get(name) ?? this.#resolve(name)
   }
 
+  /** Forgets the statements about names, because the sampling policy was replaced. */
+  forget(): void {
+    this.#kept.clear()
+  }
+
   get checksTypes(): boolean {
     return this.#actors !== undefined || this.#scopes !== undefined
   }
@@ -73,8 +78,9 @@ export class EventRules {
 
   #resolve(name: string): EventRule {
     checkEventName(name)
-    const builtIn = isBuiltInEvent(name)
-    if (!builtIn && this.#registered !== undefined && !this.#registered.has(name)) {
+    const isRegistered = this.#registered?.has(name) === true
+    const builtIn = isBuiltInEvent(name) && !isRegistered
+    if (!builtIn && !isRegistered && this.#registered !== undefined) {
       throw errorWithHelp(
         'TELEMETRY_UNKNOWN_EVENT',
         `the event ${quotedName(name)} is not registered.${didYouMean(name, this.#registered.keys())}`,

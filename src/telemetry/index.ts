@@ -26,6 +26,7 @@ export type {
 export * from './events/event-registry.ts'
 export type { TelemetryEventMap, TelemetryEventSchema } from './events/schema.ts'
 export type { TelemetryValidationOptions } from './events/validation.ts'
+export * from './http-telemetry.ts'
 export { isTelemetryLevel, LEVEL_PRIORITY, type TelemetryLevel } from './levels.ts'
 export { KitTelemetryManager, type TelemetryDeadlineOptions } from './manager.ts'
 export type { TelemetrySamplingPolicy } from './session/sampling.ts'
@@ -48,12 +49,17 @@ export * from './transports/dev-console.ts'
 export * from './transports/error-tracker.ts'
 export { ErrorTrackerTransportAdapter as SentryTransportAdapter } from './transports/error-tracker.ts'
 export * from './transports/http/http.ts'
-export type { FetchDispatcher, TargetConnectionOptions } from './transports/http/target-options.ts'
+export type {
+  FetchDispatcher,
+  GivenHeaders,
+  TargetConnectionOptions,
+} from './transports/http/target-options.ts'
 export * from './transports/in-memory.ts'
 export * from './transports/logger.ts'
 export type { ObjectLogger, ObjectLoggerTransportOptions } from './transports/logger-objects.ts'
 export {
   type OtlpLoggerProvider,
+  type OtlpResourceAttributes,
   OtlpTransportAdapter,
   type OtlpTransportOptions,
 } from './transports/otlp/otlp.ts'

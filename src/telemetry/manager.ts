@@ -2,24 +2,17 @@ import { atShutdown } from '../at-shutdown.ts'
 import { AuditTrail } from './audit/audit-trail.ts'
 import type { TelemetryConfig } from './config.ts'
 import { Delivery, type Route } from './delivery/delivery.ts'
-import { PendingWork, withDeadline } from './delivery/pending-work.ts'
+import { PendingWork, readTimeout, withDeadline } from './delivery/pending-work.ts'
 import { Reporter } from './delivery/reporter.ts'
-import { redactIds, type TelemetryStats } from './delivery/transport.ts'
-import {
-  droppedAfterShutdown,
-  emitFailed,
-  leftOut,
-  problemOf,
-  SAMPLING_HINT,
-  unknownLevel,
-} from './emit-errors.ts'
+import { type InternalMeta, namedOrigin, redactIds, type TelemetryStats } from './delivery/transport.ts'
+import { droppedAfterShutdown, emitFailed, leftOut, problemOf, unknownLevel } from './emit-errors.ts'
 import {
   buildEnvelope,
   checkAttributes,
   type EnvelopeOrigin,
-  readSessionId,
   resolveAttributes,
 } from './envelope/build-envelope.ts'
+import { CommonAttributes } from './envelope/common-attributes.ts'
 import type { TelemetryAttributes, TelemetryEmitInput, TelemetryEnvelope } from './envelope/envelope.ts'
 import { KeyRules } from './envelope/redaction.ts'
 import { idRedaction, Redactor } from './envelope/redactor.ts'
@@ -30,17 +23,23 @@ import { type EventRule, EventRules } from './event-rules.ts'
 import type { TelemetryEventMap } from './events/schema.ts'
 import { attributesError } from './events/validation.ts'
 import type { TelemetryLevel } from './levels.ts'
+import { activeTrace } from './otel-context.ts'
 import {
   activeRun,
   ambientRequest,
-  ambientSession,
   contextOf,
   inheritance,
   type SessionContext,
   SessionRecord,
 } from './session/context.ts'
-import type { ReportIgnored } from './session/request-attributes.ts'
-import { DEFAULT_SAMPLING, Sampler, sessionDraw } from './session/sampling.ts'
+import { EventSampling, type KeptEvent } from './session/event-sampling.ts'
+import { type ReportIgnored, reportIgnored } from './session/request-attributes.ts'
+import {
+  copySamplingPolicy,
+  mergeSamplingPolicies,
+  resolveSamplingPolicy,
+  type TelemetrySamplingPolicy,
+} from './session/sampling.ts'
 import {
   addToRequest,
   KitTelemetrySession,
@@ -48,16 +47,7 @@ import {
   type TelemetryEmitArguments,
   type TelemetryEventName,
 } from './session/session.ts'
-import {
-  type SessionTail,
-  sampledBy,
-  type TailDecision,
-  type TailOutcomes,
-  TailSampling,
-} from './session/tail-sampling.ts'
-
-/** The default timeout of `flush` and `shutdown`, in milliseconds. */
-const DEFAULT_TIMEOUT_MS = 30_000
+import { sampledBy, type TailOutcomes } from './session/tail-sampling.ts'
 
 /** The maximum number of members of events that are reported as left out. */
 const MAX_LEFT_OUT = 1_000
@@ -103,9 +93,9 @@ export class KitTelemetryManager<
   readonly version: string | undefined
 
   readonly #origin: EnvelopeOrigin
-  readonly #sampler: Sampler
-  readonly #hasDefaultSampling: boolean
-  readonly #tails: TailSampling | undefined
+  readonly #sampling: EventSampling
+  readonly #common: CommonAttributes | undefined
+  readonly #tracesEvents: boolean
   readonly #redactor: Redactor
   readonly #reporter: Reporter
   readonly #delivery: Delivery
@@ -114,7 +104,6 @@ export class KitTelemetryManager<
   /** The members of events that were reported as left out. */
   readonly #leftOut = new Set<string>()
   #emitted = 0
-  #sampledOut = 0
   #droppedAfterShutdown = 0
   #isShutDown = false
   #shutdown: Promise<void> | undefined
@@ -128,18 +117,27 @@ export class KitTelemetryManager<
     this.environment = environment
     this.version = version
     this.#origin = { service, environment, version }
-    this.#sampler = new Sampler(config.sampling)
-    this.#hasDefaultSampling = config.sampling === DEFAULT_SAMPLING
     const rules = new KeyRules(config.redaction)
     this.#redactor = new Redactor(rules)
     this.#reporter = new Reporter(config.logger)
-    this.#tails = config.sampling.keep && this.#tailSampling(config.sampling.keep)
+    const deliver: TailOutcomes['deliver'] = ({ context, envelope, bytes, emittedAtMs }, pending) =>
+      context.runInAsyncScope(() => this.#delivery.send(envelope, bytes, pending, emittedAtMs))
+    this.#sampling = new EventSampling(config.sampling, this, deliver, this.#reporter)
+    this.#tracesEvents = config.traceContext === true
+    this.#common =
+      config.attributes &&
+      new CommonAttributes(config.attributes, (problem) => this.#reporter.warning('', problem))
     const meta = version === undefined ? { service, environment } : { service, environment, version }
-    Object.freeze(Object.defineProperty(meta, redactIds, { value: idRedaction(rules) }))
+    Object.freeze(
+      Object.defineProperties(meta, {
+        [redactIds]: { value: idRedaction(rules) },
+        [namedOrigin]: { value: (config as InternalMeta)[namedOrigin] },
+      }),
+    )
     this.#audit = config.audit && new AuditTrail(config.audit, this.#origin, this.#reporter)
     this.#rules = new EventRules(config, (name) => ({
-      fixedRate: this.#sampler.fixedRate(name),
-      keepsSession: this.#tails?.hasName(name) ?? false,
+      fixedRate: this.#sampling.fixedRate(name),
+      keepsSession: this.#sampling.tails?.hasName(name) ?? false,
       isAudited: this.#audit?.hasName(name) ?? false,
       report: (problem) => this.#reportLeftOut(name, problem),
     }))
@@ -179,9 +177,15 @@ export class KitTelemetryManager<
    */
   session(): KitTelemetrySession<Actors, Scopes, Events> {
     const startedAt = isoTime(Date.now())
-    const record = new SessionRecord(this, createSessionId(), startedAt, inheritance(this), this.#tails)
+    const record = new SessionRecord(
+      this,
+      createSessionId(),
+      startedAt,
+      inheritance(this),
+      this.#sampling.tails,
+    )
     const emit: SessionEmit = (name, input, context) => this.#emit(name, input, context)
-    return KitTelemetrySession.of(record, emit, this.#reportIgnored)
+    return KitTelemetrySession.of(record, emit, this[reportIgnored])
   }
 
   /**
@@ -190,7 +194,18 @@ export class KitTelemetryManager<
    * @throws {KitTelemetryError} `TELEMETRY_SESSION_INVALID` if `attributes` is not an object.
    */
   set(attributes: TelemetryAttributes): void {
-    addToRequest(ambientRequest(this), attributes, this.#reportIgnored)
+    addToRequest(ambientRequest(this), attributes, this[reportIgnored])
+  }
+
+  /**
+   * Replaces the sampling policy of all later events. Members that are not set have their defaults. Held events stay held until
+   * their session ends if the new policy has `keep`. Otherwise they are decided at once.
+   * @param policy as in `withSampling`.
+   * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID`, as `withSampling`. Nothing changes then.
+   */
+  setSampling(policy: TelemetrySamplingPolicy): void {
+    this.#sampling.use(resolveSamplingPolicy(mergeSamplingPolicies({}, copySamplingPolicy(policy))))
+    this.#rules.forget()
   }
 
   /**
@@ -219,7 +234,7 @@ export class KitTelemetryManager<
     if (!this.#isShutDown) {
       for (const end of this.#ends) end()
       this.#isShutDown = true
-      this.#tails?.decideAll()
+      this.#sampling.tails?.close()
       const closing = this.#closing.add()
       this.#shutdown = this.#delivery.close(readTimeout(options), () => this.#closing.settle(closing))
     }
@@ -247,15 +262,16 @@ export class KitTelemetryManager<
   stats(): TelemetryStats {
     return {
       emitted: this.#emitted,
-      sampledOut: this.#sampledOut,
-      held: this.#tails?.held ?? 0,
+      sampledOut: this.#sampling.sampledOut,
+      held: this.#sampling.tails?.held ?? 0,
       droppedAfterShutdown: this.#droppedAfterShutdown,
       transports: this.#delivery.stats(),
       ...(this.#audit !== undefined && { audit: this.#audit.stats() }),
     }
   }
 
-  readonly #reportIgnored: ReportIgnored = (kind, message) => this.#reporter.repeatedWarning(kind, message)
+  /** @internal */
+  readonly [reportIgnored]: ReportIgnored = (kind, message) => this.#reporter.repeatedWarning(kind, message)
 
   readonly #ambient = (): SessionContext | undefined => {
     const node = activeRun(this)
@@ -293,14 +309,15 @@ export class KitTelemetryManager<
     if (typeof input !== 'object')
       throw new KitTelemetryError('TELEMETRY_EMIT_FAILED', 'the input must be an object')
     let level: TelemetryLevel = input.level ?? 'info'
-    let levelRate = this.#sampler.levelRate(level)
+    let levelRate = this.#sampling.levelRate(level)
     if (levelRate === undefined) {
       event.report(unknownLevel(level))
       level = 'info'
-      levelRate = this.#sampler.levelRate(level) as number
+      levelRate = this.#sampling.levelRate(level) as number
     }
 
     let attributes: object | undefined
+    let common: TelemetryAttributes | undefined
     let attributesRead = false
     if (!event.builtIn) {
       if (this.#rules.checksTypes) {
@@ -309,7 +326,8 @@ export class KitTelemetryManager<
       }
       if (event.schema !== undefined) {
         const resolved = resolveAttributes(input)
-        const error = attributesError(name, event.schema.schema, resolved, event.schema.strict)
+        common = this.#common?.read()
+        const error = attributesError(name, event.schema.schema, resolved, event.schema.strict, common)
         if (error !== undefined) return error
         attributes = checkAttributes(resolved)
         attributesRead = true
@@ -319,35 +337,20 @@ export class KitTelemetryManager<
 
     const rate = event.fixedRate ?? levelRate
     let route: Route = event.isAudited ? 'all' : 'transports'
-    let tail: SessionTail | undefined
-    let decision: TailDecision | undefined
+    let kept: KeptEvent | undefined
     let context: SessionContext | undefined
     let envelope: TelemetryEnvelope
     try {
-      let sessionId: string | undefined
-      if (this.#sampler.bySession) {
-        const ownId = readSessionId(input, event.report)
-        if (ownId === undefined) context = contextOfEvent()
-        sessionId = ownId ?? context?.sessionId ?? createSessionId()
-        const isSampledOut = sessionDraw(sessionId) >= rate
-        if (this.#tails !== undefined && event.fixedRate !== 0) {
-          tail = ownId === undefined ? context?.session.tail : this.#tailOf(ownId, contextOfEvent())
-          decision = this.#tails.decideEvent(tail, level, event.keepsSession)
-        }
-        if (!isSampledOut) decision = undefined
-        else if (decision === undefined) {
-          this.#sampleOut()
-          if (!event.isAudited) return undefined
-          route = 'audit'
-        }
-      } else if (rate < 1 && Math.random() >= rate) {
-        this.#sampleOut()
+      kept = this.#sampling.decide(event, level, rate, input, contextOfEvent)
+      if (kept === undefined) {
         if (!event.isAudited) return undefined
         route = 'audit'
       }
-
       context = contextOfEvent()
-      if (!attributesRead) attributes = checkAttributes(resolveAttributes(input))
+      if (!attributesRead) {
+        attributes = checkAttributes(resolveAttributes(input))
+        common = this.#common?.read()
+      }
       envelope = buildEnvelope(
         this.#origin,
         this.#redactor,
@@ -355,8 +358,10 @@ export class KitTelemetryManager<
         level,
         input,
         context,
-        sessionId,
+        kept?.sessionId,
         attributes,
+        common && this.#common?.redact(common, this.#redactor),
+        this.#tracesEvents ? activeTrace() : undefined,
         event.report,
       )
     } catch (cause) {
@@ -365,13 +370,14 @@ export class KitTelemetryManager<
     }
     const { bytes } = this.#redactor
     const pending = context?.session.pending
+    const { decision, tail } = kept ?? {}
     if (decision === undefined) {
       this.#delivery.send(envelope, bytes, pending, undefined, route)
       return undefined
     }
     if (event.isAudited) this.#delivery.send(envelope, bytes, pending, undefined, 'audit')
     if (decision !== 'hold') this.#delivery.send(sampledBy(envelope, decision), bytes, pending)
-    else if (tail !== undefined) this.#tails?.hold(tail, envelope, bytes)
+    else if (tail !== undefined) this.#sampling.tails?.hold(tail, envelope, bytes)
     return undefined
   }
 
@@ -383,36 +389,8 @@ export class KitTelemetryManager<
     this.#reporter.warning('', leftOut(name, problem), problemOf(problem))
   }
 
-  #sampleOut(): void {
-    if (this.#sampledOut++ === 0 && this.#hasDefaultSampling)
-      this.#reporter.warning(SAMPLING_HINT, undefined, 'sampling')
-  }
-
-  /** Returns the tail of the session with the id of an event: the given session, or one in whose run the event is emitted. */
-  #tailOf(sessionId: string, context: SessionContext | undefined): SessionTail | undefined {
-    const session = context?.sessionId === sessionId ? context.session : ambientSession(this, sessionId)
-    return session?.tail
-  }
-
-  #tailSampling(keep: NonNullable<TelemetryConfig['sampling']['keep']>): TailSampling {
-    const outcomes: TailOutcomes = {
-      deliver: ({ context, envelope, bytes, emittedAtMs }, pending) =>
-        context.runInAsyncScope(() => this.#delivery.send(envelope, bytes, pending, emittedAtMs)),
-      drop: () => {
-        this.#sampledOut++
-      },
-    }
-    return new TailSampling(keep, outcomes, this.#reporter)
-  }
-
   #dropAfterShutdown(name: string): void {
     this.#droppedAfterShutdown++
     this.#reporter.repeatedError(this, droppedAfterShutdown(name, this.#droppedAfterShutdown))
   }
-}
-
-/** Returns the timeout. Invalid timeouts fall back to the default. */
-function readTimeout(options: TelemetryDeadlineOptions): number {
-  const timeoutMs: unknown = options?.timeoutMs
-  return typeof timeoutMs === 'number' && !Number.isNaN(timeoutMs) ? timeoutMs : DEFAULT_TIMEOUT_MS
 }

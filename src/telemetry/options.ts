@@ -1,3 +1,4 @@
+import { describeValue } from '../options/describe-value.ts'
 import { type OptionKit, optionKit, withHelp } from '../options/option-kit.ts'
 import { KitTelemetryError, type KitTelemetryErrorCode } from './errors.ts'
 
@@ -42,4 +43,15 @@ export function withDefaults<T extends object>(
     if (value !== undefined) resolved[member] = value
   }
   return resolved as T
+}
+
+/** Returns the name of the service or of the environment. @throws {KitTelemetryError} if it is empty, or not a string. */
+export function checkName(what: 'service' | 'environment', name: string): string {
+  if (typeof name === 'string' && name.trim() !== '') return name
+  const [code, method] =
+    what === 'service'
+      ? (['TELEMETRY_SERVICE_REQUIRED', 'withService'] as const)
+      : (['TELEMETRY_ENVIRONMENT_REQUIRED', 'withEnvironment'] as const)
+  const problem = `the argument of ${method}() must be the name of the ${what}; received ${describeValue(name)}`
+  throw errorWithHelp(code, problem)
 }

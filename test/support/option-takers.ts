@@ -4,7 +4,7 @@ import * as authorization from '../../src/authorization/index.ts'
 import * as kit from '../../src/index.ts'
 import { toolsFromOpenApi } from '../../src/openapi/index.ts'
 import { loadSkills } from '../../src/skills/index.ts'
-import { auditFile } from '../../src/telemetry/index.ts'
+import { auditFile, httpTelemetry } from '../../src/telemetry/index.ts'
 import { callTool, createTestIssuer } from '../../src/testing/index.ts'
 import { upstreamToken } from '../../src/upstream/index.ts'
 
@@ -761,11 +761,17 @@ export const TAKERS: readonly OptionsTaker[] = [
     wrong: { description: NO_TEXT, required: NO_BOOLEAN },
   })),
   {
+    name: 'httpTelemetry',
+    heading: 'httptelemetry',
+    call: (options) => httpTelemetry(telemetry().build(), options),
+    good: {},
+  },
+  {
     name: 'LoggerTransportAdapter.create',
     heading: 'loggertransportadaptercreate',
     call: (options) => kit.LoggerTransportAdapter.create(options),
     good: { logger },
-    wrong: { logger: [{}, { info() {}, warn() {}, error() {} }] },
+    wrong: { logger: [{}, { info() {}, warn() {}, error() {} }], names: ['json', 5, 'ecs'] },
   },
   {
     name: 'DevConsoleTransportAdapter.create',
@@ -785,6 +791,7 @@ export const TAKERS: readonly OptionsTaker[] = [
       timeout: [Number.POSITIVE_INFINITY, 2 ** 31],
       retries: [Number.POSITIVE_INFINITY],
       batch: NO_OBJECT,
+      serialize: ['xml', 5, {}],
       ...CONNECTION,
     },
   },
@@ -809,6 +816,7 @@ export const TAKERS: readonly OptionsTaker[] = [
     wrong: {
       url: [undefined, '', 'localhost:4318', 'localhost', 5, 'ftp://collector', 'https://ada:pw@example.com'],
       headers: [...NO_OBJECT, { 'a b': 'x' }, { a: 5 }],
+      resource: [...NO_OBJECT, { a: null }, { a: {} }, { a: ['x', 1] }],
       timeout: [2 ** 31],
       retryBudgetMs: [Number.POSITIVE_INFINITY],
       agent: [null, {}, 'agent', 5],

@@ -1,10 +1,11 @@
 import { builtinModule } from '../../runtime.ts'
+import { AUDIT_MAC as MAC } from '../delivery/transport.ts'
 import { errorWithHelp, telemetryOptions } from '../options.ts'
 
 /** The attributes that `withAudit` adds to each line. */
 export const CHAIN = 'kit.audit.chain'
 export const SEQ = 'kit.audit.seq'
-export const MAC = 'kit.audit.mac'
+export { AUDIT_MAC as MAC } from '../delivery/transport.ts'
 /** The version of the format, in the opening line. */
 export const FORMAT = 'kit.audit.format'
 /** `true` in the closing line. */

@@ -35,15 +35,9 @@ export function readAuditOptions(options: TelemetryAuditOptions): AuditConfig {
     names: checkNames,
     secret: () => {},
   })
-  if (transport === undefined)
-    throw missingOption('withAudit({ transport })', 'set it to the transport that writes the audit log')
-  if (names === undefined)
-    throw missingOption(
-      'withAudit({ names })',
-      "set it to patterns of event names, such as ['kit.mcp.auth.*']",
-    )
-  if (secret === undefined || secret === null)
-    throw missingOption('withAudit({ secret })', 'set it to at least 32 random bytes')
+  if (transport === undefined) throw missing('transport', 'the transport that writes the audit log')
+  if (names === undefined) throw missing('names', "patterns of event names, such as ['kit.mcp.auth.*']")
+  if (secret === undefined || secret === null) throw missing('secret', 'at least 32 random bytes')
   const key = auditKey('withAudit', 'withAudit({ secret })', secret)
   const { maxPending = DEFAULT_MAX_PENDING, maxPendingBytes = DEFAULT_MAX_PENDING_BYTES } = transport
   return Object.freeze(
@@ -62,6 +56,10 @@ export function checkOwnTransport(
     'cannot be used together with addTransport() for the same adapter',
     'Create another adapter for the audit log',
   )
+}
+
+function missing(option: keyof TelemetryAuditOptions, value: string): Error {
+  return missingOption(`withAudit({ ${option} })`, `set it to ${value}`)
 }
 
 function checkTransport(option: string, value: unknown): void {

@@ -44,7 +44,7 @@ export class TransportChannel {
   /** The function that is called instead of `handle`, and the `handle` that it replaces. */
   readonly #take: TakeEvent | undefined
   readonly #handle: TelemetryTransport['handle']
-  /** The lowest priority of the events that the transport does not leave out. */
+  /** The lowest priority of the events that the transport receives. */
   readonly #minPriority: number
   readonly #maxPending: number
   readonly #maxPendingBytes: number
@@ -78,7 +78,7 @@ export class TransportChannel {
     this.#handle = entry.transport.handle
     const transport: TelemetryTransport & Partial<EventTaker> & { readonly [minPriority]?: number } =
       entry.transport
-    this.#minPriority = transport[minPriority] ?? 0
+    this.#minPriority = Math.max(LEVEL_PRIORITY[entry.minLevel ?? 'debug'], transport[minPriority] ?? 0)
     this.#take = transport[eventTaker]?.(this.#handle)
     this.#maxPending = entry.maxPending
     this.#maxPendingBytes = entry.maxPendingBytes
@@ -125,10 +125,7 @@ export class TransportChannel {
     this.#accepted++
     if (this.#state === 'disabled') {
       this.#failed++
-    } else if (
-      LEVEL_PRIORITY[envelope.level] < this.#minPriority &&
-      this.#transport.handle === this.#handle
-    ) {
+    } else if (LEVEL_PRIORITY[envelope.level] < this.#minPriority) {
       this.#delivered++
       this.#skipped++
     } else if (

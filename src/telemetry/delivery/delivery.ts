@@ -15,7 +15,7 @@ const MAX_NESTING = 8
 export type Route = 'transports' | 'audit' | 'all'
 
 /** The transport of `withAudit`. */
-export interface AuditChannel {
+export interface AuditChannel extends Pick<TransportChannel, 'flush' | 'close' | 'isCallingTransport'> {
   start(
     meta: TelemetryTransportMeta,
     stats: () => TelemetryStats,
@@ -24,9 +24,6 @@ export interface AuditChannel {
   offer(envelope: TelemetryEnvelope, bytes: number, session: PendingWork | undefined): void
   /** Counts an event that is not offered although it is audited. */
   lose(): void
-  flush(deadline: AbortSignal): Promise<void>
-  close(deadline: AbortSignal): Promise<void>
-  readonly isCallingTransport: boolean
 }
 
 /** An event that a transport emits while it handles another. */

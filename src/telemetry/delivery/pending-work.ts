@@ -151,3 +151,21 @@ export function withDeadline(ms: number, work: (deadline: AbortSignal) => Promis
   // biome-ignore lint/suspicious/noThenProperty: the promise needs it
   return Object.defineProperties(promise, { constructor: { value: undefined }, then: { value: then } })
 }
+
+/** Resolves to the result of `call`, or to `late` if it takes longer. The timer does not keep the process alive. */
+export function orAfter(ms: number, late: unknown, call: () => unknown): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    const timer = setLongTimeout(() => resolve(late), ms)
+    const called = (async () => await call())()
+    called.then(resolve, reject).finally(() => timer.clear())
+  })
+}
+
+/** The default timeout of `flush` and `shutdown`, in milliseconds. */
+const DEFAULT_TIMEOUT_MS = 30_000
+
+/** Returns the timeout. Invalid timeouts fall back to the default. */
+export function readTimeout(options: { readonly timeoutMs?: unknown }): number {
+  const timeoutMs: unknown = options?.timeoutMs
+  return typeof timeoutMs === 'number' && !Number.isNaN(timeoutMs) ? timeoutMs : DEFAULT_TIMEOUT_MS
+}

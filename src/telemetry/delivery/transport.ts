@@ -77,9 +77,16 @@ export type RedactIds = (envelope: TelemetryEnvelope) => TelemetryEnvelope
 /** A member of the metadata, for transports that write ids under keys of their own. @internal */
 export const redactIds: unique symbol = Symbol.for('mcp-gatekit.redactIds')
 
+/** A member of the configuration and of the metadata: the members of `TelemetryTransportMeta` that the application has set. @internal */
+export const namedOrigin: unique symbol = Symbol.for('mcp-gatekit.namedOrigin')
+
+/** The arguments of `withService`, `withEnvironment`, and `withVersion`, if they were called. */
+export type NamedOrigin = { readonly [Member in keyof TelemetryTransportMeta]?: string | undefined }
+
 /** The metadata of a manager, which redacts ids if its policy names their keys. @internal */
-export interface MetaWithIds extends TelemetryTransportMeta {
+export interface InternalMeta extends TelemetryTransportMeta {
   readonly [redactIds]?: RedactIds | undefined
+  readonly [namedOrigin]?: NamedOrigin
 }
 
 /**
@@ -125,6 +132,9 @@ export interface EventTaker {
  * @internal
  */
 export const auditObstacle: unique symbol = Symbol.for('mcp-gatekit.auditObstacle')
+
+/** The attribute with the MAC of a line of an audit log, which covers all members of the line. */
+export const AUDIT_MAC = 'kit.audit.mac'
 
 /** The default `maxPendingBytes` of a transport, and the maximum size of all held events of a manager. */
 export const DEFAULT_MAX_PENDING_BYTES: number = 64 * 2 ** 20

@@ -9,12 +9,13 @@ import type {
   TelemetryEnvelope,
   TelemetryScope,
   TelemetrySource,
+  TelemetryTrace,
 } from './envelope.ts'
 import { limitedEnvelope, MAX_UNMEASURED_BYTES } from './limited-envelope.ts'
 import type { RedactedValues, Redactor } from './redactor.ts'
 import { createSessionId } from './session-id.ts'
 import { isoTime, readTime } from './time.ts'
-import { EVENT_BYTES, textBytes, valueBytes } from './weight.ts'
+import { EVENT_BYTES, TRACE_BYTES, textBytes, valueBytes } from './weight.ts'
 
 /** The members that all envelopes of a manager have. */
 export interface EnvelopeOrigin {
@@ -39,6 +40,8 @@ type Mutable<T> = { -readonly [Member in keyof T]: T[Member] }
  * Builds the redacted, frozen envelope of an event. `redactor.bytes` is then its size in memory.
  * @param sessionId the session id, if it is already known.
  * @param attributes the attributes of the input, after a function was called.
+ * @param common the redacted attributes of every event, whose bytes are `redactor.bytes`.
+ * @param trace the active span.
  * @param report is called for each member of `input` that cannot be read, and is left out.
  * @throws {KitTelemetryError} `TELEMETRY_EMIT_FAILED` if the event is too large.
  */
@@ -51,6 +54,8 @@ export function buildEnvelope(
   context: EnvelopeContext | undefined,
   sessionId: string | undefined,
   attributes: object | undefined,
+  common: Readonly<Record<string, unknown>> | undefined,
+  trace: TelemetryTrace | undefined,
   report: ReportMember,
 ): TelemetryEnvelope {
   const time = readOwnTime(input.time, report) ?? isoTime(Date.now())
@@ -61,8 +66,13 @@ export function buildEnvelope(
       ? { name, time, level, service, environment, sessionId: id }
       : { name, time, level, service, environment, version, sessionId: id }
 
+  let bytes = EVENT_BYTES + textBytes(id) + (common === undefined ? 0 : redactor.bytes)
   const inherited = context?.redacted(redactor)
-  let bytes = EVENT_BYTES + textBytes(id) + (inherited?.bytes ?? 0)
+  bytes += inherited?.bytes ?? 0
+  const base =
+    common === undefined || inherited?.attributes === undefined
+      ? (common ?? inherited?.attributes)
+      : Object.freeze({ ...common, ...inherited.attributes })
   const actor = copyActor(input.actor, report)
   if (actor !== undefined) {
     envelope.actor = redactor.actor(actor)
@@ -74,9 +84,9 @@ export function buildEnvelope(
     bytes += redactor.bytes
   } else if (inherited?.scope !== undefined) envelope.scope = inherited.scope
   if (attributes !== undefined) {
-    envelope.attributes = redactor.map('attributes', attributes, inherited?.attributes)
+    envelope.attributes = redactor.map('attributes', attributes, base)
     bytes += redactor.bytes
-  } else if (inherited?.attributes !== undefined) envelope.attributes = inherited.attributes
+  } else if (base !== undefined) envelope.attributes = base
   const error = input.error ?? undefined
   if (error !== undefined) {
     envelope.error = redactor.error(copyError(error))
@@ -86,6 +96,10 @@ export function buildEnvelope(
   if (source !== undefined) {
     envelope.source = source
     bytes += valueBytes(envelope.source)
+  }
+  if (trace !== undefined) {
+    envelope.trace = trace
+    bytes += TRACE_BYTES
   }
   Object.freeze(envelope)
   if (bytes <= MAX_UNMEASURED_BYTES) {

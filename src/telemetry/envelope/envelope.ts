@@ -44,6 +44,16 @@ export interface TelemetrySource {
   readonly line?: number
 }
 
+/** The span of `@opentelemetry/api` that was active when an event was emitted. */
+export interface TelemetryTrace {
+  /** The id of the trace, 32 hexadecimal digits. */
+  readonly traceId: string
+  /** The id of the span, 16 hexadecimal digits. */
+  readonly spanId: string
+  /** The trace flags of W3C Trace Context, such as 1 for a sampled span. */
+  readonly flags: number
+}
+
 /**
  * An event as transports receive it. It is deeply frozen and redacted, consists only of JSON values, and shares no objects
  * with the input. Members without a value are missing, not `undefined`.
@@ -73,10 +83,15 @@ export interface TelemetryEnvelope {
   readonly error?: TelemetryErrorInfo
   /** The place in the code that emitted the event. */
   readonly source?: TelemetrySource
+  /** The active span, with `withTraceContext()`. */
+  readonly trace?: TelemetryTrace
 }
 
 /** Attributes or tags by key. The values are `any`, because `unknown` does not accept a value of an interface type. */
 export type TelemetryAttributes = Readonly<Record<string, any>>
+
+/** Attributes of every event, or a function that returns those of one event. */
+export type TelemetryAttributesSource = TelemetryAttributes | (() => TelemetryAttributes | undefined)
 
 /** An id, which becomes a string. An object must have a `toString` of its own, such as an `ObjectId`. */
 export type TelemetryId = string | number | bigint | object

@@ -1,5 +1,6 @@
 import { cutText } from '../../cut-text.ts'
 import { utf8Length } from '../../runtime.ts'
+import { tryOrUndefined } from '../../try-or-undefined.ts'
 import { KitTelemetryError } from '../errors.ts'
 import type { TelemetryEnvelope } from './envelope.ts'
 
@@ -88,24 +89,9 @@ function namesOf(parts: readonly Part[]): readonly string[] {
   return Object.freeze(names)
 }
 
-/** Returns the bytes of a JSON value as JSON in UTF-8. Stops to count soon after the maximum size of an event. */
+/** Returns the bytes of a JSON value as JSON in UTF-8, or infinity if that would be too long for a string. */
 function jsonBytes(value: unknown): number {
-  if (typeof value === 'string')
-    return value.length > MAX_JSON_BYTES ? value.length : utf8Length(JSON.stringify(value))
-  if (typeof value !== 'object' || value === null) return String(value).length
-  let bytes = 2
-  if (Array.isArray(value)) {
-    for (const item of value) {
-      bytes += jsonBytes(item) + 1
-      if (bytes > MAX_JSON_BYTES + 1) break
-    }
-  } else {
-    for (const key of Object.keys(value)) {
-      bytes += memberBytes(key, (value as Readonly<Record<string, unknown>>)[key])
-      if (bytes > MAX_JSON_BYTES + 1) break
-    }
-  }
-  return bytes === 2 ? 2 : bytes - 1
+  return tryOrUndefined(() => utf8Length(JSON.stringify(value))) ?? Number.POSITIVE_INFINITY
 }
 
 /** Returns the bytes of a member of an object as JSON, including a comma. */

@@ -87,13 +87,7 @@ function fill(
       for (const key in source) {
         begun++
         previous = rules.child(node, previous, key)
-        if (previous.action === 'deny') continue
-        if (--remaining < 0) {
-          setOwn(into, key, rules.cut('[Truncated]'))
-          return
-        }
-        copyInto(into, key, source[key], rules, previous, depth, ancestors)
-        if (remaining < 0) return
+        if (!copiesInto(into, key, source, rules, previous, depth, ancestors)) return
       }
       return
     } catch {
@@ -103,13 +97,7 @@ function fill(
   for (const key of Object.keys(source).slice(begun)) {
     try {
       previous = rules.child(node, previous, key)
-      if (previous.action === 'deny') continue
-      if (--remaining < 0) {
-        setOwn(into, key, rules.cut('[Truncated]'))
-        return
-      }
-      copyInto(into, key, source[key], rules, previous, depth, ancestors)
-      if (remaining < 0) return
+      if (!copiesInto(into, key, source, rules, previous, depth, ancestors)) return
     } catch {
       // The key is left out.
     }
@@ -128,18 +116,24 @@ function hasKeys(object: object): boolean {
   return false
 }
 
-function copyInto(
+/** Copies a member. @returns `false` if no further values may be copied. */
+function copiesInto(
   into: Record<string, unknown>,
   key: string,
-  value: unknown,
+  source: Record<string, unknown>,
   rules: KeyRules,
   node: KeyNode,
   depth: number,
   ancestors: Ancestors,
-): void {
-  const copied = copyValue(value, key, rules, node, depth + 1, ancestors)
+): boolean {
+  if (node.action === 'deny') return true
+  const copied =
+    --remaining < 0
+      ? rules.cut('[Truncated]')
+      : copyValue(source[key], key, rules, node, depth + 1, ancestors)
   bytes += textBytes(key)
   if (copied !== NOTHING) setOwn(into, key, copied)
+  return remaining >= 0
 }
 
 function copyArray(
@@ -213,11 +207,8 @@ function copyValue(
       return Number.isFinite(value) ? value + 0 : rules.cut(String(value))
     case 'boolean':
       return value
-    case 'bigint': {
-      const text = rules.string(String(value))
-      bytes += textBytes(text)
-      return text
-    }
+    case 'bigint':
+      return copyText(String(value), rules)
     case 'object':
       return value === null ? null : copyReference(value, key, rules, node, depth, ancestors)
     default:
@@ -273,11 +264,8 @@ function hashed(
 /** Returns the value that JSON uses for an object: the object itself, a string, an array, or a plain object. */
 function jsonForm(value: object, key: string): unknown {
   const prototype = Object.getPrototypeOf(value)
-  if (prototype === Object.prototype || prototype === null || Array.isArray(value)) {
-    const { toJSON } = value as { toJSON?: (key: string) => unknown }
-    return typeof toJSON === 'function' ? ownForm(toJSON, value, key) : value
-  }
-  const form = builtInForm(value)
+  const isPlain = prototype === Object.prototype || prototype === null || Array.isArray(value)
+  const form = isPlain ? value : builtInForm(value)
   if (form !== value) return form
   const { toJSON } = value as { toJSON?: (key: string) => unknown }
   return typeof toJSON === 'function' ? ownForm(toJSON, value, key) : value

@@ -176,22 +176,19 @@ export class KeyRules {
   }
 
   #find(parent: KeyNode, previous: KeyNode | undefined, key: string): KeyNode {
-    const node = parent.children.get(key) ?? this.#kept(parent, key)
-    if (key.length > MAX_KEPT_KEY) return node
+    let node = parent.children.get(key)
+    if (node === undefined) {
+      node = this.resolve(parent, key)
+      if (key.length > MAX_KEPT_KEY) return node
+      if (++this.#resolved > MAX_NODES) {
+        this.root.children.clear()
+        this.root.first = undefined
+        this.#resolved = 1
+      }
+      parent.children.set(key, node)
+    }
     if (previous === undefined) parent.first = node
     else previous.next = node
-    return node
-  }
-
-  #kept(parent: KeyNode, key: string): KeyNode {
-    const node = this.resolve(parent, key)
-    if (key.length > MAX_KEPT_KEY) return node
-    if (++this.#resolved > MAX_NODES) {
-      this.root.children.clear()
-      this.root.first = undefined
-      this.#resolved = 1
-    }
-    parent.children.set(key, node)
     return node
   }
 }

@@ -1,19 +1,12 @@
 const CROCKFORD = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
 
-/** The two characters for each value of ten bits. */
-const PAIRS: readonly string[] = Array.from(
-  { length: 1024 },
-  (_, bits) => `${CROCKFORD[bits >> 5]}${CROCKFORD[bits & 31]}`,
-)
-
 /** The maximum number of ids with the same millisecond. Further ids use the next one. */
 const IDS_PER_MS = 32 * 32 * 32
 
-const pool = new Uint16Array(2048)
+const pool = new Uint8Array(1300)
 let next = pool.length
 
 let lastMs = 0
-let lastMsText = ''
 let sequence = 0
 
 /**
@@ -22,25 +15,22 @@ let sequence = 0
  */
 export function createSessionId(): string {
   const now = Date.now()
-  if (now > lastMs) startMs(now)
-  else if (++sequence === IDS_PER_MS) startMs(lastMs + 1)
-  if (next + 7 > pool.length) {
+  if (now > lastMs || ++sequence === IDS_PER_MS) {
+    lastMs = Math.max(now, lastMs + 1)
+    sequence = 0
+  }
+  if (next === pool.length) {
     crypto.getRandomValues(pool)
     next = 0
   }
-  const counted = (PAIRS[sequence >> 5] as string) + CROCKFORD[sequence & 31]
-  const first = CROCKFORD[(pool[next++] as number) & 31]
-  return `ses_${lastMsText}${counted}${first}${pair()}${pair()}${pair()}${pair()}${pair()}${pair()}`
+  let random = ''
+  for (let index = 0; index < 13; index++) random += CROCKFORD[(pool[next++] as number) & 31]
+  return `ses_${base32(lastMs, 10)}${base32(sequence, 3)}${random}`
 }
 
-function startMs(ms: number): void {
-  lastMs = ms
-  sequence = 0
-  lastMsText = ''
-  for (let rest = ms, i = 0; i < 5; i++, rest = Math.floor(rest / 1024))
-    lastMsText = PAIRS[rest % 1024] + lastMsText
-}
-
-function pair(): string {
-  return PAIRS[(pool[next++] as number) & 1023] as string
+function base32(value: number, length: number): string {
+  let text = ''
+  for (let rest = value; text.length < length; rest = Math.floor(rest / 32))
+    text = CROCKFORD[rest % 32] + text
+  return text
 }

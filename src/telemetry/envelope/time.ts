@@ -1,31 +1,16 @@
 import { types } from '../../built-in-kinds.ts'
 
-/** The milliseconds and the zone of a time: `000Z` to `999Z`. */
-const MILLISECONDS: readonly string[] = Array.from(
-  { length: 1000 },
-  (_, ms) => `${String(ms).padStart(3, '0')}Z`,
-)
-
 const RFC_3339 = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+-])(\d\d):(\d\d))$/
 
-let cachedSecond = Number.NaN
-let cachedPrefix = ''
 let cachedMs = Number.NaN
 let cachedTime = ''
 
-/**
- * Returns the time `ms` milliseconds after 1970 in ISO 8601, UTC, with milliseconds. The latest result and its part up to
- * the second are cached.
- */
+/** Returns the time `ms` milliseconds after 1970 in ISO 8601, UTC, with milliseconds. The latest result is cached. */
 export function isoTime(ms: number): string {
-  if (ms === cachedMs) return cachedTime
-  const second = Math.floor(ms / 1000)
-  if (second !== cachedSecond) {
-    cachedPrefix = new Date(second * 1000).toISOString().slice(0, 20)
-    cachedSecond = second
+  if (ms !== cachedMs) {
+    cachedMs = ms
+    cachedTime = new Date(ms).toISOString()
   }
-  cachedMs = ms
-  cachedTime = cachedPrefix + MILLISECONDS[ms - second * 1000]
   return cachedTime
 }
 

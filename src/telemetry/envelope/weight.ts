@@ -1,6 +1,9 @@
 /** The bytes of an event without its values: the envelope, and its place in a queue. */
 export const EVENT_BYTES = 256
 
+/** The bytes of the ids of a span. */
+export const TRACE_BYTES = 256
+
 /** The bytes of an empty object or array. */
 export const CONTAINER_BYTES = 64
 

@@ -9,9 +9,12 @@ const FORBIDDEN = /[\s:\u0000-\u001f\u007f-\u009f]/
 /** The prefixes of the events that this package emits. They are always known, and are not validated. */
 const BUILT_IN_PREFIXES = ['kit.mcp.', 'kit.authorization.'] as const
 
+/** The event that `httpTelemetry` emits. */
+export const HTTP_EVENT = 'http.request.completed'
+
 /** Returns `true` for the name of an event that this package emits. */
 export function isBuiltInEvent(name: string): boolean {
-  return BUILT_IN_PREFIXES.some((prefix) => name.startsWith(prefix))
+  return name === HTTP_EVENT || BUILT_IN_PREFIXES.some((prefix) => name.startsWith(prefix))
 }
 
 /**

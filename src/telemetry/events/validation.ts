@@ -1,6 +1,6 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { memberOf, quotedName } from '../../options/describe-value.ts'
-import { isPromiseLike } from '../../options/value-kinds.ts'
+import { isPromiseLike, isRecord } from '../../options/value-kinds.ts'
 import type { TelemetryConfig } from '../config.ts'
 import type { KitTelemetryError } from '../errors.ts'
 import { errorWithHelp, telemetryOptions, withDefaults } from '../options.ts'
@@ -18,6 +18,8 @@ export interface TelemetryValidationOptions {
   /** Rejects attributes that the schema does not declare. Defaults to `false`. */
   readonly strict?: boolean | undefined
 }
+
+type Attributes = Readonly<Record<string, unknown>>
 
 /** Validation options with all defaults. */
 type ResolvedValidationOptions = TelemetryConfig['validation']
@@ -94,16 +96,18 @@ const MAX_NAMED = 5
 /**
  * Returns `TELEMETRY_SCHEMA_VALIDATION_FAILED` if attributes do not match a schema. Its `details.issues` is
  * `[{ path: [key, …] }]`, and is missing if the schema itself cannot be used. The message also names the expected types. An event without attributes is valid if its schema accepts `{}` or `undefined`.
+ * @param common the attributes of every event, which the schema need not declare.
  */
 export function attributesError(
   event: string,
   schema: TelemetryEventSchema,
   attributes: unknown,
   strict: boolean,
+  common?: Attributes,
 ): KitTelemetryError | undefined {
   let issues: ValidationIssue[]
   try {
-    issues = schemaIssues(schema, attributes ?? {}, strict)
+    issues = schemaIssues(schema, attributes ?? {}, strict, common)
   } catch (cause) {
     return schemaError(event, cause)
   }
@@ -137,14 +141,21 @@ function schemaError(event: string, cause: unknown): KitTelemetryError {
 const ASYNCHRONOUS: unique symbol = Symbol('asynchronous')
 
 /** @throws `ASYNCHRONOUS`, or the error of the schema. */
-function schemaIssues(schema: TelemetryEventSchema, value: unknown, strict: boolean): ValidationIssue[] {
-  const result = schema['~standard'].validate(value)
+function schemaIssues(
+  schema: TelemetryEventSchema,
+  value: unknown,
+  strict: boolean,
+  common?: Attributes,
+): ValidationIssue[] {
+  const isMerged = common !== undefined && isRecord(value)
+  const result = schema['~standard'].validate(isMerged ? withCommon(value, common) : value)
   if (isPromiseLike(result)) {
     Promise.resolve(result).then(undefined, () => {})
     throw ASYNCHRONOUS
   }
   const { issues } = result
-  if (issues) return issues.length === 0 ? [{ path: [] }] : issues.map(issueOf)
+  if (issues?.length === 0) return [{ path: [] }]
+  if (issues) return issues.filter((issue) => !(isMerged && rejectsOnly(issue, common, value))).map(issueOf)
   return strict && typeof value === 'object' && value !== null ? undeclared(value, result.value) : []
 }
 
@@ -152,6 +163,15 @@ function placeOf({ path, expected }: ValidationIssue): string {
   const place = path.length === 0 ? 'the attributes' : quotedName(path.join('.'))
   const type = expected === undefined ? undefined : TYPES[expected]
   return type === undefined ? place : `${place} (must be ${type})`
+}
+
+/** Returns `true` if an issue says only that common attributes are not declared, in the form of zod, valibot, or arktype. */
+function rejectsOnly(issue: StandardSchemaV1.Issue, common: Attributes, own: object): boolean {
+  const path = issuePath(issue.path)
+  const isUndeclared = path.length === 1 && ['never', 'removed'].includes(String(memberOf(issue, 'expected')))
+  const keys = isUndeclared ? path : path.length === 0 ? memberOf(issue, 'keys') : undefined
+  if (!Array.isArray(keys) || keys.length === 0) return false
+  return keys.every((key) => Object.hasOwn(common, key) && !Object.hasOwn(own, key))
 }
 
 /** Copies an issue. zod, valibot, and arktype name the expected type: `number`, `Object`, `a string`. */
@@ -177,4 +197,11 @@ function undeclared(input: object, output: unknown): ValidationIssue[] {
   return Object.keys(input)
     .filter((key) => !Object.hasOwn(declared, key) && (input as Record<string, unknown>)[key] !== undefined)
     .map((key) => ({ path: [key] }))
+}
+
+/** Returns the attributes of an event with the common ones that it does not have itself. They come last. */
+function withCommon(attributes: object, common: Attributes): object {
+  const own: Attributes = { ...attributes }
+  const missing = Object.entries(common).filter(([key]) => !Object.hasOwn(own, key) || own[key] === undefined)
+  return { ...own, ...Object.fromEntries(missing) }
 }

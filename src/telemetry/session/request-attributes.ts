@@ -25,6 +25,9 @@ const RESERVED_NAMES: ReadonlySet<string> = new Set([
 /** Receives the reason why attributes were ignored. `kind` is the kind of reason. */
 export type ReportIgnored = (kind: string, message: string) => void
 
+/** A method of a manager that reports such a reason to the logger, at most once a second for each kind. @internal */
+export const reportIgnored: unique symbol = Symbol.for('mcp-gatekit.reportIgnored')
+
 /** The attributes that the code of one request adds to the event that ends it. They are JSON, not redacted. */
 export class RequestAttributes {
   #values: Record<string, unknown> | undefined

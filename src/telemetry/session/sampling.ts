@@ -136,35 +136,6 @@ function resolveKeep({
   })
 }
 
-/** Computes the rates of event names and levels. */
-export class Sampler {
-  /** `true` if sampling decides for each session. */
-  readonly bySession: boolean
-  readonly #rates: ReadonlyMap<string, number>
-  readonly #always: readonly GlobMatcher[]
-  readonly #never: readonly GlobMatcher[]
-
-  constructor(policy: ResolvedSamplingPolicy) {
-    this.bySession = policy.unit === 'session'
-    const { debugRate: debug, infoRate: info, warnRate: warn, errorRate: error } = policy
-    const rates: Readonly<Record<TelemetryLevel, number>> = { debug, info, warn, error, fatal: 1 }
-    this.#rates = new Map(Object.entries(rates))
-    this.#always = policy.always.map(compileGlob)
-    this.#never = policy.never.map(compileGlob)
-  }
-
-  /** Returns the rate of a name that a pattern matches, or `undefined` if the level decides. */
-  fixedRate(name: string): 0 | 1 | undefined {
-    if (this.#never.some((matches) => matches(name))) return 0
-    return this.#always.some((matches) => matches(name)) ? 1 : undefined
-  }
-
-  /** Returns the rate of a level, or `undefined` if the level does not exist. */
-  levelRate(level: TelemetryLevel): number | undefined {
-    return this.#rates.get(level)
-  }
-}
-
 /**
  * Returns a number from 0 to below 1 for a session, the same in every process (FNV-1a, mixed). The session is kept if its
  * rate is above the number.

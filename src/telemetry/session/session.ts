@@ -202,6 +202,11 @@ export class KitTelemetrySession<
     return this.#record.request
   }
 
+  /** Runs a function in this session like `run`, but returns what it returns. @internal */
+  runNow<T>(fn: () => T): T {
+    return runInside(this.#record, fn)
+  }
+
   /**
    * Replaces the session id.
    * @param sessionId a string that is not empty, a number, or an object with a `toString` of its own.

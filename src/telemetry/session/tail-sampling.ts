@@ -45,9 +45,9 @@ export interface TailOutcomes {
 
 /** The held events of all sessions of a manager, which `keep` decides when their session ends. */
 export class TailSampling {
-  readonly #keep: KeepPolicy
-  readonly #names: readonly GlobMatcher[]
-  readonly #minPriority: number
+  #keep: KeepPolicy | undefined
+  #names: readonly GlobMatcher[] = []
+  #minPriority = Number.POSITIVE_INFINITY
   readonly #outcomes: TailOutcomes
   readonly #reporter: Reporter
   /** The sessions with held events. The session that has held events for the longest time is the first. */
@@ -57,11 +57,17 @@ export class TailSampling {
   #isClosed = false
 
   constructor(keep: KeepPolicy, outcomes: TailOutcomes, reporter: Reporter) {
-    this.#keep = keep
-    this.#names = keep.names.map(compileGlob)
-    this.#minPriority = keep.level === undefined ? Number.POSITIVE_INFINITY : LEVEL_PRIORITY[keep.level]
     this.#outcomes = outcomes
     this.#reporter = reporter
+    this.replace(keep)
+  }
+
+  /** Replaces the conditions. Without any, nothing is held, and the sessions with held events are decided by the previous ones. */
+  replace(keep: KeepPolicy | undefined): void {
+    if (keep === undefined) this.#decideAll()
+    this.#keep = keep
+    this.#names = keep?.names.map(compileGlob) ?? []
+    this.#minPriority = keep?.level === undefined ? Number.POSITIVE_INFINITY : LEVEL_PRIORITY[keep.level]
   }
 
   /** The number of held events. */
@@ -82,7 +88,7 @@ export class TailSampling {
   /** Returns the condition that a session with these properties meets. */
   condition(hasLevel: boolean, hasName: boolean, durationMs: number): KeepCondition | undefined {
     if (hasLevel) return 'level'
-    const { slowerThanMs } = this.#keep
+    const slowerThanMs = this.#keep?.slowerThanMs
     if (slowerThanMs !== undefined && durationMs > slowerThanMs) return 'slowerThanMs'
     return hasName ? 'names' : undefined
   }
@@ -96,6 +102,7 @@ export class TailSampling {
     level: TelemetryLevel,
     hasName: boolean,
   ): TailDecision | undefined {
+    if (this.#keep === undefined) return undefined
     const hasLevel = LEVEL_PRIORITY[level] >= this.#minPriority
     if (session === undefined || session.ended)
       return session?.condition() ?? this.condition(hasLevel, hasName, 0)
@@ -107,7 +114,7 @@ export class TailSampling {
   hold(session: SessionTail, envelope: TelemetryEnvelope, bytes: number): void {
     const context = new AsyncContext('KitTelemetryEvent')
     const event = { envelope, bytes, context, emittedAtMs: Date.now() }
-    const replaced = session.push(event, this.#keep.maxBuffered)
+    const replaced = session.push(event, this.#keep?.maxBuffered ?? Number.POSITIVE_INFINITY)
     this.#heldBytes += bytes
     if (replaced === undefined) {
       this.#held++
@@ -117,7 +124,7 @@ export class TailSampling {
       this.#outcomes.drop()
     }
     // Code that reads the input of the event may have ended the session or shut down the manager.
-    if (session.ended || this.#isClosed) this.decide(session)
+    if (session.ended || this.#isClosed || this.#keep === undefined) this.decide(session)
     else if (this.#isFull) this.#decideLongest()
   }
 
@@ -139,8 +146,12 @@ export class TailSampling {
   }
 
   /** Decides all sessions as if they had ended. Later events are decided at once. */
-  decideAll(): void {
+  close(): void {
     this.#isClosed = true
+    this.#decideAll()
+  }
+
+  #decideAll(): void {
     for (const session of this.#holding) this.decide(session)
   }
 

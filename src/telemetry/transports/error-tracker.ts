@@ -1,10 +1,16 @@
 import { cutText } from '../../cut-text.ts'
 import { linksOf } from '../../describe-error.ts'
-import { type OptionRule, optional, type RulesFor, unchecked } from '../../options/option-rules.ts'
-import { setLongTimeout } from '../../timers.ts'
+import {
+  type OptionRule,
+  optional,
+  type ReadBy,
+  type RulesFor,
+  unchecked,
+} from '../../options/option-rules.ts'
+import { orAfter } from '../delivery/pending-work.ts'
 import {
   auditObstacle,
-  type MetaWithIds,
+  type InternalMeta,
   type RedactIds,
   redactIds,
   type TelemetryTransport,
@@ -14,6 +20,7 @@ import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 import { KitTelemetryError } from '../errors.ts'
 import type { TelemetryLevel } from '../levels.ts'
 import { telemetryOptions } from '../options.ts'
+import { writeOtlpAttributes } from './otlp/otlp-record.ts'
 import { readTransportOptions, timeoutMs } from './transport-options.ts'
 
 const { invalidKind } = telemetryOptions
@@ -47,6 +54,8 @@ export interface ErrorTrackerSdk {
   addBreadcrumb?(breadcrumb: any): unknown
   /** Runs code in a new scope. If it is missing, the context is the second argument of `captureException`. */
   withScope?(callback: (scope: any) => any): unknown
+  /** Records logs, as `Sentry.logger` does. If it is missing, no logs are recorded. */
+  readonly logger?: { readonly [Level in TelemetryLevel]?: (message: any, attributes?: any) => unknown }
   /** Resolves to `false` if not everything could be sent within `timeoutMs`. */
   flush?(timeoutMs?: number): unknown
 }
@@ -59,6 +68,11 @@ export interface ErrorTrackerTransportOptions {
   readonly flushTimeout?: number | undefined
   /** Returns the values by which errors are grouped. Defaults to the name of the event. */
   readonly fingerprint?: ((envelope: TelemetryEnvelope) => readonly string[]) | undefined
+  /**
+   * Passes every event to the `logger` of the SDK as well, if it has one. The attributes are those of `OtlpTransportAdapter`.
+   * Defaults to `false`.
+   */
+  readonly logs?: boolean | undefined
 }
 
 const METHOD = 'ErrorTrackerTransportAdapter.create'
@@ -74,6 +88,7 @@ const RULES = {
   sdk: unchecked<ErrorTrackerSdk | undefined>(),
   flushTimeout: optional(timeoutMs, 10_000),
   fingerprint: optional<Fingerprint, Fingerprint>(checkFingerprint, ({ name }) => [name]),
+  logs: optional<boolean, boolean>(telemetryOptions.checkBoolean, false),
 } satisfies RulesFor<ErrorTrackerTransportOptions>
 
 /** The maximum length of a tag in Sentry. */
@@ -111,12 +126,14 @@ export class ErrorTrackerTransportAdapter implements TelemetryTransport {
   readonly #sdk: ErrorTrackerSdk
   readonly #flushTimeout: number
   readonly #fingerprint: Fingerprint
+  readonly #logs: boolean
   #redactIds: RedactIds = (envelope) => envelope
 
-  private constructor(sdk: ErrorTrackerSdk, flushTimeout: number, fingerprint: Fingerprint) {
+  private constructor(sdk: ErrorTrackerSdk, { flushTimeout, fingerprint, logs }: ReadBy<typeof RULES>) {
     this.#sdk = sdk
     this.#flushTimeout = flushTimeout
     this.#fingerprint = fingerprint
+    this.#logs = logs
   }
 
   /**
@@ -125,7 +142,8 @@ export class ErrorTrackerTransportAdapter implements TelemetryTransport {
    * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if an option is invalid.
    */
   static create(options: ErrorTrackerTransportOptions): ErrorTrackerTransportAdapter {
-    const { sdk, flushTimeout, fingerprint } = readTransportOptions(METHOD, options, RULES)
+    const read = readTransportOptions(METHOD, options, RULES)
+    const { sdk } = read
     if (typeof sdk?.captureException !== 'function') {
       throw invalidKind(
         `${METHOD}({ sdk })`,
@@ -133,7 +151,7 @@ export class ErrorTrackerTransportAdapter implements TelemetryTransport {
         sdk,
       )
     }
-    return new ErrorTrackerTransportAdapter(sdk, flushTimeout, fingerprint)
+    return new ErrorTrackerTransportAdapter(sdk, read)
   }
 
   /**
@@ -141,7 +159,7 @@ export class ErrorTrackerTransportAdapter implements TelemetryTransport {
    * @param meta the metadata of the manager.
    */
   init(meta: TelemetryTransportMeta): void {
-    this.#redactIds = (meta as MetaWithIds)[redactIds] ?? this.#redactIds
+    this.#redactIds = (meta as InternalMeta)[redactIds] ?? this.#redactIds
   }
 
   /**
@@ -155,6 +173,7 @@ export class ErrorTrackerTransportAdapter implements TelemetryTransport {
       error !== undefined || level === 'error' || level === 'fatal'
         ? this.#capture(envelope)
         : this.#sdk.addBreadcrumb?.(breadcrumbOf(envelope))
+    if (this.#logs) this.#sdk.logger?.[level]?.(envelope.name, logAttributes(envelope))
     if (result instanceof Promise) return result.then(() => {})
   }
 
@@ -180,12 +199,7 @@ export class ErrorTrackerTransportAdapter implements TelemetryTransport {
 
   /** @returns `false` if the SDK could not send everything in time. */
   #flushSdk(): Promise<unknown> {
-    return new Promise((resolve, reject) => {
-      const timer = setLongTimeout(() => resolve(false), this.#flushTimeout)
-      Promise.resolve(this.#sdk.flush?.(this.#flushTimeout))
-        .then(resolve, reject)
-        .finally(() => timer.clear())
-    })
+    return orAfter(this.#flushTimeout, false, () => this.#sdk.flush?.(this.#flushTimeout))
   }
 
   #capture(envelope: TelemetryEnvelope): unknown {
@@ -266,6 +280,14 @@ function defined<Value>(members: Readonly<Record<string, Value | undefined>>): R
 /** Returns a string in one line, cut to the limit of Sentry. */
 function tagValue(value: string): string {
   return cutText(value.replace(/\s+/g, ' '), MAX_TAG_LENGTH, '…')
+}
+
+/** Returns the attributes of a log. The SDK reads some objects as values with a unit, so they are passed as JSON. */
+function logAttributes(envelope: TelemetryEnvelope): Record<string, unknown> {
+  const entries = Object.entries(writeOtlpAttributes(envelope, {}))
+  return Object.fromEntries(
+    entries.map(([key, value]) => [key, typeof value === 'object' ? JSON.stringify(value) : value]),
+  )
 }
 
 function breadcrumbOf({ name, time, level, sessionId, actor, scope, attributes }: TelemetryEnvelope): object {

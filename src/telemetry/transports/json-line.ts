@@ -1,16 +1,17 @@
 import { copyWellFormed } from '../../runtime.ts'
-import type { TelemetryEnvelope } from '../envelope/envelope.ts'
+import { AUDIT_MAC } from '../delivery/transport.ts'
+import type { TelemetryEnvelope, TelemetryTrace } from '../envelope/envelope.ts'
 
-/** The maximum number of names, and of keys, whose JSON is kept. Clients may send any number of keys. */
+/** The maximum number of keys whose JSON is kept. Clients may send any number of keys. */
 const MAX_KEPT = 4096
 
-/** The maximum total length of the JSON that is kept for names, and for keys, in UTF-16 units. */
+/** The maximum total length of the JSON that is kept for keys, in UTF-16 units. */
 const MAX_KEPT_LENGTH = 1_048_576
 
 /** The maximum number of levels whose JSON is kept. A manager has five. */
 const MAX_LEVELS = 16
 
-/** The maximum length of a name or key whose JSON is kept, in UTF-16 units. */
+/** The maximum length of a key whose JSON is kept, in UTF-16 units. */
 const MAX_KEPT_KEY = 256
 
 /** The characters that could end a line, control a terminal, or reverse the reading direction. */
@@ -23,33 +24,17 @@ const NEEDS_ESCAPING = /[^ !#-[\]-~]/
 /** The length up to which a loop over the characters is faster than a regular expression. */
 const SHORT = 12
 
-/** The members of an envelope in the order in which a manager sets them. */
-const LAYOUT = [
-  'name',
-  'time',
-  'level',
-  'service',
-  'environment',
-  'version',
-  'sessionId',
-  'actor',
-  'scope',
-  'attributes',
-  'error',
-  'source',
-] as const satisfies readonly (keyof TelemetryEnvelope)[]
+/** The members of an envelope. */
+const MEMBERS: ReadonlySet<string> = new Set(
+  'name time level service environment version sessionId actor scope attributes error source trace'.split(
+    ' ',
+  ),
+)
 
-/**
- * The JSON before a value of an object: the quote that ends a previous string, a comma unless it is the first, the key, and
- * the quote that starts a string. Concatenating few long strings is faster than concatenating many short ones.
- */
+/** The JSON before a value of an object that is not the first. Concatenating few long strings is faster than many short ones. */
 interface KeyText {
-  readonly first: string
-  readonly firstString: string
-  readonly next: string
-  readonly nextString: string
-  readonly nextAfterString: string
-  readonly nextStringAfterString: string
+  readonly beforeValue: string
+  readonly beforeString: string
   readonly key: string
   /** The first key in the latest object that was the value of this key, and the key that followed this one last. */
   firstInside: KeyText | undefined
@@ -64,31 +49,6 @@ interface SessionText {
   readonly text: string | undefined
 }
 
-/** Keeps values by key, and removes all of them when they become too many or too long. */
-class KeptTexts<Value> {
-  readonly #values = new Map<string, Value>()
-  #length = 0
-
-  get size(): number {
-    return this.#values.size
-  }
-
-  get(key: string): Value | undefined {
-    return this.#values.get(key)
-  }
-
-  /** @param length the length of the JSON in `value`, in UTF-16 units. */
-  keep(key: string, value: Value, length: number): void {
-    if (key.length > MAX_KEPT_KEY) return
-    this.#length += length
-    if (this.#values.size >= MAX_KEPT || this.#length > MAX_KEPT_LENGTH) {
-      this.#values.clear()
-      this.#length = length
-    }
-    this.#values.set(key, value)
-  }
-}
-
 /**
  * Writes envelopes as lines of JSON. A line is the result of `JSON.stringify` with unsafe characters escaped. It is faster
  * than `JSON.stringify`, because envelopes consist only of JSON values, and because the JSON of members that many events
@@ -96,58 +56,48 @@ class KeptTexts<Value> {
  */
 export class JsonLineWriter {
   readonly #includeTimestamp: boolean
-  readonly #keys = new KeptTexts<KeyText>()
-  readonly #names = new KeptTexts<string>()
+  readonly #hasTraceIds: boolean
+  readonly #keys = new Map<string, KeyText>()
+  #keysLength = 0
   /** Stands for the key of the attributes. */
   readonly #attributes: { firstInside: KeyText | undefined } = { firstInside: undefined }
   /** By actor or, without one, by scope. An entry lives as long as the session keeps that object. */
   readonly #sessions = new WeakMap<object, SessionText>()
-  #lastTime: unknown
-  #timeText = ''
   #service: unknown
   #environment: unknown
   #version: unknown
   /** The JSON of the level and of the members after it, by level. */
   readonly #levels = new Map<string, string>()
 
-  constructor(includeTimestamp: boolean) {
+  /** @param hasTraceIds writes the ids of `trace` at the top level, except for the lines of an audit log. */
+  constructor(includeTimestamp: boolean, hasTraceIds = false) {
     this.#includeTimestamp = includeTimestamp
+    this.#hasTraceIds = hasTraceIds
   }
 
   write(envelope: TelemetryEnvelope): string {
     try {
-      if (isLaidOut(envelope)) return this.#line(envelope)
+      if (plainKeys(envelope).every((key) => MEMBERS.has(key))) return this.#line(envelope)
     } catch {
       // Envelopes that a manager did not create may contain any value.
     }
-    return escapeUnsafe(JSON.stringify(this.#includeTimestamp ? envelope : timeless(envelope)))
+    const fields = this.#hasTraceIds ? withTraceIds(envelope) : envelope
+    return escapeUnsafe(JSON.stringify(this.#includeTimestamp ? fields : timeless(fields)))
   }
 
   #line(envelope: TelemetryEnvelope): string {
-    const { attributes, error, source } = envelope
-    let line = this.#names.get(envelope.name) ?? this.#name(envelope.name)
-    if (this.#includeTimestamp) line += this.#time(envelope)
+    const { attributes, error, source, trace } = envelope
+    let line = `{"name":${memberText(envelope.name)}`
+    if (this.#includeTimestamp) line += `,"time":${memberText(envelope.time)}`
     line += this.#levelAndOrigin(envelope)
     line += this.#session(envelope)
     if (attributes !== undefined) line += `,"attributes":${this.#value(attributes, this.#attributes)}`
     if (error !== undefined) line += `,"error":${this.#value(error)}`
     if (source !== undefined) line += `,"source":${this.#value(source)}`
-    return `${line}}`
-  }
-
-  #name(name: string): string {
-    const text = flat(`{"name":${memberText(name)}`)
-    this.#names.keep(name, text, text.length)
-    return text
-  }
-
-  /** Returns the JSON of the time, which the events of one millisecond share. */
-  #time({ time }: TelemetryEnvelope): string {
-    if (time !== this.#lastTime) {
-      this.#timeText = `,"time":${memberText(time)}`
-      this.#lastTime = time
-    }
-    return this.#timeText
+    if (trace === undefined) return `${line}}`
+    return this.#hasTraceIds && !isAudited(envelope)
+      ? `${line},${this.#value(traceIds(trace)).slice(1)}`
+      : `${line},"trace":${this.#value(trace)}}`
   }
 
   /** Returns the JSON of level and origin, which the events of one level and one manager share. */
@@ -158,13 +108,11 @@ export class JsonLineWriter {
       this.#version = version
       this.#levels.clear()
     }
-    return this.#levels.get(level) ?? this.#level(level)
-  }
-
-  #level(level: string): string {
-    let text = `,"level":${memberText(level)},"service":${memberText(this.#service)}`
-    text += `,"environment":${memberText(this.#environment)}`
-    if (this.#version !== undefined) text += `,"version":${memberText(this.#version)}`
+    const known = this.#levels.get(level)
+    if (known !== undefined) return known
+    let text = `,"level":${memberText(level)},"service":${memberText(service)}`
+    text += `,"environment":${memberText(environment)}`
+    if (version !== undefined) text += `,"version":${memberText(version)}`
     if (this.#levels.size >= MAX_LEVELS) this.#levels.clear()
     this.#levels.set(level, flat(text))
     return text
@@ -181,7 +129,7 @@ export class JsonLineWriter {
     if (actor !== undefined) text += `,"actor":${this.#value(actor)}`
     if (scope !== undefined) text += `,"scope":${this.#value(scope)}`
     // Objects that are not frozen could change before the next event.
-    const keeps = recurs && isDeeplyFrozen(actor) && isDeeplyFrozen(scope)
+    const keeps = recurs && Object.isFrozen(actor) && Object.isFrozen(scope)
     this.#sessions.set(about, { sessionId, actor, scope, text: keeps ? flat(text) : undefined })
     return text
   }
@@ -212,7 +160,6 @@ export class JsonLineWriter {
     const keys = plainKeys(object)
     if (keys.length === 0) return '{}'
     let text = ''
-    let afterString = false
     let previous: KeyText | undefined
     for (let index = 0; index < keys.length; index++) {
       const key = keys[index] as string
@@ -221,17 +168,10 @@ export class JsonLineWriter {
       const keyText =
         expected !== undefined && expected.key === key ? expected : this.#keyAfter(parent, previous, key)
       previous = keyText
-      if (typeof value === 'string' && isPlain(value)) {
-        if (index === 0) text = keyText.firstString + value
-        else text += (afterString ? keyText.nextStringAfterString : keyText.nextString) + value
-        afterString = true
-      } else {
-        if (index === 0) text = keyText.first + this.#value(value, keyText)
-        else text += (afterString ? keyText.nextAfterString : keyText.next) + this.#value(value, keyText)
-        afterString = false
-      }
+      if (typeof value === 'string' && isPlain(value)) text += `${keyText.beforeString}${value}"`
+      else text += keyText.beforeValue + this.#value(value, keyText)
     }
-    return text + (afterString ? '"}' : '}')
+    return `{${text.slice(1)}}`
   }
 
   #array(array: readonly unknown[]): string {
@@ -259,18 +199,18 @@ export class JsonLineWriter {
 
   #key(key: string): KeyText {
     const text = stringText(key)
-    const texts = {
-      first: flat(`{${text}:`),
-      firstString: flat(`{${text}:"`),
-      next: flat(`,${text}:`),
-      nextString: flat(`,${text}:"`),
-      nextAfterString: flat(`",${text}:`),
-      nextStringAfterString: flat(`",${text}:"`),
+    const beforeValue = flat(`,${text}:`)
+    const beforeString = flat(`,${text}:"`)
+    const keyText: KeyText = { beforeValue, beforeString, key, firstInside: undefined, following: undefined }
+    if (key.length > MAX_KEPT_KEY) return keyText
+    this.#keysLength += beforeValue.length + beforeString.length
+    if (this.#keys.size >= MAX_KEPT || this.#keysLength > MAX_KEPT_LENGTH) {
+      this.#keys.clear()
+      // The removed texts refer to one another.
+      this.#attributes.firstInside = undefined
+      this.#keysLength = 0
     }
-    const keyText: KeyText = { ...texts, key, firstInside: undefined, following: undefined }
-    this.#keys.keep(key, keyText, Object.values(texts).join('').length)
-    // The removed texts refer to one another.
-    if (this.#keys.size === 1) this.#attributes.firstInside = undefined
+    this.#keys.set(key, keyText)
     return keyText
   }
 }
@@ -306,16 +246,6 @@ function isPlain(text: string): boolean {
   return true
 }
 
-/** Returns `true` if an envelope contains only members of `LAYOUT`, in that order. */
-function isLaidOut(envelope: TelemetryEnvelope): boolean {
-  const members = plainKeys(envelope)
-  let place = 0
-  for (let index = 0; index < LAYOUT.length && place < members.length; index++) {
-    if (members[place] === LAYOUT[index]) place++
-  }
-  return place === members.length
-}
-
 /** Returns the keys of a plain object. @throws {TypeError} for any other object. */
 function plainKeys(object: object): string[] {
   const prototype = Object.getPrototypeOf(object)
@@ -323,16 +253,27 @@ function plainKeys(object: object): string[] {
   return Object.keys(object)
 }
 
-function isDeeplyFrozen(value: unknown): boolean {
-  if (typeof value !== 'object' || value === null) return true
-  return Object.isFrozen(value) && Object.values(value).every(isDeeplyFrozen)
-}
-
 /** Copies a string. A concatenated string keeps its parts, which every line that contains it would have to join again. */
 function flat(text: string): string {
   return copyWellFormed(text)
 }
 
-function timeless({ time: _time, ...rest }: TelemetryEnvelope): Omit<TelemetryEnvelope, 'time'> {
+function timeless({ time: _time, ...rest }: Omit<TelemetryEnvelope, 'trace'>): object {
   return rest
+}
+
+/** Returns the members of an envelope with the ids of `trace` at the top level, except for those of an audit log. */
+export function withTraceIds(envelope: TelemetryEnvelope): Omit<TelemetryEnvelope, 'trace'> {
+  const { trace, ...rest } = envelope
+  return trace === undefined || isAudited(envelope) ? envelope : { ...rest, ...traceIds(trace) }
+}
+
+/** The names and the flags are those of OpenTelemetry for lines of JSON. */
+export function traceIds({ traceId, spanId, flags }: TelemetryTrace): Readonly<Record<string, string>> {
+  return { trace_id: traceId, span_id: spanId, trace_flags: flags.toString(16).padStart(2, '0') }
+}
+
+/** The MAC of a line of an audit log covers its members. */
+function isAudited({ attributes }: TelemetryEnvelope): boolean {
+  return attributes !== undefined && Object.hasOwn(attributes, AUDIT_MAC)
 }

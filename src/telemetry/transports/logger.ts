@@ -1,15 +1,22 @@
-import { optional, type RulesFor } from '../../options/option-rules.ts'
+import { also, optional, type RulesFor } from '../../options/option-rules.ts'
+import { environmentVariable } from '../../runtime.ts'
 import { standardStreamErrors, wasWritten, watchStandardStreams } from '../../standard-streams.ts'
 import { auditObstacle, minPriority, type TelemetryTransport } from '../delivery/transport.ts'
-import type { TelemetryEnvelope } from '../envelope/envelope.ts'
+import type { TelemetryEnvelope, TelemetryErrorInfo } from '../envelope/envelope.ts'
 import { KitTelemetryError } from '../errors.ts'
 import { LEVEL_PRIORITY, type TelemetryLevel } from '../levels.ts'
 import { telemetryOptions } from '../options.ts'
-import { escapeUnsafe, JsonLineWriter } from './json-line.ts'
-import { fieldsOf, type ObjectLoggerTransportOptions, pinoLineWriter } from './logger-objects.ts'
+import { escapeUnsafe, JsonLineWriter, traceIds } from './json-line.ts'
+import {
+  fieldsOf,
+  type LineNames,
+  namedLineWriter,
+  type ObjectLoggerTransportOptions,
+  pinoLineWriter,
+} from './logger-objects.ts'
 import { minLevel, readTransportOptions } from './transport-options.ts'
 
-const { checkBoolean, invalidKind, oneOf } = telemetryOptions
+const { checkBoolean, invalidKind, oneOf, unusableOption } = telemetryOptions
 
 /** A logger with one method per level, such as `console`, pino, or winston. */
 export interface LineLogger {
@@ -28,10 +35,16 @@ export interface LoggerTransportOptions {
   /**
    * The format of a line. `json` is the envelope as JSON. `pretty` is
    * `12:00:00.000 ERROR billing.invoice.failed actor=user:u1 scope=org:o1 session=ses_… key=value … Error: message`, with
-   * the time in UTC. `pino` is a line as pino writes it, with numeric levels, `time` in milliseconds, `pid`, `hostname`,
+   * the time in UTC, and the stack with its causes on indented lines. It has colors if the logger is `console`, the output is a
+   * terminal, and the environment variable `NO_COLOR` is not set. `pino` is a line as pino writes it, with numeric levels, `time` in milliseconds, `pid`, `hostname`,
    * `name`, `msg`, and `err`. It is for a logger that writes lines unchanged, such as `console`. Defaults to `pretty`.
    */
   readonly format?: 'json' | 'pino' | 'pretty' | undefined
+  /**
+   * The names of the members of a line with `format: 'json'`: those of structured logging in Google Cloud, or of the Elastic
+   * Common Schema. Defaults to the names of the envelope.
+   */
+  readonly names?: 'google-cloud' | 'ecs' | undefined
   /** The minimum level. Events below it are ignored. Defaults to `debug`. */
   readonly minLevel?: TelemetryLevel | undefined
   /** Adds the time to each line. Defaults to `true`. */
@@ -53,9 +66,15 @@ type Format = NonNullable<(LoggerTransportOptions | ObjectLoggerTransportOptions
 const RULES = {
   logger: checkLogger,
   format: optional(oneOf<Format>(['json', 'object', 'pino', 'pretty']), 'pretty'),
+  names: optional(
+    also(oneOf<LineNames>(['google-cloud', 'ecs']), (option, _names, { format }) => {
+      if (format !== 'json')
+        throw unusableOption(option, "can be used only with format: 'json'", "Set format: 'json'")
+    }),
+  ),
   minLevel: optional(minLevel, 'debug'),
   includeTimestamp: optional<boolean>(checkBoolean),
-} satisfies RulesFor<LoggerTransportOptions | ObjectLoggerTransportOptions>
+} satisfies RulesFor<LoggerTransportOptions>
 
 /**
  * Writes one line for each event to a logger. Control characters are escaped, so that an event cannot forge a line.
@@ -79,7 +98,8 @@ export class LoggerTransportAdapter implements TelemetryTransport {
 
   private constructor(logger: CallableLogger, lowest: number, argumentsOf: ArgumentsOf, writesAll: boolean) {
     if (!writesAll)
-      this[auditObstacle] = "Set format: 'json' for the logger, and omit minLevel and includeTimestamp"
+      this[auditObstacle] =
+        "Set format: 'json' for the logger without names, and omit minLevel and includeTimestamp"
     this.#logger = logger
     this[minPriority] = lowest
     this.#argumentsOf = argumentsOf
@@ -99,12 +119,12 @@ export class LoggerTransportAdapter implements TelemetryTransport {
   static create(options: ObjectLoggerTransportOptions): LoggerTransportAdapter
   static create(options: LoggerTransportOptions | ObjectLoggerTransportOptions): LoggerTransportAdapter {
     const read = readTransportOptions('LoggerTransportAdapter.create', options, RULES, ['logger'])
-    const { logger, format, includeTimestamp = format !== 'object' } = read
+    const { logger, format, names, includeTimestamp = format !== 'object' } = read
     return new LoggerTransportAdapter(
       logger,
       LEVEL_PRIORITY[read.minLevel],
-      argumentsWriter(format, includeTimestamp),
-      format === 'json' && read.minLevel === 'debug' && includeTimestamp,
+      argumentsWriter(logger, format, names, includeTimestamp),
+      format === 'json' && names === undefined && read.minLevel === 'debug' && includeTimestamp,
     )
   }
 
@@ -136,21 +156,49 @@ function failUnwritten(isWritten: boolean): void {
   )
 }
 
-function argumentsWriter(format: Format, includeTimestamp: boolean): ArgumentsOf {
-  if (format === 'pretty') return (envelope) => prettyLine(envelope, includeTimestamp)
+function argumentsWriter(
+  logger: CallableLogger,
+  format: Format,
+  names: LineNames | undefined,
+  includeTimestamp: boolean,
+): ArgumentsOf {
+  if (format === 'pretty')
+    return (envelope) => prettyLine(envelope, includeTimestamp, painter(logger, envelope.level))
   if (format === 'pino') return pinoLineWriter(includeTimestamp)
   if (format === 'object') return (envelope) => fieldsOf(envelope, includeTimestamp)
-  const writer = new JsonLineWriter(includeTimestamp)
+  if (names !== undefined) return namedLineWriter(names, includeTimestamp)
+  const writer = new JsonLineWriter(includeTimestamp, true)
   return (envelope) => writer.write(envelope)
 }
 
 /** The characters that need quotes. */
 const NEEDS_QUOTES = /[\s"]/
 
-function prettyLine(envelope: TelemetryEnvelope, includeTimestamp: boolean): string {
-  const { actor, scope, attributes, error } = envelope
+/** The ANSI colors of the levels. Stacks have that of `debug`. */
+const COLORS: Readonly<Record<TelemetryLevel, number>> = {
+  debug: 90,
+  info: 32,
+  warn: 33,
+  error: 31,
+  fatal: 35,
+}
+
+type Paint = (color: number, text: string) => string
+
+/** Returns a function that colors a text if `console` writes events of a level to a terminal. */
+function painter(logger: unknown, level: TelemetryLevel): Paint {
+  const { stdout, stderr } =
+    logger === console ? ((globalThis as { process?: Partial<NodeJS.Process> }).process ?? {}) : {}
+  const stream = LEVEL_PRIORITY[level] < LEVEL_PRIORITY.warn ? stdout : stderr
+  return stream?.isTTY === true && !environmentVariable('NO_COLOR')
+    ? (color, text) => `\u001b[${color}m${text}\u001b[39m`
+    : (_color, text) => text
+}
+
+function prettyLine(envelope: TelemetryEnvelope, includeTimestamp: boolean, paint: Paint): string {
+  const { level, actor, scope, attributes, error, trace } = envelope
   let line = includeTimestamp ? `${envelope.time.slice(11, 23)} ` : ''
-  line += `${envelope.level.toUpperCase()} ${escapeUnsafe(envelope.name)}`
+  line += `${paint(COLORS[level], level.toUpperCase())} ${escapeUnsafe(envelope.name)}`
   if (actor !== undefined)
     line += ` actor=${text(actor.id === undefined ? actor.type : `${actor.type}:${actor.id}`)}`
   if (scope !== undefined) line += ` scope=${text(`${scope.type}:${scope.id}`)}`
@@ -158,8 +206,17 @@ function prettyLine(envelope: TelemetryEnvelope, includeTimestamp: boolean): str
   if (attributes !== undefined) {
     for (const key of Object.keys(attributes)) line += ` ${keyText(key)}=${valueText(attributes[key])}`
   }
-  if (error !== undefined) line += ` ${escapeUnsafe(`${error.name}: ${error.message}`)}`
-  return line
+  if (trace !== undefined) for (const [key, id] of Object.entries(traceIds(trace))) line += ` ${key}=${id}`
+  if (error === undefined) return line
+  return `${line} ${escapeUnsafe(`${error.name}: ${error.message}`)}${paint(COLORS.debug, stackText(error))}`
+}
+
+/** Returns the stack of an error with its causes, each line after a line break and indented. */
+function stackText({ name, message, stack = '' }: TelemetryErrorInfo): string {
+  const head = `${name}: ${message}`
+  const lines = (stack.startsWith(head) ? stack.slice(head.length) : stack).split(/\r?\n/)
+  const shown = lines.filter((line) => line.trim() !== '')
+  return shown.map((line) => `\n  ${escapeUnsafe(line)}`).join('')
 }
 
 function valueText(value: unknown): string {

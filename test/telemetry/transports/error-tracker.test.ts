@@ -293,6 +293,7 @@ describe('ErrorTrackerTransportAdapter', () => {
         environment: 'staging',
         defaultIntegrations: false,
         integrations: [Sentry.linkedErrorsIntegration()],
+        enableLogs: true,
       })
     }
 
@@ -401,6 +402,66 @@ describe('ErrorTrackerTransportAdapter', () => {
         expect(ours).to.deep.equal(direct)
       })
     }
+
+    for (const logs of [true, false, undefined]) {
+      it(`Sentry receives ${logs === true ? 'every event' : 'no event'} as a log if logs is ${logs}`, async () => {
+        await initialise(true)
+        const { manager, logger } = managerOf({ ...(logs !== undefined && { logs }) })
+        const input: TelemetryEmitInput = {
+          actor: { type: 'user', id: 'u1' },
+          attributes: { cents: 1200, card: { brand: 'visa', value: 1 }, list: ['a'] },
+          sessionId: 'ses_1',
+        }
+        for (const level of ['debug', 'info', 'warn', 'error', 'fatal'] as const)
+          manager.emit('billing.done', {
+            ...input,
+            level,
+            error: level === 'error' ? new Error('no funds') : undefined,
+          })
+        await manager.flush()
+        expect(logger.errors).to.deep.equal([])
+        const received = receiver.items
+          .filter(({ type }) => type === 'log')
+          .flatMap(({ payload }) => payload.items)
+        expect(received.map(({ level, body }) => `${level} ${body}`)).to.deep.equal(
+          logs === true
+            ? ['debug', 'info', 'warn', 'error', 'fatal'].map((level) => `${level} billing.done`)
+            : [],
+        )
+        for (const { attributes } of received) {
+          expect(attributes).to.deep.include({
+            cents: { value: 1200, type: 'integer' },
+            card: { value: '{"brand":"visa","value":1}', type: 'string' },
+            list: { value: '["a"]', type: 'string' },
+            'session.id': { value: 'ses_1', type: 'string' },
+            'user.id': { value: 'u1', type: 'string' },
+          })
+        }
+        if (logs === true) expect(received[3].attributes['exception.message'].value).to.equal('no funds')
+        expect(receiver.events()).to.have.length(2)
+      })
+    }
+
+    it('an SDK without logger gets no logs, and everything else', async () => {
+      await initialise(true)
+      const { captureException, addBreadcrumb, flush } = Sentry
+      const { manager, logger } = managerOf({ logs: true, sdk: { captureException, addBreadcrumb, flush } })
+      manager.emit('billing.stopped', { level: 'fatal' })
+      await manager.flush()
+      expect([logger.errors.length, receiver.events().length]).to.deep.equal([0, 1])
+    })
+
+    it('logs of Sentry have the hash of a user id that the policy names', async () => {
+      await initialise(true)
+      const manager = KitTelemetry.create()
+        .withSampling({ infoRate: 1 })
+        .withRedaction({ hashKeys: ['user.id'] })
+        .addTransport(CREATE({ sdk: Sentry, logs: true }))
+        .build()
+      manager.emit('billing.done', { actor: { type: 'user', id: 'ada@example.com' } })
+      await manager.flush()
+      expect(JSON.stringify(receiver.items)).to.include('user.id').and.not.to.include('ada@example.com')
+    })
 
     it('Sentry receives the same data as a hint', async () => {
       await initialise(true)

@@ -64,10 +64,13 @@ describe('LoggerTransportAdapter', () => {
           nested: { a: [1] },
           list: ['x y'],
         },
-        error: new TypeError('message'),
+        error: Object.assign(new TypeError('message'), {
+          stack: 'TypeError: message\n    at a (b.js:1:2)',
+          cause: Object.assign(new Error('root\n12:00 INFO forged\u001b[2J'), { stack: undefined }),
+        }),
       }),
     ).to.equal(
-      '12:00:00.000 ERROR billing.invoice.failed actor=user:u1 scope=org:o1 session=ses_1 key=value n=5 b=true nothing=null text="two words" nested={"a":[1]} list=["x y"] TypeError: message',
+      '12:00:00.000 ERROR billing.invoice.failed actor=user:u1 scope=org:o1 session=ses_1 key=value n=5 b=true nothing=null text="two words" nested={"a":[1]} list=["x y"] TypeError: message\n      at a (b.js:1:2)\n  Caused by: Error: root\n  12:00 INFO forged\\u001b[2J',
     )
     expect(line({})).to.equal('12:00:00.000 INFO billing.invoice.failed session=ses_1')
     expect(line({ actor: { type: 'bot' } }, { includeTimestamp: false })).to.equal(
@@ -191,9 +194,7 @@ describe('LoggerTransportAdapter', () => {
         sessionId: 'ses_1',
       }
       const actor = { type: 'user', id: 'u1' }
-      const { name, ...rest } = envelope
       const foreign: Wrong[] = [
-        { ...rest, name },
         { ...envelope, extra: 1 },
         { ...envelope, version: undefined },
         { ...envelope, attributes: { at: new Date(0), none: undefined, no: () => {}, zero: -0 } },

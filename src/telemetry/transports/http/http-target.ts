@@ -31,7 +31,10 @@ export function jsonHeaders(): Headers {
   })
 }
 
-/** Posts JSON to a URL with `fetch`. Requests are not traced. */
+/** The body of a request. */
+export type RequestContent = string | Uint8Array
+
+/** Posts to a URL with `fetch`. Requests are not traced. */
 export class HttpTarget {
   readonly #url: URL
   readonly #connection: TargetConnectionOptions
@@ -42,11 +45,16 @@ export class HttpTarget {
   }
 
   /**
-   * Posts JSON once. Redirects are not followed, and the body of the response is always read or discarded. Never rejects.
+   * Posts a body once. Redirects are not followed, and the body of the response is always read or discarded. Never rejects.
    * @param timeoutMs the maximum duration of the attempt, including the response.
    * @param released when it aborts, so does the request.
    */
-  async post(headers: Headers, body: string, timeoutMs: number, released?: AbortSignal): Promise<PostResult> {
+  async post(
+    headers: Headers,
+    body: RequestContent,
+    timeoutMs: number,
+    released?: AbortSignal,
+  ): Promise<PostResult> {
     const attempt = new AbortController()
     const abort = (): void => attempt.abort()
     let late = false

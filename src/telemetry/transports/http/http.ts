@@ -11,19 +11,25 @@ import {
   CONNECTION_RULES,
   checkHeaders,
   checkUrl,
-  type HeaderValues,
+  type GivenHeaders,
+  headersReader,
+  type ReadHeaders,
   readTargetOptions,
   type TargetConnectionOptions,
 } from './target-options.ts'
 
-const { checkKnownOptions, checkMs, checkWholeNumber, invalidKind } = telemetryOptions
+const { checkKnownOptions, checkMs, checkWholeNumber, invalidKind, invalidOption } = telemetryOptions
 
 /** The options of `HttpTransportAdapter.create()`. */
 export interface HttpTransportOptions extends TargetConnectionOptions {
   /** The URL that receives the events: `http:` or `https:`, without credentials. */
   readonly url: string | URL
-  /** The headers of every request. They replace default headers of the same name, ignoring case. Defaults to none. */
-  readonly headers?: Readonly<Record<string, string>> | Headers | ReadonlyMap<string, string> | undefined
+  /**
+   * The headers of every request, or a function that returns them, or a promise of them, before each attempt. An attempt fails if
+   * the function throws, or takes more than 5 seconds. They replace default headers of the same name, ignoring case. Defaults to
+   * none.
+   */
+  readonly headers?: GivenHeaders | (() => GivenHeaders | Promise<GivenHeaders>) | undefined
   /** The maximum duration of an attempt, including the response, in milliseconds above 0. Defaults to 5 000 ms. */
   readonly timeout?: number | undefined
   /** The number of further attempts after a network error, a timeout, or the status 408, 429, or 5xx. Defaults to 0. */
@@ -37,25 +43,43 @@ export interface HttpTransportOptions extends TargetConnectionOptions {
         readonly maxDelayMs: number
       }
     | undefined
+  /**
+   * The body of a request. `json` is an envelope, or an array of envelopes with `batch`. `ndjson` is one line of JSON for each
+   * envelope. A function returns the body of one or more envelopes, and its media type. Defaults to `json`.
+   */
+  readonly serialize?: 'json' | 'ndjson' | SerializeEnvelopes | undefined
+  /** Compresses bodies of at least 1,024 bytes with gzip. Defaults to `false`. */
+  readonly gzip?: boolean | undefined
+}
+
+/** Returns the body of a request for one or more envelopes, and its media type, such as `application/json`. */
+export type SerializeEnvelopes = (envelopes: readonly TelemetryEnvelope[]) => {
+  readonly body: string | Uint8Array
+  readonly contentType: string
 }
 
 const RULES = {
   url: checkUrl,
-  headers: optional<HeaderValues, HeaderValues>(checkHeaders, {}),
+  headers: optional<ReadHeaders, ReadHeaders>(headersReader(checkHeaders), () => ({})),
   timeout: optional(timeoutMs, 5000),
   retries: optional(countFrom(0), 0),
   batch: optional(checkBatch),
+  serialize: optional(checkSerialize, 'json'),
+  gzip: optional<boolean, boolean>(telemetryOptions.checkBoolean, false),
   ...CONNECTION_RULES,
 } satisfies RulesFor<HttpTransportOptions>
 
 /** Full jitter, so that several processes do not send at the same time. */
 const BACK_OFF = { firstMs: 250, maxMs: 30_000 }
 
+/** The size from which on a body is compressed, in bytes. */
+const MIN_GZIP_BYTES = 1024
+
 /** If the target asks for a longer pause, waiting events fail. */
 const MAX_WAIT_MS = 600_000
 
 /**
- * Posts events to a collector as JSON, in order, one request at a time. Set `batch` for a high rate of events. Redirects are
+ * Posts events to a collector, as JSON by default, in order, one request at a time. Set `batch` for a high rate of events. Redirects are
  * not followed.
  *
  * With `retries`, events are delivered at least once, because an attempt that timed out may have arrived. The wait between
@@ -93,15 +117,23 @@ export class HttpTransportAdapter implements TelemetryTransport {
   static create(options: HttpTransportOptions): HttpTransportAdapter {
     const {
       url,
-      headers: own,
+      headers: readHeaders,
       timeout,
       retries,
       batch,
+      serialize,
+      gzip,
       ...connection
     } = readTargetOptions('HttpTransportAdapter.create', options, RULES, ['url'])
     const target = new HttpTarget(url, connection)
-    const headers = jsonHeaders()
-    for (const [name, value] of Object.entries(own)) headers.set(name, value)
+    const contentOf: SerializeEnvelopes = (envelopes) => {
+      if (typeof serialize === 'function') return serialize(envelopes)
+      const lines = envelopes.map((envelope) => JSON.stringify(envelope))
+      if (serialize === 'ndjson')
+        return { body: lines.map((line) => `${line}\n`).join(''), contentType: 'application/x-ndjson' }
+      const body = batch === undefined ? lines.join('') : `[${lines.join(',')}]`
+      return { body, contentType: 'application/json' }
+    }
     const queue = new BatchQueue<TelemetryEnvelope>({
       type: 'http',
       ordered: true,
@@ -111,8 +143,17 @@ export class HttpTransportAdapter implements TelemetryTransport {
       maxWaitMs: MAX_WAIT_MS,
       backOff: BACK_OFF,
       send: async (envelopes, { signal }) => {
-        const body = JSON.stringify(batch === undefined ? envelopes[0] : envelopes)
-        return outcomeOf(await target.post(headers, body, timeout, signal))
+        const headers = jsonHeaders()
+        const { body, contentType } = checkContent(contentOf(envelopes))
+        headers.set('content-type', contentType)
+        const compressed = gzip ? await compress(body) : undefined
+        try {
+          for (const [name, value] of Object.entries(await readHeaders())) headers.set(name, value)
+        } catch (error) {
+          return { result: 'retry', failure: { reason: (error as Error).message } }
+        }
+        if (compressed !== undefined) headers.set('content-encoding', 'gzip')
+        return outcomeOf(await target.post(headers, compressed ?? body, timeout, signal))
       },
     })
     return new HttpTransportAdapter(queue)
@@ -153,6 +194,29 @@ function checkBatch(option: string, value: unknown): NonNullable<HttpTransportOp
     maxSize: checkWholeNumber(`maxSize of ${option}`, maxSize, 1, Number.MAX_SAFE_INTEGER),
     maxDelayMs: checkMs(`maxDelayMs of ${option}`, maxDelayMs, 0),
   }
+}
+
+function checkSerialize(option: string, value: unknown): 'json' | 'ndjson' | SerializeEnvelopes {
+  if (typeof value === 'function') return value as SerializeEnvelopes
+  if (value === 'json' || value === 'ndjson') return value
+  throw invalidOption(option, "must be 'json', 'ndjson', or a function", value)
+}
+
+/** @throws {TypeError} if a function of the application has not returned a body and its media type. */
+function checkContent(content: ReturnType<SerializeEnvelopes>): ReturnType<SerializeEnvelopes> {
+  if (content instanceof Promise) content.catch(() => {})
+  const { body, contentType } = content
+  if (typeof contentType === 'string' && (typeof body === 'string' || body instanceof Uint8Array))
+    return content
+  throw new TypeError('serialize must return { body, contentType }')
+}
+
+/** Returns a body with gzip, or `undefined` if it is too small. */
+async function compress(body: string | Uint8Array): Promise<Uint8Array | undefined> {
+  const content = new Blob([body as string])
+  if (content.size < MIN_GZIP_BYTES) return undefined
+  const compressed = content.stream().pipeThrough(new CompressionStream('gzip'))
+  return new Uint8Array(await new Response(compressed).arrayBuffer())
 }
 
 function outcomeOf(result: PostResult): Outcome {

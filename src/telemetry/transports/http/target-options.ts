@@ -1,4 +1,5 @@
 import { types } from '../../../built-in-kinds.ts'
+import { describeNetworkFailure } from '../../../http/network-failure.ts'
 import { quotedName } from '../../../options/describe-value.ts'
 import { isOptionsObject } from '../../../options/option-kit.ts'
 import {
@@ -9,6 +10,7 @@ import {
   type RulesFor,
 } from '../../../options/option-rules.ts'
 import { isNode } from '../../../runtime.ts'
+import { orAfter } from '../../delivery/pending-work.ts'
 import { telemetryOptions } from '../../options.ts'
 import { readTransportOptions } from '../transport-options.ts'
 
@@ -31,6 +33,15 @@ export interface TargetConnectionOptions {
 
 /** Header values by name. */
 export type HeaderValues = Readonly<Record<string, string>>
+
+/** The headers of requests, as an application gives them. */
+export type GivenHeaders = HeaderValues | Headers | ReadonlyMap<string, string>
+
+/** Returns the headers of one attempt. @throws {Error} with the reason, which has no secrets, if the application does not give any. */
+export type ReadHeaders = () => HeaderValues | Promise<HeaderValues>
+
+/** The time in which a function has to return headers. */
+const HEADERS_TIMEOUT_MS = 5000
 
 const HEADER_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
@@ -97,6 +108,35 @@ export function checkRuntime(option: string, isAvailable: boolean): void {
   if (!isAvailable)
     throw unusableOption(option, 'is available in Node.js only', 'Remove it in other runtimes.')
 }
+
+/** The rule of headers, or of a function that returns them for each attempt. @param check the rule of the headers themselves */
+export function headersReader(check: OptionRule<HeaderValues>): OptionRule<ReadHeaders> {
+  return (option, value, given) => {
+    if (typeof value !== 'function') {
+      const headers = check(option, value, given)
+      return () => headers
+    }
+    return async () => {
+      let returned: unknown
+      try {
+        returned = await orAfter(HEADERS_TIMEOUT_MS, LATE, value as () => unknown)
+      } catch (cause) {
+        // The error is not kept, because it may quote a secret.
+        throw new Error(`the function headers threw an error${describeNetworkFailure(cause)}`)
+      }
+      if (returned === LATE)
+        throw new Error(`the function headers did not return within ${HEADERS_TIMEOUT_MS} ms`)
+      try {
+        return check(option, returned, given)
+      } catch {
+        throw new Error('the function headers did not return an object of valid header names and values')
+      }
+    }
+  }
+}
+
+/** Stands for headers that come too late. */
+const LATE: unique symbol = Symbol('late')
 
 /** The rule of header values by name. Those that are `undefined` are left out. */
 export const checkHeaders: OptionRule<HeaderValues> = (option, value) => {

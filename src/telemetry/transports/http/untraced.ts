@@ -1,22 +1,8 @@
 import { AsyncLocalStorage, builtinModule } from '../../../runtime.ts'
+import { contextManager, SPAN } from '../../otel-context.ts'
 
-/** The part of an OpenTelemetry context that is used here. */
-interface Context {
-  setValue(key: symbol, value: unknown): Context
-  deleteValue(key: symbol): Context
-}
-
-interface ContextManager {
-  active(): Context
-  with<Result>(context: Context, work: () => Result): Result
-}
-
-/** The place in which every copy of `@opentelemetry/api` 1.x keeps what the application has registered. */
-const API = Symbol.for('opentelemetry.js.api.1')
-
-/** The keys are the same in every copy of OpenTelemetry, because `createContextKey` uses `Symbol.for`. */
+/** The keys of a context that suppress tracing, and that carry the baggage. */
 const SUPPRESS_TRACING = Symbol.for('OpenTelemetry SDK Context Key SUPPRESS_TRACING')
-const SPAN = Symbol.for('OpenTelemetry Context Key SPAN')
 const BAGGAGE = Symbol.for('OpenTelemetry Baggage Key')
 
 /** The headers by which tracing systems propagate a trace. */
@@ -79,8 +65,7 @@ export function untracedFetch(url: URL, headers: Headers, init: RequestInit): Pr
  * do not add trace headers to them. Does not load OpenTelemetry. If the application has not loaded it, only calls `work`.
  */
 function untraced<Result>(work: () => Result): Result {
-  const api = (globalThis as { readonly [API]?: { readonly context?: ContextManager } })[API]
-  const contexts = api?.context
+  const contexts = contextManager()
   if (contexts === undefined) return work()
   const context = contexts.active().deleteValue(SPAN).deleteValue(BAGGAGE).setValue(SUPPRESS_TRACING, true)
   return contexts.with(context, work)

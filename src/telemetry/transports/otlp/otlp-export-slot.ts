@@ -3,8 +3,9 @@ import type { LogRecordExporter, LogRecordProcessor } from '@opentelemetry/sdk-l
 import { describeNetworkFailure } from '../../../http/network-failure.ts'
 import { responseOf } from '../../../http/response-of.ts'
 import { counted } from '../../../options/counted.ts'
+import type { HeaderValues, ReadHeaders } from '../http/target-options.ts'
 import type { Failure, Outcome } from '../queue/batch-queue-options.ts'
-import type { ReasonReader } from '../target-reason.ts'
+import { ReasonReader } from '../target-reason.ts'
 import type { OtlpConnection } from './otlp-connection.ts'
 import { OtlpResponse } from './otlp-response.ts'
 
@@ -20,11 +21,13 @@ export interface ExporterHooks {
 
 export interface OtlpExportSlotOptions {
   readonly makeExporter: (hooks: ExporterHooks) => LogRecordExporter
-  readonly headers: Readonly<Record<string, string>>
+  /** Returns the headers of an attempt. */
+  readonly headers: ReadHeaders
+  /** The URL, whose secrets are removed from the reasons of the collector. */
+  readonly url: string
   /** Runs the export outside of the application's spans, so that the request is not traced. */
   readonly untraced: (run: () => void) => void
   readonly timeoutMs: number
-  readonly reasons: ReasonReader
   /** Writes a warning to the diagnostics of OpenTelemetry. */
   readonly diagnose: (message: string) => void
 }
@@ -49,6 +52,7 @@ export class OtlpExportSlot {
   readonly #exporter: LogRecordExporter
   readonly #options: OtlpExportSlotOptions
   #requests = 0
+  #headers: HeaderValues = {}
   #request: ClientRequest | undefined
   #response: OtlpResponse | undefined
   #error: unknown
@@ -58,13 +62,22 @@ export class OtlpExportSlot {
   constructor(options: OtlpExportSlotOptions, connection: OtlpConnection) {
     this.#options = options
     this.#exporter = options.makeExporter({
-      headers: () => this.#headers(),
+      headers: () => this.#nextHeaders(),
       makeAgent: (protocol) => connection.watched(protocol, (request) => this.#watch(request)),
     })
   }
 
-  /** Never rejects, and settles soon after `timeoutMs` at the latest. */
-  export(records: SdkLogRecord[]): Promise<Outcome> {
+  /** Never rejects, and settles soon after `timeoutMs` at the latest, or after the time for a function that returns headers. */
+  async export(records: SdkLogRecord[]): Promise<Outcome> {
+    try {
+      this.#headers = await this.#options.headers()
+    } catch (error) {
+      return { result: 'retry', failure: { reason: (error as Error).message }, targetDown: true }
+    }
+    return await this.#send(records)
+  }
+
+  #send(records: SdkLogRecord[]): Promise<Outcome> {
     const { timeoutMs, untraced } = this.#options
     const { length } = records
     // The records are released when they are serialized.
@@ -113,10 +126,15 @@ export class OtlpExportSlot {
   }
 
   /** Restarts the timeout, so that the timeout of the exporter does not end first. */
-  async #headers(): Promise<Record<string, string>> {
+  async #nextHeaders(): Promise<Record<string, string>> {
     if (this.#requests++ > 0) throw new Error('The exporter must not send a second request')
     this.#timer?.refresh?.()
-    return { ...this.#options.headers }
+    return { ...this.#headers }
+  }
+
+  /** Returns the reason of the collector without the secrets of the URL and of the headers. */
+  #quote(reason: unknown): string {
+    return reason === undefined ? '' : new ReasonReader(this.#options.url, this.#headers).quote(reason)
   }
 
   #watch(request: ClientRequest): void {
@@ -146,7 +164,7 @@ export class OtlpExportSlot {
 
   #accepted(events: number): Outcome {
     const rejected = Math.min(this.#response?.rejectedRecords() ?? 0, events)
-    const said = this.#options.reasons.quote(this.#response?.message())
+    const said = this.#quote(this.#response?.message())
     if (rejected === 0) {
       if (said !== '') this.#options.diagnose(`the collector accepted a batch with the warning${said}`)
       return { result: 'delivered' }
@@ -182,7 +200,7 @@ export class OtlpExportSlot {
   }
 
   #refused(status: number, response?: OtlpResponse): Outcome {
-    const said = this.#options.reasons.quote(response?.message())
+    const said = this.#quote(response?.message())
     const outcome = refused(status, said, response?.waitMs)
     this.#options.diagnose(outcome.failure.reason)
     return outcome

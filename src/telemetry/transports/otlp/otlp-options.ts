@@ -1,9 +1,18 @@
 import type { Agent } from 'node:http'
+import { quotedName } from '../../../options/describe-value.ts'
+import { isOptionsObject } from '../../../options/option-kit.ts'
 import { optional, type ReadBy, type RulesFor } from '../../../options/option-rules.ts'
 import { builtinModule } from '../../../runtime.ts'
 import { DEFAULT_MAX_PENDING_BYTES } from '../../delivery/transport.ts'
 import { telemetryOptions } from '../../options.ts'
-import { checkHeaderValues, checkRuntime, checkUrl, type HeaderValues } from '../http/target-options.ts'
+import {
+  checkHeaderValues,
+  checkRuntime,
+  checkUrl,
+  type GivenHeaders,
+  headersReader,
+  type ReadHeaders,
+} from '../http/target-options.ts'
 import { countFrom, readTransportOptions, timeoutMs } from '../transport-options.ts'
 import type { OtlpAgent } from './otlp-connection.ts'
 import type { OtlpRecord } from './otlp-record.ts'
@@ -16,12 +25,26 @@ export interface OtlpLoggerProvider {
   getLogger(name: string, version?: string): { emit(record: OtlpRecord): void }
 }
 
+type OtlpResourceValue = string | number | boolean
+
+/** Attributes of a resource. Those that are `undefined` are left out. */
+export type OtlpResourceAttributes = Readonly<
+  Record<string, OtlpResourceValue | readonly OtlpResourceValue[] | undefined>
+>
+
 interface OtlpDeliveryOptions {
   /**
-   * The headers of every request, such as an API key. They override those of `OTEL_EXPORTER_OTLP_HEADERS`, which the
-   * OpenTelemetry exporter adds. The exporter ignores `content-type` and `user-agent`, which it sets itself. Defaults to none.
+   * The headers of every request, such as an API key, or a function that returns them, or a promise of them, before each attempt.
+   * An attempt fails if the function throws, or takes more than 5 seconds. They override those of `OTEL_EXPORTER_OTLP_HEADERS`,
+   * which the OpenTelemetry exporter adds. The exporter ignores `content-type` and `user-agent`, which it sets itself. Defaults to
+   * none.
    */
-  readonly headers?: Readonly<Record<string, string>> | Headers | ReadonlyMap<string, string> | undefined
+  readonly headers?: GivenHeaders | (() => GivenHeaders | Promise<GivenHeaders>) | undefined
+  /**
+   * Attributes of the resource. They override those of `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_SERVICE_NAME`. `withService`,
+   * `withEnvironment`, and `withVersion` override them. `service.instance.id` defaults to a random UUID for each process.
+   */
+  readonly resource?: OtlpResourceAttributes | undefined
   /** The maximum duration of an attempt to send a batch, in milliseconds above 0. Defaults to 10 000 ms. */
   readonly timeout?: number | undefined
   /**
@@ -77,7 +100,8 @@ const NO_URL = ''
 const RULES = {
   url: (option: string, value: unknown, { loggerProvider }: Readonly<Record<string, unknown>>) =>
     value === undefined && loggerProvider !== undefined ? NO_URL : logsUrl(checkUrl(option, value)),
-  headers: optional<HeaderValues, HeaderValues>(checkHeaderValues, {}),
+  headers: optional<ReadHeaders, ReadHeaders>(headersReader(checkHeaderValues), () => ({})),
+  resource: optional<OtlpResourceAttributes, OtlpResourceAttributes>(checkResource, {}),
   timeout: optional(timeoutMs, 10_000),
   encoding: optional(oneOf(['json', 'protobuf']), 'json'),
   compression: optional(oneOf(['none', 'gzip']), 'none'),
@@ -114,6 +138,21 @@ function checkProtocol(agent: Agent, url: string): void {
       `must be an agent for ${protocol}; received one for ${own}`,
       `Use an Agent of node:${protocol.slice(0, -1)}.`,
     )
+}
+
+function checkResource(option: string, value: unknown): OtlpResourceAttributes {
+  if (!isOptionsObject(value)) throw invalidKind(option, 'must be an object of attributes', value)
+  for (const [key, attribute] of Object.entries(value)) {
+    const [first, ...others]: readonly unknown[] = Array.isArray(attribute) ? attribute : [attribute]
+    const isValid = ['string', 'number', 'boolean', 'undefined'].includes(typeof first)
+    if (key === '' || !isValid || others.some((other) => typeof other !== typeof first))
+      throw invalidKind(
+        option,
+        `must contain a string, a number, a boolean, or an array of one of them for ${quotedName(key)}`,
+        attribute,
+      )
+  }
+  return Object.freeze({ ...value })
 }
 
 function checkAgent(option: string, value: unknown): OtlpAgent {

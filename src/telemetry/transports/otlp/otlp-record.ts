@@ -76,20 +76,10 @@ function otlpRecordIn<Context>(
   }
 }
 
-let latestTime = ''
-let latestTimeMs: number | undefined
-
-/**
- * Returns the time of an event, in milliseconds since 1970, or `undefined` if OTLP cannot represent it. The latest result is
- * kept, because many events have the same time.
- */
+/** Returns the time of an event, in milliseconds since 1970, or `undefined` if OTLP cannot represent it. */
 export function eventTimeMs({ time }: TelemetryEnvelope): number | undefined {
-  if (time !== latestTime) {
-    const timeMs = Date.parse(time)
-    latestTime = time
-    latestTimeMs = timeMs >= 0 && timeMs < END_OF_TIME_MS ? timeMs : undefined
-  }
-  return latestTimeMs
+  const timeMs = Date.parse(time)
+  return timeMs >= 0 && timeMs < END_OF_TIME_MS ? timeMs : undefined
 }
 
 /** Returns seconds and nanoseconds since 1970, at least 1 nanosecond, because 0 means that the time is unknown. */

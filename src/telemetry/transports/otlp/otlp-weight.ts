@@ -12,9 +12,6 @@ const LIST_BYTES = 30
 /** The maximum bytes of any other value. A number that OTLP cannot represent is sent as a string. */
 const VALUE_BYTES = 44
 
-/** The length up to which a loop is faster than a regular expression. */
-const MAX_COUNTED = 40
-
 /** The characters that JSON escapes, and all characters except ASCII. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern matches control characters on purpose
 const NOT_ONE_BYTE = /["\\\x00-\x1f\x80-\uffff]/
@@ -48,15 +45,5 @@ function valueBytes(value: unknown): number {
 /** Returns the maximum bytes of a string. Protobuf needs no more than JSON. */
 function textBytes(text: string | undefined): number {
   if (text === undefined) return 0
-  return isOneBytePerUnit(text) ? text.length : utf8Length(JSON.stringify(text))
-}
-
-/** Returns `true` if a string is ASCII without characters that JSON escapes. */
-function isOneBytePerUnit(text: string): boolean {
-  if (text.length > MAX_COUNTED) return !NOT_ONE_BYTE.test(text)
-  for (let index = 0; index < text.length; index++) {
-    const unit = text.charCodeAt(index)
-    if (unit < 0x20 || unit > 0x7f || unit === 0x22 || unit === 0x5c) return false
-  }
-  return true
+  return NOT_ONE_BYTE.test(text) ? utf8Length(JSON.stringify(text)) : text.length
 }

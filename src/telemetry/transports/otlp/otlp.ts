@@ -1,13 +1,15 @@
 import type * as Api from '@opentelemetry/api'
 import type { OTLPLogExporter } from '@opentelemetry/exporter-logs-otlp-http'
-import type { Resource } from '@opentelemetry/resources'
+import type * as Resources from '@opentelemetry/resources'
 import { peerProblem } from '../../../peer-problem.ts'
 import { utf8Length } from '../../../runtime.ts'
 import { VERSION } from '../../../version.ts'
 import {
   type EventOutcome,
   eventTaker,
-  type MetaWithIds,
+  type InternalMeta,
+  type NamedOrigin,
+  namedOrigin,
   type RedactIds,
   redactIds,
   type TakeEvent,
@@ -18,10 +20,14 @@ import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
 import { KitTelemetryError } from '../../errors.ts'
 import { promisedOutcome } from '../queue/batch.ts'
 import { BatchQueue } from '../queue/batch-queue.ts'
-import { ReasonReader } from '../target-reason.ts'
 import { OtlpConnection } from './otlp-connection.ts'
 import { type ExporterHooks, OtlpExportSlot, type OtlpExportSlotOptions } from './otlp-export-slot.ts'
-import { type OtlpSettings, type OtlpTransportOptions, readOtlpOptions } from './otlp-options.ts'
+import {
+  type OtlpResourceAttributes,
+  type OtlpSettings,
+  type OtlpTransportOptions,
+  readOtlpOptions,
+} from './otlp-options.ts'
 import {
   type OtlpEvent,
   type OtlpRecord,
@@ -32,7 +38,7 @@ import {
 } from './otlp-record.ts'
 import { otlpWeight } from './otlp-weight.ts'
 
-export type { OtlpLoggerProvider, OtlpTransportOptions } from './otlp-options.ts'
+export type { OtlpLoggerProvider, OtlpResourceAttributes, OtlpTransportOptions } from './otlp-options.ts'
 export type { OtlpAttributes, OtlpRecord, OtlpValue } from './otlp-record.ts'
 
 /** The maximum size of a request that proxies accept by default (nginx), in bytes. */
@@ -45,6 +51,8 @@ const MAX_BATCH = 512
 const BATCH_DELAY_MS = 1_000
 const LANES = 4
 const BACK_OFF = { firstMs: 500, maxMs: 30_000, minShare: 0.5 }
+
+type Resource = Resources.Resource
 
 interface RecordLogger {
   emit(record: OtlpRecord): void
@@ -109,18 +117,16 @@ export class OtlpTransportAdapter implements TelemetryTransport {
    * @throws {KitTelemetryError} `TELEMETRY_TRANSPORT_INIT_FAILED` if a package is missing. The message names it.
    */
   async init(meta: TelemetryTransportMeta): Promise<void> {
-    this.#redactIds = (meta as MetaWithIds)[redactIds] ?? this.#redactIds
+    this.#redactIds = (meta as InternalMeta)[redactIds] ?? this.#redactIds
     if (this.#logger !== undefined || this.#delivery !== undefined) return
     const { api, sdk, resources, exporter } = await loadOpenTelemetry(this.#settings.encoding)
-    const resource = resources
-      .defaultResource()
-      .merge(describeService(meta, resources.resourceFromAttributes))
+    const resource = describeResource(meta, this.#settings.resource, resources)
     const { url, headers, timeout: timeoutMs } = this.#settings
     const options: OtlpExportSlotOptions = {
       makeExporter: exporterMaker(exporter.OTLPLogExporter, this.#settings),
       headers,
+      url,
       untraced: untracedBy(api),
-      reasons: new ReasonReader(url, headers),
       diagnose: (message) => api.diag.warn(`mcp-gatekit: ${message}`),
       timeoutMs,
     }
@@ -255,15 +261,30 @@ function notTaken(reason: string, cause?: unknown): KitTelemetryError {
   )
 }
 
-function describeService(
+/** The id of this process in the resource. */
+let instanceId: string | undefined
+
+/** Returns the resource. Attributes of a later source override those of an earlier one. */
+function describeResource(
   meta: TelemetryTransportMeta,
-  resourceFromAttributes: (attributes: Record<string, string>) => Resource,
+  given: OtlpResourceAttributes,
+  { defaultResource, detectResources, envDetector, resourceFromAttributes }: typeof Resources,
 ): Resource {
-  return resourceFromAttributes({
-    'service.name': meta.service,
-    'deployment.environment.name': meta.environment,
-    ...(meta.version === undefined ? {} : { 'service.version': meta.version }),
-  })
+  instanceId ??= crypto.randomUUID()
+  const named = (meta as InternalMeta)[namedOrigin] ?? meta
+  return defaultResource()
+    .merge(resourceFromAttributes({ ...serviceAttributes(meta), 'service.instance.id': instanceId }))
+    .merge(detectResources({ detectors: [envDetector] }))
+    .merge(resourceFromAttributes(given as Api.Attributes))
+    .merge(resourceFromAttributes(serviceAttributes(named)))
+}
+
+function serviceAttributes({ service, environment, version }: NamedOrigin): Record<string, string> {
+  return {
+    ...(service !== undefined && { 'service.name': service }),
+    ...(environment !== undefined && { 'deployment.environment.name': environment }),
+    ...(version !== undefined && { 'service.version': version }),
+  }
 }
 
 function exporterMaker(

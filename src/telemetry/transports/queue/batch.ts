@@ -15,23 +15,23 @@ export interface Queued<Item> {
 
 /** The items that have not been sent. Adding and removing an item takes constant time on average. */
 export class FreshItems<Item> {
-  /** The first items in reverse order, and all others in order. */
-  #front: Queued<Item>[] = []
-  #back: Queued<Item>[] = []
+  #items: Queued<Item>[] = []
+  /** The index of the first item that was not taken. */
+  #next = 0
   #weight = 0
 
   get first(): Queued<Item> | undefined {
-    return this.#front.at(-1) ?? this.#back[0]
+    return this.#items[this.#next]
   }
 
   add(queued: Queued<Item>): void {
-    this.#back.push(queued)
+    this.#items.push(queued)
     this.#weight += queued.weight
   }
 
   /** Returns `true` if the items fill a batch. */
   fill(maxItems: number, maxWeight: number): boolean {
-    return this.#weight >= maxWeight || this.#front.length + this.#back.length >= maxItems
+    return this.#weight >= maxWeight || this.#items.length - this.#next >= maxItems
   }
 
   /** Removes and returns the items of the next batch. An item that is heavier than `maxWeight` is a batch of its own. */
@@ -40,15 +40,15 @@ export class FreshItems<Item> {
     let weight = 0
     for (let one = this.first; one !== undefined; one = this.first) {
       if (taken.length > 0 && (taken.length >= maxItems || weight + one.weight > maxWeight)) break
-      if (this.#front.length === 0) {
-        this.#front = this.#back.reverse()
-        this.#back = []
-      }
-      this.#front.pop()
+      delete this.#items[this.#next++]
       taken.push(one)
       weight += one.weight
     }
     this.#weight -= weight
+    if (2 * this.#next >= this.#items.length) {
+      this.#items = this.#items.slice(this.#next)
+      this.#next = 0
+    }
     return taken
   }
 }

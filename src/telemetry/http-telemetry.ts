@@ -1,0 +1,208 @@
+import { cutText } from '../cut-text.ts'
+import type { NodeMiddleware, NodeRequest } from '../http/node-middleware.ts'
+import { onceClosed } from '../http/response-close.ts'
+import type { OptionCheck } from '../options/option-kit.ts'
+import { isPromiseLike } from '../options/value-kinds.ts'
+import { AsyncContext } from '../runtime.ts'
+import { elapsedMs } from '../timers.ts'
+import { tryOrUndefined } from '../try-or-undefined.ts'
+import type { TelemetryEmitInput } from './envelope/envelope.ts'
+import { KitTelemetryError } from './errors.ts'
+import { HTTP_EVENT } from './events/event-name.ts'
+import type { TelemetryLevel } from './levels.ts'
+import type { KitTelemetryManager } from './manager.ts'
+import { telemetryOptions } from './options.ts'
+import { reportIgnored } from './session/request-attributes.ts'
+
+const { checkFunction, copyOptions, invalidKind } = telemetryOptions
+
+/** The options of `httpTelemetry()`. */
+export interface HttpTelemetryOptions {
+  /**
+   * Returns the actor of the session of a request, or `undefined`. It is called when the request arrives, and again before the event
+   * if there was no actor then, because other middleware may have verified a token in the meantime. Defaults to none.
+   */
+  readonly actor?: ((req: any) => TelemetryEmitInput['actor'] | null) | undefined
+  /** Returns `true` for a request without a session and an event, such as a health check. Defaults to none. */
+  readonly ignore?: ((req: any) => boolean) | undefined
+  /** Returns the level of the event, or `undefined` for the default: `error` from the status 500 on, otherwise `info`. */
+  readonly level?: ((req: any, res: any) => TelemetryLevel | undefined) | undefined
+}
+
+const checkCallable: OptionCheck = (option, value) => checkFunction(option, value, 'set it to a function')
+
+/** The maximum length of `url.path`, in UTF-16 units. */
+const MAX_PATH = 1024
+
+/** The methods of HTTP, and those of extensions such as WebDAV. HTTP/2 allows any text. */
+const METHOD = /^[A-Z-]{1,32}$/
+
+/** The status of a response that had not begun when the client disconnected, as in nginx. */
+const CLIENT_GONE = 499
+
+/** The managers whose session a request has, and its route. */
+const begun = new WeakMap<object, { readonly managers: Set<unknown>; readonly routeOf: RouteReader }>()
+
+/**
+ * Creates middleware for Express and Connect that runs each request in a session, and emits one event when the response ends,
+ * complete or not: `http.request.completed`, with `http.request.method`, `http.route` (the pattern with the paths of its routers,
+ * in Express), `http.response.status_code`, `url.path` (without the query), and `duration_ms`. `set` adds attributes to it.
+ * Use it before the routers.
+ * @param manager the manager of the sessions and events.
+ * @param options the actor, the level, and which requests are ignored. If one of these functions throws, the logger gets a report,
+ * and the request is treated as without it.
+ * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if an argument is invalid.
+ *
+ * @example
+ * ```ts
+ * import express from 'express'
+ * import { httpTelemetry, KitTelemetry } from 'mcp-gatekit/telemetry'
+ *
+ * const telemetry = KitTelemetry.create().withSampling({ infoRate: 1 }).build()
+ * express().use(httpTelemetry(telemetry, { ignore: (req) => req.path === '/health' }))
+ * ```
+ * @see docs/guides/telemetry.md
+ */
+export function httpTelemetry(
+  manager: KitTelemetryManager,
+  options: HttpTelemetryOptions = {},
+): NodeMiddleware {
+  if (typeof manager?.session !== 'function')
+    throw invalidKind('the first argument of httpTelemetry()', 'must be a manager of KitTelemetry', manager)
+  const { actor, ignore, level } = copyOptions<HttpTelemetryOptions>('httpTelemetry', options, {
+    actor: checkCallable,
+    ignore: checkCallable,
+    level: checkCallable,
+  })
+
+  /** Calls a function of the application. If it throws, the logger gets a report. */
+  function ask<Result>(what: string, call: () => Result): Result | undefined {
+    try {
+      return notPromise(call())
+    } catch (cause) {
+      const why = KitTelemetryError.is(cause) ? cause.message : 'the function threw an error'
+      manager[reportIgnored](`http-${what}`, `the ${what} of httpTelemetry() was ignored: ${why}`)
+      return undefined
+    }
+  }
+
+  return (req, res, next = () => {}) => {
+    if (begun.get(req)?.managers.has(manager) || ask('ignore', () => ignore?.(req)) === true) return next()
+    const { managers, routeOf } = begun.get(req) ?? { managers: new Set(), routeOf: watchRoute(req) }
+    begun.set(req, { managers: managers.add(manager), routeOf })
+    const startedAt = performance.now()
+    const session = manager.session()
+    const added = session.beginRequest()
+    const method = METHOD.test(req.method ?? '') ? req.method : '_OTHER'
+    const path = pathOf(req.originalUrl ?? req.url ?? '')
+    const setActor = (): unknown => {
+      const given = notPromise(actor?.(req)) ?? undefined
+      return given && session.actor(given.type, given.id, given.tags)
+    }
+    const atStart = tryOrUndefined(setActor)
+
+    function complete(): void {
+      if (atStart === undefined) ask('actor', setActor)
+      const status = res.headersSent ? res.statusCode : CLIENT_GONE
+      const chosen = ask('level', () => level?.(req, res))
+      const attributes = {
+        ...added.values,
+        'http.request.method': method,
+        'http.route': routeOf(),
+        'http.response.status_code': status,
+        'url.path': path,
+        duration_ms: elapsedMs(startedAt),
+      }
+      // A registry of the application may have an event of this name.
+      ask('event', () =>
+        session.emit(HTTP_EVENT, { level: chosen ?? (status >= 500 ? 'error' : 'info'), attributes }),
+      )
+      added.complete()
+      void session.end()
+    }
+
+    // The event has the span of the request, and not that of its last handler.
+    const context = new AsyncContext('KitTelemetryRequest')
+    onceClosed(req, res, () => context.runInAsyncScope(complete))
+    session.runNow(() => next())
+  }
+}
+
+/** @throws {KitTelemetryError} for a promise, whose rejection is handled. */
+function notPromise<Result>(result: Result): Result {
+  if (!isPromiseLike(result)) return result
+  Promise.resolve(result).catch(() => {})
+  throw new KitTelemetryError('TELEMETRY_EMIT_FAILED', 'the function must not return a promise')
+}
+
+/** Returns the path of the target of a request, without its origin and its query. */
+function pathOf(target: string): string {
+  const [path] = target.replace(/^[a-z]{1,16}:\/\/[^/?#]*/i, '').split(/[?#]/, 1)
+  return cutText(path || '/', MAX_PATH, '…')
+}
+
+/** The members that Express sets while it looks for a route. */
+interface RoutedRequest extends NodeRequest {
+  /** The path of the current router, in the URL. */
+  baseUrl?: unknown
+  /** The latest route that matched. */
+  route?: { readonly path?: unknown } | undefined
+  params?: Readonly<Record<string, unknown>>
+}
+
+type RouteReader = () => string | undefined
+
+/**
+ * Observes a request, and returns a function that returns the pattern of its route, with the patterns of the routers around it.
+ * Express keeps only the parameters of a router, and only until the next match, so its pattern is made of the URL and of these.
+ */
+function watchRoute(req: RoutedRequest): RouteReader {
+  let { baseUrl, route } = req
+  let pattern: string | undefined
+  const bases = new Map<unknown, string>([[baseUrl, typeof baseUrl === 'string' ? baseUrl : '']])
+  const property = { configurable: true, enumerable: true }
+  Object.defineProperties(req, {
+    baseUrl: {
+      ...property,
+      get: () => baseUrl,
+      set(value: unknown) {
+        const outer = typeof baseUrl === 'string' ? baseUrl : ''
+        const base = bases.get(baseUrl) ?? ''
+        if (typeof value === 'string' && value.length > outer.length && value.startsWith(outer))
+          bases.set(value, base + patternOf(value.slice(outer.length), req.params))
+        baseUrl = value
+      },
+    },
+    route: {
+      ...property,
+      get: () => route,
+      set(value: typeof route) {
+        route = value
+        pattern = joined(bases.get(baseUrl) ?? '', value?.path)
+      },
+    },
+  })
+  return () => pattern
+}
+
+/** Replaces the values of parameters in the path of a router with their names. The last parameters are the last values. */
+function patternOf(path: string, params: RoutedRequest['params'] = {}): string {
+  const segments = path.split('/')
+  const decoded = segments.map((segment) => tryOrUndefined(() => decodeURIComponent(segment)) ?? segment)
+  for (const [name, value] of Object.entries(params).reverse()) {
+    if (typeof value !== 'string' || value === '') continue
+    const whole = decoded.lastIndexOf(value)
+    const at = whole >= 0 ? whole : decoded.findLastIndex((segment) => segment.includes(value))
+    if (at < 0) continue
+    segments[at] = (decoded[at] as string).replace(value, () => `:${name}`)
+    decoded[at] = ''
+  }
+  return segments.join('/')
+}
+
+/** Appends the path of a route, which may also be a regular expression, or an array, to that of its router. */
+function joined(base: string, path: unknown): string | undefined {
+  if (path === undefined) return undefined
+  const own = Array.isArray(path) ? path.join('|') : String(path)
+  return base !== '' && own === '/' ? base : base + own
+}
