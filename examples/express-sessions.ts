@@ -1,24 +1,11 @@
-import express, { type Express, type RequestHandler } from 'express'
+import express, { type Express } from 'express'
 import { authOf, type JwtUser, type KitTelemetryManager, mcpAuth, type OAuthOptions } from 'mcp-gatekit'
+import { httpTelemetry } from 'mcp-gatekit/telemetry'
 
-/** Runs every request in its own session, so that its events contain the user and the request. */
-export function sessionPerRequest(telemetry: KitTelemetryManager): RequestHandler {
-  return (req, res, next) => {
-    const session = telemetry.session().attributes({ method: req.method, path: req.path })
-    const auth = authOf<JwtUser>(req)
-    if (auth?.user?.id !== undefined) session.actor('user', auth.user.id, { client: auth.clientId })
-    res.once('close', () => {
-      session.emit('request.completed', { attributes: { status: res.statusCode } })
-      void session.end()
-    })
-    session.run(next).catch(next)
-  }
-}
-
-/** Creates an API with a gate. The gate comes first, so that the session can read `req.auth`. */
+/** Creates an API with a gate. Each request has a session, with the user as soon as the gate has verified the token. */
 export function createApp(telemetry: KitTelemetryManager, oauth: OAuthOptions): Express {
   const app = express()
-  app.use(mcpAuth(oauth), sessionPerRequest(telemetry))
+  app.use(mcpAuth(oauth), httpTelemetry(telemetry, { actor: actorOf }))
   app.get('/invoices/:id', async (req, res) => {
     const invoice = await findInvoice(req.params.id)
     // The event belongs to the current session, also after an await.
@@ -26,6 +13,11 @@ export function createApp(telemetry: KitTelemetryManager, oauth: OAuthOptions): 
     res.json(invoice)
   })
   return app
+}
+
+function actorOf(req: express.Request) {
+  const auth = authOf<JwtUser>(req)
+  return auth?.user && { type: 'user', id: auth.user.id, tags: { client: auth.clientId } }
 }
 
 async function findInvoice(id: string): Promise<{ id: string; cents: number }> {

@@ -99,7 +99,7 @@ describe('programs that show events in the console of dev', () => {
 })
 
 describe('table of the events of the gate and the router', () => {
-  const page = 'docs/guides/telemetry.md'
+  const page = 'docs/guides/mcp-telemetry.md'
   const heading = 'Events of the gate and the router'
   const events = new Map(
     tableOf(page, heading, 'Event').rows.map(([name = '', level = '', error = '', attributes = '']) => [

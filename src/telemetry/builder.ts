@@ -21,7 +21,7 @@ import {
   type TelemetryValidationOptions,
 } from './events/validation.ts'
 import { KitTelemetryManager } from './manager.ts'
-import { checkName, errorWithHelp, telemetryOptions } from './options.ts'
+import { nonEmptyName, errorWithHelp, telemetryOptions } from './options.ts'
 import {
   copySamplingPolicy,
   mergeSamplingPolicies,
@@ -117,7 +117,7 @@ export class KitTelemetry<
    * @throws {KitTelemetryError} `TELEMETRY_SERVICE_REQUIRED` if `name` is empty or not a string.
    */
   withService(name: string): KitTelemetry<Actors, Scopes, Events> {
-    return this.#with({ service: checkName('service', name) })
+    return this.#with({ service: nonEmptyName('service', name) })
   }
 
   /**
@@ -126,7 +126,7 @@ export class KitTelemetry<
    * @throws {KitTelemetryError} `TELEMETRY_ENVIRONMENT_REQUIRED` if `environment` is empty or not a string.
    */
   withEnvironment(environment: string): KitTelemetry<Actors, Scopes, Events> {
-    return this.#with({ environment: checkName('environment', environment) })
+    return this.#with({ environment: nonEmptyName('environment', environment) })
   }
 
   /**

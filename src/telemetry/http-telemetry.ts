@@ -19,8 +19,8 @@ const { checkFunction, copyOptions, invalidKind } = telemetryOptions
 /** The options of `httpTelemetry()`. */
 export interface HttpTelemetryOptions {
   /**
-   * Returns the actor of the session of a request, or `undefined`. It is called when the request arrives, and again before the event
-   * if there was no actor then, because other middleware may have verified a token in the meantime. Defaults to none.
+   * Returns the actor of the session of a request, or `undefined`. It is called when the request arrives. If it returns nothing, it is
+   * called again before the event, because other middleware may have verified a token. Defaults to none.
    */
   readonly actor?: ((req: any) => TelemetryEmitInput['actor'] | null) | undefined
   /** Returns `true` for a request without a session and an event, such as a health check. Defaults to none. */

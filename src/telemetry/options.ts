@@ -46,7 +46,7 @@ export function withDefaults<T extends object>(
 }
 
 /** Returns the name of the service or of the environment. @throws {KitTelemetryError} if it is empty, or not a string. */
-export function checkName(what: 'service' | 'environment', name: string): string {
+export function nonEmptyName(what: 'service' | 'environment', name: string): string {
   if (typeof name === 'string' && name.trim() !== '') return name
   const [code, method] =
     what === 'service'
