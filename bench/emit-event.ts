@@ -1,3 +1,5 @@
+import { context, trace } from '@opentelemetry/api'
+import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks'
 import { KitTelemetry } from '../src/telemetry/builder.ts'
 import { COMMON_SECRET_PATTERNS } from '../src/telemetry/envelope/secret-patterns.ts'
 import { KitTelemetryEvents } from '../src/telemetry/events/event-registry.ts'
@@ -85,9 +87,13 @@ export interface GatekitOptions {
   readonly attributes?: 'given' | 'lazy' | 'none' | 'request'
   /** Searches strings for `COMMON_SECRET_PATTERNS`. */
   readonly patterns?: boolean
+  /** Adds attributes to every event, of an object and of a function, and the ids of a span that is active. */
+  readonly common?: boolean
   /** The number of nested runs around the event. Defaults to 0: the session itself emits the event. */
   readonly runs?: number
 }
+
+const SPAN = { traceId: '4bf92f3577b34da6a3ce929d0e0e4736', spanId: '00f067aa0ba902b7', traceFlags: 1 }
 
 const ANY_SCHEMA = {
   '~standard': { version: 1, vendor: 'bench', validate: (value: unknown) => ({ value }) },
@@ -120,7 +126,7 @@ export function gatekit(options: GatekitOptions = {}): Contestant {
     json = false,
     patterns = false,
   } = options
-  const { attributes: given = 'given', runs = 0 } = options
+  const { attributes: given = 'given', common = false, runs = 0 } = options
   let builder: KitTelemetry = KitTelemetry.create()
     .withService(SERVICE.service)
     .withEnvironment(SERVICE.environment)
@@ -142,13 +148,21 @@ export function gatekit(options: GatekitOptions = {}): Contestant {
       builder = builder.addTransport({ type: `no-op-${index}`, handle: () => undefined })
     }
   }
+  if (common) {
+    context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable())
+    builder = builder
+      .withAttributes({ region: 'eu-central-1' })
+      .withAttributes(() => ({ instance: 'i-0a1b2c3d' }))
+      .withTraceContext()
+  }
   let names: string[] | undefined
   if (registered > 0) ({ builder, names } = register(builder, registered))
   const manager: KitTelemetryManager = builder.build()
   const session = manager.session().actor('user', 'u1').scope('org', 'o1')
   const emitter = runs > 0 ? manager : session
-  const around =
-    runs === 0
+  const around: Pick<Contestant, 'around'> = common
+    ? { around: (loop) => context.with(trace.setSpanContext(context.active(), SPAN), loop) }
+    : runs === 0
       ? {}
       : {
           around: <T>(loop: () => Promise<T>): Promise<T> => {

@@ -42,6 +42,10 @@ export async function benchEmit(): Promise<void> {
     '1 000 registered events, all emitted': { registered: 1_000 },
     '10 000 registered events, all emitted': { registered: 10_000 },
   })
+  await benchShapes('emit, with withAttributes and withTraceContext, to a line of JSON', 'without', {
+    without: { json: true },
+    'with both, in a span': { json: true, common: true },
+  })
   await benchShapes('emit, patterns within strings', '12 attributes of a request', {
     '12 attributes of a request': { attributes: 'request' },
     '12 attributes of a request, with COMMON_SECRET_PATTERNS': { attributes: 'request', patterns: true },

@@ -125,7 +125,7 @@ export interface McpAdapterOptions<App = any, User = any> {
    * Records a span for each message, if a tracer provider is registered. `false` if another instrumentation, such as Sentry, records
    * one: handlers then run in the trace of the HTTP span or, without one, of the caller. Metrics and events do not change. Defaults
    * to `true`.
-   * @see docs/guides/telemetry.md
+   * @see docs/guides/mcp-telemetry.md
    */
   readonly recordSpans?: boolean | undefined
   /**

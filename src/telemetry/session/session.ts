@@ -171,7 +171,7 @@ export class KitTelemetrySession<
   }
 
   /**
-   * Adds attributes to the event that ends the request, which is `kit.mcp.request.completed` for an accepted request. A later
+   * Adds attributes to the event that ends the request, such as `kit.mcp.request.completed` or `http.request.completed`. A later
    * value replaces an earlier one. The request is the one of this session, or else the nearest one around the call, or else
    * the one in which the session was created.
    *
@@ -188,7 +188,7 @@ export class KitTelemetrySession<
    *   return 'The report is ready.'
    * })
    * ```
-   * @see docs/guides/telemetry.md
+   * @see docs/guides/mcp-telemetry.md
    */
   set(attributes: TelemetryAttributes): this {
     const { manager, request, outerRequest } = this.#record
