@@ -21,7 +21,7 @@ import {
   type TelemetryValidationOptions,
 } from './events/validation.ts'
 import { KitTelemetryManager } from './manager.ts'
-import { nonEmptyName, errorWithHelp, telemetryOptions } from './options.ts'
+import { errorWithHelp, nonEmptyName, telemetryOptions } from './options.ts'
 import {
   copySamplingPolicy,
   mergeSamplingPolicies,

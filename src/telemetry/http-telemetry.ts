@@ -31,14 +31,8 @@ export interface HttpTelemetryOptions {
 
 const checkCallable: OptionCheck = (option, value) => checkFunction(option, value, 'set it to a function')
 
-/** The maximum length of `url.path`, in UTF-16 units. */
-const MAX_PATH = 1024
-
 /** The methods of HTTP, and those of extensions such as WebDAV. HTTP/2 allows any text. */
 const METHOD = /^[A-Z-]{1,32}$/
-
-/** The status of a response that had not begun when the client disconnected, as in nginx. */
-const CLIENT_GONE = 499
 
 /** The managers whose session a request has, and its route. */
 const begun = new WeakMap<object, { readonly managers: Set<unknown>; readonly routeOf: RouteReader }>()
@@ -103,7 +97,8 @@ export function httpTelemetry(
 
     function complete(): void {
       if (atStart === undefined) ask('actor', setActor)
-      const status = res.headersSent ? res.statusCode : CLIENT_GONE
+      // As in nginx, for a client that disconnected before the response had begun.
+      const status = res.headersSent ? res.statusCode : 499
       const chosen = ask('level', () => level?.(req, res))
       const attributes = {
         ...added.values,
@@ -135,10 +130,10 @@ function notPromise<Result>(result: Result): Result {
   throw new KitTelemetryError('TELEMETRY_EMIT_FAILED', 'the function must not return a promise')
 }
 
-/** Returns the path of the target of a request, without its origin and its query. */
+/** Returns the path of the target of a request, without its origin and its query, cut to 1,024 UTF-16 units. */
 function pathOf(target: string): string {
   const [path] = target.replace(/^[a-z]{1,16}:\/\/[^/?#]*/i, '').split(/[?#]/, 1)
-  return cutText(path || '/', MAX_PATH, '…')
+  return cutText(path || '/', 1024, '…')
 }
 
 /** The members that Express sets while it looks for a route. */
@@ -178,7 +173,10 @@ function watchRoute(req: RoutedRequest): RouteReader {
       get: () => route,
       set(value: typeof route) {
         route = value
-        pattern = joined(bases.get(baseUrl) ?? '', value?.path)
+        const base = bases.get(baseUrl) ?? ''
+        // The path may also be a regular expression, or an array.
+        const own = base !== '' && value?.path === '/' ? '' : value?.path
+        pattern = own === undefined ? undefined : base + String(own)
       },
     },
   })
@@ -198,11 +196,4 @@ function patternOf(path: string, params: RoutedRequest['params'] = {}): string {
     decoded[at] = ''
   }
   return segments.join('/')
-}
-
-/** Appends the path of a route, which may also be a regular expression, or an array, to that of its router. */
-function joined(base: string, path: unknown): string | undefined {
-  if (path === undefined) return undefined
-  const own = Array.isArray(path) ? path.join('|') : String(path)
-  return base !== '' && own === '/' ? base : base + own
 }

@@ -60,6 +60,7 @@ export type { ObjectLogger, ObjectLoggerTransportOptions } from './transports/lo
 export {
   type OtlpLoggerProvider,
   type OtlpResourceAttributes,
+  type OtlpResourceValue,
   OtlpTransportAdapter,
   type OtlpTransportOptions,
 } from './transports/otlp/otlp.ts'

@@ -309,11 +309,11 @@ export class KitTelemetryManager<
     if (typeof input !== 'object')
       throw new KitTelemetryError('TELEMETRY_EMIT_FAILED', 'the input must be an object')
     let level: TelemetryLevel = input.level ?? 'info'
-    let levelRate = this.#sampling.levelRate(level)
+    let levelRate = this.#sampling.rates.get(level)
     if (levelRate === undefined) {
       event.report(unknownLevel(level))
       level = 'info'
-      levelRate = this.#sampling.levelRate(level) as number
+      levelRate = this.#sampling.rates.get(level) as number
     }
 
     let attributes: object | undefined

@@ -55,7 +55,7 @@ describe('httpTelemetry', () => {
       ['a parameter that is encoded', '/tenants/a%2Fb/users/7', '/tenants/:tenant/users/:user'],
       ['a mounted application', '/admin/jobs/9', '/admin/jobs/:job'],
       ['a route that is a regular expression', '/re-17', '/^\\/re-\\d+$/'],
-      ['a list of routes', '/two', '/one|/two'],
+      ['a list of routes', '/two', '/one,/two'],
       ['a route that passes on', '/passes/5', '/passes/:id'],
       ['no route', '/missing', undefined],
     ]

@@ -12,6 +12,7 @@ import type {
   TelemetryTrace,
 } from './envelope.ts'
 import { limitedEnvelope, MAX_UNMEASURED_BYTES } from './limited-envelope.ts'
+import { overlay } from './redacted-json.ts'
 import type { RedactedValues, Redactor } from './redactor.ts'
 import { createSessionId } from './session-id.ts'
 import { isoTime, readTime } from './time.ts'
@@ -69,10 +70,7 @@ export function buildEnvelope(
   let bytes = EVENT_BYTES + textBytes(id) + (common === undefined ? 0 : redactor.bytes)
   const inherited = context?.redacted(redactor)
   bytes += inherited?.bytes ?? 0
-  const base =
-    common === undefined || inherited?.attributes === undefined
-      ? (common ?? inherited?.attributes)
-      : Object.freeze({ ...common, ...inherited.attributes })
+  const base = overlay(common, inherited?.attributes)
   const actor = copyActor(input.actor, report)
   if (actor !== undefined) {
     envelope.actor = redactor.actor(actor)

@@ -1,19 +1,17 @@
+import { isRecord } from '../../options/value-kinds.ts'
 import { KitTelemetryError } from '../errors.ts'
 import { errorWithHelp, telemetryOptions } from '../options.ts'
 import { checkAttributes, resolveAttributes } from './build-envelope.ts'
 import type { TelemetryAttributes, TelemetryAttributesSource } from './envelope.ts'
+import { copyMembers } from './redacted-json.ts'
 import type { Redactor } from './redactor.ts'
 
 /** Checks the argument of `withAttributes`, and copies an object. */
 export function copyCommonAttributes(source: TelemetryAttributesSource): TelemetryAttributesSource {
   if (typeof source === 'function') return source
-  if (typeof source !== 'object' || source === null || Array.isArray(source))
-    throw telemetryOptions.invalidKind(
-      'the argument of withAttributes()',
-      'must be an object of attributes, or a function that returns one',
-      source,
-    )
-  return Object.freeze({ ...source })
+  if (isRecord(source)) return Object.freeze({ ...source })
+  const expected = 'must be an object of attributes, or a function that returns one'
+  throw telemetryOptions.invalidKind('the argument of withAttributes()', expected, source)
 }
 
 /** The attributes that all events of a manager have, below those of their sessions. */
@@ -38,12 +36,12 @@ export class CommonAttributes {
   /** Returns the attributes of one event, not redacted. Calls each function once, but not for an event that it emits itself. */
   read(): TelemetryAttributes {
     if (this.#fixed !== undefined) return this.#fixed
-    let merged = {}
+    const merged = {}
     if (this.#isReading) return merged
     this.#isReading = true
     for (const source of this.#sources) {
       try {
-        merged = { ...merged, ...checkAttributes(resolveAttributes({ attributes: source })) }
+        copyMembers(checkAttributes(resolveAttributes({ attributes: source })) ?? {}, merged)
       } catch (cause) {
         this.#leaveOut(source, cause)
       }

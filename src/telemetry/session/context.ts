@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from '../../runtime.ts'
 import { PendingWork } from '../delivery/pending-work.ts'
 import type { TelemetryActor, TelemetryScope } from '../envelope/envelope.ts'
+import { overlay } from '../envelope/redacted-json.ts'
 import type { RedactedValues, Redactor } from '../envelope/redactor.ts'
 import type { RequestAttributes } from './request-attributes.ts'
 import type { SessionTail, TailSampling } from './tail-sampling.ts'
@@ -196,12 +197,4 @@ function usefulRuns(session: SessionRecord): readonly RunNode[] {
       return around.manager !== session.manager || left-- > 0
     })
     .slice(0, MAX_RUNS - 1)
-}
-
-function overlay(
-  below: InheritedValues['attributes'],
-  above: InheritedValues['attributes'],
-): Readonly<Record<string, unknown>> | undefined {
-  if (below === undefined || above === undefined) return above ?? below
-  return Object.freeze({ ...below, ...above })
 }

@@ -33,7 +33,8 @@ export class EventSampling {
   readonly #outcomes: TailOutcomes
   readonly #reporter: Reporter
   #policy: ResolvedSamplingPolicy = DEFAULT_SAMPLING
-  #rates: ReadonlyMap<string, number> = new Map()
+  /** The rates of the levels. */
+  rates: ReadonlyMap<string, number> = new Map()
   #always: readonly GlobMatcher[] = []
   #never: readonly GlobMatcher[] = []
   /** The held events, if a policy has or had `keep`. */
@@ -61,7 +62,7 @@ export class EventSampling {
   use(policy: ResolvedSamplingPolicy): void {
     this.#policy = policy
     const { debugRate: debug, infoRate: info, warnRate: warn, errorRate: error } = policy
-    this.#rates = new Map(Object.entries({ debug, info, warn, error, fatal: 1 }))
+    this.rates = new Map(Object.entries({ debug, info, warn, error, fatal: 1 }))
     this.#always = policy.always.map(compileGlob)
     this.#never = policy.never.map(compileGlob)
     const { keep } = policy
@@ -73,11 +74,6 @@ export class EventSampling {
   fixedRate(name: string): 0 | 1 | undefined {
     if (this.#never.some((matches) => matches(name))) return 0
     return this.#always.some((matches) => matches(name)) ? 1 : undefined
-  }
-
-  /** Returns the rate of a level, or `undefined` if the level does not exist. */
-  levelRate(level: TelemetryLevel): number | undefined {
-    return this.#rates.get(level)
   }
 
   /** Decides about an event with a rate. @returns `undefined` if it is sampled out, which is counted. */

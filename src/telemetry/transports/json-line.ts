@@ -82,7 +82,8 @@ export class JsonLineWriter {
       // Envelopes that a manager did not create may contain any value.
     }
     const fields = this.#hasTraceIds ? withTraceIds(envelope) : envelope
-    return escapeUnsafe(JSON.stringify(this.#includeTimestamp ? fields : timeless(fields)))
+    const { time: _, ...timeless } = fields
+    return escapeUnsafe(JSON.stringify(this.#includeTimestamp ? fields : timeless))
   }
 
   #line(envelope: TelemetryEnvelope): string {
@@ -256,10 +257,6 @@ function plainKeys(object: object): string[] {
 /** Copies a string. A concatenated string keeps its parts, which every line that contains it would have to join again. */
 function flat(text: string): string {
   return copyWellFormed(text)
-}
-
-function timeless({ time: _time, ...rest }: Omit<TelemetryEnvelope, 'trace'>): object {
-  return rest
 }
 
 /** Returns the members of an envelope with the ids of `trace` at the top level, except for those of an audit log. */

@@ -31,7 +31,7 @@ function lineOf(options: Wrong, envelope: TelemetryEnvelope = EVENT): string {
   const lines: string[] = []
   const write = (line: string) => void lines.push(line)
   const logger = { debug: write, info: write, warn: write, error: write }
-  LoggerTransportAdapter.create({ logger, format: 'json', ...options }).handle(envelope)
+  void LoggerTransportAdapter.create({ logger, format: 'json', ...options }).handle(envelope)
   return lines[0] as string
 }
 
@@ -145,7 +145,7 @@ describe('LoggerTransportAdapter with names', () => {
       try {
         set(isTTY, noColor)
         console.error = (line: string) => void written.push(line)
-        LoggerTransportAdapter.create({ logger: console }).handle(EVENT)
+        void LoggerTransportAdapter.create({ logger: console }).handle(EVENT)
         written.push(lineOf({ format: 'pretty' }))
       } finally {
         console.error = error

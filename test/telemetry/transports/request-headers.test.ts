@@ -35,7 +35,6 @@ const TARGETS: Readonly<
     return { transport, received, close: async () => {} }
   },
   async OtlpTransportAdapter(headers, statuses) {
-    const received: Wrong[] = []
     const receiver = await startOtlpReceiver({
       answer: () => {
         const status = statuses.shift()

@@ -31,9 +31,6 @@ export function jsonHeaders(): Headers {
   })
 }
 
-/** The body of a request. */
-export type RequestContent = string | Uint8Array
-
 /** Posts to a URL with `fetch`. Requests are not traced. */
 export class HttpTarget {
   readonly #url: URL
@@ -51,7 +48,7 @@ export class HttpTarget {
    */
   async post(
     headers: Headers,
-    body: RequestContent,
+    body: string | Uint8Array,
     timeoutMs: number,
     released?: AbortSignal,
   ): Promise<PostResult> {

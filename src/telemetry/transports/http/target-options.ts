@@ -35,7 +35,7 @@ export interface TargetConnectionOptions {
 export type HeaderValues = Readonly<Record<string, string>>
 
 /** The headers of requests, as an application gives them. */
-export type GivenHeaders = HeaderValues | Headers | ReadonlyMap<string, string>
+export type GivenHeaders = Readonly<Record<string, string>> | Headers | ReadonlyMap<string, string>
 
 /** Returns the headers of one attempt. @throws {Error} with the reason, which has no secrets, if the application does not give any. */
 export type ReadHeaders = () => HeaderValues | Promise<HeaderValues>

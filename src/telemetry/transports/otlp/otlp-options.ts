@@ -25,7 +25,8 @@ export interface OtlpLoggerProvider {
   getLogger(name: string, version?: string): { emit(record: OtlpRecord): void }
 }
 
-type OtlpResourceValue = string | number | boolean
+/** A value of an attribute of a resource. */
+export type OtlpResourceValue = string | number | boolean
 
 /** Attributes of a resource. Those that are `undefined` are left out. */
 export type OtlpResourceAttributes = Readonly<

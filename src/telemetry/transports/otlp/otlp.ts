@@ -38,7 +38,12 @@ import {
 } from './otlp-record.ts'
 import { otlpWeight } from './otlp-weight.ts'
 
-export type { OtlpLoggerProvider, OtlpResourceAttributes, OtlpTransportOptions } from './otlp-options.ts'
+export type {
+  OtlpLoggerProvider,
+  OtlpResourceAttributes,
+  OtlpResourceValue,
+  OtlpTransportOptions,
+} from './otlp-options.ts'
 export type { OtlpAttributes, OtlpRecord, OtlpValue } from './otlp-record.ts'
 
 /** The maximum size of a request that proxies accept by default (nginx), in bytes. */
@@ -51,8 +56,6 @@ const MAX_BATCH = 512
 const BATCH_DELAY_MS = 1_000
 const LANES = 4
 const BACK_OFF = { firstMs: 500, maxMs: 30_000, minShare: 0.5 }
-
-type Resource = Resources.Resource
 
 interface RecordLogger {
   emit(record: OtlpRecord): void
@@ -248,7 +251,7 @@ function deliveryOf(
 }
 
 /** Returns the bytes of a resource in a request, or a few more. */
-function bytesOf(resource: Resource): number {
+function bytesOf(resource: Resources.Resource): number {
   return 2 * utf8Length(JSON.stringify(resource.attributes))
 }
 
@@ -269,7 +272,7 @@ function describeResource(
   meta: TelemetryTransportMeta,
   given: OtlpResourceAttributes,
   { defaultResource, detectResources, envDetector, resourceFromAttributes }: typeof Resources,
-): Resource {
+): Resources.Resource {
   instanceId ??= crypto.randomUUID()
   const named = (meta as InternalMeta)[namedOrigin] ?? meta
   return defaultResource()

@@ -125,7 +125,10 @@ describe('the resource of OtlpTransportAdapter', () => {
   it('with a loggerProvider, the resource is that of the provider', async () => {
     const records: Wrong[] = []
     const exporter = {
-      export: (batch: Wrong[], done: Wrong) => (records.push(...batch), done({ code: 0 })),
+      export: (batch: Wrong[], done: Wrong) => {
+        records.push(...batch)
+        done({ code: 0 })
+      },
       shutdown: async () => {},
       forceFlush: async () => {},
     }
