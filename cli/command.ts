@@ -1,5 +1,5 @@
 import { type ParseArgsConfig, parseArgs } from 'node:util'
-import { nearestName } from '../src/options/nearest-name.ts'
+import { nearestName } from '../src/base/options/nearest-name.ts'
 
 /** The part of a writable stream that the commands use. */
 export interface Output {

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { isLoopbackHostname } from '../src/options/option-checks.ts'
+import { isLoopbackHostname } from '../src/base/options/option-checks.ts'
 import { UsageError } from './command.ts'
 
 /** A port to listen on. */

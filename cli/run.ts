@@ -1,5 +1,5 @@
-import { nearestName } from '../src/options/nearest-name.ts'
-import { VERSION } from '../src/version.ts'
+import { nearestName } from '../src/base/options/nearest-name.ts'
+import { VERSION } from '../src/base/version.ts'
 import { type CliContext, type Command, UsageError } from './command.ts'
 import { devCommand } from './dev/command.ts'
 import { doctorCommand } from './doctor/command.ts'

@@ -44,26 +44,24 @@ function isTypeOnly(clause: string): boolean {
 
 /** The folders that a folder may import, by name: `types` if it may import only types. */
 const MAP: Readonly<Record<string, Readonly<Record<string, 'all' | 'types'>>>> = {
-  options: { http: 'all' },
+  base: {},
+  oauth: { base: 'all' },
+  mcp: { base: 'all', oauth: 'all', telemetry: 'types' },
+  redis: { base: 'all', oauth: 'all', mcp: 'types' },
+  express: { base: 'all', oauth: 'all', mcp: 'all', telemetry: 'types' },
+  telemetry: { base: 'all' },
+  openapi: { base: 'all', oauth: 'all', mcp: 'all' },
+  testing: { base: 'all', oauth: 'all', telemetry: 'all' },
+  upstream: { base: 'all', oauth: 'all', mcp: 'all' },
+  skills: { base: 'all', mcp: 'all' },
+  authorization: { base: 'all', oauth: 'all', mcp: 'all', upstream: 'all', telemetry: 'types' },
+}
+
+/** The folders of base/ that a folder of base/ may import. All import the files next to these folders. */
+const BASE_MAP: typeof MAP = {
   http: {},
-  oauth: { options: 'all', http: 'all' },
-  mcp: { options: 'all', http: 'all', oauth: 'all', telemetry: 'types' },
-  redis: { options: 'all', oauth: 'all', mcp: 'types' },
-  express: { options: 'all', http: 'all', oauth: 'all', mcp: 'all', telemetry: 'types' },
-  'server-shutdown': { options: 'all', http: 'all' },
-  telemetry: { options: 'all', http: 'all', 'server-shutdown': 'all' },
-  openapi: { options: 'all', http: 'all', oauth: 'all', mcp: 'all' },
-  testing: { options: 'all', oauth: 'all', telemetry: 'all' },
-  upstream: { options: 'all', http: 'all', oauth: 'all', mcp: 'all' },
-  skills: { options: 'all', mcp: 'all' },
-  authorization: {
-    options: 'all',
-    http: 'all',
-    oauth: 'all',
-    mcp: 'all',
-    upstream: 'all',
-    telemetry: 'types',
-  },
+  options: { http: 'all' },
+  shutdown: { options: 'all', http: 'all' },
 }
 
 /** The files of mcp/ and express/ that may import types of telemetry. */
@@ -140,6 +138,7 @@ function violations(files: ReadonlyMap<string, string>): string[] {
     if (/(?:^|\/)(?:utils?|helpers?|types)\.ts$/.test(file))
       found.push(`${file}: has a name that does not describe its content`)
     if (/^\s*export\s+default\b|\bas\s+default\b/m.test(source)) found.push(`${file}: has a default export`)
+    if (folder === '' && file !== 'index.ts' && file !== 'gate.ts') found.push(`${file}: is not in a folder`)
     if (folder !== '' && !(folder in MAP)) found.push(`${file}: is in a folder that is not in the map`)
     for (const { specifier, typeOnly } of importsOf(source)) {
       const wrong = specifier.startsWith('.')
@@ -157,9 +156,6 @@ function wrongOwnImport(file: string, target: string, typeOnly: boolean): string
   if (target.startsWith('../')) return 'imports what is not part of the library'
   if (target === 'index.ts') return 'imports the root index'
   if (file === 'index.ts' || file === 'gate.ts') return to === 'testing' ? 'imports testing' : undefined
-  // Every folder may import the files next to the root index.
-  if (to === '') return undefined
-  if (from === '') return to === 'options' ? undefined : 'may import only options'
   if (to === 'testing' && from !== 'testing') return 'imports testing'
   if (from !== to) {
     const allowed = MAP[from]?.[to]
@@ -169,6 +165,7 @@ function wrongOwnImport(file: string, target: string, typeOnly: boolean): string
       return 'may not import telemetry'
     return undefined
   }
+  if (from === 'base') return wrongSubfolder(BASE_MAP, file, target, typeOnly)
   if (from === 'mcp') return wrongSubfolder(MCP_MAP, file, target, typeOnly)
   if (from !== 'telemetry') return undefined
   const isTransport = (path: string): boolean => path.startsWith('telemetry/transports/')
@@ -273,16 +270,16 @@ describe('architecture', () => {
     expect(circles(files)).to.deep.equal([['mcp/a.ts', 'mcp/c.ts', 'mcp/wire/b.ts']])
   })
 
-  it('the command line imports only options, http, oauth, the keys and the filter of warnings of authorization, verify-audit, names of clients, the form of webhooks, and the names of limits', () => {
+  it('the command line imports only base, oauth, the keys and the filter of warnings of authorization, verify-audit, the form of webhooks, and the names of limits', () => {
     const imported = [...commandLine()].flatMap(([file, source]) =>
       importsOf(source)
         .map(({ specifier }) => posix.join('cli', posix.dirname(file), specifier))
         .filter((target) => target.startsWith('src/')),
     )
-    expect(imported).to.include('src/version.ts')
+    expect(imported).to.include('src/base/version.ts')
     for (const target of imported)
       expect(target).to.match(
-        /^src\/(?:options\/|http\/|oauth\/|authorization\/(?:keys|server\/without-notices)\.ts$|telemetry\/(?:audit\/verify-audit|errors)\.ts$|client-names\.ts$|mcp\/wire\/request-telemetry\.ts$|mcp\/events\/(?:store|webhooks\/(?:callback-url|signature))\.ts$|try-or-undefined\.ts$|version\.ts$)/,
+        /^src\/(?:base\/|oauth\/|authorization\/(?:keys|server\/without-notices)\.ts$|telemetry\/(?:audit\/verify-audit|errors)\.ts$|mcp\/wire\/request-telemetry\.ts$|mcp\/events\/(?:store|webhooks\/(?:callback-url|signature))\.ts$)/,
       )
   })
 
@@ -354,7 +351,9 @@ describe('architecture', () => {
     ['mcp/adapter.ts', "import { a } from '../../cli/run.ts'", 'not part of the library'],
     ['oauth/gate.ts', "import type { A } from '@modelcontextprotocol/client'", 'wrong place'],
     ['mcp/adapter.ts', "import { a } from 'mcp-gatekit'", 'by its name'],
-    ['version.ts', "import { a } from './oauth/scope.ts'", 'may import only options'],
+    ['base/version.ts', "import { a } from '../oauth/scope.ts'", 'base may not import oauth'],
+    ['base/http/retry-after.ts', "import { a } from '../options/counted.ts'", 'http may not import options'],
+    ['version.ts', '', 'is not in a folder'],
     ['oauth/gate.ts', "import { a } from './scope'", 'does not name the file'],
     ['express/mcp-cors.ts', "import express from 'express'", 'at run time'],
     ['express/mcp-cors.ts', "const e = await import('express')", 'at run time'],
@@ -389,9 +388,9 @@ describe('architecture', () => {
     ['express/target.ts', "import { endpointOf } from '../mcp/endpoint-of.ts'"],
     ['telemetry/index.ts', "export { A } from './transports/mock.ts'"],
     ['telemetry/transports/otlp/otlp-record.ts', "import type * as Api from '@opentelemetry/api'"],
-    ['telemetry/transports/otlp/otlp.ts', "import { VERSION } from '../../../version.ts'"],
+    ['telemetry/transports/otlp/otlp.ts', "import { VERSION } from '../../../base/version.ts'"],
     ['testing/index.ts', "import { a } from '../oauth/scope.ts'"],
-    ['describe-error.ts', "import { a } from './options/describe-value.ts'"],
+    ['base/describe-error.ts', "import { a } from './options/describe-value.ts'"],
   ] as const) {
     it(`the check accepts ${source} in ${file}`, () => {
       expect(violations(new Map([[file, source]]))).to.deep.equal([])

@@ -270,7 +270,7 @@ describe('configuration error', () => {
     const [oauth] = TAKERS.filter(({ heading }) => heading === 'oauth')
     const codes = [
       ...Object.keys(kit.KIT_TELEMETRY_ERROR_CODES),
-      ...groupsIn(sourcesIn('src/options'), /\| '(MCP_CONFIG_\w+)'/g),
+      ...groupsIn(sourcesIn('src/base/options'), /\| '(MCP_CONFIG_\w+)'/g),
     ]
     const options = groupsIn(sources, /optionChecksOf\('([\w.]+)'\)/g)
     const calls = groupsIn(

@@ -9,7 +9,7 @@ import { gzipSync } from 'node:zlib'
 import { expect } from 'chai'
 import { rolldown } from 'rolldown'
 import { parse } from 'yaml'
-import { VERSION } from '../src/version.ts'
+import { VERSION } from '../src/base/version.ts'
 import { installed, link, type Packed, pack, unpack } from './support/packed.ts'
 
 const run = promisify(execFile)

@@ -1,4 +1,4 @@
-import { CLIENT_NAMES } from '../../src/client-names.ts'
+import { CLIENT_NAMES } from '../../src/base/client-names.ts'
 
 export type ClientId = keyof typeof CLIENT_NAMES
 

@@ -1,4 +1,4 @@
-import { boundedFetch } from '../../src/http/bounded-fetch.ts'
+import { boundedFetch } from '../../src/base/http/bounded-fetch.ts'
 import { OWN_USER_AGENT } from './observer/observed-request.ts'
 
 const TIMEOUT_MS = 5_000

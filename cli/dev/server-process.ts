@@ -3,7 +3,7 @@ import { createRequire } from 'node:module'
 import { extname } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { stripVTControlCharacters } from 'node:util'
-import { tryOrUndefined } from '../../src/try-or-undefined.ts'
+import { tryOrUndefined } from '../../src/base/try-or-undefined.ts'
 import { UsageError } from '../command.ts'
 
 /** The maximum time until a server exits after a signal. Then it is killed. */

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
-import { boundedFetch } from '../../src/http/bounded-fetch.ts'
-import { isLoopbackHostname } from '../../src/options/option-checks.ts'
+import { boundedFetch } from '../../src/base/http/bounded-fetch.ts'
+import { isLoopbackHostname } from '../../src/base/options/option-checks.ts'
 import { OWN_USER_AGENT } from './observer/observed-request.ts'
 
 /** The address that the user's server listens on. */

@@ -1,4 +1,4 @@
-import { tryOrUndefined } from '../../src/try-or-undefined.ts'
+import { tryOrUndefined } from '../../src/base/try-or-undefined.ts'
 
 /** One challenge of a `WWW-Authenticate` header. */
 export interface Challenge {

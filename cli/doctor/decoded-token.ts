@@ -1,5 +1,5 @@
-import { isRecord } from '../../src/options/value-kinds.ts'
-import { tryOrUndefined } from '../../src/try-or-undefined.ts'
+import { isRecord } from '../../src/base/options/value-kinds.ts'
+import { tryOrUndefined } from '../../src/base/try-or-undefined.ts'
 import type { JsonObject } from './values.ts'
 
 /** The content of an access token. The signature is not verified. */

@@ -1,5 +1,5 @@
-import { counted } from '../../src/options/counted.ts'
-import { VERSION } from '../../src/version.ts'
+import { counted } from '../../src/base/options/counted.ts'
+import { VERSION } from '../../src/base/version.ts'
 import { noResponse } from './checks/server.ts'
 import { CHECKS } from './checks.ts'
 import { type Check, Examination, type ExaminationOptions } from './examination.ts'

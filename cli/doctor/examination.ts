@@ -1,4 +1,4 @@
-import { isLoopbackHostname } from '../../src/options/option-checks.ts'
+import { isLoopbackHostname } from '../../src/base/options/option-checks.ts'
 import { type ClientId, PROFILES } from '../clients/profiles.ts'
 import { quirkOf } from '../clients/quirks.ts'
 import { type Finding, fail, warn } from './finding.ts'

@@ -1,4 +1,4 @@
-import { VERSION } from '../../src/version.ts'
+import { VERSION } from '../../src/base/version.ts'
 
 /** The newest revision with an `initialize` handshake. */
 export const NEWEST_LEGACY = '2025-11-25'

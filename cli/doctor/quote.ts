@@ -1,4 +1,4 @@
-import { eraseSecrets } from '../../src/http/erase-secrets.ts'
+import { eraseSecrets } from '../../src/base/http/erase-secrets.ts'
 
 const MAX_LENGTH = 160
 /** The maximum length of the text of one check, which can contain several quotes. */

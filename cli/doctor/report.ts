@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { counted } from '../../src/options/counted.ts'
+import { counted } from '../../src/base/options/counted.ts'
 import { Html, html } from '../dev/page/html.ts'
 import { THEME } from '../theme.ts'
 import { type CheckReport, countsOf, type DoctorReport } from './doctor.ts'

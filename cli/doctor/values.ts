@@ -1,4 +1,4 @@
-import { isLoopbackHostname } from '../../src/options/option-checks.ts'
+import { isLoopbackHostname } from '../../src/base/options/option-checks.ts'
 
 export type JsonObject = Readonly<Record<string, unknown>>
 

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { nearestName } from '../../src/options/nearest-name.ts'
+import { nearestName } from '../../src/base/options/nearest-name.ts'
 import { packageFile } from '../package-file.ts'
 
 /** The page in this package that describes errors and options. */

@@ -1,7 +1,7 @@
 import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import { basename, join, resolve } from 'node:path'
-import { KitMcpConfigError } from '../../src/options/config-error.ts'
-import { optionChecksOf } from '../../src/options/option-checks.ts'
+import { KitMcpConfigError } from '../../src/base/options/config-error.ts'
+import { optionChecksOf } from '../../src/base/options/option-checks.ts'
 import { type Command, CommandFailure, checkUsage, defineCommand, fileErrorCode } from '../command.ts'
 import { PROVIDERS, type ProjectOptions, type ProviderName, projectFiles } from './project.ts'
 

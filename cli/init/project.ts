@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { VERSION } from '../../src/version.ts'
+import { VERSION } from '../../src/base/version.ts'
 import { packageFile } from '../package-file.ts'
 
 /** The providers with which a new project can sign users in, with their guides. */

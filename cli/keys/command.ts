@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { chown, open, readFile, realpath, rename, rm, stat } from 'node:fs/promises'
 import { type AuthorizationKeys, createKeys, resolveKeys } from '../../src/authorization/keys.ts'
-import { KitMcpConfigError } from '../../src/options/config-error.ts'
-import { counted } from '../../src/options/counted.ts'
-import { tryOrUndefined } from '../../src/try-or-undefined.ts'
+import { KitMcpConfigError } from '../../src/base/options/config-error.ts'
+import { counted } from '../../src/base/options/counted.ts'
+import { tryOrUndefined } from '../../src/base/try-or-undefined.ts'
 import { type Command, CommandFailure, checkUsage, defineCommand, fileErrorCode } from '../command.ts'
 
 const HELP = `Usage: mcp-gatekit keys [options]

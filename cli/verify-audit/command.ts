@@ -1,8 +1,8 @@
 import { createReadStream } from 'node:fs'
 import { readFile } from 'node:fs/promises'
+import { VERSION } from '../../src/base/version.ts'
 import { type TelemetryAuditVerification, verifyAudit } from '../../src/telemetry/audit/verify-audit.ts'
 import { KitTelemetryError } from '../../src/telemetry/errors.ts'
-import { VERSION } from '../../src/version.ts'
 import { type Command, checkUsage, defineCommand, UsageError } from '../command.ts'
 
 const HELP = `Usage: mcp-gatekit verify-audit <file> --secret-env <name>

@@ -1,6 +1,6 @@
-import { cutText } from '../cut-text.ts'
+import { cutText } from '../base/cut-text.ts'
+import { tryOrUndefined } from '../base/try-or-undefined.ts'
 import type { KitTelemetryManager } from '../telemetry/manager.ts'
-import { tryOrUndefined } from '../try-or-undefined.ts'
 
 /** The events of an authorization server, without the prefix `kit.authorization.`. */
 export type AuthorizationEvent =

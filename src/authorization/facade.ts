@@ -1,11 +1,11 @@
 import type * as Oidc from 'oidc-provider'
 import type * as OpenId from 'openid-client'
-import type { NodeMiddleware } from '../http/node-middleware.ts'
-import type { SafeFetchSettings } from '../http/safe-fetch.ts'
+import type { NodeMiddleware } from '../base/http/node-middleware.ts'
+import type { SafeFetchSettings } from '../base/http/safe-fetch.ts'
+import { optionChecksOf } from '../base/options/option-checks.ts'
+import { isInstalled, peerProblem } from '../base/peer-problem.ts'
 import type { OAuthOptions } from '../oauth/options.ts'
 import { jwtVerifier } from '../oauth/verifiers/jwt.ts'
-import { optionChecksOf } from '../options/option-checks.ts'
-import { isInstalled, peerProblem } from '../peer-problem.ts'
 import type { UpstreamTokens } from '../upstream/upstream-token.ts'
 import {
   ACCOUNT_PATH,

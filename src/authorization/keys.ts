@@ -1,7 +1,7 @@
 import { createPrivateKey, generateKeyPairSync, type JsonWebKey, randomBytes } from 'node:crypto'
 import type { JWK } from 'jose'
-import { optionChecksOf } from '../options/option-checks.ts'
-import { also, type OptionRule, type ReadBy, type RulesFor } from '../options/option-rules.ts'
+import { optionChecksOf } from '../base/options/option-checks.ts'
+import { also, type OptionRule, type ReadBy, type RulesFor } from '../base/options/option-rules.ts'
 
 const { invalidKind, items, members, secret } = optionChecksOf('authorizationFacade')
 

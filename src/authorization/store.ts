@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
-import { optionChecksOf } from '../options/option-checks.ts'
-import { checkRedisClient } from '../options/redis-client.ts'
-import { valueIn, wasAdded } from '../redis-replies.ts'
+import { optionChecksOf } from '../base/options/option-checks.ts'
+import { checkRedisClient } from '../base/options/redis-client.ts'
+import { valueIn, wasAdded } from '../base/redis-replies.ts'
 
 const checks = optionChecksOf('authorizationFacade')
 

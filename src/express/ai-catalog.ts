@@ -1,11 +1,11 @@
 import type { ServerResponse } from 'node:http'
-import type { NodeMiddleware, NodeRequest } from '../http/node-middleware.ts'
+import type { NodeMiddleware, NodeRequest } from '../base/http/node-middleware.ts'
+import { optionChecksOf } from '../base/options/option-checks.ts'
 import { CARD_SUFFIX, CATALOG_PATH, catalogResponse, type KnownCatalog } from '../mcp/discovery.ts'
 import type { McpEndpoint } from '../mcp/endpoint.ts'
 import { endpointOf } from '../mcp/endpoint-of.ts'
 import type { McpAdapter } from '../mcp/mcp-adapter.ts'
 import { documentRequest } from '../mcp/wire/document-request.ts'
-import { optionChecksOf } from '../options/option-checks.ts'
 import { NodeMcpRequest, pathOf } from './node-request.ts'
 import { writePlainResponse } from './node-response.ts'
 

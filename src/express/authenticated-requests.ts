@@ -1,4 +1,4 @@
-import type { NodeRequest } from '../http/node-middleware.ts'
+import type { NodeRequest } from '../base/http/node-middleware.ts'
 import type { Exchange } from '../mcp/wire/exchange.ts'
 import { type AuthInfo, attachedTo, attachTo } from '../oauth/auth-info.ts'
 import type { Gate } from '../oauth/gate.ts'

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { LRUCache } from 'lru-cache'
-import { onceClosed } from '../http/response-close.ts'
+import { onceClosed } from '../base/http/response-close.ts'
 
 const HEADER = 'mcp-session-id'
 const LINES = /^mcp-session-id:.*$/gim

@@ -1,6 +1,6 @@
 import { AsyncResource } from 'node:async_hooks'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { http2StreamOf, isClosed } from '../http/response-close.ts'
+import { http2StreamOf, isClosed } from '../base/http/response-close.ts'
 
 /** While more bytes of earlier responses wait for the client of a connection, no further request of it begins. */
 const MAX_UNSENT_BYTES = 1024 * 1024

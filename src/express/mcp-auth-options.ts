@@ -1,8 +1,8 @@
+import { optionChecksOf } from '../base/options/option-checks.ts'
+import { type OptionRule, optional, type RulesFor } from '../base/options/option-rules.ts'
 import { checkRequiredOperationScopes, type RequiredOperationScopes } from '../mcp/router/operation-scopes.ts'
 import { checkTelemetry, type TelemetryOption } from '../mcp/telemetry-option.ts'
 import { type OriginPolicyOptions, originRules } from '../mcp/wire/origin-policy.ts'
-import { optionChecksOf } from '../options/option-checks.ts'
-import { type OptionRule, optional, type RulesFor } from '../options/option-rules.ts'
 
 /** The origins and hosts that may send requests. */
 export interface AllowedOriginsOptions {

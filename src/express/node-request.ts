@@ -7,16 +7,16 @@ import {
   type BodyRead,
   type BodySource,
   readBody,
-} from '../http/body-reader.ts'
-import { firstIpAddress } from '../http/client-address.ts'
-import type { NodeRequest } from '../http/node-middleware.ts'
-import { requestOrigin } from '../http/request-origin.ts'
-import { isCut, onceClosed } from '../http/response-close.ts'
+} from '../base/http/body-reader.ts'
+import { firstIpAddress } from '../base/http/client-address.ts'
+import type { NodeRequest } from '../base/http/node-middleware.ts'
+import { requestOrigin } from '../base/http/request-origin.ts'
+import { isCut, onceClosed } from '../base/http/response-close.ts'
+import { isLoopbackHostname } from '../base/options/option-checks.ts'
 import type { Exchange } from '../mcp/wire/exchange.ts'
 import { isEncoded, type McpRequest } from '../mcp/wire/mcp-request.ts'
 import type { AuthInfo } from '../oauth/auth-info.ts'
 import type { Gate } from '../oauth/gate.ts'
-import { isLoopbackHostname } from '../options/option-checks.ts'
 import { authenticatedBy } from './authenticated-requests.ts'
 import { addHeaders, isCorsDecided } from './cors-decision.ts'
 

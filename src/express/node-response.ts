@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { HttpResponse, PlainResponse } from '../http/plain-response.ts'
-import { cutOff, http2StreamOf, isClosed, onceClosed } from '../http/response-close.ts'
+import type { HttpResponse, PlainResponse } from '../base/http/plain-response.ts'
+import { cutOff, http2StreamOf, isClosed, onceClosed } from '../base/http/response-close.ts'
 import { isEventStream, type StreamResponse } from '../mcp/wire/event-stream.ts'
 import { ConnectionTurns } from './connection-turns.ts'
 import { hasWholeBody } from './node-request.ts'

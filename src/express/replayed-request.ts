@@ -7,10 +7,10 @@ import {
   type BodyRead,
   type BodySource,
   readBody,
-} from '../http/body-reader.ts'
-import type { NodeRequest } from '../http/node-middleware.ts'
-import type { PlainResponse } from '../http/plain-response.ts'
-import { http2StreamOf, onceClosed } from '../http/response-close.ts'
+} from '../base/http/body-reader.ts'
+import type { NodeRequest } from '../base/http/node-middleware.ts'
+import type { PlainResponse } from '../base/http/plain-response.ts'
+import { http2StreamOf, onceClosed } from '../base/http/response-close.ts'
 import type { Authenticator } from '../mcp/authenticator.ts'
 import { refusedUnclear } from '../mcp/operations/unclear-message.ts'
 import { isAmbiguousJson } from '../mcp/wire/ambiguous-json.ts'

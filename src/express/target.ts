@@ -1,4 +1,5 @@
-import { DEFAULT_BODY_LIMITS } from '../http/body-reader.ts'
+import { DEFAULT_BODY_LIMITS } from '../base/http/body-reader.ts'
+import { optionChecksOf } from '../base/options/option-checks.ts'
 import { Authenticator } from '../mcp/authenticator.ts'
 import { endpointOf } from '../mcp/endpoint-of.ts'
 import { Instrumentation } from '../mcp/instrumentation/instrumentation.ts'
@@ -9,7 +10,6 @@ import { RequestContext } from '../oauth/inputs.ts'
 import { type OAuthOptions, resolveOAuthOptions } from '../oauth/options.ts'
 import { ProtectedResource } from '../oauth/protected-resource.ts'
 import { unionOfScopes } from '../oauth/scope.ts'
-import { optionChecksOf } from '../options/option-checks.ts'
 
 const { invalidOption, missingOption } = optionChecksOf('mcpAuth')
 

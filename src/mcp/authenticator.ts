@@ -1,5 +1,5 @@
-import type { BodyLimits } from '../http/body-reader.ts'
-import type { PlainResponse } from '../http/plain-response.ts'
+import type { BodyLimits } from '../base/http/body-reader.ts'
+import type { PlainResponse } from '../base/http/plain-response.ts'
 import type { Decision, Refusal } from '../oauth/decision.ts'
 import type { Admission, Gate, GateRequest } from '../oauth/gate.ts'
 import type { VerifyContext } from '../oauth/options.ts'

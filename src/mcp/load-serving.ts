@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { createRequire, Module } from 'node:module'
 import { fileURLToPath } from 'node:url'
-import { KitMcpConfigError } from '../options/config-error.ts'
-import type { OptionChecks } from '../options/option-checks.ts'
+import { KitMcpConfigError } from '../base/options/config-error.ts'
+import type { OptionChecks } from '../base/options/option-checks.ts'
 
 type Serving = typeof import('./serving.ts')
 

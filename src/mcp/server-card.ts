@@ -1,5 +1,5 @@
-import { cutText } from '../cut-text.ts'
-import { isRecord } from '../options/value-kinds.ts'
+import { cutText } from '../base/cut-text.ts'
+import { isRecord } from '../base/options/value-kinds.ts'
 import type { ServerInfo } from './options.ts'
 
 /** The source code of a server, as a server card names it. */

@@ -1,4 +1,4 @@
-import type { OptionChecks } from '../options/option-checks.ts'
+import type { OptionChecks } from '../base/options/option-checks.ts'
 import type { KitTelemetryManager } from '../telemetry/manager.ts'
 
 /** A telemetry manager, or `false` for neither events nor lines on stderr. */

@@ -1,4 +1,4 @@
-import { isRecord } from '../options/value-kinds.ts'
+import { isRecord } from '../base/options/value-kinds.ts'
 
 /**
  * The party that acts for the user of a token (the claim `act`), such as a service or an AI agent, with the names of the claim. At least

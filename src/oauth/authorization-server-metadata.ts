@@ -1,4 +1,4 @@
-import type { PlainResponse } from '../http/plain-response.ts'
+import type { PlainResponse } from '../base/http/plain-response.ts'
 import {
   CROSS_ORIGIN,
   PUBLIC,

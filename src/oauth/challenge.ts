@@ -1,4 +1,4 @@
-import { quoted } from '../http/quoted-string.ts'
+import { quoted } from '../base/http/quoted-string.ts'
 
 export interface BearerChallengeParameters {
   readonly realm: string

@@ -1,4 +1,4 @@
-import { clientKey } from '../http/client-address.ts'
+import { clientKey } from '../base/http/client-address.ts'
 import type { RequestSource } from './inputs.ts'
 
 /**

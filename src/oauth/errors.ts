@@ -1,4 +1,4 @@
-import { tryOrUndefined } from '../try-or-undefined.ts'
+import { tryOrUndefined } from '../base/try-or-undefined.ts'
 
 /** Marks the error, so that it is recognized across copies of this package, where `instanceof` fails. */
 const UNAVAILABLE = Symbol.for('mcp-gatekit.VerifierUnavailableError')

@@ -1,7 +1,7 @@
 import type { X509Certificate } from 'node:crypto'
-import type { PlainResponse } from '../http/plain-response.ts'
-import { isPromiseLike } from '../options/value-kinds.ts'
-import { within } from '../within.ts'
+import type { PlainResponse } from '../base/http/plain-response.ts'
+import { isPromiseLike } from '../base/options/value-kinds.ts'
+import { within } from '../base/within.ts'
 import { AuthInfo } from './auth-info.ts'
 import {
   type BearerCredentials,

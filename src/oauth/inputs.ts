@@ -1,5 +1,5 @@
 import type { X509Certificate } from 'node:crypto'
-import { isObject } from '../options/value-kinds.ts'
+import { isObject } from '../base/options/value-kinds.ts'
 import type { InvalidCause } from './decision.ts'
 import type { GateValues } from './gate-values.ts'
 import type { VerifyContext, VerifyTokenInput } from './options.ts'

@@ -1,5 +1,5 @@
-import { isRecord } from '../options/value-kinds.ts'
-import { tryOrUndefined } from '../try-or-undefined.ts'
+import { isRecord } from '../base/options/value-kinds.ts'
+import { tryOrUndefined } from '../base/try-or-undefined.ts'
 
 /** Returns the claims of a JWT without verifying it, or `undefined` for another value. */
 export function jwtClaims(jwt: unknown): Readonly<Record<string, unknown>> | undefined {

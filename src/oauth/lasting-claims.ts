@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto'
-import { tryOrUndefined } from '../try-or-undefined.ts'
+import { tryOrUndefined } from '../base/try-or-undefined.ts'
 
 /** The claims in which a refreshed token differs (RFC 7519 §4.1, OpenID Connect Core §2). */
 const PASSING: ReadonlySet<string> = new Set(['exp', 'iat', 'nbf', 'jti', 'auth_time'])

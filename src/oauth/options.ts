@@ -1,5 +1,5 @@
-import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
-import { optional, type ReadBy, type RulesFor } from '../options/option-rules.ts'
+import { isOptionsObject, optionChecksOf } from '../base/options/option-checks.ts'
+import { optional, type ReadBy, type RulesFor } from '../base/options/option-rules.ts'
 import { type DpopMode, type DpopOptions, resolveDpop } from './dpop/options.ts'
 import { type GateValues, gateValuesOf, joinGate } from './gate-values.ts'
 import { jwtClaims } from './jwt-claims.ts'

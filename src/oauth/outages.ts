@@ -1,4 +1,4 @@
-import { FetchFailure, FetchRefusal } from '../http/bounded-fetch.ts'
+import { FetchFailure, FetchRefusal } from '../base/http/bounded-fetch.ts'
 import { VerifierUnavailableError } from './errors.ts'
 
 /** The errors that this package has made. Their messages contain neither tokens nor secrets, so that logs can quote them. */

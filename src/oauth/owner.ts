@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { tryOrUndefined } from '../try-or-undefined.ts'
+import { tryOrUndefined } from '../base/try-or-undefined.ts'
 import { type AuthInfo, tokenIssuer } from './auth-info.ts'
 
 /** The texts of ids that an application has made of a missing claim, as `String(sub)` does. */

@@ -1,4 +1,4 @@
-import type { PlainResponse } from '../http/plain-response.ts'
+import type { PlainResponse } from '../base/http/plain-response.ts'
 import { bearerChallenge, type DpopChallengeError, dpopChallenge } from './challenge.ts'
 import type { ProofFault, Refusal, TokenRefusalReason } from './decision.ts'
 import type { ResolvedDpopOptions } from './dpop/options.ts'

@@ -1,4 +1,4 @@
-import { isScopeToken } from '../options/scope-token.ts'
+import { isScopeToken } from '../base/options/scope-token.ts'
 
 /** The number of comparisons beyond which granted scopes are looked up in a set. */
 const MANY_COMPARISONS = 4_096

@@ -1,6 +1,6 @@
-import { isPromiseLike } from '../options/value-kinds.ts'
-import { tryOrUndefined } from '../try-or-undefined.ts'
-import { within } from '../within.ts'
+import { isPromiseLike } from '../base/options/value-kinds.ts'
+import { tryOrUndefined } from '../base/try-or-undefined.ts'
+import { within } from '../base/within.ts'
 
 /** The minimum time between two commands to a store that does not answer. */
 const MIN_PAUSE_MS = 1_000

@@ -1,4 +1,4 @@
-import { memberOf } from '../options/describe-value.ts'
+import { memberOf } from '../base/options/describe-value.ts'
 import { actorOf } from './actor.ts'
 import { AuthInfo } from './auth-info.ts'
 import { bindingOf, certificateBindingOf } from './confirmation.ts'

@@ -1,7 +1,7 @@
 import type { Validator } from '@seriousme/openapi-schema-validator'
-import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
-import { isRecord } from '../options/value-kinds.ts'
-import { tryOrUndefined } from '../try-or-undefined.ts'
+import { isOptionsObject, optionChecksOf } from '../base/options/option-checks.ts'
+import { isRecord } from '../base/options/value-kinds.ts'
+import { tryOrUndefined } from '../base/try-or-undefined.ts'
 import { loadPeer } from './optional-peers.ts'
 
 const { invalidKind, invalidOption } = optionChecksOf('toolsFromOpenApi')

@@ -1,7 +1,7 @@
+import { describeValue } from '../base/options/describe-value.ts'
+import { isOptionsObject, optionChecksOf } from '../base/options/option-checks.ts'
+import { isScopeToken } from '../base/options/scope-token.ts'
 import { unionOfScopes } from '../oauth/scope.ts'
-import { describeValue } from '../options/describe-value.ts'
-import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
-import { isScopeToken } from '../options/scope-token.ts'
 import type { Node, OpenApiDocument } from './document.ts'
 
 const { invalidOption } = optionChecksOf('toolsFromOpenApi')

@@ -1,5 +1,5 @@
-import { optionChecksOf } from '../options/option-checks.ts'
-import { peerProblem } from '../peer-problem.ts'
+import { optionChecksOf } from '../base/options/option-checks.ts'
+import { peerProblem } from '../base/peer-problem.ts'
 
 const { invalidOption } = optionChecksOf('toolsFromOpenApi')
 

@@ -1,7 +1,7 @@
+import { describeValue } from '../base/options/describe-value.ts'
+import { didYouMean, optionChecksOf } from '../base/options/option-checks.ts'
+import { optional, type ReadBy, type RulesFor } from '../base/options/option-rules.ts'
 import type { KitContext } from '../mcp/router/context.ts'
-import { describeValue } from '../options/describe-value.ts'
-import { didYouMean, optionChecksOf } from '../options/option-checks.ts'
-import { optional, type ReadBy, type RulesFor } from '../options/option-rules.ts'
 import type { OpenApiOperation, ScopeMapping } from './operations.ts'
 import type { RouteApp } from './route-target.ts'
 

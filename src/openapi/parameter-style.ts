@@ -1,5 +1,5 @@
+import { isObject } from '../base/options/value-kinds.ts'
 import { KitToolError } from '../mcp/router/tool-error.ts'
-import { isObject } from '../options/value-kinds.ts'
 
 /** The serialization of a parameter (OpenAPI 3.1, Parameter Object). */
 export interface ParameterStyle {

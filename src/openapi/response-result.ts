@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http'
-import { cutText } from '../cut-text.ts'
-import { counted } from '../options/counted.ts'
+import { cutText } from '../base/cut-text.ts'
+import { counted } from '../base/options/counted.ts'
 import { isJson } from './request-plan.ts'
 import type { RouteResponse } from './route-target.ts'
 

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { boundedFetch, readBounded } from '../http/bounded-fetch.ts'
+import { boundedFetch, readBounded } from '../base/http/bounded-fetch.ts'
 import type { KitContext } from '../mcp/router/context.ts'
 import { AuthInfo } from '../oauth/auth-info.ts'
 import { loadPeer } from './optional-peers.ts'

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
-import { optionChecksOf } from '../options/option-checks.ts'
-import { optional, type RulesFor } from '../options/option-rules.ts'
-import { isRedisClient } from '../options/redis-client.ts'
-import { tryOrUndefined } from '../try-or-undefined.ts'
+import { optionChecksOf } from '../base/options/option-checks.ts'
+import { optional, type RulesFor } from '../base/options/option-rules.ts'
+import { isRedisClient } from '../base/options/redis-client.ts'
+import { tryOrUndefined } from '../base/try-or-undefined.ts'
 
 /** The part of an ioredis or node-redis client that is used. */
 export interface RedisClient {

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import type * as Bull from 'bullmq'
+import { optionChecksOf } from '../base/options/option-checks.ts'
+import { isInstalled, peerProblem } from '../base/peer-problem.ts'
 import type { Delivery, DeliveryOutcome, Position, Subscriber } from '../mcp/events/store.ts'
-import { optionChecksOf } from '../options/option-checks.ts'
-import { isInstalled, peerProblem } from '../peer-problem.ts'
 import { isLikeNodeRedis } from './run-script.ts'
 
 const QUEUE = 'webhooks'

@@ -1,3 +1,7 @@
+import { optionChecksOf } from '../base/options/option-checks.ts'
+import { optional, type ReadBy, type RulesFor } from '../base/options/option-rules.ts'
+import { checkRedisClient } from '../base/options/redis-client.ts'
+import { isOne, valueIn } from '../base/redis-replies.ts'
 import type {
   Delivery,
   DeliveryOutcome,
@@ -10,10 +14,6 @@ import type {
   Subscriber,
   SubscriptionRecord,
 } from '../mcp/events/store.ts'
-import { optionChecksOf } from '../options/option-checks.ts'
-import { optional, type ReadBy, type RulesFor } from '../options/option-rules.ts'
-import { checkRedisClient } from '../options/redis-client.ts'
-import { isOne, valueIn } from '../redis-replies.ts'
 import { RedisBroadcast, type RedisClient } from './broadcast.ts'
 import { checkBull, type EventJob, EventJobs } from './event-jobs.ts'
 import { APPEND, BATCH, DONE, SUBSCRIBE, WAIT } from './event-scripts.ts'

@@ -1,7 +1,7 @@
+import { optionChecksOf } from '../base/options/option-checks.ts'
+import { checkRedisClient } from '../base/options/redis-client.ts'
+import { wasAdded } from '../base/redis-replies.ts'
 import type { DpopReplayStore } from '../oauth/dpop/replay-store.ts'
-import { optionChecksOf } from '../options/option-checks.ts'
-import { checkRedisClient } from '../options/redis-client.ts'
-import { wasAdded } from '../redis-replies.ts'
 
 const checks = optionChecksOf('redisReplayStore')
 

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
+import { optionChecksOf } from '../base/options/option-checks.ts'
 import { joinGate, onJoin } from '../oauth/gate-values.ts'
 import type { CachedVerifier } from '../oauth/verifiers/cached.ts'
-import { optionChecksOf } from '../options/option-checks.ts'
 import {
   RedisBroadcast,
   type RedisBroadcastOptions,

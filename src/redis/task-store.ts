@@ -1,8 +1,8 @@
+import { optionChecksOf } from '../base/options/option-checks.ts'
+import { optional, type ReadBy, type RulesFor } from '../base/options/option-rules.ts'
+import { checkRedisClient } from '../base/options/redis-client.ts'
+import { isOne, valueIn } from '../base/redis-replies.ts'
 import type { TaskKey, TaskStore } from '../mcp/tasks/task-store.ts'
-import { optionChecksOf } from '../options/option-checks.ts'
-import { optional, type ReadBy, type RulesFor } from '../options/option-rules.ts'
-import { checkRedisClient } from '../options/redis-client.ts'
-import { isOne, valueIn } from '../redis-replies.ts'
 import { RedisBroadcast, type RedisClient } from './broadcast.ts'
 import { isLikeNodeRedis, type RunScript, scriptRunner } from './run-script.ts'
 

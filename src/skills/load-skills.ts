@@ -7,12 +7,12 @@ import {
   SkillsExtension,
   type SkillWarning,
 } from '@modelcontextprotocol/server/ext/skills'
-import { cutText } from '../cut-text.ts'
+import { cutText } from '../base/cut-text.ts'
+import { KitMcpConfigError } from '../base/options/config-error.ts'
+import { counted } from '../base/options/counted.ts'
+import { quotedName } from '../base/options/describe-value.ts'
+import { optionChecksOf } from '../base/options/option-checks.ts'
 import { LoadedSkills } from '../mcp/router/skills.ts'
-import { KitMcpConfigError } from '../options/config-error.ts'
-import { counted } from '../options/counted.ts'
-import { quotedName } from '../options/describe-value.ts'
-import { optionChecksOf } from '../options/option-checks.ts'
 import {
   type LoadSkillsOptions,
   type ResolvedLoadOptions,

@@ -1,8 +1,8 @@
 import { DIRECTORY_MIME_TYPE, type Skill, type SkillFileEntry } from '@modelcontextprotocol/server/ext/skills'
+import { quotedName } from '../base/options/describe-value.ts'
+import { optionChecksOf } from '../base/options/option-checks.ts'
 import type { SkillContent, SkillDirectory, SkillFile } from '../mcp/router/skills.ts'
 import { canonicalUri, MAX_URI_LENGTH } from '../mcp/router/uris/canonical-uri.ts'
-import { quotedName } from '../options/describe-value.ts'
-import { optionChecksOf } from '../options/option-checks.ts'
 import { mimeTypeOf } from './mime-type.ts'
 
 const { unusableOption } = optionChecksOf('loadSkills')

@@ -1,9 +1,9 @@
 import { memorySkillFiles, type SkillFileEntry } from '@modelcontextprotocol/server/ext/skills'
-import { KitMcpConfigError } from '../options/config-error.ts'
-import { quotedName } from '../options/describe-value.ts'
-import { optionChecksOf } from '../options/option-checks.ts'
-import { isRecord } from '../options/value-kinds.ts'
-import { builtinModule } from '../runtime.ts'
+import { KitMcpConfigError } from '../base/options/config-error.ts'
+import { quotedName } from '../base/options/describe-value.ts'
+import { optionChecksOf } from '../base/options/option-checks.ts'
+import { isRecord } from '../base/options/value-kinds.ts'
+import { builtinModule } from '../base/runtime.ts'
 import type { SkillFileContents } from './options.ts'
 
 const { invalidKind, unusableOption } = optionChecksOf('loadSkills')

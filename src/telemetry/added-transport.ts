@@ -1,4 +1,4 @@
-import { describeValue, quotedName } from '../options/describe-value.ts'
+import { describeValue, quotedName } from '../base/options/describe-value.ts'
 import type { TransportEntry } from './delivery/channel.ts'
 import { DEFAULT_MAX_PENDING_BYTES, type TelemetryTransport } from './delivery/transport.ts'
 import { LEVEL_PRIORITY, type TelemetryLevel } from './levels.ts'

@@ -1,5 +1,5 @@
-import { quotedName } from '../options/describe-value.ts'
-import { isInstalled } from '../peer-problem.ts'
+import { quotedName } from '../base/options/describe-value.ts'
+import { isInstalled } from '../base/peer-problem.ts'
 import { addedTransport, type TelemetryTransportOptions } from './added-transport.ts'
 import { checkOwnTransport, readAuditOptions, type TelemetryAuditOptions } from './audit/audit-options.ts'
 import type { TelemetryConfig } from './config.ts'

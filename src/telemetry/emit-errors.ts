@@ -1,5 +1,5 @@
-import { describeName, quotedName } from '../options/describe-value.ts'
-import { didYouMean } from '../options/nearest-name.ts'
+import { describeName, quotedName } from '../base/options/describe-value.ts'
+import { didYouMean } from '../base/options/nearest-name.ts'
 import { KitTelemetryError } from './errors.ts'
 import { LEVEL_PRIORITY } from './levels.ts'
 import { errorWithHelp } from './options.ts'

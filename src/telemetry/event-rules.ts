@@ -1,5 +1,5 @@
-import { quotedName } from '../options/describe-value.ts'
-import { didYouMean } from '../options/nearest-name.ts'
+import { quotedName } from '../base/options/describe-value.ts'
+import { didYouMean } from '../base/options/nearest-name.ts'
 import type { TelemetryConfig } from './config.ts'
 import type { ReportMember } from './envelope/build-envelope.ts'
 import type { TelemetryEmitInput } from './envelope/envelope.ts'

@@ -1,5 +1,5 @@
-export * from '../server-shutdown/graceful-shutdown.ts'
-export type { HttpServer } from '../server-shutdown/open-connections.ts'
+export * from '../base/shutdown/graceful-shutdown.ts'
+export type { HttpServer } from '../base/shutdown/open-connections.ts'
 export type { TelemetryTransportOptions } from './added-transport.ts'
 export type { TelemetryAuditOptions } from './audit/audit-options.ts'
 export { type TelemetryAuditVerification, verifyAudit } from './audit/verify-audit.ts'

@@ -1,4 +1,4 @@
-import { atShutdown } from '../at-shutdown.ts'
+import { atShutdown } from '../base/at-shutdown.ts'
 import { AuditTrail } from './audit/audit-trail.ts'
 import type { TelemetryConfig } from './config.ts'
 import { Delivery, type Route } from './delivery/delivery.ts'

@@ -1,5 +1,5 @@
-import { describeValue } from '../options/describe-value.ts'
-import { type OptionKit, optionKit, withHelp } from '../options/option-kit.ts'
+import { describeValue } from '../base/options/describe-value.ts'
+import { type OptionKit, optionKit, withHelp } from '../base/options/option-kit.ts'
 import { KitTelemetryError, type KitTelemetryErrorCode } from './errors.ts'
 
 /**

@@ -1,9 +1,9 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { optionChecksOf } from '../options/option-checks.ts'
-import { optional, type RulesFor } from '../options/option-rules.ts'
-import { tryOrUndefined } from '../try-or-undefined.ts'
+import { optionChecksOf } from '../base/options/option-checks.ts'
+import { optional, type RulesFor } from '../base/options/option-rules.ts'
+import { tryOrUndefined } from '../base/try-or-undefined.ts'
 
 const { invalidKind, invalidOption, readOptions } = optionChecksOf('callTool')
 

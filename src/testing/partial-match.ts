@@ -1,5 +1,5 @@
 import { inspect } from 'node:util'
-import { isRecord } from '../options/value-kinds.ts'
+import { isRecord } from '../base/options/value-kinds.ts'
 
 /** A difference at one place of a value. */
 export interface Mismatch {

@@ -1,5 +1,5 @@
 import { AssertionError } from 'node:assert'
-import { counted } from '../options/counted.ts'
+import { counted } from '../base/options/counted.ts'
 import type { TelemetryTransport } from '../telemetry/delivery/transport.ts'
 import type { TelemetryEnvelope } from '../telemetry/envelope/envelope.ts'
 import { mismatches, shown } from './partial-match.ts'

@@ -1,7 +1,7 @@
 import { generateKeyPairSync, randomUUID } from 'node:crypto'
 import { type JSONWebKeySet, type JWK, SignJWT } from 'jose'
-import { isOptionsObject, optionChecksOf } from '../options/option-checks.ts'
-import { optional, type RulesFor } from '../options/option-rules.ts'
+import { isOptionsObject, optionChecksOf } from '../base/options/option-checks.ts'
+import { optional, type RulesFor } from '../base/options/option-rules.ts'
 
 const { checkString, checkTexts, invalidKind, invalidOption, readOptions } =
   optionChecksOf('createTestIssuer')

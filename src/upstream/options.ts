@@ -1,6 +1,6 @@
 import type { ClientAuth } from 'oauth4webapi'
-import { optionChecksOf } from '../options/option-checks.ts'
-import { also, optional, orEmpty, type ReadBy, type RulesFor } from '../options/option-rules.ts'
+import { optionChecksOf } from '../base/options/option-checks.ts'
+import { also, optional, orEmpty, type ReadBy, type RulesFor } from '../base/options/option-rules.ts'
 
 const {
   callable,

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { entriesUpTo } from '../entries-up-to.ts'
+import { entriesUpTo } from '../base/entries-up-to.ts'
 import type { KitContext } from '../mcp/router/context.ts'
 import { KitToolError } from '../mcp/router/tool-error.ts'
 import type { AuthInfo } from '../oauth/auth-info.ts'

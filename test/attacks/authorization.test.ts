@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
 import { expect } from 'chai'
 import { calculateJwkThumbprint, decodeJwt, exportJWK, generateKeyPair, SignJWT } from 'jose'
-import { createSafeFetch, isPublicAddress } from '../../src/http/safe-fetch.ts'
+import { createSafeFetch, isPublicAddress } from '../../src/base/http/safe-fetch.ts'
 import { attackTable } from '../support/attacks/attack-table.ts'
 import { Browser, type Page } from '../support/authorization/browser.ts'
 import {

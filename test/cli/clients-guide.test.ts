@@ -3,7 +3,7 @@ import { expect } from 'chai'
 import { CLIENT_IDS, type EndpointRequest, PROFILES } from '../../cli/clients/profiles.ts'
 import { quirkOf } from '../../cli/clients/quirks.ts'
 import { CHECKS } from '../../cli/doctor/checks.ts'
-import { CLIENT_NAMES } from '../../src/client-names.ts'
+import { CLIENT_NAMES } from '../../src/base/client-names.ts'
 
 const page = readFileSync(new URL('../../../docs/guides/clients.md', import.meta.url), 'utf8')
 const checks = CHECKS.map(({ id }) => id)

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import { ErrorReference, readErrorReference } from '../../cli/explain/error-reference.ts'
-import { KitMcpConfigError } from '../../src/options/config-error.ts'
+import { KitMcpConfigError } from '../../src/base/options/config-error.ts'
 import { KIT_TELEMETRY_ERROR_CODES } from '../../src/telemetry/errors.ts'
 import { itRejects, runCommand, runProgram } from '../support/cli/run-command.ts'
 import { ARGUMENTS, TAKERS } from '../support/option-takers.ts'

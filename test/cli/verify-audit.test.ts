@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'chai'
-import { VERSION } from '../../src/version.ts'
+import { VERSION } from '../../src/base/version.ts'
 import { itRejects, runCommand, runProgram } from '../support/cli/run-command.ts'
 import { AUDIT_SECRET, auditedLines } from '../support/telemetry/audit.ts'
 

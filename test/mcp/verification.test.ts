@@ -1,7 +1,7 @@
 import { expect } from 'chai'
+import type { NodeMiddleware } from '../../src/base/http/node-middleware.ts'
 import { mcpAuth } from '../../src/express/mcp-auth.ts'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
-import type { NodeMiddleware } from '../../src/http/node-middleware.ts'
 import { createMcpAdapter } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import type { VerifyTokenInput } from '../../src/oauth/options.ts'

@@ -1,11 +1,11 @@
 import { expect } from 'chai'
+import { KitMcpConfigError } from '../../src/base/options/config-error.ts'
 import { mcpAuth } from '../../src/express/mcp-auth.ts'
 import { protectedResourceRouter } from '../../src/express/protected-resource-router.ts'
 import { createMcpAdapter, KitMcpServer } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import { VerifierUnavailableError } from '../../src/oauth/errors.ts'
 import { type OAuthOptions, resolveOAuthOptions } from '../../src/oauth/options.ts'
-import { KitMcpConfigError } from '../../src/options/config-error.ts'
 import { expectConfigError } from '../support/config-error.ts'
 
 const INVALID = 'MCP_CONFIG_INVALID_OPTION'

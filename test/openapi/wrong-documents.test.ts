@@ -1,6 +1,6 @@
 import { expect } from 'chai'
+import { KitMcpConfigError } from '../../src/base/options/config-error.ts'
 import { toolsFromOpenApi } from '../../src/openapi/index.ts'
-import { KitMcpConfigError } from '../../src/options/config-error.ts'
 import { documentOf, jsonAnswer, largeDocument, OK, petstore, toolsOf } from '../support/openapi/documents.ts'
 
 const app = () => undefined

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
-import type { PlainResponse } from '../../src/http/plain-response.ts'
+import type { PlainResponse } from '../../src/base/http/plain-response.ts'
 import { Gate, type GateRequest } from '../../src/oauth/gate.ts'
 import { RequestContext } from '../../src/oauth/inputs.ts'
 import { resolveOAuthOptions } from '../../src/oauth/options.ts'

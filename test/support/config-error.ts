@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { KitMcpConfigError, type KitMcpConfigErrorCode } from '../../src/options/config-error.ts'
+import { KitMcpConfigError, type KitMcpConfigErrorCode } from '../../src/base/options/config-error.ts'
 
 export interface ExpectedConfigError {
   readonly code: KitMcpConfigErrorCode

@@ -9,7 +9,7 @@ import {
   type Http2Server,
 } from 'node:http2'
 import type { AddressInfo } from 'node:net'
-import type { NodeMiddleware } from '../../src/http/node-middleware.ts'
+import type { NodeMiddleware } from '../../src/base/http/node-middleware.ts'
 import { selfSigned } from './self-signed.ts'
 
 export interface Http2Listening {

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
+import { KitMcpConfigError } from '../../src/base/options/config-error.ts'
 import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
-import { KitMcpConfigError } from '../../src/options/config-error.ts'
 import { createTestIssuer } from '../../src/testing/index.ts'
 import { verifyInput } from '../support/tokens.ts'
 

@@ -1,5 +1,5 @@
-import { isRecord } from '../../../src/options/value-kinds.ts'
-import { tryOrUndefined } from '../../../src/try-or-undefined.ts'
+import { isRecord } from '../../../src/base/options/value-kinds.ts'
+import { tryOrUndefined } from '../../../src/base/try-or-undefined.ts'
 
 /** An event of the server. Its members beyond these depend on the sender, and attributes and texts can be any JSON. */
 export interface ConsoleEvent {

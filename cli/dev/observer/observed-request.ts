@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { tryOrUndefined } from '../../../src/try-or-undefined.ts'
+import { tryOrUndefined } from '../../../src/base/try-or-undefined.ts'
 import { namesLoopback } from '../../loopback.ts'
 
 /** The user agent of the requests that `mcp-gatekit dev` sends itself. They are not observed. */

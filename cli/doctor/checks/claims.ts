@@ -1,6 +1,6 @@
 import { compactVerify, createLocalJWKSet, type JSONWebKeySet } from 'jose'
+import { counted } from '../../../src/base/options/counted.ts'
 import { grantedScopes } from '../../../src/oauth/scope.ts'
-import { counted } from '../../../src/options/counted.ts'
 import { type DecodedToken, decodeToken } from '../decoded-token.ts'
 import { fetchDocument } from '../documents.ts'
 import { type Examination, observation } from '../examination.ts'

@@ -1,6 +1,6 @@
+import { counted } from '../../../src/base/options/counted.ts'
+import { isRecord } from '../../../src/base/options/value-kinds.ts'
 import { signatureOf } from '../../../src/mcp/events/webhooks/signature.ts'
-import { counted } from '../../../src/options/counted.ts'
-import { isRecord } from '../../../src/options/value-kinds.ts'
 import { type CheckFunctions, type Examination, observation, type WebhookOptions } from '../examination.ts'
 import { type Finding, fail, ok, warn, worst, worstOfEach } from '../finding.ts'
 import { answerOf, HttpExchange } from '../http-exchange.ts'

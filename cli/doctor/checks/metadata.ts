@@ -1,4 +1,4 @@
-import { isScopeToken } from '../../../src/options/scope-token.ts'
+import { isScopeToken } from '../../../src/base/options/scope-token.ts'
 import {
   distinctUrls,
   type FoundDocument,

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
-import { counted } from '../../../src/options/counted.ts'
-import { isScopeToken } from '../../../src/options/scope-token.ts'
+import { counted } from '../../../src/base/options/counted.ts'
+import { isScopeToken } from '../../../src/base/options/scope-token.ts'
 import { ChallengeSyntaxError, parseChallenges } from '../challenges.ts'
 import { metadataUrls, publishedDocuments } from '../documents.ts'
 import { type CheckFunctions, type Examination, observation } from '../examination.ts'

@@ -1,4 +1,4 @@
-import { isRecord } from '../../../src/options/value-kinds.ts'
+import { isRecord } from '../../../src/base/options/value-kinds.ts'
 import { type CheckFunctions, type Examination, observation } from '../examination.ts'
 import { fail, ok, warn, worst } from '../finding.ts'
 import { answerOf, type HttpExchange } from '../http-exchange.ts'

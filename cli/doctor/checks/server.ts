@@ -1,4 +1,4 @@
-import { counted } from '../../../src/options/counted.ts'
+import { counted } from '../../../src/base/options/counted.ts'
 import { type EndpointRequest, initializeAs } from '../../clients/profiles.ts'
 import { wellKnownDocuments } from '../documents.ts'
 import { type CheckFunctions, clientProblem, type Examination, observation } from '../examination.ts'

@@ -1,6 +1,6 @@
 import { createServer, type Server } from 'node:http'
 import * as oauth from 'oauth4webapi'
-import { boundedFetch } from '../../../src/http/bounded-fetch.ts'
+import { boundedFetch } from '../../../src/base/http/bounded-fetch.ts'
 import { grantedScopes } from '../../../src/oauth/scope.ts'
 import { stopServer } from '../../loopback.ts'
 import { decodeToken } from '../decoded-token.ts'

@@ -1,6 +1,12 @@
-import { optionChecksOf } from '../../options/option-checks.ts'
-import { also, type OptionRule, optional, type ReadBy, type RulesFor } from '../../options/option-rules.ts'
-import { isPromiseLike } from '../../options/value-kinds.ts'
+import { optionChecksOf } from '../../base/options/option-checks.ts'
+import {
+  also,
+  type OptionRule,
+  optional,
+  type ReadBy,
+  type RulesFor,
+} from '../../base/options/option-rules.ts'
+import { isPromiseLike } from '../../base/options/value-kinds.ts'
 import { isDefaultRedirectUri, type RedirectClient, redirectProblem } from './redirect-uris.ts'
 
 const {

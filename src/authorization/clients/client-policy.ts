@@ -1,6 +1,6 @@
 import type * as Oidc from 'oidc-provider'
 import type { Provider } from 'oidc-provider'
-import { tryOrUndefined } from '../../try-or-undefined.ts'
+import { tryOrUndefined } from '../../base/try-or-undefined.ts'
 import { errorText, type ServerParts } from '../context.ts'
 import { JWT_BEARER } from '../grants/assertion-grant.ts'
 import type { ConnectedGrant } from '../grants/grants.ts'

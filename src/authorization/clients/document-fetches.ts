@@ -1,8 +1,8 @@
 import { LRUCache } from 'lru-cache'
-import { FetchRefusal } from '../../http/bounded-fetch.ts'
-import { createSafeFetch, type SafeFetch, type SafeFetchSettings } from '../../http/safe-fetch.ts'
-import { isRecord } from '../../options/value-kinds.ts'
-import { tryOrUndefined } from '../../try-or-undefined.ts'
+import { FetchRefusal } from '../../base/http/bounded-fetch.ts'
+import { createSafeFetch, type SafeFetch, type SafeFetchSettings } from '../../base/http/safe-fetch.ts'
+import { isRecord } from '../../base/options/value-kinds.ts'
+import { tryOrUndefined } from '../../base/try-or-undefined.ts'
 import { TemporarilyUnavailableError } from '../unavailable.ts'
 
 /** The maximum number of documents that are fetched at the same time, in all and from one host. */

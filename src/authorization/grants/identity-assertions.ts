@@ -1,12 +1,12 @@
 import { isUtf8 } from 'node:buffer'
 import type { JWTPayload, ProtectedHeaderParameters } from 'jose'
+import { optionChecksOf } from '../../base/options/option-checks.ts'
+import { also, type OptionRule, optional, type RulesFor } from '../../base/options/option-rules.ts'
+import { isRecord } from '../../base/options/value-kinds.ts'
 import { RemoteKeys } from '../../oauth/verifiers/jwks.ts'
 import { ASYMMETRIC } from '../../oauth/verifiers/jwt-options.ts'
 import { signedClaims } from '../../oauth/verifiers/jwt-signature.ts'
 import { OutagePace } from '../../oauth/verifiers/outage-pace.ts'
-import { optionChecksOf } from '../../options/option-checks.ts'
-import { also, type OptionRule, optional, type RulesFor } from '../../options/option-rules.ts'
-import { isRecord } from '../../options/value-kinds.ts'
 import { AuthorizationError, TemporarilyUnavailableError } from '../unavailable.ts'
 
 const { httpsIssuer, httpsUrl, invalidKind, invalidOption, items, members, required, text } =

@@ -1,11 +1,11 @@
 import { LRUCache } from 'lru-cache'
-import { entriesUpTo } from '../../entries-up-to.ts'
+import { entriesUpTo } from '../../base/entries-up-to.ts'
+import { within } from '../../base/within.ts'
 import { joinGate, onJoin } from '../../oauth/gate-values.ts'
 import { rejected } from '../../oauth/inputs.ts'
 import { withLiveness } from '../../oauth/liveness.ts'
 import type { VerifyToken } from '../../oauth/options.ts'
 import type { JwtUser } from '../../oauth/verifiers/jwt-options.ts'
-import { within } from '../../within.ts'
 import type { EarlierRevocations, Grants } from './grants.ts'
 
 /** The maximum number of answers that are kept. */

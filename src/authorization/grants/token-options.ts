@@ -1,5 +1,5 @@
-import { optionChecksOf } from '../../options/option-checks.ts'
-import { type OptionRule, optional, type ReadBy, type RulesFor } from '../../options/option-rules.ts'
+import { optionChecksOf } from '../../base/options/option-checks.ts'
+import { type OptionRule, optional, type ReadBy, type RulesFor } from '../../base/options/option-rules.ts'
 
 const { members, oneOf, wholeNumber } = optionChecksOf('authorizationFacade')
 

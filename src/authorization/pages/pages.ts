@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { INVISIBLE, isVisible } from '../../options/visible-text.ts'
+import { INVISIBLE, isVisible } from '../../base/options/visible-text.ts'
 import { isLocalRedirect, redirectHost, redirectSource } from '../clients/redirect-uris.ts'
 import type { ResolvedFacadeOptions, SignInClaims } from '../options.ts'
 

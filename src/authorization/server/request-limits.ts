@@ -1,5 +1,5 @@
-import { firstIpAddress } from '../../http/client-address.ts'
-import type { NodeRequest } from '../../http/node-middleware.ts'
+import { firstIpAddress } from '../../base/http/client-address.ts'
+import type { NodeRequest } from '../../base/http/node-middleware.ts'
 import { countedClient } from '../../oauth/counted-client.ts'
 import { wholeSeconds } from '../../oauth/rate-limiter.ts'
 import { WindowCounter } from '../../oauth/window-counter.ts'

@@ -1,5 +1,5 @@
 import type { Provider } from 'oidc-provider'
-import type { NodeRequest } from '../../http/node-middleware.ts'
+import type { NodeRequest } from '../../base/http/node-middleware.ts'
 import { MAX_CLIENT_ID_LENGTH } from '../clients/client-policy.ts'
 import { type Context, isResume, PATHS } from '../context.ts'
 import type { ResolvedFacadeOptions } from '../options.ts'

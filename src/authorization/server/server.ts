@@ -1,6 +1,6 @@
 import type * as Oidc from 'oidc-provider'
 import type { Provider } from 'oidc-provider'
-import type { SafeFetchSettings } from '../../http/safe-fetch.ts'
+import type { SafeFetchSettings } from '../../base/http/safe-fetch.ts'
 import { checkGrant, guardClients, kindOf } from '../clients/client-policy.ts'
 import { DocumentFetches } from '../clients/document-fetches.ts'
 import { redirectHost } from '../clients/redirect-uris.ts'

@@ -1,4 +1,4 @@
-import type { NodeRequest } from '../../http/node-middleware.ts'
+import type { NodeRequest } from '../../base/http/node-middleware.ts'
 import { ACCOUNT_PATH, type Context, prefixOf, type ServerParts } from '../context.ts'
 import { withdrawConsents } from '../grants/consents.ts'
 import { accountPage, signedOutPage } from '../pages/account-pages.ts'

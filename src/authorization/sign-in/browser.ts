@@ -1,5 +1,5 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
-import type { NodeRequest } from '../../http/node-middleware.ts'
+import type { NodeRequest } from '../../base/http/node-middleware.ts'
 import type { Context } from '../context.ts'
 
 /** The maximum size of a submitted form. */

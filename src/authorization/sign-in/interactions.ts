@@ -1,5 +1,5 @@
 import type { InteractionResults, Provider } from 'oidc-provider'
-import type { NodeRequest } from '../../http/node-middleware.ts'
+import type { NodeRequest } from '../../base/http/node-middleware.ts'
 import { kindOf } from '../clients/client-policy.ts'
 import { redirectHost } from '../clients/redirect-uris.ts'
 import {

@@ -1,5 +1,5 @@
 import type * as OpenId from 'openid-client'
-import { boundedFetch } from '../../http/bounded-fetch.ts'
+import { boundedFetch } from '../../base/http/bounded-fetch.ts'
 import type { SignInClaims } from '../options.ts'
 import type { ProviderSettings } from '../providers.ts'
 

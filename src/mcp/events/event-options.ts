@@ -1,5 +1,5 @@
-import { isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
-import { also, optional, type ReadBy, type RulesFor } from '../../options/option-rules.ts'
+import { isOptionsObject, optionChecksOf } from '../../base/options/option-checks.ts'
+import { also, optional, type ReadBy, type RulesFor } from '../../base/options/option-rules.ts'
 import { memoryEventStore } from './memory-event-store.ts'
 import type { EventStore } from './store.ts'
 

@@ -1,5 +1,5 @@
 import type { ServerContext } from '@modelcontextprotocol/server'
-import { utf8Length } from '../../runtime.ts'
+import { utf8Length } from '../../base/runtime.ts'
 import { callerKey } from '../operations/limits/caller-key.ts'
 import type { Exchange } from '../wire/exchange.ts'
 import { cursorOf, cursorText, type EventCore, type EventPage, type Receiver } from './event-core.ts'

@@ -1,4 +1,4 @@
-import { optionChecksOf } from '../../options/option-checks.ts'
+import { optionChecksOf } from '../../base/options/option-checks.ts'
 import type { McpEvents } from '../mcp-adapter.ts'
 import type { EmitOptions } from './event-emitter.ts'
 import { newLedger } from './event-ledger.ts'

@@ -1,7 +1,7 @@
 import { randomInt, randomUUID } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { optionChecksOf } from '../../options/option-checks.ts'
-import { optional, type ReadBy, type RulesFor } from '../../options/option-rules.ts'
+import { optionChecksOf } from '../../base/options/option-checks.ts'
+import { optional, type ReadBy, type RulesFor } from '../../base/options/option-rules.ts'
 import type {
   Delivery,
   DeliveryStatus,

@@ -1,4 +1,4 @@
-import { isRecord } from '../../options/value-kinds.ts'
+import { isRecord } from '../../base/options/value-kinds.ts'
 import { methodNamed, namesUri } from '../methods.ts'
 import type { ObservedClient } from '../wire/request-telemetry.ts'
 

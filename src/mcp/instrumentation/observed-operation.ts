@@ -1,5 +1,5 @@
 import { performance } from 'node:perf_hooks'
-import { tryOrUndefined } from '../../try-or-undefined.ts'
+import { tryOrUndefined } from '../../base/try-or-undefined.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
 import {
   type LowCardinality,

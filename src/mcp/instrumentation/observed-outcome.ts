@@ -1,6 +1,6 @@
-import type { HttpResponse } from '../../http/plain-response.ts'
+import type { HttpResponse } from '../../base/http/plain-response.ts'
+import { tryOrUndefined } from '../../base/try-or-undefined.ts'
 import type { ForbiddenSender, Refusal } from '../../oauth/decision.ts'
-import { tryOrUndefined } from '../../try-or-undefined.ts'
 import { isJsonContentType } from '../wire/body-budget.ts'
 import { CANCELED } from '../wire/json-rpc.ts'
 import type { Failure, NotServed } from '../wire/request-telemetry.ts'

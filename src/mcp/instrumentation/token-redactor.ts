@@ -1,5 +1,5 @@
-import { cutText } from '../../cut-text.ts'
-import { describeThrown, type ErrorTexts } from '../../describe-error.ts'
+import { cutText } from '../../base/cut-text.ts'
+import { describeThrown, type ErrorTexts } from '../../base/describe-error.ts'
 
 /** The replacement for a token. */
 const REPLACEMENT = '[token]'

@@ -1,6 +1,6 @@
 import type * as Api from '@opentelemetry/api'
-import { tryOrUndefined } from '../../try-or-undefined.ts'
-import { VERSION } from '../../version.ts'
+import { tryOrUndefined } from '../../base/try-or-undefined.ts'
+import { VERSION } from '../../base/version.ts'
 import { present } from './observed-message.ts'
 
 /** The global under which each copy of version 1 of the API finds the registered providers. */

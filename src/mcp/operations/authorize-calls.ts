@@ -1,5 +1,5 @@
+import { isRecord } from '../../base/options/value-kinds.ts'
 import { unionOfScopes } from '../../oauth/scope.ts'
-import { isRecord } from '../../options/value-kinds.ts'
 import { methodNamed } from '../methods.ts'
 import type { OperationKind } from '../router/middleware.ts'
 import { findResource, type RouterTable } from '../router/router-table.ts'

@@ -4,11 +4,11 @@ import {
   type ClientCapabilities,
   inputRequired,
 } from '@modelcontextprotocol/server'
+import { isPromiseLike, isRecord } from '../../base/options/value-kinds.ts'
+import { isVisible } from '../../base/options/visible-text.ts'
+import { within } from '../../base/within.ts'
 import { type DpopReplayStore, MemoryReplayStore } from '../../oauth/dpop/replay-store.ts'
 import { StoreGuard } from '../../oauth/store-guard.ts'
-import { isPromiseLike, isRecord } from '../../options/value-kinds.ts'
-import { isVisible } from '../../options/visible-text.ts'
-import { within } from '../../within.ts'
 import { canonicalJson } from '../wire/canonical-json.ts'
 import type { CallEvent, Failure } from '../wire/request-telemetry.ts'
 import {

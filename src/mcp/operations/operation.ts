@@ -9,9 +9,9 @@ import {
   ProtocolErrorCode,
   type ServerContext,
 } from '@modelcontextprotocol/server'
+import { memberOf } from '../../base/options/describe-value.ts'
+import { tryOrUndefined } from '../../base/try-or-undefined.ts'
 import { LazyRequest } from '../../oauth/inputs.ts'
-import { memberOf } from '../../options/describe-value.ts'
-import { tryOrUndefined } from '../../try-or-undefined.ts'
 import type { KitContext } from '../router/context.ts'
 import { inputRequired, isInputRequired, stateOf } from '../router/input-required.ts'
 import type { MiddlewareCall } from '../router/middleware.ts'

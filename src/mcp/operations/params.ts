@@ -1,5 +1,5 @@
 import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
-import { cutText } from '../../cut-text.ts'
+import { cutText } from '../../base/cut-text.ts'
 import { canonicalUri } from '../router/uris/canonical-uri.ts'
 
 /** The maximum length of a URI in an error message. */

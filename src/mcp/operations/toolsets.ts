@@ -1,5 +1,5 @@
-import { didYouMean } from '../../options/nearest-name.ts'
-import { isOptionsObject, type OptionChecks } from '../../options/option-checks.ts'
+import { didYouMean } from '../../base/options/nearest-name.ts'
+import { isOptionsObject, type OptionChecks } from '../../base/options/option-checks.ts'
 
 /** The header of the remote servers of GitHub and Azure DevOps, which their clients set by configuration. */
 const HEADER = 'x-mcp-toolsets'

@@ -1,5 +1,5 @@
-import type { PlainResponse } from '../../http/plain-response.ts'
-import { isRecord } from '../../options/value-kinds.ts'
+import type { PlainResponse } from '../../base/http/plain-response.ts'
+import { isRecord } from '../../base/options/value-kinds.ts'
 import { methodNamed } from '../methods.ts'
 import {
   MAX_LISTENED_URIS,

@@ -1,5 +1,5 @@
 import type { Tool } from '@modelcontextprotocol/server'
-import { optionChecksOf } from '../../options/option-checks.ts'
+import { optionChecksOf } from '../../base/options/option-checks.ts'
 import { OLD_URI_META_KEY } from './app.ts'
 import type { ResourceEntry } from './resource.ts'
 import type { ToolEntry } from './tool.ts'

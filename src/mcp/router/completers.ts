@@ -1,5 +1,5 @@
-import { quotedName } from '../../options/describe-value.ts'
-import { didYouMean, isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
+import { quotedName } from '../../base/options/describe-value.ts'
+import { didYouMean, isOptionsObject, optionChecksOf } from '../../base/options/option-checks.ts'
 import type { KitContext } from './context.ts'
 
 const { checkFunction, invalidKind, invalidOption } = optionChecksOf('KitMcpRouter')

@@ -1,6 +1,12 @@
 import type { Icon } from '@modelcontextprotocol/server'
-import { isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
-import { also, type OptionRules, optional, type ReadBy, type RulesFor } from '../../options/option-rules.ts'
+import { isOptionsObject, optionChecksOf } from '../../base/options/option-checks.ts'
+import {
+  also,
+  type OptionRules,
+  optional,
+  type ReadBy,
+  type RulesFor,
+} from '../../base/options/option-rules.ts'
 
 const {
   checkBoolean,

@@ -1,5 +1,5 @@
-import { quotedName } from '../../options/describe-value.ts'
-import { optionChecksOf } from '../../options/option-checks.ts'
+import { quotedName } from '../../base/options/describe-value.ts'
+import { optionChecksOf } from '../../base/options/option-checks.ts'
 import { checkName, type DefinitionKind } from './definition.ts'
 import type { EventEntry } from './event.ts'
 import type { Middleware } from './middleware.ts'

@@ -1,6 +1,6 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
-import { optionChecksOf } from '../../options/option-checks.ts'
-import { optional, type RulesFor } from '../../options/option-rules.ts'
+import { optionChecksOf } from '../../base/options/option-checks.ts'
+import { optional, type RulesFor } from '../../base/options/option-rules.ts'
 import type { PolicyDecision, PolicyQuery } from './authorize.ts'
 import { DEFINITION_RULES, readDefinition } from './definition.ts'
 import { inputSchemaOf, type JsonSchema, jsonSchemaOf } from './json-schema.ts'

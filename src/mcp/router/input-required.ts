@@ -1,5 +1,5 @@
 import type { InputRequest, InputRequiredResult } from '@modelcontextprotocol/server'
-import { isRecord } from '../../options/value-kinds.ts'
+import { isRecord } from '../../base/options/value-kinds.ts'
 
 /** The property in which a result keeps its state until it is encrypted. It is never serialized. */
 const STATE: unique symbol = Symbol('state')

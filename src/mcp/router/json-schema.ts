@@ -1,5 +1,5 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
-import { optionChecksOf } from '../../options/option-checks.ts'
+import { optionChecksOf } from '../../base/options/option-checks.ts'
 import { problemIn } from '../wire/schema-issues.ts'
 import { type JsonSchema, listedSchema } from './listed-schema.ts'
 

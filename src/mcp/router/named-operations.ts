@@ -1,5 +1,5 @@
+import { isRecord } from '../../base/options/value-kinds.ts'
 import { unionOfScopes } from '../../oauth/scope.ts'
-import { isRecord } from '../../options/value-kinds.ts'
 import { methodNamed, type NamedKind, namesUri } from '../methods.ts'
 import { canonicalTemplate } from './uris/canonical-template.ts'
 import { canonicalUri, hasControlCharacter, MAX_URI_LENGTH } from './uris/canonical-uri.ts'

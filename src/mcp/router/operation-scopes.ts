@@ -1,6 +1,6 @@
+import { isOptionsObject, type OptionChecks, optionChecksOf } from '../../base/options/option-checks.ts'
+import { type OptionRule, orEmpty, type RulesFor } from '../../base/options/option-rules.ts'
 import { unionOfScopes } from '../../oauth/scope.ts'
-import { isOptionsObject, type OptionChecks, optionChecksOf } from '../../options/option-checks.ts'
-import { type OptionRule, orEmpty, type RulesFor } from '../../options/option-rules.ts'
 import type { ScopedOperations } from './named-operations.ts'
 import { canonicalUri } from './uris/canonical-uri.ts'
 import type { Scoped, ScopedResources, ScopedTemplate } from './uris/uri-scopes.ts'

@@ -1,6 +1,6 @@
 import type { Annotations, CacheHint, Resource, ResourceTemplateType } from '@modelcontextprotocol/server'
-import { isOptionsObject, type OptionChecks, optionChecksOf } from '../../options/option-checks.ts'
-import { optional, type RulesFor, unchecked } from '../../options/option-rules.ts'
+import { isOptionsObject, type OptionChecks, optionChecksOf } from '../../base/options/option-checks.ts'
+import { optional, type RulesFor, unchecked } from '../../base/options/option-rules.ts'
 import { type Completer, type Completers, checkCompleters } from './completers.ts'
 import type { KitContext } from './context.ts'
 import { DEFINITION_RULES, type DefinitionConfig, defined, objectCopy, readDefinition } from './definition.ts'

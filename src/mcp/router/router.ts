@@ -1,5 +1,5 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
-import { optionChecksOf } from '../../options/option-checks.ts'
+import { optionChecksOf } from '../../base/options/option-checks.ts'
 import { appEntry, type McpAppConfig } from './app.ts'
 import type { KitContext } from './context.ts'
 import { checkName } from './definition.ts'

@@ -26,7 +26,7 @@ import {
   type TransportSendOptions,
 } from '@modelcontextprotocol/server'
 import { LRUCache } from 'lru-cache'
-import type { HttpResponse } from '../../http/plain-response.ts'
+import type { HttpResponse } from '../../base/http/plain-response.ts'
 import { methodNamed } from '../methods.ts'
 import { MODERN_REVISION } from '../revisions.ts'
 import type { RouterTable } from '../router/router-table.ts'

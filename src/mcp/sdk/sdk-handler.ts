@@ -5,8 +5,8 @@ import {
   type ServerNotifier,
   SUPPORTED_PROTOCOL_VERSIONS,
 } from '@modelcontextprotocol/server'
-import { clientKey } from '../../http/client-address.ts'
-import type { HttpResponse, PlainResponse } from '../../http/plain-response.ts'
+import { clientKey } from '../../base/http/client-address.ts'
+import type { HttpResponse, PlainResponse } from '../../base/http/plain-response.ts'
 import type { AuthInfo } from '../../oauth/auth-info.ts'
 import { ownerOf } from '../../oauth/owner.ts'
 import type { McpTasks } from '../mcp-adapter.ts'

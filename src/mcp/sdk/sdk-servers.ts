@@ -6,10 +6,10 @@ import {
   type ServerOptions,
   SUPPORTED_PROTOCOL_VERSIONS,
 } from '@modelcontextprotocol/server'
+import { optionChecksOf } from '../../base/options/option-checks.ts'
+import { tryOrUndefined } from '../../base/try-or-undefined.ts'
 import type { AuthInfo } from '../../oauth/auth-info.ts'
 import { lastingClaims } from '../../oauth/lasting-claims.ts'
-import { optionChecksOf } from '../../options/option-checks.ts'
-import { tryOrUndefined } from '../../try-or-undefined.ts'
 import type { Events } from '../events/events.ts'
 import { Confirmations } from '../operations/confirmations.ts'
 import { RequestStates } from '../operations/request-state.ts'

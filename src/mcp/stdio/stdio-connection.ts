@@ -10,10 +10,10 @@ import {
   type ServerContext,
 } from '@modelcontextprotocol/server'
 import { StdioServerTransport, serveStdio as serveWithSdk } from '@modelcontextprotocol/server/stdio'
+import { optionChecksOf } from '../../base/options/option-checks.ts'
+import { isPromiseLike } from '../../base/options/value-kinds.ts'
+import { elapsedMs } from '../../base/timers.ts'
 import { LazyRequest, RequestContext } from '../../oauth/inputs.ts'
-import { optionChecksOf } from '../../options/option-checks.ts'
-import { isPromiseLike } from '../../options/value-kinds.ts'
-import { elapsedMs } from '../../timers.ts'
 import { type Events, makeEvents } from '../events/events.ts'
 import type { Instrumentation } from '../instrumentation/instrumentation.ts'
 import type { McpNotifier } from '../mcp-adapter.ts'

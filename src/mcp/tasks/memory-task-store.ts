@@ -1,5 +1,5 @@
-import { optionChecksOf } from '../../options/option-checks.ts'
-import { optional, type RulesFor } from '../../options/option-rules.ts'
+import { optionChecksOf } from '../../base/options/option-checks.ts'
+import { optional, type RulesFor } from '../../base/options/option-rules.ts'
 import { nameOf } from './task-record.ts'
 import type { StoredTask, TaskKey, TaskStore } from './task-store.ts'
 

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
+import { tryOrUndefined } from '../../base/try-or-undefined.ts'
 import { StoreGuard } from '../../oauth/store-guard.ts'
-import { tryOrUndefined } from '../../try-or-undefined.ts'
 import type { RequestTelemetry } from '../wire/request-telemetry.ts'
 import { failedTask, internal } from './task-outcome.ts'
 import { endOf, nameOf, type TaskRecord } from './task-record.ts'

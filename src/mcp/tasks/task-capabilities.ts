@@ -3,7 +3,7 @@ import {
   type InputRequest,
   MissingRequiredClientCapabilityError,
 } from '@modelcontextprotocol/server'
-import { isRecord } from '../../options/value-kinds.ts'
+import { isRecord } from '../../base/options/value-kinds.ts'
 import { TASKS_EXTENSION } from './task-record.ts'
 
 /** @param envelope the envelope of a request of 2026-07-28, or `params._meta`, which contains it */

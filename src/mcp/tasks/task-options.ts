@@ -1,5 +1,5 @@
-import { isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
-import { optional, type ReadBy, type RulesFor } from '../../options/option-rules.ts'
+import { isOptionsObject, optionChecksOf } from '../../base/options/option-checks.ts'
+import { optional, type ReadBy, type RulesFor } from '../../base/options/option-rules.ts'
 import { memoryTaskStore } from './memory-task-store.ts'
 import type { TaskStore } from './task-store.ts'
 

@@ -3,8 +3,8 @@ import {
   type InputRequiredResult,
   ProtocolErrorCode,
 } from '@modelcontextprotocol/server'
-import { cutText } from '../../cut-text.ts'
-import { tryOrUndefined } from '../../try-or-undefined.ts'
+import { cutText } from '../../base/cut-text.ts'
+import { tryOrUndefined } from '../../base/try-or-undefined.ts'
 import { isProtocolError } from '../operations/operation.ts'
 import { changed, keyedRequests, type TaskError, type TaskRecord } from './task-record.ts'
 

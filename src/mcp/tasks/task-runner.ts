@@ -4,9 +4,9 @@ import {
   type Server,
   type ServerContext,
 } from '@modelcontextprotocol/server'
-import { cutText } from '../../cut-text.ts'
-import { type LongTimer, setLongTimeout } from '../../timers.ts'
-import { tryOrUndefined } from '../../try-or-undefined.ts'
+import { cutText } from '../../base/cut-text.ts'
+import { type LongTimer, setLongTimeout } from '../../base/timers.ts'
+import { tryOrUndefined } from '../../base/try-or-undefined.ts'
 import type { SdkContext, Serving } from '../operations/operation.ts'
 import { callTool, errorResult } from '../operations/tool-call.ts'
 import type { RequestTelemetry } from '../wire/request-telemetry.ts'

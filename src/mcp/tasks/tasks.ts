@@ -8,10 +8,10 @@ import {
   type Server,
   type ServerContext,
 } from '@modelcontextprotocol/server'
-import { clientKey } from '../../http/client-address.ts'
+import { clientKey } from '../../base/http/client-address.ts'
+import { isRecord } from '../../base/options/value-kinds.ts'
 import { requestOf } from '../../oauth/inputs.ts'
 import { ownerOf } from '../../oauth/owner.ts'
-import { isRecord } from '../../options/value-kinds.ts'
 import type { McpTasks } from '../mcp-adapter.ts'
 import { argumentsOf, DENIED_CODE, DENIED_TEXTS, validArguments } from '../operations/checked-call.ts'
 import { runRound, type SdkContext, type Serving } from '../operations/operation.ts'

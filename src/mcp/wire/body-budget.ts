@@ -1,4 +1,4 @@
-import type { BodyLimits, BodyMemory } from '../../http/body-reader.ts'
+import type { BodyLimits, BodyMemory } from '../../base/http/body-reader.ts'
 import { CONSUMED, jsonRpcError, type ParsedMessages, parseMessages } from './json-rpc.ts'
 import type { McpRequest } from './mcp-request.ts'
 

@@ -1,4 +1,4 @@
-import { isRecord } from '../../options/value-kinds.ts'
+import { isRecord } from '../../base/options/value-kinds.ts'
 
 /**
  * Returns a JSON value as text in canonical form (RFC 8785): without spaces, and with the members of objects sorted by name. Equal

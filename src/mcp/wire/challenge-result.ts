@@ -1,4 +1,4 @@
-import type { PlainResponse } from '../../http/plain-response.ts'
+import type { PlainResponse } from '../../base/http/plain-response.ts'
 import type { ChallengeResult } from '../../oauth/refusal-responses.ts'
 import { methodNamed } from '../methods.ts'
 import { MODERN_REVISION } from '../revisions.ts'

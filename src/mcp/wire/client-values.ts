@@ -1,5 +1,5 @@
-import type { PlainResponse } from '../../http/plain-response.ts'
-import { isRecord } from '../../options/value-kinds.ts'
+import type { PlainResponse } from '../../base/http/plain-response.ts'
+import { isRecord } from '../../base/options/value-kinds.ts'
 import { jsonRpcError, type ReceivedMessages, requestIdOf } from './json-rpc.ts'
 import type { McpRequest } from './mcp-request.ts'
 import { decodedHeader } from './mirrored-headers.ts'

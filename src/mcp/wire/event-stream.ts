@@ -1,4 +1,4 @@
-import type { HttpResponse } from '../../http/plain-response.ts'
+import type { HttpResponse } from '../../base/http/plain-response.ts'
 import type { ClientConnection } from './client-connection.ts'
 
 /** The interval of the comments that keep a silent event stream open, in milliseconds. */

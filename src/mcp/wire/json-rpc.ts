@@ -1,6 +1,6 @@
-import type { BodyMemory, BodyRead } from '../../http/body-reader.ts'
-import type { PlainResponse } from '../../http/plain-response.ts'
-import { isRecord } from '../../options/value-kinds.ts'
+import type { BodyMemory, BodyRead } from '../../base/http/body-reader.ts'
+import type { PlainResponse } from '../../base/http/plain-response.ts'
+import { isRecord } from '../../base/options/value-kinds.ts'
 
 const MAX_BATCH = 100
 

@@ -1,6 +1,6 @@
 import { types } from 'node:util'
 import type { JSONRPCErrorResponse, JSONRPCMessage } from '@modelcontextprotocol/server'
-import { cutText } from '../../cut-text.ts'
+import { cutText } from '../../base/cut-text.ts'
 import { problemIn } from './schema-issues.ts'
 
 /**

@@ -4,8 +4,8 @@ import {
   type BodyRead,
   readBody,
   webSource,
-} from '../../http/body-reader.ts'
-import { requestOrigin } from '../../http/request-origin.ts'
+} from '../../base/http/body-reader.ts'
+import { requestOrigin } from '../../base/http/request-origin.ts'
 import type { AuthInfo } from '../../oauth/auth-info.ts'
 import type { Gate, GateRequest } from '../../oauth/gate.ts'
 import type { ClientConnection } from './client-connection.ts'

@@ -1,8 +1,8 @@
-import { CORS_RESPONSE_HEADERS } from '../../http/cors-headers.ts'
-import type { PlainResponse } from '../../http/plain-response.ts'
+import { CORS_RESPONSE_HEADERS } from '../../base/http/cors-headers.ts'
+import type { PlainResponse } from '../../base/http/plain-response.ts'
+import { isLoopbackHostname, type OptionChecks } from '../../base/options/option-checks.ts'
+import { type OptionRule, optional } from '../../base/options/option-rules.ts'
 import type { ForbiddenSender } from '../../oauth/decision.ts'
-import { isLoopbackHostname, type OptionChecks } from '../../options/option-checks.ts'
-import { type OptionRule, optional } from '../../options/option-rules.ts'
 import { jsonRpcError } from './json-rpc.ts'
 import type { McpRequest } from './mcp-request.ts'
 

@@ -1,5 +1,5 @@
 import type { JSONRPCMessage, McpServer, Server } from '@modelcontextprotocol/server'
-import type { HttpResponse } from '../../http/plain-response.ts'
+import type { HttpResponse } from '../../base/http/plain-response.ts'
 import type { AuthInfo } from '../../oauth/auth-info.ts'
 import type { Decision, ForbiddenSender } from '../../oauth/decision.ts'
 import type { KitTelemetrySession } from '../../telemetry/session/session.ts'

@@ -1,5 +1,5 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
-import { cutText } from '../../cut-text.ts'
+import { cutText } from '../../base/cut-text.ts'
 
 /** The maximum length of a report. Together with a prefix, such as a tool's name, it has at most 4,000 characters. */
 const MAX_REPORT = 3_800

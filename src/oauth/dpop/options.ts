@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import { isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
-import { optional, type RulesFor } from '../../options/option-rules.ts'
+import { isOptionsObject, optionChecksOf } from '../../base/options/option-checks.ts'
+import { optional, type RulesFor } from '../../base/options/option-rules.ts'
 import { DpopNonces } from './nonces.ts'
 import { type DpopReplayStore, MemoryReplayStore } from './replay-store.ts'
 

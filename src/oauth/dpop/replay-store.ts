@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import { entriesUpTo } from '../../entries-up-to.ts'
+import { entriesUpTo } from '../../base/entries-up-to.ts'
 
 /**
  * A store of used DPoP proofs (RFC 9449 §11.1). Nodes that serve the same resource must share one. In Redis, an

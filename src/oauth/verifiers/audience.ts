@@ -1,4 +1,4 @@
-import type { OptionChecks } from '../../options/option-checks.ts'
+import type { OptionChecks } from '../../base/options/option-checks.ts'
 
 export interface AudienceOptions {
   readonly audience?: string | readonly string[] | undefined

@@ -1,6 +1,6 @@
 import { hash, X509Certificate } from 'node:crypto'
-import type { OptionChecks } from '../../options/option-checks.ts'
-import { tryOrUndefined } from '../../try-or-undefined.ts'
+import type { OptionChecks } from '../../base/options/option-checks.ts'
+import { tryOrUndefined } from '../../base/try-or-undefined.ts'
 import { verificationOf } from '../inputs.ts'
 import type { VerifyTokenInput } from '../options.ts'
 

@@ -1,5 +1,5 @@
-import { KitMcpConfigError } from '../../options/config-error.ts'
-import { optionChecksOf } from '../../options/option-checks.ts'
+import { KitMcpConfigError } from '../../base/options/config-error.ts'
+import { optionChecksOf } from '../../base/options/option-checks.ts'
 import { VerifierUnavailableError } from '../errors.ts'
 import { joinGate, onJoin } from '../gate-values.ts'
 import { type RefusalNote, rejected, verificationOf } from '../inputs.ts'

@@ -1,4 +1,4 @@
-import { tryOrUndefined } from '../../try-or-undefined.ts'
+import { tryOrUndefined } from '../../base/try-or-undefined.ts'
 
 /** The maximum number of objects, members, and characters of one copy. */
 const MAX_SIZE = 65_536

@@ -1,6 +1,6 @@
 import type { AuthorizationServer } from 'oauth4webapi'
-import { boundedFetch } from '../../http/bounded-fetch.ts'
-import { isLoopbackHostname } from '../../options/option-checks.ts'
+import { boundedFetch } from '../../base/http/bounded-fetch.ts'
+import { isLoopbackHostname } from '../../base/options/option-checks.ts'
 import { outageReason, plainUrl } from '../outages.ts'
 
 /** The locations of an issuer's metadata, in the order in which they are tried. */

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import type * as Jose from 'jose'
 import type { JWTPayload } from 'jose'
-import { tryOrUndefined } from '../../try-or-undefined.ts'
+import { tryOrUndefined } from '../../base/try-or-undefined.ts'
 import { actOf } from '../actor.ts'
 import { type GateValues, onJoin } from '../gate-values.ts'
 import { type RefusalNote, rejected, verificationOf } from '../inputs.ts'

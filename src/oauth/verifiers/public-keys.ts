@@ -1,6 +1,6 @@
 import { createPublicKey, type JsonWebKey, KeyObject, type webcrypto } from 'node:crypto'
 import type { JSONWebKeySet, JWK } from 'jose'
-import { isOptionsObject, optionChecksOf } from '../../options/option-checks.ts'
+import { isOptionsObject, optionChecksOf } from '../../base/options/option-checks.ts'
 import type { KeySource } from './jwks.ts'
 
 const { invalidKind } = optionChecksOf('jwtVerifier')

@@ -1,5 +1,5 @@
-import { memberOf } from '../../options/describe-value.ts'
-import { isRecord } from '../../options/value-kinds.ts'
+import { memberOf } from '../../base/options/describe-value.ts'
+import { isRecord } from '../../base/options/value-kinds.ts'
 import { bindingOf, certificateBindingOf } from '../confirmation.ts'
 import { verificationOf } from '../inputs.ts'
 import type { VerifyTokenInput } from '../options.ts'

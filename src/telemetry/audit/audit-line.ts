@@ -1,4 +1,4 @@
-import { builtinModule } from '../../runtime.ts'
+import { builtinModule } from '../../base/runtime.ts'
 import { AUDIT_MAC as MAC } from '../delivery/transport.ts'
 import { errorWithHelp, telemetryOptions } from '../options.ts'
 

@@ -1,4 +1,4 @@
-import { isObject } from '../../options/value-kinds.ts'
+import { isObject } from '../../base/options/value-kinds.ts'
 import type { TelemetryConfig } from '../config.ts'
 import { auditObstacle, DEFAULT_MAX_PENDING_BYTES, type TelemetryTransport } from '../delivery/transport.ts'
 import { telemetryOptions } from '../options.ts'

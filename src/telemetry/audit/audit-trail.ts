@@ -1,4 +1,4 @@
-import { counted } from '../../options/counted.ts'
+import { counted } from '../../base/options/counted.ts'
 import { TransportChannel } from '../delivery/channel.ts'
 import type { AuditChannel } from '../delivery/delivery.ts'
 import type { PendingWork } from '../delivery/pending-work.ts'

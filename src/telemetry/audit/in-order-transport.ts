@@ -1,5 +1,5 @@
-import { isPromiseLike } from '../../options/value-kinds.ts'
-import { setLongTimeout } from '../../timers.ts'
+import { isPromiseLike } from '../../base/options/value-kinds.ts'
+import { setLongTimeout } from '../../base/timers.ts'
 import {
   setStatsSource,
   type TelemetryStats,

@@ -1,5 +1,5 @@
-import { isObject, isRecord } from '../../options/value-kinds.ts'
-import { tryOrUndefined } from '../../try-or-undefined.ts'
+import { isObject, isRecord } from '../../base/options/value-kinds.ts'
+import { tryOrUndefined } from '../../base/try-or-undefined.ts'
 import { telemetryOptions } from '../options.ts'
 import {
   type AuditKey,

@@ -1,5 +1,5 @@
-import { quotedName } from '../../options/describe-value.ts'
-import { AsyncContext } from '../../runtime.ts'
+import { quotedName } from '../../base/options/describe-value.ts'
+import { AsyncContext } from '../../base/runtime.ts'
 import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 import type { KitTelemetryError } from '../errors.ts'
 import { errorWithHelp } from '../options.ts'

@@ -1,4 +1,4 @@
-import { setLongTimeout } from '../../timers.ts'
+import { setLongTimeout } from '../../base/timers.ts'
 import type { EventOutcome } from './transport.ts'
 
 /** The pieces of work that were added between two calls of `settled`. */

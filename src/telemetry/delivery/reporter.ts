@@ -1,4 +1,4 @@
-import { watchStandardStreams } from '../../standard-streams.ts'
+import { watchStandardStreams } from '../../base/standard-streams.ts'
 import { KitTelemetryError } from '../errors.ts'
 
 /** Receives the problems of the library itself. `console`, pino, and similar loggers fit. */

@@ -1,6 +1,6 @@
-import { describeThrown, type ErrorTexts, linksOf } from '../../describe-error.ts'
-import { describeKind, memberOf } from '../../options/describe-value.ts'
-import { isRecord } from '../../options/value-kinds.ts'
+import { describeThrown, type ErrorTexts, linksOf } from '../../base/describe-error.ts'
+import { describeKind, memberOf } from '../../base/options/describe-value.ts'
+import { isRecord } from '../../base/options/value-kinds.ts'
 import { KitTelemetryError } from '../errors.ts'
 import type { TelemetryLevel } from '../levels.ts'
 import type {

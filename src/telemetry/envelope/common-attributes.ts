@@ -1,4 +1,4 @@
-import { isRecord } from '../../options/value-kinds.ts'
+import { isRecord } from '../../base/options/value-kinds.ts'
 import { KitTelemetryError } from '../errors.ts'
 import { errorWithHelp, telemetryOptions } from '../options.ts'
 import { checkAttributes, resolveAttributes } from './build-envelope.ts'

@@ -1,6 +1,6 @@
-import { cutText } from '../../cut-text.ts'
-import { utf8Length } from '../../runtime.ts'
-import { tryOrUndefined } from '../../try-or-undefined.ts'
+import { cutText } from '../../base/cut-text.ts'
+import { utf8Length } from '../../base/runtime.ts'
+import { tryOrUndefined } from '../../base/try-or-undefined.ts'
 import { KitTelemetryError } from '../errors.ts'
 import type { TelemetryEnvelope } from './envelope.ts'
 

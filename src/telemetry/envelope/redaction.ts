@@ -1,6 +1,6 @@
 import type * as Crypto from 'node:crypto'
-import { cutText } from '../../cut-text.ts'
-import { builtinModule, requiredModule } from '../../runtime.ts'
+import { cutText } from '../../base/cut-text.ts'
+import { builtinModule, requiredModule } from '../../base/runtime.ts'
 import type { TelemetryConfig } from '../config.ts'
 import { telemetryOptions, withDefaults } from '../options.ts'
 import { ListedKeys, type OpenKey } from './listed-keys.ts'

@@ -1,5 +1,5 @@
-import { cutText } from '../../cut-text.ts'
-import { type ErrorLink, keepLinks, linksOf } from '../../describe-error.ts'
+import { cutText } from '../../base/cut-text.ts'
+import { type ErrorLink, keepLinks, linksOf } from '../../base/describe-error.ts'
 import { KitTelemetryError } from '../errors.ts'
 import type { TelemetryActor, TelemetryEnvelope, TelemetryErrorInfo, TelemetryScope } from './envelope.ts'
 import { latestCopyBytes, toRedactedJson } from './redacted-json.ts'

@@ -1,5 +1,5 @@
-import { isOptionsObject } from '../../options/option-kit.ts'
-import { copyText } from '../../runtime.ts'
+import { isOptionsObject } from '../../base/options/option-kit.ts'
+import { copyText } from '../../base/runtime.ts'
 import { telemetryOptions } from '../options.ts'
 import { CUT, type PatternRules, rulesOf } from './pattern-rules.ts'
 import type { TelemetryRedactionPattern } from './secret-patterns.ts'

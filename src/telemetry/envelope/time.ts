@@ -1,4 +1,4 @@
-import { types } from '../../built-in-kinds.ts'
+import { types } from '../../base/built-in-kinds.ts'
 
 const RFC_3339 = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+-])(\d\d):(\d\d))$/
 

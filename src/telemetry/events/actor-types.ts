@@ -1,5 +1,5 @@
-import { describeName, quotedName } from '../../options/describe-value.ts'
-import { didYouMean } from '../../options/nearest-name.ts'
+import { describeName, quotedName } from '../../base/options/describe-value.ts'
+import { didYouMean } from '../../base/options/nearest-name.ts'
 import type { TelemetryConfig } from '../config.ts'
 import type { KitTelemetryError } from '../errors.ts'
 import { errorWithHelp, telemetryOptions } from '../options.ts'

@@ -1,4 +1,4 @@
-import { describeName } from '../../options/describe-value.ts'
+import { describeName } from '../../base/options/describe-value.ts'
 import { errorWithHelp } from '../options.ts'
 
 const MAX_LENGTH = 256

@@ -1,6 +1,6 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
-import { describeName, quotedName } from '../../options/describe-value.ts'
-import { didYouMean } from '../../options/nearest-name.ts'
+import { describeName, quotedName } from '../../base/options/describe-value.ts'
+import { didYouMean } from '../../base/options/nearest-name.ts'
 import type { KitTelemetryError } from '../errors.ts'
 import { errorWithHelp, telemetryOptions } from '../options.ts'
 import { catalogueOf, type TelemetryEventCatalogue } from './catalogue.ts'

@@ -1,6 +1,6 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
-import { memberOf, quotedName } from '../../options/describe-value.ts'
-import { isPromiseLike, isRecord } from '../../options/value-kinds.ts'
+import { memberOf, quotedName } from '../../base/options/describe-value.ts'
+import { isPromiseLike, isRecord } from '../../base/options/value-kinds.ts'
 import type { TelemetryConfig } from '../config.ts'
 import type { KitTelemetryError } from '../errors.ts'
 import { errorWithHelp, telemetryOptions, withDefaults } from '../options.ts'

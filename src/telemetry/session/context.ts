@@ -1,4 +1,4 @@
-import { AsyncLocalStorage } from '../../runtime.ts'
+import { AsyncLocalStorage } from '../../base/runtime.ts'
 import { PendingWork } from '../delivery/pending-work.ts'
 import type { TelemetryActor, TelemetryScope } from '../envelope/envelope.ts'
 import { overlay } from '../envelope/redacted-json.ts'

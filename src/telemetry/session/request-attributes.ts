@@ -1,4 +1,4 @@
-import { quotedName } from '../../options/describe-value.ts'
+import { quotedName } from '../../base/options/describe-value.ts'
 
 /** The maximum number of attributes that `set` adds to the event of one request. */
 export const MAX_ATTRIBUTES = 128

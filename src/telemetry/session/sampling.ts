@@ -1,4 +1,4 @@
-import { isOptionsObject } from '../../options/option-kit.ts'
+import { isOptionsObject } from '../../base/options/option-kit.ts'
 import type { TelemetryConfig } from '../config.ts'
 import { LEVEL_PRIORITY, type TelemetryLevel } from '../levels.ts'
 import { telemetryOptions, withDefaults } from '../options.ts'

@@ -1,5 +1,5 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
-import { isRecord } from '../../options/value-kinds.ts'
+import { isRecord } from '../../base/options/value-kinds.ts'
 import { withDeadline } from '../delivery/pending-work.ts'
 import { copyActor, copyScope, type ReportMember, readSessionId } from '../envelope/build-envelope.ts'
 import type {

@@ -1,4 +1,4 @@
-import { AsyncContext } from '../../runtime.ts'
+import { AsyncContext } from '../../base/runtime.ts'
 import type { PendingWork } from '../delivery/pending-work.ts'
 import { LOSS_REPEAT_MS, type Reporter } from '../delivery/reporter.ts'
 import { DEFAULT_MAX_PENDING_BYTES } from '../delivery/transport.ts'

@@ -1,5 +1,5 @@
-import { optional, type RulesFor } from '../../options/option-rules.ts'
-import { environmentVariable, processId } from '../../runtime.ts'
+import { optional, type RulesFor } from '../../base/options/option-rules.ts'
+import { environmentVariable, processId } from '../../base/runtime.ts'
 import {
   setStatsSource,
   type TelemetryStats,

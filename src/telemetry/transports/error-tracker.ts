@@ -1,12 +1,12 @@
-import { cutText } from '../../cut-text.ts'
-import { linksOf } from '../../describe-error.ts'
+import { cutText } from '../../base/cut-text.ts'
+import { linksOf } from '../../base/describe-error.ts'
 import {
   type OptionRule,
   optional,
   type ReadBy,
   type RulesFor,
   unchecked,
-} from '../../options/option-rules.ts'
+} from '../../base/options/option-rules.ts'
 import { orAfter } from '../delivery/pending-work.ts'
 import {
   auditObstacle,

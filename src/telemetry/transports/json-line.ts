@@ -1,4 +1,4 @@
-import { copyWellFormed } from '../../runtime.ts'
+import { copyWellFormed } from '../../base/runtime.ts'
 import { AUDIT_MAC } from '../delivery/transport.ts'
 import type { TelemetryEnvelope, TelemetryTrace } from '../envelope/envelope.ts'
 

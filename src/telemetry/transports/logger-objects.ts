@@ -1,4 +1,4 @@
-import { environmentVariable } from '../../runtime.ts'
+import { environmentVariable } from '../../base/runtime.ts'
 import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 import type { TelemetryLevel } from '../levels.ts'
 import { escapeUnsafe, withTraceIds } from './json-line.ts'

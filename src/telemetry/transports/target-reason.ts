@@ -1,4 +1,4 @@
-import { cutText } from '../../cut-text.ts'
+import { cutText } from '../../base/cut-text.ts'
 
 /** The maximum length of the reason of a target, in UTF-16 units. */
 const MAX_REASON = 200

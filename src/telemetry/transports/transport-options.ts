@@ -1,5 +1,5 @@
-import { isOptionsObject } from '../../options/option-kit.ts'
-import type { OptionRule, OptionRules, ReadBy } from '../../options/option-rules.ts'
+import { isOptionsObject } from '../../base/options/option-kit.ts'
+import type { OptionRule, OptionRules, ReadBy } from '../../base/options/option-rules.ts'
 import { LEVEL_PRIORITY, type TelemetryLevel } from '../levels.ts'
 import { telemetryOptions } from '../options.ts'
 

@@ -1,4 +1,4 @@
-import { retryAfterMs } from '../../../src/http/retry-after.ts'
+import { retryAfterMs } from '../../../src/base/http/retry-after.ts'
 import type { TelemetryEnvelope } from '../../../src/telemetry/index.ts'
 import { digestOf } from '../../../src/telemetry/transports/chat/digest.ts'
 import { readObject } from '../../../src/telemetry/transports/http/http-target.ts'

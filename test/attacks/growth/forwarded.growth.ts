@@ -1,4 +1,4 @@
-import { requestOrigin } from '../../../src/http/request-origin.ts'
+import { requestOrigin } from '../../../src/base/http/request-origin.ts'
 import { expectLinearGrowth } from '../../support/attacks/growth.ts'
 
 describe('forwarded headers', () => {

@@ -1,6 +1,6 @@
 import type { DataPoint, Histogram } from '@opentelemetry/sdk-metrics'
 import { expect } from 'chai'
-import { CLIENT_NAMES } from '../../../src/client-names.ts'
+import { CLIENT_NAMES } from '../../../src/base/client-names.ts'
 import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
 import { InMemoryTransportAdapter, KitTelemetry } from '../../../src/telemetry/index.ts'
 import { ENTRY_POINTS, type Served, type Setup } from '../../support/mcp/entry-points.ts'

@@ -9,6 +9,7 @@ import { AlwaysOffSampler, type ReadableSpan } from '@opentelemetry/sdk-trace-ba
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { z } from 'zod'
+import { VERSION } from '../../../src/base/version.ts'
 import { mcpAuth } from '../../../src/express/mcp-auth.ts'
 import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
@@ -20,7 +21,6 @@ import {
   OtlpTransportAdapter,
   type TelemetryEnvelope,
 } from '../../../src/telemetry/index.ts'
-import { VERSION } from '../../../src/version.ts'
 import { expectNoSecret } from '../../support/expect-no-secret.ts'
 import { ENTRY_POINTS, onExpress, type Served, type Setup, web } from '../../support/mcp/entry-points.ts'
 import { oauth } from '../../support/mcp/notes.ts'

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { readBody } from '../../../src/http/body-reader.ts'
+import { readBody } from '../../../src/base/http/body-reader.ts'
 import { BodyBudget } from '../../../src/mcp/wire/body-budget.ts'
 
 const MIB = 1024 * 1024

@@ -9,7 +9,7 @@ import {
   oidc,
   type SignInProvider,
 } from '../../../src/authorization/index.ts'
-import type { SafeFetchSettings } from '../../../src/http/safe-fetch.ts'
+import type { SafeFetchSettings } from '../../../src/base/http/safe-fetch.ts'
 import { createMcpAdapter, KitMcpRouter, mcpServer } from '../../../src/index.ts'
 import { listen } from '../listen.ts'
 import { startOpenIdProvider, type TestProvider } from '../upstream/openid-provider.ts'

@@ -1,4 +1,4 @@
-import { KitMcpConfigError } from '../../../src/options/config-error.ts'
+import { KitMcpConfigError } from '../../../src/base/options/config-error.ts'
 
 /** The configuration error that `act` throws; anything else it throws goes on. */
 export function configError(act: () => unknown): KitMcpConfigError {

@@ -1,8 +1,8 @@
 import express from 'express'
+import type { NodeMiddleware } from '../../../src/base/http/node-middleware.ts'
 import { mcpAuth } from '../../../src/express/mcp-auth.ts'
 import { mcpCors } from '../../../src/express/mcp-cors.ts'
 import { mcpHandler } from '../../../src/express/mcp-handler.ts'
-import type { NodeMiddleware } from '../../../src/http/node-middleware.ts'
 import {
   type CreateMcpAdapterOptions,
   createMcpAdapter,

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net'
-import { addressIn, isPublicAddress } from '../../../http/safe-fetch.ts'
+import { addressIn, isPublicAddress } from '../../../base/http/safe-fetch.ts'
 
 /** The maximum length of a callback URL. */
 const MAX_LENGTH = 2_048

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { clientKey } from '../../../http/client-address.ts'
+import { clientKey } from '../../../base/http/client-address.ts'
 import { type AuthInfo, tokenIssuer } from '../../../oauth/auth-info.ts'
 import { requestOf } from '../../../oauth/inputs.ts'
 import { ownerOf } from '../../../oauth/owner.ts'

@@ -1,6 +1,6 @@
 import type { CallToolResult } from '@modelcontextprotocol/server'
-import { counted } from '../../../options/counted.ts'
-import { tryOrUndefined } from '../../../try-or-undefined.ts'
+import { counted } from '../../../base/options/counted.ts'
+import { tryOrUndefined } from '../../../base/try-or-undefined.ts'
 import type { CallLimit, ConcurrencyLimit } from '../../router/limits.ts'
 import type { ReachedLimit } from '../../wire/request-telemetry.ts'
 import type { CallerKey } from './caller-key.ts'

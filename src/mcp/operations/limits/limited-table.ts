@@ -1,4 +1,4 @@
-import { optionChecksOf } from '../../../options/option-checks.ts'
+import { optionChecksOf } from '../../../base/options/option-checks.ts'
 import type { CallLimit, LimitStore, McpLimits } from '../../router/limits.ts'
 import { type RouterTable, withTools } from '../../router/router-table.ts'
 import type { ToolEntry } from '../../router/tool.ts'

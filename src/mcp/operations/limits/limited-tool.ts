@@ -1,5 +1,5 @@
-import { isPromiseLike } from '../../../options/value-kinds.ts'
-import { elapsedMs } from '../../../timers.ts'
+import { isPromiseLike } from '../../../base/options/value-kinds.ts'
+import { elapsedMs } from '../../../base/timers.ts'
 import { isInputRequired } from '../../router/input-required.ts'
 import type { CountedCall, LimitedCall, ToolLimiter } from '../../router/limits.ts'
 import type { CallCounter, RunningCalls } from './call-counters.ts'

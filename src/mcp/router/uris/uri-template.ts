@@ -1,5 +1,5 @@
-import { type OptionChecks, optionChecksOf } from '../../../options/option-checks.ts'
-import { tryOrUndefined } from '../../../try-or-undefined.ts'
+import { type OptionChecks, optionChecksOf } from '../../../base/options/option-checks.ts'
+import { tryOrUndefined } from '../../../base/try-or-undefined.ts'
 import { type CanonicalTemplate, canonicalTemplate } from './canonical-template.ts'
 import { MAX_URI_LENGTH } from './canonical-uri.ts'
 import { matchTokens, type TemplateToken, type VariableKind } from './template-match.ts'

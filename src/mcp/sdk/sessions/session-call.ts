@@ -6,7 +6,7 @@ import {
   type JSONRPCMessage,
   type RequestId,
 } from '@modelcontextprotocol/server'
-import type { PlainResponse } from '../../../http/plain-response.ts'
+import type { PlainResponse } from '../../../base/http/plain-response.ts'
 import type { Exchange } from '../../wire/exchange.ts'
 import type { McpRequest } from '../../wire/mcp-request.ts'
 import { BatchTurns } from '../streams/batch-turns.ts'

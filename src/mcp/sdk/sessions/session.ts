@@ -10,10 +10,10 @@ import {
   type Transport,
   type TransportSendOptions,
 } from '@modelcontextprotocol/server'
-import type { HttpResponse, PlainResponse } from '../../../http/plain-response.ts'
+import type { HttpResponse, PlainResponse } from '../../../base/http/plain-response.ts'
+import { elapsedMs } from '../../../base/timers.ts'
+import { tryOrUndefined } from '../../../base/try-or-undefined.ts'
 import type { AuthInfo } from '../../../oauth/auth-info.ts'
-import { elapsedMs } from '../../../timers.ts'
-import { tryOrUndefined } from '../../../try-or-undefined.ts'
 import { SubscribedUris, type Subscriptions } from '../../operations/subscriptions.ts'
 import { accepts, SERVED_TYPES } from '../../wire/accept.ts'
 import { EVENT_STREAM_HEADERS, isEventStream, OPEN } from '../../wire/event-stream.ts'

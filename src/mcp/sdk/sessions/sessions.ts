@@ -5,7 +5,7 @@ import {
   type ServerEventBus,
   SUPPORTED_PROTOCOL_VERSIONS,
 } from '@modelcontextprotocol/server'
-import type { HttpResponse } from '../../../http/plain-response.ts'
+import type { HttpResponse } from '../../../base/http/plain-response.ts'
 import type { AuthInfo } from '../../../oauth/auth-info.ts'
 import { ownerOf } from '../../../oauth/owner.ts'
 import { isAnonymous } from '../../wire/exchange.ts'

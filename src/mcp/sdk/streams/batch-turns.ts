@@ -1,4 +1,4 @@
-import { AsyncContext } from '../../../runtime.ts'
+import { AsyncContext } from '../../../base/runtime.ts'
 import type { Outflow } from '../../wire/exchange.ts'
 
 /** In place of the current request, while the next one waits for the client. */

@@ -1,5 +1,5 @@
 import type { JSONRPCNotification, LoggingLevel } from '@modelcontextprotocol/server'
-import type { HttpResponse, PlainResponse } from '../../../http/plain-response.ts'
+import type { HttpResponse, PlainResponse } from '../../../base/http/plain-response.ts'
 import type { ClientConnection } from '../../wire/client-connection.ts'
 import { EVENT_STREAM_HEADERS, KEEP_ALIVE, OPEN, type StreamResponse } from '../../wire/event-stream.ts'
 import type { Outflow } from '../../wire/exchange.ts'

@@ -1,4 +1,4 @@
-import { AsyncContext } from '../../../runtime.ts'
+import { AsyncContext } from '../../../base/runtime.ts'
 import { KEEP_ALIVE_MS } from '../../wire/event-stream.ts'
 
 /** Timers must not keep the context of the request that opens a stream. */

@@ -1,5 +1,5 @@
-import { quotedName } from '../../../options/describe-value.ts'
-import { builtinModule } from '../../../runtime.ts'
+import { quotedName } from '../../../base/options/describe-value.ts'
+import { builtinModule } from '../../../base/runtime.ts'
 import type { TelemetryTransport } from '../../delivery/transport.ts'
 import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
 import { KitTelemetryError } from '../../errors.ts'

@@ -1,6 +1,6 @@
 import type { BigIntStats } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
-import { requiredModule } from '../../../runtime.ts'
+import { requiredModule } from '../../../base/runtime.ts'
 
 /** The longest last line that is read to find out whether it is whole, in bytes. `verifyAudit` does not read longer lines. */
 const MAX_LINE_BYTES = 8_388_608

@@ -1,4 +1,4 @@
-import { optional, type RulesFor } from '../../../options/option-rules.ts'
+import { optional, type RulesFor } from '../../../base/options/option-rules.ts'
 import type { TelemetryLevel } from '../../levels.ts'
 import { telemetryOptions } from '../../options.ts'
 import { readObject, secondsToMs } from '../http/http-target.ts'

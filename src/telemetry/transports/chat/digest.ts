@@ -1,6 +1,6 @@
-import { cutText } from '../../../cut-text.ts'
-import { counted } from '../../../options/counted.ts'
-import { AsyncContext } from '../../../runtime.ts'
+import { cutText } from '../../../base/cut-text.ts'
+import { counted } from '../../../base/options/counted.ts'
+import { AsyncContext } from '../../../base/runtime.ts'
 import type { TelemetryEnvelope, TelemetryErrorInfo } from '../../envelope/envelope.ts'
 import { LEVEL_PRIORITY, type TelemetryLevel } from '../../levels.ts'
 

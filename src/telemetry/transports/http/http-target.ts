@@ -1,8 +1,8 @@
-import { describeNetworkFailure } from '../../../http/network-failure.ts'
-import { retryAfterMs } from '../../../http/retry-after.ts'
-import { processId } from '../../../runtime.ts'
-import { setLongTimeout } from '../../../timers.ts'
-import { VERSION } from '../../../version.ts'
+import { describeNetworkFailure } from '../../../base/http/network-failure.ts'
+import { retryAfterMs } from '../../../base/http/retry-after.ts'
+import { processId } from '../../../base/runtime.ts'
+import { setLongTimeout } from '../../../base/timers.ts'
+import { VERSION } from '../../../base/version.ts'
 import type { TargetConnectionOptions } from './target-options.ts'
 import { untracedFetch } from './untraced.ts'
 

@@ -1,5 +1,5 @@
-import { isOptionsObject } from '../../../options/option-kit.ts'
-import { optional, type RulesFor } from '../../../options/option-rules.ts'
+import { isOptionsObject } from '../../../base/options/option-kit.ts'
+import { optional, type RulesFor } from '../../../base/options/option-rules.ts'
 import type { TelemetryTransport } from '../../delivery/transport.ts'
 import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
 import { telemetryOptions } from '../../options.ts'

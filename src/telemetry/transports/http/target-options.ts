@@ -1,15 +1,15 @@
-import { types } from '../../../built-in-kinds.ts'
-import { describeNetworkFailure } from '../../../http/network-failure.ts'
-import { quotedName } from '../../../options/describe-value.ts'
-import { isOptionsObject } from '../../../options/option-kit.ts'
+import { types } from '../../../base/built-in-kinds.ts'
+import { describeNetworkFailure } from '../../../base/http/network-failure.ts'
+import { quotedName } from '../../../base/options/describe-value.ts'
+import { isOptionsObject } from '../../../base/options/option-kit.ts'
 import {
   type OptionRule,
   type OptionRules,
   optional,
   type ReadBy,
   type RulesFor,
-} from '../../../options/option-rules.ts'
-import { isNode } from '../../../runtime.ts'
+} from '../../../base/options/option-rules.ts'
+import { isNode } from '../../../base/runtime.ts'
 import { orAfter } from '../../delivery/pending-work.ts'
 import { telemetryOptions } from '../../options.ts'
 import { readTransportOptions } from '../transport-options.ts'

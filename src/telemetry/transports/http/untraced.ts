@@ -1,4 +1,4 @@
-import { AsyncLocalStorage, builtinModule } from '../../../runtime.ts'
+import { AsyncLocalStorage, builtinModule } from '../../../base/runtime.ts'
 import { contextManager, SPAN } from '../../otel-context.ts'
 
 /** The keys of a context that suppress tracing, and that carry the baggage. */

@@ -1,5 +1,5 @@
 import type { Agent, ClientRequest } from 'node:http'
-import { environmentVariable, requiredModule } from '../../../runtime.ts'
+import { environmentVariable, requiredModule } from '../../../base/runtime.ts'
 
 /** An agent for HTTP or HTTPS, or a function that returns one. */
 export type OtlpAgent = Agent | ((protocol: string) => Agent | Promise<Agent>)

@@ -1,8 +1,8 @@
 import type { Agent } from 'node:http'
-import { quotedName } from '../../../options/describe-value.ts'
-import { isOptionsObject } from '../../../options/option-kit.ts'
-import { optional, type ReadBy, type RulesFor } from '../../../options/option-rules.ts'
-import { builtinModule } from '../../../runtime.ts'
+import { quotedName } from '../../../base/options/describe-value.ts'
+import { isOptionsObject } from '../../../base/options/option-kit.ts'
+import { optional, type ReadBy, type RulesFor } from '../../../base/options/option-rules.ts'
+import { builtinModule } from '../../../base/runtime.ts'
 import { DEFAULT_MAX_PENDING_BYTES } from '../../delivery/transport.ts'
 import { telemetryOptions } from '../../options.ts'
 import {

@@ -1,7 +1,7 @@
 import type * as Api from '@opentelemetry/api'
 import type { Resource } from '@opentelemetry/resources'
 import type * as Sdk from '@opentelemetry/sdk-logs'
-import { VERSION } from '../../../version.ts'
+import { VERSION } from '../../../base/version.ts'
 import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
 import type { TelemetryLevel } from '../../levels.ts'
 import type { SdkLogRecord } from './otlp-export-slot.ts'

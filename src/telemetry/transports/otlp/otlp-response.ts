@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import { retryAfterMs } from '../../../http/retry-after.ts'
+import { retryAfterMs } from '../../../base/http/retry-after.ts'
 import { messageOf } from '../target-reason.ts'
 
 /** The maximum size of a response that is read, in bytes. */

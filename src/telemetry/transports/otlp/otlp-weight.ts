@@ -1,4 +1,4 @@
-import { utf8Length } from '../../../runtime.ts'
+import { utf8Length } from '../../../base/runtime.ts'
 import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
 
 /** The maximum bytes of a record in JSON, without the members of its event. A record in protobuf is smaller. */

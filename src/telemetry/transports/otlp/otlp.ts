@@ -1,9 +1,9 @@
 import type * as Api from '@opentelemetry/api'
 import type { OTLPLogExporter } from '@opentelemetry/exporter-logs-otlp-http'
 import type * as Resources from '@opentelemetry/resources'
-import { peerProblem } from '../../../peer-problem.ts'
-import { utf8Length } from '../../../runtime.ts'
-import { VERSION } from '../../../version.ts'
+import { peerProblem } from '../../../base/peer-problem.ts'
+import { utf8Length } from '../../../base/runtime.ts'
+import { VERSION } from '../../../base/version.ts'
 import {
   type EventOutcome,
   eventTaker,

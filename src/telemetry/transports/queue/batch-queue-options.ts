@@ -1,4 +1,4 @@
-import { setLongTimeout } from '../../../timers.ts'
+import { setLongTimeout } from '../../../base/timers.ts'
 
 /** The reason why items were not delivered. */
 export interface Failure {

@@ -1,4 +1,4 @@
-import { AsyncContext } from '../../../runtime.ts'
+import { AsyncContext } from '../../../base/runtime.ts'
 import { PendingWork } from '../../delivery/pending-work.ts'
 import type { EventOutcome } from '../../delivery/transport.ts'
 import {

@@ -1,4 +1,4 @@
-import { counted } from '../../../options/counted.ts'
+import { counted } from '../../../base/options/counted.ts'
 import type { Generation } from '../../delivery/pending-work.ts'
 import type { EventOutcome } from '../../delivery/transport.ts'
 import { KitTelemetryError } from '../../errors.ts'

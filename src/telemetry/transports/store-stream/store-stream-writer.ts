@@ -1,4 +1,4 @@
-import { setLongTimeout } from '../../../timers.ts'
+import { setLongTimeout } from '../../../base/timers.ts'
 import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
 import type { Attempt, Failure, Outcome } from '../queue/batch-queue-options.ts'
 import { readStreamFailure, type StreamClient, type StreamFailure } from './store-stream-client.ts'

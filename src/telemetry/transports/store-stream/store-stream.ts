@@ -1,5 +1,5 @@
-import { optional, type RulesFor, unchecked } from '../../../options/option-rules.ts'
-import { checkRedisClient } from '../../../options/redis-client.ts'
+import { optional, type RulesFor, unchecked } from '../../../base/options/option-rules.ts'
+import { checkRedisClient } from '../../../base/options/redis-client.ts'
 import { eventTaker, type TakeEvent, type TelemetryTransport } from '../../delivery/transport.ts'
 import type { TelemetryEnvelope } from '../../envelope/envelope.ts'
 import { telemetryOptions } from '../../options.ts'

@@ -5,12 +5,12 @@ import { once } from 'node:events'
 import { inspect } from 'node:util'
 import { expect } from 'chai'
 import fc from 'fast-check'
+import { VERSION } from '../../../../src/base/version.ts'
 import {
   HttpTransportAdapter,
   type HttpTransportOptions,
   KitTelemetry,
 } from '../../../../src/telemetry/index.ts'
-import { VERSION } from '../../../../src/version.ts'
 import { anEvent, startCollector, type Target, type TargetAnswer } from '../../../support/chat-services.ts'
 import { freePort } from '../../../support/free-port.ts'
 import { failure } from '../../../support/telemetry/chat-behavior.ts'

@@ -19,6 +19,7 @@ import {
 } from '@opentelemetry/api'
 import { InMemoryLogRecordExporter, LoggerProvider, SimpleLogRecordProcessor } from '@opentelemetry/sdk-logs'
 import { expect } from 'chai'
+import { VERSION } from '../../../../src/base/version.ts'
 import type { TelemetryEnvelope } from '../../../../src/telemetry/envelope/envelope.ts'
 import { KitTelemetryError } from '../../../../src/telemetry/errors.ts'
 import { KitTelemetry } from '../../../../src/telemetry/index.ts'
@@ -26,7 +27,6 @@ import {
   OtlpTransportAdapter,
   type OtlpTransportOptions,
 } from '../../../../src/telemetry/transports/otlp/otlp.ts'
-import { VERSION } from '../../../../src/version.ts'
 import { freePort } from '../../../support/free-port.ts'
 import {
   type OtlpReceiver,

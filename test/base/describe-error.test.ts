@@ -1,7 +1,7 @@
 import { runInNewContext } from 'node:vm'
 import { expect } from 'chai'
-import { describeError, describeThrown, isError } from '../src/describe-error.ts'
-import { runs } from './support/runs.ts'
+import { describeError, describeThrown, isError } from '../../src/base/describe-error.ts'
+import { runs } from '../support/runs.ts'
 
 const fail = (): never => {
   throw new Error('This object must not be read.')

@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { didYouMean, nearestName } from '../../src/options/nearest-name.ts'
+import { didYouMean, nearestName } from '../../../src/base/options/nearest-name.ts'
 
 const long = 'a'.repeat(255)
 

@@ -5,8 +5,8 @@ import {
   type OptionKit,
   type OptionProblem,
   optionKit,
-} from '../../src/options/option-kit.ts'
-import { also, optional, orEmpty } from '../../src/options/option-rules.ts'
+} from '../../../src/base/options/option-kit.ts'
+import { also, optional, orEmpty } from '../../../src/base/options/option-rules.ts'
 
 class Problem extends Error {
   readonly problem: OptionProblem

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { eraseSecrets } from '../../src/http/erase-secrets.ts'
-import { anyCharacter } from '../support/any-character.ts'
-import { runs } from '../support/runs.ts'
+import { eraseSecrets } from '../../../src/base/http/erase-secrets.ts'
+import { anyCharacter } from '../../support/any-character.ts'
+import { runs } from '../../support/runs.ts'
 
 const base64 = (text: string): string => Buffer.from(text).toString('base64')
 const base64url = (text: string): string => Buffer.from(text).toString('base64url')

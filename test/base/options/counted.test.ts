@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { counted } from '../../src/options/counted.ts'
+import { counted } from '../../../src/base/options/counted.ts'
 
 describe('counted', () => {
   for (const [count, noun, text] of [

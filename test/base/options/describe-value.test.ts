@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { describeKind, describeValue, quotedName } from '../../src/options/describe-value.ts'
+import { describeKind, describeValue, quotedName } from '../../../src/base/options/describe-value.ts'
 
 class Client {}
 

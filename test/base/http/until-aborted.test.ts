@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events'
 import { expect } from 'chai'
-import { untilAborted } from '../../src/http/until-aborted.ts'
+import { untilAborted } from '../../../src/base/http/until-aborted.ts'
 
 describe('untilAborted()', () => {
   const reason = new Error('aborted')

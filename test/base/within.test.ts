@@ -1,6 +1,6 @@
 import { mock } from 'node:test'
 import { expect } from 'chai'
-import { within } from '../src/within.ts'
+import { within } from '../../src/base/within.ts'
 
 const late = () => new Error('late')
 

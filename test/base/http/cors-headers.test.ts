@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { corsRequestHeaders } from '../../src/http/cors-headers.ts'
+import { corsRequestHeaders } from '../../../src/base/http/cors-headers.ts'
 
 describe('corsRequestHeaders()', () => {
   const usual = corsRequestHeaders(undefined)

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process'
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { readHttpDate, retryAfterMs, retryAfterOption } from '../../src/http/retry-after.ts'
+import { readHttpDate, retryAfterMs, retryAfterOption } from '../../../src/base/http/retry-after.ts'
 
 /** 2026-03-05T06:07:08Z, a Thursday. */
 const MOMENT = Date.UTC(2026, 2, 5, 6, 7, 8)
@@ -16,7 +16,7 @@ describe('readHttpDate', () => {
   for (const zone of ['America/New_York', 'Asia/Tokyo']) {
     it(`readHttpDate reads every form as GMT in a process whose time zone is ${zone}`, () => {
       const program = `
-        import { readHttpDate } from ${JSON.stringify(new URL('../../src/http/retry-after.js', import.meta.url).href)}
+        import { readHttpDate } from ${JSON.stringify(new URL('../../../src/base/http/retry-after.js', import.meta.url).href)}
         console.log(JSON.stringify(${JSON.stringify(Object.values(FORMS))}.map((text) => readHttpDate(text))))`
       const { stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', program], {
         env: { ...process.env, TZ: zone },

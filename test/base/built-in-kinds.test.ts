@@ -1,8 +1,8 @@
 import { types as nodeTypes } from 'node:util'
 import { runInNewContext } from 'node:vm'
 import { expect } from 'chai'
-import { kindsWithoutNode } from '../src/built-in-kinds.ts'
-import { thenable } from './support/telemetry/recording.ts'
+import { kindsWithoutNode } from '../../src/base/built-in-kinds.ts'
+import { thenable } from '../support/telemetry/recording.ts'
 
 const portable = kindsWithoutNode()
 const methods = Object.keys(portable) as (keyof typeof portable)[]

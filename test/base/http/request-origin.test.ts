@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { requestOrigin } from '../../src/http/request-origin.ts'
+import { requestOrigin } from '../../../src/base/http/request-origin.ts'
 
 function originOf(
   headers: Readonly<Record<string, string>>,

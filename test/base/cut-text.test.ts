@@ -1,8 +1,8 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { cutText } from '../src/cut-text.ts'
-import { anyCharacter } from './support/any-character.ts'
-import { collectedHeap } from './support/telemetry/recording.ts'
+import { cutText } from '../../src/base/cut-text.ts'
+import { anyCharacter } from '../support/any-character.ts'
+import { collectedHeap } from '../support/telemetry/recording.ts'
 
 describe('cutText()', () => {
   it('cutText() returns a prefix of at most the given length and does not split surrogate pairs', () => {

@@ -1,7 +1,7 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { gracefulShutdown } from '../../src/server-shutdown/graceful-shutdown.ts'
-import { KitTelemetry } from '../../src/telemetry/builder.ts'
+import { gracefulShutdown } from '../../../src/base/shutdown/graceful-shutdown.ts'
+import { KitTelemetry } from '../../../src/telemetry/builder.ts'
 
 /** A process that the tests end: `/slow` gets a response when the server closes, and `/never` gets none. */
 const telemetry = KitTelemetry.create()

@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { type BodyRead, type BodySink, readBody, webSource } from '../../src/http/body-reader.ts'
-import { anyCharacter } from '../support/any-character.ts'
+import { type BodyRead, type BodySink, readBody, webSource } from '../../../src/base/http/body-reader.ts'
+import { anyCharacter } from '../../support/any-character.ts'
 
 const LIMITS = { maxBytes: 1_000, timeoutMs: 5_000 }
 

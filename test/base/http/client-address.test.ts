@@ -1,6 +1,6 @@
 import { expect } from 'chai'
-import { clientKey, firstIpAddress } from '../../src/http/client-address.ts'
-import { collectedHeap } from '../support/telemetry/recording.ts'
+import { clientKey, firstIpAddress } from '../../../src/base/http/client-address.ts'
+import { collectedHeap } from '../../support/telemetry/recording.ts'
 
 describe('clientKey()', () => {
   for (const [address, key] of [

@@ -2,10 +2,10 @@ import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { connect } from 'node:net'
 import { expect } from 'chai'
-import { isCut, onceClosed } from '../../src/http/response-close.ts'
-import { Http2Exchange, listenHttp2 } from '../support/http2.ts'
-import { listen } from '../support/listen.ts'
-import { until } from '../support/until.ts'
+import { isCut, onceClosed } from '../../../src/base/http/response-close.ts'
+import { Http2Exchange, listenHttp2 } from '../../support/http2.ts'
+import { listen } from '../../support/listen.ts'
+import { until } from '../../support/until.ts'
 
 /** The requests of a server that responds to none of them, and how often their listeners were called. */
 class Requests {

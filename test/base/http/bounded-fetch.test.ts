@@ -1,6 +1,6 @@
 import { expect } from 'chai'
-import { boundedFetch, FetchRefusal, type OpenResponse } from '../../src/http/bounded-fetch.ts'
-import { listen } from '../support/listen.ts'
+import { boundedFetch, FetchRefusal, type OpenResponse } from '../../../src/base/http/bounded-fetch.ts'
+import { listen } from '../../support/listen.ts'
 
 describe('boundedFetch()', () => {
   const MAX = 1_048_576

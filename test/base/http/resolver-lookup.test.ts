@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
-import { createResolverLookup } from '../../src/http/resolver-lookup.ts'
+import { createResolverLookup } from '../../../src/base/http/resolver-lookup.ts'
 
 /** The addresses of hosts. The name server does not answer questions about others. */
 const HOSTS: Readonly<Record<string, { readonly v4: readonly number[]; readonly v6: boolean }>> = {

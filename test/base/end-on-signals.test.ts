@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { expect } from 'chai'
 
-const MODULE = new URL('../src/end-on-signals.js', import.meta.url).href
+const MODULE = new URL('../../src/base/end-on-signals.js', import.meta.url).href
 
 /** Starts a process that ends on signals, and resolves when it listens to them. */
 async function start(end: string) {

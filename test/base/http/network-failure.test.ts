@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { describeNetworkFailure } from '../../src/http/network-failure.ts'
+import { describeNetworkFailure } from '../../../src/base/http/network-failure.ts'
 
 const coded = (code: string, options?: ErrorOptions) =>
   Object.assign(new Error('https://x/S3cr3t', options), { code })
