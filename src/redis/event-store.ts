@@ -34,7 +34,7 @@ export interface EventRedisClient {
 
 /** Options of {@link redisEventStore}. */
 export interface RedisEventStoreOptions extends EventStoreLimits {
-  /** The beginning of its keys, and the name of its channel. Defaults to `mcp-gatekit:event-store`. */
+  /** The beginning of its keys, and the name of its channel. Defaults to `mcp-gatekit:events`. */
   readonly prefix?: string | undefined
   /**
    * The maximum number of subscriptions of all owners together. Beyond it, the oldest one without a webhook of the owner with the
@@ -58,7 +58,7 @@ const RULES = {
   maxLogAgeMs: optional(wholeNumber(1_000), 3_600_000),
   maxBytesPerOwner: optional(wholeNumber(1), 8 * 1024 * 1024),
   maxSubscriptions: optional(wholeNumber(1), 100_000),
-  prefix: optional(text, 'mcp-gatekit:event-store'),
+  prefix: optional(text, 'mcp-gatekit:events'),
   onError: optional(
     callable<(error: Error) => void>('set it to a function that is called when Redis is unavailable'),
   ),
