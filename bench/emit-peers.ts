@@ -139,36 +139,6 @@ async function openTelemetry(): Promise<Contestant> {
   }
 }
 
-async function igniter(): Promise<Contestant> {
-  const [{ IgniterTelemetry }, { InMemoryTransportAdapter }] = await Promise.all([
-    load('@igniter-js/telemetry'),
-    load('@igniter-js/telemetry/adapters'),
-  ])
-  const memory = InMemoryTransportAdapter.create()
-  const telemetry = IgniterTelemetry.create()
-    .withService(SERVICE.service)
-    .withEnvironment(SERVICE.environment)
-    .withVersion(SERVICE.version)
-    .withSampling({ infoRate: 1, always: ['*'] })
-    .withRedaction({ denylistKeys: ['password'], hashKeys: ['email'] })
-    .addTransport(memory)
-    .build()
-  const session = telemetry.session().actor('user', 'u1').scope('org', 'o1')
-  let emitted = 0
-  return {
-    emit: () => {
-      emitted++
-      void session.emit(EVENT, { attributes: attributes() })
-    },
-    // It hashes asynchronously, so that an event is complete only when it has arrived.
-    settle: async () => {
-      while (memory.getEvents().length < emitted) await new Promise((resolve) => setImmediate(resolve))
-      memory.clear()
-      emitted = 0
-    },
-  }
-}
-
 /** The peers by their name in the table, which includes the form that they give to an event. */
 export const PEERS: Readonly<Record<string, () => Promise<Contestant>>> = {
   'pino 10 with redact, a line of JSON': pinoWithRedact,
@@ -176,5 +146,4 @@ export const PEERS: Readonly<Record<string, () => Promise<Contestant>>> = {
   'evlog with redact, a line of JSON': evlog,
   'LogTape with redaction, an object': logTape,
   'OpenTelemetry SDK (batch), redaction by hand, an object': openTelemetry,
-  '@igniter-js/telemetry in memory, an object': igniter,
 }

@@ -1,6 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { cpus } from 'node:os'
 import { parseArgs } from 'node:util'
+import { benchAccessLine } from './access-line.ts'
 import { benchBytes } from './bytes.ts'
 import { benchCluster } from './cluster.ts'
 import { benchEmit } from './emit.ts'
@@ -28,6 +29,7 @@ const SECTIONS: Readonly<Record<string, () => Promise<void>>> = {
   bytes: benchBytes,
   middleware: benchMiddleware,
   emit: benchEmit,
+  'access-line': benchAccessLine,
   openapi: benchOpenApi,
   otlp: benchOtlp,
   imports: benchImports,

@@ -96,9 +96,9 @@ export class JsonLineWriter {
     if (error !== undefined) line += `,"error":${this.#value(error)}`
     if (source !== undefined) line += `,"source":${this.#value(source)}`
     if (trace === undefined) return `${line}}`
-    return this.#hasTraceIds && !isAudited(envelope)
-      ? `${line},${this.#value(traceIds(trace)).slice(1)}`
-      : `${line},"trace":${this.#value(trace)}}`
+    if (!this.#hasTraceIds || isAudited(envelope)) return `${line},"trace":${this.#value(trace)}}`
+    const { trace_id, span_id, trace_flags } = traceIds(trace)
+    return `${line},"trace_id":${memberText(trace_id)},"span_id":${memberText(span_id)},"trace_flags":"${trace_flags}"}`
   }
 
   /** Returns the JSON of level and origin, which the events of one level and one manager share. */
@@ -266,7 +266,11 @@ export function withTraceIds(envelope: TelemetryEnvelope): Omit<TelemetryEnvelop
 }
 
 /** The names and the flags are those of OpenTelemetry for lines of JSON. */
-export function traceIds({ traceId, spanId, flags }: TelemetryTrace): Readonly<Record<string, string>> {
+export function traceIds({ traceId, spanId, flags }: TelemetryTrace): {
+  readonly trace_id: string
+  readonly span_id: string
+  readonly trace_flags: string
+} {
   return { trace_id: traceId, span_id: spanId, trace_flags: flags.toString(16).padStart(2, '0') }
 }
 
