@@ -266,11 +266,7 @@ export function withTraceIds(envelope: TelemetryEnvelope): Omit<TelemetryEnvelop
 }
 
 /** The names and the flags are those of OpenTelemetry for lines of JSON. */
-export function traceIds({ traceId, spanId, flags }: TelemetryTrace): {
-  readonly trace_id: string
-  readonly span_id: string
-  readonly trace_flags: string
-} {
+export function traceIds({ traceId, spanId, flags }: TelemetryTrace): Readonly<Record<string, string>> {
   return { trace_id: traceId, span_id: spanId, trace_flags: flags.toString(16).padStart(2, '0') }
 }
 
