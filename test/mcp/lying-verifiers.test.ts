@@ -73,6 +73,9 @@ circle.user = circle
 /** A good result, but for one member. */
 const good = (changes: object): VerifiedToken => ({ valid: true, scopes: ['mcp:read'], ...changes })
 
+/** What settles the verifiers that settle after the response. */
+const late: (() => void)[] = []
+
 const VERIFIERS: readonly Verifier[] = [
   { says: 'nothing', verify: () => undefined, ...refused },
   { says: 'null', verify: () => null, ...refused },
@@ -207,12 +210,12 @@ const VERIFIERS: readonly Verifier[] = [
   },
   {
     says: 'an acceptance that comes too late',
-    verify: () => new Promise((resolve) => setTimeout(resolve, 60, good({}))),
+    verify: () => new Promise((resolve) => late.push(() => resolve(good({})))),
     ...unavailable,
   },
   {
     says: 'a rejection that comes too late',
-    verify: () => new Promise((_, reject) => setTimeout(reject, 60, new Error(`${SECRET} ${TOKEN}`))),
+    verify: () => new Promise((_, reject) => late.push(() => reject(new Error(`${SECRET} ${TOKEN}`)))),
     ...unavailable,
   },
   {
@@ -235,6 +238,7 @@ async function diagnosticsOf(act: () => Promise<void>): Promise<unknown[]> {
   for (const event of events) process.on(event, record)
   try {
     await act()
+    for (const settle of late.splice(0)) settle()
     // Unhandled rejections are reported after the microtasks.
     await new Promise(setImmediate)
   } finally {
