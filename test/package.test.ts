@@ -19,14 +19,14 @@ const bin = (name: string): string => join(root, 'node_modules', '.bin', name)
 /** The limits of an installation without optional peers. The packages are those besides this one. */
 const MAX_INSTALLED = { packages: 9, bytes: 10 * 1024 * 1024 }
 
-/** The limit of the tarball in bytes. */
-const MAX_TARBALL = 950_000
+/** The limits of the tarball in bytes. */
+const MAX_TARBALL = { packed: 750_000, unpacked: 2_600_000 }
 
 /** Bytes that an import adds to an application's minified and compressed bundle, without the packages it needs. */
 const MAX_BUNDLED: Readonly<Record<string, number>> = {
   "export * from 'mcp-gatekit'": 184_000,
   "export * from 'mcp-gatekit/telemetry'": 63_500,
-  "export { KitTelemetry, LoggerTransportAdapter } from 'mcp-gatekit/telemetry'": 32_000,
+  "export { KitTelemetry, LoggerTransportAdapter } from 'mcp-gatekit/telemetry'": 33_500,
 }
 
 /** The docstring of a declaration and its first words. */
@@ -113,8 +113,9 @@ describe('the package', function () {
     ])
   })
 
-  it(`the tarball has less than ${MAX_TARBALL / 1000} kB`, () => {
-    expect(packed.size).to.be.below(MAX_TARBALL)
+  it('the tarball has at most 750 kB, and 2.6 MB unpacked', () => {
+    expect(packed.size).to.be.at.most(MAX_TARBALL.packed)
+    expect(packed.unpackedSize).to.be.at.most(MAX_TARBALL.unpacked)
   })
 
   it('an installation without optional peers adds at most 9 packages and 10 MB, without the SDK and zod', () => {

@@ -73,7 +73,7 @@ circle.user = circle
 /** A good result, but for one member. */
 const good = (changes: object): VerifiedToken => ({ valid: true, scopes: ['mcp:read'], ...changes })
 
-/** What settles the verifiers that settle after the response. */
+/** The functions that settle promises after the response. */
 const late: (() => void)[] = []
 
 const VERIFIERS: readonly Verifier[] = [
