@@ -1,4 +1,4 @@
-import { html } from './page/html.ts'
+import { html } from '../html.ts'
 
 /** The contents of the consent page. */
 export interface ConsentQuestion {

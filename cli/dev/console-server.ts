@@ -21,7 +21,7 @@ const MODULES = new URL('./page/', import.meta.url)
 
 const MAX_FEED_BYTES = 32 * 1024 * 1024
 /** The maximum size of unread messages before a page is disconnected. It reconnects and gets the missed events. */
-const MAX_UNREAD_BYTES = 16 * 1024 * 1024
+const MAX_UNREAD_BYTES = 32 * 1024 * 1024
 /** The maximum number of open pages. Each one can have `MAX_UNREAD_BYTES` unread. */
 const MAX_PAGES = 32
 const KEEP_ALIVE_MS = 15_000

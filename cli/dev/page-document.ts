@@ -5,35 +5,29 @@ export const PAGE_DOCUMENT = `<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
 <meta name="color-scheme" content="light dark">
-<title>mcp-gatekit dev</title>
+<title id="title">mcp-gatekit dev</title>
 <link rel="icon" href="data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Crect width='16' height='16' rx='4' fill='%232257d6'/%3E%3Cpath d='M4 12V7a4 4 0 0 1 8 0v5M8 3v9' fill='none' stroke='white' stroke-width='1.5'/%3E%3C/svg%3E">
 <link rel="stylesheet" href="/style.css">
 <script type="module" src="/page/main.js"></script>
 </head>
-<body data-panel="list" data-view="clients">
+<body data-view="clients">
 <header>
   <h1><span class="mark" aria-hidden="true"></span><span id="service">mcp-gatekit dev</span></h1>
   <p class="state" role="status"><span id="connection" class="live">connecting</span></p>
   <dl class="facts">
     <div><dt>Server</dt><dd><code id="command"></code> <span id="server"></span></dd></div>
-    <div id="mcp-fact" hidden><dt>MCP URL</dt><dd id="mcp"></dd></div>
+    <div><dt>MCP URL</dt><dd id="mcp"></dd></div>
     <div><dt>Authorization server</dt><dd><code id="issuer"></code></dd></div>
   </dl>
 </header>
-<div id="ended" class="ended" role="alert" hidden></div>
-<ul id="warnings" class="warnings" aria-label="Warnings" hidden></ul>
+<div id="ended" class="ended" role="alert"></div>
+<ul id="warnings" class="warnings" aria-label="Warnings"></ul>
 <section class="tiles" aria-label="Summary">
   <div class="tile good"><span class="name">accepted</span><strong id="accepted-value">0</strong><span id="accepted-note" class="note"></span></div>
-  <div class="tile refusals" id="refused"><span class="name">refused</span><strong id="refused-value">0</strong><span id="refused-note" class="note"></span></div>
+  <div class="tile" id="refused"><span class="name">refused</span><strong id="refused-value">0</strong><span id="refused-note" class="note"></span></div>
   <div class="tile" id="tools"><span class="name">tool calls</span><strong id="tools-value">0</strong><span id="tools-note" class="note"></span></div>
   <div class="tile"><span class="name">median call</span><strong id="median-value">–</strong><span id="median-note" class="note"></span></div>
 </section>
-<nav class="panels" aria-label="Panels">
-  <button type="button" id="to-list" aria-pressed="true">Events</button>
-  <button type="button" id="to-timing" aria-pressed="false">Timing</button>
-  <button type="button" id="to-delivery" aria-pressed="false">Delivery</button>
-  <button type="button" id="to-sessions" aria-pressed="false">Sessions</button>
-</nav>
 <main>
   <section class="panel list" aria-label="Events">
     <div class="tools">
@@ -49,22 +43,14 @@ export const PAGE_DOCUMENT = `<!doctype html>
       <button type="button" id="pause" aria-pressed="false">Pause</button>
     </div>
     <div class="scroll" id="scroll">
-      <ol id="stories" aria-label="Clients, newest first"></ol>
+      <div id="stories" role="group" aria-label="Clients, newest first"></div>
       <p id="no-stories" class="nothing" hidden>No request of a client was observed. Start the server with <code>npx mcp-gatekit dev</code>. <em>All</em> shows the events.</p>
       <ol id="events" role="listbox" aria-label="Events, newest first" tabindex="0"></ol>
       <p id="nothing" class="nothing" hidden>No event matches the filter. Press <kbd>Esc</kbd> to clear it.</p>
       <div id="welcome" class="welcome">
         <h2 id="welcome-title">Waiting for the first client</h2>
-        <div id="connect" hidden>
-          <p>Connect a client to the MCP URL:</p>
-          <dl id="connect-commands" class="commands"></dl>
-        </div>
-        <div id="setup">
-        <p>The server has sent no telemetry yet. If this stays so, add these lines where it builds its telemetry:</p>
-        <pre>.withSampling({ debugRate: 1, infoRate: 1 })
-.addTransport(DevConsoleTransportAdapter.create())</pre>
-        <p>Pass <code>telemetry</code> to <code>createMcpAdapter</code>. Then connect a client, or send a request without a token.</p>
-        </div>
+        <div id="connect"></div>
+        <div id="setup"></div>
       </div>
     </div>
     <footer>
@@ -73,20 +59,16 @@ export const PAGE_DOCUMENT = `<!doctype html>
     </footer>
   </section>
   <aside>
-    <section id="details" class="details" aria-labelledby="details-title" hidden>
-      <div class="bar"><h2 id="details-title"></h2><button type="button" id="close" aria-label="Close the details">✕</button></div>
-      <div id="details-body" class="body" tabindex="0" role="region" aria-labelledby="details-title"></div>
-      <div class="actions"><button type="button" id="only-session">Only this session</button> <button type="button" id="copy">Copy as JSON</button></div>
-    </section>
+    <section id="details" class="details" aria-label="Details of the event"></section>
     <section class="panel timing" aria-labelledby="timing-title">
       <h2 id="timing-title">Tool calls</h2>
-      <svg id="plot" viewBox="0 0 400 120" role="img" aria-label="No tool calls yet."></svg>
-      <p id="plot-caption" class="dim">No tool calls yet.</p>
+      <div id="plot"></div>
+      <p id="plot-caption" class="dim"></p>
     </section>
     <section class="panel delivery" aria-labelledby="delivery-title">
       <h2 id="delivery-title">Delivery statistics <small>by transport</small></h2>
       <p id="delivery-total" class="dim">No statistics from the server yet.</p>
-      <p id="sampled" class="hint" hidden>Events that are sampled out are not shown. To keep all events, use <code>.withSampling({ debugRate: 1, infoRate: 1 })</code>.</p>
+      <p id="sampled" class="hint"></p>
       <table>
         <thead><tr><th scope="col">transport</th><th scope="col">accepted</th><th scope="col">delivered</th><th scope="col">failed</th><th scope="col">dropped</th><th scope="col">pending</th></tr></thead>
         <tbody id="delivery"></tbody>
@@ -94,12 +76,12 @@ export const PAGE_DOCUMENT = `<!doctype html>
     </section>
     <section class="panel sessions" aria-labelledby="sessions-title">
       <h2 id="sessions-title">Sessions <small>one per request</small></h2>
-      <p id="no-sessions" class="dim">No sessions yet.</p>
+      <p id="no-sessions" class="dim"></p>
       <ul id="sessions"></ul>
     </section>
   </aside>
 </main>
-<p id="announcer" class="unseen" role="status" aria-live="polite"></p>
+<output id="announcer" class="unseen" aria-live="polite"></output>
 </body>
 </html>
 `

@@ -12,7 +12,7 @@ ${THEME}
   font: 14px/1.45 system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif;
 }
 * { box-sizing: border-box }
-[hidden] { display: none !important }
+[hidden], :is(div, p, section, ul):empty, div:has(> #mcp:empty) { display: none !important }
 html { height: 100% }
 body {
   margin: 0; height: 100dvh; background: var(--ground); color: var(--text);
@@ -35,7 +35,7 @@ h1 { font-size: 17px; font-weight: 650; display: flex; align-items: center; gap:
 .mark { width: 18px; height: 18px; border-radius: 5px; background: linear-gradient(var(--card), var(--card)) center / 2px 9px no-repeat, var(--accent) }
 .live { display: inline-flex; align-items: center; gap: 6px; color: var(--good); font-size: 13px }
 .live::before { content: ''; width: 8px; height: 8px; border-radius: 50%; background: currentcolor }
-.live.bad, dd .bad { color: var(--bad) }
+.live:has(.bad), :is(dd, .tile) .bad { color: var(--bad) }
 .facts { display: flex; flex-wrap: wrap; gap: 2px 20px; margin-left: auto; font-size: 13px }
 .facts div { display: flex; gap: 7px; min-width: 0 }
 .facts dt, .facts dd > span { color: var(--dim) }
@@ -47,9 +47,7 @@ h1 { font-size: 17px; font-weight: 650; display: flex; align-items: center; gap:
 .tile strong { font-size: 22px; line-height: 1.25; font-weight: 650; font-variant-numeric: tabular-nums; white-space: nowrap }
 .tile .note { color: var(--dim); font-size: 12.5px; overflow: hidden; text-overflow: ellipsis; white-space: nowrap }
 .tile.good strong { color: var(--good) }
-.tile.refusals.some strong, .tile.some .note { color: var(--bad) }
 
-nav.panels { display: none }
 main { flex: 1; display: grid; grid-template-columns: minmax(0, 1fr) minmax(330px, 400px); gap: 12px; min-height: 0 }
 .panel, .details { background: var(--card); border: 1px solid var(--line); border-radius: 10px }
 aside { display: flex; flex-direction: column; gap: 12px; overflow-y: auto; min-height: 0 }
@@ -92,21 +90,18 @@ kbd { border: 1px solid var(--line); border-radius: 4px; padding: 0 4px; margin-
 .warnings li::before { content: '! '; color: var(--warn); font-weight: 700 }
 .fact { display: block; font-family: var(--mono); font-size: 12px; color: var(--dim); overflow-wrap: anywhere }
 [data-view=clients] :is(#events, #nothing, #how-many) { display: none }
-#nothing:has(~ #welcome:not([hidden])) { display: none }
 body:not([data-view=clients]) #stories { display: none }
 #stories { display: grid; gap: 10px; padding: 10px }
 .story { border: 1px solid var(--line); border-radius: 9px; overflow: clip }
-h3 { margin: 0; font: inherit }
-.story .head { display: flex; align-items: center; gap: 4px 8px; width: 100%; text-align: left; border: 0; border-radius: 0; background: var(--raised); padding: 8px 12px; min-height: 38px }
-.story .head::before { content: '▾'; color: var(--dim); width: 12px }
-.story.closed .head::before { content: '▸' }
+.story .head { display: flex; align-items: center; gap: 4px 8px; cursor: pointer; background: var(--raised); padding: 8px 12px; min-height: 38px }
+.story .head::before { content: '▸'; color: var(--dim); width: 12px }
+.story[open] .head::before { content: '▾' }
 .story .head strong { font-weight: 650; overflow-wrap: anywhere }
 .story .head .who { color: var(--dim); margin-right: auto; overflow-wrap: anywhere }
 .story .head .chip { flex: none; justify-self: auto }
 .chip.good { background: var(--good-ground); color: var(--good) }
 .chip.bad { background: var(--bad-ground); color: var(--bad) }
 .chip.warn { background: var(--warn-ground); color: var(--warn) }
-.story.closed :is(.steps, .next) { display: none }
 .step { display: grid; grid-template-columns: 88px 136px minmax(0, 1fr); gap: 0 10px; align-items: baseline; width: 100%; text-align: left; border: 0; border-radius: 0; border-top: 1px solid var(--line); padding: 4px 12px; min-height: 30px; background: none }
 .step:hover { background: var(--raised) }
 .step .hint { background: none; padding: 0; margin: 0 }
@@ -145,8 +140,7 @@ h3 { margin: 0; font: inherit }
 .body pre { font-size: 12px; white-space: pre-wrap; overflow-wrap: anywhere; background: var(--raised); border-radius: 7px; padding: 9px }
 .actions { display: flex; flex-wrap: wrap; gap: 8px; padding: 9px 14px; border-top: 1px solid var(--line) }
 
-#plot { display: none; width: 100%; height: auto; margin-bottom: 4px }
-#plot.drawn { display: block }
+#plot svg { display: block; width: 100%; height: auto; margin-bottom: 4px }
 .grid { stroke: var(--line) }
 .label { fill: var(--dim); font-size: 10px; text-anchor: end }
 .bar:is(rect) { fill: var(--accent); cursor: pointer }
@@ -177,14 +171,9 @@ td.error { text-align: left; color: var(--bad); padding: 0 0 5px; overflow-wrap:
   body > * + * { margin-top: 10px }
   .facts { margin-left: 0; flex-basis: 100%; flex-direction: column; gap: 0; font-size: 12.5px }
   .tiles { gap: 8px }
-  nav.panels { display: grid; grid-template-columns: repeat(4, 1fr); position: sticky; top: 0; z-index: 2; background: var(--ground); padding: 6px 0 }
-  nav.panels button { border-radius: 0; margin-left: -1px; min-height: 38px; padding: 4px }
-  main, aside { display: block; overflow: visible }
-  aside > * + * { margin-top: 10px }
-  .panel { display: none }
-  [data-panel=list] .list { display: flex; overflow: visible }
-  [data-panel=timing] .timing, [data-panel=sessions] .sessions, [data-panel=delivery] .delivery { display: block }
-  .scroll { overflow: visible }
+  main, aside { display: block }
+  :is(main, aside) > * + * { margin-top: 10px }
+  .scroll { max-height: 75dvh }
   .tools { flex-wrap: wrap }
   .views { flex: 1 }
   .views button { flex: 1; padding-inline: 4px }
@@ -192,7 +181,7 @@ td.error { text-align: left; color: var(--bad); padding: 0 0 5px; overflow-wrap:
   .keys { display: none }
   .details { position: fixed; inset: auto 0 0; z-index: 3; max-height: 72dvh; border-radius: 14px 14px 0 0; border-width: 2px 0 0; box-shadow: 0 -8px 30px #0006 }
   .details button { min-height: 40px }
-  .has-details { padding-bottom: 72dvh }
+  body:has(#details:not(:empty)) { padding-bottom: 72dvh }
 }
 @media (max-width: 479px) {
   .tiles { grid-template-columns: 1fr 1fr }

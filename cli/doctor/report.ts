@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { counted } from '../../src/base/options/counted.ts'
-import { Html, html } from '../dev/page/html.ts'
+import { Html, html } from '../html.ts'
 import { THEME } from '../theme.ts'
 import { type CheckReport, countsOf, type DoctorReport } from './doctor.ts'
 import type { Status } from './finding.ts'

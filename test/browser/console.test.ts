@@ -211,11 +211,11 @@ describe('the console in a browser', function () {
     await page.locator('#view-clients').click()
     await page.locator('.step', { hasText: 'Refunds need an approval.' }).waitFor()
     expect(await textOf('#refused-value')).to.equal('3')
-    const steps = page.locator('.story:not(.closed) .step')
+    const steps = page.locator('.story[open] .step')
     for (const word of ['denied', 'limit', 'confirm', 'tool failed', 'not authorized', 'not signed in'])
       expect(await steps.filter({ hasText: word }).count(), word).to.be.above(0)
     const doctor = page.locator('.story', { hasText: 'mcp-gatekit-doctor' })
-    expect(await doctor.locator('.head').getAttribute('aria-expanded')).to.equal('false')
+    expect(await doctor.getAttribute('open')).to.equal(null)
     expect(await doctor.locator('.step').isVisible()).to.equal(false)
     const cut = await page.evaluate(
       `[...document.querySelectorAll('.step .chip')].filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent)`,
@@ -379,7 +379,7 @@ describe('the console in a browser', function () {
     expect(await textOf('#tools')).to.equal('tool calls 15 3 failed')
     expect(await page.locator('#plot rect').count()).to.equal(15)
     expect(await page.locator('#plot rect.bad').count()).to.equal(3)
-    expect(await page.locator('#plot').getAttribute('aria-label')).to.match(
+    expect(await page.locator('#plot svg').getAttribute('aria-label')).to.match(
       /^Latest 15 calls: median [\d.]+ ms, 95 % within [\d.]+ ms, 3 failed\.$/,
     )
     expect((await page.locator('#sessions .session').allInnerTexts()).join())
@@ -422,6 +422,52 @@ describe('the console in a browser', function () {
     expect(await page.locator('#delivery td.bad').allInnerTexts()).to.deep.equal(['2', '1'])
     await titleIs('other · mcp-gatekit dev')
     await picture('sampled-out')
+  })
+
+  it('the console finds events by their view, and by words and excluded words of their texts', async () => {
+    const events = [
+      ['kit.mcp.auth.accepted', {}],
+      ['kit.mcp.auth.refused', { reason: 'expired' }],
+      ['kit.mcp.tool.completed', { 'gen_ai.tool.name': 'search' }, { actor: { type: 'user', id: 'Ada' } }],
+      [
+        'kit.mcp.tool.failed',
+        { 'gen_ai.tool.name': 'search' },
+        { error: { name: 'E', message: 'the index' } },
+      ],
+      ['billing.late', {}, { level: 'warn' }],
+      ['kit.mcp.event.delivered', {}],
+    ] as const
+    const about = { level: 'info', sessionId: 's' }
+    log.add({
+      sender: {},
+      stats: undefined,
+      events: events.map(([name, attributes, more], index) => {
+        const time = `2026-11-20T12:00:0${index}.000Z`
+        return { ...about, name, attributes, time, ...more }
+      }),
+    } as Feed)
+    await rowsAre(6)
+    for (const [view, text, expected] of [
+      ['event', '', [5]],
+      ['gate', '', [0, 1]],
+      ['tool', '', [2, 3]],
+      ['problems', '', [1, 3, 4]],
+      ['problems', 'expired', [1]],
+      ['gate', 'another', []],
+      ['all', 'ada', [2]],
+      ['all', 'SEARCH', [2, 3]],
+      ['all', ' search  index ', [3]],
+      ['all', 'search -index', [2]],
+      ['all', '-', [0, 1, 2, 3, 4, 5]],
+    ] as const) {
+      await page.locator(`#view-${view}`).click()
+      await page.locator('#search').fill(text)
+      await rowsAre(expected.length)
+      const numbers = await page
+        .locator('#events .row')
+        .evaluateAll((all) => all.map(({ dataset }: any) => Number(dataset.number) - 1).reverse())
+      expect(numbers, `${view} ${text}`).to.deep.equal(expected)
+    }
   })
 
   it('the console says why sampling has kept a session, in the list of sessions and in the details', async () => {
@@ -612,13 +658,7 @@ describe('the console in a browser', function () {
       const isWide = () =>
         page.evaluate(() => (globalThis as unknown as InPage).document.documentElement.scrollWidth > 390)
       await picture(`phone-${colorScheme}`)
-      for (const panel of ['timing', 'delivery', 'sessions', 'list']) {
-        await page.locator(`#to-${panel}`).click()
-        expect(await page.locator(`section.${panel}`).isVisible(), panel).to.equal(true)
-        expect(await page.locator('main .panel:visible').count(), panel).to.equal(1)
-        expect(await isWide(), panel).to.equal(false)
-        await picture(`phone-${colorScheme}-${panel}`)
-      }
+      expect(await isWide()).to.equal(false)
       await page.locator('.row.bad').first().click()
       const box = await page.locator('#details').boundingBox()
       expect((box?.y ?? 0) + (box?.height ?? 0)).to.equal(844)

@@ -111,11 +111,11 @@ describe('the console of dev for a server behind the authorization facade', func
       const connected = signedIn.connect()
       if (allow === 'yes') await connected
       else await connected.catch(() => undefined)
-      const story = desk.locator('#stories > li').filter({ hasText: 'registered' })
+      const story = desk.locator('#stories > details').filter({ hasText: 'registered' })
       await waitForSteps(desk, 'registered', words)
       expect(
         await desk
-          .locator('#stories > li')
+          .locator('#stories > details')
           .filter({ hasText: /\/signin\// })
           .count(),
       ).to.equal(0)

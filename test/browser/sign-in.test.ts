@@ -79,8 +79,8 @@ describe('a client in a browser, in dev', function () {
   }
 
   const storyIs = (text: string | RegExp) =>
-    desk.locator('#stories > li').first().locator('.head', { hasText: text }).waitFor()
-  const next = () => desk.locator('#stories > li').first().locator('.next').innerText()
+    desk.locator('#stories > details').first().locator('.head', { hasText: text }).waitFor()
+  const next = () => desk.locator('#stories > details').first().locator('.next').innerText()
 
   async function picture(name: string): Promise<void> {
     if (PICTURES === undefined) return
@@ -112,7 +112,7 @@ describe('a client in a browser, in dev', function () {
     expect(await inPage('call', 'erase', {})).to.equal('gone')
     await storyIs('signed in')
     await desk.locator('#stories .title', { hasText: 'tools/call erase → 200' }).waitFor()
-    expect(await desk.locator('#stories > li').count()).to.equal(1)
+    expect(await desk.locator('#stories > details').count()).to.equal(1)
     const begin = [
       'preflight',
       '401',

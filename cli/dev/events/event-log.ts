@@ -1,15 +1,18 @@
 import { randomBytes } from 'node:crypto'
+import { html } from '../../html.ts'
 import type { Connect } from '../connect-commands.ts'
 import { OWN_USER_AGENT } from '../observer/observed-request.ts'
 import type { ConsoleEvent, Feed } from './event.ts'
+import { pageRow, storyHtml } from './lines.ts'
+import { type Contents, serverContents, statisticsContents } from './panels.ts'
 import { type Expected, eventRow } from './row.ts'
-import { Stories } from './stories.ts'
+import { Stories, type Story } from './stories.ts'
 import { Summary } from './summary.ts'
 
 /** The maximum number of events that are kept for pages that open later. */
 const MAX_EVENTS = 2000
-/** The maximum total length of these events as JSON. */
-const MAX_CHARACTERS = 8_000_000
+/** The maximum total length of the lines and details of these events. */
+const MAX_CHARACTERS = 16_000_000
 
 /** Facts that are constant while `mcp-gatekit dev` runs. */
 export interface About {
@@ -38,11 +41,12 @@ export type Listener = (message: string) => void
 
 interface Kept {
   readonly number: number
+  readonly isListed: boolean
   readonly json: string
 }
 
 /**
- * The latest events as lines of the page, with the stories of clients, the state of the server, and statistics of all events. Sends
+ * The latest events, the stories of clients, the state of the server, and statistics of all events, as HTML for the page. Sends
  * updates to listeners as server-sent events.
  */
 export class EventLog {
@@ -61,34 +65,38 @@ export class EventLog {
   #server: ServerState = { state: 'starting' }
   #sender: Feed['sender'] | undefined
   #stats: Feed['stats']
+  /** The contents of elements of the page, by their IDs. */
+  readonly #shown = new Map<string, string>()
 
   /** @param onListening called with each event `dev.listening`, which is not shown */
   constructor(about: About, onListening: (event: ConsoleEvent) => void = () => undefined) {
     this.#about = about
     this.#onListening = onListening
     this.#stories = new Stories(about.issuer)
+    this.#showAll()
   }
 
   add({ sender, stats, events }: Feed): void {
     if (sender.observer !== true) this.#sender = sender
     this.#stats = stats ?? this.#stats
     const first = this.#latest + 1
-    for (const event of events) {
+    events.forEach((event, index) => {
       if (event.name === 'dev.listening') this.#onListening(event)
-      else if (event.request?.agent !== OWN_USER_AGENT) this.#addEvent(event)
-    }
+      else if (event.request?.agent !== OWN_USER_AGENT)
+        this.#addEvent(event, index >= events.length - MAX_EVENTS)
+    })
     this.#trim()
     const added = this.#kept.filter(({ number }) => number >= first)
     if (added.length > 0) this.#send(this.#eventsMessage(added))
     const changed = this.#stories.takeChanged()
-    if (changed.length > 0) this.#send(message('stories', changed))
-    this.#send(this.#statisticsMessage())
+    if (changed.length > 0) this.#send(storiesMessage(changed))
+    this.#showAll()
   }
 
   /** Sets the state of the server process. */
   setServer(server: ServerState): void {
     this.#server = server
-    this.#send(message('server', server))
+    this.#showAll()
   }
 
   /**
@@ -100,22 +108,23 @@ export class EventLog {
     const [run, number] = lastId?.split('-') ?? []
     const seen = run === this.#run ? Number(number) : 0
     const unseen = this.#kept.filter((event) => event.number > seen)
-    listener(message('hello', { ...this.#about, run: this.#run }))
-    listener(message('server', this.#server))
+    listener(message('hello', { run: this.#run }))
+    listener(message('contents', Object.fromEntries(this.#shown)))
     if (unseen.length > 0) listener(this.#eventsMessage(unseen))
-    listener(message('stories', this.#stories.all.toReversed()))
-    listener(this.#statisticsMessage())
+    listener(storiesMessage(this.#stories.all.toReversed()))
     this.#listeners.add(listener)
     return () => void this.#listeners.delete(listener)
   }
 
-  #addEvent(event: ConsoleEvent): void {
+  #addEvent(event: ConsoleEvent, isKept: boolean): void {
     const number = ++this.#latest
     const row = eventRow(number, event, this.expected)
-    const json = JSON.stringify(row)
+    const isListed = row.group !== 'hidden'
     this.#stories.add(row, this.expected)
-    if (row.group !== 'hidden') this.#summary.add(row)
-    this.#kept.push({ number, json })
+    if (isListed) this.#summary.add(row)
+    if (!isKept) return
+    const json = JSON.stringify(pageRow(row))
+    this.#kept.push({ number, isListed, json })
     this.#characters += json.length
   }
 
@@ -136,10 +145,25 @@ export class EventLog {
     return `id: ${this.#run}-${events.at(-1)?.number}\nevent: events\ndata: ${json}\n\n`
   }
 
-  #statisticsMessage(): string {
-    return message('statistics', { sender: this.#sender, stats: this.#stats, ...this.#summary.message() })
+  /** Sends the contents of elements that have changed. */
+  #showAll(): void {
+    const kept = this.#kept.filter(({ isListed }) => isListed).length
+    const contents: Contents = {
+      ...serverContents(this.#about, this.#server, this.#sender !== undefined),
+      ...statisticsContents(this.#summary, kept, this.#sender, this.#stats),
+    }
+    const texts = Object.entries(contents).map(([id, value]) => [id, html`${value}`.text] as const)
+    const changed = texts.filter(([id, text]) => this.#shown.get(id) !== text)
+    for (const [id, text] of changed) this.#shown.set(id, text)
+    if (changed.length > 0) this.#send(message('contents', Object.fromEntries(changed)))
   }
 }
+
+const storiesMessage = (stories: readonly Story[]): string =>
+  message(
+    'stories',
+    stories.map((story) => ({ id: story.id, html: storyHtml(story) })),
+  )
 
 /** Formats a server-sent event. JSON contains no line breaks, so one `data` line is enough. */
 function message(event: string, data: object): string {

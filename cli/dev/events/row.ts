@@ -1,5 +1,5 @@
 import { attributeText, type ConsoleEvent, lookUp, operationOf, whoOf } from './event.ts'
-import { type EventKind, kindOf, type Tone } from './kinds.ts'
+import { type EventKind, kindOf } from './kinds.ts'
 
 /** A line of the page, for an event or for a step of a client. */
 export interface Row extends Pick<EventKind, 'tone' | 'word' | 'title' | 'hint'> {
@@ -22,30 +22,6 @@ export interface EventRow extends Row, EventKind {
   /** `true` if `mcp-gatekit doctor` has caused the event. It does not count. */
   readonly isProbe: boolean
   readonly event: ConsoleEvent
-}
-
-/** A step of a client, or several equal ones in a row. */
-export interface StepRow extends Row {
-  readonly count: number
-}
-
-/** Everything that one client has done: one sign-in, and the calls after it. */
-export interface StoryRow {
-  readonly id: number
-  readonly startedAt: string
-  readonly name: string
-  readonly user?: string | undefined
-  /** The state of the sign-in. */
-  readonly state: string
-  readonly tone: Tone
-  /** The step that the client has to take next, or `undefined` if it is signed in. */
-  readonly next?: string | undefined
-  /** Oldest first. */
-  readonly steps: readonly StepRow[]
-  /** `true` for the probes of `mcp-gatekit doctor`, which are folded. */
-  readonly isProbe: boolean
-  /** The number of steps that were removed. */
-  readonly dropped: number
 }
 
 /** The part of the server's metadata document that tokens are compared with. */

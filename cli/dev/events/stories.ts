@@ -1,15 +1,33 @@
 import { LRUCache } from 'lru-cache'
 import { type Attributes, attributeText, whoOf } from './event.ts'
-import { OUTCOMES, type Outcome, signInAttributes } from './kinds.ts'
-import { type EventRow, type Expected, factsOf, type StepRow, type StoryRow } from './row.ts'
+import { OUTCOMES, type Outcome, signInAttributes, type Tone } from './kinds.ts'
+import { type EventRow, type Expected, factsOf, type Row } from './row.ts'
 import { nextStep, parameterOf, STATES, type Stage } from './stages.ts'
 
 type Mutable<Type> = { -readonly [Name in keyof Type]: Type[Name] }
-type Step = Mutable<StepRow>
 
-/** A story that can be continued. */
-export interface Story extends Mutable<Omit<StoryRow, 'steps'>> {
+/** A step of a client, or several equal ones in a row. */
+interface Step extends Mutable<Row> {
+  count: number
+}
+
+/** Everything that one client has done: one sign-in, and the calls after it. */
+export interface Story {
+  readonly id: number
+  startedAt: string
+  name: string
+  user?: string | undefined
+  /** The state of the sign-in. */
+  state: string
+  tone: Tone
+  /** The step that the client has to take next, or `undefined` if it is signed in. */
+  next?: string | undefined
+  /** Oldest first. */
   readonly steps: Step[]
+  /** `true` for the probes of `mcp-gatekit doctor`, which are folded. */
+  readonly isProbe: boolean
+  /** The number of steps that were removed. */
+  dropped: number
   stage: Stage
   /** The time of the event that led to this stage. Events do not arrive in the order of their times. */
   stageAt: string

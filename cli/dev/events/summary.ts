@@ -32,47 +32,39 @@ export interface ToolCall {
   readonly failed: boolean
 }
 
-/** The numbers of all events, as the page shows them. */
-export type SummaryMessage = ReturnType<Summary['message']>
-
 /** Counts all events that the page lists. Bounded in memory. */
 export class Summary {
-  readonly #counts = { accepted: 0, refused: 0, outages: 0, toolCalls: 0, toolFailures: 0, events: 0 }
+  readonly counts = { accepted: 0, refused: 0, outages: 0, toolCalls: 0, toolFailures: 0, events: 0 }
   readonly #sessions = new Map<string, SessionSummary>()
-  #lastReason: string | undefined
-  #calls: ToolCall[] = []
+  /** The reason of the latest refusal. */
+  lastReason: string | undefined
+  /** The latest tool calls, oldest first. */
+  calls: readonly ToolCall[] = []
 
   add(row: EventRow): void {
     const { number, event, group, outcome, word, ms, isProbe } = row
     const { attributes = {} } = event
-    const counts = this.#counts
+    const { counts } = this
     counts.events++
     if (isProbe) return
     if (outcome === 'accepted') counts.accepted++
     else if (outcome === 'outage') counts.outages++
     else if (outcome === 'refused') {
       counts.refused++
-      this.#lastReason = attributeText(attributes.reason ?? word)
+      this.lastReason = attributeText(attributes.reason ?? word)
     } else if (group === 'tool' && (outcome === 'completed' || outcome === 'failed')) {
       const failed = outcome === 'failed'
       counts.toolCalls++
       if (failed) counts.toolFailures++
       const tool = attributeText(attributes['gen_ai.tool.name'] ?? '')
-      if (ms !== undefined) this.#calls = [...this.#calls, { number, tool, ms, failed }].slice(-MAX_CALLS)
+      if (ms !== undefined) this.calls = [...this.calls, { number, tool, ms, failed }].slice(-MAX_CALLS)
     }
     this.#countSession(row)
   }
 
-  message() {
-    return {
-      counts: this.#counts,
-      /** The reason of the latest refusal. */
-      lastReason: this.#lastReason,
-      /** The latest tool calls, oldest first. */
-      calls: this.#calls as readonly ToolCall[],
-      /** The latest sessions, newest first. */
-      sessions: [...this.#sessions.values()].slice(-MAX_LISTED).reverse() as readonly SessionSummary[],
-    }
+  /** The latest sessions, newest first. */
+  get sessions(): readonly SessionSummary[] {
+    return [...this.#sessions.values()].slice(-MAX_LISTED).reverse()
   }
 
   #countSession({ event, word, title, tone, outcome, kept }: EventRow): void {

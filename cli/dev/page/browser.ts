@@ -1,5 +1,3 @@
-import { type Html, html, type Value } from './html.ts'
-
 /**
  * The parts of the DOM that the page uses. The library types of the DOM would be global in every file of the package.
  */
@@ -7,7 +5,6 @@ export interface PageElement {
   readonly id: string
   readonly tagName: string
   readonly dataset: Record<string, string | undefined>
-  readonly classList: { toggle(name: string, on: boolean): void }
   readonly firstElementChild: PageElement | null
   readonly nextElementSibling: PageElement | null
   readonly scrollHeight: number
@@ -16,6 +13,8 @@ export interface PageElement {
   innerHTML: string
   outerHTML: string
   hidden: boolean
+  /** Of a `details` element. */
+  open: boolean | undefined
   value: string
   scrollTop: number
   insertAdjacentHTML(position: 'beforebegin' | 'beforeend', text: string): void
@@ -38,7 +37,6 @@ interface PageEvent {
 
 interface Browser {
   readonly document: {
-    title: string
     readonly body: PageElement
     readonly activeElement: PageElement | null
     querySelectorAll(selector: string): Iterable<PageElement>
@@ -59,38 +57,46 @@ export function byId(id: string): PageElement {
   return browser.document.getElementById(id) as PageElement
 }
 
-/** Returns an element with a class, or nothing without a text. */
-export function span(className: string, text: string | undefined): Html {
-  return text === undefined || text === '' ? html`` : html`<span class="${className}">${text}</span>`
+/** Replaces times of events with the local time of day with milliseconds. Their texts end at a `<`, also within JSON. */
+export function localTimes(text: string): string {
+  return text.replaceAll(/<time>(\d{4}-\d\d-\d\dT[\d:.]+Z)<\/time>/g, (_, iso) => {
+    const time = new Date(iso)
+    const two = (part: number): string => String(part).padStart(2, '0')
+    const clock = [time.getHours(), time.getMinutes(), time.getSeconds()].map(two).join(':')
+    return `${clock}.${String(time.getMilliseconds()).padStart(3, '0')}`
+  })
 }
 
 const shown = new Map<string, string>()
 
-/** Shows content in the element with an ID, unless it was the last one: elements stay for clicks and focus. */
-export function show(id: string, content: Value): void {
-  const { text } = html`${content}`
-  if (shown.get(id) !== text) byId(id).innerHTML = text
-  shown.set(id, text)
+/** Shows HTML in the element with an ID, unless it was the last one: elements stay for clicks and focus. */
+export function show(id: string, html: string): void {
+  if (shown.get(id) !== html) byId(id).innerHTML = html
+  shown.set(id, html)
 }
 
-const items = new Map<string, ReadonlyMap<string, Html>>()
+const items = new Map<string, ReadonlyMap<string, string>>()
 
 /** Shows a list of elements by their IDs in the element with an ID. Elements that have not changed stay, and so does the focus. */
-export function showItems(id: string, wanted: ReadonlyMap<string, Html>): void {
+export function showItems(id: string, wanted: ReadonlyMap<string, string>): void {
   const before = items.get(id)
   const focused = browser.document.activeElement?.id
   for (const key of before?.keys() ?? []) if (!wanted.has(key)) byId(key).remove()
   let at = byId(id).firstElementChild
-  for (const [key, { text }] of wanted) {
+  for (const [key, html] of wanted) {
     const known = before?.get(key)
     if (at?.id === key) {
-      const next = at.nextElementSibling
-      if (known?.text !== text) at.outerHTML = text
+      const { nextElementSibling: next, open } = at
+      if (known !== html) {
+        at.outerHTML = html
+        // The user may have opened or closed it.
+        byId(key).open = open
+      }
       at = next
     } else {
       if (known !== undefined) byId(key).remove()
-      if (at === null) byId(id).insertAdjacentHTML('beforeend', text)
-      else at.insertAdjacentHTML('beforebegin', text)
+      if (at === null) byId(id).insertAdjacentHTML('beforeend', html)
+      else at.insertAdjacentHTML('beforebegin', html)
     }
   }
   items.set(id, wanted)

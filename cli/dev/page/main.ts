@@ -1,52 +1,35 @@
-import type { About, ServerState } from '../events/event-log.ts'
-import type { EventRow, StoryRow } from '../events/row.ts'
-import { browser, byId, type PageElement, show, showItems } from './browser.ts'
-import { countText, eventItems, idOf, storyItems } from './lines.ts'
-import { announce, copy, type StatisticsMessage, showDetails, showServer, showStatistics } from './panels.ts'
-import { type Filter, Rows } from './rows.ts'
-
-/** The messages of `mcp-gatekit dev`, by type. */
-interface Messages {
-  /** Facts that are constant while `mcp-gatekit dev` runs. */
-  hello: About & { readonly run: string }
-  server: ServerState
-  /** Oldest first. */
-  events: readonly EventRow[]
-  /** The new and changed stories of clients, oldest first. */
-  stories: readonly StoryRow[]
-  statistics: StatisticsMessage
-}
+import type { PageRow } from '../events/lines.ts'
+import { browser, byId, localTimes, type PageElement, show, showItems } from './browser.ts'
 
 /** `clients` shows the stories instead of the list of events. */
-const VIEWS: readonly (Filter['view'] | 'clients')[] = ['clients', 'all', 'gate', 'tool', 'event', 'problems']
-const PANELS = ['list', 'timing', 'sessions', 'delivery']
+const VIEWS = ['clients', 'all', 'gate', 'tool', 'event', 'problems'] as const
 
-/** The maximum number of lines in the list, and of clients. */
+/** The maximum number of events that are kept, of lines in the list, and of clients. */
+const MAX_ROWS = 2000
 const MAX_LISTED = 200
 const MAX_STORIES = 30
+/** The minimum time between two announcements. */
+const INTERVAL_MS = 2000
 
-const rows = new Rows()
-/** By ID, oldest first. */
-const stories = new Map<number, StoryRow>()
+/** By number, oldest first. */
+const rows = new Map<number, PageRow>()
+/** The HTML of clients by ID, oldest first. */
+const stories = new Map<number, string>()
 const search = byId('search')
 const scroll = byId('scroll')
-const { body } = browser.document
 let view: (typeof VIEWS)[number] = 'clients'
-let filter: Filter = { view: 'all', text: '' }
+let words = ''
 let paused = false
-let isConnected = false
-let server: ServerState | undefined
-let statistics: StatisticsMessage | undefined
 let isDrawingDue = false
+let run: string | undefined
 
 /** The lines that the lists show, newest first. They stay while the page is paused. */
-let shown: { readonly rows: readonly EventRow[]; readonly upTo: number } = { rows: [], upTo: 0 }
-let shownStories: readonly StoryRow[] = []
+let shown: { readonly rows: readonly PageRow[]; readonly upTo: number } = { rows: [], upTo: 0 }
+let shownStories: ReadonlyMap<string, string> = new Map()
 /** The number of the latest event. */
 let latest = 0
-let selected: EventRow | undefined
-/** The IDs of the elements of the clients that the user has opened or closed, and of the step that was opened last. */
-const toggled = new Set<string>()
+let selected: PageRow | undefined
+/** The ID of the step that was opened last. */
 let step: string | undefined
 /** The position to which the newest step was scrolled. The user has scrolled elsewhere if it differs. */
 let followed = 0
@@ -62,34 +45,50 @@ function draw(): void {
   isDrawingDue = false
   if (!paused) {
     find()
-    shownStories = [...stories.values()].reverse()
+    shownStories = new Map([...stories].reverse().map(([id, text]) => [`story-${id}`, text]))
   }
-  showItems('events', eventItems(shown.rows, selected))
+  const items = shown.rows.map((row) => [idOf(row), row === selected ? marked(row) : row.line] as const)
+  showItems('events', new Map(items))
   byId('events').setAttribute('aria-activedescendant', selected === undefined ? '' : idOf(selected))
-  byId('nothing').hidden = shown.rows.length > 0
-  showItems('stories', storyItems(shownStories, toggled))
+  showItems('stories', shownStories)
   if (view === 'clients') follow()
-  const fresh = rows.listed.filter(({ number }) => number > shown.upTo).length
-  show('pause', paused ? `Resume (${countText(fresh)} new)` : 'Pause')
-  if (server !== undefined) showServer(server, statistics?.sender !== undefined, isConnected)
-  if (statistics !== undefined) {
-    showStatistics(statistics)
-    const [kept, all] = [rows.listed.length, statistics.counts.events]
-    const events = `${all} ${all === 1 ? 'event' : 'events'}`
-    show('how-many', all > kept ? `the latest ${countText(kept)} of ${countText(all)} events` : events)
-  }
-  const isEmpty = rows.listed.length === 0 && stories.size === 0
+  const isFresh = ({ number, group }: PageRow): boolean => number > shown.upTo && group !== 'hidden'
+  const fresh = paused ? [...rows.values()].filter(isFresh).length : 0
+  show('pause', paused ? `Resume (${fresh.toLocaleString('en')} new)` : 'Pause')
+  const isEmpty = rows.size === 0 && stories.size === 0
+  byId('nothing').hidden = isEmpty || shown.rows.length > 0
   byId('welcome').hidden = !isEmpty
   byId('no-stories').hidden = isEmpty || view !== 'clients' || stories.size > 0
 }
 
-/** Finds the events that match the filter. */
+const idOf = ({ number }: PageRow): string => `event-${number}`
+const marked = ({ line }: PageRow): string => line.replace('aria-selected="false"', 'aria-selected="true"')
+
+/** Finds the events that match the filter, by their times: events of two processes do not arrive in that order. */
 function find(): void {
-  const found = rows.listed.filter((row) => rows.matches(row, filter))
+  const found = [...rows.values()].filter(matches)
+  found.sort(({ event: a }, { event: b }) => (a.time < b.time ? -1 : Number(a.time > b.time)))
   shown = { rows: found.slice(-MAX_LISTED).reverse(), upTo: latest }
 }
 
-/** Scrolls to the newest step of the newest story, unless the user has scrolled or has opened a step. On a narrow screen the whole page scrolls, and stays. */
+/** The searchable texts, created on demand. */
+const texts = new WeakMap<PageRow, string>()
+
+/** Returns `true` if the view has the event, and the event has all words of the filter, and none after a minus sign. */
+function matches(row: PageRow): boolean {
+  const isInView =
+    view === 'problems' ? row.isProblem : view === 'all' || view === 'clients' || view === row.group
+  if (!isInView || row.group === 'hidden') return false
+  const text = texts.get(row) ?? `${row.words} ${JSON.stringify(row.event)}`.toLowerCase()
+  texts.set(row, text)
+  return words.split(/\s+/).every((word) => {
+    const isExcluded = word.startsWith('-')
+    const wanted = isExcluded ? word.slice(1) : word
+    return wanted === '' || text.includes(wanted) !== isExcluded
+  })
+}
+
+/** Scrolls to the newest step of the newest story, unless the user has scrolled or has opened a step. */
 function follow(): void {
   if (step !== undefined || scroll.scrollTop !== followed) return
   if (scroll.scrollHeight <= scroll.clientHeight) return
@@ -98,22 +97,23 @@ function follow(): void {
   followed = scroll.scrollTop
 }
 
-function select(row: EventRow | undefined): void {
+/** Shows all data of one event, or nothing. */
+function select(row: PageRow | undefined): void {
   selected = row
-  showDetails(row)
+  show('details', row?.details ?? '')
   draw()
 }
 
 /** Opens the event of an element. */
 function open(element: PageElement): void {
   if (element.tagName === 'BUTTON') step = element.id
-  select(rows.find(Number(element.dataset.number)))
+  select(rows.get(Number(element.dataset.number)))
 }
 
 /** Opens another line or step. @param by the number of lines down, or up if negative */
 function move(by: number): void {
   const isList = view !== 'clients'
-  const all = [...browser.document.querySelectorAll(isList ? '#events .row' : '.story:not(.closed) .step')]
+  const all = [...browser.document.querySelectorAll(isList ? '#events .row' : '.story[open] .step')]
   const current = isList ? selected && idOf(selected) : step
   const at = all.findIndex(({ id }) => id === current)
   const next = all[at === -1 ? 0 : Math.max(0, Math.min(all.length - 1, at + by))]
@@ -125,33 +125,16 @@ function move(by: number): void {
 
 function setView(next: typeof view): void {
   view = next
-  body.dataset.view = next
-  press(VIEWS, 'view', next)
-  setFilter({ view: next === 'clients' ? 'all' : next })
+  browser.document.body.dataset.view = next
+  for (const one of VIEWS) byId(`view-${one}`).setAttribute('aria-pressed', String(one === next))
+  setFilter(search.value)
 }
 
-function setFilter(changes: Partial<Filter>): void {
-  filter = { ...filter, ...changes }
-  if (search.value !== filter.text) search.value = filter.text
+function setFilter(text: string): void {
+  words = text.toLowerCase()
+  if (search.value !== text) search.value = text
   find()
   drawSoon()
-}
-
-/** Marks one button of a group as pressed. */
-function press(group: readonly string[], prefix: string, pressed: string): void {
-  for (const one of group) byId(`${prefix}-${one}`).setAttribute('aria-pressed', String(one === pressed))
-}
-
-function showSession(sessionId: string | undefined): void {
-  if (sessionId === undefined) return
-  setView('all')
-  setFilter({ text: sessionId })
-  showPanel('list')
-}
-
-function showPanel(panel: string): void {
-  body.dataset.panel = panel
-  press(PANELS, 'to', panel)
 }
 
 function pause(): void {
@@ -163,30 +146,56 @@ function pause(): void {
 /** Closes the details, or else clears the filter. */
 function leave(): void {
   if (selected !== undefined) select(undefined)
-  else if (filter.text !== '') setFilter({ text: '' })
+  else if (words !== '') setFilter('')
   else if (view !== 'clients') setView('all')
+}
+
+/** Copies the text of a button, or else the selected event, and says so on the button. */
+async function copy(button: PageElement): Promise<void> {
+  try {
+    const text = button.dataset.copy || JSON.stringify(selected?.event, null, 2)
+    await browser.navigator.clipboard?.writeText(text)
+    button.textContent = 'Copied'
+  } catch {
+    button.textContent = 'Not allowed by the browser'
+  }
+}
+
+let refusals: readonly string[] = []
+let isResting = false
+
+/** Announces refused requests to screen readers. Combines several refusals into one sentence. */
+function announce(more: readonly string[]): void {
+  refusals = [...refusals, ...more]
+  if (refusals.length === 0 || isResting) return
+  const start = refusals.length === 1 ? 'Refused:' : `${refusals.length} refused, most recently:`
+  byId('announcer').textContent = `${start} ${refusals.at(-1)}`
+  refusals = []
+  isResting = true
+  setTimeout(() => {
+    isResting = false
+    announce([])
+  }, INTERVAL_MS)
 }
 
 search.addEventListener('input', () => {
   // The filter applies to events.
   if (view === 'clients' && search.value !== '') setView('all')
-  setFilter({ text: search.value })
+  else setFilter(search.value)
 })
 for (const one of VIEWS) byId(`view-${one}`).addEventListener('click', () => setView(one))
-for (const panel of PANELS) byId(`to-${panel}`).addEventListener('click', () => showPanel(panel))
 byId('pause').addEventListener('click', pause)
-byId('close').addEventListener('click', () => select(undefined))
-byId('only-session').addEventListener('click', () => showSession(selected?.event.sessionId))
 browser.document.addEventListener('click', ({ target }) => {
   const button = target.closest('[data-copy]')
   if (button !== null) void copy(button)
-  showSession(target.closest('[data-session]')?.dataset.session)
+  if (target.closest('#close') !== null) select(undefined)
+  const session = target.closest('[data-session]')?.dataset.session
+  if (session !== undefined) {
+    setView('all')
+    setFilter(session)
+  }
   const element = target.closest('[data-number]')
   if (element !== null) open(element)
-  const story = target.closest('[data-story]')?.dataset.story
-  if (story === undefined) return
-  if (!toggled.delete(story)) toggled.add(story)
-  draw()
 })
 
 /** The distances of the keys that move the selection: the number of rows down, or up if negative. */
@@ -220,50 +229,38 @@ browser.document.addEventListener('keydown', (event) => {
   event.preventDefault()
 })
 
-let run: string | undefined
-const LISTENERS: { readonly [Type in keyof Messages]: (message: Messages[Type]) => void } = {
-  hello(message) {
+/** Receives the messages of `mcp-gatekit dev`, by type. Lists begin with the oldest. */
+const LISTENERS = {
+  hello(message: { readonly run: string }) {
     // The command was restarted on the same port, so the shown events are outdated.
     if (run !== undefined && run !== message.run) {
       rows.clear()
       stories.clear()
-      shownStories = []
-      setFilter({})
       select(undefined)
     }
     run = message.run
-    show('command', message.command)
-    show('issuer', message.issuer ?? 'none')
   },
-  server(message) {
-    server = message
+  /** The contents of elements by their IDs. */
+  contents(contents: Readonly<Record<string, string>>) {
+    for (const [id, text] of Object.entries(contents)) show(id, text)
   },
-  events(received) {
-    const stepsOf = () =>
-      new Set([...stories.values()].flatMap(({ steps }) => steps.map(({ number }) => number)))
-    announce(rows.add(received, stepsOf))
+  events(received: readonly PageRow[]) {
+    for (const row of received) rows.set(row.number, row)
+    for (const number of rows.keys()) if (rows.size > MAX_ROWS) rows.delete(number)
     latest = received.at(-1)?.number ?? latest
+    announce(received.flatMap(({ refusal }) => refusal ?? []))
   },
-  stories(changed) {
-    for (const story of changed) stories.set(story.id, story)
+  stories(changed: readonly { readonly id: number; readonly html: string }[]) {
+    for (const { id, html } of changed) stories.set(id, html)
     for (const id of stories.keys()) if (stories.size > MAX_STORIES) stories.delete(id)
   },
-  statistics(message) {
-    statistics = message
-  },
-}
-
-/** Shows whether the page is connected to `mcp-gatekit dev`. The browser reconnects automatically. */
-function setConnected(connected: boolean): void {
-  isConnected = connected
-  drawSoon()
-}
+} as const
 
 const source = new browser.EventSource('/events')
 for (const [type, listener] of Object.entries(LISTENERS))
   source.addEventListener(type, ({ data }) => {
-    listener(JSON.parse(data) as never)
+    listener(JSON.parse(localTimes(data)) as never)
     drawSoon()
   })
-source.addEventListener('open', () => setConnected(true))
-source.addEventListener('error', () => setConnected(false))
+// The browser reconnects automatically.
+source.addEventListener('error', () => show('connection', '<span class="bad">not connected</span>'))

@@ -26,12 +26,8 @@ interface SeenEvent {
   readonly request?: { readonly id: string }
 }
 
-/** A state of the server. */
-interface Seen {
-  readonly state: string
-  readonly pid?: number
-  readonly output?: string
-}
+/** The contents of elements of the page. */
+type Seen = Readonly<Record<string, string | undefined>>
 
 describe('the command line of dev', () => {
   const optionsOf = (...argv: string[]) => devOptions(new Arguments(HELP, argv, true))
@@ -189,8 +185,8 @@ describe('mcp-gatekit dev', function () {
       .and.to.contain(`claude mcp add --transport http dev ${origin}/mcp\n`)
       .and.to.contain(`codex mcp add dev --url ${origin}/mcp\n`)
     const stream = await startServerSentEvents(`${url}events`)
-    expect(await stream.next('hello')).to.include({ command: 'sample-server.js', issuer })
-    expect(await stream.next('server')).to.include({ state: 'running' })
+    const contents = await stream.next('contents')
+    expect(contents).to.include({ command: 'sample-server.js', issuer, connection: 'live' })
     expect(await callTool(origin, 'foreign', 'greet')).to.equal(401)
     const events: SeenEvent[] = []
     const find = (name: string, path?: string) =>
@@ -207,9 +203,9 @@ describe('mcp-gatekit dev', function () {
 
     program.kill('SIGTERM')
     // What the server expects of tokens may have been reported in the meantime.
-    let server = (await stream.next('server')) as { state: string }
-    while (server.state === 'running') server = (await stream.next('server')) as typeof server
-    expect(server).to.deep.equal({ state: 'ended', how: 'exit code 0' })
+    let seen = (await stream.next('contents')) as Seen
+    while (!seen.ended) seen = (await stream.next('contents')) as Seen
+    expect(seen.ended).to.match(/^The server has exited: exit code 0\. .* run mcp-gatekit dev again\.$/)
     expect(await program.exitCode).to.equal(0)
     expect(program.stdout).to.contain('asked to stop')
   })
@@ -227,11 +223,7 @@ describe('mcp-gatekit dev', function () {
       /resource is http:\/\/127\.0\.0\.1:1\/mcp, but the server listens on port (\d+)/,
     )
     expect(Number(port)).to.be.above(0)
-    const [, url] = (await program.said('stderr', /console +(http:\S+)/)) as unknown as [string, string]
-    const stream = await startServerSentEvents(`${url}events`)
-    expect((await stream.next('server')) as object)
-      .to.have.property('warnings')
-      .with.lengthOf(1)
+    await seenOf(program, ({ warnings }) => warnings?.split('<li>').length === 2)
     program.kill('SIGTERM')
     await program.exitCode
   })
@@ -297,34 +289,33 @@ describe('mcp-gatekit dev', function () {
     expect(await program.exitCode).to.equal(0)
   })
 
-  /** Reads states of the server until one matches. */
-  async function stateOf(
+  /** Reads contents of the page until they match. */
+  async function seenOf(
     program: DevProgram,
-    matches: (state: Seen) => boolean,
+    matches: (contents: Seen) => boolean,
     isReading: () => void = () => undefined,
   ): Promise<Seen> {
     const [, url] = (await program.said('stderr', /console +(http:\S+)/)) as unknown as [string, string]
     const stream = await startServerSentEvents(`${url}events`)
     isReading()
-    let state = (await stream.next('server')) as Seen
-    while (!matches(state)) state = (await stream.next('server')) as Seen
-    return state
+    let contents = (await stream.next('contents')) as Seen
+    while (!matches(contents)) contents = (await stream.next('contents')) as Seen
+    return contents
   }
 
   it('shows the last lines of a server that crashes, and that --watch starts it again', async () => {
     await project({ 'crash.mjs': `console.error('\\u001b[31mfirst'); throw new Error('the index is gone')` })
     const program = startDevProgram(['--no-auth', '--port', '0', '--watch', 'crash.mjs'], { cwd: folder })
-    const crashed = await stateOf(program, ({ output }) => output?.includes('the index is gone') === true)
-    expect(crashed).to.include({ state: 'ended', how: 'exit code 1', waits: true })
-    expect(crashed.output).to.match(/^first\n/)
+    const { ended } = await seenOf(program, ({ ended }) => ended?.includes('the index is gone') === true)
+    expect(ended).to.match(/^The server has exited: exit code 1\..* It starts again .*<pre>first\n/)
     await program.said('stderr', /the index is gone/)
     const write = () => project({ 'crash.mjs': `console.log(process.pid); setInterval(() => {}, 1000)` })
     // Node.js may begin to watch the file after the crash, and then misses the first change.
     const changing = setInterval(() => void write(), 3_000)
     try {
       await write()
-      const running = await stateOf(program, ({ state }) => state === 'running')
-      await program.said('stdout', new RegExp(`^${running.pid}$`, 'm'))
+      const { server } = await seenOf(program, ({ server }) => server?.startsWith('running, pid ') === true)
+      await program.said('stdout', new RegExp(`^${server?.slice('running, pid '.length)}$`, 'm'))
     } finally {
       clearInterval(changing)
     }
@@ -341,8 +332,8 @@ describe('mcp-gatekit dev', function () {
           createServer().listen(${port}, '127.0.0.1')`,
       })
       const program = startDevProgram(['--no-auth', '--port', '0', ...watch, 'busy.mjs'], { cwd: folder })
-      const ended = await stateOf(program, ({ output }) => output !== undefined, isReading)
-      expect(ended.output).to.equal(`Port ${port} is in use. Set PORT.`)
+      const { ended } = await seenOf(program, ({ ended }) => ended?.includes('<pre>') === true, isReading)
+      expect(ended).to.contain(`<pre>Port ${port} is in use. Set PORT.</pre>`)
       await program.said('stderr', new RegExp(`mcp-gatekit dev: Port ${port} is in use. Set PORT.`))
     })
 

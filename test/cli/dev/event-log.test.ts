@@ -32,19 +32,22 @@ function listening(log: EventLog, lastId?: string) {
 }
 
 describe('EventLog', () => {
-  it('a new listener gets the facts, the state, the events, the stories, and the statistics', () => {
+  it('a new listener gets the contents of the page, the events, and the stories', () => {
     const log = new EventLog({ command: 'node server.js', issuer: 'http://127.0.0.1:1' })
-    log.add(feed([event('a'), asked(), event('b')], { stats: { emitted: 3 } }))
+    log.add(feed([event('a'), asked(), event('b')], {}))
     log.setServer({ state: 'running', pid: 7 })
-    const [hello, server, events, stories, statistics, ...more] = listening(log).take()
+    const [hello, contents, events, stories, ...more] = listening(log).take()
     expect(more).to.deep.equal([])
     const run = hello?.data.run as string
     expect(run).to.match(/^[\da-f]{8}$/)
-    expect([hello?.event, hello?.data]).to.deep.equal([
-      'hello',
-      { command: 'node server.js', issuer: 'http://127.0.0.1:1', run },
-    ])
-    expect([server?.event, server?.data]).to.deep.equal(['server', { state: 'running', pid: 7 }])
+    expect(hello?.event).to.equal('hello')
+    expect(contents?.event).to.equal('contents')
+    expect(contents?.data).to.include({
+      command: 'node server.js',
+      issuer: 'http://127.0.0.1:1',
+      server: 'running, pid 7',
+      'how-many': '3 events',
+    })
     expect([events?.event, events?.id]).to.deep.equal(['events', `${run}-3`])
     expect(events?.data.map(({ number, event: { name } }: any) => `${number} ${name}`)).to.deep.equal([
       '1 a',
@@ -52,20 +55,12 @@ describe('EventLog', () => {
       '3 b',
     ])
     expect([stories?.event, stories?.data.length]).to.deep.equal(['stories', 1])
-    expect(statistics?.event).to.equal('statistics')
-    expect(statistics?.data).to.deep.include({ sender: { pid: 1 }, stats: { emitted: 3 } })
-    expect(statistics?.data.counts.events).to.equal(3)
   })
 
   it('a listener of an empty log gets no events, and the server is starting', () => {
     const messages = listening(new EventLog({ command: 'x' })).take()
-    expect(messages.map(({ event: name }) => name)).to.deep.equal([
-      'hello',
-      'server',
-      'stories',
-      'statistics',
-    ])
-    expect(messages[1]?.data).to.deep.equal({ state: 'starting' })
+    expect(messages.map(({ event: name }) => name)).to.deep.equal(['hello', 'contents', 'stories'])
+    expect(messages[1]?.data.server).to.equal('starting')
   })
 
   it('a listener gets only what a feed has changed, and nothing after it was removed', () => {
@@ -76,15 +71,18 @@ describe('EventLog', () => {
     const [first] = take()
     expect(first?.data).to.have.length(1)
     log.add(feed([event('b'), event('c')]))
-    const [second, statistics, ...more] = take()
+    const [second, contents, ...more] = take()
     expect(second?.data.map(({ number }: any) => number)).to.deep.equal([2, 3])
-    expect([statistics?.event, more]).to.deep.equal(['statistics', []])
+    expect([contents?.event, more]).to.deep.equal(['contents', []])
+    expect(Object.keys(contents?.data)).to.have.members(['how-many', 'sessions'])
     log.add(feed([asked()]))
-    expect(names()).to.deep.equal(['events', 'stories', 'statistics'])
+    expect(names()).to.deep.equal(['events', 'stories', 'contents'])
     log.add(feed([]))
-    expect(names()).to.deep.equal(['statistics'])
+    expect(names()).to.deep.equal([])
     log.setServer({ state: 'ended', how: 'x' })
-    expect(take()).to.deep.equal([{ id: undefined, event: 'server', data: { state: 'ended', how: 'x' } }])
+    const [state] = take()
+    expect(state?.data).to.include({ server: '<span class="bad">exited: x</span>' })
+    expect(state?.data).not.to.have.property('command')
     stop()
     log.add(feed([event('d')]))
     log.setServer({ state: 'running' })
@@ -104,19 +102,22 @@ describe('EventLog', () => {
     expect(eventsOf('other-3')?.data).to.have.length(3)
   })
 
-  it('the statistics have the latest sender and its statistics, and the observer is not a sender', () => {
+  it('the page names the latest sender with its statistics, and the observer is not a sender', () => {
     const log = new EventLog({ command: 'x' })
     const { take } = listening(log)
-    const statistics = () => {
-      const { sender, stats } = take().findLast((one) => one.event === 'statistics')?.data ?? {}
-      return { sender, stats }
+    take()
+    const stats = { emitted: 1, sampledOut: 0, droppedAfterShutdown: 0, transports: [] }
+    const add = (sender: object, emitted?: number) => {
+      log.add(feed([], { sender, ...(emitted !== undefined && { stats: { ...stats, emitted } }) }))
+      return take().at(0)?.data
     }
-    log.add(feed([], { sender: { pid: 1 }, stats: { emitted: 1 } }))
-    expect(statistics()).to.deep.equal({ sender: { pid: 1 }, stats: { emitted: 1 } })
-    log.add(feed([], { sender: OBSERVER }))
-    expect(statistics()).to.deep.equal({ sender: { pid: 1 }, stats: { emitted: 1 } })
-    log.add(feed([], { sender: { pid: 2 }, stats: { emitted: 5 } }))
-    expect(statistics()).to.deep.equal({ sender: { pid: 2 }, stats: { emitted: 5 } })
+    expect(add({ service: 'a' }, 1)).to.include({ setup: '', service: 'a', title: 'a · mcp-gatekit dev' })
+    expect(add(OBSERVER)).to.equal(undefined)
+    expect(add({ service: 'b', environment: 'test' }, 5)).to.deep.equal({
+      service: 'b · test',
+      title: 'b · mcp-gatekit dev',
+      'delivery-total': '5 emitted, 0 sampled out.',
+    })
   })
 
   it('the event of a server that listens is not shown', () => {
@@ -137,7 +138,8 @@ describe('EventLog', () => {
       attributes: { 'url.path': '/mcp', 'http.response.status_code': 200, covered: true },
     })
     log.add(feed([covered]))
-    expect(listening(log).take().at(-1)?.data.counts.events).to.equal(0)
+    const [, contents] = listening(log).take()
+    expect(contents?.data['how-many']).to.equal('0 events')
   })
 
   for (const [count, first] of [
@@ -155,7 +157,7 @@ describe('EventLog', () => {
       expect([data.length, data[0].number]).to.deep.equal([2_000, first])
     })
 
-  it('the latest events of 8 million characters are kept', () => {
+  it('the latest events with lines and details of 16 million characters are kept', () => {
     const log = new EventLog({ command: 'x' })
     const large = () => event('a', { attributes: { text: 'x'.repeat(999_000) } })
     for (let count = 0; count < 12; count++) log.add(feed([large()]))

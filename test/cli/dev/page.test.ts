@@ -2,11 +2,11 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import { type ConsoleEvent, operationOf, whoOf } from '../../../cli/dev/events/event.ts'
 import { kindOf } from '../../../cli/dev/events/kinds.ts'
+import { durationText, pageRow } from '../../../cli/dev/events/lines.ts'
+import { decades, quantile } from '../../../cli/dev/events/panels.ts'
 import { refusalText } from '../../../cli/dev/events/refusals.ts'
 import { type EventRow, eventRow } from '../../../cli/dev/events/row.ts'
 import { Summary, type ToolCall } from '../../../cli/dev/events/summary.ts'
-import { decades, durationText, quantile } from '../../../cli/dev/page/lines.ts'
-import { MAX_ROWS, Rows } from '../../../cli/dev/page/rows.ts'
 import { EVENTS } from '../../../src/mcp/instrumentation/request-events.ts'
 import { Gate } from '../../../src/oauth/gate.ts'
 import { resolveOAuthOptions } from '../../../src/oauth/options.ts'
@@ -24,11 +24,10 @@ const event = (name: string, attributes: object = {}, more: object = {}): Consol
 })
 
 const rowOf = (given: ConsoleEvent): EventRow => eventRow(++number, given, {})
-const add = (rows: Rows, events: readonly ConsoleEvent[]) => rows.add(events.map(rowOf), () => new Set())
 const summaryOf = (events: readonly ConsoleEvent[]) => {
   const summary = new Summary()
   for (const one of events) summary.add(rowOf(one))
-  return summary.message()
+  return summary
 }
 
 const call = { 'mcp.method.name': 'tools/call', 'gen_ai.tool.name': 'search' }
@@ -286,13 +285,9 @@ describe('kindOf()', () => {
       { requiredKeys: ['name', 'level', 'sessionId', 'time'] },
     )
     fc.assert(
-      fc.property(fc.array(anything), fc.string(), (events, text) => {
+      fc.property(fc.array(anything), (events) => {
         const given = events as readonly ConsoleEvent[]
-        const rows = new Rows()
-        for (const row of add(rows, given)) {
-          expect(row.title).to.be.a('string')
-          rows.matches(row, { view: 'problems', text })
-        }
+        for (const row of given.map(rowOf)) expect(pageRow(row).line).to.match(/^<li class="row /)
         expect(summaryOf(given).counts.events).to.equal(events.length)
       }),
     )
@@ -432,55 +427,6 @@ describe('Summary', () => {
       latest: 'completed: tools/call search → 200',
     })
   })
-})
-
-describe('Rows', () => {
-  it('the page keeps the latest 2000 events, and those of the steps of clients', () => {
-    const rows = new Rows()
-    const oldest = number + 1
-    for (let n = 0; n < 100; n++)
-      rows.add(
-        Array.from({ length: 100 }, () => rowOf(event('x'))),
-        () => new Set([oldest]),
-      )
-    expect(rows.listed).to.have.length(MAX_ROWS)
-    expect(rows.listed.at(-1)?.number).to.equal(number)
-    expect(rows.find(oldest)?.number).to.equal(oldest)
-    expect(rows.find(oldest + 1)).to.equal(undefined)
-    expect(rows.find(number - MAX_ROWS)?.event.name).to.equal('x')
-    rows.clear()
-    expect(rows.listed).to.deep.equal([])
-    expect(rows.find(number)).to.equal(undefined)
-  })
-
-  const rows = new Rows()
-  add(rows, [
-    event('kit.mcp.auth.accepted'),
-    event('kit.mcp.auth.refused', { reason: 'expired' }),
-    event('kit.mcp.tool.completed', call, { actor: { type: 'user', id: 'Ada' } }),
-    event('kit.mcp.tool.failed', call, failure),
-    event('billing.late', {}, { level: 'warn' }),
-    event('kit.mcp.event.delivered', paid),
-  ])
-  for (const [view, text, expected] of [
-    ['all', '', [0, 1, 2, 3, 4, 5]],
-    ['event', '', [5]],
-    ['gate', '', [0, 1]],
-    ['tool', '', [2, 3]],
-    ['problems', '', [1, 3, 4]],
-    ['all', 'ada', [2]],
-    ['all', 'SEARCH', [2, 3]],
-    ['all', ' search  index ', [3]],
-    ['all', 'search -index', [2]],
-    ['all', '-', [0, 1, 2, 3, 4, 5]],
-    ['gate', 'another', []],
-    ['problems', 'expired', [1]],
-  ] as const) {
-    it(`finds ${expected.length} of 6 events in the view ${view} with the filter ${JSON.stringify(text)}`, () => {
-      const found = rows.listed.flatMap((row, index) => (rows.matches(row, { view, text }) ? [index] : []))
-      expect(found).to.deep.equal(expected)
-    })
-  }
 })
 
 describe('the chart of the console', () => {

@@ -521,7 +521,7 @@ describe('Stories', () => {
         const { word, title, tone } = only(storiesOf(...events)).steps.at(-1) ?? {}
         const summary = new Summary()
         events.forEach((one, index) => void summary.add(eventRow(index + 1, one, expected)))
-        const { accepted, refused } = summary.message().counts
+        const { accepted, refused } = summary.counts
         const text = `${tone} ${word}: ${title}\n${accepted} accepted, ${refused} refused`
         recording.compare(`a call that ${what}`, text)
       })
@@ -560,8 +560,8 @@ describe('Stories', () => {
     expect(story?.steps).to.have.length(6)
     const summary = new Summary()
     events.forEach((one, index) => void summary.add(eventRow(index + 1, one, expected)))
-    expect(summary.message()).to.deep.include({ lastReason: undefined })
-    expect(summary.message().counts).to.include({ refused: 0, accepted: 0 })
+    expect(summary.lastReason).to.equal(undefined)
+    expect(summary.counts).to.include({ refused: 0, accepted: 0 })
     // A client after the probes has a story of its own.
     expect(storiesOf(...events, ...WHOLE()).map(({ isProbe }) => isProbe)).to.deep.equal([false, false, true])
   })

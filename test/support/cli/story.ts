@@ -12,7 +12,7 @@ interface InPage {
 export async function waitForSteps(page: Page, containing: string, words: readonly string[]): Promise<void> {
   const isShown = ([containing, words]: readonly [string, readonly string[]]): boolean => {
     const { document } = globalThis as unknown as InPage
-    return [...document.querySelectorAll('#stories > li')].some((story) => {
+    return [...document.querySelectorAll('#stories > details')].some((story) => {
       let at = 0
       for (const chip of story.querySelectorAll('.step .chip'))
         if (chip.innerText.slice(1).trim() === words[at]) at++

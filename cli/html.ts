@@ -22,6 +22,11 @@ export function html(strings: TemplateStringsArray, ...values: readonly Value[])
   return new Html(strings.map((text, index) => text + textOf(values[index] ?? '')).join(''))
 }
 
+/** Returns an element with a class, or nothing without a text. */
+export function span(className: string, text: string | undefined): Html {
+  return text === undefined || text === '' ? html`` : html`<span class="${className}">${text}</span>`
+}
+
 function textOf(value: Value): string {
   if (value instanceof Html) return value.text
   if (typeof value === 'object') return value.map(({ text }) => text).join('')
