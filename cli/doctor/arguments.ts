@@ -3,9 +3,9 @@ import { isLoopbackHostname } from '../../src/base/options/option-checks.ts'
 import { isRecord } from '../../src/base/options/value-kinds.ts'
 import { problemWithUrl } from '../../src/mcp/events/webhooks/callback-url.ts'
 import { readBearerToken } from '../../src/oauth/authorization-header.ts'
-import { CLIENT_IDS, type ClientId, PROFILES } from '../clients/profiles.ts'
 import { type Arguments, type CliContext, checkUsage } from '../command.ts'
 import { CHECKS } from './checks.ts'
+import { CLIENT_IDS, type ClientId } from './clients.ts'
 import type { ExaminationOptions } from './examination.ts'
 import { parseJson } from './http-exchange.ts'
 import { type JsonObject, urlOf } from './values.ts'
@@ -99,7 +99,7 @@ export function doctorOptions(args: Arguments, env: CliContext['env']): Omit<Exa
   const isObject = (text: string): boolean => isRecord(parseJson(text))
   const object = args.text('arguments', isObject, `be a JSON object, such as '{"name":"Ada"}'`)
   const timeout = args.text('timeout', isTimeout, `be a number of seconds, at most ${MAX_TIMEOUT_SECONDS}`)
-  const isClient = (text: string): boolean => Object.hasOwn(PROFILES, text)
+  const isClient = (text: string): boolean => CLIENT_IDS.some((id) => id === text)
   const events = args.text('events')
   return {
     url: readUrl(url),

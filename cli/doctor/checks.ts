@@ -12,20 +12,11 @@ import { TOKENS } from './checks/tokens.ts'
 import { TOOLS } from './checks/tools.ts'
 import type { Check, CheckFunction, CheckFunctions } from './examination.ts'
 
-const FUNCTIONS: CheckFunctions = {
-  ...CLIENT,
-  ...CORS,
-  ...EVENTS,
-  ...ISSUERS,
-  ...METADATA,
-  ...PROTECTION,
-  ...PROTOCOL,
-  ...SERVER_CARD,
-  ...SERVER,
-  ...SIGN_IN_FLAWS,
-  ...TOKENS,
-  ...TOOLS,
-}
+const FUNCTIONS: CheckFunctions = Object.assign(
+  {},
+  ...[CLIENT, CORS, EVENTS, ISSUERS, METADATA, PROTECTION, PROTOCOL, SERVER_CARD, SERVER, SIGN_IN_FLAWS],
+  ...[TOKENS, TOOLS],
+)
 
 type Row = readonly [id: string, title: string, ...needs: string[]]
 

@@ -14,20 +14,20 @@ export const doctorCommand: Command = defineCommand(HELP, async (args, { stdout,
   const options = doctorOptions(args, env)
   const [isJson, html] = [args.has('json'), args.text('html')]
   const file = html === undefined ? undefined : await openFile(html)
-  const spinner = spinnerOn(isJson ? undefined : stderr)
+  const steps = stepsOn(isJson ? undefined : stderr)
   const print = (text: string): void => {
-    spinner.clear()
+    steps.clear()
     stderr.write(`${text}\n`)
   }
   try {
-    const report = await examine({ ...options, print }, (title) => spinner.show(title))
-    spinner.clear()
+    const report = await examine({ ...options, print }, (title) => steps.show(title))
+    steps.clear()
     const json = (): string => `${JSON.stringify(report, null, 2)}\n`
     stdout.write(isJson ? json() : textReport(report, showsColors(stdout, env)))
     await file?.writeFile(htmlReport(report)).catch(cannotWrite)
     return report.verdict === 'fail' ? 1 : 0
   } finally {
-    spinner.clear()
+    steps.clear()
     await file?.close()
   }
 })
@@ -41,32 +41,10 @@ function cannotWrite(error: { readonly code?: string }): never {
   throw new UsageError(`the file of --html cannot be written (${error.code}). Use another path`)
 }
 
-const FRAMES = '⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏'
-const INTERVAL_MS = 80
 const CLEAR_LINE = '\r\x1b[2K'
 
 /** Returns a line on a terminal that shows the current step. Writes nothing if the output is not a terminal. */
-function spinnerOn(output: Output | undefined) {
-  let timer: NodeJS.Timeout | undefined
-  let frame = 0
-  let current = ''
-  const draw = (): void => {
-    frame = (frame + 1) % FRAMES.length
-    output?.write(`${CLEAR_LINE}${FRAMES[frame]} ${current}`)
-  }
-  return {
-    show(text: string): void {
-      if (output?.isTTY !== true) return
-      current = text
-      timer ??= setInterval(draw, INTERVAL_MS).unref()
-      draw()
-    },
-    /** Removes the line. */
-    clear(): void {
-      if (timer === undefined) return
-      clearInterval(timer)
-      timer = undefined
-      output?.write(CLEAR_LINE)
-    },
-  }
+function stepsOn(output: Output | undefined) {
+  const write = (text: string): void => void (output?.isTTY === true && output.write(`${CLEAR_LINE}${text}`))
+  return { show: (step: string): void => write(`… ${step}`), clear: (): void => write('') }
 }

@@ -3,9 +3,8 @@ import { VERSION } from '../../src/base/version.ts'
 import { noResponse } from './checks/server.ts'
 import { CHECKS } from './checks.ts'
 import { type Check, Examination, type ExaminationOptions } from './examination.ts'
-import { type Finding, fail, fixFor, type Status, skip } from './finding.ts'
+import { type Finding, fail, fixFor, InconclusiveError, type Status, skip } from './finding.ts'
 import { NoResponseError } from './http-exchange.ts'
-import { InconclusiveError } from './inconclusive.ts'
 import { printableLine, quote } from './quote.ts'
 
 /** The result of one check. */

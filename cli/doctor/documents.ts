@@ -46,9 +46,13 @@ export async function followRedirects(
 }
 
 /** Fetches a JSON document as a web page would, and follows redirects to URLs that are safe to fetch. */
-export async function fetchDocument(examination: Examination, url: URL): Promise<FoundDocument> {
+export async function fetchDocument(
+  examination: Examination,
+  url: URL,
+  accept = 'application/json',
+): Promise<FoundDocument> {
   let failure: NoResponseError | undefined
-  const headers = { accept: 'application/json', origin: examination.pageOrigin }
+  const headers = { accept, origin: examination.pageOrigin }
   const response = await followRedirects(url, async (at) => {
     if (!examination.mayFetch(at)) return undefined
     const answer = await examination

@@ -1,9 +1,7 @@
 import { isLoopbackHostname } from '../../src/base/options/option-checks.ts'
-import { type ClientId, PROFILES } from '../clients/profiles.ts'
-import { quirkOf } from '../clients/quirks.ts'
-import { type Finding, fail, warn } from './finding.ts'
+import { type ClientId, profileOf, quirkOf } from './clients.ts'
+import { type Finding, fail, InconclusiveError, warn } from './finding.ts'
 import { type HttpExchange, type Outgoing, sendRequest } from './http-exchange.ts'
-import { InconclusiveError } from './inconclusive.ts'
 import type { McpMessage } from './messages.ts'
 import { Secrets } from './quote.ts'
 import { urlOf } from './values.ts'
@@ -233,6 +231,6 @@ export function clientProblem(
   fix?: string,
 ): Finding {
   const { affected, source, remedy } = quirkOf(id)
-  const concerns = as !== undefined && affected.includes(PROFILES[as].name)
+  const concerns = as !== undefined && affected.includes(profileOf(as).name)
   return (concerns ? fail : warn)(`${seen}; affects ${affected.join(', ')}`, `${fix ?? remedy} (${source})`)
 }

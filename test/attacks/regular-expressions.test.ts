@@ -12,7 +12,7 @@ interface Exception {
 
 /** Expressions that are built from strings, and those that take polynomial time and get only texts of this package or of Node.js. */
 const EXCEPTIONS: Readonly<Record<string, Exception>> = {
-  'cli/clients/quirks.ts: /\\]\\((https:[^)]*)\\)/': { reason: 'Guide of this package.' },
+  'cli/doctor/clients.ts: /\\]\\((https:[^)]*)\\)/': { reason: 'Guide of this package.' },
   'cli/dev/events/kinds.ts: /\\{(\\w+)\\|?([^}]*)\\}/g': { reason: 'Titles and hints of this package.' },
   "cli/doctor/checks/tools.ts: new RegExp(pattern as string, 'u')": {
     reason: 'A pattern of the server is only compiled, and never used on a text.',

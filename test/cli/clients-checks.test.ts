@@ -1,6 +1,6 @@
 import { buffer } from 'node:stream/consumers'
 import { expect } from 'chai'
-import type { ClientId } from '../../cli/clients/profiles.ts'
+import type { ClientId } from '../../cli/doctor/clients.ts'
 import type { DoctorReport } from '../../cli/doctor/doctor.ts'
 import type { ExaminationOptions } from '../../cli/doctor/examination.ts'
 import {

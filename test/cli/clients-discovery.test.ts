@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { CLIENT_IDS, type ClientId } from '../../cli/clients/profiles.ts'
+import { CLIENT_IDS, type ClientId } from '../../cli/doctor/clients.ts'
 import type { Fault, Incoming } from '../support/cli/doctor-target.ts'
 import { look, problemsOf, startTarget } from '../support/cli/doctor-target.ts'
 import { challenge, metadata } from '../support/cli/faults.ts'

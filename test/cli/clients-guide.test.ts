@@ -1,13 +1,18 @@
 import { readFileSync } from 'node:fs'
 import { expect } from 'chai'
-import { CLIENT_IDS, type EndpointRequest, PROFILES } from '../../cli/clients/profiles.ts'
-import { quirkOf } from '../../cli/clients/quirks.ts'
 import { CHECKS } from '../../cli/doctor/checks.ts'
+import { CLIENT_IDS, profileOf, quirkOf } from '../../cli/doctor/clients.ts'
 import { CLIENT_NAMES } from '../../src/base/client-names.ts'
 
 const page = readFileSync(new URL('../../../docs/guides/clients.md', import.meta.url), 'utf8')
 const checks = CHECKS.map(({ id }) => id)
-const names = CLIENT_IDS.map((id) => PROFILES[id].name)
+const names = CLIENT_IDS.map((id) => profileOf(id).name)
+
+/** The rules that the page explains. */
+const RULES = [
+  ...['hosted', 'compares', 'strict', 'guesses server', 'guesses issuer', 'dynamic only'],
+  ...['needs metadata', 'needs PKCE', 'needs none', 'also at path', 'also at path or root'],
+]
 
 /** Returns the cells of each row of the table below a heading. */
 function rowsOf(heading: string): string[][] {
@@ -16,36 +21,23 @@ function rowsOf(heading: string): string[][] {
   return lines.slice(1).map((line) => line.slice(2, -2).split(' | '))
 }
 
-const requestText = ({ method, message, userAgent }: EndpointRequest): string =>
-  `${method}${message === undefined ? '' : ` \`${message}\``} as \`${userAgent}\``
-
 describe('docs/guides/clients.md', () => {
-  for (const id of CLIENT_IDS) {
-    const client = PROFILES[id]
-    const { name, requests, requestAfterSignIn: later } = client
-
-    it(`the page has a section for ${id} with the command for doctor`, () => {
+  for (const id of CLIENT_IDS)
+    it(`the page has a section for ${id} with the command for doctor, and a profile that is based on a dated source`, () => {
+      const { name, source, requests, requestAfterSignIn, metadataHeaders, ...profile } = profileOf(id)
       expect(page.split(`\n## ${name}\n`)[1]?.split('\n## ')[0]).to.contain(`\`doctor --as ${id}\``)
-    })
-
-    it(`the page says which names ${id} has, and which requests doctor replays`, () => {
       const overview = rowsOf('Overview').find(([cell]) => cell?.startsWith(`[${name}]`))
       expect(overview?.[2]).to.equal(CLIENT_NAMES[id].map((one) => `\`${one}\``).join(', '))
-      const row = rowsOf('Discovery').find(([cell]) => cell === name)
-      const isFinal = client.places.includes('challenge') && !client.searchesOn
-      expect(row?.slice(1, -1)).to.deep.equal([
-        requests.map(requestText).join(', ') || 'nothing',
-        later === undefined ? '' : requestText(later),
-        `${client.places.join(', ')}${isFinal ? ' (with a challenge, only its URL)' : ''}`,
-        client.resource,
-        client.issuerForms.join(', '),
-        client.scopes.join(', '),
-      ])
-      expect(row?.at(-1))
-        .to.match(/> as of 202[56]-\d\d-\d\d\./)
-        .and.to.contain(`<${client.source}>`)
+      const row = rowsOf('Discovery').find((cells) => cells.at(-1) === `\`${id}\``)
+      expect(row?.at(-2)).to.match(/> as of 202[56]-\d\d-\d\d\./)
+      expect(new URL(source).protocol).to.equal('https:')
+      for (const { method, message, userAgent } of [...requests, requestAfterSignIn ?? []].flat())
+        expect([method === 'POST', userAgent]).to.deep.equal([message !== undefined, userAgent || 'one'])
+      expect(Object.values(metadataHeaders)).to.have.length.within(2, 3).and.not.to.include('')
+      expect(profile.places).to.include('root')
+      expect(profile.issuerForms[0]).to.equal('oauth-inserted')
+      for (const rule of row?.at(-3)?.replaceAll('`', '').split(', ') ?? []) expect(RULES).to.include(rule)
     })
-  }
 })
 
 describe('the table of known problems of clients', () => {

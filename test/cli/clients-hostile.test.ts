@@ -1,6 +1,6 @@
 import { buffer } from 'node:stream/consumers'
 import { expect } from 'chai'
-import { CLIENT_IDS } from '../../cli/clients/profiles.ts'
+import { CLIENT_IDS } from '../../cli/doctor/clients.ts'
 import { textReport } from '../../cli/doctor/report.ts'
 import { look, startTarget } from '../support/cli/doctor-target.ts'
 import { json } from '../support/cli/faults.ts'

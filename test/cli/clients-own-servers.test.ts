@@ -3,12 +3,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import express from 'express'
-import { CLIENT_IDS } from '../../cli/clients/profiles.ts'
 import {
   type DevAuthorizationServer,
   startDevAuthorizationServer,
 } from '../../cli/dev/authorization-server.ts'
 import { CHECKS } from '../../cli/doctor/checks.ts'
+import { CLIENT_IDS } from '../../cli/doctor/clients.ts'
 import type { DoctorReport } from '../../cli/doctor/doctor.ts'
 import { type AuthorizationServer, startAuthorizationServer } from '../../examples/authorization-server.ts'
 import { createNotesServer } from '../../examples/server.ts'

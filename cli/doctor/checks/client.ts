@@ -1,16 +1,9 @@
-import {
-  type ClientProfile,
-  type EndpointRequest,
-  type MetadataPlace,
-  PROFILES,
-} from '../../clients/profiles.ts'
-import { quirkOf } from '../../clients/quirks.ts'
 import type { Challenge } from '../challenges.ts'
+import { type EndpointRequest, type MetadataPlace, profileOf, quirkOf } from '../clients.ts'
 import { documentOf, followRedirects, metadataUrls } from '../documents.ts'
 import type { CheckFunctions, Examination } from '../examination.ts'
-import { type Finding, fail, ok, Stop, warn } from '../finding.ts'
+import { type Finding, fail, ok, onlyIf, Stop, warn } from '../finding.ts'
 import { answerOf, type HttpExchange, NoResponseError } from '../http-exchange.ts'
-import { onlyIf } from '../inconclusive.ts'
 import { quote, quoteAll, quoteValue } from '../quote.ts'
 import { type JsonObject, textsOf, urlOf, withoutSlash } from '../values.ts'
 import {
@@ -28,12 +21,12 @@ export const CLIENT: CheckFunctions = {
   async 'client.discovery'(examination) {
     const { as } = examination.options
     onlyIf(as !== undefined, 'only with --as')
-    return await replay(examination, PROFILES[as])
+    return await replay(examination, profileOf(as))
   },
 }
 
 /** Repeats the requests of one client, up to the sign-in. */
-async function replay(examination: Examination, client: ClientProfile): Promise<Finding> {
+async function replay(examination: Examination, client: ReturnType<typeof profileOf>): Promise<Finding> {
   const { name } = client
   /** The requests so far, each with its result. */
   const requests: string[] = []
@@ -144,7 +137,7 @@ async function replay(examination: Examination, client: ClientProfile): Promise<
 
   /** Returns the resource metadata, or `undefined` if the client continues without it. @throws {Stop} */
   async function findResource(challenge: Challenge | undefined): Promise<JsonObject | undefined> {
-    const { places, searchesOn, requiredPlaces, acceptsServerAsIssuer } = client
+    const { places, searchesOn, requiredPlaces } = client
     const url = urlOf(challenge?.parameters.get('resource_metadata'))
     const isDecided = url !== undefined && places.includes('challenge') && !searchesOn
     for (const place of isDecided ? (['challenge'] as const) : places) {
@@ -155,7 +148,7 @@ async function replay(examination: Examination, client: ClientProfile): Promise<
       else if (place === 'root' && requiredPlaces?.includes('root') === false) await requireAt(['path'])
       return document
     }
-    if (acceptsServerAsIssuer) return undefined
+    if (!client.has('needs metadata')) return undefined
     throw new Stop(
       'the resource metadata is missing',
       `serve it at ${metadataUrls(examination.url).path.href} (RFC 9728)${challengeHint(url)}`,
@@ -212,7 +205,7 @@ async function replay(examination: Examination, client: ClientProfile): Promise<
     const found = await searchIssuer(issuer)
     if (found !== undefined) return found
     // A client that guesses on the host of the MCP server searches there before.
-    if (client.guesses === 'server' && new URL(issuer).origin !== origin) {
+    if (client.has('guesses server') && new URL(issuer).origin !== origin) {
       const own = await searchIssuer(origin)
       if (own !== undefined) return own
     }
@@ -220,18 +213,18 @@ async function replay(examination: Examination, client: ClientProfile): Promise<
   }
 
   async function searchIssuer(issuer: string): Promise<JsonObject | undefined> {
-    const { issuerForms, issuerAccept, comparesIssuer, isStrict } = client
+    const { issuerForms, issuerAccept } = client
     for (const url of discoveryUrls(issuer, issuerForms)) {
       const response = await get(url, issuerAccept)
       if (response === undefined) continue
       const document = documentOf(response)
-      if (isStrict && (response.status >= 500 || (response.succeeded && document === undefined)))
+      if (client.has('strict') && (response.status >= 500 || (response.succeeded && document === undefined)))
         throw new Stop(
           `${response.summary} instead of JSON or 404, with which ${name} does not try the next URL`,
           'respond with the metadata, or with 404',
         )
       if (typeof document?.authorization_endpoint !== 'string') continue
-      if (comparesIssuer && !isAcceptedIssuer(document.issuer, issuer))
+      if (client.has('compares') && !isAcceptedIssuer(document.issuer, issuer))
         throw new Stop(
           `issuer is ${quoteValue(document.issuer)}, the resource names ${quote(issuer)}`,
           'make both identical (RFC 8414 §3.3)',
@@ -243,9 +236,9 @@ async function replay(examination: Examination, client: ClientProfile): Promise<
 
   function withoutIssuer(issuer: string, resource: JsonObject | undefined): Stop {
     const { url } = examination
-    const base = client.guesses === 'server' ? url.origin : new URL(issuer).origin
+    const base = client.has('guesses server') ? url.origin : new URL(issuer).origin
     const guess = `, so that ${name} opens ${quote(`${base}/authorize`)}, which it guesses`
-    const end = client.guesses === undefined ? '' : guess
+    const end = client.has('guesses server') || client.has('guesses issuer') ? guess : ''
     if (resource === undefined)
       return new Stop(
         `there is neither resource metadata nor metadata of an authorization server on this host${end}`,
@@ -261,7 +254,7 @@ async function replay(examination: Examination, client: ClientProfile): Promise<
     if (typeof metadata.token_endpoint !== 'string')
       throw new Stop('the metadata has no token_endpoint', 'see issuer.endpoints')
     const given = metadata.code_challenge_methods_supported
-    if (given === undefined && !client.requiresListedPkce) return
+    if (given === undefined && !client.has('needs PKCE')) return
     if (textsOf(metadata, 'code_challenge_methods_supported')?.includes('S256') === true) return
     throw new Stop(
       `code_challenge_methods_supported is ${given === undefined ? 'missing' : quoteValue(given)}`,
@@ -270,11 +263,10 @@ async function replay(examination: Examination, client: ClientProfile): Promise<
   }
 
   function noteRegistration(metadata: JsonObject): void {
-    const { registration, metadataDocumentNeedsNone } = client
     const canUseDocument =
-      registration.includes('metadata-document') &&
+      !client.has('dynamic only') &&
       acceptsMetadataDocuments(metadata) &&
-      (!metadataDocumentNeedsNone || acceptsPublicClients(metadata))
+      (!client.has('needs none') || acceptsPublicClients(metadata))
     if (canUseDocument) notes.push('it uses its client ID metadata document')
     else if (typeof metadata.registration_endpoint === 'string') notes.push('it registers dynamically')
     else {
@@ -317,7 +309,7 @@ async function replay(examination: Examination, client: ClientProfile): Promise<
       )
   }
 
-  if (client.hosted && examination.isLocal)
+  if (client.has('hosted') && examination.isLocal)
     notes.push(`${name} connects from the internet and needs a public URL of this server`)
   try {
     const result = (await signIn()) ? 'gets to the sign-in' : 'connects without a sign-in'

@@ -1,7 +1,16 @@
 import { type CheckFunctions, type Examination, observation } from '../examination.ts'
-import { type Finding, fail, findingsOfEach, ok, warn, worst } from '../finding.ts'
+import {
+  type Finding,
+  fail,
+  findingsOfEach,
+  InconclusiveError,
+  ifPossible,
+  ok,
+  onlyIf,
+  warn,
+  worst,
+} from '../finding.ts'
 import { answerOf, type HttpExchange, NoResponseError } from '../http-exchange.ts'
-import { InconclusiveError, ifPossible, onlyIf } from '../inconclusive.ts'
 import { initialize, MODERN_REVISION, NEWEST_LEGACY } from '../messages.ts'
 import { quote } from '../quote.ts'
 import { urlOf } from '../values.ts'

@@ -1,11 +1,20 @@
 import { randomUUID } from 'node:crypto'
 import { grantedScopes } from '../../../src/oauth/scope.ts'
-import type { IssuerForm } from '../../clients/profiles.ts'
+import type { IssuerForm } from '../clients.ts'
 import { distinctUrls, type FoundDocument, fetchDocument } from '../documents.ts'
 import { type CheckFunctions, clientProblem, type Examination, observation } from '../examination.ts'
-import { type Finding, type Found, fail, findingsOfEach, ok, warn, worst, worstOfEach } from '../finding.ts'
+import {
+  type Finding,
+  type Found,
+  fail,
+  findingsOfEach,
+  ok,
+  onlyIf,
+  warn,
+  worst,
+  worstOfEach,
+} from '../finding.ts'
 import type { HttpExchange } from '../http-exchange.ts'
-import { onlyIf } from '../inconclusive.ts'
 import { quote, quoteAll, quoteValue } from '../quote.ts'
 import { type JsonObject, textsOf, urlOf, withoutSlash } from '../values.ts'
 import { resourceMetadata } from './metadata.ts'

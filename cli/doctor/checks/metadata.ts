@@ -7,9 +7,18 @@ import {
   wellKnownDocuments,
 } from '../documents.ts'
 import { type CheckFunctions, clientProblem, type Examination, observation } from '../examination.ts'
-import { type Finding, fail, ok, warn, worst, worstOfEach } from '../finding.ts'
+import {
+  type Finding,
+  fail,
+  InconclusiveError,
+  ifPossible,
+  ok,
+  onlyIf,
+  warn,
+  worst,
+  worstOfEach,
+} from '../finding.ts'
 import { answerOf, type HttpExchange, NoResponseError } from '../http-exchange.ts'
-import { InconclusiveError, ifPossible, onlyIf } from '../inconclusive.ts'
 import { quote, quoteAll } from '../quote.ts'
 import { type JsonObject, nearMiss, textsOf, urlOf, withoutSlash } from '../values.ts'
 import { isGuarded, refusal } from './protection.ts'

@@ -1,8 +1,7 @@
 import { decodeToken } from '../decoded-token.ts'
 import { type CheckFunctions, type Examination, observation } from '../examination.ts'
-import { fail, ok, warn } from '../finding.ts'
+import { fail, InconclusiveError, ok, onlyIf, warn } from '../finding.ts'
 import type { HttpExchange } from '../http-exchange.ts'
-import { InconclusiveError, onlyIf } from '../inconclusive.ts'
 import {
   initialize,
   initialized,

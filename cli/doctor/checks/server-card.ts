@@ -1,8 +1,7 @@
 import { isRecord } from '../../../src/base/options/value-kinds.ts'
+import { type FoundDocument, fetchDocument } from '../documents.ts'
 import { type CheckFunctions, type Examination, observation } from '../examination.ts'
-import { fail, ok, warn, worst } from '../finding.ts'
-import { answerOf, type HttpExchange } from '../http-exchange.ts'
-import { InconclusiveError, onlyIf } from '../inconclusive.ts'
+import { fail, InconclusiveError, ok, onlyIf, warn, worst } from '../finding.ts'
 import { initialize, LEGACY_REVISIONS, MODERN_REVISION, modernMessage, NEWEST_LEGACY } from '../messages.ts'
 import { quote, quoteAll, quoteValue } from '../quote.ts'
 import { entriesOf, type JsonObject, memberOf, textsOf, urlOf, withoutSlash } from '../values.ts'
@@ -17,20 +16,9 @@ const SERVER_INFO = 'io.modelcontextprotocol/serverInfo'
 /** The maximum number of cards of a catalog that are fetched. */
 const MAX_CARDS = 8
 
-interface CardSeen {
-  readonly url: URL
-  readonly response: HttpExchange
-  readonly card: JsonObject
-}
-
-/** Returns the response to a request for a document of a media type, if it is a JSON object. */
-async function documentAt(examination: Examination, url: URL, type: string): Promise<CardSeen | undefined> {
-  const headers = { accept: `${type}, application/json`, origin: examination.pageOrigin }
-  const response = await answerOf(examination.fetch('GET', url, { headers }))
-  if (response.status !== 200) return undefined
-  const card = response.object
-  return card === undefined ? undefined : { url, response, card }
-}
+/** Fetches a document of a media type. */
+const documentAt = (examination: Examination, url: URL, type: string): Promise<FoundDocument> =>
+  fetchDocument(examination, url, `${type}, application/json`)
 
 /** The catalog of the host, if it has one. */
 const catalog = observation((examination) =>
@@ -38,8 +26,8 @@ const catalog = observation((examination) =>
 )
 
 /** Returns the URLs of the cards that a catalog names, without those that are not safe to fetch. */
-function cardUrls(examination: Examination, listed: CardSeen | undefined): readonly URL[] {
-  return entriesOf(listed?.card, 'entries')
+function cardUrls(examination: Examination, { document }: FoundDocument): readonly URL[] {
+  return entriesOf(document, 'entries')
     .filter((entry) => memberOf(entry, 'type') === CARD_TYPE)
     .flatMap((entry) => examination.safeUrl(memberOf(entry, 'url')) ?? [])
 }
@@ -48,11 +36,11 @@ function cardUrls(examination: Examination, listed: CardSeen | undefined): reado
 const serverCard = observation(async (examination) => {
   const { origin, pathname } = examination.url
   const usualUrl = new URL(`${origin}${withoutSlash(pathname)}/server-card`)
-  const usual = await documentAt(examination, usualUrl, CARD_TYPE)
-  if (usual !== undefined) return usual
+  const { document: card, response } = await documentAt(examination, usualUrl, CARD_TYPE)
+  if (card !== undefined) return { url: usualUrl, card, response }
   for (const url of cardUrls(examination, await catalog(examination)).slice(0, MAX_CARDS)) {
-    const seen = await documentAt(examination, url, CARD_TYPE)
-    if (seen !== undefined && remoteOf(seen.card, examination.url) !== undefined) return seen
+    const { document: card, response } = await documentAt(examination, url, CARD_TYPE)
+    if (card !== undefined && remoteOf(card, examination.url) !== undefined) return { url, card, response }
   }
   throw new InconclusiveError('the server does not have a card, which is optional')
 })
@@ -132,8 +120,8 @@ export const SERVER_CARD: CheckFunctions = {
     const problems = cardProblems(card)
     if (problems.length > 0)
       return fail(`${quote(url.href)}: ${problems.join('; ')}`, `follow the schema of SEP-2127; ${HINT}`)
-    if (response.mediaType === CARD_TYPE) return ok(quote(url.href))
-    return warn(`Content-Type is ${quote(response.mediaType || 'missing')}`, `send the card as ${CARD_TYPE}`)
+    if (response?.mediaType === CARD_TYPE) return ok(quote(url.href))
+    return warn(`Content-Type is ${quote(response?.mediaType || 'missing')}`, `send the card as ${CARD_TYPE}`)
   },
   async 'card.remote'(examination) {
     const { card } = await serverCard(examination)
@@ -187,8 +175,8 @@ export const SERVER_CARD: CheckFunctions = {
     const { url } = await serverCard(examination)
     const listed = await catalog(examination)
     const hint = `list the card with its URL, a unique identifier, and the type ${CARD_TYPE} (mcp-gatekit: mcpServer, or aiCatalog for several servers)`
-    onlyIf(listed !== undefined, 'the host does not have a catalog, which is optional')
-    const { card: document, response } = listed
+    const { document, response } = listed
+    onlyIf(document !== undefined, 'the host does not have a catalog, which is optional')
     if (typeof document.specVersion !== 'string' || !Array.isArray(document.entries))
       return fail('the catalog has no specVersion, or no list of entries', hint)
     const identifiers = document.entries.map((entry) => memberOf(entry, 'identifier'))
@@ -197,9 +185,9 @@ export const SERVER_CARD: CheckFunctions = {
     if (wrong.length > 0) return fail(`identifiers are missing or occur twice: ${quoteAll(wrong)}`, hint)
     if (!cardUrls(examination, listed).some(({ href }) => href === url.href))
       return warn(`the catalog does not name ${quote(url.href)}`, hint)
-    if (response.mediaType === CATALOG_TYPE) return ok(`${document.entries.length} entries`)
+    if (response?.mediaType === CATALOG_TYPE) return ok(`${document.entries.length} entries`)
     return warn(
-      `Content-Type is ${quote(response.mediaType || 'missing')}`,
+      `Content-Type is ${quote(response?.mediaType || 'missing')}`,
       `send the catalog as ${CATALOG_TYPE}`,
     )
   },

@@ -1,5 +1,5 @@
 import { counted } from '../../../src/base/options/counted.ts'
-import { type EndpointRequest, initializeAs } from '../../clients/profiles.ts'
+import { type EndpointRequest, initializeAs } from '../clients.ts'
 import { wellKnownDocuments } from '../documents.ts'
 import { type CheckFunctions, clientProblem, type Examination, observation } from '../examination.ts'
 import { type Finding, fail, findingsOfEach, fixFor, ok, warn, worst } from '../finding.ts'

@@ -1,9 +1,17 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import querystring from 'node:querystring'
 import { type CheckFunction, type CheckFunctions, type Examination, observation } from '../examination.ts'
-import { type Finding, fail, findingsOfEach, ok, warn } from '../finding.ts'
+import {
+  type Finding,
+  fail,
+  findingsOfEach,
+  InconclusiveError,
+  ifPossible,
+  ok,
+  onlyIf,
+  warn,
+} from '../finding.ts'
 import type { HttpExchange } from '../http-exchange.ts'
-import { InconclusiveError, ifPossible, onlyIf } from '../inconclusive.ts'
 import { quote, quoteAll } from '../quote.ts'
 import { textsOf } from '../values.ts'
 import { type KnownServer, ONLY_WITH_REGISTER, ofEach, registerClient } from './issuers.ts'

@@ -1,11 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { EventEmitter, once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { isRecord } from '../../../src/base/options/value-kinds.ts'
-import { bodyOf, stopServer } from '../../loopback.ts'
+import { bodyOf, listenOnLoopback, stopServer } from '../../loopback.ts'
+import { InconclusiveError } from '../finding.ts'
 import { parseJson } from '../http-exchange.ts'
-import { InconclusiveError } from '../inconclusive.ts'
 import { type JsonObject, urlOf } from '../values.ts'
 
 /** The parameter of a callback URL that names its endpoint. Only the server that got the URL knows the value. */
@@ -71,11 +70,9 @@ export class WebhookEndpoint {
 
 /** Starts a server on 127.0.0.1. Resolves with its port. @throws {InconclusiveError} if the port of the option is not available */
 export async function listen(server: Server, port: number, option: string): Promise<number> {
-  server.listen(port, '127.0.0.1')
-  await once(server, 'listening').catch(() => {
+  return await listenOnLoopback(server, { number: port, orAnother: false }, option).catch(() => {
     throw new InconclusiveError(`port ${port} on 127.0.0.1 is not available. Use another ${option}`)
   })
-  return (server.address() as AddressInfo).port
 }
 
 /** Receives webhooks on 127.0.0.1. */

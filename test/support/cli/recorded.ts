@@ -1,4 +1,4 @@
-import type { ClientId } from '../../../cli/clients/profiles.ts'
+import type { ClientId } from '../../../cli/doctor/clients.ts'
 import type { DoctorReport } from '../../../cli/doctor/doctor.ts'
 import type { ExaminationOptions } from '../../../cli/doctor/examination.ts'
 import { expectNoSecret } from '../expect-no-secret.ts'
