@@ -12,6 +12,10 @@ ${THEME}
   font: 14px/1.45 system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif;
 }
 * { box-sizing: border-box }
+:root { --tone: var(--dim); --tone-ground: var(--raised) }
+.good { --tone: var(--good); --tone-ground: var(--good-ground) }
+.bad { --tone: var(--bad); --tone-ground: var(--bad-ground) }
+.warn { --tone: var(--warn); --tone-ground: var(--warn-ground) }
 [hidden], :is(div, p, section, ul):empty, div:has(> #mcp:empty) { display: none !important }
 html { height: 100% }
 body {
@@ -20,6 +24,7 @@ body {
 }
 h1, h2, p, dl, dd, ol, ul, pre { margin: 0; padding: 0 }
 ol, ul { list-style: none }
+pre { white-space: pre-wrap; overflow-wrap: anywhere }
 code, pre, kbd, .ms, .time { font-family: var(--mono); font-size: .92em }
 small, .dim { color: var(--dim); font-weight: 400 }
 small { font-size: 12px; margin-left: 4px }
@@ -70,21 +75,19 @@ kbd { border: 1px solid var(--line); border-radius: 4px; padding: 0 4px; margin-
 #events:focus-visible { outline-offset: -2px }
 #events:focus-visible:has([aria-selected=true]) { outline: none }
 #events:focus-visible .row[aria-selected=true] { outline: 2px solid var(--accent); outline-offset: -2px }
-.row { display: grid; grid-template-columns: 88px 136px minmax(0, 1fr) auto; gap: 0 10px; align-items: baseline; padding: 5px 12px; border-bottom: 1px solid var(--line); border-left: 3px solid transparent; cursor: pointer; contain: content }
-.row:hover { background: var(--raised) }
+.row, .step { display: grid; grid-template-columns: 88px 136px minmax(0, 1fr) auto; gap: 0 10px; align-items: baseline; padding: 5px 12px }
+.row { border-bottom: 1px solid var(--line); border-left: 3px solid transparent; cursor: pointer; contain: content }
+:is(.row, .step):hover { background: var(--raised) }
 .row.bad { border-left-color: var(--bad) }
 .row[aria-selected=true] { background: light-dark(#e8eefc, #1b2740); border-left-color: var(--accent) }
 .time, .ms { color: var(--dim); font-size: 12px; font-variant-numeric: tabular-nums; white-space: nowrap }
 .ms { text-align: right }
-.chip { justify-self: start; border-radius: 5px; padding: 0 7px; font-size: 12.5px; line-height: 20px; background: var(--raised); color: var(--dim); white-space: nowrap; max-width: 100%; overflow: hidden; text-overflow: ellipsis }
+.chip { justify-self: start; border-radius: 5px; padding: 0 7px; font-size: 12.5px; line-height: 20px; background: var(--tone-ground); color: var(--tone); white-space: nowrap; max-width: 100%; overflow: hidden; text-overflow: ellipsis }
 .sign { display: inline-block; width: 13px; font-weight: 700 }
-.good .chip { background: var(--good-ground); color: var(--good) }
-.bad .chip { background: var(--bad-ground); color: var(--bad); font-weight: 600 }
-.warn .chip { background: var(--warn-ground); color: var(--warn) }
+.bad :is(.chip, .title) { font-weight: 600 }
 .what { overflow-wrap: anywhere }
-.bad .title { font-weight: 600 }
 .about { color: var(--dim); margin-left: 8px }
-.hint { display: block; color: var(--dim); font-size: 13px }
+.what .hint { display: block; color: var(--dim); font-size: 13px }
 .hint::before { content: '→ '; color: var(--accent) }
 .warnings { display: grid; gap: 4px; background: var(--warn-ground); border: 1px solid var(--warn); border-radius: 10px; padding: 8px 14px; font-size: 13px; overflow-wrap: anywhere }
 .warnings li::before { content: '! '; color: var(--warn); font-weight: 700 }
@@ -99,18 +102,11 @@ body:not([data-view=clients]) #stories { display: none }
 .story .head strong { font-weight: 650; overflow-wrap: anywhere }
 .story .head .who { color: var(--dim); margin-right: auto; overflow-wrap: anywhere }
 .story .head .chip { flex: none; justify-self: auto }
-.chip.good { background: var(--good-ground); color: var(--good) }
-.chip.bad { background: var(--bad-ground); color: var(--bad) }
-.chip.warn { background: var(--warn-ground); color: var(--warn) }
-.step { display: grid; grid-template-columns: 88px 136px minmax(0, 1fr); gap: 0 10px; align-items: baseline; width: 100%; text-align: left; border: 0; border-radius: 0; border-top: 1px solid var(--line); padding: 4px 12px; min-height: 30px; background: none }
-.step:hover { background: var(--raised) }
-.step .hint { background: none; padding: 0; margin: 0 }
-.steps .bad .title { font-weight: 600 }
+.step { width: 100%; text-align: left; border: 0; border-radius: 0; border-top: 1px solid var(--line); min-height: 30px; background: none }
 .dropped { color: var(--dim); padding: 4px 12px; border-top: 1px solid var(--line) }
-.next { border-top: 1px solid var(--line); padding: 7px 12px; overflow-wrap: anywhere; background: var(--warn-ground) }
-.next strong { color: var(--warn); margin-right: 4px }
-.next.bad { background: var(--bad-ground) }
-.next.bad strong { color: var(--bad) }
+.next, .verdict { padding: 7px 12px; overflow-wrap: anywhere; background: var(--tone-ground) }
+.next { border-top: 1px solid var(--line) }
+:is(.next, .verdict) strong { color: var(--tone); margin-right: 4px }
 .nothing { padding: 22px; color: var(--dim); text-align: center }
 .welcome { max-width: 560px; margin: 9vh auto; padding: 0 22px; color: var(--dim) }
 .welcome h2 { font-size: 17px; color: var(--text) }
@@ -120,9 +116,9 @@ body:not([data-view=clients]) #stories { display: none }
 .commands code { overflow-wrap: anywhere; align-self: center }
 .option { white-space: nowrap }
 .copy { font-size: 12px; padding: 2px 9px; min-height: 26px }
-.ended pre { white-space: pre-wrap; max-height: 30vh; overflow-y: auto; margin-top: 6px }
+.ended pre { max-height: 30vh; overflow-y: auto; margin-top: 6px }
 .ended { background: var(--bad-ground); border: 1px solid var(--bad); border-radius: 10px; padding: 8px 14px; overflow-wrap: anywhere }
-.welcome pre { white-space: pre-wrap; overflow-wrap: anywhere; background: var(--ground); color: var(--text); border: 1px solid var(--line); border-radius: 8px; padding: 11px 14px; margin: 10px 0; }
+.welcome pre { background: var(--ground); color: var(--text); border: 1px solid var(--line); border-radius: 8px; padding: 11px 14px; margin: 10px 0 }
 
 .details { position: sticky; top: 0; z-index: 1; display: flex; flex-direction: column; flex: none; max-height: min(68vh, 620px); border-color: var(--accent) }
 .bar { display: flex; align-items: center; justify-content: space-between; gap: 8px; padding: 9px 9px 9px 14px; border-bottom: 1px solid var(--line) }
@@ -130,14 +126,11 @@ body:not([data-view=clients]) #stories { display: none }
 .bar button { border: 0; background: none; min-width: 32px }
 .body { overflow-y: auto; padding: 10px 14px }
 .body > * + * { margin-top: 10px }
-.verdict { border-radius: 7px; padding: 7px 10px; background: var(--raised); overflow-wrap: anywhere }
-.verdict.good { background: var(--good-ground) } .verdict.bad { background: var(--bad-ground) } .verdict.warn { background: var(--warn-ground) }
-.verdict strong { margin-right: 4px }
-.verdict.good strong { color: var(--good) } .verdict.bad strong { color: var(--bad) } .verdict.warn strong { color: var(--warn) }
+.verdict { border-radius: 7px }
 .body dl { display: grid; grid-template-columns: minmax(90px, auto) minmax(0, 1fr); gap: 3px 12px; font-size: 13px; border-top: 1px solid var(--line); padding-top: 9px }
 .body dt { color: var(--dim); overflow-wrap: anywhere }
 .body dd { font-family: var(--mono); font-size: 12.5px; overflow-wrap: anywhere }
-.body pre { font-size: 12px; white-space: pre-wrap; overflow-wrap: anywhere; background: var(--raised); border-radius: 7px; padding: 9px }
+.body pre { font-size: 12px; background: var(--raised); border-radius: 7px; padding: 9px }
 .actions { display: flex; flex-wrap: wrap; gap: 8px; padding: 9px 14px; border-top: 1px solid var(--line) }
 
 #plot svg { display: block; width: 100%; height: auto; margin-bottom: 4px }
@@ -148,13 +141,11 @@ body:not([data-view=clients]) #stories { display: none }
 #plot-caption { font-size: 12.5px }
 
 #sessions { display: grid; gap: 6px }
-.session { display: grid; gap: 1px; width: 100%; text-align: left; padding: 6px 10px; border-left: 3px solid var(--good) }
-.session.bad { border-left-color: var(--bad) }
+.session { --tone: var(--good); display: grid; gap: 1px; width: 100%; text-align: left; padding: 6px 10px; border-left: 3px solid var(--tone) }
+.session.bad { --tone: var(--bad) }
 .session .head { display: flex; justify-content: space-between; gap: 8px }
-.session .dim { font-size: 12.5px; white-space: nowrap }
-.session .latest, .session code { overflow: hidden; text-overflow: ellipsis; white-space: nowrap }
-.session .latest { font-size: 13px }
-.session code { color: var(--dim); font-size: 11.5px }
+.session :is(.dim, .latest, code) { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; font-size: 12.5px }
+.session code { color: var(--dim) }
 
 table { width: 100%; border-collapse: collapse; font-size: 12.5px; font-variant-numeric: tabular-nums; margin-top: 6px }
 th { font-weight: 500; text-align: right; color: var(--dim); padding: 3px 0 3px 6px; border-bottom: 1px solid var(--line) }
@@ -163,7 +154,7 @@ th:first-child { text-align: left; padding-left: 0 }
 tbody th { color: var(--text); border: 0 }
 td.bad { color: var(--bad); font-weight: 600 }
 td.error { text-align: left; color: var(--bad); padding: 0 0 5px; overflow-wrap: anywhere }
-.hint { background: var(--warn-ground); border-radius: 7px; padding: 6px 10px; font-size: 12.5px; margin-top: 6px }
+p.hint { background: var(--warn-ground); border-radius: 7px; padding: 6px 10px; font-size: 12.5px; margin-top: 6px }
 .delivery .dim { font-size: 13px }
 
 @media (max-width: 899px) {
@@ -186,15 +177,11 @@ td.error { text-align: left; color: var(--bad); padding: 0 0 5px; overflow-wrap:
 @media (max-width: 479px) {
   .tiles { grid-template-columns: 1fr 1fr }
   .tile .note { grid-column: 1 / -1; min-height: 1.45em }
-  .row { grid-template-columns: minmax(0, 1fr) auto auto; gap: 2px 8px; padding: 8px 10px }
-  .row .chip { grid-area: 1 / 1 }
-  .row .time { grid-area: 1 / 2 }
+  .row, .step { grid-template-columns: minmax(0, 1fr) auto auto; gap: 2px 8px; padding: 8px 10px }
+  :is(.row, .step) .chip { grid-area: 1 / 1 }
+  :is(.row, .step) .time { grid-area: 1 / 2 }
   .row .ms { grid-area: 1 / 3 }
-  .row .what { grid-area: 2 / 1 / 3 / -1 }
-  .step { grid-template-columns: minmax(0, 1fr) auto; gap: 2px 8px; padding: 7px 12px }
-  .step .chip { grid-area: 1 / 1 }
-  .step .time { grid-area: 1 / 2 }
-  .step .what { grid-area: 2 / 1 / 3 / -1 }
+  :is(.row, .step) .what { grid-area: 2 / 1 / 3 / -1 }
   .story .head { flex-wrap: wrap }
   .story .head .time { display: none }
   #stories { padding: 8px }

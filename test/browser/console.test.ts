@@ -2,7 +2,7 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import type { Browser, BrowserContext, Page } from 'playwright-core'
-import { type Connect, connectTo } from '../../cli/dev/connect-commands.ts'
+import { connectTo } from '../../cli/dev/connect-commands.ts'
 import { type ConsoleServer, startConsoleServer } from '../../cli/dev/console-server.ts'
 import type { Feed } from '../../cli/dev/events/event.ts'
 import { EventLog } from '../../cli/dev/events/event-log.ts'
@@ -89,7 +89,7 @@ describe('the console in a browser', function () {
       return document.querySelectorAll('#events > *').length === count
     }, count)
 
-  const titleIs = (title: string) =>
+  const _titleIs = (title: string) =>
     page.waitForFunction((title) => (globalThis as unknown as InPage).document.title === title, title)
 
   /** Resolves when the delivery statistics match. */
@@ -156,19 +156,6 @@ describe('the console in a browser', function () {
     expect(await page.evaluate('document.documentElement.scrollWidth')).to.equal(390)
   })
 
-  it('the console says that the server has exited, and no longer how to connect to it', async () => {
-    log.setServer({ state: 'running', ...{ connect: connectTo(`${sample.origin}/mcp`) as Connect } })
-    await page.locator('#connect').waitFor()
-    log.setServer({ state: 'ended', how: 'exit code 1' })
-    await page.locator('#ended').waitFor()
-    expect(await textOf('#ended')).to.match(/^The server has exited: exit code 1\. The terminal shows/)
-    expect(await textOf('#welcome'))
-      .to.contain('The server is not running')
-      .and.not.contain('Waiting')
-    expect(await page.locator('#connect').isVisible()).to.equal(false)
-    await picture('ended')
-  })
-
   /** Shows what the observer and the telemetry say about requests. */
   function addCalls(calls: readonly (readonly [name: string, attributes: object])[]): void {
     const attributes = { 'mcp.method.name': 'tools/call', 'gen_ai.tool.name': 'refund' }
@@ -222,30 +209,6 @@ describe('the console in a browser', function () {
     )
     expect(cut).to.deep.equal([])
     await picture('stopped')
-  })
-
-  it('the console shows the last lines of a crash as text, and the server that runs again', async () => {
-    log.setServer({
-      state: 'ended',
-      how: 'exit code 1',
-      output: '<b>Error</b>: the index\n  at x',
-      waits: true,
-    })
-    await page.locator('#connection', { hasText: 'server down' }).waitFor()
-    expect(await textOf('#ended pre')).to.equal('<b>Error</b>: the index at x')
-    expect(await textOf('#ended')).to.contain('It starts again when a file changes.')
-    await picture('crash')
-    log.setServer({ state: 'running', pid: 8 })
-    await page.locator('#connection', { hasText: 'live' }).waitFor()
-    expect(await page.locator('#ended').isVisible()).to.equal(false)
-  })
-
-  it('the console counts no refusal for the first request of a client, and does not list it as a problem', async () => {
-    expect(await callTool(sample.origin, undefined, 'greet')).to.equal(401)
-    await page.locator('.row.plain', { hasText: 'missing' }).waitFor()
-    expect(await textOf('#refused-value')).to.equal('0')
-    await page.locator('#view-problems').click()
-    await rowsAre(0)
   })
 
   it('the console lists events by their times, also those that arrive late', async () => {
@@ -402,28 +365,6 @@ describe('the console in a browser', function () {
     await picture('desk-dark')
   })
 
-  it('the console shows lost events of a transport with the error, and a note about sampling', async () => {
-    const line = { type: 'http', accepted: 12, delivered: 9, failed: 2, dropped: 1, pending: 0 }
-    const stats = {
-      emitted: 1234,
-      sampledOut: 1215,
-      held: 7,
-      droppedAfterShutdown: 3,
-      transports: [{ ...line, lastError: 'transport "http": the target answered 500' }],
-    }
-    // The sample server sends its name once.
-    await titleIs('sample · mcp-gatekit dev')
-    log.add({ sender: { service: 'other', environment: 'test' }, stats, events: [] })
-    await statisticsAre(/^http 12 9 2 1 0 transport "http": the target answered 500$/)
-    expect(await textOf('#delivery-total')).to.equal(
-      '1,234 emitted, 1,215 sampled out, 7 held until their sessions end, 3 after shutdown.',
-    )
-    expect(await textOf('#sampled')).to.contain('.withSampling({ debugRate: 1, infoRate: 1 })')
-    expect(await page.locator('#delivery td.bad').allInnerTexts()).to.deep.equal(['2', '1'])
-    await titleIs('other · mcp-gatekit dev')
-    await picture('sampled-out')
-  })
-
   it('the console finds events by their view, and by words and excluded words of their texts', async () => {
     const events = [
       ['kit.mcp.auth.accepted', {}],
@@ -468,51 +409,6 @@ describe('the console in a browser', function () {
         .evaluateAll((all) => all.map(({ dataset }: any) => Number(dataset.number) - 1).reverse())
       expect(numbers, `${view} ${text}`).to.deep.equal(expected)
     }
-  })
-
-  it('the console says why sampling has kept a session, in the list of sessions and in the details', async () => {
-    await titleIs('sample · mcp-gatekit dev')
-    const attributes = { 'kit.sampled_by': 'slowerThanMs' }
-    const kept = {
-      name: 'order.placed',
-      time: new Date().toISOString(),
-      level: 'info',
-      sessionId: 'ses_kept',
-    }
-    log.add({ sender: { service: 'other' }, stats: undefined, events: [{ ...kept, attributes }] })
-    await page.locator('#sessions .session', { hasText: 'kept because it was slow' }).click()
-    await page.locator('#events .row', { hasText: 'order.placed' }).click()
-    expect(await textOf('#details-body')).to.contain('Session kept because it was slow')
-    await picture('kept')
-  })
-
-  it('the console shows "sampled" instead of 0 if sampling has dropped events', async () => {
-    await titleIs('sample · mcp-gatekit dev')
-    const sent = { sender: { service: 'other' }, events: [] }
-    const stats = { emitted: 9, sampledOut: 0, droppedAfterShutdown: 0, transports: [] }
-    log.add({ ...sent, stats })
-    await page.locator('#delivery-total', { hasText: '0 sampled out' }).waitFor()
-    expect(await textOf('#accepted-value')).to.equal('0')
-    log.add({ ...sent, stats: { ...stats, sampledOut: 9 } })
-    await page.locator('#delivery-total', { hasText: '9 sampled out' }).waitFor()
-    for (const tile of ['accepted', 'refused', 'tools', 'median'])
-      expect(await textOf(`#${tile}-value`), tile).to.equal('sampled')
-    for (const note of ['accepted', 'tools']) {
-      expect(await textOf(`#${note}-note`)).to.equal('not all are counted')
-      const isCut = await page.evaluate((id) => {
-        const { document } = globalThis as unknown as InPage
-        const { scrollWidth, clientWidth } = document.getElementById(id)
-        return scrollWidth > clientWidth
-      }, `${note}-note`)
-      expect(isCut, note).to.equal(false)
-    }
-  })
-
-  it('the console shows the warnings of dev, and removes them', async () => {
-    log.setServer({ state: 'running', warnings: ['resource is a, but the server listens on port 1.'] })
-    await page.locator('#warnings', { hasText: 'listens on port 1' }).waitFor()
-    log.setServer({ state: 'running', warnings: [] })
-    await page.locator('#warnings').waitFor({ state: 'hidden' })
   })
 
   it('the console announces several refusals in one sentence, and later ones in another', async () => {

@@ -11,7 +11,7 @@ import {
   type Outgoing,
   startTarget,
 } from '../support/cli/doctor-target.ts'
-import { json, members, metadata } from '../support/cli/faults.ts'
+import { json, members, metadata, on } from '../support/cli/faults.ts'
 import { type ExaminedServer, Findings, itReports } from '../support/cli/recorded.ts'
 import { expectNoSecret } from '../support/expect-no-secret.ts'
 import { listen } from '../support/listen.ts'
@@ -36,12 +36,12 @@ const itChecks = (id: string, servers: Readonly<Record<string, ExaminedServer>>)
 const withSlash = ({ url }: DoctorTarget): URL => new URL(`${url.href}/`)
 
 /** Responds like a firewall to the requests that match. */
-const firewall = (blocks: (request: Incoming) => boolean, headers: Outgoing['headers']): Fault => ({
-  instead: (request) =>
-    blocks(request)
-      ? { status: 403, headers: { 'content-type': 'text/plain', ...headers }, body: 'Blocked' }
-      : undefined,
-})
+const firewall = (blocks: (request: Incoming) => boolean, headers: Outgoing['headers']): Fault =>
+  on((request) => blocks(request), {
+    status: 403,
+    headers: { 'content-type': 'text/plain', ...headers },
+    body: 'Blocked',
+  })
 
 describe('doctor, for firewalls and spellings of the URL,', () => {
   itChecks('edge.user-agents', {
@@ -65,10 +65,10 @@ describe('doctor, for firewalls and spellings of the URL,', () => {
       ),
       as: ['claude'],
     },
-    'a User-Agent that makes the token unnecessary': {
-      instead: (request) =>
-        agentOf(request) === 'Claude-User' ? json({ result: { protocolVersion: '2025-11-25' } }) : undefined,
-    },
+    'a User-Agent that makes the token unnecessary': on(
+      (request) => agentOf(request) === 'Claude-User',
+      json({ result: { protocolVersion: '2025-11-25' } }),
+    ),
   })
 
   it('edge.user-agents is "warn" for a connection that is closed', async () => {
@@ -84,26 +84,26 @@ describe('doctor, for firewalls and spellings of the URL,', () => {
   itChecks('endpoint.trailing-slash', {
     'a correct server': {},
     'a URL with a slash whose other spelling redirects': {
-      instead: ({ path }) => (path === '/mcp' ? { status: 307, headers: { location: '/mcp/' } } : undefined),
+      ...on(({ path }) => path === '/mcp', { status: 307, headers: { location: '/mcp/' } }),
       at: withSlash,
       as: ['claude', 'cursor'],
     },
     'a URL with a slash whose other spelling does not exist': {
-      instead: ({ path }) => (path === '/mcp' ? { status: 404 } : undefined),
+      ...on(({ path }) => path === '/mcp', { status: 404 }),
       at: withSlash,
       as: ['claude'],
     },
     'a URL without a slash whose other spelling redirects': {
-      instead: ({ path }) => (path === '/mcp/' ? { status: 308, headers: { location: '/mcp' } } : undefined),
+      ...on(({ path }) => path === '/mcp/', { status: 308, headers: { location: '/mcp' } }),
       as: ['claude'],
     },
-    'a URL without a slash whose other spelling does not exist': {
-      instead: ({ path }) => (path === '/mcp/' ? { status: 404 } : undefined),
-    },
-    'a gate that does not protect the other spelling': {
-      instead: ({ path }) =>
-        path === '/mcp/' ? json({ result: { protocolVersion: '2025-11-25' } }) : undefined,
-    },
+    'a URL without a slash whose other spelling does not exist': on(({ path }) => path === '/mcp/', {
+      status: 404,
+    }),
+    'a gate that does not protect the other spelling': on(
+      ({ path }) => path === '/mcp/',
+      json({ result: { protocolVersion: '2025-11-25' } }),
+    ),
   })
 
   it('endpoint.trailing-slash is "ok" for a URL without a path', async () => {
@@ -119,27 +119,22 @@ describe('doctor, for well-known URLs,', () => {
   itChecks('wellknown.format', {
     'a correct server': {},
     'a single-page application that responds to every path': {
-      instead: (request) => (issuerPaths(request) ? html() : undefined),
+      ...on((request) => issuerPaths(request), html()),
       as: ['inspector', 'gemini'],
     },
     'a gate in front of every path': {
-      instead: (request) => (issuerPaths(request) ? { status: 401 } : undefined),
+      ...on((request) => issuerPaths(request), { status: 401 }),
       as: ['cursor'],
     },
     'a redirect to a sign-in page': {
-      instead: (request) =>
-        issuerPaths(request) ? { status: 302, headers: { location: '/login' } } : undefined,
+      ...on((request) => issuerPaths(request), { status: 302, headers: { location: '/login' } }),
       as: ['claude'],
     },
-    'a JSON string instead of an object': {
-      instead: (request) => (issuerPaths(request) ? { body: '"hello"' } : undefined),
-    },
-    'an error of the server': { instead: (request) => (issuerPaths(request) ? html(500) : undefined) },
-    'other statuses that mean that there is nothing': {
-      instead: (request) => (issuerPaths(request) ? html(499) : undefined),
-    },
+    'a JSON string instead of an object': on((request) => issuerPaths(request), { body: '"hello"' }),
+    'an error of the server': on((request) => issuerPaths(request), html(500)),
+    'other statuses that mean that there is nothing': on((request) => issuerPaths(request), html(499)),
     'a page at the URL of the endpoint': {
-      instead: ({ method, path }) => (method === 'GET' && path === '/mcp' ? html() : undefined),
+      ...on(({ method, path }) => method === 'GET' && path === '/mcp', html()),
       as: ['codex', 'claude'],
     },
   })
@@ -365,12 +360,11 @@ describe('doctor --register', () => {
 })
 
 /** Replaces the list of tools. */
-const listing = (tools: readonly object[]): Fault => ({
-  instead: ({ message }) =>
-    message?.method === 'tools/list'
-      ? json({ result: { tools: tools.map((tool) => ({ inputSchema: { type: 'object' }, ...tool })) } })
-      : undefined,
-})
+const listing = (tools: readonly object[]): Fault =>
+  on(
+    ({ message }) => message?.method === 'tools/list',
+    json({ result: { tools: tools.map((tool) => ({ inputSchema: { type: 'object' }, ...tool })) } }),
+  )
 /** Replaces the result of the call. */
 const result = (characters: number, tools?: Fault['instead']): Fault => ({
   instead: (request) =>
@@ -440,12 +434,10 @@ describe('doctor, for tools,', () => {
       120_000,
       listing([{ ...COMPLETE, name: 'greet', _meta: { 'anthropic/maxResultSizeChars': 120_000 } }]).instead,
     ),
-    'structured content, which is measured by the response': {
-      instead: ({ message }) =>
-        message?.method === 'tools/call'
-          ? json({ result: { content: [], structuredContent: { rows: 'x'.repeat(120_000) } } })
-          : undefined,
-    },
+    'structured content, which is measured by the response': on(
+      ({ message }) => message?.method === 'tools/call',
+      json({ result: { content: [], structuredContent: { rows: 'x'.repeat(120_000) } } }),
+    ),
     '150,001 characters': { ...result(150_001), as: ['claude', 'vscode'] },
   })
 })

@@ -1,8 +1,8 @@
 import { expect } from 'chai'
 import { CLIENT_IDS, type ClientId } from '../../cli/doctor/clients.ts'
 import type { Fault, Incoming } from '../support/cli/doctor-target.ts'
-import { look, problemsOf, startTarget } from '../support/cli/doctor-target.ts'
-import { challenge, metadata } from '../support/cli/faults.ts'
+import { findingOf, look, problemsOf, startTarget } from '../support/cli/doctor-target.ts'
+import { challenge, metadata, on } from '../support/cli/faults.ts'
 import { itReports } from '../support/cli/recorded.ts'
 import { listen } from '../support/listen.ts'
 
@@ -18,12 +18,12 @@ const isEndpoint = ({ path }: Incoming): boolean => path === '/mcp'
 const agentOf = ({ headers }: Pick<Incoming, 'headers'>): string | undefined => headers['user-agent']
 
 /** Responds like a firewall to the requests that match. */
-const firewall = (blocks: (request: Incoming) => boolean): Fault => ({
-  instead: (request) =>
-    blocks(request)
-      ? { status: 403, headers: { 'content-type': 'text/plain', server: 'cloudflare' }, body: 'Blocked' }
-      : undefined,
-})
+const firewall = (blocks: (request: Incoming) => boolean): Fault =>
+  on((request) => blocks(request), {
+    status: 403,
+    headers: { 'content-type': 'text/plain', server: 'cloudflare' },
+    body: 'Blocked',
+  })
 
 /** Serves the resource metadata only at the URL of the challenge. */
 const onlyAtChallenge: Fault = { oauth: { resourceMetadataPath: '/metadata' } }
@@ -36,15 +36,15 @@ const STOPS: Readonly<Record<ClientId, Readonly<Record<string, Fault>>>> = {
     ),
     'resource metadata that is only at the root': {
       alter: challenge((value) => value.replace(/resource_metadata="[^"]*",? ?/, '')),
-      instead: ({ path }) =>
-        path === '/.well-known/oauth-protected-resource/mcp' ? { status: 404 } : undefined,
+      ...on(({ path }) => path === '/.well-known/oauth-protected-resource/mcp', { status: 404 }),
     },
     'an authorization server without metadata': {
       issuerAnswer: () => ({ status: 404 }),
     },
-    'a redirect of the endpoint': {
-      instead: (request) => (isEndpoint(request) ? { status: 307, headers: { location: '/x' } } : undefined),
-    },
+    'a redirect of the endpoint': on((request) => isEndpoint(request), {
+      status: 307,
+      headers: { location: '/x' },
+    }),
   },
   'claude-code': {
     'a firewall that blocks the User-Agent Bun, which only requests for metadata have': firewall(
@@ -62,14 +62,12 @@ const STOPS: Readonly<Record<ClientId, Readonly<Record<string, Fault>>>> = {
     'an authorization server that does not list S256': {
       issuer: (document) => delete document.code_challenge_methods_supported,
     },
-    'a server without resource metadata': {
-      instead: ({ path }) => (path.startsWith('/.well-known/') ? { status: 404 } : undefined),
-    },
+    'a server without resource metadata': on(({ path }) => path.startsWith('/.well-known/'), { status: 404 }),
   },
   codex: {
     'a GET that does not lead to the challenge, with metadata at another URL': {
       ...onlyAtChallenge,
-      instead: ({ method, path }) => (method === 'GET' && path === '/mcp' ? { status: 405 } : undefined),
+      ...on(({ method, path }) => method === 'GET' && path === '/mcp', { status: 405 }),
       alter: challenge((value) => value.replace(/resource_metadata="[^"]*",? ?/, '')),
     },
     'an issuer with another name': {
@@ -100,6 +98,67 @@ const STOPS: Readonly<Record<ClientId, Readonly<Record<string, Fault>>>> = {
     'an authorization server that responds with 503': {
       issuerAnswer: () => ({ status: 503 }),
     },
+  },
+}
+
+/** Members of the metadata of the authorization server. */
+const issuing = (changes: object): Fault => ({ issuer: (document) => Object.assign(document, changes) })
+const registering = (documents: boolean, method: string, more: object = {}): Fault =>
+  issuing({
+    client_id_metadata_document_supported: documents,
+    token_endpoint_auth_methods_supported: [method],
+    ...more,
+  })
+const NO_REGISTRATION = { registration_endpoint: undefined }
+const noIssuer: Fault = { issuerAnswer: () => ({ status: 404 }) }
+const otherScopes = issuing({ scopes_supported: ['openid', 'billing'] })
+/** Redirects the requests for a path. */
+const moved = (isMoved: (path: string) => boolean, location?: string): Fault => ({
+  instead: ({ path }) =>
+    isMoved(path) ? { status: 302, headers: { location: location ?? path } } : undefined,
+})
+
+/** The servers, each with a client whose requests and remarks are recorded. */
+const DISCOVERIES: Readonly<Record<string, Fault & { readonly as: ClientId }>> = {
+  'a document behind a redirect': {
+    as: 'chatgpt',
+    ...moved((path) => path.endsWith('resource/mcp'), '/.well-known/oauth-protected-resource'),
+  },
+  'an endless chain of redirects': { as: 'chatgpt', ...moved((path) => path.startsWith('/.well-known/')) },
+  'metadata at a URL that is not safe to fetch': {
+    as: 'vscode',
+    alter: challenge((value) =>
+      value.replace(/resource_metadata="[^"]*"/, 'resource_metadata="http://169.254.169.254/"'),
+    ),
+  },
+  'a challenge with an error': { as: 'codex' },
+  'a challenge without an error': {
+    as: 'codex',
+    alter: challenge((value) => value.replace(/error(?:_description)?="[^"]*",? ?/g, '').replace(/, *$/, '')),
+  },
+  'neither registration nor metadata documents': {
+    as: 'gemini',
+    ...registering(false, 'none', NO_REGISTRATION),
+  },
+  'metadata documents, and no registration': { as: 'gemini', ...registering(true, 'none', NO_REGISTRATION) },
+  'no registration': { as: 'vscode', ...registering(false, 'none', NO_REGISTRATION) },
+  'metadata documents with a secret, and no registration': {
+    as: 'claude',
+    ...registering(true, 'client_secret_basic', NO_REGISTRATION),
+  },
+  'metadata documents': { as: 'claude', ...registering(true, 'none') },
+  'metadata documents with a secret': { as: 'claude', ...registering(true, 'client_secret_basic') },
+  'metadata documents and registration': { as: 'cursor', ...registering(true, 'none') },
+  'metadata documents with a secret, without a rule': {
+    as: 'vscode',
+    ...registering(true, 'client_secret_basic'),
+  },
+  'other scopes of the authorization server': { as: 'claude', ...otherScopes },
+  'scopes of the authorization server only': { as: 'gemini', ...otherScopes },
+  'scopes of the resource': { as: 'claude-code', ...otherScopes },
+  'no scopes of the resource': {
+    as: 'chatgpt',
+    alter: metadata((document) => delete document.scopes_supported),
   },
 }
 
@@ -215,9 +274,10 @@ describe('doctor --as', () => {
   }
 
   it('a client that starts its sign-in without a request finds metadata of a GET that gets a 405', async () => {
-    const { seen, status } = await replay('claude-code', {
-      instead: ({ method, path }) => (method === 'GET' && path === '/mcp' ? { status: 405 } : undefined),
-    })
+    const { seen, status } = await replay(
+      'claude-code',
+      on(({ method, path }) => method === 'GET' && path === '/mcp', { status: 405 }),
+    )
     expect(status).to.equal('ok')
     expect(seen).to.match(/after 3 requests: GET .*, POST \/mcp with User-Agent claude-code\/.*\(401\)/)
   })
@@ -231,120 +291,32 @@ describe('doctor --as', () => {
   it('Claude finds the copy of the metadata on the host of the server', async () => {
     const target = await startTarget({
       issuerAnswer: () => ({ status: 404 }),
-      instead: ({ path }) =>
-        path === '/.well-known/oauth-authorization-server'
-          ? {
-              headers: { 'content-type': 'application/json' },
-              body: JSON.stringify({
-                issuer: 'https://auth.example.com',
-                authorization_endpoint: 'https://auth.example.com/authorize',
-                token_endpoint: 'https://auth.example.com/token',
-                registration_endpoint: 'https://auth.example.com/register',
-              }),
-            }
-          : undefined,
+      ...on(({ path }) => path === '/.well-known/oauth-authorization-server', {
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({
+          issuer: 'https://auth.example.com',
+          authorization_endpoint: 'https://auth.example.com/authorize',
+          token_endpoint: 'https://auth.example.com/token',
+          registration_endpoint: 'https://auth.example.com/register',
+        }),
+      }),
     })
     const report = await look(target.url, { as: 'claude' })
     expect(report.checks.find(({ id }) => id === 'client.discovery')?.status).to.equal('ok')
   })
 
-  for (const [as, host] of [
-    ['claude', 'server'],
-    ['vscode', 'server'],
-    ['claude-code', 'issuer'],
-    ['cursor', 'issuer'],
-  ] as const) {
-    it(`${as} guesses the sign-in page on the host of the ${host}`, async () => {
-      const target = await startTarget({ issuerAnswer: () => ({ status: 404 }) })
-      const report = await look(target.url, { as })
-      const seen = report.checks.find(({ id }) => id === 'client.discovery')?.seen
-      expect(seen).to.contain(
-        `opens ${host === 'server' ? target.url.origin : target.issuer}/authorize, which`,
-      )
-    })
-  }
+  const discovered = Object.entries(DISCOVERIES).map(([name, { as, ...fault }]) => [
+    `${name}, as ${as}`,
+    { ...fault, asked: { as, token: undefined } },
+  ])
+  itReports('discovery', Object.fromEntries(discovered), ['client.discovery'], () => ({}))
 
-  it('a document behind a redirect is found, and both requests are listed', async () => {
-    const { status, seen } = await replay('chatgpt', {
-      instead: ({ path }) =>
-        path === '/.well-known/oauth-protected-resource/mcp'
-          ? { status: 302, headers: { location: '/.well-known/oauth-protected-resource' } }
-          : undefined,
+  for (const as of ['vscode', 'cursor'] as const)
+    it(`${as} guesses the sign-in page on the host of the ${as === 'vscode' ? 'server' : 'issuer'}`, async () => {
+      const target = await startTarget(noIssuer)
+      const seen = findingOf(await look(target.url, { as }), 'client.discovery')?.seen
+      expect(seen).to.contain(`opens ${as === 'vscode' ? target.url.origin : target.issuer}/authorize, which`)
     })
-    expect(status).to.equal('ok')
-    expect(seen).to.contain('/mcp (302), GET /.well-known/oauth-protected-resource (200)')
-  })
-
-  it('a challenge with an error is a warning for Codex, and without one it is not', async () => {
-    const withError = await replay('codex')
-    expect(withError).to.include({ status: 'warn' })
-    expect(withError.hint).to.contain("challengeWithoutToken: 'bare'")
-    const bare = await replay('codex', {
-      alter: challenge((value) =>
-        value.replace(/error(?:_description)?="[^"]*",? ?/g, '').replace(/, *$/, ''),
-      ),
-    })
-    expect(bare.status).to.equal('ok')
-  })
-
-  for (const [as, name, documents, methods] of [
-    ['gemini', 'Gemini CLI', false, ['none']],
-    ['gemini', 'Gemini CLI', true, ['none']],
-    ['vscode', 'VS Code', false, ['none']],
-    ['claude', 'Claude', true, ['client_secret_basic']],
-  ] as const) {
-    it(`an authorization server without registration, ${documents ? 'with' : 'without'} metadata documents, and with ${methods.join()} is a warning that suggests a client ID for ${as}`, async () => {
-      const { status, seen, hint } = await replay(as, {
-        issuer: (document) => {
-          delete document.registration_endpoint
-          document.client_id_metadata_document_supported = documents
-          document.token_endpoint_auth_methods_supported = methods
-        },
-      })
-      expect(status).to.equal('warn')
-      expect(seen).to.contain('; it cannot register; it requests ')
-      expect(hint).to.contain(`configure a client ID in ${name}`)
-    })
-  }
-
-  for (const [as, methods, expected] of [
-    ['claude', ['none'], 'it uses its client ID metadata document'],
-    ['claude', ['client_secret_basic'], 'it registers dynamically'],
-    ['cursor', ['none'], 'it registers dynamically'],
-    ['vscode', ['client_secret_basic'], 'it uses its client ID metadata document'],
-  ] as const) {
-    it(`${as} says "${expected}" if the authentication methods are ${methods.join()}`, async () => {
-      const { seen } = await replay(as, {
-        issuer: (document) => {
-          document.client_id_metadata_document_supported = true
-          document.token_endpoint_auth_methods_supported = methods
-        },
-      })
-      expect(seen).to.contain(expected)
-    })
-  }
-
-  for (const [as, expected] of [
-    ['claude', /the scopes mcp:read of the challenge/],
-    ['gemini', /the scopes openid, billing of the authorization server/],
-    ['codex', /the scopes mcp:read of the challenge/],
-    ['claude-code', /the scopes mcp:read, mcp:write of the resource metadata/],
-  ] as const) {
-    it(`${as} requests the scopes that its profile describes`, async () => {
-      const { seen } = await replay(as, {
-        issuer: (document) => Object.assign(document, { scopes_supported: ['openid', 'billing'] }),
-      })
-      expect(seen).to.match(expected)
-    })
-  }
-
-  it('ChatGPT without a scope in the resource metadata is a warning', async () => {
-    const { status, hint } = await replay('chatgpt', {
-      alter: metadata((document) => delete document.scopes_supported),
-    })
-    expect(status).to.equal('warn')
-    expect(hint).to.contain('ChatGPT sends an empty scope')
-  })
 
   it('a client that connects from the internet is mentioned for a server on loopback', async () => {
     expect((await replay('claude')).seen).to.contain('needs a public URL of this server')
@@ -359,23 +331,6 @@ describe('doctor --as', () => {
     const report = await look(new URL(`${origin}/mcp`), { as: 'cursor' })
     const finding = report.checks.find(({ id }) => id === 'client.discovery')
     expect(finding?.seen).to.match(/^Cursor stops at request 1, .*\(ECONNRESET\): no response/)
-  })
-
-  it('an endless chain of redirects ends the search for a document', async () => {
-    const { status } = await replay('chatgpt', {
-      instead: ({ path }) =>
-        path.startsWith('/.well-known/') ? { status: 302, headers: { location: path } } : undefined,
-    })
-    expect(status).to.equal('fail')
-  })
-
-  it('metadata at a URL that is not safe to fetch is not requested', async () => {
-    const { seen } = await replay('vscode', {
-      alter: challenge((value) =>
-        value.replace(/resource_metadata="[^"]*"/, 'resource_metadata="http://169.254.169.254/"'),
-      ),
-    })
-    expect(seen).to.contain('GET http://169.254.169.254/ (not sent, because it is not https)')
   })
 
   it('without --as, no client is replayed', async () => {

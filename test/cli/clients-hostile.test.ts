@@ -3,7 +3,7 @@ import { expect } from 'chai'
 import { CLIENT_IDS } from '../../cli/doctor/clients.ts'
 import { textReport } from '../../cli/doctor/report.ts'
 import { look, startTarget } from '../support/cli/doctor-target.ts'
-import { json } from '../support/cli/faults.ts'
+import { json, on } from '../support/cli/faults.ts'
 import { listen } from '../support/listen.ts'
 
 /** Characters that control a terminal, end a line, or reverse the direction of a string. */
@@ -104,12 +104,12 @@ describe('doctor --as for hostile servers', function () {
     ['texts that are not strings', '{"content":[{"text":1},null,{"text":{"length":9}}]}'],
   ] as const) {
     it(`a result with ${what} is measured without an error`, async () => {
-      const target = await startTarget({
-        instead: ({ message }) =>
-          message?.method === 'tools/call'
-            ? { ...json({}), body: `{"jsonrpc":"2.0","id":1,"result":${body}}` }
-            : undefined,
-      })
+      const target = await startTarget(
+        on(({ message }) => message?.method === 'tools/call', {
+          ...json({}),
+          body: `{"jsonrpc":"2.0","id":1,"result":${body}}`,
+        }),
+      )
       const report = await look(target.url, { token: target.token, call: 'greet' })
       const finding = report.checks.find(({ id }) => id === 'tools.result-size')
       expect(finding?.seen).to.match(/^\d+ characters/)
@@ -122,9 +122,9 @@ describe('doctor --as for hostile servers', function () {
       ['{"name":"a","description":{"x":[1]},"inputSchema":{"type":"object"}}', /^1 tool, about 7 tokens/],
     ] as const) {
       const body = `{"jsonrpc":"2.0","id":1,"result":{"tools":[${tool}]}}`
-      const target = await startTarget({
-        instead: ({ message }) => (message?.method === 'tools/list' ? { ...json({}), body } : undefined),
-      })
+      const target = await startTarget(
+        on(({ message }) => message?.method === 'tools/list', { ...json({}), body }),
+      )
       const report = await look(target.url, { token: target.token })
       expect(report.checks.find(({ id }) => id === 'tools.size')?.seen).to.match(expected)
     }
@@ -136,9 +136,9 @@ describe('doctor --as for hostile servers', function () {
       { name: 'b', inputSchema: { type: 'object' }, annotations: [[]], title: ' ' },
       { name: EVIL.repeat(50), inputSchema: { type: 'object' }, annotations: { readOnlyHint: 'true' } },
     ]
-    const target = await startTarget({
-      instead: ({ message }) => (message?.method === 'tools/list' ? json({ result: { tools } }) : undefined),
-    })
+    const target = await startTarget(
+      on(({ message }) => message?.method === 'tools/list', json({ result: { tools } })),
+    )
     const report = await look(target.url, { token: target.token, as: 'claude' })
     const finding = report.checks.find(({ id }) => id === 'tools.directory')
     expect(finding?.status).to.equal('fail')

@@ -17,22 +17,13 @@ import {
   startTarget,
 } from '../support/cli/doctor-target.ts'
 import { members } from '../support/cli/faults.ts'
-import { type ExaminedServer, itReports } from '../support/cli/recorded.ts'
+import { type ExaminedServer, Findings, itReports } from '../support/cli/recorded.ts'
 import { expectNoSecret } from '../support/expect-no-secret.ts'
 import { freePorts } from '../support/free-port.ts'
 import { listen } from '../support/listen.ts'
 import { nginxMissing, startNginxProxy } from '../support/nginx.ts'
 import { selfSigned } from '../support/self-signed.ts'
 import { skipIf } from '../support/skip.ts'
-
-/** A finding that must name the cause and the fix. */
-interface ExpectedFinding {
-  readonly id: string
-  /** Defaults to `fail`. */
-  readonly status?: 'warn'
-  readonly seen: RegExp
-  readonly hint: RegExp
-}
 
 /** Issues a token that is wrong for a server in the given respects, with the key that the server accepts. */
 const issue =
@@ -107,6 +98,8 @@ const CAUSES: Readonly<Record<string, ExaminedServer>> = {
   },
 }
 
+const causes = new Findings('causes')
+
 describe('doctor names the cause and the fix', () => {
   itReports('causes', CAUSES, undefined, () => ({}))
 
@@ -117,37 +110,24 @@ describe('doctor names the cause and the fix', () => {
     const target = await startTarget({ oauth: { issuer, verifyToken } })
     const given = await createTestIssuer({ issuer, audience: target.url.href }).issueToken()
     const report = await look(target.url, { token: given })
-    expectCauses(
-      report,
-      [
-        {
-          id: 'issuer.metadata',
-          seen: new RegExp(`^${issuer}: no response \\(ECONNREFUSED\\)$`),
-          hint: /^at the authorization server: start the server/,
-        },
-      ],
-      {
-        'issuer.pkce': /see issuer\.metadata/,
-        'token.forged': /^503, temporarily_unavailable: ".*": .*see issuer\.metadata$/,
-        'token.accepted': /^503, temporarily_unavailable/,
-        'protocol.revisions': /cannot verify the token: see token\.accepted/,
-        'issuer.cors': /see issuer\.metadata/,
-      },
-      given,
-    )
+    expectCauses('an authorization server that is down', report, given)
+    for (const [id, reason] of Object.entries({
+      'issuer.pkce': /see issuer\.metadata/,
+      'token.forged': /^503, temporarily_unavailable: ".*": .*see issuer\.metadata$/,
+      'token.accepted': /^503, temporarily_unavailable/,
+      'protocol.revisions': /cannot verify the token: see token\.accepted/,
+      'issuer.cors': /see issuer\.metadata/,
+    })) {
+      expect(findingOf(report, id)?.status, id).to.equal('skip')
+      expect(findingOf(report, id)?.seen, id).to.match(reason)
+    }
   })
 
   it('for an authorization server that does not respond in time', async () => {
     const silent = await listen(() => undefined)
     const target = await startTarget({ oauth: { issuer: silent.origin } })
     const report = await look(target.url, { timeoutMs: 300 })
-    expectCauses(report, [
-      {
-        id: 'issuer.metadata',
-        seen: /no response \(timeout after 0\.3 s\)$/,
-        hint: /^at the authorization server: /,
-      },
-    ])
+    expectCauses('an authorization server that does not respond in time', report)
   })
 
   it('for an authorization server whose certificate is not trusted', async () => {
@@ -156,13 +136,7 @@ describe('doctor names the cause and the fix', () => {
     try {
       const issuer = `https://127.0.0.1:${(tls.address() as AddressInfo).port}`
       const report = await look((await startTarget({ oauth: { issuer } })).url)
-      expectCauses(report, [
-        {
-          id: 'issuer.metadata',
-          seen: /^https:\/\/127\.0\.0\.1:\d+: no response \(DEPTH_ZERO_SELF_SIGNED_CERT\)$/,
-          hint: /^at the authorization server: use a certificate of a known authority; .*NODE_EXTRA_CA_CERTS$/,
-        },
-      ])
+      expectCauses('an authorization server whose certificate is not trusted', report)
     } finally {
       tls.close()
       tls.closeAllConnections()
@@ -183,11 +157,7 @@ describe('doctor names the cause and the fix', () => {
       },
     })
     const report = await look(target.url, { token: 'an-opaque-token' })
-    expect(failuresOf(report)).to.include.members(['token.wrong', 'token.accepted'])
-    expect(findingOf(report, 'token.accepted')?.seen).to.match(/^503, temporarily_unavailable/)
-    expect(findingOf(report, 'token.accepted')?.hint).to.match(
-      /reaches the keys or the introspection endpoint/,
-    )
+    expectCauses('an introspection endpoint that is down', report)
   })
 
   for (const [description, status] of [
@@ -213,7 +183,8 @@ describe('doctor names the cause and the fix', () => {
       const url = new URL('/mcp', nginx.origin)
       const token = await target.issueToken({ audience: url.href, scopes: ['mcp:read'] })
       const report = await look(url, { token })
-      expectCauses(report, [STRIPPED, LOST_TOKEN], {}, token)
+      expectNoSecret(report, [token, ...token.split('.').slice(1)])
+      expect(failuresOf(report)).to.have.members(['edge.proxy', 'token.accepted'])
       expect(findingOf(report, 'edge.proxy')?.seen).to.match(/\(from nginx\/[\d.]+\S*\)/)
       expect(findingOf(report, 'edge.proxy')?.hint).to.match(/header\. nginx: remove proxy_set_header/)
     } finally {
@@ -243,42 +214,13 @@ describe('doctor names the cause and the fix', () => {
     })
     const url = new URL('/mcp', proxy.origin)
     const token = await target.issueToken({ audience: url.href, scopes: ['mcp:read'] })
-    expectCauses(await look(url, { token }), [STRIPPED, LOST_TOKEN], {}, token)
-    const report = await look(url)
-    expectCauses(report, [STRIPPED])
-    expect(findingOf(report, 'edge.proxy')?.hint).to.match(/header\. Apache: CGIPassAuth On/)
+    expectCauses('a proxy that removes the Authorization header', await look(url, { token }), token)
+    expectCauses('a proxy that removes the Authorization header, without a token', await look(url))
   })
 })
 
-const STRIPPED: ExpectedFinding = {
-  id: 'edge.proxy',
-  seen: /^a request with a token gets 401, invalid_token: "An access token is required", like a request without one.*: something between doctor and the server removes the header$/,
-  hint: /^let every proxy .*nginx: remove proxy_set_header Authorization ""/,
-}
-
-const LOST_TOKEN: ExpectedFinding = {
-  id: 'token.accepted',
-  seen: /An access token is required/,
-  hint: /^see edge\.proxy: the token does not reach the server$/,
-}
-
-/** Expects the findings and no other failures, and that the token is not in the report. */
-function expectCauses(
-  report: DoctorReport,
-  expected: readonly ExpectedFinding[],
-  skipped: Readonly<Record<string, RegExp>> = {},
-  token?: string,
-): void {
-  for (const { id, status = 'fail', seen, hint } of expected) {
-    expect(findingOf(report, id)?.status, id).to.equal(status)
-    expect(findingOf(report, id)?.seen, id).to.match(seen)
-    expect(findingOf(report, id)?.hint, id).to.match(hint)
-  }
-  const ids = expected.map(({ id }) => id)
-  expect(failuresOf(report).filter((id) => !ids.includes(id))).to.deep.equal([])
-  for (const [id, reason] of Object.entries(skipped)) {
-    expect(findingOf(report, id)?.status, id).to.equal('skip')
-    expect(findingOf(report, id)?.seen, id).to.match(reason)
-  }
+/** Expects the recorded findings, and that the token is not in the report. */
+function expectCauses(server: string, report: DoctorReport, token?: string): void {
+  causes.expect(server, report)
   if (token !== undefined) expectNoSecret(report, [token, ...token.split('.').slice(1)])
 }

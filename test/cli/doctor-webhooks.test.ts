@@ -13,7 +13,7 @@ import {
   startTarget,
 } from '../support/cli/doctor-target.ts'
 import { payload, result, router, statusesOf, tools } from '../support/cli/event-faults.ts'
-import { json } from '../support/cli/faults.ts'
+import { json, on } from '../support/cli/faults.ts'
 import { Findings } from '../support/cli/recorded.ts'
 import { type RoundTrip, roundTrip, type Tunnel } from '../support/cli/webhook-round-trip.ts'
 import { LOOPBACK, type ReceivedMessage, type ReceiverResponse } from '../support/mcp/webhooks.ts'
@@ -102,12 +102,11 @@ const TRIPS: Readonly<Record<string, RoundTrip>> = {
   'a message has no data': { tunnel: signedAgain(({ data: _, ...content }) => content) },
   'the user may not receive the event': { fault: { router: denied } },
   [UNENDED]: {
-    fault: {
-      instead: ({ message }: Incoming) =>
-        message?.method === 'events/unsubscribe' && message.params.delivery !== undefined
-          ? json({ error: { code: -32_011, message: 'No such subscription' } })
-          : undefined,
-    },
+    fault: on(
+      ({ message }: Incoming) =>
+        message?.method === 'events/unsubscribe' && message.params.delivery !== undefined,
+      json({ error: { code: -32_011, message: 'No such subscription' } }),
+    ),
   },
 }
 

@@ -29,6 +29,7 @@ import {
   problemsOf,
   startTarget,
 } from '../support/cli/doctor-target.ts'
+import { on } from '../support/cli/faults.ts'
 import { Findings } from '../support/cli/recorded.ts'
 import { expectNoSecret } from '../support/expect-no-secret.ts'
 import { listen } from '../support/listen.ts'
@@ -114,12 +115,12 @@ describe('doctor', () => {
       asked.push(req.url ?? '')
       res.end()
     })
-    const moved = (location: string) => ({
-      instead: ({ method, path }: Incoming) =>
-        method === 'GET' && path === '/.well-known/oauth-protected-resource/mcp'
-          ? { status: 307, headers: { location } }
-          : undefined,
-    })
+    const moved = (location: string) =>
+      on(
+        ({ method, path }: Incoming) =>
+          method === 'GET' && path === '/.well-known/oauth-protected-resource/mcp',
+        { status: 307, headers: { location } },
+      )
     const followed = await look((await startTarget(moved('/.well-known/oauth-protected-resource'))).url)
     expect(problemsOf(followed)).to.deep.equal(['wellknown.format: warn'])
     for (const location of [

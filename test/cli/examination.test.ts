@@ -1,6 +1,4 @@
 import { expect } from 'chai'
-import { discoveryUrls } from '../../cli/doctor/checks/issuers.ts'
-import { metadataUrls } from '../../cli/doctor/documents.ts'
 import { Examination } from '../../cli/doctor/examination.ts'
 import { modernMessage } from '../../cli/doctor/messages.ts'
 
@@ -47,42 +45,6 @@ describe('an examination of doctor', () => {
     it(`${may ? 'fetches' : 'does not fetch'} ${url} if ${from} names it`, () =>
       expect(examinationOf(from).mayFetch(new URL(url))).to.equal(may))
   }
-
-  it('sends the origin of a local web page to a server on loopback', () => {
-    expect(examinationOf('http://127.0.0.1/mcp').pageOrigin).to.equal('http://localhost:6274')
-    expect(examinationOf('https://mcp.example.com/').pageOrigin).to.equal('https://client.example')
-  })
-})
-
-describe('the URLs of metadata documents', () => {
-  for (const [url, path, root] of [
-    [
-      'https://a.example/mcp',
-      '/.well-known/oauth-protected-resource/mcp',
-      '/.well-known/oauth-protected-resource',
-    ],
-    ['https://a.example/', '/.well-known/oauth-protected-resource', '/.well-known/oauth-protected-resource'],
-  ] as const) {
-    it(`for ${url} are those of RFC 9728`, () => {
-      const urls = metadataUrls(new URL(url))
-      expect([urls.path.href, urls.root.href]).to.deep.equal([
-        `https://a.example${path}`,
-        `https://a.example${root}`,
-      ])
-    })
-  }
-
-  it('for an issuer are those of RFC 8414 and OpenID Connect, with and without a path', () => {
-    expect(discoveryUrls('https://auth.example/tenant/').map(({ href }) => href)).to.deep.equal([
-      'https://auth.example/.well-known/oauth-authorization-server/tenant',
-      'https://auth.example/.well-known/openid-configuration/tenant',
-      'https://auth.example/tenant/.well-known/openid-configuration',
-    ])
-    expect(discoveryUrls('https://auth.example').map(({ pathname }) => pathname)).to.deep.equal([
-      '/.well-known/oauth-authorization-server',
-      '/.well-known/openid-configuration',
-    ])
-  })
 })
 
 describe('a message of doctor', () => {

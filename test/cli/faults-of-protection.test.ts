@@ -1,13 +1,11 @@
 import type { Incoming } from '../support/cli/doctor-target.ts'
-import { challenge, json, members, metadata } from '../support/cli/faults.ts'
+import { challenge, json, members, metadata, on } from '../support/cli/faults.ts'
 import { itReports } from '../support/cli/recorded.ts'
 
 const isPost = ({ method, path }: Incoming): boolean => method === 'POST' && path === '/mcp'
 
-const emptyResponse = (status: number) => ({
-  instead: (request: Incoming) =>
-    isPost(request) ? { status, headers: { 'content-type': 'text/html' } } : undefined,
-})
+const emptyResponse = (status: number) =>
+  on((request: Incoming) => isPost(request), { status, headers: { 'content-type': 'text/html' } })
 
 /** Returns the claims of the JWT in a request. */
 function claimsOf({ headers }: Incoming): any {
@@ -28,10 +26,10 @@ describe('doctor, for a fault in the protection of a server,', () => {
       'a URL with another path': emptyResponse(404),
       'an endpoint that supports only GET': emptyResponse(405),
       'a server that is down behind a proxy': emptyResponse(502),
-      'a rate limit that has been reached': {
-        instead: (request) =>
-          isPost(request) ? { status: 429, headers: { 'retry-after': '7' } } : undefined,
-      },
+      'a rate limit that has been reached': on((request) => isPost(request), {
+        status: 429,
+        headers: { 'retry-after': '7' },
+      }),
     }))
 
   describe('in the gate,', () =>
@@ -42,32 +40,29 @@ describe('doctor, for a fault in the protection of a server,', () => {
           if (answer.status === 401 && headers.authorization === undefined) answer.status = 403
         },
       },
-      'a gate that responds with an error and status 200': {
-        instead: ({ method, path, headers }) =>
-          method === 'POST' && path === '/mcp' && headers.authorization === undefined
-            ? json({ error: { code: -32_001, message: 'Unauthorized' } })
-            : undefined,
-      },
+      'a gate that responds with an error and status 200': on(
+        ({ method, path, headers }) =>
+          method === 'POST' && path === '/mcp' && headers.authorization === undefined,
+        json({ error: { code: -32_001, message: 'Unauthorized' } }),
+      ),
       'a gate that allows the handshake without a token': {
-        instead: ({ message, headers }) =>
-          message?.method === 'initialize' && headers.authorization === undefined
-            ? {
-                headers: {
-                  'content-type': 'application/json',
-                  'access-control-allow-origin': '*',
-                },
-                body: '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25"}}',
-              }
-            : undefined,
+        ...on(
+          ({ message, headers }) => message?.method === 'initialize' && headers.authorization === undefined,
+          {
+            headers: {
+              'content-type': 'application/json',
+              'access-control-allow-origin': '*',
+            },
+            body: '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25"}}',
+          },
+        ),
         // Web pages of unknown origins get the handshake, too.
         asked: { ignore: ['origin.foreign', 'host.foreign'] },
       },
-      'a gate that checks only POST': {
-        instead: ({ method, path }) =>
-          method === 'GET' && path === '/mcp'
-            ? { headers: { 'content-type': 'text/event-stream' }, body: ': open\n\n' }
-            : undefined,
-      },
+      'a gate that checks only POST': on(({ method, path }) => method === 'GET' && path === '/mcp', {
+        headers: { 'content-type': 'text/event-stream' },
+        body: ': open\n\n',
+      }),
     }))
 
   describe('in the challenge,', () =>
@@ -120,15 +115,15 @@ describe('doctor, for a fault in the protection of a server,', () => {
 
   describe('in the metadata document,', () =>
     itReports('protection', {
-      'a server without a metadata document': {
-        instead: ({ path }) => (path.startsWith('/.well-known/') ? { status: 404 } : undefined),
-      },
-      'a metadata document that is not at the URL of the challenge': {
-        instead: ({ path }) =>
-          path === '/.well-known/oauth-protected-resource/mcp' ? { status: 404 } : undefined,
-      },
+      'a server without a metadata document': on(({ path }) => path.startsWith('/.well-known/'), {
+        status: 404,
+      }),
+      'a metadata document that is not at the URL of the challenge': on(
+        ({ path }) => path === '/.well-known/oauth-protected-resource/mcp',
+        { status: 404 },
+      ),
       'a metadata document that requires a token': {
-        instead: ({ path }) => (path.startsWith('/.well-known/') ? { status: 401 } : undefined),
+        ...on(({ path }) => path.startsWith('/.well-known/'), { status: 401 }),
         asked: { ignore: ['wellknown.format'] },
       },
       'a metadata document that is sent as plain text': {
@@ -231,23 +226,21 @@ describe('doctor, for a fault in the protection of a server,', () => {
             answer.headers['www-authenticate'] = 'Bearer'
         },
       },
-      'an error with status 200 for an invalid token': {
-        instead: ({ headers }) =>
-          headers.authorization?.startsWith('Bearer doctor-') === true
-            ? json({ error: { code: -32_001, message: 'Unauthorized' } })
-            : undefined,
-      },
-      'a verifier that ignores the signature': {
-        instead: (request) =>
-          isForged(request) && claimsOf(request).exp > Date.now() / 1000 ? { status: 200 } : undefined,
-      },
-      'a verifier that accepts the algorithm none': {
-        instead: (request) => (algorithmOf(request) === 'none' ? { status: 200 } : undefined),
-      },
-      'a 403 for an expired token': {
-        instead: (request) =>
-          isForged(request) && claimsOf(request).exp < Date.now() / 1000 ? { status: 403 } : undefined,
-      },
+      'an error with status 200 for an invalid token': on(
+        ({ headers }) => headers.authorization?.startsWith('Bearer doctor-') === true,
+        json({ error: { code: -32_001, message: 'Unauthorized' } }),
+      ),
+      'a verifier that ignores the signature': on(
+        (request) => isForged(request) && claimsOf(request).exp > Date.now() / 1000,
+        { status: 200 },
+      ),
+      'a verifier that accepts the algorithm none': on((request) => algorithmOf(request) === 'none', {
+        status: 200,
+      }),
+      'a 403 for an expired token': on(
+        (request) => isForged(request) && claimsOf(request).exp < Date.now() / 1000,
+        { status: 403 },
+      ),
       'a verifier that expects another audience': {
         oauth: { verifyToken: () => undefined },
         asked: { underScopedToken: undefined },
@@ -257,10 +250,10 @@ describe('doctor, for a fault in the protection of a server,', () => {
         // The scope is missing in the token, too.
         asked: { underScopedToken: undefined, ignore: ['token.claims'] },
       },
-      'a case-sensitive comparison of the scheme': {
-        instead: ({ headers }) =>
-          headers.authorization?.startsWith('bearer ') === true ? { status: 401 } : undefined,
-      },
+      'a case-sensitive comparison of the scheme': on(
+        ({ headers }) => headers.authorization?.startsWith('bearer ') === true,
+        { status: 401 },
+      ),
       'a 403 for missing scopes without an error code': {
         alter: (answer) => {
           if (answer.status === 403 && answer.headers['www-authenticate'] !== undefined)

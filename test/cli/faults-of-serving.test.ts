@@ -1,4 +1,4 @@
-import { header, json } from '../support/cli/faults.ts'
+import { header, json, on } from '../support/cli/faults.ts'
 import { itReports } from '../support/cli/recorded.ts'
 
 const EXPOSED = 'access-control-expose-headers'
@@ -22,22 +22,23 @@ describe('doctor, for a fault in the responses of a server,', () => {
         },
         asked: { underScopedToken: undefined },
       },
-      'a server that accepts every version': {
-        instead: ({ headers }) =>
-          headers['mcp-protocol-version'] === '1999-12-31' ? json({ result: { tools: [] } }) : undefined,
-      },
-      'a server that does not compare headers with the body': {
-        instead: ({ headers, message }) =>
-          headers['mcp-method'] === 'server/discover' && message.method === 'tools/list'
-            ? json({ result: { tools: [] } })
-            : undefined,
-      },
-      'a server that fails for an invalid body': {
-        instead: ({ body, message }) => (body !== '' && message === undefined ? { status: 500 } : undefined),
-      },
-      'a server that rejects an invalid body without an error': {
-        instead: ({ body, message }) => (body !== '' && message === undefined ? { status: 400 } : undefined),
-      },
+      'a server that accepts every version': on(
+        ({ headers }) => headers['mcp-protocol-version'] === '1999-12-31',
+        json({ result: { tools: [] } }),
+      ),
+      'a server that does not compare headers with the body': on(
+        ({ headers, message }) =>
+          headers['mcp-method'] === 'server/discover' && message.method === 'tools/list',
+        json({ result: { tools: [] } }),
+      ),
+      'a server that fails for an invalid body': on(
+        ({ body, message }) => body !== '' && message === undefined,
+        { status: 500 },
+      ),
+      'a server that rejects an invalid body without an error': on(
+        ({ body, message }) => body !== '' && message === undefined,
+        { status: 400 },
+      ),
     }))
 
   describe('in calls,', () => {
@@ -52,50 +53,48 @@ describe('doctor, for a fault in the responses of a server,', () => {
       request.headers['mcp-protocol-version'] === '2026-07-28'
 
     itReports('serving', {
-      'a server that fails at the second request': {
-        instead: ({ message }) =>
-          message?.method === 'server/discover' && ++discoveries > 1
-            ? json({ error: { code: -32_603, message: 'no' } }, 500)
-            : undefined,
-      },
-      'a tool without a schema': {
-        instead: (request) => (isListing(request) ? json({ result: { tools: [{ name: 'a' }] } }) : undefined),
-      },
-      'two tools of the same name': {
-        instead: (request) =>
-          isListing(request)
-            ? json({
-                result: { tools: ['a', 'a'].map((name) => ({ name, inputSchema: { type: 'object' } })) },
-              })
-            : undefined,
-      },
-      'a tool name with unsupported characters': {
-        instead: (request) =>
-          isListing(request)
-            ? json({
-                result: {
-                  tools: [
-                    {
-                      name: 'add two\u001b[31m',
-                      title: 'Add',
-                      annotations: { readOnlyHint: true },
-                      inputSchema: { type: 'object' },
-                    },
-                  ],
-                },
-              })
-            : undefined,
-      },
-      'a public cache scope for a list that requires a token': {
-        instead: (request) =>
-          isListing(request) ? json({ result: { tools: [], cacheScope: 'public' } }) : undefined,
-      },
-      'an error instead of a list of tools': {
-        instead: (request) => (isListing(request) ? json({ error: { code: -32_603 } }) : undefined),
-      },
+      'a server that fails at the second request': on(
+        ({ message }) => message?.method === 'server/discover' && ++discoveries > 1,
+        json({ error: { code: -32_603, message: 'no' } }, 500),
+      ),
+      'a tool without a schema': on(
+        (request) => isListing(request),
+        json({ result: { tools: [{ name: 'a' }] } }),
+      ),
+      'two tools of the same name': on(
+        (request) => isListing(request),
+        json({
+          result: { tools: ['a', 'a'].map((name) => ({ name, inputSchema: { type: 'object' } })) },
+        }),
+      ),
+      'a tool name with unsupported characters': on(
+        (request) => isListing(request),
+        json({
+          result: {
+            tools: [
+              {
+                name: 'add two\u001b[31m',
+                title: 'Add',
+                annotations: { readOnlyHint: true },
+                inputSchema: { type: 'object' },
+              },
+            ],
+          },
+        }),
+      ),
+      'a public cache scope for a list that requires a token': on(
+        (request) => isListing(request),
+        json({ result: { tools: [], cacheScope: 'public' } }),
+      ),
+      'an error instead of a list of tools': on(
+        (request) => isListing(request),
+        json({ error: { code: -32_603 } }),
+      ),
       'a tool that returns an error': {
-        instead: ({ message }) =>
-          message?.params?.name === 'missing' ? json({ result: { isError: true, content: [] } }) : undefined,
+        ...on(
+          ({ message }) => message?.params?.name === 'missing',
+          json({ result: { isError: true, content: [] } }),
+        ),
         asked: { call: 'missing', underScopedToken: undefined },
       },
       'a tool that does not exist': { asked: { call: 'missing', underScopedToken: undefined } },
@@ -104,10 +103,9 @@ describe('doctor, for a fault in the responses of a server,', () => {
 
   describe('in CORS,', () =>
     itReports('serving', {
-      'a preflight that requires a token': {
-        instead: ({ method, path }) =>
-          method === 'OPTIONS' && path === '/mcp' ? { status: 401 } : undefined,
-      },
+      'a preflight that requires a token': on(({ method, path }) => method === 'OPTIONS' && path === '/mcp', {
+        status: 401,
+      }),
       'a server without CORS headers': {
         alter: (answer, { path }) => {
           if (path !== '/mcp') return
@@ -175,10 +173,10 @@ describe('doctor, for a fault in the responses of a server,', () => {
           if (path.startsWith('/.well-known/')) delete answer.headers['access-control-allow-origin']
         },
       },
-      'a metadata document without a preflight': {
-        instead: ({ method, path }) =>
-          method === 'OPTIONS' && path.startsWith('/.well-known/') ? { status: 404 } : undefined,
-      },
+      'a metadata document without a preflight': on(
+        ({ method, path }) => method === 'OPTIONS' && path.startsWith('/.well-known/'),
+        { status: 404 },
+      ),
     }))
 
   describe('in the checks of Origin, Host, and limits,', () =>

@@ -17,11 +17,9 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect } from 'chai'
-import { decodeProtectedHeader } from 'jose'
 import { writeSecretFile } from '../../cli/keys/command.ts'
-import { type AuthorizationKeys, memoryStore } from '../../src/authorization/index.ts'
+import type { AuthorizationKeys } from '../../src/authorization/index.ts'
 import { resolveKeys } from '../../src/authorization/keys.ts'
-import { codeGrant, startFacade, type TestFacade } from '../support/authorization/facade.ts'
 import { itRejects, runCommand } from '../support/cli/run-command.ts'
 import { skipIf } from '../support/skip.ts'
 
@@ -36,19 +34,6 @@ async function keysIn(file: string): Promise<AuthorizationKeys> {
 /** Returns what identifies the keys of each list. */
 function namesOf({ signing, encryption }: AuthorizationKeys) {
   return { signing: signing.map(({ kid }) => String(kid)), encryption: [...encryption] }
-}
-
-/** Calls a tool of a facade. */
-async function call({ origin }: TestFacade, token: string): Promise<Response> {
-  return await fetch(`${origin}/mcp`, {
-    method: 'POST',
-    headers: {
-      authorization: `Bearer ${token}`,
-      'content-type': 'application/json',
-      accept: 'application/json, text/event-stream',
-    },
-    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'who' } }),
-  })
 }
 
 describe('mcp-gatekit keys', () => {
@@ -253,81 +238,5 @@ describe('mcp-gatekit keys', () => {
     expect(namesOf(JSON.parse(piped.stdout)).encryption[1]).to.equal(
       namesOf(await keysIn(file)).encryption[0],
     )
-  })
-
-  describe('a facade with the keys of a file', () => {
-    const open: TestFacade[] = []
-    afterEach(async () => {
-      await Promise.all(open.splice(0).map((facade) => facade.close()))
-    })
-
-    /** Starts a facade with the same users, clients, and address as another one. */
-    async function startWith(file: string, store: ReturnType<typeof memoryStore>, other?: TestFacade) {
-      const same = other === undefined ? {} : { url: other.issuer, resource: other.resource }
-      const facade = await startFacade({ ...same, keys: await keysIn(file), store })
-      open.push(facade)
-      return facade
-    }
-
-    /** Registers a client and signs a user in. */
-    async function signInAt(facade: TestFacade) {
-      const client = await facade.register()
-      return { client, code: (await facade.signIn(facade.authorizeUrl(client))).get('code') }
-    }
-
-    /** Requests a token at a facade of the same address, which does not listen there. */
-    async function tokenAt({ origin }: TestFacade, grant: Readonly<Record<string, string>>) {
-      const response = await fetch(`${origin}/token`, { method: 'POST', body: new URLSearchParams(grant) })
-      return { status: response.status, body: (await response.json()) as any }
-    }
-
-    it('a facade signs with the first key of the file, and accepts older tokens and refresh tokens after a rotation', async () => {
-      const file = join(folder, 'facade.json')
-      await keys('--out', file)
-      const store = memoryStore()
-      const first = await startWith(file, store)
-      const { client, body: tokens } = await first.connect()
-      const [old] = (await keysIn(file)).signing
-      expect(decodeProtectedHeader(tokens.access_token).kid).to.equal(old?.kid)
-      expect((await call(first, tokens.access_token)).status).to.equal(200)
-
-      await keys('--rotate', file, '--out', file, '--force')
-      const second = await startWith(file, store, first)
-      expect((await call(second, tokens.access_token)).status).to.equal(200)
-      const { client_id } = client
-      const grant = { grant_type: 'refresh_token', client_id, refresh_token: tokens.refresh_token }
-      const { status, body } = await tokenAt(second, grant)
-      expect(status).to.equal(200)
-      const [now] = (await keysIn(file)).signing
-      expect(decodeProtectedHeader(body.access_token).kid).to.equal(now?.kid).and.not.equal(old?.kid)
-      expect((await call(second, body.access_token)).status).to.equal(200)
-    })
-
-    it('a facade rejects the tokens of a key that the rotation removed', async () => {
-      const file = join(folder, 'removed.json')
-      await keys('--out', file)
-      const store = memoryStore()
-      const first = await startWith(file, store)
-      const { body: tokens } = await first.connect()
-      await keys('--rotate', file, '--keep-signing', '1', '--out', file, '--force')
-      const second = await startWith(file, store, first)
-      expect((await call(second, tokens.access_token)).status).to.equal(401)
-    })
-
-    it('a facade accepts tokens of staged keys, and another one with promoted keys signs with them', async () => {
-      const file = join(folder, 'nodes.json')
-      await keys('--out', file)
-      await keys('--stage', file, '--out', file, '--force')
-      const store = memoryStore()
-      const node = await startWith(file, store)
-      await keys('--promote', file, '--out', file, '--force')
-      const updated = await startWith(file, store, node)
-      const { client, code } = await signInAt(node)
-      const { access_token: token } = (await tokenAt(updated, codeGrant(client, code))).body
-      const [signing] = (await keysIn(file)).signing
-      expect(decodeProtectedHeader(token).kid).to.equal(signing?.kid)
-      // The other node has not restarted yet.
-      expect((await call(node, token)).status).to.equal(200)
-    })
   })
 })

@@ -87,10 +87,10 @@ export function statisticsContents(
   return {
     'accepted-value': textOf(accepted),
     'accepted-note': incomplete || (accepted === 0 ? '' : `${share} % of decisions`),
-    'refused-value': span(refused > 0 ? 'bad' : '', textOf(refused)),
+    'refused-value': refused > 0 ? span('bad', textOf(refused)) : textOf(refused),
     'refused-note': lastReason === undefined ? '' : `last: ${lastReason}`,
     'tools-value': textOf(toolCalls),
-    'tools-note': span(toolFailures > 0 ? 'bad' : '', tools),
+    'tools-note': toolFailures > 0 ? span('bad', tools) : tools,
     'median-value': textOf(median === undefined ? '–' : durationText(median)),
     'median-note': calls.length === 0 ? '' : `of the latest ${calls.length}`,
     'how-many': events > kept ? `the latest ${countText(kept)} of ${all}` : all,

@@ -120,6 +120,50 @@ describe('EventLog', () => {
     })
   })
 
+  it('the page shows lost events of a transport with the error, and "sampled" where 0 is not known', () => {
+    const log = new EventLog({ command: 'x' })
+    const { take } = listening(log)
+    const line = { type: 'http', accepted: 12, delivered: 9, failed: 2, dropped: 1, pending: 0 }
+    const stats = { emitted: 1234, sampledOut: 1215, held: 7, droppedAfterShutdown: 3 }
+    log.add(feed([], { stats: { ...stats, transports: [{ ...line, lastError: 'it <failed>' }] } }))
+    const { delivery, sampled, ...shown } = take().at(-1)?.data ?? {}
+    expect(delivery.replaceAll(/<td class="">|<\/t[dh]>/g, ' ')).to.equal(
+      '<tr><th scope="row">http  12  9 <td class="bad">2 <td class="bad">1  0 </tr><tr><td class="error" colspan="6">it &lt;failed&gt; </tr>',
+    )
+    expect(sampled).to.contain('.withSampling({ debugRate: 1, infoRate: 1 })')
+    expect(shown).to.include({
+      'delivery-total':
+        '1,234 emitted, 1,215 sampled out, 7 held until their sessions end, 3 after shutdown.',
+      'accepted-note': 'not all are counted',
+      'tools-note': 'not all are counted',
+    })
+    for (const tile of ['accepted', 'refused', 'tools', 'median'])
+      expect(shown[`${tile}-value`], tile).to.equal('sampled')
+  })
+
+  it('the page shows the warnings, the end, and the last lines of a server as text, and that it runs again', () => {
+    const log = new EventLog({ command: 'x' })
+    const { take } = listening(log)
+    const connect = { url: 'http://a/mcp', commands: [{ client: 'Codex', command: 'codex --url' }] }
+    const set = (state: object) => {
+      log.setServer(state as never)
+      return take().at(-1)?.data
+    }
+    const { warnings, connect: commands } = set({ state: 'running', warnings: ['<b>'], connect })
+    expect(warnings).to.equal('<li>&lt;b&gt;</li>')
+    expect(commands).to.contain('<dt>Codex</dt>').and.to.contain('data-copy="codex --url"')
+    const ended = set({ state: 'ended', how: 'exit code 1', output: '<b>Error', waits: true, connect })
+    expect(ended).to.include({
+      warnings: '',
+      connect: '',
+      connection: '<span class="bad">server down</span>',
+      'welcome-title': 'The server is not running',
+      ended:
+        'The server has exited: exit code 1. The terminal shows its output. It starts again when a file changes.<pre>&lt;b&gt;Error</pre>',
+    })
+    expect(set({ state: 'running', pid: 8 })).to.include({ ended: '', connection: 'live' })
+  })
+
   it('the event of a server that listens is not shown', () => {
     const heard: string[] = []
     const log = new EventLog({ command: 'x' }, ({ name }) => heard.push(name))

@@ -189,15 +189,6 @@ describe('Stories', () => {
     ])
   })
 
-  for (const [tone, last] of [
-    ['warn', () => registered()],
-    ['good', () => called()],
-    ['bad', () => signIn('client.refused', { error: 'x' })],
-  ] as const)
-    it(`the tone of a story after ${last().name} is ${tone}`, () => {
-      expect(only(storiesOf(first(), last())).tone).to.equal(tone)
-    })
-
   it('a story has the user of the latest telemetry event that names one', () => {
     const request = { id: 'r' }
     const wire = () => asked('/mcp', 200, { token: 't' }, request)
@@ -312,21 +303,6 @@ describe('Stories', () => {
     ['a refused token', () => asked('/mcp', 401, { challenge: CHALLENGE, token: 't' })],
   ] as const)
     itIsRecorded(what, () => [first(), registered(), last()])
-
-  for (const [what, status, challenge, attributes, tone] of [
-    ['no token', 401, 'Bearer', {}, 'plain'],
-    ['an expired token', 401, 'Bearer error="invalid_token"', { token: 't' }, 'bad'],
-    ['a token without the scopes', 403, 'Bearer error="insufficient_scope"', { token: 't' }, 'bad'],
-  ] as const) {
-    it(`the step of a request with ${what} shows the status and the description of its challenge`, () => {
-      const described = `${challenge}, error_description="Because of this"`
-      const { steps } = only(storiesOf(asked('/mcp', status, { ...attributes, challenge: described })))
-      expect(steps[0]).to.deep.include({ word: String(status), title: 'Because of this', tone })
-      const [plain] = only(storiesOf(asked('/mcp', status, { ...attributes, challenge }))).steps
-      expect(plain).to.deep.include({ word: String(status), tone })
-      expect(plain?.title).to.be.a('string').and.not.equal('')
-    })
-  }
 
   it('telemetry events become part of the step of their request, in either order', () => {
     expected = { resource: 'http://a/mcp', authorizationServers: [ISSUER] }

@@ -1,4 +1,4 @@
-import type { Fault, Outgoing } from './doctor-target.ts'
+import type { Fault, Incoming, Outgoing } from './doctor-target.ts'
 
 /** Changes a header of the responses with the given status. */
 export function header(
@@ -38,3 +38,11 @@ export function json(message: object, status = 200): Partial<Outgoing> {
   const headers = { 'content-type': 'application/json', 'access-control-allow-origin': '*' }
   return { status, headers, body: JSON.stringify({ jsonrpc: '2.0', id: 1, ...message }) }
 }
+
+/** Answers the requests that match in another way. */
+export const on = (
+  matches: (request: Incoming) => boolean,
+  answer: Partial<Outgoing>,
+): Required<Pick<Fault, 'instead'>> => ({
+  instead: (request) => (matches(request) ? answer : undefined),
+})
