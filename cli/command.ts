@@ -134,14 +134,10 @@ export class Arguments {
 }
 
 /** Returns the index of the first positional argument, after a `--` that separates it from the options. */
-function indexOfPositional(argv: readonly string[], options: Options): number {
-  for (let index = 0; index < argv.length; index++) {
-    const argument = argv[index] as string
-    if (argument === '--') return index + 1
-    if (!argument.startsWith('-')) return index
-    if (options[argument.replace(/^--/, '')]?.type === 'string') index++
-  }
-  return argv.length
+function indexOfPositional(args: readonly string[], options: Options): number {
+  const { tokens } = parseArgs({ args, options, allowPositionals: true, strict: false, tokens: true })
+  const first = tokens.find(({ kind }) => kind !== 'option')
+  return first === undefined ? args.length : first.index + Number(first.kind === 'option-terminator')
 }
 
 /** Replaces a message of Node.js, which has several lines and can contain a value. */

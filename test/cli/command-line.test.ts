@@ -203,19 +203,6 @@ describe('the command mcp-gatekit', () => {
     expect(stdout).to.contain('(issuer.pkce): see issuer.metadata')
   })
 
-  it('doctor removes control characters of a server from the report', async () => {
-    const { url } = await startTarget({
-      alter: (answer, { path }) => {
-        if (!path.startsWith('/.well-known/')) return
-        answer.body = JSON.stringify({ resource: 'https://x.example/\u001b]0;owned\u0007\u202e\r\nFAKE' })
-      },
-    })
-    const { stdout } = await runCommand(['doctor', url.href])
-    expect(stdout).to.contain('x.example')
-    for (const character of ['\u001b', '\u0007', '\u202e', '\r', '\nFAKE'])
-      expect(stdout).not.to.contain(character)
-  })
-
   it('doctor never prints a token, even if the server sends it back', async () => {
     const { url, token, weakToken } = await startTarget({
       alter: (answer, { headers }) => {
@@ -276,14 +263,6 @@ describe('the command mcp-gatekit', () => {
       expect(outcome).to.deep.include({ exitCode: 0, stderr: '' })
       expect(REPORT.parse(JSON.parse(outcome.stdout)).verdict).to.equal('ok')
       expectNoSecret([outcome.stdout, outcome.stderr], [token])
-    })
-
-    it('doctor exits with 1 if a check fails', async () => {
-      const { url } = await startTarget({ issuerAnswer: () => ({ status: 404 }) })
-      const { exitCode, stdout, stderr } = await runProgram(['doctor', url.href])
-      expect({ exitCode, stderr }).to.deep.equal({ exitCode: 1, stderr: '' })
-      expect(stdout).to.match(/✗ Clients find the metadata of each authorization server \(issuer\.metadata\)/)
-      expect(stdout).to.contain('hint: serve it at')
     })
 
     it('doctor trusts a private certificate authority that NODE_EXTRA_CA_CERTS names', async () => {

@@ -1,8 +1,6 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { sendRequest } from '../../cli/doctor/http-exchange.ts'
-import { quote, quoteAll, Secrets } from '../../cli/doctor/quote.ts'
-import { anyCharacter } from '../support/any-character.ts'
 import { type DoctorTarget, look, startTarget } from '../support/cli/doctor-target.ts'
 import { listen } from '../support/listen.ts'
 import { runs } from '../support/runs.ts'
@@ -78,31 +76,6 @@ describe('doctor, with a hostile server,', () => {
         },
       ),
       { numRuns: runs(50) },
-    )
-  })
-
-  it('quotes text on one line, without control characters, and shortened', () => {
-    fc.assert(
-      fc.property(fc.string({ unit: anyCharacter, maxLength: 400 }), (text) => {
-        expect(quote(text)).not.to.match(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u)
-        expect([...quote(text)].length).to.be.at.most(161)
-      }),
-    )
-    expect(quoteAll(Array.from({ length: 20 }, (_, index) => String(index)))).to.match(/, 11 and 8 more$/)
-  })
-
-  it('removes secrets from its output', () => {
-    const secret = fc.stringMatching(/^[\w\-.~+/=]{4,60}$/)
-    fc.assert(
-      fc.property(fc.array(secret, { minLength: 1, maxLength: 3 }), fc.array(fc.string()), (kept, around) => {
-        const secrets = new Secrets()
-        for (const one of kept) secrets.add(one)
-        const text = kept
-          .map((one, index) => `${around[index] ?? ''}${one}${encodeURIComponent(one)}`)
-          .join('|')
-        const erased = secrets.erase(text)
-        for (const one of kept) if (!'[secret]'.includes(one)) expect(erased).not.to.contain(one)
-      }),
     )
   })
 
