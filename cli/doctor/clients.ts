@@ -49,8 +49,6 @@ export interface ClientProfile {
   readonly issuerAccept: string | undefined
   /** The places of the resource metadata, in order. */
   readonly places: readonly MetadataPlace[]
-  /** `true` if the client tries the well-known URLs although the challenge names a URL. */
-  readonly searchesOn: boolean
   /** The well-known places of which one must also have the document. */
   readonly requiredPlaces: readonly MetadataPlace[] | undefined
   /** `exact` if `resource` must be the URL of the server, `parent` if it can be a parent of it. */
@@ -109,8 +107,7 @@ export function profileOf(id: ClientId): ClientProfile {
       ...(protocolVersion !== '' && { 'mcp-protocol-version': protocolVersion }),
     },
     issuerAccept: /, then `(.*)`/.exec(metadata)?.[1],
-    places: places.replace(/ \(.*/, '').split(', ') as MetadataPlace[],
-    searchesOn: !places.includes('(with a challenge, only its URL)'),
+    places: places.split(', ') as MetadataPlace[],
     requiredPlaces: required?.split(' or ') as MetadataPlace[] | undefined,
     resource: resource as ClientProfile['resource'],
     issuerForms: forms.split(', ') as IssuerForm[],
@@ -120,7 +117,7 @@ export function profileOf(id: ClientId): ClientProfile {
   }
 }
 
-const REQUEST = /(POST|GET|HEAD)(?: `(.*?)`)? as `(.*?)`(?: with `(.*?)`)?(?: and `(.*?)`)?/g
+const REQUEST = /(POST|GET|HEAD)(?: `(.*?)`)? as `(.*?)`(?: `(.*?)`)?(?: `(.*?)`)?/g
 
 /** Returns the requests of a cell, such as: POST `initialize` as `node`. */
 function requestsIn(cell: string): readonly EndpointRequest[] {

@@ -137,9 +137,9 @@ async function replay(examination: Examination, client: ReturnType<typeof profil
 
   /** Returns the resource metadata, or `undefined` if the client continues without it. @throws {Stop} */
   async function findResource(challenge: Challenge | undefined): Promise<JsonObject | undefined> {
-    const { places, searchesOn, requiredPlaces } = client
+    const { places, requiredPlaces } = client
     const url = urlOf(challenge?.parameters.get('resource_metadata'))
-    const isDecided = url !== undefined && places.includes('challenge') && !searchesOn
+    const isDecided = url !== undefined && client.has('final')
     for (const place of isDecided ? (['challenge'] as const) : places) {
       const document = await documentAt(placeUrl(place, url))
       if (document === undefined) continue
