@@ -1,10 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { html } from '../../html.ts'
-import type { Connect } from '../connect-commands.ts'
 import { OWN_USER_AGENT } from '../observer/observed-request.ts'
 import type { ConsoleEvent, Feed } from './event.ts'
 import { pageRow, storyHtml } from './lines.ts'
-import { type Contents, serverContents, statisticsContents } from './panels.ts'
+import { type About, type Contents, type ServerState, serverContents, statisticsContents } from './panels.ts'
 import { type Expected, eventRow } from './row.ts'
 import { Stories, type Story } from './stories.ts'
 import { Summary } from './summary.ts'
@@ -13,28 +12,6 @@ import { Summary } from './summary.ts'
 const MAX_EVENTS = 2000
 /** The maximum total length of the lines and details of these events. */
 const MAX_CHARACTERS = 16_000_000
-
-/** Facts that are constant while `mcp-gatekit dev` runs. */
-export interface About {
-  readonly command: string
-  /** The URL of the authorization server of `dev`. */
-  readonly issuer?: string
-}
-
-/** The state of the server process. */
-export interface ServerState {
-  readonly state: 'starting' | 'running' | 'ended'
-  readonly pid?: number
-  readonly how?: string
-  /** The last lines of the error output of a server that has crashed. */
-  readonly output?: string
-  /** `true` if a server that has ended starts again when a file changes. */
-  readonly waits?: true
-  /** Disagreements in the configuration of the server. */
-  readonly warnings?: readonly string[]
-  /** The URL of the server with commands for clients, once it is known. */
-  readonly connect?: Connect
-}
 
 /** Receives messages in the format of server-sent events. */
 export type Listener = (message: string) => void

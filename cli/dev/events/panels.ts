@@ -1,8 +1,30 @@
 import { type Html, html, span, type Value } from '../../html.ts'
+import type { Connect } from '../connect-commands.ts'
 import type { Attributes, Feed } from './event.ts'
-import type { About, ServerState } from './event-log.ts'
 import { countText, durationText, timeOf } from './lines.ts'
 import type { SessionSummary, Summary, ToolCall } from './summary.ts'
+
+/** Facts that are constant while `mcp-gatekit dev` runs. */
+export interface About {
+  readonly command: string
+  /** The URL of the authorization server of `dev`. */
+  readonly issuer?: string
+}
+
+/** The state of the server process. */
+export interface ServerState {
+  readonly state: 'starting' | 'running' | 'ended'
+  readonly pid?: number
+  readonly how?: string
+  /** The last lines of the error output of a server that has crashed. */
+  readonly output?: string
+  /** `true` if a server that has ended starts again when a file changes. */
+  readonly waits?: true
+  /** Disagreements in the configuration of the server. */
+  readonly warnings?: readonly string[]
+  /** The URL of the server with commands for clients, once it is known. */
+  readonly connect?: Connect
+}
 
 /** The contents of elements of the page, by their IDs. The page does not show an element without content. */
 export type Contents = Readonly<Record<string, Value>>
