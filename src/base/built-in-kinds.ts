@@ -2,62 +2,41 @@ import type { types as NodeTypes } from 'node:util'
 import { builtinModule } from './runtime.ts'
 import { tryOrUndefined } from './try-or-undefined.ts'
 
+type BuiltInKinds = typeof NodeTypes
+type Kind = readonly [name: string, is: (value: unknown) => boolean]
+
+/** Returns a function that recognizes the objects that a method or a getter of their prototype accepts. */
+function kind(name: keyof BuiltInKinds, prototype: object, key: string | symbol): Kind {
+  const { value, get = value } = Object.getOwnPropertyDescriptor(prototype, key) ?? {}
+  const read = (one: unknown) => tryOrUndefined(() => Reflect.apply(get, one, []))
+  return [name, (one) => typeof one === 'object' && read(one) !== undefined]
+}
+
+/** The functions of `node:util` that this package uses, for runtimes without it. */
+function kindsWithoutNode(): BuiltInKinds {
+  const boxes = [
+    kind('isStringObject', String.prototype, 'valueOf'),
+    kind('isNumberObject', Number.prototype, 'valueOf'),
+    kind('isBooleanObject', Boolean.prototype, 'valueOf'),
+    kind('isBigIntObject', BigInt.prototype, 'valueOf'),
+    kind('isSymbolObject', Symbol.prototype, 'valueOf'),
+  ]
+  const tagged = (name: keyof BuiltInKinds, tag: string): Kind => [
+    name,
+    (value) => Object.prototype.toString.call(value) === `[object ${tag}]`,
+  ]
+  return Object.fromEntries([
+    ...boxes,
+    ['isBoxedPrimitive', (value: unknown) => boxes.some(([, is]) => is(value))],
+    kind('isDate', Date.prototype, 'getTime'),
+    kind('isMap', Map.prototype, 'size'),
+    kind('isSet', Set.prototype, 'size'),
+    kind('isTypedArray', Object.getPrototypeOf(Uint8Array.prototype), Symbol.toStringTag),
+    tagged('isRegExp', 'RegExp'),
+    tagged('isNativeError', 'Error'),
+    ['isPromise', (value: unknown) => value instanceof Promise],
+  ]) as unknown as BuiltInKinds
+}
+
 /** The functions that recognize built-in objects by their internal slots, also objects of other realms. */
-type BuiltInKinds = Pick<
-  typeof NodeTypes,
-  | 'isBigIntObject'
-  | 'isBooleanObject'
-  | 'isBoxedPrimitive'
-  | 'isDate'
-  | 'isMap'
-  | 'isNativeError'
-  | 'isNumberObject'
-  | 'isPromise'
-  | 'isRegExp'
-  | 'isSet'
-  | 'isStringObject'
-  | 'isTypedArray'
->
-
-/** A method or a getter that throws unless `this` has the internal slots of its class. */
-type SlotReader = (this: never) => unknown
-
-/** Returns a function that recognizes the objects that a method of their prototype accepts. */
-function acceptedBy(read: SlotReader | undefined): (value: unknown) => boolean {
-  return (value) => {
-    if (typeof value !== 'object' || value === null || read === undefined) return false
-    return tryOrUndefined(() => Reflect.apply(read, value, [])) !== undefined
-  }
-}
-
-function getterOf(prototype: object, key: string | symbol): SlotReader | undefined {
-  return Object.getOwnPropertyDescriptor(prototype, key)?.get as SlotReader | undefined
-}
-
-/** `isPromise` and `isNativeError` recognize objects by their prototype or their string form, because they have no getters. */
-export function kindsWithoutNode(): BuiltInKinds {
-  const isStringObject = acceptedBy(String.prototype.valueOf)
-  const isNumberObject = acceptedBy(Number.prototype.valueOf)
-  const isBooleanObject = acceptedBy(Boolean.prototype.valueOf)
-  const isBigIntObject = acceptedBy(BigInt.prototype.valueOf)
-  const isSymbolObject = acceptedBy(Symbol.prototype.valueOf)
-  const boxes = [isStringObject, isNumberObject, isBooleanObject, isBigIntObject, isSymbolObject]
-  const { isError } = Error as { isError?: (value: unknown) => boolean }
-  return {
-    isStringObject,
-    isNumberObject,
-    isBooleanObject,
-    isBigIntObject,
-    isBoxedPrimitive: (value) => boxes.some((isBox) => isBox(value)),
-    isDate: acceptedBy(Date.prototype.getTime),
-    isMap: acceptedBy(getterOf(Map.prototype, 'size')),
-    isSet: acceptedBy(getterOf(Set.prototype, 'size')),
-    isTypedArray: acceptedBy(getterOf(Object.getPrototypeOf(Uint8Array.prototype), Symbol.toStringTag)),
-    isRegExp: (value) => Object.prototype.toString.call(value) === '[object RegExp]',
-    isPromise: (value) => value instanceof Promise,
-    isNativeError: isError ?? ((value) => Object.prototype.toString.call(value) === '[object Error]'),
-  } as BuiltInKinds
-}
-
-/** Recognizes built-in objects with `node:util` if the runtime has it. */
 export const types: BuiltInKinds = builtinModule('node:util')?.types ?? kindsWithoutNode()

