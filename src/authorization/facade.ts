@@ -27,7 +27,7 @@ import { buildServer } from './server/server.ts'
 import { withoutNotices } from './server/without-notices.ts'
 import { ProviderClient } from './sign-in/provider-client.ts'
 
-const { checkText, unusableOption } = optionChecksOf('authorizationFacade')
+const { text, unusableOption } = optionChecksOf('authorizationFacade')
 
 /** The optional peers of this entry, with the versions of package.json. */
 const COMMAND = 'npm install oidc-provider@9 openid-client@6'
@@ -156,11 +156,11 @@ export function createFacade(
     oauth,
     upstreamToken: grantedTokens(parts),
     grants: {
-      list: async (sub) => await grants.ofUser(checkText('sub', sub)),
+      list: async (sub) => await grants.ofUser(text('sub', sub)),
       revoke: async (sub, id) =>
-        await grants.endOf(checkText('sub', sub), checkText('id', id), 'application'),
-      revokeClient: async (clientId) => await grants.endAllOfClient(checkText('clientId', clientId)),
-      revokeUser: async (sub) => await grants.endAllOfUser(checkText('sub', sub)),
+        await grants.endOf(text('sub', sub), text('id', id), 'application'),
+      revokeClient: async (clientId) => await grants.endAllOfClient(text('clientId', clientId)),
+      revokeUser: async (sub) => await grants.endAllOfUser(text('sub', sub)),
     },
     async close() {
       isClosed = true

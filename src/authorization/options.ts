@@ -15,7 +15,6 @@ const {
   checkFunction,
   checkResource,
   checkScopes,
-  checkText,
   checkTexts,
   httpsIssuer,
   httpsUrl,
@@ -273,7 +272,7 @@ function scopeDescriptionsOf(option: string, value: unknown): Readonly<Record<st
     )
   checkScopes(option, Object.keys(value))
   for (const [scope, description] of Object.entries(value)) {
-    checkText(`${option}['${scope}']`, description)
+    text(`${option}['${scope}']`, description)
     if (scope === 'openid' || scope === 'offline_access')
       throw invalidOption(option, `must not contain '${scope}'`, undefined, 'Clients may always request it.')
   }

@@ -137,20 +137,15 @@ export function mcpAuth(target: GateTarget, options: McpAuthOptions = {}): NodeM
 
 /** @throws {KitMcpConfigError} if OAuth options are about operations, which `mcpAuth(oauthOptions)` does not know. */
 function refuseOptionsForOperations({ securitySchemes, anonymous }: ResolvedOAuthOptions): void {
-  if (securitySchemes) {
+  const refuse = (option: string, problem: string, fix: string): never => {
     throw unusableOption(
-      'securitySchemes',
-      'must not be set for mcpAuth(oauthOptions), which does not list tools',
-      'Set it in the OAuth options of createMcpAdapter or withOAuth.',
+      option,
+      `must not be set for mcpAuth(oauthOptions), which does not ${problem}`,
+      `Set it in the OAuth options of createMcpAdapter or withOAuth${fix}.`,
     )
   }
-  if (anonymous) {
-    throw unusableOption(
-      'anonymous',
-      'must not be set for mcpAuth(oauthOptions), which does not know the operations',
-      'Set it in the OAuth options of createMcpAdapter or withOAuth, and serve the adapter with mcpHandler.',
-    )
-  }
+  if (securitySchemes) refuse('securitySchemes', 'list tools', '')
+  if (anonymous) refuse('anonymous', 'know the operations', ', and serve the adapter with mcpHandler')
 }
 
 function fail(req: NodeRequest, res: ServerResponse): void {

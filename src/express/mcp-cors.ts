@@ -93,20 +93,14 @@ export function mcpCors(options: McpCorsOptions = {}): NodeMiddleware {
 }
 
 const RULES = {
-  origin: optional(checkOrigin),
+  origin: optional((option, origin) => {
+    const expected =
+      "must be true, false, a string, a RegExp, an array of these, or a function, as in the package 'cors'"
+    for (const rule of typeof origin === 'function' ? [] : [origin].flat())
+      if (typeof rule !== 'boolean' && typeof rule !== 'string' && !(rule instanceof RegExp))
+        throw invalidOption(option, expected, rule)
+    return origin as NonNullable<McpCorsOptions['origin']>
+  }),
   telemetry: optional((_option, value) => checkTelemetry(value as TelemetryOption, checks)),
   ...originRules(checks),
 } satisfies RulesFor<McpCorsOptions>
-
-function checkOrigin(option: string, origin: unknown): NonNullable<McpCorsOptions['origin']> {
-  const rules = typeof origin === 'function' ? [] : [origin].flat()
-  for (const rule of rules) {
-    if (typeof rule === 'boolean' || typeof rule === 'string' || rule instanceof RegExp) continue
-    throw invalidOption(
-      option,
-      "must be true, false, a string, a RegExp, an array of these, or a function, as in the package 'cors'",
-      rule,
-    )
-  }
-  return origin as NonNullable<McpCorsOptions['origin']>
-}

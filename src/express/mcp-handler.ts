@@ -2,15 +2,13 @@ import type { ServerResponse } from 'node:http'
 import type { NodeMiddleware, NodeRequest } from '../base/http/node-middleware.ts'
 import { cutOff } from '../base/http/response-close.ts'
 import { optionChecksOf } from '../base/options/option-checks.ts'
-import { endpointOf } from '../mcp/endpoint-of.ts'
 import type { McpAdapter } from '../mcp/mcp-adapter.ts'
 import { FAILED_RESPONSE } from '../oauth/refusal-responses.ts'
 import { ConnectionTurns } from './connection-turns.ts'
 import { restrictCors } from './cors-decision.ts'
 import { NodeMcpRequest } from './node-request.ts'
 import { writeResponse } from './node-response.ts'
-
-const { invalidKind } = optionChecksOf('mcpHandler')
+import { checkEndpoint } from './target.ts'
 
 /**
  * Serves MCP over `(req, res)`. It checks `Origin` and `Host`, verifies the token unless `mcpAuth` has done so for this
@@ -37,14 +35,7 @@ const { invalidKind } = optionChecksOf('mcpHandler')
  * @see https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#streamable-http
  */
 export function mcpHandler(adapter: McpAdapter): NodeMiddleware {
-  const endpoint = endpointOf(adapter)
-  if (endpoint === undefined) {
-    throw invalidKind(
-      'adapter',
-      'must be the return value of KitMcpServer…build() or createMcpAdapter()',
-      adapter,
-    )
-  }
+  const endpoint = checkEndpoint(optionChecksOf('mcpHandler'), adapter)
   return function mcpHandler(req, res, next) {
     const request = new NodeMcpRequest(req, res, endpoint.trustsProxy)
     if (endpoint.restrictsOrigins) restrictCors(res, endpoint.corsHeaders(request))

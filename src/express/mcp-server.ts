@@ -1,8 +1,8 @@
 import type { NodeMiddleware } from '../base/http/node-middleware.ts'
+import { definedMembers } from '../base/options/defined-members.ts'
 import { isOptionsObject, optionChecksOf } from '../base/options/option-checks.ts'
 import { optional, type ReadBy, type RulesFor } from '../base/options/option-rules.ts'
 import { DEFAULT_MCP_PATH, withoutSlash } from '../mcp/discovery.ts'
-import { endpointOf } from '../mcp/endpoint-of.ts'
 import type { McpAdapter } from '../mcp/mcp-adapter.ts'
 import { type CardRepository, isCardName, isCardText, isUri } from '../mcp/server-card.ts'
 import { notFound } from '../oauth/protected-resource.ts'
@@ -12,6 +12,7 @@ import { mcpHandler } from './mcp-handler.ts'
 import { pathOf } from './node-request.ts'
 import { writePlainResponse } from './node-response.ts'
 import { protectedResourceRouter } from './protected-resource-router.ts'
+import { checkEndpoint } from './target.ts'
 
 /** The contents of the server card and the catalog. */
 export interface McpDiscoveryOptions {
@@ -54,25 +55,14 @@ export interface McpServerOptions {
   readonly discovery?: false | McpDiscoveryOptions | undefined
 }
 
-const {
-  checkBoolean,
-  checkPath,
-  checkText,
-  invalidKind,
-  invalidOption,
-  readMembers,
-  readOptions,
-  required,
-  text,
-  unusableOption,
-} = optionChecksOf('mcpServer')
+const checks = optionChecksOf('mcpServer')
 
 const RULES = {
-  path: optional(checkPath),
-  authorizationServerMetadata: optional(checkBoolean, false),
+  path: optional(checks.checkPath),
+  authorizationServerMetadata: optional(checks.checkBoolean, false),
   cors: optional((option, value) => {
     if (isOptionsObject(value)) return mcpCors(value)
-    throw invalidKind(option, 'must be an object with options of mcpCors', value)
+    throw checks.invalidKind(option, 'must be an object with options of mcpCors', value)
   }),
   discovery: checkDiscovery,
 } satisfies RulesFor<McpServerOptions>
@@ -107,38 +97,21 @@ const RULES = {
  * @see docs/guides/quick-start.md
  */
 export function mcpServer(adapter: McpAdapter, options: McpServerOptions = {}): NodeMiddleware {
-  const endpoint = endpointOf(adapter)
-  if (endpoint === undefined) {
-    throw invalidKind(
-      'adapter',
-      'must be the return value of KitMcpServer…build() or createMcpAdapter()',
-      adapter,
-    )
-  }
-  const expected = 'must be an object such as { path: "/mcp" }'
-  const { path, authorizationServerMetadata, cors, discovery } = readOptions(
+  const endpoint = checkEndpoint(checks, adapter)
+  const { path, authorizationServerMetadata, cors, discovery } = checks.readOptions(
     'mcpServer',
-    expected,
+    'must be an object such as { path: "/mcp" }',
     options,
     RULES,
     'options',
   )
-  if (authorizationServerMetadata && endpoint.gate === undefined) {
-    throw unusableOption(
-      'authorizationServerMetadata',
-      'must not be set for an adapter without OAuth',
-      'Remove the option, or set oauth.',
-    )
-  }
+  const problem = 'must not be set for an adapter without OAuth'
+  if (authorizationServerMetadata && endpoint.gate === undefined)
+    throw checks.unusableOption('authorizationServerMetadata', problem, 'Remove the option, or set oauth.')
   const resource = endpoint.gate?.options.resource
-  if (resource !== undefined && path !== undefined) {
-    throw invalidOption(
-      'path',
-      'must not be set together with the OAuth option resource, whose path is used',
-      path,
-      'remove path, or change resource',
-    )
-  }
+  const both = 'must not be set together with the OAuth option resource, whose path is used'
+  if (resource !== undefined && path !== undefined)
+    throw checks.invalidOption('path', both, path, 'remove path, or change resource')
   const given = resource === undefined ? (path ?? DEFAULT_MCP_PATH) : new URL(resource).pathname
   const endpointPath = withoutSlash(given)
   const isEndpoint = (path: string): boolean => path === endpointPath || path === `${endpointPath}/`
@@ -167,59 +140,49 @@ export function mcpServer(adapter: McpAdapter, options: McpServerOptions = {}): 
 const MAX_IDENTIFIER = 1_024
 
 const REPOSITORY_RULES = {
-  url: required(uri, `set it to the URL of the source code, such as 'https://github.com/acme/notes'`),
-  source: required(text, `set it to the hosting service, such as 'github'`),
-  id: optional(checkText),
-  subfolder: optional(checkText),
+  url: checks.required(
+    checks.fitting<string>(isUri, `must be an absolute URL such as 'https://github.com/acme/notes'`),
+    `set it to the URL of the source code, such as 'https://github.com/acme/notes'`,
+  ),
+  source: checks.required(checks.text, `set it to the hosting service, such as 'github'`),
+  id: optional(checks.text),
+  subfolder: optional(checks.text),
 } satisfies RulesFor<CardRepository>
 
+const readRepository = checks.members(
+  `must be an object such as { url: 'https://github.com/acme/notes', source: 'github' }`,
+  REPOSITORY_RULES,
+)
+
 const DISCOVERY_RULES = {
-  name: optional((option, value) => {
-    if (typeof value === 'string' && isCardName(value)) return value
-    throw invalidOption(
-      option,
+  name: optional(
+    checks.fitting<string>(
+      (name) => typeof name === 'string' && isCardName(name),
       `must be a name in reverse-DNS form such as 'com.example/notes', of at most 200 characters`,
-      value,
       'Use letters, digits, dots, and hyphens, and underscores behind the only slash.',
-    )
-  }),
-  description: optional((option, value) => {
-    if (typeof value === 'string' && isCardText(value)) return value
-    throw invalidOption(option, 'must be a string of 1 to 100 characters', value)
-  }),
-  repository: optional((option, value) => {
-    if (isOptionsObject(value)) return definedMembers(readMembers(option, value, REPOSITORY_RULES))
-    throw invalidKind(
-      option,
-      `must be an object such as { url: 'https://github.com/acme/notes', source: 'github' }`,
-      value,
-    )
-  }),
-  identifier: optional((option, value) => {
-    if (isUri(value) && value.startsWith('urn:') && value.length <= MAX_IDENTIFIER) return value
-    throw invalidOption(option, `must be a URN such as 'urn:air:example.com:mcp:notes'`, value)
-  }),
-  catalog: optional(checkBoolean, true),
+    ),
+  ),
+  description: optional(
+    checks.fitting<string>(
+      (text) => typeof text === 'string' && isCardText(text),
+      'must be a string of 1 to 100 characters',
+    ),
+  ),
+  // Members that are undefined are not in the card.
+  repository: optional((option, value, given) => definedMembers(readRepository(option, value, given))),
+  identifier: optional(
+    checks.fitting<string>(
+      (urn) => isUri(urn) && urn.startsWith('urn:') && urn.length <= MAX_IDENTIFIER,
+      `must be a URN such as 'urn:air:example.com:mcp:notes'`,
+    ),
+  ),
+  catalog: optional(checks.checkBoolean, true),
 } satisfies RulesFor<McpDiscoveryOptions>
 
 /** Checks the option `discovery` of `mcpServer`. */
 function checkDiscovery(option: string, value: unknown = {}): false | ReadBy<typeof DISCOVERY_RULES> {
   if (value === false) return value
-  if (isOptionsObject(value)) return readMembers(option, value, DISCOVERY_RULES)
-  throw invalidKind(
-    option,
-    'must be false, or an object with at least one option',
-    value,
-    'Omit it for the default.',
-  )
-}
-
-function uri(option: string, value: unknown): string {
-  if (isUri(value)) return value
-  throw invalidOption(option, `must be an absolute URL such as 'https://github.com/acme/notes'`, value)
-}
-
-/** Removes members that are `undefined`, so that they are not in the card. */
-function definedMembers<Value extends object>(value: Value): Value {
-  return Object.fromEntries(Object.entries(value).filter(([, member]) => member !== undefined)) as Value
+  if (isOptionsObject(value)) return checks.readMembers(option, value, DISCOVERY_RULES)
+  const expected = 'must be false, or an object with at least one option'
+  throw checks.invalidKind(option, expected, value, 'Omit it for the default.')
 }

@@ -9,7 +9,7 @@ import { NodeMcpRequest } from './node-request.ts'
 import { writePlainResponse } from './node-response.ts'
 import { type GateTarget, resolveTarget } from './target.ts'
 
-const { checkBoolean, readOptions, unusableOption } = optionChecksOf('protectedResourceRouter')
+const checks = optionChecksOf('protectedResourceRouter')
 
 /** Options of {@link protectedResourceRouter}. */
 export interface ProtectedResourceRouterOptions {
@@ -23,7 +23,7 @@ export interface ProtectedResourceRouterOptions {
 }
 
 const RULES = {
-  authorizationServerMetadata: optional(checkBoolean, false),
+  authorizationServerMetadata: optional(checks.checkBoolean, false),
 } satisfies RulesFor<ProtectedResourceRouterOptions>
 
 /**
@@ -57,14 +57,6 @@ export function protectedResourceRouter(
   const copy = copyFor(gate.options, options)
   gate.announceSuffixedMetadata()
   return function protectedResourceRouter(req, res, next = () => undefined) {
-    if (req.method === 'GET' && req.headers['if-none-match'] === undefined) {
-      const whole = resolved.resource().wholeAt(req.originalUrl ?? req.url ?? '')
-      if (whole !== undefined && !res.headersSent) {
-        res.writeHead(whole.status, whole.headers)
-        res.end(whole.body)
-        return
-      }
-    }
     const request = new NodeMcpRequest(req, res, gate.options.trustProxy)
     const { path, method } = request
     const isCopy = copy?.owns(path) === true
@@ -88,30 +80,27 @@ function copyFor(
   { authorizationServers, authorizationServersOf, resource, allowInsecureHttp }: ResolvedOAuthOptions,
   options: ProtectedResourceRouterOptions,
 ): AuthorizationServerMetadata | undefined {
-  const expected = 'must be an object such as { authorizationServerMetadata: true }'
-  const { authorizationServerMetadata: isCopied } = readOptions(
+  const { authorizationServerMetadata: isCopied } = checks.readOptions(
     'protectedResourceRouter',
-    expected,
+    'must be an object such as { authorizationServerMetadata: true }',
     options,
     RULES,
     'options',
   )
   if (!isCopied) return undefined
-  if (authorizationServersOf !== undefined) {
-    throw unusableOption(
-      'authorizationServerMetadata',
-      'must not be set if authorizationServers is a function',
+  const unusable = (problem: string, fix: string) =>
+    checks.unusableOption('authorizationServerMetadata', `must not be set ${problem}`, fix)
+  if (authorizationServersOf !== undefined)
+    throw unusable(
+      'if authorizationServers is a function',
       'Remove the option, or set authorizationServers to a list.',
     )
-  }
   const [issuer] = authorizationServers as [string]
   const copy = new AuthorizationServerMetadata(issuer, resource, allowInsecureHttp)
-  if (resource !== undefined && copy.isServedAt(new URL(resource).origin)) {
-    throw unusableOption(
-      'authorizationServerMetadata',
-      'must not be set for an authorization server that has its own metadata at these paths',
+  if (resource !== undefined && copy.isServedAt(new URL(resource).origin))
+    throw unusable(
+      'for an authorization server that has its own metadata at these paths',
       'Remove the option.',
     )
-  }
   return copy
 }

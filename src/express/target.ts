@@ -1,6 +1,7 @@
 import { DEFAULT_BODY_LIMITS } from '../base/http/body-reader.ts'
-import { optionChecksOf } from '../base/options/option-checks.ts'
+import { type OptionChecks, optionChecksOf } from '../base/options/option-checks.ts'
 import { Authenticator } from '../mcp/authenticator.ts'
+import type { McpEndpoint } from '../mcp/endpoint.ts'
 import { endpointOf } from '../mcp/endpoint-of.ts'
 import { Instrumentation } from '../mcp/instrumentation/instrumentation.ts'
 import type { McpAdapter } from '../mcp/mcp-adapter.ts'
@@ -71,10 +72,16 @@ export function resolveTarget(
   }
 }
 
+/** Returns the endpoint of an adapter. @throws {KitMcpConfigError} for any other value. */
+export function checkEndpoint({ invalidKind }: OptionChecks, adapter: McpAdapter): McpEndpoint {
+  const endpoint = endpointOf(adapter)
+  if (endpoint !== undefined) return endpoint
+  const expected = 'must be the return value of KitMcpServer…build() or createMcpAdapter()'
+  throw invalidKind('adapter', expected, adapter)
+}
+
 function refuseUnknownAdapter(target: unknown): void {
   if (typeof target !== 'object' || target === null || !('auth' in target)) return
-  throw invalidOption(
-    'target',
-    'must not be a copy of an adapter. Pass the object that build() or createMcpAdapter() returned',
-  )
+  const problem = 'must not be a copy of an adapter'
+  throw invalidOption('target', `${problem}. Pass the object that build() or createMcpAdapter() returned`)
 }

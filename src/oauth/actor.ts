@@ -1,3 +1,4 @@
+import { definedMembers } from '../base/options/defined-members.ts'
 import { isRecord } from '../base/options/value-kinds.ts'
 
 /**
@@ -33,17 +34,7 @@ export function actorOf(act: unknown, actors = MAX_ACTORS): Actor | undefined | 
   const [sub, iss, client_id] = [act.sub, act.iss, act.client_id].map((value) => value ?? undefined)
   if (!isName(sub) || !isName(iss) || !isName(client_id) || (sub ?? client_id) === undefined) return null
   const earlier = actors === 1 ? undefined : actorOf(act.act, actors - 1)
-  return {
-    ...(sub !== undefined && { sub }),
-    ...(iss !== undefined && { iss }),
-    ...(client_id !== undefined && { client_id }),
-    ...(earlier && { act: earlier }),
-  }
-}
-
-/** Returns `act` as a part of a verifier's result. The gate checks it. */
-export function actOf({ act }: Readonly<Record<string, unknown>>): { act?: Record<string, unknown> } {
-  return act === undefined ? {} : { act: act as Record<string, unknown> }
+  return definedMembers({ sub, iss, client_id, act: earlier ?? undefined }) as Actor
 }
 
 function isName(value: unknown): value is string | undefined {

@@ -10,9 +10,6 @@ export interface GateValues {
   readonly resource: string | undefined
 }
 
-type Join = (gate: GateValues) => void
-
-const joins = new WeakMap<object, Join>()
 const known = new WeakMap<object, GateValues>()
 
 /** The values of the gate that these options describe. Gates made from one options object count as one gate. */
@@ -27,18 +24,4 @@ export function gateValuesOf(options: object, given: GateValues): GateValues {
   const values = Object.freeze({ issuer, authorizationServers, resource })
   known.set(options, values)
   return values
-}
-
-/** Registers a function that is called with each gate that `verifier` is used by. It throws if the gate cannot use it. */
-export function onJoin<Verifier extends object>(verifier: Verifier, join: Join): Verifier {
-  joins.set(verifier, join)
-  return verifier
-}
-
-/**
- * Passes the values of a gate to its verifier. A verifier that needs none ignores them.
- * @throws {KitMcpConfigError} if the verifier cannot be used by this gate.
- */
-export function joinGate(verifier: object, gate: GateValues): void {
-  joins.get(verifier)?.(gate)
 }

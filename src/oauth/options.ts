@@ -1,28 +1,14 @@
 import { isOptionsObject, optionChecksOf } from '../base/options/option-checks.ts'
-import { optional, type ReadBy, type RulesFor } from '../base/options/option-rules.ts'
+import { isText } from '../base/options/option-kit.ts'
+import { type OptionRule, optional, type ReadBy, type RulesFor } from '../base/options/option-rules.ts'
 import { type DpopMode, type DpopOptions, resolveDpop } from './dpop/options.ts'
-import { type GateValues, gateValuesOf, joinGate } from './gate-values.ts'
+import { type GateValues, gateValuesOf } from './gate-values.ts'
 import { jwtClaims } from './jwt-claims.ts'
 import type { RateLimiterLike } from './rate-limiter.ts'
 import { type RefusalLimit, RefusalLimiter } from './refusal-limit.ts'
+import { traitsOf } from './verifier-traits.ts'
 
-const {
-  callable,
-  checkBoolean,
-  checkHeaderText,
-  checkPath,
-  checkRequiredScopes,
-  checkScopes,
-  checkUrl,
-  checkResource,
-  invalidKind,
-  invalidOption,
-  issuer,
-  oneOf,
-  readOptions,
-  required,
-  wholeNumber,
-} = optionChecksOf('oauth')
+const checks = optionChecksOf('oauth')
 
 /** The application's data and the request, as verifiers and `onVerified` get them. */
 export interface VerifyContext<App = unknown> {
@@ -227,44 +213,59 @@ export interface OAuthOptions<App = any, User = any> {
 type Given = Readonly<Record<string, unknown>>
 
 const RULES = {
-  issuer: required(
-    issuer,
+  issuer: checks.required(
+    checks.issuer,
     `set it to the address of the authorization server, such as 'https://auth.example.com'`,
   ),
-  verifyToken: callable<VerifyToken>('set it to a verifier, such as jwtVerifier({ issuer, audience })'),
-  resourceMetadataPath: optional(checkPath, '/.well-known/oauth-protected-resource'),
-  scopes: optional(checkRequiredScopes, []),
-  resource: optional(resourceRule),
-  realm: optional(checkHeaderText, 'mcp-server'),
-  authorizationServers: optional(authorizationServersRule),
-  resourceName: optional(checkResourceName),
-  resourceDocumentation: optional((option, value) => {
-    checkUrl(option, value, { allowInsecureHttp: true })
-    return value as string
-  }),
-  scopesSupported: optional(checkScopes),
+  verifyToken: checks.callable<VerifyToken>(
+    'set it to a verifier, such as jwtVerifier({ issuer, audience })',
+  ),
+  resourceMetadataPath: optional(checks.checkPath, '/.well-known/oauth-protected-resource'),
+  scopes: optional(checks.checkRequiredScopes, []),
+  resource: optional(orOfRequest(checks.checkResource)),
+  realm: optional(checks.headerText, 'mcp-server'),
+  authorizationServers: optional(
+    orOfRequest(
+      checks.items(
+        'must be a non-empty array of URLs, or a function',
+        checks.issuer,
+        1,
+        'omit it to use [issuer]',
+      ),
+    ),
+  ),
+  resourceName: optional(
+    checks.fitting<string>(
+      (name) => isText(name) && !/\p{Cc}/u.test(name),
+      'must be a non-empty string without control characters',
+    ),
+  ),
+  resourceDocumentation: optional((option, value) => checks.url(option, value, { allowInsecureHttp: true })),
+  scopesSupported: optional(checks.checkScopes),
   scopeImplies: optional(checkScopeImplies, {}),
   onVerified: optional(
-    callable<(input: OnVerifiedInput) => void | Promise<void>>(
+    checks.callable<(input: OnVerifiedInput) => void | Promise<void>>(
       'set it to a function that runs after verification',
     ),
   ),
-  trustProxy: optional(checkBoolean, false),
-  verifyTimeoutMs: optional(wholeNumber(1), 10_000),
-  allowInsecureHttp: optional(checkBoolean, false),
+  trustProxy: optional(checks.checkBoolean, false),
+  verifyTimeoutMs: optional(checks.wholeNumber(1), 10_000),
+  allowInsecureHttp: optional(checks.checkBoolean, false),
   signedMetadata: optional(checkSignedMetadata),
   dpop: optional((_option, value) => resolveDpop(value)),
   rateLimit: optional((_option, value) => RefusalLimiter.from(value)),
-  clientAddress: optional(
-    callable<(request: Request) => string | undefined>(
-      'set it to a function that returns the IP address of the client',
+  clientAddress: optional(checks.clientAddress),
+  stepUp: optional(checks.oneOf(['required', 'keep-granted']), 'required'),
+  challengeWithoutToken: optional(checks.oneOf(['error', 'bare']), 'error'),
+  challengeInResult: optional(
+    checks.fitting<boolean | 'auto'>(
+      (value) => typeof value === 'boolean' || value === 'auto',
+      `must be true, false, or 'auto'`,
     ),
+    false,
   ),
-  stepUp: optional(oneOf(['required', 'keep-granted']), 'required'),
-  challengeWithoutToken: optional(oneOf(['error', 'bare']), 'error'),
-  challengeInResult: optional(checkChallengeInResult, false),
-  securitySchemes: optional(checkBoolean),
-  anonymous: optional(checkBoolean, false),
+  securitySchemes: optional(checks.checkBoolean),
+  anonymous: optional(checks.checkBoolean, false),
 } satisfies RulesFor<OAuthOptions>
 
 /** `OAuthOptions`, checked, copied, and with their defaults. */
@@ -278,7 +279,7 @@ export interface ResolvedOAuthOptions
   /** The servers of the metadata document. `[issuer]` if they depend on the request. */
   readonly authorizationServers: readonly string[]
   /** Returns the servers for a request, checked, if they depend on it. */
-  readonly authorizationServersOf: AuthorizationServersOf | undefined
+  readonly authorizationServersOf: ((request: Request) => readonly string[] | undefined) | undefined
   readonly limiter: RefusalLimiter | undefined
 }
 
@@ -288,7 +289,7 @@ export interface ResolvedOAuthOptions
  */
 export function resolveOAuthOptions(options: unknown): ResolvedOAuthOptions {
   const expected = 'must be an object with OAuth options, at least { issuer, verifyToken }'
-  const { issuer, resource, rateLimit, ...others } = readOptions('oauth', expected, options, RULES)
+  const { issuer, resource, rateLimit, ...others } = checks.readOptions('oauth', expected, options, RULES)
   const fixed = typeof resource === 'string' ? resource : undefined
   const { authorizationServers: servers = Object.freeze([issuer]) } = others
   const listed = typeof servers === 'function' ? undefined : servers
@@ -301,92 +302,39 @@ export function resolveOAuthOptions(options: unknown): ResolvedOAuthOptions {
     authorizationServersOf: typeof servers === 'function' ? servers : undefined,
     limiter: rateLimit,
   })
-  joinGate(resolved.verifyToken, resolved.gateValues)
+  traitsOf(resolved.verifyToken).join?.(resolved.gateValues)
   return resolved
 }
 
-/** Returns the checked URI of the resource, or a function that returns that of a request. */
-function resourceRule(
-  option: string,
-  value: unknown,
-  given: Given,
-): string | ((request: Request) => string | undefined) {
-  const check = (resource: unknown): string => checkResource(option, resource, given)
-  if (typeof value !== 'function') return check(value)
-  return (request) => {
-    const resource: unknown = value(request)
-    ignoreRejection(resource)
-    return resource === undefined ? undefined : check(resource)
+/** The rule of an option that may also be a function of the request, whose results are checked as well. */
+function orOfRequest<Value>(
+  rule: OptionRule<Value>,
+): OptionRule<Value | ((request: Request) => Value | undefined)> {
+  return (option, value, given) => {
+    if (typeof value !== 'function') return rule(option, value, given)
+    return (request) => {
+      const result: unknown = value(request)
+      // A promise is not a result. Its rejection must not become an unhandled one.
+      if (result instanceof Promise) result.catch(() => undefined)
+      return result === undefined ? undefined : rule(option, result, given)
+    }
   }
 }
 
-/** A promise is not a value of a synchronous function. Its rejection must not become an unhandled one. */
-function ignoreRejection(value: unknown): void {
-  if (value instanceof Promise) value.catch(() => undefined)
-}
-
-type AuthorizationServersOf = (request: Request) => readonly string[] | undefined
-
-/** Returns the checked list, or a function that returns that of a request. */
-function authorizationServersRule(
-  option: string,
-  value: unknown,
-  given: Given,
-): readonly string[] | AuthorizationServersOf {
-  if (typeof value !== 'function') return checkAuthorizationServers(option, value, given)
-  return (request) => {
-    const servers: unknown = value(request)
-    ignoreRejection(servers)
-    return servers === undefined ? undefined : checkAuthorizationServers(option, servers, given)
-  }
-}
-
-function checkAuthorizationServers(option: string, value: unknown, given: Given): readonly string[] {
-  if (!Array.isArray(value) || value.length === 0)
-    throw invalidKind(
-      option,
-      'must be a non-empty array of URLs, or a function',
-      value,
-      'omit it to use [issuer]',
-    )
-  return Object.freeze(value.map((entry) => issuer(option, entry, given)))
-}
-
-function checkResourceName(option: string, value: unknown): string {
-  if (typeof value !== 'string' || value === '' || /\p{Cc}/u.test(value))
-    throw invalidOption(option, 'must be a non-empty string without control characters', value)
-  return value
-}
-
-function checkChallengeInResult(option: string, value: unknown): boolean | 'auto' {
-  if (typeof value !== 'boolean' && value !== 'auto')
-    throw invalidOption(option, `must be true, false, or 'auto'`, value)
-  return value
-}
-
-/** Checks that `value` is a compact JWT with claims about this resource. Clients verify its signature. */
 function checkSignedMetadata(option: string, value: unknown, { resource }: Given): string {
   const claims = jwtClaims(value)
-  if (typeof resource !== 'string' || typeof claims?.iss !== 'string' || claims.resource !== resource) {
-    throw invalidKind(
-      option,
-      'must be a JWT with the claims iss and resource, where resource equals the option resource',
-      value,
-      'sign it as described in RFC 9728 section 2.2',
-    )
-  }
+  const expected = 'must be a JWT with the claims iss and resource, where resource equals the option resource'
+  if (typeof resource !== 'string' || typeof claims?.iss !== 'string' || claims.resource !== resource)
+    throw checks.invalidKind(option, expected, value, 'sign it as described in RFC 9728 section 2.2')
   return value as string
 }
 
 function checkScopeImplies(option: string, value: unknown): Readonly<Record<string, readonly string[]>> {
-  if (!isOptionsObject(value)) {
-    throw invalidKind(
-      option,
-      `must map a scope to the scopes it implies, as in { 'mcp:write': ['mcp:read'] }`,
-      value,
-    )
-  }
-  checkScopes(option, Object.keys(value))
-  const copy = Object.entries(value).map(([scope, implied]) => [scope, checkScopes(option, implied)] as const)
+  const expected = `must map a scope to the scopes it implies, as in { 'mcp:write': ['mcp:read'] }`
+  if (!isOptionsObject(value)) throw checks.invalidKind(option, expected, value)
+  checks.checkScopes(option, Object.keys(value))
+  const copy = Object.entries(value).map(
+    ([scope, implied]) => [scope, checks.checkScopes(option, implied)] as const,
+  )
   return Object.freeze(Object.fromEntries(copy))
 }

@@ -1,4 +1,5 @@
 import type { PlainResponse } from '../base/http/plain-response.ts'
+import { definedMembers } from '../base/options/defined-members.ts'
 import type { RequestSource } from './inputs.ts'
 import {
   CROSS_ORIGIN,
@@ -48,20 +49,19 @@ export class ProtectedResource {
   /** @param routerScopes every scope that a tool, prompt, or resource names */
   constructor(options: ResolvedOAuthOptions, routerScopes: readonly string[]) {
     this.#options = options
-    const scopes = (options.scopesSupported ?? unionOfScopes(options.scopes, routerScopes)).filter(
+    const { dpop, resourceName, resourceDocumentation, scopesSupported, signedMetadata } = options
+    const scopes = (scopesSupported ?? unionOfScopes(options.scopes, routerScopes)).filter(
       (scope) => scope !== 'offline_access',
     )
-    this.#members = {
-      ...(scopes.length > 0 && { scopes_supported: scopes }),
+    this.#members = definedMembers({
+      scopes_supported: scopes.length > 0 ? scopes : undefined,
       bearer_methods_supported: ['header'],
-      ...(options.resourceName !== undefined && { resource_name: options.resourceName }),
-      ...(options.resourceDocumentation !== undefined && {
-        resource_documentation: options.resourceDocumentation,
-      }),
-      ...(options.dpop !== undefined && { dpop_signing_alg_values_supported: options.dpop.algorithms }),
-      ...(options.dpop?.required === true && { dpop_bound_access_tokens_required: true }),
-      ...(options.signedMetadata !== undefined && { signed_metadata: options.signedMetadata }),
-    }
+      resource_name: resourceName,
+      resource_documentation: resourceDocumentation,
+      dpop_signing_alg_values_supported: dpop?.algorithms,
+      dpop_bound_access_tokens_required: dpop?.required || undefined,
+      signed_metadata: signedMetadata,
+    })
     if (options.resource === undefined) return
     this.#configured = knownResource(options.resource)
     if (options.authorizationServersOf === undefined) this.#fixed = this.#render(options.resource, PUBLIC)
@@ -104,13 +104,6 @@ export class ProtectedResource {
     if (path === root) return true
     if (!path.startsWith(root) || (root !== '/' && path[root.length] !== '/')) return false
     return this.#configured === undefined || path.slice(root.length) === this.#configured.path
-  }
-
-  /** Returns the prepared response to a GET of exactly this path, if it is the same for all clients. */
-  wholeAt(path: string): PlainResponse | undefined {
-    if (this.#configured === undefined) return undefined
-    const root = this.#options.resourceMetadataPath
-    return path === root || path === root + this.#configured.path ? this.#fixed?.whole : undefined
   }
 
   /**

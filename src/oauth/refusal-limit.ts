@@ -22,20 +22,13 @@ const RULES = { points: wholeNumber(1), durationSeconds: wholeNumber(1) } satisf
 const MAX_CLIENTS = 100_000
 
 /** Counts refusals in this process. Its memory is bounded, because an attacker can use any number of addresses. */
-export class RefusalCounter implements RateLimiterLike {
-  readonly #points: number
-  readonly #durationMs: number
-  readonly #clients = new WindowCounter(MAX_CLIENTS)
-
-  /** @param points the number of refusals that a client may cause in `durationSeconds`, which begin with the first one */
-  constructor(points: number, durationSeconds: number) {
-    this.#points = points
-    this.#durationMs = durationSeconds * 1000
-  }
-
-  consume(key: string): Promise<void> {
-    const { points, leftMs } = this.#clients.add(key, this.#durationMs)
-    return points <= this.#points ? Promise.resolve() : Promise.reject({ msBeforeNext: leftMs })
+function refusalCounter({ points, durationSeconds }: RefusalLimit): RateLimiterLike {
+  const clients = new WindowCounter(MAX_CLIENTS)
+  return {
+    async consume(key) {
+      const counted = clients.add(key, durationSeconds * 1000)
+      if (counted.points > points) throw { msBeforeNext: counted.leftMs }
+    },
   }
 }
 
@@ -53,18 +46,11 @@ export class RefusalLimiter {
 
   /** @throws {KitMcpConfigError} if the option `rateLimit` is invalid. */
   static from(value: unknown): RefusalLimiter {
-    if (typeof (value as { consume?: unknown } | null)?.consume === 'function') {
+    if (typeof (value as { consume?: unknown } | null)?.consume === 'function')
       return new RefusalLimiter(value as RateLimiterLike)
-    }
-    if (!isOptionsObject(value)) {
-      throw invalidKind(
-        'rateLimit',
-        'must be { points, durationSeconds } or a limiter of rate-limiter-flexible',
-        value,
-      )
-    }
-    const { points, durationSeconds } = readMembers('rateLimit', value, RULES)
-    return new RefusalLimiter(new RefusalCounter(points, durationSeconds))
+    const expected = 'must be { points, durationSeconds } or a limiter of rate-limiter-flexible'
+    if (!isOptionsObject(value)) throw invalidKind('rateLimit', expected, value)
+    return new RefusalLimiter(refusalCounter(readMembers('rateLimit', value, RULES)))
   }
 
   /**

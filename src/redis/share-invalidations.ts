@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { optionChecksOf } from '../base/options/option-checks.ts'
-import { joinGate, onJoin } from '../oauth/gate-values.ts'
+import { traitsOf, withTraits } from '../oauth/verifier-traits.ts'
 import type { CachedVerifier } from '../oauth/verifiers/cached.ts'
 import {
   RedisBroadcast,
@@ -76,7 +76,7 @@ export function shareInvalidations<App = unknown, User = unknown>(
     },
     close: () => broadcast.close(),
   })
-  onJoin(shared, (gate) => joinGate(verifier, gate))
+  withTraits(shared, traitsOf(verifier))
   return Object.defineProperty(shared, 'connected', { get: () => broadcast.connected }) as CachedVerifier<
     App,
     User

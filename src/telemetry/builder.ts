@@ -29,7 +29,7 @@ import {
   type TelemetrySamplingPolicy,
 } from './session/sampling.ts'
 
-const { checkText, invalidKind, unusableOption } = telemetryOptions
+const { text, invalidKind, unusableOption } = telemetryOptions
 
 /** The members of the configuration that need no defaults, and what the others are made of. */
 interface BuilderProps
@@ -135,7 +135,7 @@ export class KitTelemetry<
    * @throws {KitTelemetryError} `TELEMETRY_CONFIGURATION_INVALID` if `version` is empty or not a string.
    */
   withVersion(version: string): KitTelemetry<Actors, Scopes, Events> {
-    checkText('the argument of withVersion()', version)
+    text('the argument of withVersion()', version)
     return this.#with({ version })
   }
 

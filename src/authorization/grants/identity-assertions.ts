@@ -6,7 +6,6 @@ import { isRecord } from '../../base/options/value-kinds.ts'
 import { RemoteKeys } from '../../oauth/verifiers/jwks.ts'
 import { ASYMMETRIC } from '../../oauth/verifiers/jwt-options.ts'
 import { signedClaims } from '../../oauth/verifiers/jwt-signature.ts'
-import { OutagePace } from '../../oauth/verifiers/outage-pace.ts'
 import { AuthorizationError, TemporarilyUnavailableError } from '../unavailable.ts'
 
 const { httpsIssuer, httpsUrl, invalidKind, invalidOption, items, members, required, text } =
@@ -147,10 +146,9 @@ export function assertionVerifier(
   issuers: readonly IdentityAssertionIssuer[],
   url: string,
 ): (assertion: string, clientId: string) => Promise<VerifiedAssertion> {
-  const pace = new OutagePace()
   const known = new Map(
     issuers.map(({ issuer, jwksUri, tenant }) => {
-      const settings = { jwksCooldownSeconds: 30, jwksCacheSeconds: 600, allowInsecureHttp: false, pace }
+      const settings = { jwksCooldownSeconds: 30, jwksCacheSeconds: 600, allowInsecureHttp: false }
       return [issuer, { keys: new RemoteKeys({ issuer, jwksUri, ...settings }), tenant }]
     }),
   )

@@ -1,10 +1,9 @@
 import { LRUCache } from 'lru-cache'
 import { entriesUpTo } from '../../base/entries-up-to.ts'
 import { within } from '../../base/within.ts'
-import { joinGate, onJoin } from '../../oauth/gate-values.ts'
 import { rejected } from '../../oauth/inputs.ts'
-import { withLiveness } from '../../oauth/liveness.ts'
 import type { VerifyToken } from '../../oauth/options.ts'
+import { traitsOf, withTraits } from '../../oauth/verifier-traits.ts'
 import type { JwtUser } from '../../oauth/verifiers/jwt-options.ts'
 import type { EarlierRevocations, Grants } from './grants.ts'
 
@@ -74,8 +73,10 @@ export function liveVerifier(
     if (verified?.valid !== true) return verified
     return (await isLive(verified.user?.claims ?? {})) ? verified : rejected(input, 'not_active')
   }
-  withLiveness(verify, (user) => isLive((user as Partial<JwtUser> | null | undefined)?.claims ?? {}))
-  return onJoin(verify, (gate) => joinGate(verifier, gate))
+  return withTraits(verify, {
+    ...traitsOf(verifier),
+    isLive: (user) => isLive((user as Partial<JwtUser> | null | undefined)?.claims ?? {}),
+  })
 }
 
 /** Returns the revocations before a token without a grant. */

@@ -1,7 +1,7 @@
 import { isQuotable } from '../http/quoted-string.ts'
 import { MAX_TIMER_MS } from '../timers.ts'
 import { KitMcpConfigError, type KitMcpConfigErrorCode } from './config-error.ts'
-import { type OptionProblem, optionKit, withHelp } from './option-kit.ts'
+import { isText, isTime, type OptionProblem, optionKit, withHelp } from './option-kit.ts'
 import type { OptionRule } from './option-rules.ts'
 import { isScopeToken } from './scope-token.ts'
 
@@ -34,6 +34,7 @@ const EXAMPLES: Readonly<Record<string, string>> = {
   basePath: '/api',
 }
 
+const HTTPS_ONLY: UrlRules = { allowInsecureHttp: 'never' }
 const HTTPS_URL = 'must be an https URL, or an http URL of a loopback host'
 
 /** The characters of ASCII that no URL contains (RFC 3986 section 2). Control characters are refused before. */
@@ -67,59 +68,39 @@ export function optionChecksOf(heading: string) {
     )
   })
 
+  const scope = kit.fitting<string>(
+    isScopeToken,
+    'must contain only scopes of RFC 6749 section 3.3: printable ASCII without space, quote, and backslash',
+    'Make each scope a separate item.',
+  )
+
   const checks = {
     ...kit,
 
     /** A URL that tokens may depend on: absolute, https (http only for loopback), without credentials and fragment. */
     checkUrl(option: string, value: unknown, { allowInsecureHttp }: UrlRules): URL {
+      const wrong = (expected: string, fix?: string) => kit.invalidOption(option, expected, value, fix)
       // Without the slashes a parser would add them.
-      if (typeof value !== 'string' || !URL.canParse(value) || /^https?:(?!\/\/[^/])/i.test(value.trim())) {
-        throw kit.invalidOption(
-          option,
-          `must be an absolute URL such as '${EXAMPLES[option] ?? EXAMPLES.issuer}'`,
-          value,
-        )
-      }
+      if (typeof value !== 'string' || !URL.canParse(value) || /^https?:(?!\/\/[^/])/i.test(value.trim()))
+        throw wrong(`must be an absolute URL such as '${EXAMPLES[option] ?? EXAMPLES.issuer}'`)
       const url = new URL(value)
-      if (url.protocol !== 'https:' && url.protocol !== 'http:') {
-        throw kit.invalidOption(option, HTTPS_URL, value)
-      }
-      if (url.protocol === 'http:' && allowInsecureHttp !== true && !isLoopbackHostname(url.hostname)) {
-        const fix =
-          allowInsecureHttp === 'never' ? 'Use https.' : 'Set allowInsecureHttp: true to allow http.'
-        throw kit.invalidOption(option, HTTPS_URL, value, fix)
-      }
-      if (url.username !== '' || url.password !== '') {
-        throw kit.invalidOption(
-          option,
-          'must not contain credentials',
-          value,
-          'Remove the part before the @.',
+      if (url.protocol !== 'https:' && url.protocol !== 'http:') throw wrong(HTTPS_URL)
+      if (url.protocol === 'http:' && allowInsecureHttp !== true && !isLoopbackHostname(url.hostname))
+        throw wrong(
+          HTTPS_URL,
+          allowInsecureHttp === 'never' ? 'Use https.' : 'Set allowInsecureHttp: true to allow http.',
         )
-      }
-      if (value.includes('#')) {
-        throw kit.invalidOption(
-          option,
-          'must not contain a fragment',
-          value,
-          'Remove the # and everything after it.',
-        )
-      }
-      if (!isQuotable(value) || value.trim() !== value) {
-        throw kit.invalidOption(
-          option,
-          'must be ASCII without control characters or surrounding spaces',
-          value,
-        )
-      }
-      if (NOT_IN_URLS.test(value)) {
-        throw kit.invalidOption(
-          option,
+      if (url.username !== '' || url.password !== '')
+        throw wrong('must not contain credentials', 'Remove the part before the @.')
+      if (value.includes('#'))
+        throw wrong('must not contain a fragment', 'Remove the # and everything after it.')
+      if (!isQuotable(value) || value.trim() !== value)
+        throw wrong('must be ASCII without control characters or surrounding spaces')
+      if (NOT_IN_URLS.test(value))
+        throw wrong(
           'must not contain spaces or any of " < > \\ ^ ` { | }',
-          value,
           'Percent-encode them (RFC 3986 section 2).',
         )
-      }
       return url
     },
 
@@ -130,118 +111,73 @@ export function optionChecksOf(heading: string) {
     },
 
     /** The rule of a URL, as in `checkUrl`, for options objects without `allowInsecureHttp`. */
-    httpsUrl: (option: string, value: unknown): string =>
-      checks.url(option, value, { allowInsecureHttp: 'never' }),
+    httpsUrl: (option: string, value: unknown): string => checks.url(option, value, HTTPS_ONLY),
 
     /** The URI of a resource: a URL as in `checkUrl`, spelled as URLs are compared. Of an origin, the final slash is optional. */
     checkResource(option: string, value: unknown, rules: UrlRules): string {
       const { href, origin } = checks.checkUrl(option, value, rules)
       const right = href === `${origin}/` && !(value as string).endsWith('/') ? origin : href
       if (value === right) return right
-      throw kit.invalidOption(
-        option,
-        'must have a host in lower case, and no default port or dot segments, because clients compare URLs as text',
-        value,
-        `Write '${right}'.`,
-      )
+      const expected =
+        'must have a host in lower case, and no default port or dot segments, because clients compare URLs as text'
+      throw kit.invalidOption(option, expected, value, `Write '${right}'.`)
     },
 
     /** The rule of the identifier of an authorization server: a URL as in `url`, without a query (RFC 8414 section 2). */
     issuer(option: string, value: unknown, given: UrlRules): string {
       const { href } = checks.checkUrl(option, value, given)
-      if (href.includes('?')) {
-        throw kit.invalidOption(
-          option,
-          'must not contain a query',
-          value,
-          'Remove the ? and everything after it, because an issuer has no query (RFC 8414 section 2).',
-        )
-      }
+      const fix = 'Remove the ? and everything after it, because an issuer has no query (RFC 8414 section 2).'
+      if (href.includes('?')) throw kit.invalidOption(option, 'must not contain a query', value, fix)
       return value as string
     },
 
     /** The rule of an issuer, for options objects without `allowInsecureHttp`. */
-    httpsIssuer: (option: string, value: unknown): string =>
-      checks.issuer(option, value, { allowInsecureHttp: 'never' }),
+    httpsIssuer: (option: string, value: unknown): string => checks.issuer(option, value, HTTPS_ONLY),
 
     /** A path as it appears in a request: a leading slash, no query, no fragment, and nothing to normalize. */
     checkPath(option: string, value: unknown): string {
-      if (typeof value !== 'string' || !value.startsWith('/') || value.startsWith('//')) {
-        throw kit.invalidOption(
-          option,
+      const wrong = (expected: string) => kit.invalidOption(option, expected, value)
+      if (typeof value !== 'string' || !value.startsWith('/') || value.startsWith('//'))
+        throw wrong(
           `must be a path with one leading slash, such as '${EXAMPLES[option] ?? EXAMPLES.basePath}'`,
-          value,
         )
-      }
-      if (
-        new URL(value, 'http://localhost').pathname !== value ||
-        (value.length > 1 && value.endsWith('/'))
-      ) {
-        throw kit.invalidOption(
-          option,
-          'must be a plain path without query, fragment, spaces, dot segments, or trailing slash',
-          value,
-        )
-      }
+      if (new URL(value, 'http://localhost').pathname !== value || (value.length > 1 && value.endsWith('/')))
+        throw wrong('must be a plain path without query, fragment, spaces, dot segments, or trailing slash')
       return value
     },
 
     /** A list of scopes (RFC 6749 section 3.3) without duplicates. */
     checkScopes(option: string, value: unknown): readonly string[] {
-      if (!Array.isArray(value))
-        throw kit.invalidKind(option, `must be an array of scopes such as ['mcp:read']`, value)
-      for (const scope of value) {
-        if (!isScopeToken(scope)) {
-          throw kit.invalidOption(
-            option,
-            'must contain only scopes of RFC 6749 section 3.3: printable ASCII without space, quote, and backslash',
-            scope,
-            'Make each scope a separate item.',
-          )
-        }
-      }
-      return Object.freeze([...new Set(value as string[])])
+      const scopes = kit.items(`must be an array of scopes such as ['mcp:read']`, scope)(option, value, {})
+      return Object.freeze([...new Set(scopes)])
     },
 
     /** Scopes that a request must have. A challenge may never ask for `offline_access`. */
     checkRequiredScopes(option: string, value: unknown): readonly string[] {
       const scopes = checks.checkScopes(option, value)
-      if (scopes.includes('offline_access')) {
-        throw kit.unusableOption(
-          option,
-          `must not contain 'offline_access'`,
-          'Remove it, because clients request it from the authorization server.',
-        )
-      }
+      const fix = 'Remove it, because clients request it from the authorization server.'
+      if (scopes.includes('offline_access'))
+        throw kit.unusableOption(option, `must not contain 'offline_access'`, fix)
       return scopes
     },
 
     /** A string that is sent in a header. */
-    checkHeaderText(option: string, value: unknown): string {
-      if (typeof value !== 'string' || value === '' || !isQuotable(value)) {
-        throw kit.invalidOption(
-          option,
-          'must be a non-empty string of printable ASCII, because it is sent in a header',
-          value,
-        )
-      }
-      return value
-    },
+    headerText: kit.fitting<string>(
+      (value) => isText(value) && isQuotable(value),
+      'must be a non-empty string of printable ASCII, because it is sent in a header',
+    ),
+
+    /** The rule of a function that returns the IP address of the client of a request. */
+    clientAddress: kit.callable<(request: Request) => string | undefined>(
+      'set it to a function that returns the IP address of the client',
+    ),
 
     /** The rule of a number of seconds, fractions included. */
-    seconds:
-      (min: 0 | 'more than 0'): OptionRule<number> =>
-      (option, value) => {
-        const fits =
-          typeof value === 'number' && value <= MAX_TIMER_MS && (min === 0 ? value >= 0 : value > 0)
-        if (fits) return value
-        const lower = min === 0 ? '0 or more' : 'more than 0'
-        throw kit.invalidOption(
-          option,
-          `must be a number of seconds, ${lower} and at most ${MAX_TIMER_MS}`,
-          value,
-        )
-      },
+    seconds: (min: 0 | 'more than 0'): OptionRule<number> =>
+      kit.fitting(
+        (value) => isTime(value, min),
+        `must be a number of seconds, ${min === 0 ? '0 or more' : min} and at most ${MAX_TIMER_MS}`,
+      ),
   }
   return checks
 }

@@ -56,6 +56,32 @@ export function optionKit<Failure extends Error>(makeError: (problem: OptionProb
     return makeError({ kind: 'invalid', option, owner: option, message })
   }
 
+  const invalidOption = (option: string, expected: string, ...received: Received): Failure =>
+    invalid(
+      option,
+      received.length === 0 ? expected : `${expected}; received ${describeValue(received[0])}`,
+      received[1],
+    )
+
+  const invalidKind = (option: string, expected: string, value: unknown, fix?: string): Failure =>
+    invalid(option, `${expected}; received ${describeKind(value)}`, fix)
+
+  /** The rule of a value that `fits` accepts. The error shows another value. */
+  const fitting =
+    <Value>(fits: (value: any) => boolean, expected: string, fix?: string) =>
+    (option: string, value: unknown): Value => {
+      if (!fits(value)) throw invalidOption(option, expected, value, fix)
+      return value as Value
+    }
+
+  /** Like `fitting`, but the error describes the value only by its kind and length, because it may be a secret. */
+  const fittingKind =
+    <Value>(fits: (value: any) => boolean, expected: string, fix?: string) =>
+    (option: string, value: unknown): Value => {
+      if (!fits(value)) throw invalidKind(option, expected, value, fix)
+      return value as Value
+    }
+
   function checkKnown(
     owner: string,
     value: object,
@@ -75,16 +101,10 @@ export function optionKit<Failure extends Error>(makeError: (problem: OptionProb
       makeError({ kind: 'missing', option, owner: option, message: `${option} is missing.${fixOf(fix)}` }),
 
     /** `<option> <expected>; received <value>. <Fix>.` `expected` begins with a verb: `must be a string`. */
-    invalidOption: (option: string, expected: string, ...received: Received): Failure =>
-      invalid(
-        option,
-        received.length === 0 ? expected : `${expected}; received ${describeValue(received[0])}`,
-        received[1],
-      ),
+    invalidOption,
 
     /** Like `invalidOption`, but describes the value only by its kind and length, because it may be a secret. */
-    invalidKind: (option: string, expected: string, value: unknown, fix?: string): Failure =>
-      invalid(option, `${expected}; received ${describeKind(value)}`, fix),
+    invalidKind,
 
     /** `<option> <problem>. <Fix>.`, for a problem that does not need the value. */
     unusableOption: invalid,
@@ -193,9 +213,14 @@ export function optionKit<Failure extends Error>(makeError: (problem: OptionProb
 
     /** The rule of an array with at least `min` items. Each item has the name of the option. */
     items:
-      <Value>(expected: string, rule: OptionRule<Value>, min = 0): OptionRule<readonly Value[]> =>
+      <Value>(
+        expected: string,
+        rule: OptionRule<Value>,
+        min = 0,
+        fix?: string,
+      ): OptionRule<readonly Value[]> =>
       (option, value, given) => {
-        if (!Array.isArray(value) || value.length < min) throw kit.invalidKind(option, expected, value)
+        if (!Array.isArray(value) || value.length < min) throw kit.invalidKind(option, expected, value, fix)
         return Object.freeze(Array.from(value, (item: unknown) => rule(option, item, given)))
       },
 
@@ -212,46 +237,26 @@ export function optionKit<Failure extends Error>(makeError: (problem: OptionProb
         return value as Value
       },
 
+    fitting,
+    fittingKind,
+
     /** The rule of a string that is not empty. */
-    text: (option: string, value: unknown): string => kit.checkText(option, value),
+    text: fitting<string>(isText, 'must be a non-empty string'),
 
     /** The rule of a string that is not empty and may be a secret. */
-    secret: (option: string, value: unknown): string => kit.checkSecret(option, value),
+    secret: fittingKind<string>(isText, 'must be a non-empty string'),
 
-    checkBoolean(option: string, value: unknown): boolean {
-      if (typeof value !== 'boolean') throw kit.invalidOption(option, 'must be true or false', value)
-      return value
-    },
+    checkBoolean: fitting<boolean>((value) => typeof value === 'boolean', 'must be true or false'),
 
     /** A string, which may be empty. */
-    checkString(option: string, value: unknown): string {
-      if (typeof value !== 'string') throw kit.invalidOption(option, 'must be a string', value)
-      return value
-    },
-
-    checkText(option: string, value: unknown): string {
-      if (typeof value !== 'string' || value === '')
-        throw kit.invalidOption(option, 'must be a non-empty string', value)
-      return value
-    },
-
-    checkSecret(option: string, value: unknown): string {
-      if (typeof value !== 'string' || value === '')
-        throw kit.invalidKind(option, 'must be a non-empty string', value)
-      return value
-    },
+    checkString: fitting<string>((value) => typeof value === 'string', 'must be a string'),
 
     /** A frozen copy of an array of non-empty strings. */
     checkTexts(option: string, value: unknown): readonly string[] {
       if (!Array.isArray(value)) throw kit.invalidKind(option, 'must be an array of non-empty strings', value)
-      for (let index = 0; index < value.length; index++)
-        if (typeof value[index] !== 'string' || value[index] === '')
-          throw kit.invalidKind(
-            option,
-            'must contain only non-empty strings',
-            value[index],
-            `Check item ${index}.`,
-          )
+      const expected = 'must contain only non-empty strings'
+      for (const [index, item] of value.entries())
+        if (!isText(item)) throw kit.invalidKind(option, expected, item, `Check item ${index}.`)
       return Object.freeze([...value])
     },
 
@@ -265,14 +270,9 @@ export function optionKit<Failure extends Error>(makeError: (problem: OptionProb
 
     /** A number of milliseconds that a timer can wait for. */
     checkMs(option: string, value: unknown, min: 0 | 'more than 0'): number {
-      const fits = typeof value === 'number' && (min === 0 ? value >= 0 : value > 0) && value <= MAX_TIMER_MS
-      if (fits) return value
-      const lower = min === 0 ? 'of at least 0' : 'above 0'
-      throw kit.invalidOption(
-        option,
-        `must be a number of milliseconds ${lower} and at most ${MAX_TIMER_MS}`,
-        value,
-      )
+      if (isTime(value, min)) return value
+      const range = `${min === 0 ? 'of at least 0' : 'above 0'} and at most ${MAX_TIMER_MS}`
+      throw kit.invalidOption(option, `must be a number of milliseconds ${range}`, value)
     },
 
     /** @param fix an imperative clause, such as `set it to a function that returns headers` */
@@ -297,6 +297,16 @@ export function optionKit<Failure extends Error>(makeError: (problem: OptionProb
     },
   }
   return kit
+}
+
+/** Returns `true` for a string that is not empty. */
+export function isText(value: unknown): value is string {
+  return typeof value === 'string' && value !== ''
+}
+
+/** Returns `true` for a number, fractions included, that a timer can wait for. */
+export function isTime(value: unknown, min: 0 | 'more than 0'): value is number {
+  return typeof value === 'number' && (min === 0 ? value >= 0 : value > 0) && value <= MAX_TIMER_MS
 }
 
 function fixOf(fix: string | undefined): string {

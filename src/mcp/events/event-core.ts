@@ -4,8 +4,8 @@ import { tryOrUndefined } from '../../base/try-or-undefined.ts'
 import { AuthInfo, tokenIssuer } from '../../oauth/auth-info.ts'
 import type { Gate } from '../../oauth/gate.ts'
 import { LazyRequest, RequestContext } from '../../oauth/inputs.ts'
-import { livenessOf } from '../../oauth/liveness.ts'
 import { StoreGuard } from '../../oauth/store-guard.ts'
+import { traitsOf } from '../../oauth/verifier-traits.ts'
 import type { EventName } from '../instrumentation/request-events.ts'
 import { type Denied, Policy } from '../operations/policy.ts'
 import type { EventEntry } from '../router/event.ts'
@@ -200,7 +200,7 @@ export class EventCore {
   /** Returns `false` if the grant of the token has ended, as the user or the authorization server can end it at any time. */
   async #isLive({ auth }: Caller): Promise<boolean> {
     const { gate } = this.props
-    const isLive = auth && gate && livenessOf(gate.options.verifyToken)
+    const isLive = auth && gate && traitsOf(gate.options.verifyToken).isLive
     return isLive === undefined || (await isLive(auth?.user))
   }
 

@@ -7,7 +7,7 @@ import { inputSchemaOf, type JsonSchema, jsonSchemaOf } from './json-schema.ts'
 import type { Wrapped } from './middleware.ts'
 import type { ArgsOf } from './tool.ts'
 
-const { callable, checkText, invalidKind, invalidOption } = optionChecksOf('KitMcpRouter')
+const { callable, text, invalidKind, invalidOption } = optionChecksOf('KitMcpRouter')
 
 /**
  * A way in which clients receive events: at a URL of theirs (`webhook`), by asking (`poll`), or on an open response (`stream`, which
@@ -96,7 +96,7 @@ const WIRE_NAMES: Readonly<Record<EventDelivery, WireDelivery>> = {
 const DELIVERIES = Object.keys(WIRE_NAMES) as readonly EventDelivery[]
 
 const EVENT_RULES = {
-  description: checkText,
+  description: text,
   input: inputSchemaOf,
   payload: checkPayload,
   scopes: DEFINITION_RULES.scopes,

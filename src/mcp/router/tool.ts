@@ -14,7 +14,7 @@ import type { Wrapped } from './middleware.ts'
 import { declaresHeaders } from './param-headers.ts'
 
 const checks = optionChecksOf('KitMcpRouter')
-const { callable, checkFunction, checkText, invalidOption, oneOf, unusableOption, wholeNumber } = checks
+const { callable, checkFunction, text, invalidOption, oneOf, unusableOption, wholeNumber } = checks
 
 /**
  * The argument of a tool's `authorize` and `confirm`: a call that the adapter's `authorize` permits, with the validated arguments.
@@ -157,7 +157,7 @@ const TOOL_RULES = {
   input: inputSchemaOf,
   output: optional((option, output) => jsonSchemaOf(option, output, 'output')),
   annotations: optional(objectCopy),
-  app: optional(checkText),
+  app: optional(text),
   visibility: optional(checkVisibility),
   limits: unchecked(),
   authorize: optional(

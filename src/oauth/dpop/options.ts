@@ -4,7 +4,8 @@ import { optional, type RulesFor } from '../../base/options/option-rules.ts'
 import { DpopNonces } from './nonces.ts'
 import { type DpopReplayStore, MemoryReplayStore } from './replay-store.ts'
 
-const { checkOneOf, invalidKind, invalidOption, readMembers, wholeNumber } = optionChecksOf('oauth')
+const { checkOneOf, fitting, fittingKind, invalidKind, invalidOption, readMembers, wholeNumber } =
+  optionChecksOf('oauth')
 
 /**
  * The use of DPoP (RFC 9449):
@@ -32,15 +33,6 @@ export interface DpopOptions {
   readonly algorithms?: readonly string[] | undefined
 }
 
-/** `DpopOptions`, checked, copied, and with their defaults. */
-export interface ResolvedDpopOptions {
-  readonly required: boolean
-  readonly replayStore: DpopReplayStore
-  readonly nonces: DpopNonces | undefined
-  readonly proofMaxAgeSeconds: number
-  readonly algorithms: readonly string[]
-}
-
 const MODES: readonly DpopMode[] = ['off', 'allowed', 'required']
 
 /** The supported algorithms: asymmetric ones, and never `none` (RFC 9449 §11.6). */
@@ -49,66 +41,54 @@ const ALGORITHMS: readonly string[] = [
   ...['PS256', 'PS384', 'PS512', 'RS256', 'RS384', 'RS512'],
 ]
 
+/** The maximum time that a nonce is valid. */
+const NONCE_LIFETIME_SECONDS = 300
+
+const NONCE_RULES = {
+  secret: fittingKind<string>(
+    (secret) => typeof secret === 'string' && secret.length >= 32,
+    'must be a string of 32 characters or more',
+  ),
+}
+
 const RULES = {
-  mode: checkMode,
-  replayStore: checkReplayStore,
-  nonce: checkNonce,
+  mode(_option: string, value: unknown): DpopMode {
+    if (typeof value === 'string') return checkOneOf('dpop', value, MODES)
+    const expected = `must be 'off', 'allowed' or 'required', or an object with such a mode`
+    throw invalidOption('dpop', expected, value)
+  },
+  replayStore(option: string, value: unknown = new MemoryReplayStore()): DpopReplayStore {
+    const { use } = (value ?? {}) as Partial<DpopReplayStore>
+    if (typeof use === 'function') return value as DpopReplayStore
+    const expected = 'must be an object with a method use(key, expiresAtSeconds)'
+    throw invalidKind(option, expected, value, 'use redisReplayStore(client), or a store of your own')
+  },
+  nonce(option: string, value: unknown = false): DpopNonces | undefined {
+    if (isOptionsObject(value))
+      return new DpopNonces(readMembers(option, value, NONCE_RULES).secret, NONCE_LIFETIME_SECONDS)
+    if (typeof value !== 'boolean')
+      throw invalidKind(option, 'must be true, false, or an object such as { secret }', value)
+    return value ? new DpopNonces(randomBytes(32), NONCE_LIFETIME_SECONDS) : undefined
+  },
   proofMaxAgeSeconds: optional(wholeNumber(1), 300),
-  algorithms: optional(checkAlgorithms, ALGORITHMS),
+  algorithms: optional(
+    fitting<readonly string[]>(
+      (list) => Array.isArray(list) && list.length > 0 && list.every((one) => ALGORITHMS.includes(one)),
+      `must be a list of at least one of ${ALGORITHMS.join(', ')}`,
+    ),
+    ALGORITHMS,
+  ),
 } satisfies RulesFor<DpopOptions>
+
+export type ResolvedDpopOptions = NonNullable<ReturnType<typeof resolveDpop>>
 
 /**
  * Checks the option `dpop`. Returns `undefined` if DPoP is off.
  * @throws {KitMcpConfigError} if the option is invalid.
  */
-export function resolveDpop(value: unknown): ResolvedDpopOptions | undefined {
-  const { mode, nonce, ...others } = readMembers(
-    'dpop',
-    isOptionsObject(value) ? value : { mode: value },
-    RULES,
-  )
-  return mode === 'off' ? undefined : { required: mode === 'required', nonces: nonce, ...others }
-}
-
-function checkMode(_option: string, value: unknown): DpopMode {
-  if (typeof value === 'string') return checkOneOf('dpop', value, MODES)
-  throw invalidOption('dpop', `must be 'off', 'allowed' or 'required', or an object with such a mode`, value)
-}
-
-function checkReplayStore(option: string, value: unknown): DpopReplayStore {
-  if (value === undefined) return new MemoryReplayStore()
-  if (typeof (value as { use?: unknown } | null)?.use !== 'function') {
-    throw invalidKind(
-      option,
-      'must be an object with a method use(key, expiresAtSeconds)',
-      value,
-      'use redisReplayStore(client), or a store of your own',
-    )
-  }
-  return value as DpopReplayStore
-}
-
-/** The maximum time that a nonce is valid. */
-const NONCE_LIFETIME_SECONDS = 300
-
-function checkNonce(option: string, value: unknown = false): DpopNonces | undefined {
-  if (!isOptionsObject(value)) {
-    if (typeof value !== 'boolean')
-      throw invalidKind(option, 'must be true, false, or an object such as { secret }', value)
-    return value ? new DpopNonces(randomBytes(32), NONCE_LIFETIME_SECONDS) : undefined
-  }
-  const { secret } = readMembers(option, value, { secret: checkNonceSecret })
-  return new DpopNonces(secret, NONCE_LIFETIME_SECONDS)
-}
-
-function checkNonceSecret(option: string, value: unknown): string {
-  if (typeof value !== 'string' || value.length < 32)
-    throw invalidKind(option, 'must be a string of 32 characters or more', value)
-  return value
-}
-
-function checkAlgorithms(option: string, value: unknown): readonly string[] {
-  const fits = Array.isArray(value) && value.length > 0 && value.every((one) => ALGORITHMS.includes(one))
-  if (!fits) throw invalidOption(option, `must be a list of at least one of ${ALGORITHMS.join(', ')}`, value)
-  return Object.freeze([...new Set(value as string[])])
+export function resolveDpop(value: unknown) {
+  const given = isOptionsObject(value) ? value : { mode: value }
+  const { mode, nonce, algorithms, ...others } = readMembers('dpop', given, RULES)
+  if (mode === 'off') return undefined
+  return { required: mode === 'required', nonces: nonce, algorithms: [...new Set(algorithms)], ...others }
 }

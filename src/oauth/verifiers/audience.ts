@@ -17,12 +17,8 @@ export function checkAudiences(
   { checkTexts, invalidOption, missingOption }: OptionChecks,
   { audience, resource }: AudienceOptions,
 ): readonly string[] {
-  if (audience !== undefined && resource !== undefined) {
-    throw invalidOption(
-      'resource',
-      'cannot be given together with audience. Remove one of them: both name the expected aud',
-    )
-  }
+  const both = 'cannot be given together with audience. Remove one of them: both name the expected aud'
+  if (audience !== undefined && resource !== undefined) throw invalidOption('resource', both)
   const option = resource === undefined ? 'audience' : 'resource'
   const value = audience ?? resource
   if (value === undefined || value === null || value.length === 0)

@@ -4,10 +4,9 @@ import { entriesUpTo } from '../../base/entries-up-to.ts'
 import { optionChecksOf } from '../../base/options/option-checks.ts'
 import { optional, type RulesFor } from '../../base/options/option-rules.ts'
 import { certificateBindingOf } from '../confirmation.ts'
-import { joinGate, onJoin } from '../gate-values.ts'
 import { rejected, verificationOf } from '../inputs.ts'
 import type { VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
-import { type CertificateReader, certificateReaderOf, withCertificateReader } from './client-certificate.ts'
+import { traitsOf, type VerifierTraits, withTraits } from '../verifier-traits.ts'
 import { frozenCopy } from './frozen-copy.ts'
 
 const { checkFunction, readOptions, seconds, wholeNumber } = optionChecksOf('cachedVerifier')
@@ -132,7 +131,8 @@ export function cachedVerifier<App = unknown, User = unknown>(
     options,
     RULES,
   )
-  const readCertificate = certificateReaderOf(verifier)
+  const traits = traitsOf(verifier)
+  const { readCertificate } = traits
   const entries = new LRUCache<string, CacheEntry<User>>({
     max: maxEntries,
     maxSize: Math.max(MIN_TOTAL_SIZE, maxEntries * MEAN_SIZE),
@@ -160,7 +160,7 @@ export function cachedVerifier<App = unknown, User = unknown>(
   }
 
   function start(key: string, input: VerifyTokenInput<App>): Promise<VerifiedToken<User> | undefined> {
-    const variant = variantOf(input, readCertificate)
+    const variant = variantOf(input, traits)
     const result = (async () => sharable(await verifier(input), readCertificate !== undefined))()
     const call: PendingCall<User> = { ...variant, input, startedAtMs: performance.now(), result }
     inFlight.set(key, call)
@@ -199,8 +199,7 @@ export function cachedVerifier<App = unknown, User = unknown>(
     inFlight.delete(key)
   }
 
-  withCertificateReader(verifyCached, readCertificate)
-  onJoin(verifyCached, (gate) => joinGate(verifier, gate))
+  withTraits(verifyCached, traits)
   return Object.assign(verifyCached, {
     invalidate: (token: string) => invalidateKey(keyOf(token)),
     invalidateKey,
@@ -215,7 +214,7 @@ function keyOf(token: string): string {
   return hash('sha256', token, 'hex')
 }
 
-function variantOf(input: VerifyTokenInput, readCertificate: CertificateReader | undefined): RequestVariant {
+function variantOf(input: VerifyTokenInput, { readCertificate }: VerifierTraits): RequestVariant {
   const { gate, resource } = verificationOf(input)
   return {
     gateIssuer: gate?.issuer,

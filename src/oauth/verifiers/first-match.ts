@@ -1,11 +1,10 @@
 import { KitMcpConfigError } from '../../base/options/config-error.ts'
 import { optionChecksOf } from '../../base/options/option-checks.ts'
 import { VerifierUnavailableError } from '../errors.ts'
-import { joinGate, onJoin } from '../gate-values.ts'
 import { type RefusalNote, rejected, verificationOf } from '../inputs.ts'
 import type { UserOf, VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
 import { isOwnOutage, outage } from '../outages.ts'
-import { certificateReaderOfAll, withCertificateReader } from './client-certificate.ts'
+import { traitsOf, withTraits } from '../verifier-traits.ts'
 
 const { invalidKind, missingOption } = optionChecksOf('firstMatch')
 
@@ -88,9 +87,14 @@ export function firstMatch<Verifiers extends readonly VerifyToken<any, any>[]>(
     const reason = MOST_HELPFUL.find((note) => notes.has(note))
     return reason === undefined ? undefined : rejected(input, reason)
   }
-  withCertificateReader(verifyByFirstMatch, certificateReaderOfAll(verifiers))
-  return onJoin(verifyByFirstMatch, (gate) => {
-    for (const verifier of verifiers) joinGate(verifier, gate)
+  const traits = verifiers.map(traitsOf)
+  const readers = traits.flatMap(({ readCertificate }) => readCertificate ?? [])
+  return withTraits(verifyByFirstMatch, {
+    join(gate) {
+      for (const { join } of traits) join?.(gate)
+    },
+    readCertificate:
+      readers.length === 0 ? undefined : (input) => readers.map((read) => read(input) ?? '').join(' '),
   })
 }
 

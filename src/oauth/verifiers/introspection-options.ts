@@ -3,24 +3,11 @@ import type { IntrospectionResponse } from 'oauth4webapi'
 import { optionChecksOf } from '../../base/options/option-checks.ts'
 import { optional, type ReadBy, type RulesFor, unchecked } from '../../base/options/option-rules.ts'
 import { acceptedAudiences, checkAudiences, resourcesAmong } from './audience.ts'
-import { certificateReader } from './client-certificate.ts'
-import type { MapScopes } from './token-claims.ts'
+import { tokenRules } from './token-claims.ts'
 
 const checks = optionChecksOf('introspectionVerifier')
-const {
-  callable,
-  checkBoolean,
-  checkTexts,
-  invalidKind,
-  invalidOption,
-  issuer,
-  missingOption,
-  oneOf,
-  readOptions,
-  required,
-  url,
-  wholeNumber,
-} = checks
+const { invalidKind, invalidOption, issuer, missingOption, oneOf, readOptions, required, url, wholeNumber } =
+  checks
 
 /** The user that `introspectionVerifier` returns without `mapUser`. */
 export interface IntrospectionUser {
@@ -99,22 +86,9 @@ const RULES = {
   clientSecret: checkCredential,
   clientAuthentication: optional(oneOf(['client_secret_basic', 'client_secret_post']), 'client_secret_basic'),
   audience: unchecked<IntrospectionVerifierOptions['audience']>(),
-  resource: unchecked<IntrospectionVerifierOptions['resource']>(),
-  audienceSlash: optional(oneOf(['exact', 'optional']), 'exact'),
   issuer: optional(issuer),
-  requiredClaims: optional(checkTexts, []),
-  mapUser: optional(
-    callable<(claims: IntrospectionResponse) => any>(
-      'set it to a function that returns the user for a response',
-    ),
-  ),
-  mapScopes: optional(
-    callable<MapScopes<IntrospectionResponse>>('set it to a function that returns the scopes of a token'),
-  ),
-  clientCertificate: (_option: string, value: unknown) => certificateReader(checks, value),
   timeoutMs: optional(wholeNumber(1), 5_000),
-  allowInsecureHttp: optional(checkBoolean, false),
-  allowMismatch: optional(checkBoolean, false),
+  ...tokenRules<IntrospectionResponse>(checks, 'a response'),
 } satisfies RulesFor<IntrospectionVerifierOptions>
 
 /** `IntrospectionVerifierOptions`, checked, copied, and with their defaults. */
@@ -145,12 +119,8 @@ function audiencesOf({
   resource,
 }: Pick<IntrospectionVerifierOptions, 'audience' | 'resource'>): readonly string[] | false {
   if (audience !== false) return checkAudiences(checks, { audience, resource })
-  if (resource !== undefined) {
-    throw invalidOption(
-      'resource',
-      'cannot be given together with audience: false, which disables the check of aud',
-    )
-  }
+  const problem = 'cannot be given together with audience: false, which disables the check of aud'
+  if (resource !== undefined) throw invalidOption('resource', problem)
   return false
 }
 

@@ -2,14 +2,12 @@ import type * as OAuth from 'oauth4webapi'
 import type { IntrospectionResponse } from 'oauth4webapi'
 import { boundedFetch } from '../../base/http/bounded-fetch.ts'
 import { retryAfterOption } from '../../base/http/retry-after.ts'
-import { actOf } from '../actor.ts'
 import type { VerifierUnavailableError } from '../errors.ts'
-import { onJoin } from '../gate-values.ts'
-import { rejected, verificationOf } from '../inputs.ts'
+import { rejected } from '../inputs.ts'
 import type { VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
 import { outage, outageReason, plainUrl } from '../outages.ts'
-import { isFor, resourceIn } from './audience.ts'
-import { withCertificateReader } from './client-certificate.ts'
+import { withTraits } from '../verifier-traits.ts'
+import { isFor } from './audience.ts'
 import {
   type IntrospectionUser,
   type IntrospectionVerifierOptions,
@@ -17,7 +15,7 @@ import {
   resolveIntrospectionOptions,
 } from './introspection-options.ts'
 import { warnsOfMismatch } from './mismatch.ts'
-import { confirmationOf, hasClaims, mayBePresented, scopesOf } from './token-claims.ts'
+import { acceptedToken } from './token-claims.ts'
 
 /** The values of `token_type` for an access token. Some servers send the kind of token there. */
 const ACCESS_TOKEN_TYPES: readonly unknown[] = ['bearer', 'dpop', 'access_token']
@@ -80,15 +78,11 @@ export function introspectionVerifier<User = IntrospectionUser>(
     const response = await introspect(bearerToken)
     return response.active ? await accept<User>(response, rules, input) : rejected(input, 'not_active')
   }
-  onJoin(
-    verifyByIntrospection,
-    warnsOfMismatch('introspectionVerifier', {
-      issuers: rules.issuer === undefined ? undefined : [rules.issuer],
-      audiences: rules.audiences || undefined,
-      allowMismatch: rules.allowMismatch,
-    }),
-  )
-  return withCertificateReader(verifyByIntrospection, rules.clientCertificate)
+  const own = { ...rules, issuers: rules.issuer === undefined ? undefined : [rules.issuer] }
+  return withTraits(verifyByIntrospection, {
+    join: warnsOfMismatch('introspectionVerifier', own),
+    readCertificate: rules.clientCertificate,
+  })
 }
 
 async function accept<User>(
@@ -96,40 +90,20 @@ async function accept<User>(
   rules: ResolvedIntrospectionOptions,
   input: VerifyTokenInput,
 ): Promise<VerifiedToken<User> | undefined> {
-  const { aud } = response
-  const [exp, sub, username, clientId] = [
-    response.exp ?? undefined,
-    response.sub ?? undefined,
-    response.username ?? undefined,
-    response.client_id ?? undefined,
-  ]
-  if (exp !== undefined && exp <= Date.now() / 1000) return rejected(input, 'expired')
-  const notBefore = response.nbf ?? 0
-  if (!(notBefore <= Date.now() / 1000 + FUTURE_NBF_SECONDS)) return rejected(input, 'not_active')
+  const { exp, nbf, aud, iss, scope, sub, username, client_id: clientId } = response
+  if (typeof exp === 'number' && exp <= Date.now() / 1000) return rejected(input, 'expired')
+  if (!((nbf ?? 0) <= Date.now() / 1000 + FUTURE_NBF_SECONDS)) return rejected(input, 'not_active')
   if (rules.audiences !== false && !isFor(aud, rules.audiences)) return rejected(input, 'wrong_resource')
-  if (rules.issuer !== undefined && response.iss !== rules.issuer) return rejected(input, 'issuer')
+  if (rules.issuer !== undefined && iss !== rules.issuer) return rejected(input, 'issuer')
   if (!isAccessToken(response)) return rejected(input, 'type')
-  if (!mayBePresented(response, input, rules.clientCertificate)) return rejected(input, 'key_bound')
-  if (!hasClaims(response, rules.requiredClaims)) return rejected(input, 'type')
-  const verification = verificationOf(input)
-  const resource = resourceIn(aud, rules.resources, verification.resource, rules.audienceSlash)
-  const user =
-    rules.mapUser === undefined
-      ? ({ id: sub ?? username ?? clientId, claims: response } as User)
-      : await rules.mapUser(response)
-  verification.issuer =
-    typeof response.iss === 'string' ? `iss:${response.iss}` : `endpoint:${rules.endpoint}`
-  return {
-    valid: true,
-    user,
-    scopes: scopesOf(response, response.scope, rules.mapScopes),
-    ...(clientId !== undefined && { clientId }),
-    ...(exp !== undefined && { expiresAt: exp }),
-    ...(resource !== undefined && { resource }),
-    ...confirmationOf(response),
-    ...actOf(response),
+  return await acceptedToken(response, rules, input, {
+    user: { id: sub ?? username ?? clientId ?? undefined, claims: response },
+    scopes: scope,
+    clientId: clientId ?? undefined,
+    expiresAt: exp ?? undefined,
     extra: Object.fromEntries(Object.entries(response).filter(([member]) => !REGISTERED.has(member))),
-  }
+    issuer: typeof iss === 'string' ? `iss:${iss}` : `endpoint:${rules.endpoint}`,
+  })
 }
 
 /** Returns `true` for an access token: refresh tokens can be active, too. */

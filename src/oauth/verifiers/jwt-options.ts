@@ -6,22 +6,18 @@ import { optional, type ReadBy, type RulesFor, unchecked } from '../../base/opti
 import type { GateValues } from '../gate-values.ts'
 import { ASKED_ISSUER_LIMITS, AskedIssuers, type AskIssuer } from './asked-issuers.ts'
 import { AUDIENCE_HINT, acceptedAudiences, checkAudiences, resourcesAmong } from './audience.ts'
-import { certificateReader } from './client-certificate.ts'
 import { type KeySource, RemoteKeys } from './jwks.ts'
-import { OutagePace } from './outage-pace.ts'
 import { localKeys, type PublicKeyInput, secretKey } from './public-keys.ts'
-import type { MapScopes } from './token-claims.ts'
+import { tokenRules } from './token-claims.ts'
 
 const checks = optionChecksOf('jwtVerifier')
 const {
-  callable,
   checkBoolean,
   checkTexts,
   invalidKind,
   invalidOption,
   issuer: checkIssuer,
   missingOption,
-  oneOf,
   readOptions,
   seconds,
   secret,
@@ -135,26 +131,15 @@ const RULES = {
   issuer: unchecked<string | undefined>(),
   issuers: unchecked<readonly string[] | AskIssuer | undefined>(),
   audience: unchecked<string | readonly string[] | undefined>(),
-  resource: unchecked<string | undefined>(),
-  audienceSlash: optional(oneOf(['exact', 'optional']), 'exact'),
   jwksUri: optional(url),
   publicKey: optional((_option, value) => localKeys(value as PublicKeyInput)),
   secret: optional((option, value) => secretKey(secret(option, value))),
   algorithms: checkAlgorithms,
   clockToleranceSeconds: optional(seconds(0), 0),
-  requiredClaims: optional(checkTexts, []),
   strict: optional(checkBoolean, false),
-  mapUser: optional(
-    callable<(claims: JWTPayload) => any>('set it to a function that returns the user for the claims'),
-  ),
-  mapScopes: optional(
-    callable<MapScopes<JWTPayload>>('set it to a function that returns the scopes of a token'),
-  ),
-  clientCertificate: (_option: string, value: unknown) => certificateReader(checks, value),
   jwksCooldownSeconds: optional(seconds(0), 30),
   jwksCacheSeconds: optional(seconds(0), 600),
-  allowInsecureHttp: optional(checkBoolean, false),
-  allowMismatch: optional(checkBoolean, false),
+  ...tokenRules<JWTPayload>(checks, 'the claims'),
 } satisfies RulesFor<JwtVerifierOptions>
 
 type ReadOptions = ReadBy<typeof RULES>
@@ -209,10 +194,8 @@ export function issuersOf(gate: GateValues | undefined, allowInsecureHttp: boole
 
 /** The error for a verifier without an issuer of its own that a second gate uses. */
 export function usedByTwoGates(): KitMcpConfigError {
-  return invalidOption(
-    'issuer',
-    'must not be omitted for a verifier that two gates use. Set it, or create one verifier for each gate',
-  )
+  const problem = 'must not be omitted for a verifier that two gates use'
+  return invalidOption('issuer', `${problem}. Set it, or create one verifier for each gate`)
 }
 
 /** @throws {KitMcpConfigError} if an option is invalid. */
@@ -233,11 +216,9 @@ function keySources(read: ReadOptions): (issuer: string) => KeySource {
   )
   if (second !== undefined)
     throw invalidOption(second, `cannot be given together with ${first}. Set only one source of keys`)
-  const pace = new OutagePace()
   const sources = new Map<string, KeySource>()
   return (issuer) => {
-    const source =
-      read.publicKey ?? read.secret ?? sources.get(issuer) ?? new RemoteKeys({ ...read, issuer, pace })
+    const source = read.publicKey ?? read.secret ?? sources.get(issuer) ?? new RemoteKeys({ ...read, issuer })
     sources.set(issuer, source)
     return source
   }
@@ -254,18 +235,9 @@ function askedIssuers(ask: AskIssuer, read: ReadOptions): AskedIssuers {
   const other = (['issuer', 'jwksUri', 'publicKey', 'secret'] as const).find(
     (option) => read[option] !== undefined,
   )
-  if (other !== undefined) {
-    throw unusableOption(
-      other,
-      'cannot be given together with a function for issuers',
-      `Remove ${other}, or set issuers to a list.`,
-    )
-  }
-  const limits = ASKED_ISSUER_LIMITS
-  return new AskedIssuers(
-    ask,
-    (issuer) => new RemoteKeys({ ...read, issuer, limits, pace: new OutagePace() }),
-  )
+  const problem = 'cannot be given together with a function for issuers'
+  if (other !== undefined) throw unusableOption(other, problem, `Remove ${other}, or set issuers to a list.`)
+  return new AskedIssuers(ask, (issuer) => new RemoteKeys({ ...read, issuer, limits: ASKED_ISSUER_LIMITS }))
 }
 
 function listedIssuers(

@@ -2,13 +2,12 @@ import { isUtf8 } from 'node:buffer'
 import type * as Jose from 'jose'
 import type { JWTPayload } from 'jose'
 import { tryOrUndefined } from '../../base/try-or-undefined.ts'
-import { actOf } from '../actor.ts'
-import { type GateValues, onJoin } from '../gate-values.ts'
+import type { GateValues } from '../gate-values.ts'
 import { type RefusalNote, rejected, verificationOf } from '../inputs.ts'
 import type { VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
+import { withTraits } from '../verifier-traits.ts'
 import { AskedIssuers } from './asked-issuers.ts'
-import { acceptedAudiences, isFor, resourceIn } from './audience.ts'
-import { withCertificateReader } from './client-certificate.ts'
+import { acceptedAudiences, isFor } from './audience.ts'
 import {
   audiencesOf,
   issuersOf,
@@ -22,7 +21,7 @@ import {
 } from './jwt-options.ts'
 import { signedClaims } from './jwt-signature.ts'
 import { warnsOfMismatch } from './mismatch.ts'
-import { confirmationOf, hasClaims, mayBePresented, scopesOf } from './token-claims.ts'
+import { acceptedToken } from './token-claims.ts'
 
 /** The tolerance for `iat` in the future, because the clock of an issuer may be ahead. */
 const FUTURE_IAT_SECONDS = 60
@@ -70,21 +69,23 @@ export function jwtVerifier<User = JwtUser>(
     audiences: audiences && acceptedAudiences(audiences, resolved.audienceSlash),
     allowMismatch: resolved.allowMismatch,
   })
-  const verifier =
+  const { verify, join } =
     issuers === undefined || audiences === undefined
-      ? verifierInGate<User>(resolved, warnOfMismatch)
-      : onJoin(makeVerifier<User>(resolved, issuers, audiences), warnOfMismatch)
-  return withCertificateReader(verifier, resolved.clientCertificate)
+      ? verifierInGate<User>(resolved)
+      : { verify: makeVerifier<User>(resolved, issuers, audiences), join: undefined }
+  return withTraits(verify, {
+    join(gate) {
+      join?.(gate)
+      warnOfMismatch(gate)
+    },
+    readCertificate: resolved.clientCertificate,
+  })
 }
 
 type VerifyJwt<User> = (input: VerifyTokenInput) => Promise<VerifiedToken<User> | undefined>
 
 /** A verifier that takes the issuer, the audience, or both from the gate that asks. */
-function verifierInGate<User>(
-  resolved: ResolvedJwtOptions,
-  joined: (gate: GateValues) => void,
-): VerifyJwt<User> {
-  const { allowInsecureHttp } = resolved
+function verifierInGate<User>(resolved: ResolvedJwtOptions) {
   const verifiers = new WeakMap<GateValues, VerifyJwt<User>>()
   /** `true` if a gate uses the verifier. Without an issuer of its own, it belongs to that one. */
   let isUsed = false
@@ -92,7 +93,7 @@ function verifierInGate<User>(
   function verifierFor(gate: GateValues | undefined): VerifyJwt<User> {
     const known = gate && verifiers.get(gate)
     if (known !== undefined) return known
-    const issuers = resolved.issuers ?? issuersOf(gate, allowInsecureHttp)
+    const issuers = resolved.issuers ?? issuersOf(gate, resolved.allowInsecureHttp)
     const audiences = resolved.audiences ?? audiencesOf(gate)
     // One of the two is taken from the gate, so there is one.
     const asking = gate as GateValues
@@ -103,11 +104,8 @@ function verifierInGate<User>(
     return verify
   }
 
-  const verifyJwt = async (input: VerifyTokenInput) => await verifierFor(verificationOf(input).gate)(input)
-  return onJoin(verifyJwt, (gate) => {
-    verifierFor(gate)
-    joined(gate)
-  })
+  const verify: VerifyJwt<User> = async (input) => await verifierFor(verificationOf(input).gate)(input)
+  return { verify, join: verifierFor }
 }
 
 function makeVerifier<User>(
@@ -183,35 +181,19 @@ async function accept<User>(
   rules: JwtRules,
   input: VerifyTokenInput,
 ): Promise<VerifiedToken<User> | undefined> {
-  if (!mayBePresented(claims, input, rules.clientCertificate)) return rejected(input, 'key_bound')
-  if (!hasClaims(claims, rules.requiredClaims)) return rejected(input, 'type')
   const exp = claims.exp as number
-  const expiresAt = exp > Date.now() / 1000 ? exp : exp + rules.clockToleranceSeconds
-  const clientId = [claims.client_id, claims.azp, claims.cid, claims.appid].find(
-    (id) => typeof id === 'string',
-  )
-  const verification = verificationOf(input)
-  const resource = resourceIn(claims.aud, rules.resources, verification.resource, rules.audienceSlash)
-  const user = rules.mapUser === undefined ? (userOf(claims) as User) : await rules.mapUser(claims)
-  verification.issuer = `iss:${claims.iss}`
-  return {
-    valid: true,
-    user,
-    scopes: scopesOf(claims, claims.scope ?? claims.scp ?? claims.permissions, rules.mapScopes),
-    ...(clientId !== undefined && { clientId }),
-    expiresAt,
-    ...(resource !== undefined && { resource }),
-    ...confirmationOf(claims),
-    ...actOf(claims),
-  }
+  const names = [claims.client_id, claims.azp, claims.cid, claims.appid]
+  return await acceptedToken(claims, rules, input, {
+    user: { id: claims.sub, claims },
+    scopes: claims.scope ?? claims.scp ?? claims.permissions,
+    clientId: names.find((id) => typeof id === 'string'),
+    expiresAt: exp > Date.now() / 1000 ? exp : exp + rules.clockToleranceSeconds,
+    issuer: `iss:${claims.iss}`,
+  })
 }
 
 function isStringOrAbsent(value: unknown): boolean {
   return value === undefined || typeof value === 'string'
-}
-
-function userOf(claims: JWTPayload): JwtUser {
-  return { id: claims.sub, claims }
 }
 
 const BASE64URL = /^[\w-]+$/

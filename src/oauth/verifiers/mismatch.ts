@@ -4,8 +4,8 @@ import type { GateValues } from '../gate-values.ts'
 export interface OwnValues {
   /** The accepted issuers. Absent if they are those of the gate, or not checked. */
   readonly issuers?: readonly string[] | undefined
-  /** The accepted audiences. Absent if they are those of the gate, or not checked. */
-  readonly audiences?: readonly string[] | undefined
+  /** The accepted audiences. Absent or `false` if they are those of the gate, or not checked. */
+  readonly audiences?: readonly string[] | false | undefined
   /** `true` if the application wants the difference. */
   readonly allowMismatch: boolean
 }
@@ -27,7 +27,7 @@ export function warnsOfMismatch(
     const differences: string[] = []
     if (issuers?.some((own) => own === issuer || (authorizationServers?.includes(own) ?? true)) === false)
       differences.push(differenceOf('issuer', issuers, 'the option issuer', issuer))
-    if (resource !== undefined && audiences?.includes(resource) === false)
+    if (resource !== undefined && audiences && !audiences.includes(resource))
       differences.push(differenceOf('audience', audiences, 'the option resource', resource))
     const difference = differences.join(', and ')
     if (difference === '' || warned.has(difference)) return

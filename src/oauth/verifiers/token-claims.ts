@@ -1,10 +1,82 @@
+import { definedMembers } from '../../base/options/defined-members.ts'
 import { memberOf } from '../../base/options/describe-value.ts'
+import type { OptionChecks } from '../../base/options/option-checks.ts'
+import { optional, unchecked } from '../../base/options/option-rules.ts'
 import { isRecord } from '../../base/options/value-kinds.ts'
 import { bindingOf, certificateBindingOf } from '../confirmation.ts'
-import { verificationOf } from '../inputs.ts'
-import type { VerifyTokenInput } from '../options.ts'
+import { rejected, verificationOf } from '../inputs.ts'
+import type { VerifiedToken, VerifyTokenInput } from '../options.ts'
 import { grantedScopes } from '../scope.ts'
-import type { CertificateReader } from './client-certificate.ts'
+import type { VerifierTraits } from '../verifier-traits.ts'
+import { resourceIn } from './audience.ts'
+import { certificateReader } from './client-certificate.ts'
+
+/**
+ * The rules of the options that verifiers share.
+ * @param claims the claims, as errors name them
+ */
+export function tokenRules<Claims>(checks: OptionChecks, claims: string) {
+  const { callable, checkBoolean, checkTexts, oneOf } = checks
+  return {
+    resource: unchecked<string | undefined>(),
+    audienceSlash: optional(oneOf(['exact', 'optional']), 'exact'),
+    requiredClaims: optional(checkTexts, []),
+    mapUser: optional(
+      callable<(claims: Claims) => any>(`set it to a function that returns the user for ${claims}`),
+    ),
+    mapScopes: optional(
+      callable<MapScopes<Claims>>('set it to a function that returns the scopes of a token'),
+    ),
+    clientCertificate: (_option: string, value: unknown) => certificateReader(checks, value),
+    allowInsecureHttp: optional(checkBoolean, false),
+    allowMismatch: optional(checkBoolean, false),
+  }
+}
+
+/** The rules for tokens of a verifier. */
+interface TokenRules<Claims> {
+  readonly requiredClaims: readonly string[]
+  /** The audiences that are resources. */
+  readonly resources: readonly string[]
+  readonly audienceSlash: 'exact' | 'optional'
+  readonly mapUser: ((claims: Claims) => unknown) | undefined
+  readonly mapScopes: MapScopes<Claims> | undefined
+  readonly clientCertificate: VerifierTraits['readCertificate']
+}
+
+/** The members of a result that a verifier reads in its own way. */
+interface OwnMembers extends Pick<VerifiedToken, 'clientId' | 'expiresAt' | 'extra'> {
+  /** The scopes as the authorization server sent them. */
+  readonly scopes: unknown
+  /** The user without the option `mapUser`. */
+  readonly user: unknown
+  /** The issuer, as `Verification` notes it. */
+  readonly issuer: string
+}
+
+/** Returns the result for claims of a valid token, unless the request may not present it, or it lacks a claim. */
+export async function acceptedToken<Claims extends object, User>(
+  claims: Claims & Readonly<Record<string, unknown>>,
+  { resources, audienceSlash, requiredClaims, mapUser, mapScopes, clientCertificate }: TokenRules<Claims>,
+  input: VerifyTokenInput,
+  { issuer, user, scopes, ...own }: OwnMembers,
+): Promise<VerifiedToken<User> | undefined> {
+  if (!mayBePresented(claims, input, clientCertificate)) return rejected(input, 'key_bound')
+  if (!hasClaims(claims, requiredClaims)) return rejected(input, 'type')
+  const verification = verificationOf(input)
+  const { aud, cnf, act } = claims
+  const members = {
+    user: (mapUser === undefined ? user : await mapUser(claims)) as User,
+    scopes: scopesOf(claims, scopes, mapScopes),
+    ...own,
+    resource: resourceIn(aud, resources, verification.resource, audienceSlash),
+    cnf: isRecord(cnf) ? cnf : undefined,
+    // The gate checks it.
+    act: act as VerifiedToken['act'],
+  }
+  verification.issuer = issuer
+  return { valid: true, ...definedMembers(members) }
+}
 
 /**
  * Returns `true` if a token with these claims (or introspection members) may be presented as this request presents it.
@@ -12,10 +84,10 @@ import type { CertificateReader } from './client-certificate.ts'
  * §3). If there is a proof, the verifier returns `cnf`, and the gate compares it with the key of the proof. A certificate is
  * compared here and noted for the gate, which compares it again.
  */
-export function mayBePresented(
+function mayBePresented(
   claims: Readonly<Record<string, unknown>>,
   input: VerifyTokenInput,
-  readCertificate: CertificateReader | undefined,
+  readCertificate: VerifierTraits['readCertificate'],
 ): boolean {
   const { cnf, token_type: type } = claims
   if (cnf === undefined && type === undefined) return true
@@ -28,19 +100,12 @@ export function mayBePresented(
 function presentsCertificate(
   cnf: unknown,
   input: VerifyTokenInput,
-  readCertificate: CertificateReader | undefined,
+  readCertificate: VerifierTraits['readCertificate'],
 ): boolean {
   const thumbprint = readCertificate?.(input)
   if (thumbprint === undefined || thumbprint !== certificateBindingOf(cnf)) return false
   verificationOf(input).certificate = thumbprint
   return true
-}
-
-/** Returns `cnf` as a part of a verifier's result. */
-export function confirmationOf({ cnf }: Readonly<Record<string, unknown>>): {
-  cnf?: Record<string, unknown>
-} {
-  return isRecord(cnf) ? { cnf } : {}
 }
 
 /** Returns `true` for `token_type: DPoP`. An introspection response may have it without naming the key (RFC 9449 §6.2). */
@@ -49,19 +114,19 @@ function isDpop(type: unknown): boolean {
 }
 
 /** Returns `true` if the claims have all of these names. `null` and the empty string count as absent. */
-export function hasClaims(claims: object, names: readonly string[]): boolean {
+function hasClaims(claims: object, names: readonly string[]): boolean {
   return names.every((name) => Object.hasOwn(claims, name) && (memberOf(claims, name) ?? '') !== '')
 }
 
 /** Returns the scopes of a token for its claims and the scopes that it has by itself. */
-export type MapScopes<Claims> = (claims: Claims, scopes: readonly string[]) => readonly string[]
+type MapScopes<Claims> = (claims: Claims, scopes: readonly string[]) => readonly string[]
 
 /**
  * Returns the scopes of a token.
  * @param given the scopes as the authorization server sent them
  * @throws {TypeError} if the result of `mapScopes` is not an array of strings, and what `mapScopes` throws.
  */
-export function scopesOf<Claims>(
+function scopesOf<Claims>(
   claims: Claims,
   given: unknown,
   mapScopes: MapScopes<Claims> | undefined,

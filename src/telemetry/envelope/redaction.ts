@@ -8,7 +8,7 @@ import { CUT } from './pattern-rules.ts'
 import type { TelemetryRedactionPattern } from './secret-patterns.ts'
 import { checkPatterns, StringRedactor } from './string-redactor.ts'
 
-const { checkSecret, checkTexts, checkWholeNumber, copyOptions, unusableOption } = telemetryOptions
+const { secret, checkTexts, checkWholeNumber, copyOptions, unusableOption } = telemetryOptions
 
 /**
  * The values that are removed, hashed, or replaced in `attributes`, `actor.tags`, and `scope.tags`, at every depth, before a
@@ -72,7 +72,7 @@ export function copyRedactionPolicy(policy: TelemetryRedactionPolicy): Telemetry
       return keys
     },
     hashSecret: (option, value) => {
-      checkSecret(option, value)
+      secret(option, value)
       checkHashing(option)
     },
     patterns: (option, value) => {

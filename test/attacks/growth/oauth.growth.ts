@@ -10,7 +10,7 @@ import { MemoryReplayStore } from '../../../src/oauth/dpop/replay-store.ts'
 import type { OAuthOptions } from '../../../src/oauth/options.ts'
 import { resolveOAuthOptions } from '../../../src/oauth/options.ts'
 import { ProtectedResource } from '../../../src/oauth/protected-resource.ts'
-import { RefusalCounter } from '../../../src/oauth/refusal-limit.ts'
+import { RefusalLimiter } from '../../../src/oauth/refusal-limit.ts'
 import { grantedScopes, ScopeHierarchy, unionOfScopes } from '../../../src/oauth/scope.ts'
 import { isFor, resourceIn } from '../../../src/oauth/verifiers/audience.ts'
 import { frozenCopy } from '../../../src/oauth/verifiers/frozen-copy.ts'
@@ -110,8 +110,8 @@ describe('input of the gate', () => {
     grows(
       'counted',
       (size) => {
-        const counter = new RefusalCounter(1, 60)
-        for (let client = 0; client < size; client++) counter.consume(`${client}`).catch(() => undefined)
+        const limiter = RefusalLimiter.from({ points: 1, durationSeconds: 60 })
+        for (let client = 0; client < size; client++) void limiter.count(`${client}`)
       },
       5_000,
     )

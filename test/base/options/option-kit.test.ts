@@ -157,8 +157,8 @@ describe('optionKit()', () => {
 
   it('an error shows the received value, but only the kind of a secret', () => {
     expect(messageOf(() => kit.checkWholeNumber('max', 9, 1, 3))).to.match(/; received 9\.$/)
-    expect(messageOf(() => kit.checkText('text', 5))).to.match(/; received 5\.$/)
-    expect(messageOf(() => kit.checkSecret('key', 5))).to.match(/; received a number\.$/)
+    expect(messageOf(() => kit.text('text', 5))).to.match(/; received 5\.$/)
+    expect(messageOf(() => kit.secret('key', 5))).to.match(/; received a number\.$/)
   })
 
   it('an error without a value does not say what was received', () => {

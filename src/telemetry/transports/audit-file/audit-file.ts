@@ -7,7 +7,7 @@ import { errorWithHelp, telemetryOptions } from '../../options.ts'
 import { JsonLineWriter } from '../json-line.ts'
 import { LineFile, NotALogError } from './line-file.ts'
 
-const { checkBoolean, checkText, copyOptions, unusableOption } = telemetryOptions
+const { checkBoolean, text, copyOptions, unusableOption } = telemetryOptions
 
 /** The options of `auditFile()`. */
 export interface AuditFileOptions {
@@ -46,7 +46,7 @@ const PASSING_ERRORS: readonly unknown[] = ['EAGAIN', 'EDQUOT', 'EIO', 'EMFILE',
  */
 export function auditFile(path: string, options: AuditFileOptions = {}): TelemetryTransport {
   const { fsync = false } = copyOptions<AuditFileOptions>('auditFile', options, { fsync: checkBoolean })
-  checkText(PATH, path)
+  text(PATH, path)
   const absolutePath = builtinModule('node:path')?.resolve(path)
   if (absolutePath === undefined || builtinModule('node:fs') === undefined)
     throw unusableOption(
