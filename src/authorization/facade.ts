@@ -157,8 +157,7 @@ export function createFacade(
     upstreamToken: grantedTokens(parts),
     grants: {
       list: async (sub) => await grants.ofUser(text('sub', sub)),
-      revoke: async (sub, id) =>
-        await grants.endOf(text('sub', sub), text('id', id), 'application'),
+      revoke: async (sub, id) => await grants.endOf(text('sub', sub), text('id', id), 'application'),
       revokeClient: async (clientId) => await grants.endAllOfClient(text('clientId', clientId)),
       revokeUser: async (sub) => await grants.endAllOfUser(text('sub', sub)),
     },

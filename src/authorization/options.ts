@@ -10,24 +10,7 @@ import { type AuthorizationKeys, createKeys, keysRule } from './keys.ts'
 import { type ProviderSettings, type SignInProvider, settingsOf } from './providers.ts'
 import { type AuthorizationStore, memoryStore } from './store.ts'
 
-const {
-  callable,
-  checkFunction,
-  checkResource,
-  checkScopes,
-  checkTexts,
-  httpsIssuer,
-  httpsUrl,
-  invalidKind,
-  invalidOption,
-  items,
-  members,
-  readOptions,
-  required,
-  text,
-  wholeNumber,
-  withFunctions,
-} = optionChecksOf('authorizationFacade')
+const checks = optionChecksOf('authorizationFacade')
 
 /**
  * The claims of a user: those of the ID token of an OpenID provider, of the user API of GitHub, or of an identity assertion.
@@ -133,61 +116,74 @@ export interface AuthorizationFacadeOptions {
 const DECISION_TIMEOUT_MS = 10_000
 
 const GRANT_RULES = {
-  accessSeconds: optional(wholeNumber(1, 600), 5),
+  accessSeconds: optional(checks.wholeNumber(1, 600), 5),
 } satisfies RulesFor<AuthorizationGrantsOptions>
 
-const LINK_RULES = { text, url: httpsUrl }
+const LINK_RULES = { text: checks.text, url: checks.httpsUrl }
 
 const PAGE_RULES = {
-  title: optional(text),
-  logo: optional(httpsUrl),
+  title: optional(checks.text),
+  logo: optional(checks.httpsUrl),
   links: optional(
-    items(
+    checks.items(
       'must be an array of { text, url }',
-      members('must contain objects with { text, url }', LINK_RULES),
+      checks.members('must contain objects with { text, url }', LINK_RULES),
     ),
     [],
   ),
 } satisfies RulesFor<AuthorizationPageOptions>
 
-const STORE_RULE = withFunctions<AuthorizationStore>(
+const STORE_RULE = checks.withFunctions<AuthorizationStore>(
   'must be memoryStore() or redisStore(client)',
   ['get', 'set', 'add', 'take', 'delete'],
   'use memoryStore() or redisStore(client)',
 )
 
 const RULES = {
-  url: required(
-    also(httpsIssuer, checkNormalized),
+  url: checks.required(
+    also(checks.httpsIssuer, checkNormalized),
     "set it to the origin of this server, such as 'https://mcp.example.com'",
   ),
-  resource: required(
+  resource: checks.required(
     resourcesOf,
     "set it to the URL of the MCP server, such as 'https://mcp.example.com/mcp'",
   ),
-  upstream: required(providerOf, 'set it to oidc(…), entra(…), google(…), github(…), or cognito(…)'),
-  scopes: required(
+  upstream: checks.required((option, value): ProviderSettings => {
+    const settings = settingsOf(value)
+    if (settings !== undefined) return settings
+    const expected = 'must be the return value of oidc(), entra(), google(), github(), or cognito()'
+    throw checks.invalidKind(option, expected, value)
+  }, 'set it to oidc(…), entra(…), google(…), github(…), or cognito(…)'),
+  scopes: checks.required(
     scopeDescriptionsOf,
     "set it to the scopes with a description each: { 'mcp:read': 'Read your notes' }",
   ),
-  allow: allowOf,
+  allow(option: string, value: unknown): Allow {
+    if (value === 'everyone') return () => true
+    if (typeof value === 'string')
+      throw checks.invalidOption(option, "must be a function or 'everyone'", value)
+    const fix = "it decides who may sign in; 'everyone' allows every account of the provider"
+    checks.checkFunction(option, value, fix)
+    return value as Allow
+  },
   grantScopes: optional(
-    callable<GrantScopes>('it returns the scopes that a user may have'),
+    checks.callable<GrantScopes>('it returns the scopes that a user may have'),
     ({ requested }: GrantScopesInput) => requested,
   ),
   clients: orEmpty(clientsRule),
   identityAssertions: optional(identityAssertionsRule, { issuers: [] }),
   tokens: orEmpty(tokensRule),
-  grants: orEmpty(members('must be an object such as { accessSeconds: 5 }', GRANT_RULES)),
+  grants: orEmpty(checks.members('must be an object such as { accessSeconds: 5 }', GRANT_RULES)),
   store: optional(STORE_RULE),
   keys: optional(keysRule),
-  telemetry: optional(telemetryOf),
-  clientAddress: optional(
-    callable<(request: Request) => string | undefined>(
-      'set it to a function that returns the IP address of the client',
+  telemetry: optional(
+    checks.fittingKind<KitTelemetryManager<any, any, any>>(
+      (manager) => typeof manager?.emit === 'function',
+      'must be the manager that KitTelemetry…build() returned',
     ),
   ),
-  page: orEmpty(members("must be an object such as { title: 'Notes' }", PAGE_RULES)),
+  clientAddress: optional(checks.clientAddress),
+  page: orEmpty(checks.members("must be an object such as { title: 'Notes' }", PAGE_RULES)),
 } satisfies RulesFor<AuthorizationFacadeOptions>
 
 /** `AuthorizationFacadeOptions`, checked, copied, and with their defaults. */
@@ -199,7 +195,7 @@ export function resolveFacadeOptions(
   decisionTimeoutMs: number = DECISION_TIMEOUT_MS,
 ) {
   const { resource, allow, grantScopes, clients, identityAssertions, page, store, keys, ...read } =
-    readOptions(
+    checks.readOptions(
       'authorizationFacade',
       'must be called with an object with at least { url, resource, upstream, scopes, allow }',
       options,
@@ -207,14 +203,8 @@ export function resolveFacadeOptions(
     )
   const { host, hostname } = new URL(read.url)
   if (process.env.NODE_ENV !== 'development' && !isLoopbackHostname(hostname)) {
-    if (store === undefined)
-      warn(
-        'keeps clients and grants in memory: a restart ends all sign-ins. Set the option store to redisStore(client).',
-      )
-    if (keys === undefined)
-      warn(
-        'has created keys that last as long as this process. Set the option keys to keys that all nodes share.',
-      )
+    if (store === undefined) warn(IN_MEMORY)
+    if (keys === undefined) warn(OWN_KEYS)
   }
   return {
     ...read,
@@ -230,66 +220,52 @@ export function resolveFacadeOptions(
   }
 }
 
+const IN_MEMORY =
+  'keeps clients and grants in memory: a restart ends all sign-ins. Set the option store to redisStore(client).'
+const OWN_KEYS =
+  'has created keys that last as long as this process. Set the option keys to keys that all nodes share.'
+
 function warn(problem: string): void {
   process.emitWarning(`authorizationFacade ${problem}`, { type: 'KitMcpWarning' })
 }
 
+const NORMALIZE = 'Write the host in lower case and omit the default port.'
+
 function checkNormalized(option: string, url: string): void {
   if (url.endsWith('/'))
-    throw invalidOption(option, 'must not end with a slash', url, 'Remove the slash at the end.')
+    throw checks.invalidOption(option, 'must not end with a slash', url, 'Remove the slash at the end.')
   if (new URL(url).href.replace(/\/$/, '') !== url)
-    throw invalidOption(
-      option,
-      'must be a normalized URL',
-      url,
-      'Write the host in lower case and omit the default port.',
-    )
+    throw checks.invalidOption(option, 'must be a normalized URL', url, NORMALIZE)
 }
 
 function resourcesOf(option: string, value: unknown): readonly string[] {
-  const resources = typeof value === 'string' ? [value] : checkTexts(option, value)
-  if (resources.length === 0) throw invalidKind(option, 'must be a URL or a non-empty array of URLs', value)
+  const resources = typeof value === 'string' ? [value] : checks.checkTexts(option, value)
+  if (resources.length === 0)
+    throw checks.invalidKind(option, 'must be a URL or a non-empty array of URLs', value)
   const urls = resources.map(
-    (resource) => new URL(checkResource(option, resource, { allowInsecureHttp: 'never' })).href,
+    (resource) => new URL(checks.checkResource(option, resource, { allowInsecureHttp: 'never' })).href,
   )
-  if (new Set(urls).size < urls.length) throw invalidKind(option, 'must not contain a URL twice', value)
+  if (new Set(urls).size < urls.length)
+    throw checks.invalidKind(option, 'must not contain a URL twice', value)
   return resources
 }
 
-function providerOf(option: string, value: unknown): ProviderSettings {
-  const settings = settingsOf(value)
-  if (settings !== undefined) return settings
-  const expected = 'must be the return value of oidc(), entra(), google(), github(), or cognito()'
-  throw invalidKind(option, expected, value)
-}
-
 function scopeDescriptionsOf(option: string, value: unknown): Readonly<Record<string, string>> {
+  const expected = "must map scopes to descriptions, as in { 'mcp:read': 'Read your notes' }"
   if (!isOptionsObject(value) || Object.keys(value).length === 0)
-    throw invalidKind(
-      option,
-      "must map scopes to descriptions, as in { 'mcp:read': 'Read your notes' }",
-      value,
-    )
-  checkScopes(option, Object.keys(value))
+    throw checks.invalidKind(option, expected, value)
+  checks.checkScopes(option, Object.keys(value))
   for (const [scope, description] of Object.entries(value)) {
-    text(`${option}['${scope}']`, description)
+    checks.text(`${option}['${scope}']`, description)
     if (scope === 'openid' || scope === 'offline_access')
-      throw invalidOption(option, `must not contain '${scope}'`, undefined, 'Clients may always request it.')
+      throw checks.invalidOption(
+        option,
+        `must not contain '${scope}'`,
+        undefined,
+        'Clients may always request it.',
+      )
   }
   return Object.freeze({ ...(value as Record<string, string>) })
-}
-
-function allowOf(option: string, value: unknown): Allow {
-  if (value === 'everyone') return () => true
-  if (typeof value === 'string') throw invalidOption(option, "must be a function or 'everyone'", value)
-  checkFunction(option, value, "it decides who may sign in; 'everyone' allows every account of the provider")
-  return value as Allow
-}
-
-function telemetryOf(option: string, value: unknown): KitTelemetryManager<any, any, any> {
-  if (typeof (value as { emit?: unknown } | null)?.emit === 'function')
-    return value as KitTelemetryManager<any, any, any>
-  throw invalidKind(option, 'must be the manager that KitTelemetry…build() returned', value)
 }
 
 /** Bounds the time of a function of the application. The result rejects if it does not settle in time. */

@@ -1,7 +1,7 @@
 import { optionChecksOf } from '../base/options/option-checks.ts'
 import { also, type OptionRules, optional, type ReadBy, type RulesFor } from '../base/options/option-rules.ts'
 
-const { checkScopes, checkUrl, httpsIssuer, invalidOption, readOptions, required, secret, text } =
+const { checkScopes, checkUrl, fitting, httpsIssuer, invalidOption, readOptions, required, secret, text } =
   optionChecksOf('authorizationFacade')
 
 /** An identity provider at which users sign in. Created by {@link oidc}, {@link entra}, {@link google}, {@link github}, or {@link cognito}. */
@@ -92,21 +92,22 @@ const GITHUB_RULES = {
   scopes: optional(checkScopes, ['read:user', 'user:email']),
 } satisfies RulesFor<GithubOptions>
 
-const TENANT_RULE = required((option, value) => {
-  if (typeof value === 'string' && /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(value))
-    return value.toLowerCase()
-  throw invalidOption(
-    option,
+const TENANT_RULE = required(
+  fitting<string>(
+    (id) => typeof id === 'string' && /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id),
     'must be the GUID of a tenant',
-    value,
     "Copy the directory (tenant) ID from the overview of the app registration; a domain or 'common' is not accepted.",
-  )
-}, 'set it to the id of the tenant')
+  ),
+  'set it to the id of the tenant',
+)
 
-const USER_POOL_RULE = required((option, value) => {
-  if (typeof value === 'string' && /^[a-z0-9-]{1,30}_[A-Za-z0-9]{1,60}$/.test(value)) return value
-  throw invalidOption(option, "must be the id of a user pool, such as 'eu-central-1_aBcDeFgHi'", value)
-}, 'set it to the id of the user pool')
+const USER_POOL_RULE = required(
+  fitting<string>(
+    (id) => typeof id === 'string' && /^[a-z0-9-]{1,30}_[A-Za-z0-9]{1,60}$/.test(id),
+    "must be the id of a user pool, such as 'eu-central-1_aBcDeFgHi'",
+  ),
+  'set it to the id of the user pool',
+)
 
 const settings = new WeakMap<object, ProviderSettings>()
 
@@ -161,7 +162,7 @@ export function entra(options: EntraOptions): SignInProvider {
   const { tenantId, ...client } = readClient('entra', options, { tenantId: TENANT_RULE, ...OPENID_RULES })
   return register('entra', {
     ...client,
-    issuer: `https://login.microsoftonline.com/${tenantId}/v2.0`,
+    issuer: `https://login.microsoftonline.com/${tenantId.toLowerCase()}/v2.0`,
     accountPrompt: 'select_account',
   })
 }

@@ -4,7 +4,7 @@ import { LRUCache } from 'lru-cache'
 import { onceClosed } from '../base/http/response-close.ts'
 
 const HEADER = 'mcp-session-id'
-const LINES = /^mcp-session-id:.*$/gim
+const LINES = /\r\nmcp-session-id:[^\r]*/gi
 const MAX_SESSIONS = 10_000
 /** Longer ids are kept as hashes, because a server may return whatever its clients send. */
 const MAX_ID_LENGTH = 128
@@ -33,6 +33,7 @@ export class BoundSessions {
 
   /** Returns `true` if the request names a session of another owner. */
   refuses(req: IncomingMessage, owner: string): boolean {
+    if (req.headers[HEADER] === undefined) return false
     const named = namedBy(req)
     if (named.every((id) => this.#owners.get(id) === owner)) return false
     // The client may have read the head of a response that is still open.
@@ -68,7 +69,7 @@ export class BoundSessions {
  */
 function idsIn(res: ServerResponse, head: unknown): readonly string[] {
   return typeof head === 'string'
-    ? (head.match(LINES) ?? []).map((line) => line.slice(HEADER.length + 1))
+    ? (head.match(LINES) ?? []).map((line) => line.slice(HEADER.length + 3))
     : [res.getHeader(HEADER) ?? []].flat().map(String)
 }
 

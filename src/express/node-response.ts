@@ -80,7 +80,7 @@ function endWithBody(req: IncomingMessage, res: ServerResponse, text: string): v
 
 async function endInParts(req: IncomingMessage, res: ServerResponse, body: Uint8Array): Promise<void> {
   try {
-    await new BodyWriter(req, res).write(body)
+    await bodyWriter(req, res)(body)
     res.end()
     if (isExpected(req)) http2StreamOf(req, res)?.close(NO_ERROR)
   } catch {
@@ -163,59 +163,44 @@ async function pump(
 ): Promise<void> {
   const reader = body.getReader()
   // If the client has left, an error of the body has no receiver.
-  const writer = new BodyWriter(req, res, () => void reader.cancel().catch(() => undefined))
+  const write = bodyWriter(req, res, () => void reader.cancel().catch(() => undefined))
   try {
-    for (let read = await reader.read(); !read.done && !isClosed(req, res); read = await reader.read())
-      await writer.writeCounted(read.value)
+    for (let read = await reader.read(); !read.done && !isClosed(req, res); read = await reader.read()) {
+      // Other requests of the connection may wait until the client has taken the chunk.
+      const sent = ConnectionTurns.count(req, res, read.value.length)
+      await write(read.value).finally(sent)
+    }
     res.end()
   } catch {
     cutOff(req, res)
   }
 }
 
-/** Writes a body no faster than the client reads. */
-class BodyWriter {
-  readonly #req: IncomingMessage
-  readonly #res: ServerResponse
-  readonly #partBytes: number
-  #wake: (() => void) | undefined
-
-  /** @param onClosed is called when the response has ended, complete or not */
-  constructor(req: IncomingMessage, res: ServerResponse, onClosed: () => void = () => undefined) {
-    this.#req = req
-    this.#res = res
-    this.#partBytes = http2StreamOf(req, res) === undefined ? Number.POSITIVE_INFINITY : PART_BYTES
-    onceClosed(req, res, () => {
-      this.#wake?.()
-      onClosed()
-    })
-  }
-
-  /** Like `write`. Other requests of the connection may wait until the client has taken the chunk. */
-  async writeCounted(chunk: Uint8Array): Promise<void> {
-    const sent = ConnectionTurns.count(this.#req, this.#res, chunk.length)
-    try {
-      await this.write(chunk)
-    } finally {
-      sent?.()
+/**
+ * Returns a function that writes a part of a body. It resolves when the client can take more, or when the response has ended.
+ * @param onClosed is called when the response has ended, complete or not
+ */
+function bodyWriter(
+  req: IncomingMessage,
+  res: ServerResponse,
+  onClosed: () => void = () => undefined,
+): (chunk: Uint8Array) => Promise<void> {
+  const partBytes = http2StreamOf(req, res) === undefined ? Number.POSITIVE_INFINITY : PART_BYTES
+  let wake: () => void = () => undefined
+  onceClosed(req, res, () => {
+    wake()
+    onClosed()
+  })
+  return async (chunk) => {
+    for (let from = 0; from < chunk.length && !isClosed(req, res); from += partBytes) {
+      if (res.write(chunk.subarray(from, from + partBytes))) continue
+      const taken = closeUnlessRead(req, res)
+      await new Promise<void>((resolve) => {
+        wake = resolve
+        if (isClosed(req, res)) resolve()
+        else res.once('drain', resolve)
+      })
+      taken()
     }
-  }
-
-  /** Resolves when the client can take more, or when the response has ended. */
-  async write(chunk: Uint8Array): Promise<void> {
-    for (let from = 0; from < chunk.length; from += this.#partBytes) {
-      if (isClosed(this.#req, this.#res)) return
-      if (!this.#res.write(chunk.subarray(from, from + this.#partBytes))) await this.#taken()
-    }
-  }
-
-  async #taken(): Promise<void> {
-    const taken = closeUnlessRead(this.#req, this.#res)
-    await new Promise<void>((resolve) => {
-      this.#wake = resolve
-      if (isClosed(this.#req, this.#res)) resolve()
-      else this.#res.once('drain', resolve)
-    })
-    taken()
   }
 }

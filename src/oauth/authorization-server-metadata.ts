@@ -1,4 +1,5 @@
 import type { PlainResponse } from '../base/http/plain-response.ts'
+import { refreshed } from '../base/refreshed.ts'
 import {
   CROSS_ORIGIN,
   PUBLIC,
@@ -36,25 +37,20 @@ export class AuthorizationServerMetadata {
   readonly #discovery: IssuerDiscovery
   /** The path of the resource, without a final slash; `undefined` if it is not known. */
   readonly #resourcePath: string | undefined
-  #copy: RenderedDocument | undefined
-  #staleAtMs = Number.NEGATIVE_INFINITY
-  #pausedUntilMs = Number.NEGATIVE_INFINITY
-  #fetching: Promise<void> | undefined
-
-  readonly #now: () => number
+  readonly #copy: () => Promise<RenderedDocument>
 
   /**
    * @param resource the URI of the resource, if it is fixed
    * @param now returns a monotonic time in milliseconds
    */
-  constructor(
-    issuer: string,
-    resource: string | undefined,
-    allowInsecureHttp: boolean,
-    now: () => number = () => performance.now(),
-  ) {
-    this.#now = now
+  constructor(issuer: string, resource: string | undefined, allowInsecureHttp: boolean, now?: () => number) {
     this.#discovery = new IssuerDiscovery(issuer, allowInsecureHttp, FETCH_TIMEOUT_MS)
+    this.#copy = refreshed(
+      () => this.#discovery.find((metadata) => renderDocument(JSON.stringify(metadata), PUBLIC)),
+      FRESH_MS,
+      PAUSE_MS,
+      now,
+    )
     const path = resource === undefined ? undefined : new URL(resource).pathname
     this.#resourcePath = path?.endsWith('/') === true ? path.slice(0, -1) : path
   }
@@ -64,14 +60,13 @@ export class AuthorizationServerMetadata {
    * resource after the well-known name, and for OpenID Connect also before it.
    */
   owns(path: string): boolean {
-    if (path === OAUTH_PATH || path === OPENID_PATH) return true
-    const resourcePath = this.#resourcePath
-    if (resourcePath === undefined)
-      return path.startsWith(`${OAUTH_PATH}/`) || path.startsWith(`${OPENID_PATH}/`)
+    const suffix = this.#resourcePath
     return (
-      path === OAUTH_PATH + resourcePath ||
-      path === OPENID_PATH + resourcePath ||
-      path === resourcePath + OPENID_PATH
+      [OAUTH_PATH, OPENID_PATH].some(
+        (root) =>
+          path === root || (suffix === undefined ? path.startsWith(`${root}/`) : path === root + suffix),
+      ) ||
+      (suffix !== undefined && path === suffix + OPENID_PATH)
     )
   }
 
@@ -87,29 +82,8 @@ export class AuthorizationServerMetadata {
   async respond({ method, ifNoneMatch }: MetadataCopyRequest): Promise<PlainResponse> {
     const refused = refusedMethod(method)
     if (refused !== undefined) return refused
-    const fetching = this.#refresh()
-    if (this.#copy === undefined) await fetching
-    return this.#copy === undefined ? UNAVAILABLE : respondWith(this.#copy, ifNoneMatch)
-  }
-
-  /** Fetches the metadata, unless the copy is new enough or the last attempt has just failed. Never rejects. */
-  #refresh(): Promise<void> | undefined {
-    const now = this.#now()
-    if (this.#fetching !== undefined || now < this.#staleAtMs || now < this.#pausedUntilMs)
-      return this.#fetching
-    this.#fetching = this.#fetch()
-    return this.#fetching
-  }
-
-  async #fetch(): Promise<void> {
-    try {
-      this.#copy = await this.#discovery.find((metadata) => renderDocument(JSON.stringify(metadata), PUBLIC))
-      this.#staleAtMs = this.#now() + FRESH_MS
-    } catch {
-      this.#pausedUntilMs = this.#now() + PAUSE_MS
-    } finally {
-      this.#fetching = undefined
-    }
+    const copy = await this.#copy().catch(() => undefined)
+    return copy === undefined ? UNAVAILABLE : respondWith(copy, ifNoneMatch)
   }
 }
 

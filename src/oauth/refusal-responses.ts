@@ -1,7 +1,6 @@
 import type { PlainResponse } from '../base/http/plain-response.ts'
 import { bearerChallenge, type DpopChallengeError, dpopChallenge } from './challenge.ts'
 import type { ProofFault, Refusal, TokenRefusalReason } from './decision.ts'
-import type { ResolvedDpopOptions } from './dpop/options.ts'
 import type { ResolvedOAuthOptions } from './options.ts'
 
 const FAULTS: Readonly<Record<ProofFault, { error: DpopChallengeError; description: string }>> = {
@@ -33,8 +32,6 @@ const JSON_HEADERS = { 'Content-Type': 'application/json', 'Cache-Control': 'no-
 /** A refusal with a challenge, which a token with other properties would avoid. */
 type ChallengedRefusal = Exclude<Refusal, { reason: 'rate_limited' }>
 
-type RefusalParts = ReturnType<typeof partsOf>
-
 /** Returns the response to a refused request: 401, 403 for a missing scope, or 429 for too many refusals. */
 export function refusalResponse(
   refusal: Refusal,
@@ -42,68 +39,58 @@ export function refusalResponse(
   metadataUrl: () => string | undefined,
 ): PlainResponse {
   if (refusal.reason === 'rate_limited') return tooManyRefusals(refusal.retryAfterSeconds)
-  const parts = partsOf(refusal, options)
-  const { error, errorDescription, scopes } = parts
   const isBare = refusal.reason === 'missing' && options.challengeWithoutToken === 'bare'
+  const { challenge, headers, error, description, scopes } = challengeResult(
+    refusal,
+    options,
+    metadataUrl,
+    isBare,
+  )
+  const isAboutScope = refusal.reason === 'insufficient_scope'
   return {
-    status: refusal.reason === 'insufficient_scope' ? 403 : 401,
-    headers: {
-      ...JSON_HEADERS,
-      'WWW-Authenticate': challengeOf(parts, isBare ? undefined : error, options, metadataUrl()),
-      ...nonceHeaders(parts, options.dpop),
-    },
+    status: isAboutScope ? 403 : 401,
+    headers: { ...headers, 'WWW-Authenticate': challenge },
     body: JSON.stringify({
       error,
-      error_description: errorDescription,
-      ...(refusal.reason === 'insufficient_scope' && { scope: scopes.join(' ') }),
+      error_description: description,
+      ...(isAboutScope && { scope: scopes.join(' ') }),
     }),
   }
 }
 
-/** The content of a tool result that replaces a 401 or 403. */
-export interface ChallengeResult {
-  /** The value of the `WWW-Authenticate` header, always with an error code. */
-  readonly challenge: string
-  readonly description: string
-  /** The headers of the response. */
-  readonly headers: Readonly<Record<string, string>>
-}
+/** The content of a tool result that replaces a 401 or 403. `challenge` is the value of `WWW-Authenticate`. */
+export type ChallengeResult = ReturnType<typeof challengeResult>
 
-/** Returns the content of the tool result for a refused call. Clients that read it need the error code. */
+/**
+ * Returns the content of the tool result for a refused call. Clients that read it need the error code.
+ * @param isBare `true` for a challenge without an error code
+ */
 export function challengeResult(
   refusal: ChallengedRefusal,
-  options: ResolvedOAuthOptions,
+  { dpop, realm, scopes: required }: ResolvedOAuthOptions,
   metadataUrl: () => string | undefined,
-): ChallengeResult {
-  const parts = partsOf(refusal, options)
-  return {
-    challenge: challengeOf(parts, parts.error, options, metadataUrl()),
-    description: parts.errorDescription,
-    headers: { ...JSON_HEADERS, ...nonceHeaders(parts, options.dpop) },
-  }
-}
-
-function partsOf(refusal: ChallengedRefusal, { scopes }: ResolvedOAuthOptions) {
+  isBare = false,
+) {
   const fault = 'fault' in refusal && refusal.fault !== undefined ? FAULTS[refusal.fault] : undefined
   const isAboutScope = refusal.reason === 'insufficient_scope'
-  return {
-    error: isAboutScope ? ('insufficient_scope' as const) : ('invalid_token' as const),
-    errorDescription: fault?.description ?? REFUSAL_DESCRIPTIONS[refusal.reason],
-    scopes: isAboutScope ? refusal.challenged : (refusal.scopes ?? scopes),
-    fault,
+  const error = isAboutScope ? 'insufficient_scope' : 'invalid_token'
+  const description = fault?.description ?? REFUSAL_DESCRIPTIONS[refusal.reason]
+  const scopes = isAboutScope ? refusal.challenged : (refusal.scopes ?? required)
+  const bearer = bearerChallenge({
+    realm,
+    error: isBare ? undefined : error,
+    scopes,
+    resourceMetadata: metadataUrl(),
+    errorDescription: description,
+  })
+  const challenge =
+    dpop === undefined ? bearer : `${bearer}, ${dpopChallenge(dpop.algorithms, fault?.error, description)}`
+  // A new nonce (RFC 9449 §9), which web pages may read.
+  const nonce = fault?.error === 'use_dpop_nonce' && {
+    'DPoP-Nonce': dpop?.nonces?.current() ?? '',
+    'Access-Control-Expose-Headers': 'DPoP-Nonce',
   }
-}
-
-/** @param error the error code of the `Bearer` challenge; `undefined` for a challenge without one */
-function challengeOf(
-  { errorDescription, scopes, fault }: RefusalParts,
-  error: RefusalParts['error'] | undefined,
-  { dpop, realm }: ResolvedOAuthOptions,
-  resourceMetadata: string | undefined,
-): string {
-  const challenge = bearerChallenge({ realm, error, scopes, resourceMetadata, errorDescription })
-  if (dpop === undefined) return challenge
-  return `${challenge}, ${dpopChallenge(dpop.algorithms, fault?.error, errorDescription)}`
+  return { challenge, description, error, scopes, headers: { ...JSON_HEADERS, ...nonce } }
 }
 
 /** Returns the response for a verifier that is unavailable. It has no challenge, so that clients keep their token. */
@@ -131,17 +118,5 @@ function tooManyRefusals(retryAfterSeconds: number): PlainResponse {
       error: 'too_many_requests',
       error_description: REFUSAL_DESCRIPTIONS.rate_limited,
     }),
-  }
-}
-
-/** Returns the headers with a new nonce (RFC 9449 §9), which web pages may read, if the refusal asks for one. */
-function nonceHeaders(
-  { fault }: RefusalParts,
-  dpop: ResolvedDpopOptions | undefined,
-): Record<string, string> | undefined {
-  if (fault?.error !== 'use_dpop_nonce') return undefined
-  return {
-    'DPoP-Nonce': dpop?.nonces?.current() ?? '',
-    'Access-Control-Expose-Headers': 'DPoP-Nonce',
   }
 }

@@ -127,12 +127,9 @@ export function scopesOf(
     if (names.length === 0) return []
     const scopes = names.flatMap((name) => {
       const scheme = Object.hasOwn(schemes, name) ? document.resolve(schemes[name]) : undefined
-      if (scheme === undefined) {
-        throw invalidOption(
-          'document',
-          `is wrong at ${placeOf(operation)}: security scheme '${name}' is not in #/components/securitySchemes`,
-        )
-      }
+      const problem = `security scheme '${name}' is not in #/components/securitySchemes`
+      if (scheme === undefined)
+        throw invalidOption('document', `is wrong at ${placeOf(operation)}: ${problem}`)
       if (scheme.type !== 'oauth2' && scheme.type !== 'openIdConnect') return []
       return [alternative[name] as readonly string[]]
     })
@@ -144,12 +141,9 @@ export function scopesOf(
   })
   const scopes = unionOfScopes([...new Set(mapped.flat())]).filter((scope) => scope !== 'offline_access')
   const bad = scopes.find((scope) => !isScopeToken(scope))
-  if (bad !== undefined) {
-    throw invalidOption(
-      'scopes',
-      `of tools must be scopes of RFC 6749 section 3.3; received ${describeValue(bad)} for ${operation.method} ${operation.path}. Rename it with scopes: (scope) => …`,
-    )
-  }
+  const received = `${describeValue(bad)} for ${operation.method} ${operation.path}`
+  const expected = `of tools must be scopes of RFC 6749 section 3.3; received ${received}`
+  if (bad !== undefined) throw invalidOption('scopes', `${expected}. Rename it with scopes: (scope) => …`)
   return scopes
 }
 

@@ -5,18 +5,7 @@ import type { KitContext } from '../mcp/router/context.ts'
 import type { OpenApiOperation, ScopeMapping } from './operations.ts'
 import type { RouteApp } from './route-target.ts'
 
-const {
-  callable,
-  checkBoolean,
-  checkPath,
-  checkUrl,
-  invalidKind,
-  invalidOption,
-  members,
-  missingOption,
-  readOptions,
-  wholeNumber,
-} = optionChecksOf('toolsFromOpenApi')
+const checks = optionChecksOf('toolsFromOpenApi')
 
 /** Selects operations of a document. An operation must match every given rule. */
 export interface OperationFilter {
@@ -74,37 +63,47 @@ export interface OpenApiToolOptions<App = unknown> {
 
 type OperationSelection = OperationFilter | ((operation: OpenApiOperation) => boolean)
 
+const patterns = optional(
+  checks.fittingKind<readonly string[]>(
+    (given) => Array.isArray(given) && given.every((one) => typeof one === 'string'),
+    'must be an array of strings',
+  ),
+)
 const FILTER_RULES = {
-  tags: optional(checkPatterns),
-  operationIds: optional(checkPatterns),
-  paths: optional(checkPatterns),
+  tags: patterns,
+  operationIds: patterns,
+  paths: patterns,
 } satisfies RulesFor<OperationFilter>
 
-const checkFilter = members(
+const checkFilter = checks.members(
   'must be a function or rules such as { tags: […], operationIds: […] }',
   FILTER_RULES,
 )
 
 const RULES = {
-  app: optional(callable<RouteApp>('set it to an Express app or any listener of node:http')),
+  app: optional(checks.callable<RouteApp>('set it to an Express app or any listener of node:http')),
   baseUrl: optional(checkBaseUrl),
-  allowInsecureHttp: optional(checkBoolean, false),
-  basePath: optional((option, value) => (value === '/' ? value : checkPath(option, value))),
+  allowInsecureHttp: optional(checks.checkBoolean, false),
+  basePath: optional((option, value) => (value === '/' ? value : checks.checkPath(option, value))),
   include: optional(checkSelection),
   scopes: optional<ScopeMapping | false>((option, value, given) =>
     value === false
       ? value
-      : callable<ScopeMapping>('set it to a function that maps scopes, or to false')(option, value, given),
+      : checks.callable<ScopeMapping>('set it to a function that maps scopes, or to false')(
+          option,
+          value,
+          given,
+        ),
   ),
   public: optional(checkSelection),
-  outputSchemas: optional(checkBoolean, true),
+  outputSchemas: optional(checks.checkBoolean, true),
   headers: optional(
-    callable<NonNullable<OpenApiToolOptions['headers']>>('set it to a function that returns headers'),
+    checks.callable<NonNullable<OpenApiToolOptions['headers']>>('set it to a function that returns headers'),
   ),
-  timeoutMs: optional(wholeNumber(1), 30_000),
-  maxResponseBytes: optional(wholeNumber(1), 1024 * 1024),
+  timeoutMs: optional(checks.wholeNumber(1), 30_000),
+  maxResponseBytes: optional(checks.wholeNumber(1), 1024 * 1024),
   onLeftOut: optional(
-    callable<(operation: LeftOutOperation) => void>(
+    checks.callable<(operation: LeftOutOperation) => void>(
       'set it to a function that receives each operation that cannot be a tool',
     ),
     () => undefined,
@@ -116,40 +115,28 @@ export type ResolvedOpenApiToolOptions = ReadBy<typeof RULES>
 
 /** @throws {KitMcpConfigError} if an option is missing, invalid, or unknown. */
 export function resolveOpenApiToolOptions(options: OpenApiToolOptions<any>): ResolvedOpenApiToolOptions {
-  if (options === undefined) throw missingOption('options', 'pass { app } or { baseUrl }')
-  const resolved = readOptions(
-    'toolsFromOpenApi',
-    'must be { app } or { baseUrl }',
-    options,
-    RULES,
-    'options',
-  )
+  if (options === undefined) throw checks.missingOption('options', 'pass { app } or { baseUrl }')
+  const expected = 'must be { app } or { baseUrl }'
+  const resolved = checks.readOptions('toolsFromOpenApi', expected, options, RULES, 'options')
   const { app, baseUrl, basePath } = resolved
-  if (app === undefined && baseUrl === undefined)
-    throw missingOption(
-      'app',
-      'set it to the app whose routes are called, or set baseUrl to the URL of a server',
-    )
+  if (app === undefined && baseUrl === undefined) throw checks.missingOption('app', APP_FIX)
   if (app !== undefined && baseUrl !== undefined)
-    throw invalidOption('baseUrl', 'cannot be given together with app. Remove one of them')
+    throw checks.invalidOption('baseUrl', 'cannot be given together with app. Remove one of them')
   if (basePath !== undefined && baseUrl !== undefined)
-    throw invalidOption('basePath', 'can be used only with app. Put the path into baseUrl')
+    throw checks.invalidOption('basePath', 'can be used only with app. Put the path into baseUrl')
   return resolved
 }
+
+const APP_FIX = 'set it to the app whose routes are called, or set baseUrl to the URL of a server'
 
 function checkBaseUrl(
   option: string,
   value: unknown,
   { allowInsecureHttp }: Readonly<Record<string, unknown>>,
 ): URL {
-  const url = checkUrl(option, value, { allowInsecureHttp: allowInsecureHttp === true })
-  if (url.search !== '') throw invalidOption(option, 'must not contain a query', value)
+  const url = checks.checkUrl(option, value, { allowInsecureHttp: allowInsecureHttp === true })
+  if (url.search !== '') throw checks.invalidOption(option, 'must not contain a query', value)
   return url
-}
-
-function checkPatterns(option: string, patterns: unknown): readonly string[] {
-  if (Array.isArray(patterns) && patterns.every((one) => typeof one === 'string')) return patterns
-  throw invalidKind(option, 'must be an array of strings', patterns)
 }
 
 function checkSelection(option: string, selection: unknown): OperationSelection {
@@ -157,7 +144,7 @@ function checkSelection(option: string, selection: unknown): OperationSelection 
   const filter = checkFilter(option, selection, {})
   // Without rules, every operation would be public.
   if (option === 'public' && Object.values(filter).every((patterns) => patterns === undefined))
-    throw invalidOption(option, 'must have at least one of tags, operationIds, and paths', selection)
+    throw checks.invalidOption(option, 'must have at least one of tags, operationIds, and paths', selection)
   return filter
 }
 
@@ -174,7 +161,7 @@ export function selectedBy<Operation extends OpenApiOperation>(
     return operations.filter((operation) => {
       const isSelected = selection(operation)
       // A promise would make every operation public.
-      return option === 'public' ? checkBoolean('the return value of public', isSelected) : isSelected
+      return option === 'public' ? checks.checkBoolean('the return value of public', isSelected) : isSelected
     })
   }
   const rules = Object.entries(VALUES).flatMap(([filter, valuesOf]) => {
@@ -185,10 +172,8 @@ export function selectedBy<Operation extends OpenApiOperation>(
     const known = new Set(operations.flatMap(valuesOf))
     for (const pattern of given) {
       if ([...known].some((value) => matches(pattern, value))) continue
-      throw invalidOption(
-        `${option}.${filter}`,
-        `has ${describeValue(pattern)}, which does not match anything in the document.${didYouMean(pattern, known)}`,
-      )
+      const problem = `has ${describeValue(pattern)}, which does not match anything in the document`
+      throw checks.invalidOption(`${option}.${filter}`, `${problem}.${didYouMean(pattern, known)}`)
     }
   }
   return operations.filter((operation) =>

@@ -11,18 +11,16 @@ import { cutText } from '../base/cut-text.ts'
 import { KitMcpConfigError } from '../base/options/config-error.ts'
 import { counted } from '../base/options/counted.ts'
 import { quotedName } from '../base/options/describe-value.ts'
-import { optionChecksOf } from '../base/options/option-checks.ts'
 import { LoadedSkills } from '../mcp/router/skills.ts'
 import {
   type LoadSkillsOptions,
   type ResolvedLoadOptions,
   resolveLoadOptions,
   type SkillFileContents,
+  unusableSource,
 } from './options.ts'
 import { skillContents } from './skill-contents.ts'
 import { type SizeLimit, type SkillStorage, skillStorage } from './skill-storage.ts'
-
-const { unusableOption } = optionChecksOf('loadSkills')
 
 /** The maximum size of `SKILL.md`, whose front matter every list of skills contains. */
 const MAX_MANIFEST_BYTES = 256 * 1024
@@ -79,11 +77,7 @@ async function validSkills(files: RecordedFiles, { prefix }: ResolvedLoadOptions
     // The SDK wraps the errors of the storage.
     throw files.failure ?? (error instanceof SkillCatalogError ? invalidSkills(error.problems) : error)
   }
-  throw unusableOption(
-    'source',
-    'must contain a skill',
-    'Create a folder with a file SKILL.md in it for each skill.',
-  )
+  throw unusableSource('must contain a skill', 'Create a folder with a file SKILL.md in it for each skill.')
 }
 
 /** The maximum number of problems in a message. */
@@ -96,8 +90,7 @@ function invalidSkills(problems: readonly SkillWarning[]): Error {
     return `${quotedName(path)}: ${cutText(problem, MAX_PROBLEM_LENGTH, '…')}`
   })
   const more = problems.length - named.length
-  return unusableOption(
-    'source',
+  return unusableSource(
     `must contain only valid skills: ${named.join('; ')}${more > 0 ? `; and ${more} more` : ''}`,
     'Correct or remove the skill.',
   )
@@ -107,8 +100,7 @@ function checkSize({ uri, resources }: Skill): void {
   if (resources === 'dynamic') return
   const bytes = resources.reduce((sum, { size }) => sum + size, 0)
   if (resources.length <= SKILL_LIMITS.files && bytes <= SKILL_LIMITS.bytes) return
-  throw unusableOption(
-    'source',
+  throw unusableSource(
     `must contain skills that every host accepts: ${quotedName(uri)} has ${counted(resources.length, 'file')} and ${counted(bytes, 'byte')}, and hosts accept ${SKILL_LIMITS.files} files and ${SKILL_LIMITS.bytes} bytes`,
     'Remove files from the skill.',
   )
@@ -139,15 +131,13 @@ class RecordedFiles implements SkillFiles {
       const entries = await this.#storage.list(dir, maxFiles - this.#files)
       this.#files += entries.length
       if (this.#files > maxFiles)
-        throw unusableOption(
-          'source',
+        throw unusableSource(
           `must not contain more than ${maxFiles} files and folders`,
           'Remove some of them, or raise maxFiles.',
         )
       if (entries.some(({ name, kind }) => name === 'SKILL.md' && kind === 'file')) this.#skills++
       if (this.#skills > maxSkills)
-        throw unusableOption(
-          'source',
+        throw unusableSource(
           `must not contain more than ${counted(maxSkills, 'skill')}`,
           'Remove some of them, or raise maxSkills.',
         )

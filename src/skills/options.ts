@@ -1,7 +1,8 @@
+import type { KitMcpConfigError } from '../base/options/config-error.ts'
 import { optionChecksOf } from '../base/options/option-checks.ts'
 import { optional, type ReadBy, type RulesFor } from '../base/options/option-rules.ts'
 
-const { invalidOption, readOptions, wholeNumber } = optionChecksOf('loadSkills')
+const { invalidOption, readOptions, unusableOption, wholeNumber } = optionChecksOf('loadSkills')
 
 /** The content of files, by path: `{ 'refunds/SKILL.md': '---\nname: refunds\n…' }`. */
 export type SkillFileContents = Readonly<Record<string, string | Uint8Array>>
@@ -18,6 +19,11 @@ export interface LoadSkillsOptions {
   readonly maxFileBytes?: number | undefined
   /** The maximum size of all files together in bytes. They are kept in memory. Defaults to 33 554 432 (32 MiB). */
   readonly maxBytes?: number | undefined
+}
+
+/** Returns the error for files that cannot be published as they are. */
+export function unusableSource(problem: string, fix?: string): KitMcpConfigError {
+  return unusableOption('source', problem, fix)
 }
 
 const SEGMENT = /^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$/

@@ -1,11 +1,9 @@
 import { DIRECTORY_MIME_TYPE, type Skill, type SkillFileEntry } from '@modelcontextprotocol/server/ext/skills'
 import { quotedName } from '../base/options/describe-value.ts'
-import { optionChecksOf } from '../base/options/option-checks.ts'
 import type { SkillContent, SkillDirectory, SkillFile } from '../mcp/router/skills.ts'
 import { canonicalUri, MAX_URI_LENGTH } from '../mcp/router/uris/canonical-uri.ts'
 import { mimeTypeOf } from './mime-type.ts'
-
-const { unusableOption } = optionChecksOf('loadSkills')
+import { unusableSource } from './options.ts'
 
 /** The files that were read. */
 interface ReadFiles {
@@ -88,8 +86,7 @@ function textOf(bytes: Uint8Array): string | undefined {
 }
 
 function unnamable(path: string): Error {
-  return unusableOption(
-    'source',
+  return unusableSource(
     `must contain only names that fit in a URI: ${quotedName(path)} does not`,
     'Rename the file or folder.',
   )

@@ -4,9 +4,9 @@ import { quotedName } from '../base/options/describe-value.ts'
 import { optionChecksOf } from '../base/options/option-checks.ts'
 import { isRecord } from '../base/options/value-kinds.ts'
 import { builtinModule } from '../base/runtime.ts'
-import type { SkillFileContents } from './options.ts'
+import { type SkillFileContents, unusableSource } from './options.ts'
 
-const { invalidKind, unusableOption } = optionChecksOf('loadSkills')
+const { invalidKind } = optionChecksOf('loadSkills')
 
 /** Lists and reads files. Paths are relative, and `''` is the root. */
 export interface SkillStorage {
@@ -58,8 +58,7 @@ function memoryStorage(source: SkillFileContents): SkillStorage {
 async function folderStorage(folder: string | URL): Promise<SkillStorage> {
   const [fs, path] = [builtinModule('node:fs'), builtinModule('node:path')]
   if (fs === undefined || path === undefined)
-    throw unusableOption(
-      'source',
+    throw unusableSource(
       'cannot be a folder, because this runtime has no file system',
       'Pass an object with the contents of the files.',
     )
@@ -67,13 +66,9 @@ async function folderStorage(folder: string | URL): Promise<SkillStorage> {
     const root = await fs.promises.realpath(folder)
     if ((await fs.promises.stat(root)).isDirectory()) return new FolderStorage(root, fs, path)
   } catch (error) {
-    throw unusableOption(
-      'source',
-      `must be a folder that exists and can be read (${codeOf(error)})`,
-      SOURCE_FIX,
-    )
+    throw unusableSource(`must be a folder that exists and can be read (${codeOf(error)})`, SOURCE_FIX)
   }
-  throw unusableOption('source', 'must be a folder, and not a file', SOURCE_FIX)
+  throw unusableSource('must be a folder, and not a file', SOURCE_FIX)
 }
 
 type Fs = NonNullable<ReturnType<typeof builtinModule<'node:fs'>>>
@@ -132,7 +127,7 @@ class FolderStorage implements SkillStorage {
       if (stats.size > limit.max) throw tooLarge(limit)
       const bytes = new Uint8Array(await handle.readFile())
       if (bytes.length !== stats.size)
-        throw unusableOption('source', `has changed: ${quotedName(path)} was written while it was read`)
+        throw unusableSource(`has changed: ${quotedName(path)} was written while it was read`)
       return bytes
     } finally {
       await handle.close()
@@ -149,19 +144,17 @@ const MAX_DEPTH = 16
 
 function checkDepth(path: string): void {
   if (path.split('/').length > MAX_DEPTH + 1)
-    throw unusableOption(
-      'source',
+    throw unusableSource(
       `must not have more than ${MAX_DEPTH} folders in each other, as ${quotedName(path)} has`,
     )
 }
 
 function tooLarge({ problem, fix }: SizeLimit): Error {
-  return unusableOption('source', `must not contain ${problem}`, `Make the file smaller, or ${fix}.`)
+  return unusableSource(`must not contain ${problem}`, `Make the file smaller, or ${fix}.`)
 }
 
 function specialFile(path: string): Error {
-  return unusableOption(
-    'source',
+  return unusableSource(
     `must contain only files and folders: ${quotedName(path)} is a link or a special file`,
     'Replace it with a copy of the file.',
   )
@@ -171,10 +164,7 @@ function specialFile(path: string): Error {
 function systemError(path: string, error: unknown): unknown {
   return error instanceof KitMcpConfigError
     ? error
-    : unusableOption(
-        'source',
-        `must be readable: ${quotedName(path === '' ? '.' : path)} fails with ${codeOf(error)}`,
-      )
+    : unusableSource(`must be readable: ${quotedName(path === '' ? '.' : path)} fails with ${codeOf(error)}`)
 }
 
 function codeOf(error: unknown): string {

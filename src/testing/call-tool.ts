@@ -5,7 +5,7 @@ import { optionChecksOf } from '../base/options/option-checks.ts'
 import { optional, type RulesFor } from '../base/options/option-rules.ts'
 import { tryOrUndefined } from '../base/try-or-undefined.ts'
 
-const { invalidKind, invalidOption, readOptions } = optionChecksOf('callTool')
+const { fittingKind, invalidOption, readOptions } = optionChecksOf('callTool')
 
 /** Options of {@link callTool}. */
 export interface CallToolOptions {
@@ -34,14 +34,19 @@ export interface ToolResponse {
 }
 
 const RULES = {
-  token: optional((option, value) => {
-    if (typeof value === 'string' && /^[!-~]+$/.test(value)) return value
-    throw invalidKind(option, 'must be a token, without spaces and line breaks', value)
-  }),
-  path: optional((option, value) => {
-    if (typeof value === 'string' && value.startsWith('/')) return value
-    throw invalidKind(option, 'must be a path that begins with /', value)
-  }, '/mcp'),
+  token: optional(
+    fittingKind<string>(
+      (token) => typeof token === 'string' && /^[!-~]+$/.test(token),
+      'must be a token, without spaces and line breaks',
+    ),
+  ),
+  path: optional(
+    fittingKind<string>(
+      (path) => typeof path === 'string' && path.startsWith('/'),
+      'must be a path that begins with /',
+    ),
+    '/mcp',
+  ),
 } satisfies RulesFor<CallToolOptions>
 
 /**

@@ -1,5 +1,6 @@
 import { AssertionError } from 'node:assert'
 import { counted } from '../base/options/counted.ts'
+import { definedMembers } from '../base/options/defined-members.ts'
 import type { TelemetryTransport } from '../telemetry/delivery/transport.ts'
 import type { TelemetryEnvelope } from '../telemetry/envelope/envelope.ts'
 import { mismatches, shown } from './partial-match.ts'
@@ -156,12 +157,9 @@ function listed(events: readonly TelemetryEnvelope[], name: string, pattern?: En
 
 /** Formats an event without the members that all events of a test share. */
 function line({ name, level, actor, scope, attributes, error }: TelemetryEnvelope): string {
-  const rest = Object.entries({ actor, scope, attributes, error: error && { ...error, stack: undefined } })
-    .filter(([, value]) => value !== undefined)
-    .map(([key, value]) => ` ${key}: ${shown(withoutUndefined(value as object))}`)
+  const members = { actor, scope, attributes, error: error && { ...error, stack: undefined } }
+  const rest = Object.entries(definedMembers(members)).map(
+    ([key, value]) => ` ${key}: ${shown(definedMembers(value as object))}`,
+  )
   return `${level} ${name}${rest.join('')}`
-}
-
-function withoutUndefined(value: object): object {
-  return Object.fromEntries(Object.entries(value).filter(([, member]) => member !== undefined))
 }

@@ -1,10 +1,10 @@
 import { generateKeyPairSync, randomUUID } from 'node:crypto'
 import { type JSONWebKeySet, type JWK, SignJWT } from 'jose'
+import { definedMembers } from '../base/options/defined-members.ts'
 import { isOptionsObject, optionChecksOf } from '../base/options/option-checks.ts'
 import { optional, type RulesFor } from '../base/options/option-rules.ts'
 
-const { checkString, checkTexts, invalidKind, invalidOption, readOptions } =
-  optionChecksOf('createTestIssuer')
+const { checkString, checkTexts, fitting, fittingKind, readOptions } = optionChecksOf('createTestIssuer')
 
 /** Options of {@link createTestIssuer}. */
 export interface TestIssuerOptions {
@@ -63,14 +63,8 @@ const TOKEN_RULES = {
   scopes: optional(checkTexts),
   audience: optional((option, value) => (typeof value === 'string' ? [value] : checkTexts(option, value))),
   clientId: optional(checkString, 'test-client'),
-  expiresIn: optional((option, value) => {
-    if (typeof value === 'number' && Number.isFinite(value)) return value
-    throw invalidOption(option, 'must be a number of seconds', value)
-  }, 300),
-  claims: optional((option, value) => {
-    if (isOptionsObject(value)) return value
-    throw invalidKind(option, 'must be an object of claims by name', value)
-  }),
+  expiresIn: optional(fitting<number>(Number.isFinite, 'must be a number of seconds'), 300),
+  claims: optional(fittingKind<object>(isOptionsObject, 'must be an object of claims by name')),
 } satisfies RulesFor<TestTokenOptions>
 
 /**
@@ -110,7 +104,7 @@ export function createTestIssuer(options: TestIssuerOptions = {}): TestIssuer {
       const expected = 'must be called with options such as { sub, scopes }'
       const { sub, scopes, clientId, expiresIn } = readOptions('issueToken', expected, token, TOKEN_RULES)
       const iat = Math.floor(Date.now() / 1000)
-      const claims: Record<string, unknown> = {
+      const claims = definedMembers<Record<string, unknown>>({
         iss: issuer,
         aud: token.audience ?? audience,
         sub,
@@ -118,10 +112,9 @@ export function createTestIssuer(options: TestIssuerOptions = {}): TestIssuer {
         iat,
         exp: iat + expiresIn,
         jti: randomUUID(),
-        ...(scopes === undefined ? {} : { scope: scopes.join(' ') }),
+        scope: scopes?.join(' '),
         ...token.claims,
-      }
-      for (const name of Object.keys(claims)) if (claims[name] === undefined) delete claims[name]
+      })
       return await new SignJWT(claims)
         .setProtectedHeader({ alg: 'ES256', typ: 'at+jwt', kid })
         .sign(privateKey)

@@ -1,26 +1,8 @@
 import type { ClientAuth } from 'oauth4webapi'
 import { optionChecksOf } from '../base/options/option-checks.ts'
-import { also, optional, orEmpty, type ReadBy, type RulesFor } from '../base/options/option-rules.ts'
+import { optional, orEmpty, type ReadBy, type RulesFor } from '../base/options/option-rules.ts'
 
-const {
-  callable,
-  checkBoolean,
-  checkScopes,
-  checkTexts,
-  invalidOption,
-  issuer,
-  members,
-  milliseconds,
-  missingOption,
-  oneOf,
-  readOptions,
-  required,
-  secret,
-  text,
-  url,
-  wholeNumber,
-  withFunctions,
-} = optionChecksOf('upstreamToken')
+const checks = optionChecksOf('upstreamToken')
 
 /** The grant by which tokens are obtained: RFC 8693, or Microsoft's on-behalf-of. */
 export type UpstreamTokenStyle = 'token-exchange' | 'entra-obo'
@@ -76,45 +58,45 @@ export interface UpstreamTokenOptions {
   readonly allowInsecureHttp?: boolean | undefined
 }
 
+const absoluteUri = checks.fitting<string>(
+  (uri) => URL.canParse(uri) && !uri.includes('#'),
+  'must be an absolute URI without a fragment (RFC 8707 section 2)',
+)
+
 const CACHE_RULES = {
-  maxEntries: optional(wholeNumber(1, 1_000_000), 1_000),
+  maxEntries: optional(checks.wholeNumber(1, 1_000_000), 1_000),
   store: optional(
-    withFunctions<UpstreamTokenStore>(
+    checks.withFunctions<UpstreamTokenStore>(
       'must be an object with the functions get, set, and delete',
       ['get', 'set', 'delete'],
       'a store has the functions get, set, and delete',
     ),
   ),
-  secret: optional(secret),
+  secret: optional(checks.secret),
 } satisfies RulesFor<UpstreamTokenCacheOptions>
 
 const RULES = {
-  issuer: optional(issuer),
-  tokenEndpoint: optional(url),
-  clientId: required(text, 'set it to the client id of this server at the authorization server'),
-  clientSecret: optional(secret),
-  clientAuthentication: optional(callable<ClientAuth>('use a ClientAuth of oauth4webapi')),
-  style: required(
-    oneOf(['token-exchange', 'entra-obo']),
+  issuer: optional(checks.issuer),
+  tokenEndpoint: optional(checks.url),
+  clientId: checks.required(
+    checks.text,
+    'set it to the client id of this server at the authorization server',
+  ),
+  clientSecret: optional(checks.secret),
+  clientAuthentication: optional(checks.callable<ClientAuth>('use a ClientAuth of oauth4webapi')),
+  style: checks.required(
+    checks.oneOf(['token-exchange', 'entra-obo']),
     "set it to 'token-exchange' (RFC 8693) or 'entra-obo'",
   ),
   audience: optional(textsOf, []),
   resource: optional(
-    also(textsOf, (option, resources) => {
-      for (const resource of resources)
-        if (!URL.canParse(resource) || resource.includes('#'))
-          throw invalidOption(
-            option,
-            'must be an absolute URI without a fragment (RFC 8707 section 2)',
-            resource,
-          )
-    }),
+    (option, value) => textsOf(option, value).map((resource) => absoluteUri(option, resource)),
     [],
   ),
   scope: optional(scopesOf, []),
-  cache: orEmpty(members('must be an object such as { maxEntries: 1000 }', CACHE_RULES)),
-  timeoutMs: optional(milliseconds('more than 0'), 5_000),
-  allowInsecureHttp: optional(checkBoolean, false),
+  cache: orEmpty(checks.members('must be an object such as { maxEntries: 1000 }', CACHE_RULES)),
+  timeoutMs: optional(checks.milliseconds('more than 0'), 5_000),
+  allowInsecureHttp: optional(checks.checkBoolean, false),
 } satisfies RulesFor<UpstreamTokenOptions>
 
 /** `UpstreamTokenOptions`, checked, copied, and with their defaults. */
@@ -128,49 +110,43 @@ export interface ResolvedUpstreamTokenOptions extends Omit<ReadBy<typeof RULES>,
 
 /** @throws {KitMcpConfigError} if an option is missing, invalid, or unknown. */
 export function resolveUpstreamTokenOptions(options: UpstreamTokenOptions): ResolvedUpstreamTokenOptions {
-  const { cache, scope, ...read } = readOptions(
+  const { cache, scope, ...read } = checks.readOptions(
     'upstreamToken',
     'must be called with an object with at least { issuer, clientId, clientSecret, style }',
     options,
     RULES,
   )
-  if (read.issuer === undefined && read.tokenEndpoint === undefined)
-    throw missingOption(
-      'issuer',
-      'set it to the authorization server of the upstream API, or set tokenEndpoint',
-    )
-  if (read.issuer !== undefined && read.tokenEndpoint !== undefined)
-    throw invalidOption('tokenEndpoint', 'cannot be given together with issuer. Remove one of them')
-  if (read.clientSecret === undefined && read.clientAuthentication === undefined)
-    throw missingOption('clientSecret', 'set it, or set clientAuthentication')
-  if (read.clientSecret !== undefined && read.clientAuthentication !== undefined)
-    throw invalidOption(
-      'clientAuthentication',
-      'cannot be given together with clientSecret. Remove one of them',
-    )
+  const { issuer, tokenEndpoint, clientSecret, clientAuthentication } = read
+  const missing = (option: string, fix: string) => checks.missingOption(option, `set it ${fix}`)
+  const both = (option: string, other: string) =>
+    checks.invalidOption(option, `cannot be given together with ${other}. Remove one of them`)
+  if (issuer === undefined && tokenEndpoint === undefined)
+    throw missing('issuer', 'to the authorization server of the upstream API, or set tokenEndpoint')
+  if (issuer !== undefined && tokenEndpoint !== undefined) throw both('tokenEndpoint', 'issuer')
+  if (clientSecret === undefined && clientAuthentication === undefined)
+    throw checks.missingOption('clientSecret', 'set it, or set clientAuthentication')
+  if (clientSecret !== undefined && clientAuthentication !== undefined)
+    throw both('clientAuthentication', 'clientSecret')
   if (read.style === 'entra-obo') {
-    if (scope.length === 0)
-      throw missingOption('scope', "set it to scopes such as 'https://graph.microsoft.com/.default'")
+    if (scope.length === 0) throw missing('scope', "to scopes such as 'https://graph.microsoft.com/.default'")
     for (const name of ['audience', 'resource'] as const)
       if (options[name] !== undefined)
-        throw invalidOption(name, "cannot be used with style 'entra-obo', whose scopes name the API")
+        throw checks.invalidOption(name, "cannot be used with style 'entra-obo', whose scopes name the API")
   }
-  const storeSecret = cache.secret ?? read.clientSecret
+  const storeSecret = cache.secret ?? clientSecret
   if (cache.store !== undefined && storeSecret === undefined)
-    throw missingOption(
+    throw missing(
       'cache.secret',
-      'set it to a random string that all nodes share; it encrypts the tokens in cache.store',
+      'to a random string that all nodes share; it encrypts the tokens in cache.store',
     )
   return { ...read, scopes: scope, maxEntries: cache.maxEntries, store: cache.store, storeSecret }
 }
 
 function textsOf(option: string, value: unknown): readonly string[] {
-  return checkTexts(option, [value].flat())
+  return checks.checkTexts(option, [value].flat())
 }
 
 function scopesOf(option: string, scope: unknown): readonly string[] {
-  return checkScopes(
-    option,
-    typeof scope === 'string' ? scope.split(' ').filter((value) => value !== '') : scope,
-  )
+  const scopes = typeof scope === 'string' ? scope.split(' ').filter((value) => value !== '') : scope
+  return checks.checkScopes(option, scopes)
 }

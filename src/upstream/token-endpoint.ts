@@ -6,6 +6,7 @@ import { eraseSecrets } from '../base/http/erase-secrets.ts'
 import { retryAfterOption } from '../base/http/retry-after.ts'
 import { untilAborted } from '../base/http/until-aborted.ts'
 import { isLoopbackHostname } from '../base/options/option-checks.ts'
+import { refreshed } from '../base/refreshed.ts'
 import { IssuerDiscovery } from '../oauth/verifiers/issuer-discovery.ts'
 import { UpstreamConsentError, UpstreamUnavailableError } from './errors.ts'
 import type { ResolvedUpstreamTokenOptions } from './options.ts'
@@ -53,12 +54,17 @@ let oauth: typeof OAuth | undefined
 /** Exchanges access tokens of users at the token endpoint. */
 export class TokenEndpoint {
   readonly #options: ResolvedUpstreamTokenOptions
-  #found: { readonly server: AuthorizationServer; readonly untilMs: number } | undefined
-  #issuer: IssuerDiscovery | undefined
-  #discovery: Promise<AuthorizationServer> | undefined
+  readonly #metadata: () => Promise<AuthorizationServer>
 
   constructor(options: ResolvedUpstreamTokenOptions) {
     this.#options = options
+    const { tokenEndpoint, issuer = '', allowInsecureHttp, timeoutMs } = options
+    if (tokenEndpoint !== undefined) {
+      this.#metadata = async () => ({ issuer: tokenEndpoint, token_endpoint: tokenEndpoint })
+      return
+    }
+    const discovery = new IssuerDiscovery(issuer, allowInsecureHttp, timeoutMs)
+    this.#metadata = refreshed(() => discovery.find((found) => this.#checked(found)), METADATA_MS)
   }
 
   /**
@@ -135,24 +141,9 @@ export class TokenEndpoint {
   }
 
   async #server(signal: AbortSignal): Promise<AuthorizationServer> {
-    const { tokenEndpoint, issuer = '', allowInsecureHttp, timeoutMs } = this.#options
-    if (tokenEndpoint !== undefined) return { issuer: tokenEndpoint, token_endpoint: tokenEndpoint }
-    if (this.#found !== undefined && performance.now() < this.#found.untilMs) return this.#found.server
-    this.#issuer ??= new IssuerDiscovery(issuer, allowInsecureHttp, timeoutMs)
-    this.#discovery ??= this.#issuer
-      .find((server) => this.#checked(server))
-      .then((server) => {
-        this.#found = { server, untilMs: performance.now() + METADATA_MS }
-        return server
-      })
-      .finally(() => {
-        this.#discovery = undefined
-      })
     try {
-      return await untilAborted(this.#discovery, signal)
+      return await untilAborted(this.#metadata(), signal)
     } catch (cause) {
-      // An old document is better than none: endpoints rarely move.
-      if (this.#found !== undefined) return this.#found.server
       throw new UpstreamUnavailableError({ cause })
     }
   }

@@ -9,18 +9,7 @@ import {
 import { isPromiseLike } from '../../base/options/value-kinds.ts'
 import { isDefaultRedirectUri, type RedirectClient, redirectProblem } from './redirect-uris.ts'
 
-const {
-  callable,
-  checkBoolean,
-  checkTexts,
-  invalidKind,
-  invalidOption,
-  items,
-  members,
-  secret,
-  text,
-  wholeNumber,
-} = optionChecksOf('authorizationFacade')
+const checks = optionChecksOf('authorizationFacade')
 
 type ClientDecision = (client: AllowClientInput) => boolean | Promise<boolean>
 type RedirectDecision = (uri: string, client: RedirectClient) => boolean
@@ -83,49 +72,50 @@ export interface AuthorizationClientsOptions {
 }
 
 const STATIC_RULES = {
-  clientId: also(text, (option, clientId) => {
+  clientId: also(checks.text, (option, clientId) => {
     if (!/^[\x21-\x7e]+$/.test(clientId))
-      throw invalidOption(option, 'must be printable ASCII without spaces', clientId)
+      throw checks.invalidOption(option, 'must be printable ASCII without spaces', clientId)
   }),
-  clientSecret: optional(secret),
-  redirectUris: also(checkTexts, (option, uris) => {
-    if (uris.length === 0) throw invalidKind(option, 'must be a non-empty array of URIs', uris)
+  clientSecret: optional(checks.secret),
+  redirectUris: also(checks.checkTexts, (option, uris) => {
+    if (uris.length === 0) throw checks.invalidKind(option, 'must be a non-empty array of URIs', uris)
     for (const uri of uris) {
       const problem = redirectProblem(uri)
-      if (problem !== undefined) throw invalidOption(option, `must not contain a URI that ${problem}`, uri)
+      if (problem !== undefined)
+        throw checks.invalidOption(option, `must not contain a URI that ${problem}`, uri)
     }
   }),
-  name: optional(text),
+  name: optional(checks.text),
 } satisfies RulesFor<StaticClient>
 
 const RULES = {
-  metadataDocuments: optional(checkBoolean, true),
-  registration: optional(checkBoolean, true),
+  metadataDocuments: optional(checks.checkBoolean, true),
+  registration: optional(checks.checkBoolean, true),
   redirectUris: optional((option, value, given) => {
-    const decides = callable<RedirectDecision>('it decides which redirect URIs clients may register')
+    const decides = checks.callable<RedirectDecision>('it decides which redirect URIs clients may register')
     return exactly(decides(option, value, given))
   }, isDefaultRedirectUri),
   allow: optional(
-    callable<ClientDecision>('it decides which clients may use the server'),
+    checks.callable<ClientDecision>('it decides which clients may use the server'),
     (): boolean => true,
   ),
   static: optional(
-    items(
+    checks.items(
       'must be an array of { clientId, redirectUris }',
-      members('must contain objects such as { clientId, redirectUris }', STATIC_RULES),
+      checks.members('must contain objects such as { clientId, redirectUris }', STATIC_RULES),
     ),
     [],
   ),
-  unusedTtlDays: optional(wholeNumber(1, 3_650), 30),
-  maxRegistrationsPerMinute: optional(wholeNumber(1), 60),
+  unusedTtlDays: optional(checks.wholeNumber(1, 3_650), 30),
+  maxRegistrationsPerMinute: optional(checks.wholeNumber(1), 60),
 } satisfies RulesFor<AuthorizationClientsOptions>
 
 /** The rule of the option `clients`. */
 export const clientsRule: OptionRule<ReadBy<typeof RULES>> = also(
-  members('must be an object such as { registration: false }', RULES),
+  checks.members('must be an object such as { registration: false }', RULES),
   (option, { static: clients }) => {
     if (new Set(clients.map(({ clientId }) => clientId)).size < clients.length)
-      throw invalidKind(`${option}.static`, 'must have a different clientId for each client', clients)
+      throw checks.invalidKind(`${option}.static`, 'must have a different clientId for each client', clients)
   },
 )
 

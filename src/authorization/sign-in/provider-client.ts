@@ -1,5 +1,6 @@
 import type * as OpenId from 'openid-client'
 import { boundedFetch } from '../../base/http/bounded-fetch.ts'
+import { refreshed } from '../../base/refreshed.ts'
 import type { SignInClaims } from '../options.ts'
 import type { ProviderSettings } from '../providers.ts'
 
@@ -51,18 +52,20 @@ export class ProviderClient {
   readonly #redirectUri: string
   readonly #load: () => Promise<Library>
   /** The metadata of the provider, also while they are fetched. */
-  #found: { readonly config: Promise<OpenId.Configuration>; readonly untilMs: number } | undefined
+  readonly #configuration: () => Promise<OpenId.Configuration>
 
   constructor(settings: ProviderSettings, redirectUri: string, load: () => Promise<Library>) {
     this.#settings = settings
     this.#redirectUri = redirectUri
     this.#load = load
+    const configure = async () => await this.#configure(await load())
+    this.#configuration = refreshed(configure, METADATA_MS)
   }
 
   /** Starts a sign-in. Providers without OpenID cannot be asked for a new one. */
   async start({ maxAgeSeconds, prompt, choosesAccount }: FreshnessRequest): Promise<StartedSignIn> {
     const openid = await this.#load()
-    const config = await this.#configuration(openid)
+    const config = await this.#configuration()
     const verifier = openid.randomPKCECodeVerifier()
     const state = openid.randomState()
     const nonce = openid.randomNonce()
@@ -92,7 +95,7 @@ export class ProviderClient {
    */
   async finish(query: string, { state, nonce, verifier }: Omit<StartedSignIn, 'url'>): Promise<SignedIn> {
     const openid = await this.#load()
-    const config = await this.#configuration(openid)
+    const config = await this.#configuration()
     const url = new URL(this.#redirectUri)
     url.search = query
     const isOpenId = this.#settings.endpoints === undefined
@@ -112,7 +115,7 @@ export class ProviderClient {
   /** @throws if the provider does not issue new tokens. */
   async refresh(refreshToken: string): Promise<ProviderTokens> {
     const openid = await this.#load()
-    const response = await openid.refreshTokenGrant(await this.#configuration(openid), refreshToken)
+    const response = await openid.refreshTokenGrant(await this.#configuration(), refreshToken)
     return { refreshToken, ...tokensIn(response) }
   }
 
@@ -144,17 +147,6 @@ export class ProviderClient {
         address?.primary === true && address.verified === true && typeof address.email === 'string',
     )
     return primary === undefined ? claims : { ...claims, email: primary.email, email_verified: true }
-  }
-
-  async #configuration(openid: Library): Promise<OpenId.Configuration> {
-    if (this.#found !== undefined && performance.now() < this.#found.untilMs) return await this.#found.config
-    const config = this.#configure(openid)
-    const found = { config, untilMs: performance.now() + METADATA_MS }
-    this.#found = found
-    config.catch(() => {
-      if (this.#found === found) this.#found = undefined
-    })
-    return await config
   }
 
   async #configure(openid: Library): Promise<OpenId.Configuration> {

@@ -1,12 +1,13 @@
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { entriesUpTo } from '../../base/entries-up-to.ts'
+import { definedMembers } from '../../base/options/defined-members.ts'
 import { optionChecksOf } from '../../base/options/option-checks.ts'
 import { optional, type RulesFor } from '../../base/options/option-rules.ts'
 import { certificateBindingOf } from '../confirmation.ts'
 import { rejected, verificationOf } from '../inputs.ts'
 import type { VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
-import { traitsOf, type VerifierTraits, withTraits } from '../verifier-traits.ts'
+import { traitsOf, withTraits } from '../verifier-traits.ts'
 import { frozenCopy } from './frozen-copy.ts'
 
 const { checkFunction, readOptions, seconds, wholeNumber } = optionChecksOf('cachedVerifier')
@@ -64,9 +65,8 @@ const RESULT_MEMBERS = ['user', 'scopes', 'clientId', 'expiresAt', 'resource', '
 
 /** The parts of a request, in addition to its token, that determine the results of this package's verifiers. */
 interface RequestVariant {
-  readonly gateIssuer: string | undefined
-  readonly resource: string | undefined
-  readonly proofKey: string | undefined
+  /** The issuer and the resource of the gate, and the key of the proof. */
+  readonly asked: string
   /** The client's certificate, if the verifier reads it. */
   readonly certificate: string | undefined
 }
@@ -146,7 +146,7 @@ export function cachedVerifier<App = unknown, User = unknown>(
     if (!bearerToken) return verifier(input)
     const key = keyOf(bearerToken)
     const found = entries.get(key)
-    if (found !== undefined && isFor(found, input) && mayUse(found, input)) {
+    if (found !== undefined && found.asked === askedBy(input) && mayUse(found, input)) {
       if (isCurrent(found.result)) {
         note(input, found.issuer, found.result)
         return found.result
@@ -154,13 +154,13 @@ export function cachedVerifier<App = unknown, User = unknown>(
       entries.delete(key)
     }
     const call = inFlight.get(key)
-    const isSame = call !== undefined && isFor(call, input) && call.certificate === readCertificate?.(input)
+    const isSame = call?.asked === askedBy(input) && call.certificate === readCertificate?.(input)
     if (isSame && isJoinable(call)) return join(call, input)
     return start(key, input)
   }
 
   function start(key: string, input: VerifyTokenInput<App>): Promise<VerifiedToken<User> | undefined> {
-    const variant = variantOf(input, traits)
+    const variant: RequestVariant = { asked: askedBy(input), certificate: readCertificate?.(input) }
     const result = (async () => sharable(await verifier(input), readCertificate !== undefined))()
     const call: PendingCall<User> = { ...variant, input, startedAtMs: performance.now(), result }
     inFlight.set(key, call)
@@ -214,14 +214,10 @@ function keyOf(token: string): string {
   return hash('sha256', token, 'hex')
 }
 
-function variantOf(input: VerifyTokenInput, { readCertificate }: VerifierTraits): RequestVariant {
+/** Gates for other resources, and other proofs, get results of their own. */
+function askedBy(input: VerifyTokenInput): string {
   const { gate, resource } = verificationOf(input)
-  return {
-    gateIssuer: gate?.issuer,
-    resource,
-    proofKey: input.proofKey,
-    certificate: readCertificate?.(input),
-  }
+  return JSON.stringify([gate?.issuer, resource, input.proofKey])
 }
 
 /** Notes for the gate the issuer of a token, and the certificate of this request, with which its result was accepted. */
@@ -229,16 +225,6 @@ function note(input: VerifyTokenInput, issuer: string | undefined, result: Verif
   const verification = verificationOf(input)
   verification.issuer = issuer
   verification.certificate = certificateBindingOf(result?.cnf) ?? verification.certificate
-}
-
-/** Returns `true` if the outcome may be used for this request. Gates for other resources and other proofs get their own. */
-function isFor(variant: RequestVariant, input: VerifyTokenInput): boolean {
-  const { gate, resource } = verificationOf(input)
-  return (
-    variant.resource === resource &&
-    variant.gateIssuer === gate?.issuer &&
-    variant.proofKey === input.proofKey
-  )
 }
 
 /** Returns `true` if the token has not expired by the wall clock. The cache itself measures the age of an entry. */
@@ -266,5 +252,5 @@ function sharable<User>(result: VerifiedToken<User> | undefined, readsCertificat
 
 function membersOf<User>(result: VerifiedToken<User>): VerifiedToken<User> {
   const members = RESULT_MEMBERS.map((name) => [name, (result as never)[name]] as const)
-  return { valid: true, ...Object.fromEntries(members.filter(([, member]) => member !== undefined)) }
+  return definedMembers({ valid: true, ...Object.fromEntries(members) })
 }
