@@ -61,11 +61,7 @@ export type {
   MiddlewareResult,
   OperationKind,
 } from './mcp/router/middleware.ts'
-export type {
-  OperationScopes,
-  PublicOperations,
-  RequiredOperationScopes,
-} from './mcp/router/operation-scopes.ts'
+export type { OperationScopes, PublicOperations } from './mcp/router/operation-scopes.ts'
 export type { PromptConfig, PromptHandler, PromptResult } from './mcp/router/prompt.ts'
 export type {
   ListedResource,
@@ -87,7 +83,6 @@ export { type ServeStdioOptions, type StdioServer, serveStdio } from './mcp/stdi
 export { type MemoryTaskStoreOptions, memoryTaskStore } from './mcp/tasks/memory-task-store.ts'
 export type { McpTaskOptions } from './mcp/tasks/task-options.ts'
 export type { StoredTask, TaskKey, TaskLimits, TaskStore } from './mcp/tasks/task-store.ts'
-export type { TelemetryOption } from './mcp/telemetry-option.ts'
 export { type RedisEventBus, redisEventBus } from './redis/event-bus.ts'
 export {
   type EventRedisClient,

@@ -52,15 +52,13 @@ export function errorText(description: string): string {
 }
 
 /** The paths of the endpoints below the path of the issuer. */
-export const PATHS: Readonly<
-  Record<'authorization' | 'jwks' | 'registration' | 'revocation' | 'token', string>
-> = {
+export const PATHS = {
   authorization: '/authorize',
   jwks: '/jwks',
   registration: '/register',
   revocation: '/revoke',
   token: '/token',
-}
+} as const
 
 /** The path of a request to the authorization endpoint that continues after the sign-in, with the id of the sign-in. */
 const RESUME = /^\/authorize\/[\w-]{1,64}$/

@@ -2,19 +2,22 @@ import { cutText } from '../base/cut-text.ts'
 import { tryOrUndefined } from '../base/try-or-undefined.ts'
 import type { KitTelemetryManager } from '../telemetry/manager.ts'
 
-/** The events of an authorization server, without the prefix `kit.authorization.`. */
-export type AuthorizationEvent =
-  | 'client.registered'
-  | 'client.refused'
-  | 'code.reused'
-  | 'limit.reached'
-  | 'consent.given'
-  | 'consent.denied'
-  | 'signin.refused'
-  | 'token.issued'
-  | 'token.refused'
-  | 'refresh.reused'
-  | 'revoked'
+/** The events of the facade, whose names begin with `kit.authorization.`, with their levels. */
+const LEVELS = {
+  'client.registered': 'info',
+  'client.refused': 'warn',
+  'code.reused': 'warn',
+  'limit.reached': 'warn',
+  'consent.given': 'info',
+  'consent.denied': 'info',
+  'signin.refused': 'warn',
+  'token.issued': 'info',
+  'token.refused': 'warn',
+  'refresh.reused': 'warn',
+  revoked: 'info',
+} as const
+
+export type AuthorizationEvent = keyof typeof LEVELS
 
 /** Attributes of an event. They never contain tokens, codes, or claims other than the subject. */
 export interface AuthorizationEventAttributes {
@@ -34,15 +37,6 @@ export interface AuthorizationEventAttributes {
 
 export type Emit = (event: AuthorizationEvent, attributes: AuthorizationEventAttributes) => void
 
-const WARNINGS: ReadonlySet<AuthorizationEvent> = new Set([
-  'client.refused',
-  'code.reused',
-  'limit.reached',
-  'refresh.reused',
-  'signin.refused',
-  'token.refused',
-])
-
 /** The longest value of an attribute. Strangers choose some of them. */
 const MAX_LENGTH = 300
 
@@ -55,7 +49,7 @@ export function emitterOf(manager: KitTelemetryManager<any, any, any> | undefine
     )
     tryOrUndefined(() =>
       manager.emit(`kit.authorization.${event}`, {
-        level: WARNINGS.has(event) ? 'warn' : 'info',
+        level: LEVELS[event],
         attributes: Object.fromEntries(known),
       }),
     )

@@ -180,7 +180,7 @@ function targetOf(requested: string, prefix: string): string | undefined {
   const own = path.slice(prefix.length)
   // The request is in the store. The library would read the target of an error from the query.
   if (isResume(own)) return own
-  const isOwned = Object.values(PATHS).includes(own) || own.startsWith(`${SIGN_IN_PATH}/`)
+  const isOwned = Object.values<string>(PATHS).includes(own) || own.startsWith(`${SIGN_IN_PATH}/`)
   return isOwned ? own + query : undefined
 }
 

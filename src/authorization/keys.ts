@@ -66,28 +66,23 @@ export function resolveKeys(keys: AuthorizationKeys): ResolvedKeys {
   return keysRule('keys', keys, {})
 }
 
+const SIGNS = "must contain keys that sign, with 'sig' as use or without use and key_ops"
+
 function signingKey(option: string, value: unknown): JWK & { readonly alg: string } {
   const jwk = value as JWK
   const { use, key_ops: operations } = Object(jwk) as JWK
   const signs = operations === undefined || (Array.isArray(operations) && operations.includes('sign'))
-  if ((use !== undefined && use !== 'sig') || !signs)
-    throw invalidKind(
-      option,
-      "must contain keys that sign, with 'sig' as use or without use and key_ops",
-      jwk,
-    )
+  if ((use !== undefined && use !== 'sig') || !signs) throw invalidKind(option, SIGNS, jwk)
   const wrong = invalidKind(option, 'must contain private JWKs for ES256, ES384, ES512, EdDSA, or RS256', jwk)
   try {
     const key = createPrivateKey({ key: jwk as JsonWebKey, format: 'jwk' })
-    const type = key.asymmetricKeyType
-    const alg =
-      type === 'ec'
-        ? EC_ALGORITHMS[String(jwk.crv)]
-        : type === 'ed25519'
-          ? 'EdDSA'
-          : type === 'rsa' && (key.asymmetricKeyDetails?.modulusLength ?? 0) >= 2048
-            ? 'RS256'
-            : undefined
+    const isLong = (key.asymmetricKeyDetails?.modulusLength ?? 0) >= 2048
+    const algorithms: Readonly<Record<string, string | undefined>> = {
+      ec: EC_ALGORITHMS[String(jwk.crv)],
+      ed25519: 'EdDSA',
+      rsa: isLong ? 'RS256' : undefined,
+    }
+    const alg = algorithms[String(key.asymmetricKeyType)]
     if (alg === undefined || (jwk.alg !== undefined && jwk.alg !== alg)) throw wrong
     // Only the members of the key itself are used.
     const { kid } = jwk

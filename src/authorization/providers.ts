@@ -70,13 +70,8 @@ const OPENID_RULES = {
   ...CLIENT_RULES,
   scopes: optional(
     also(checkScopes, (option, scopes) => {
-      if (!scopes.includes('openid'))
-        throw invalidOption(
-          option,
-          "must contain 'openid'",
-          undefined,
-          'Add it: the user is read from the ID token.',
-        )
+      const fix = 'Add it: the user is read from the ID token.'
+      if (!scopes.includes('openid')) throw invalidOption(option, "must contain 'openid'", undefined, fix)
     }),
     ['openid', 'profile', 'email'],
   ),

@@ -1,5 +1,5 @@
 import { optionChecksOf } from '../base/options/option-checks.ts'
-import { type OptionRule, optional, type RulesFor } from '../base/options/option-rules.ts'
+import { optional, type RulesFor } from '../base/options/option-rules.ts'
 import { checkRequiredOperationScopes, type RequiredOperationScopes } from '../mcp/router/operation-scopes.ts'
 import { checkTelemetry, type TelemetryOption } from '../mcp/telemetry-option.ts'
 import { type OriginPolicyOptions, originRules } from '../mcp/wire/origin-policy.ts'
@@ -47,42 +47,41 @@ export interface McpAuthOptions extends AllowedOriginsOptions {
 
 const checks = optionChecksOf('mcpAuth')
 
+const RULES = {
+  telemetry: optional((_option, value) => checkTelemetry(value as TelemetryOption, checks)),
+  recordSpans: optional(checks.checkBoolean, true),
+  scopes: optional((_option, value) => checkRequiredOperationScopes(value)),
+  bindSessions: optional(checks.checkBoolean),
+  ...originRules(checks),
+} satisfies RulesFor<McpAuthOptions>
+
+/** The options that an adapter has itself, with what to do instead. */
+const OF_ADAPTERS = {
+  telemetry: '. Pass it to createMcpAdapter() or withTelemetry()',
+  recordSpans: '. Pass it to createMcpAdapter() or withOptions()',
+  bindSessions: ', which binds its sessions itself. Remove it',
+}
+
 /** @throws {KitMcpConfigError} if an option is invalid or unknown. */
 export function resolveMcpAuthOptions(options: McpAuthOptions, isAdapter: boolean) {
-  const ofGate =
-    <Value>(rule: OptionRule<Value>, advice: string): OptionRule<Value> =>
-    (option, value, given) => {
-      if (!isAdapter) return rule(option, value, given)
-      throw checks.invalidKind(option, `must not be set together with an adapter${advice}`, value)
-    }
-  const rules = {
-    telemetry: optional(
-      ofGate(
-        (_option, value) => checkTelemetry(value as TelemetryOption, checks),
-        '. Pass it to createMcpAdapter() or withTelemetry()',
-      ),
-    ),
-    recordSpans: optional(
-      ofGate(checks.checkBoolean, '. Pass it to createMcpAdapter() or withOptions()'),
-      true,
-    ),
-    scopes: optional((option, value) => {
-      if (!isAdapter) return checkRequiredOperationScopes(value)
-      throw checks.unusableOption(
-        option,
-        'must not be set together with an adapter, which checks the scopes of its operations itself',
-        'Set scopes of each operation of the KitMcpRouter or, for a router function, the option scopes of createMcpAdapter().',
-      )
-    }),
-    bindSessions: optional(
-      ofGate(checks.checkBoolean, ', which binds its sessions itself. Remove it'),
-      !isAdapter,
-    ),
-    ...originRules(checks),
-  } satisfies RulesFor<McpAuthOptions>
   const expected = 'must be an object such as { telemetry }'
-  const read = checks.readOptions('mcpAuth', expected, options, rules, 'options')
-  return { ...read, originPolicy: originPolicyOf(read) }
+  const read = checks.readOptions('mcpAuth', expected, options, RULES, 'options')
+  if (isAdapter) refuseWithAdapter(options)
+  return { ...read, bindSessions: read.bindSessions ?? !isAdapter, originPolicy: originPolicyOf(read) }
+}
+
+function refuseWithAdapter(options: McpAuthOptions): void {
+  for (const [option, advice] of Object.entries(OF_ADAPTERS)) {
+    const value = options[option as keyof typeof OF_ADAPTERS]
+    if (value !== undefined)
+      throw checks.invalidKind(option, `must not be set together with an adapter${advice}`, value)
+  }
+  if (options.scopes !== undefined)
+    throw checks.unusableOption(
+      'scopes',
+      'must not be set together with an adapter, which checks the scopes of its operations itself',
+      'Set scopes of each operation of the KitMcpRouter or, for a router function, the option scopes of createMcpAdapter().',
+    )
 }
 
 /** Returns the checks of `Origin` and `Host`; `undefined` if neither option is set. */

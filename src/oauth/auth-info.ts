@@ -2,15 +2,9 @@ import { inspect } from 'node:util'
 import type { Actor } from './actor.ts'
 
 /** The members of `AuthInfo` other than the token. */
-export interface AuthInfoMembers<User> {
-  readonly clientId: string
-  readonly scopes: string[]
-  readonly expiresAt?: number | undefined
-  readonly resource?: URL | undefined
-  readonly user?: User | undefined
-  readonly act?: Actor | undefined
-  readonly extra: Record<string, unknown>
-}
+export type AuthInfoMembers<User> = {
+  readonly [Member in keyof Omit<AuthInfo<User>, 'token'>]: AuthInfo<User>[Member] | undefined
+} & Pick<AuthInfo<User>, 'clientId' | 'scopes' | 'extra'>
 
 /** The data of an `AuthInfo` that is neither printed nor copied. */
 interface HiddenData {

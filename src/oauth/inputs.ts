@@ -84,14 +84,10 @@ export class RequestContext<App> implements VerifyContext<App> {
     return isObject(context) && #verification in context ? context.#verification : undefined
   }
 
+  /** Returns the request that a context was made for; `undefined` for a context of the application. */
   static requestOf(context: unknown): RequestSource | undefined {
     return isObject(context) && #source in context ? context.#source : undefined
   }
-}
-
-/** Returns the request that a context was made for; `undefined` for a context of the application. */
-export function requestOf(context: VerifyContext): RequestSource | undefined {
-  return RequestContext.requestOf(context)
 }
 
 /** The argument of `verifyToken`. */

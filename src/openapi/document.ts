@@ -62,12 +62,10 @@ function unescaped(step: string): string {
 export async function readDocument(document: unknown): Promise<OpenApiDocument> {
   const root = await parse(document)
   const version = root.openapi
-  if (typeof version !== 'string' || !/^3\.[01]\.\d+/.test(version)) {
-    const given = version ?? root.swagger
-    throw wrong(
-      `must be of OpenAPI 3.0 or 3.1${typeof given === 'string' ? `, not ${given.slice(0, 16)}` : `: 'openapi' is missing`}`,
-    )
-  }
+  const stated = version ?? root.swagger
+  const problem = typeof stated === 'string' ? `, not ${stated.slice(0, 16)}` : `: 'openapi' is missing`
+  if (typeof version !== 'string' || !/^3\.[01]\.\d+/.test(version))
+    throw wrong(`must be of OpenAPI 3.0 or 3.1${problem}`)
   const result = await validate(root)
   if (!result.valid) throw wrong(complaintOf(result.errors, root))
   return new OpenApiDocument(root)

@@ -105,16 +105,19 @@ export function planRequest(
     if (mediaType === undefined) return `its body is of type ${Object.keys(content).join(', ') || 'unknown'}`
     const { schema, encoding } = content[mediaType] as Node
     const argument = argumentFor('body', 'body')
-    body = {
-      argument,
-      mediaType: isForm(mediaType) ? FORM : mediaType,
-      encoding: encoding as Node | undefined,
-    }
+    const type = isForm(mediaType) ? FORM : mediaType
+    body = { argument, mediaType: type, encoding: encoding as Node | undefined }
     members[argument] = { schema, ...describedBy(requestBody) }
     if (requestBody.required === true) required.push(argument)
   }
   const pairNames = new Set(parameters.map((one) => `${one.in} ${one.name}`))
   return { method, path, parameters, body, input: schemas.object(members, required), pairNames }
+}
+
+function styleOf(name: string, given: Node, usual: string): ParameterStyle {
+  const style = typeof given.style === 'string' ? given.style : usual
+  const explode = typeof given.explode === 'boolean' ? given.explode : style === 'form'
+  return { name, style, explode, allowReserved: given.allowReserved === true }
 }
 
 const FORM = 'application/x-www-form-urlencoded'
@@ -223,19 +226,10 @@ function formOf(value: unknown, encoding: Node | undefined): string {
   if (!isOptionsObject(value)) throw new KitToolError('The body must be an object: it is sent as a form')
   const pairs = Object.entries(value).flatMap(([name, field]): EncodedPair[] => {
     if (field === undefined) return []
-    const { style, explode, allowReserved } = (encoding?.[name] ?? {}) as Node
-    const styled = style !== undefined || explode !== undefined
-    const written = !styled && isOptionsObject(field) ? JSON.stringify(field) : field
-    const form = typeof style === 'string' ? style : 'form'
-    return encodePairs(
-      {
-        name,
-        style: form,
-        explode: typeof explode === 'boolean' ? explode : form === 'form',
-        allowReserved: allowReserved === true,
-      },
-      written,
-    )
+    const given = (encoding?.[name] ?? {}) as Node
+    const isStyled = given.style !== undefined || given.explode !== undefined
+    const written = !isStyled && isOptionsObject(field) ? JSON.stringify(field) : field
+    return encodePairs(styleOf(name, given, 'form'), written)
   })
   return joinPairs(pairs)
 }

@@ -41,9 +41,8 @@ export function resultOf(response: RouteResponse, method: string, structured: bo
   }
   if (body.length === 0) return textResult(statusLine(status))
   if (isText(type)) return textResult(body.toString('utf8'))
-  return textResult(
-    `${statusLine(status)}: ${counted(body.length, 'byte')} of ${method === 'HEAD' ? 'nothing' : type || 'an unknown type'}`,
-  )
+  const kindOfBody = method === 'HEAD' ? 'nothing' : type || 'an unknown type'
+  return textResult(`${statusLine(status)}: ${counted(body.length, 'byte')} of ${kindOfBody}`)
 }
 
 export function errorResult(text: string): RouteResult {

@@ -181,15 +181,16 @@ function routeCall(
         limits.signal,
       )
       const result = resultOf(response, plan.method, output !== undefined)
-      return output === undefined || result.isError ? result : await validated(result, output, response)
+      return output === undefined || result.isError
+        ? result
+        : await validated(result, output, response.status)
     } catch (error) {
       if (late.aborted) return errorResult(`The route did not respond within ${timeoutMs} ms.`)
       if (error instanceof FetchRefusal)
         throw new KitToolError(`The response is larger than ${maxBytes} bytes. Ask for less at a time`)
       if (KitToolError.is(error)) throw error
-      throw new KitToolError('The route is not reachable, or did not complete its response.', {
-        cause: error,
-      })
+      const problem = 'The route is not reachable, or did not complete its response.'
+      throw new KitToolError(problem, { cause: error })
     }
   }
 }
@@ -199,11 +200,7 @@ function routeCall(
  * again.
  * @throws {KitToolError} if the response does not match the schema.
  */
-async function validated(
-  result: RouteResult,
-  output: Schema,
-  { status }: RouteResponse,
-): Promise<RouteResult> {
+async function validated(result: RouteResult, output: Schema, status: number): Promise<RouteResult> {
   const validation = await validate(output, result.structuredContent)
   if (!('problem' in validation)) return result
   const problem = validation.problem.slice(0, MAX_PROBLEM)

@@ -75,12 +75,8 @@ export async function callTool(
   args: Readonly<Record<string, unknown>> = {},
   options: CallToolOptions = {},
 ): Promise<ToolResponse> {
-  const { token, path } = readOptions(
-    'callTool',
-    'must be called with options such as { token }',
-    options,
-    RULES,
-  )
+  const expected = 'must be called with options such as { token }'
+  const { token, path } = readOptions('callTool', expected, options, RULES)
   if (typeof server === 'string' || server instanceof URL) return await call(server, name, args, token)
   if (typeof server !== 'function')
     throw invalidOption('server', 'must be an application such as express(), or a URL', server)

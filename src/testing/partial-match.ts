@@ -27,25 +27,18 @@ export function mismatches(pattern: unknown, value: unknown, path = ''): Mismatc
   }
   if (isRecord(pattern)) {
     if (!isRecord(value)) return differ()
-    return Object.keys(pattern).flatMap((key) =>
-      mismatches(
-        pattern[key],
-        Object.hasOwn(value, key) ? value[key] : undefined,
-        path === '' ? key : `${path}.${key}`,
-      ),
-    )
+    return Object.keys(pattern).flatMap((key) => {
+      const member = Object.hasOwn(value, key) ? value[key] : undefined
+      return mismatches(pattern[key], member, path === '' ? key : `${path}.${key}`)
+    })
   }
   return Object.is(pattern, value) ? [] : differ()
 }
 
 /** Formats a value for people. */
-export function shown(value: unknown, options: { readonly compact?: boolean } = {}): string {
-  const { compact = true } = options
-  return inspect(value, {
-    depth: 10,
-    breakLength: compact ? Number.POSITIVE_INFINITY : 100,
-    compact: compact ? true : 3,
-    maxStringLength: 1000,
-    maxArrayLength: 50,
-  })
+export function shown(value: unknown, compact = true): string {
+  const lines = compact
+    ? { breakLength: Number.POSITIVE_INFINITY, compact }
+    : { breakLength: 100, compact: 3 }
+  return inspect(value, { depth: 10, maxStringLength: 1000, maxArrayLength: 50, ...lines })
 }

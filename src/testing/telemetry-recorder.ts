@@ -133,7 +133,7 @@ const SAMPLING_NOTE =
   'If it was emitted, it may have been sampled out: tests set withSampling({ debugRate: 1, infoRate: 1 }).'
 
 function described(name: string, pattern: EnvelopePattern): string {
-  const wanted = Object.keys(pattern).length === 0 ? '' : ` with ${shown(pattern, { compact: false })}`
+  const wanted = Object.keys(pattern).length === 0 ? '' : ` with ${shown(pattern, false)}`
   return `${JSON.stringify(name)}${wanted}`
 }
 

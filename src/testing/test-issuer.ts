@@ -85,12 +85,8 @@ const TOKEN_RULES = {
  * @see https://www.rfc-editor.org/rfc/rfc9068
  */
 export function createTestIssuer(options: TestIssuerOptions = {}): TestIssuer {
-  const { issuer, audience } = readOptions(
-    'createTestIssuer',
-    'must be called with options such as { issuer, audience }',
-    options,
-    ISSUER_RULES,
-  )
+  const expected = 'must be called with options such as { issuer, audience }'
+  const { issuer, audience } = readOptions('createTestIssuer', expected, options, ISSUER_RULES)
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const kid = randomUUID()
   const key = { ...(publicKey.export({ format: 'jwk' }) as JWK), kid, alg: 'ES256', use: 'sig' }

@@ -103,10 +103,8 @@ export class TokenEndpoint {
       throw new UpstreamUnavailableError({ cause, ...retryAfterOption(response.headers) })
     }
     try {
-      return accessTokenIn(
-        await oauth.processGenericTokenEndpointResponse(server, client, response),
-        subjectToken,
-      )
+      const body = await oauth.processGenericTokenEndpointResponse(server, client, response)
+      return accessTokenIn(body, subjectToken)
     } catch (error) {
       throw this.#failure(oauth, error, subjectToken)
     }
@@ -181,9 +179,8 @@ export class TokenEndpoint {
     const { error: code, error_description: description = '', cause: body } = error
     const text = cutText(this.#withoutSecrets(String(description), subjectToken), MAX_DESCRIPTION_LENGTH)
     const shown = this.#withoutSecrets(code, subjectToken).slice(0, MAX_CODE_LENGTH)
-    const cause = new Error(
-      `the token endpoint responded with ${JSON.stringify(shown)}${text === '' ? '' : `: ${text}`}`,
-    )
+    const described = text === '' ? '' : `: ${text}`
+    const cause = new Error(`the token endpoint responded with ${JSON.stringify(shown)}${described}`)
     if (code === 'temporarily_unavailable' || code === 'server_error')
       return new UpstreamUnavailableError({ cause })
     if (!CONSENT_ERRORS.has(code)) return cause

@@ -21,18 +21,6 @@ describe('within()', () => {
     expect(isLate).to.equal(false)
   })
 
-  it('promises that do not settle are rejected in order, whichever settle in between', async () => {
-    const never = new Promise<never>(() => undefined)
-    const rejected: string[] = []
-    const added = ['a', 'b', 'c', 'd', 'e'].map((name) =>
-      within('bd'.includes(name) ? Promise.resolve() : never, 20, () => new Error(name)).catch(
-        ({ message }: Error) => rejected.push(message),
-      ),
-    )
-    await Promise.all(added)
-    expect(rejected).to.deep.equal(['a', 'c', 'e'])
-  })
-
   it('a promise that settles after its time is ignored', async () => {
     let settle: (value: string) => void = () => undefined
     const promise = new Promise<string>((resolve) => {

@@ -10,20 +10,8 @@ export interface RedirectClient {
 const MAX_LENGTH = 2_000
 
 /** Schemes that make a browser run or show what the URI contains. */
-const FORBIDDEN_SCHEMES: ReadonlySet<string> = new Set([
-  'about:',
-  'blob:',
-  'data:',
-  'file:',
-  'filesystem:',
-  'ftp:',
-  'javascript:',
-  'mailto:',
-  'vbscript:',
-  'view-source:',
-  'ws:',
-  'wss:',
-])
+const FORBIDDEN_SCHEME =
+  /^(?:about|blob|data|file|filesystem|ftp|javascript|mailto|vbscript|view-source|wss?):$/
 
 /**
  * The beginnings of the redirect URIs with private schemes (RFC 8252 §7.1) that known MCP clients use: Cursor, Raycast, Warp, and
@@ -48,7 +36,7 @@ export function redirectProblem(uri: string): string | undefined {
   const url = URL.canParse(uri) ? new URL(uri) : undefined
   if (url === undefined) return 'is not absolute'
   if (uri.includes('#')) return 'has a fragment'
-  if (FORBIDDEN_SCHEMES.has(url.protocol)) return 'has a forbidden scheme'
+  if (FORBIDDEN_SCHEME.test(url.protocol)) return 'has a forbidden scheme'
   if (url.username !== '' || url.password !== '') return 'has credentials'
   if (url.protocol === 'http:' || url.protocol === 'https:') {
     if (!/^https?:\/\//i.test(uri)) return 'is not absolute'

@@ -6,6 +6,7 @@ import { isRecord } from '../../base/options/value-kinds.ts'
 import { RemoteKeys } from '../../oauth/verifiers/jwks.ts'
 import { ASYMMETRIC } from '../../oauth/verifiers/jwt-options.ts'
 import { signedClaims } from '../../oauth/verifiers/jwt-signature.ts'
+import { OutagePace } from '../../oauth/verifiers/outage-pace.ts'
 import { AuthorizationError, TemporarilyUnavailableError } from '../unavailable.ts'
 
 const { httpsIssuer, httpsUrl, invalidKind, invalidOption, items, members, required, text } =
@@ -58,13 +59,9 @@ export const identityAssertionsRule: OptionRule<Required<IdentityAssertionsOptio
   members('must be an object such as { issuers: [{ issuer }] }', RULES),
   (option, { issuers }, { url }) => {
     const own = issuers.find(({ issuer }) => issuer === url)
+    const fix = 'Name the identity provider of the users.'
     if (own !== undefined)
-      throw invalidOption(
-        `${option}.issuers.issuer`,
-        'must not be the option url',
-        own.issuer,
-        'Name the identity provider of the users.',
-      )
+      throw invalidOption(`${option}.issuers.issuer`, 'must not be the option url', own.issuer, fix)
     if (new Set(issuers.map(({ issuer }) => issuer)).size < issuers.length)
       throw invalidKind(`${option}.issuers`, 'must not contain an issuer twice', issuers)
   },
@@ -146,9 +143,10 @@ export function assertionVerifier(
   issuers: readonly IdentityAssertionIssuer[],
   url: string,
 ): (assertion: string, clientId: string) => Promise<VerifiedAssertion> {
+  const pace = new OutagePace()
   const known = new Map(
     issuers.map(({ issuer, jwksUri, tenant }) => {
-      const settings = { jwksCooldownSeconds: 30, jwksCacheSeconds: 600, allowInsecureHttp: false }
+      const settings = { jwksCooldownSeconds: 30, jwksCacheSeconds: 600, allowInsecureHttp: false, pace }
       return [issuer, { keys: new RemoteKeys({ issuer, jwksUri, ...settings }), tenant }]
     }),
   )
@@ -167,7 +165,7 @@ export function assertionVerifier(
     })
     const claims = await signedClaims(assertion, String(alg), keys)
     if (claims === undefined) throw new AssertionRefusal('signature')
-    return checked(claims, { audiences, clientId, tenant: issuer.tenant })
+    return checked(claims, audiences, clientId, issuer.tenant)
   }
 }
 
@@ -194,24 +192,21 @@ function isIdJag(typ: unknown): boolean {
 /** Checks the claims of an assertion with a valid signature. Its dates are numbers. */
 function checked(
   claims: JWTPayload,
-  expected: {
-    readonly audiences: readonly string[]
-    readonly clientId: string
-    readonly tenant: string | undefined
-  },
+  audiences: readonly string[],
+  clientId: string,
+  ownTenant: string | undefined,
 ): VerifiedAssertion {
   const { aud, sub, jti, iat, exp = 0, nbf = 0, resource, scope, client_id: client, tenant } = claims
   const now = Math.floor(Date.now() / 1000)
   const [audience, ...others] = [aud].flat()
-  if (others.length > 0 || !expected.audiences.includes(String(audience)))
-    throw new AssertionRefusal('audience')
-  if (client !== expected.clientId) throw new AssertionRefusal('client')
+  if (others.length > 0 || !audiences.includes(String(audience))) throw new AssertionRefusal('audience')
+  if (client !== clientId) throw new AssertionRefusal('client')
   if (!isIdentifier(sub) || !isIdentifier(jti)) throw new AssertionRefusal('identifier')
   if (nbf > now + CLOCK_TOLERANCE_SECONDS) throw new AssertionRefusal('not_active')
   if (claims.exp !== undefined && exp <= now - CLOCK_TOLERANCE_SECONDS) throw new AssertionRefusal('expired')
   if (!isShortLived(iat, claims.exp)) throw new AssertionRefusal('lifetime')
   // A subject is unique only within its tenant.
-  if (tenant !== expected.tenant) throw new AssertionRefusal('tenant')
+  if (tenant !== ownTenant) throw new AssertionRefusal('tenant')
   // Ignoring them would grant more than the identity provider allows.
   if (claims.authorization_details !== undefined) throw new AssertionRefusal('details')
   if (scope !== undefined && typeof scope !== 'string') throw new AssertionRefusal('scope')

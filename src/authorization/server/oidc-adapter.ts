@@ -51,16 +51,12 @@ export class RecordsAdapter implements Adapter {
   }
 
   async upsert(id: string, payload: AdapterPayload, expiresIn: number | undefined): Promise<void> {
+    const { clients, tokens } = this.#context.options
     if (this.#kind === 'Client')
-      return await this.#records.set(
-        NEW_CLIENT,
-        id,
-        payload,
-        this.#context.options.clients.unusedTtlDays * DAY_SECONDS,
-      )
+      return await this.#records.set(NEW_CLIENT, id, payload, clients.unusedTtlDays * DAY_SECONDS)
     // Each request needs a sign-in of its own.
     if (this.#kind === 'Session') return
-    const seconds = Math.max(1, expiresIn ?? this.#context.options.tokens.grantTtlSeconds)
+    const seconds = Math.max(1, expiresIn ?? tokens.grantTtlSeconds)
     const store = () => this.#records.set(this.#kind, id, payload, seconds)
     if (this.#kind === 'RefreshToken') return await settled('published', store)
     if (this.#kind !== 'ReplayDetection') return await store()
@@ -127,11 +123,7 @@ export async function keepClient(
   const added = await records.get(NEW_CLIENT, clientId)
   const client = added ?? (await records.get('Client', clientId))
   if (client === undefined) return
-  await records.set(
-    'Client',
-    clientId,
-    client,
-    Math.max(LIFETIMES.usedClient, options.tokens.grantTtlSeconds),
-  )
+  const seconds = Math.max(LIFETIMES.usedClient, options.tokens.grantTtlSeconds)
+  await records.set('Client', clientId, client, seconds)
   if (added !== undefined) await records.delete(NEW_CLIENT, clientId)
 }

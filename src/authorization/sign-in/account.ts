@@ -75,12 +75,8 @@ export class Account {
     const retryAfterSeconds = this.#limits.countSignIn(ctx)
     if (retryAfterSeconds !== undefined) {
       ctx.set('Retry-After', String(retryAfterSeconds))
-      return this.#fail(
-        ctx,
-        429,
-        'Too many sign-ins were started',
-        'Wait a minute. Then open this page again.',
-      )
+      const next = 'Wait a minute. Then open this page again.'
+      return this.#fail(ctx, 429, 'Too many sign-ins were started', next)
     }
     const browser = newSecret()
     if (!(await startVisit(this.#parts, ctx, { browser: hashOf(browser) })))

@@ -102,7 +102,7 @@ export class Interactions {
       }
     } catch (error) {
       const { emit, options } = this.#parts
-      const next = 'Start again from your application. If it fails again, try later.'
+      const next = `${AGAIN} If it fails again, try later.`
       const isOutage = showCaught(ctx, options, error, 'The sign-in failed', next)
       emit('signin.refused', { provider: options.provider, reason: isOutage ? 'unavailable' : 'failed' })
     }
@@ -145,12 +145,8 @@ export class Interactions {
     // An attacker could start a sign-in, and let a victim finish it.
     if (!this.#cookie.isOf(ctx, record.browser)) {
       emit('signin.refused', { provider, reason: 'other_browser' })
-      return this.#fail(
-        ctx,
-        400,
-        'This sign-in was started in another browser',
-        'Start again from your application. If you did not start a sign-in, close this page: another person sent you here.',
-      )
+      const next = `${AGAIN} If you did not start a sign-in, close this page: another person sent you here.`
+      return this.#fail(ctx, 400, 'This sign-in was started in another browser', next)
     }
     const { uid, params } = interaction
     const signedIn = await finishVisit(this.#parts, ctx, visit as Visit)
@@ -285,12 +281,8 @@ export class Interactions {
     const isOpen = interaction?.uid === uid && interaction.result === undefined
     if (isOpen && record !== undefined && this.#cookie.isOf(ctx, record.browser))
       return { record, interaction }
-    this.#fail(
-      ctx,
-      400,
-      'This sign-in has expired',
-      'Start again from your application. It must be finished in the browser in which it was started.',
-    )
+    const next = `${AGAIN} It must be finished in the browser in which it was started.`
+    this.#fail(ctx, 400, 'This sign-in has expired', next)
     return undefined
   }
 

@@ -6,7 +6,8 @@ import { requiredModule } from '../runtime.ts'
 import { within } from '../within.ts'
 import { type HttpServer, isHttp2Server, OpenConnections } from './open-connections.ts'
 
-const { callable, invalidKind, invalidOption, readOptions, wholeNumber } = optionChecksOf('gracefulShutdown')
+const { callable, fittingKind, invalidKind, invalidOption, readOptions, wholeNumber } =
+  optionChecksOf('gracefulShutdown')
 
 /** The part of a telemetry manager that a shutdown uses. */
 export interface ShutdownTelemetry<Stats = unknown> {
@@ -124,11 +125,7 @@ export function gracefulShutdown<Stats = unknown>(
   options: GracefulShutdownOptions<Stats> = {},
 ): GracefulShutdown<Stats> {
   if (typeof server?.close !== 'function' || !(isHttp1Server(server) || isHttp2Server(server)))
-    throw invalidKind(
-      'server',
-      'must be a server of node:http, node:https, or node:http2, such as the return value of app.listen()',
-      server,
-    )
+    throw invalidKind('server', SERVER, server)
   const { tasks, events, telemetry, timeoutMs, readinessDelayMs, idleGraceMs, signals, onClosed } =
     readOptions(
       'gracefulShutdown',
@@ -201,33 +198,33 @@ function closable(option: string, value: unknown): ShutdownTasks {
   throw invalidKind(option, `must be the member ${option} of an adapter`, value)
 }
 
+const SERVER =
+  'must be a server of node:http, node:https, or node:http2, such as the return value of app.listen()'
+const SIGNALS = `must be an array of signals that can be handled, such as ['SIGTERM', 'SIGINT']`
+
 const RULES = {
   tasks: optional(closable),
   events: optional(closable),
-  telemetry: optional((option, value) => {
-    const { shutdown, stats } = (value ?? {}) as Partial<ShutdownTelemetry>
-    if (typeof shutdown === 'function' && typeof stats === 'function') return value as ShutdownTelemetry<any>
-    throw invalidKind(option, 'must be the return value of KitTelemetry…build()', value)
-  }),
+  telemetry: optional(
+    fittingKind<ShutdownTelemetry<any>>(
+      (manager) => typeof manager?.shutdown === 'function' && typeof manager.stats === 'function',
+      'must be the return value of KitTelemetry…build()',
+    ),
+  ),
   timeoutMs: optional(wholeNumber(1), 25_000),
   readinessDelayMs: optional(wholeNumber(0), 0),
   idleGraceMs: optional(wholeNumber(0), 0),
-  signals: optional(checkSignals, []),
+  signals: optional((option, signals): readonly NodeJS.Signals[] => {
+    if (Array.isArray(signals) && signals.every(canBeHandled)) return [...new Set(signals)]
+    const wrong = Array.isArray(signals) ? signals.find((signal) => !canBeHandled(signal)) : signals
+    throw invalidOption(option, SIGNALS, wrong)
+  }, []),
   onClosed: optional(
     callable<(report: ShutdownReport<any>) => unknown>(
       'set it to a function that is called when all connections are closed',
     ),
   ),
 } satisfies RulesFor<GracefulShutdownOptions>
-
-function checkSignals(option: string, signals: unknown): readonly NodeJS.Signals[] {
-  if (Array.isArray(signals) && signals.every(canBeHandled)) return [...new Set(signals)]
-  throw invalidOption(
-    option,
-    `must be an array of signals that can be handled, such as ['SIGTERM', 'SIGINT']`,
-    Array.isArray(signals) ? signals.find((signal) => !canBeHandled(signal)) : signals,
-  )
-}
 
 function canBeHandled(signal: unknown): boolean {
   return (

@@ -10,7 +10,7 @@ import {
 } from '@modelcontextprotocol/server'
 import { clientKey } from '../../base/http/client-address.ts'
 import { isRecord } from '../../base/options/value-kinds.ts'
-import { requestOf } from '../../oauth/inputs.ts'
+import { RequestContext } from '../../oauth/inputs.ts'
 import { ownerOf } from '../../oauth/owner.ts'
 import type { McpTasks } from '../mcp-adapter.ts'
 import { argumentsOf, DENIED_CODE, DENIED_TEXTS, validArguments } from '../operations/checked-call.ts'
@@ -141,7 +141,9 @@ export class Tasks implements McpTasks {
     }
     // Without OAuth, tasks are counted by address.
     const address =
-      exchange.auth === undefined ? clientKey(requestOf(exchange.context)?.clientAddress) : undefined
+      exchange.auth === undefined
+        ? clientKey(RequestContext.requestOf(exchange.context)?.clientAddress)
+        : undefined
     const countedFor = address === undefined ? key.owner : hashOf(address)
     const added = await this.#runner.stored.add(key, record, countedFor, maxPerOwner)
     if (added === 'owner-full')

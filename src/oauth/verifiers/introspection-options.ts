@@ -1,7 +1,7 @@
 import type { X509Certificate } from 'node:crypto'
 import type { IntrospectionResponse } from 'oauth4webapi'
 import { optionChecksOf } from '../../base/options/option-checks.ts'
-import { optional, type ReadBy, type RulesFor, unchecked } from '../../base/options/option-rules.ts'
+import { optional, type RulesFor, unchecked } from '../../base/options/option-rules.ts'
 import { acceptedAudiences, checkAudiences, resourcesAmong } from './audience.ts'
 import { tokenRules } from './token-claims.ts'
 
@@ -77,13 +77,20 @@ export interface IntrospectionVerifierOptions<User = IntrospectionUser> {
   readonly allowMismatch?: boolean | undefined
 }
 
+function credential(option: string, value: unknown): string {
+  if (value === undefined || value === null || value === '')
+    throw missingOption(option, 'set it, because introspection endpoints require client authentication')
+  if (typeof value !== 'string') throw invalidKind(option, 'must be a string', value)
+  return value
+}
+
 const RULES = {
   endpoint: required(
     url,
     `set it to the introspection endpoint, such as 'https://auth.example.com/introspect'`,
   ),
-  clientId: checkCredential,
-  clientSecret: checkCredential,
+  clientId: credential,
+  clientSecret: credential,
   clientAuthentication: optional(oneOf(['client_secret_basic', 'client_secret_post']), 'client_secret_basic'),
   audience: unchecked<IntrospectionVerifierOptions['audience']>(),
   issuer: optional(issuer),
@@ -92,17 +99,10 @@ const RULES = {
 } satisfies RulesFor<IntrospectionVerifierOptions>
 
 /** `IntrospectionVerifierOptions`, checked, copied, and with their defaults. */
-export interface ResolvedIntrospectionOptions extends Omit<ReadBy<typeof RULES>, 'audience' | 'resource'> {
-  /** `false` if `aud` is not checked. */
-  readonly audiences: readonly string[] | false
-  /** The audiences that are resources. */
-  readonly resources: readonly string[]
-}
+export type ResolvedIntrospectionOptions = ReturnType<typeof resolveIntrospectionOptions>
 
 /** @throws {KitMcpConfigError} if an option is invalid. */
-export function resolveIntrospectionOptions(
-  options: IntrospectionVerifierOptions<any>,
-): ResolvedIntrospectionOptions {
+export function resolveIntrospectionOptions(options: IntrospectionVerifierOptions<any>) {
   const read = readOptions(
     'introspectionVerifier',
     'must be called with an object with at least { endpoint, clientId, clientSecret, audience }',
@@ -122,12 +122,4 @@ function audiencesOf({
   const problem = 'cannot be given together with audience: false, which disables the check of aud'
   if (resource !== undefined) throw invalidOption('resource', problem)
   return false
-}
-
-function checkCredential(option: string, value: unknown): string {
-  if (value === undefined || value === null || value === '') {
-    throw missingOption(option, 'set it, because introspection endpoints require client authentication')
-  }
-  if (typeof value !== 'string') throw invalidKind(option, 'must be a string', value)
-  return value
 }

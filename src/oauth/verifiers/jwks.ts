@@ -6,6 +6,7 @@ import { within } from '../../base/within.ts'
 import type { VerifierUnavailableError } from '../errors.ts'
 import { outage, outageReason, plainUrl } from '../outages.ts'
 import { IssuerDiscovery } from './issuer-discovery.ts'
+import type { OutagePace } from './outage-pace.ts'
 
 /** A source of public keys. */
 export interface KeySource {
@@ -16,8 +17,8 @@ export interface KeySource {
    * @throws {VerifierUnavailableError} if they cannot be fetched.
    */
   keysFor(kid: string | undefined): Promise<readonly JWK[] | undefined>
-  /** Returns other keys for a token that the known ones do not verify; `undefined` if there are none now. */
-  newerFor?(kid: string | undefined): Promise<readonly JWK[] | undefined>
+  /** Returns other keys for a token that the `tried` ones do not verify; `undefined` if there are none now. */
+  newerFor?(kid: string | undefined, tried: readonly JWK[]): Promise<readonly JWK[] | undefined>
 }
 
 export interface RemoteKeysOptions {
@@ -27,13 +28,13 @@ export interface RemoteKeysOptions {
   readonly jwksCooldownSeconds: number
   readonly jwksCacheSeconds: number
   readonly allowInsecureHttp: boolean
+  /** The pace that all issuers of the verifier share, unless a function accepts them. */
+  readonly pace: OutagePace
   /** The maximum size of the metadata and of the key set in bytes, and of the set in keys. Defaults to 1 MiB. */
   readonly limits?: { readonly maxBytes: number; readonly maxKeys: number }
 }
 
 const FETCH_TIMEOUT_MS = 5_000
-/** The time between a failure and the next attempt. */
-const PAUSE_MS = 1_000
 /** The time that a token waits for newer keys if its key is cached, or for any keys if the last attempt failed. */
 const MAX_WAIT_MS = 500
 
@@ -41,7 +42,7 @@ const MAX_WAIT_MS = 500
  * The key set of an authorization server. It is fetched when first needed, cached for `jwksCacheSeconds`, and fetched again for a
  * token that no cached key verifies, at most once per `jwksCooldownSeconds`. Cached keys stay in use while the endpoint is down or does not respond.
  * Redirects are not followed. A response above the limits, or one that takes more than 5 s, is an outage. While attempts
- * fail, at most one per second is made, and tokens that need new keys get a 503 at once.
+ * fail, the verifier makes at most one per second, and tokens that need new keys get a 503 at once.
  */
 export class RemoteKeys implements KeySource {
   readonly #options: RemoteKeysOptions
@@ -53,7 +54,8 @@ export class RemoteKeys implements KeySource {
   #remote: ReturnType<typeof RemoteJWKSet> | undefined
   /** The attempt in progress. */
   #fetching: Promise<JSONWebKeySet> | undefined
-  #pausedUntilMs = Number.NEGATIVE_INFINITY
+  /** The attempt that waits for its turn. */
+  #turn: Promise<JSONWebKeySet | undefined> | undefined
   #keys: JSONWebKeySet | undefined
   /** The time of the last fetch because no key verified a token. Other fetches may be older than the rotation. */
   #renewedAt = Number.NEGATIVE_INFINITY
@@ -70,11 +72,7 @@ export class RemoteKeys implements KeySource {
 
   /** `true` if no attempt is in progress, and the next one may start at once. */
   get isIdle(): boolean {
-    return this.#fetching === undefined && !this.#isPaused
-  }
-
-  get #isPaused(): boolean {
-    return performance.now() < this.#pausedUntilMs
+    return this.#fetching === undefined && this.#turn === undefined && !this.#options.pace.isPaused
   }
 
   held(kid: string | undefined): readonly JWK[] | undefined {
@@ -88,8 +86,11 @@ export class RemoteKeys implements KeySource {
     return named(await this.#setFor(kid), kid)
   }
 
-  async newerFor(kid: string | undefined): Promise<readonly JWK[] | undefined> {
+  async newerFor(kid: string | undefined, tried: readonly JWK[]): Promise<readonly JWK[] | undefined> {
     const known = this.#keys
+    const current = known === undefined ? [] : named(known, kid)
+    // Another token has renewed the keys in the meantime: a new set has new objects.
+    if (current.length > 0 && current[0] !== tried[0]) return current
     // A token with a wrong signature is invalid, not a reason for a 503.
     const newer = await this.#setFor(kid, true).catch(() => known)
     return newer === undefined || newer === known ? undefined : named(newer, kid)
@@ -102,7 +103,7 @@ export class RemoteKeys implements KeySource {
     if (held && fresh) return known
     const fetchedLately = Date.now() < this.#renewedAt + this.#options.jwksCooldownSeconds * 1000
     if (known !== undefined && !held && fresh && fetchedLately) return known
-    if (this.#isPaused) {
+    if (this.#options.pace.postpones(this.#attempt)) {
       if (held) return known
       throw this.#unavailable()
     }
@@ -127,7 +128,23 @@ export class RemoteKeys implements KeySource {
   }
 
   /** Fetches the keys. Concurrent calls share one fetch. */
-  #load(): Promise<JSONWebKeySet> {
+  async #load(): Promise<JSONWebKeySet> {
+    if (this.#fetching !== undefined) return await this.#fetching
+    this.#turn ??= this.#takeTurn().finally(() => {
+      this.#turn = undefined
+    })
+    const keys = await this.#turn
+    if (keys === undefined) throw this.#unavailable()
+    return keys
+  }
+
+  async #takeTurn(): Promise<JSONWebKeySet | undefined> {
+    // Loaded before the attempt begins, so that the time between two attempts is the time between their requests.
+    if (this.#options.jwksUri === undefined) await import('oauth4webapi')
+    return await this.#options.pace.make(this.#attempt)
+  }
+
+  readonly #attempt = (): Promise<JSONWebKeySet> => {
     this.#fetching ??= this.#fetch().finally(() => {
       this.#fetching = undefined
     })
@@ -145,7 +162,6 @@ export class RemoteKeys implements KeySource {
       return keys
     } catch (cause) {
       this.#failure = { cause }
-      this.#pausedUntilMs = performance.now() + PAUSE_MS
       throw this.#unavailable()
     }
   }

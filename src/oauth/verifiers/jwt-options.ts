@@ -7,6 +7,7 @@ import type { GateValues } from '../gate-values.ts'
 import { ASKED_ISSUER_LIMITS, AskedIssuers, type AskIssuer } from './asked-issuers.ts'
 import { AUDIENCE_HINT, acceptedAudiences, checkAudiences, resourcesAmong } from './audience.ts'
 import { type KeySource, RemoteKeys } from './jwks.ts'
+import { OutagePace } from './outage-pace.ts'
 import { localKeys, type PublicKeyInput, secretKey } from './public-keys.ts'
 import { tokenRules } from './token-claims.ts'
 
@@ -145,26 +146,13 @@ const RULES = {
 type ReadOptions = ReadBy<typeof RULES>
 
 /** `JwtVerifierOptions`, checked, copied, and with their defaults. */
-export interface ResolvedJwtOptions
-  extends Omit<ReadOptions, 'issuer' | 'issuers' | 'audience' | 'resource'> {
-  /** `undefined` if the issuer of the gate is used. */
-  readonly issuers: readonly string[] | AskedIssuers | undefined
-  /** `undefined` if the resource of the gate is used. */
-  readonly audiences: readonly string[] | undefined
-  /** Returns the source of the keys of an issuer. */
-  readonly keysOf: (issuer: string) => KeySource
-}
+export type ResolvedJwtOptions = ReturnType<typeof resolveJwtOptions>
 
 /** The options for tokens with certain audiences. */
-export interface JwtRules extends ResolvedJwtOptions {
-  /** The audiences that a token may name. */
-  readonly audiences: readonly string[]
-  /** The audiences that are resources. */
-  readonly resources: readonly string[]
-}
+export type JwtRules = ReturnType<typeof rulesFor>
 
 /** Returns the rules for tokens with one of these audiences. */
-export function rulesFor(options: ResolvedJwtOptions, audiences: readonly string[]): JwtRules {
+export function rulesFor(options: ResolvedJwtOptions, audiences: readonly string[]) {
   const accepted = acceptedAudiences(audiences, options.audienceSlash)
   return { ...options, audiences: accepted, resources: resourcesAmong(accepted) }
 }
@@ -174,12 +162,10 @@ export function rulesFor(options: ResolvedJwtOptions, audiences: readonly string
  * @throws {KitMcpConfigError} if `gate` is `undefined`, or the gate has no fixed resource.
  */
 export function audiencesOf(gate: GateValues | undefined): readonly string[] {
-  if (gate === undefined) {
+  if (gate === undefined)
     throw missingOption('audience', `${AUDIENCE_HINT}. Inside a gate with a fixed resource it may be omitted`)
-  }
-  if (gate.resource === undefined) {
+  if (gate.resource === undefined)
     throw missingOption('audience', 'set it, or set the option resource of the gate to a string')
-  }
   return [gate.resource]
 }
 
@@ -199,13 +185,16 @@ export function usedByTwoGates(): KitMcpConfigError {
 }
 
 /** @throws {KitMcpConfigError} if an option is invalid. */
-export function resolveJwtOptions(options: JwtVerifierOptions<any>): ResolvedJwtOptions {
+export function resolveJwtOptions(options: JwtVerifierOptions<any>) {
   const read = readOptions('jwtVerifier', 'must be an object such as { issuer, audience }', options, RULES)
   const { audience, resource } = read
   return {
     ...read,
+    /** `undefined` if the issuer of the gate is used. */
     issuers: issuersAmong(read),
+    /** `undefined` if the resource of the gate is used. */
     audiences: audience === undefined && resource === undefined ? undefined : checkAudiences(checks, read),
+    /** Returns the source of the keys of an issuer. */
     keysOf: keySources(read),
   }
 }
@@ -216,9 +205,11 @@ function keySources(read: ReadOptions): (issuer: string) => KeySource {
   )
   if (second !== undefined)
     throw invalidOption(second, `cannot be given together with ${first}. Set only one source of keys`)
+  const pace = new OutagePace()
   const sources = new Map<string, KeySource>()
   return (issuer) => {
-    const source = read.publicKey ?? read.secret ?? sources.get(issuer) ?? new RemoteKeys({ ...read, issuer })
+    const source =
+      read.publicKey ?? read.secret ?? sources.get(issuer) ?? new RemoteKeys({ ...read, issuer, pace })
     sources.set(issuer, source)
     return source
   }
@@ -237,7 +228,11 @@ function askedIssuers(ask: AskIssuer, read: ReadOptions): AskedIssuers {
   )
   const problem = 'cannot be given together with a function for issuers'
   if (other !== undefined) throw unusableOption(other, problem, `Remove ${other}, or set issuers to a list.`)
-  return new AskedIssuers(ask, (issuer) => new RemoteKeys({ ...read, issuer, limits: ASKED_ISSUER_LIMITS }))
+  const limits = ASKED_ISSUER_LIMITS
+  return new AskedIssuers(
+    ask,
+    (issuer) => new RemoteKeys({ ...read, issuer, limits, pace: new OutagePace() }),
+  )
 }
 
 function listedIssuers(
@@ -245,16 +240,14 @@ function listedIssuers(
   issuers: readonly string[] | undefined,
   { allowInsecureHttp }: ReadOptions,
 ): readonly string[] {
-  if (issuer !== undefined && issuers !== undefined) {
+  if (issuer !== undefined && issuers !== undefined)
     throw invalidOption('issuers', 'cannot be given together with issuer. Add the issuer to the list')
-  }
-  const list = issuers ?? (issuer === undefined ? [] : [issuer])
+  const option = issuer === undefined ? 'issuers' : 'issuer'
+  const list = issuers ?? [issuer]
   if (!Array.isArray(list))
     throw invalidKind('issuers', 'must be an array of URLs, or a function of the iss', list)
   if (list.length === 0) throw missingOption('issuer', ISSUER_HINT)
-  for (const entry of list)
-    checkIssuer(issuer === undefined ? 'issuers' : 'issuer', entry, { allowInsecureHttp })
-  return [...new Set(list)]
+  return [...new Set(list.map((entry) => checkIssuer(option, entry, { allowInsecureHttp })))]
 }
 
 function checkAlgorithms(

@@ -135,7 +135,7 @@ function makeVerifier<User>(
     const keys = held ?? source.held(kid) ?? (await source.keysFor(kid))
     if (keys === undefined) return rejected(input, 'issuer')
     let claims = await signedClaims(token, alg, keys)
-    claims ??= await signedClaims(token, alg, (await source.newerFor?.(kid)) ?? [])
+    claims ??= await signedClaims(token, alg, (await source.newerFor?.(kid, keys)) ?? [])
     if (claims === undefined) return rejected(input, unsignedNote(statedClaims(jose, token)))
     const note = refusalOf(claims, issuer, header.typ, rules) ?? (hasUtf8Payload(token) ? undefined : 'type')
     return note === undefined ? await accept(claims, rules, input) : rejected(input, note)

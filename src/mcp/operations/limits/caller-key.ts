@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { clientKey } from '../../../base/http/client-address.ts'
 import { type AuthInfo, tokenIssuer } from '../../../oauth/auth-info.ts'
-import { requestOf } from '../../../oauth/inputs.ts'
+import { RequestContext } from '../../../oauth/inputs.ts'
 import { ownerOf } from '../../../oauth/owner.ts'
 import type { LimitedBy } from '../../router/limits.ts'
 import type { Exchange } from '../../wire/exchange.ts'
@@ -33,7 +33,7 @@ function clientOf(auth: AuthInfo): string | undefined {
 
 /** Callers without a known address count as one caller. */
 function addressKey({ gate, context }: Exchange): CallerKey {
-  const request = requestOf(context)
+  const request = RequestContext.requestOf(context)
   const key = request && (gate === undefined ? clientKey(request.clientAddress) : gate.clientKey(request))
   return key === undefined
     ? { key: 'address:unknown', isAddress: true, scope: 'all callers without a known address' }
