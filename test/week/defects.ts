@@ -95,6 +95,11 @@ const DEFECTS: readonly Defect[] = [
       ["emit('token.refused', { ...event", "event.grant_type === '' && emit('token.refused', { ...event"],
     ],
   },
+  {
+    name: 'a webhook that fails counts as delivered',
+    file: 'mcp/events/webhooks/webhooks.js',
+    changes: [["if (made.kind === 'accepted')", "if (made.kind !== 'refused')"]],
+  },
 ]
 
 const { values } = parseArgs({

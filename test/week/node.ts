@@ -22,6 +22,7 @@ import {
   type TelemetryStats,
 } from '../../src/index.ts'
 import { auditFile } from '../../src/telemetry/index.ts'
+import { EventFeed, type EventReceiver } from './event-feed.ts'
 import { createServer, type Listener, listenerOf } from './network.ts'
 import { CLIENT_ID, CLIENT_SECRET, ISSUER, keyOf } from './services.ts'
 import { Machine } from './time.ts'
@@ -53,6 +54,8 @@ export interface Surroundings {
   readonly effects: Map<string, Effect>
   /** The ids of events that were emitted, by process. */
   readonly emitted: Map<string, string[]>
+  /** The receiver of the events of all processes. */
+  readonly receiver: EventReceiver
   auditPath(machine: string): string
 }
 
@@ -144,6 +147,7 @@ export class Node {
   /** The requests that have not been answered. */
   readonly open = new Set<IncomingMessage>()
   isServing = false
+  feed: EventFeed | undefined
   /** `true` if its audit log may have a break. */
   mayHaveBreak = false
 
@@ -279,7 +283,12 @@ export class Node {
     this.facade = facade
     const tasks = redisTaskStore(redis)
     const eventBus = redisEventBus(redis)
-    const emit = (id: string): void => void telemetry.emit('week.effect', { attributes: { id } })
+    const feed = new EventFeed(this.name, this.#world.receiver)
+    this.feed = feed
+    const emit = (id: string): void => {
+      telemetry.emit('week.effect', { attributes: { id } })
+      feed.emit(id)
+    }
     const adapter = createMcpAdapter({
       serverInfo: { name: 'week', version: '1.0.0' },
       router: router(this.#world, this.name, emit),
@@ -293,7 +302,7 @@ export class Node {
       requestStateSecret: 'the state secret of the simulated nodes',
       telemetry,
     })
-    this.#closers = [() => eventBus.close(), () => tasks.close()]
+    this.#closers = [() => eventBus.close(), () => tasks.close(), () => feed.close()]
     const app = express()
     const server = createServer(app)
     server.prependListener('request', (req, res) => this.#watch(req, res))

@@ -8,6 +8,7 @@ import type { TelemetryStats } from '../../src/telemetry/index.ts'
 import { verifyAudit } from '../../src/telemetry/index.ts'
 import type { Page } from '../support/authorization/browser.ts'
 import { collectedHeap } from '../support/telemetry/recording.ts'
+import { EventReceiver } from './event-feed.ts'
 import { disturbs, drawFaults, FAULTS, type Fault } from './faults.ts'
 import { addedHeaders, network } from './network.ts'
 import { AUDIT_SECRET, type Configuration, type Effect, Node, ORIGIN, type Role, STREAM } from './node.ts'
@@ -158,6 +159,7 @@ export class Week implements Judge, Disposable {
       roles: this.#roles,
       effects: this.#effects,
       emitted: this.#emitted,
+      receiver: new EventReceiver(),
       auditPath: (machine: string) => join(this.#dir, `${machine}.log`),
     }
     this.nodes = ['one', 'two', 'three'].map((name) => new Node(`node-${name}`, surroundings))
@@ -735,6 +737,11 @@ export class Week implements Judge, Disposable {
     this.#checkStep()
     for (const { person, id } of this.#tasks)
       this.violation('every task reaches an end', `${person.name}: ${id}`)
+    for (const { name, feed } of this.nodes) {
+      const missing = feed?.missing() ?? []
+      if (missing.length > 0)
+        this.violation('every event arrives, or its loss is reported', `${name}: ${missing.slice(0, 3)}`)
+    }
     // Everybody can work again.
     let working = 0
     for (const person of this.people)
