@@ -7,7 +7,7 @@ import { notFound } from '../oauth/protected-resource.ts'
 import { FAILED_RESPONSE } from '../oauth/refusal-responses.ts'
 import type { McpEndpoint, McpEndpointProps } from './endpoint.ts'
 import { keepEndpoint } from './endpoint-of.ts'
-import { eventsFor } from './events/events-for.ts'
+import { eventsFor } from './events/events.ts'
 import { loadServing } from './load-serving.ts'
 import type { McpAdapter } from './mcp-adapter.ts'
 import {

@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto'
-import { setTimeout as delay } from 'node:timers/promises'
 import { optionChecksOf } from '../base/options/option-checks.ts'
 import { optional, type RulesFor } from '../base/options/option-rules.ts'
 import { isRedisClient } from '../base/options/redis-client.ts'
 import { tryOrUndefined } from '../base/try-or-undefined.ts'
+import { within } from '../base/within.ts'
+import { isLikeNodeRedis } from './run-script.ts'
 
 /** The part of an ioredis or node-redis client that is used. */
 export interface RedisClient {
@@ -121,7 +122,7 @@ export class RedisBroadcast implements RedisSubscription {
       ['close', disconnected],
       ['reconnecting', disconnected],
       ['end', disconnected],
-      ...(isNodeRedis(this.#subscriber) ? [] : ([['message', this.#onIoredisMessage]] as const)),
+      ...(isLikeNodeRedis(this.#subscriber) ? [] : ([['message', this.#onIoredisMessage]] as const)),
     ]
     for (const [event, handler] of this.#handlers) this.#subscriber.on?.(event, handler)
     this.#start()
@@ -159,11 +160,11 @@ export class RedisBroadcast implements RedisSubscription {
     const ended = this.#handlers.filter(([event]) => event !== 'error' || !this.#ownsSubscriber)
     for (const [event, handler] of ended) this.#subscriber.off?.(event, handler)
     try {
-      if (!this.#ownsSubscriber) await this.#unsubscribeWithin(CLOSE_MS)
-      else if (isNodeRedis(this.#subscriber)) this.#subscriber.destroy?.()
+      if (!this.#ownsSubscriber) await within(this.#unsubscribe(), CLOSE_MS, () => new Error('late'))
+      else if (isLikeNodeRedis(this.#subscriber)) this.#subscriber.destroy?.()
       else this.#subscriber.disconnect?.()
     } catch {
-      // The connection is already closed.
+      // The connection is already closed, or Redis does not answer.
     }
   }
 
@@ -185,7 +186,7 @@ export class RedisBroadcast implements RedisSubscription {
   async #subscribe(): Promise<void> {
     const attempt = ++this.#attempt
     try {
-      if (isNodeRedis(this.#subscriber))
+      if (isLikeNodeRedis(this.#subscriber))
         await this.#subscriber.subscribe?.(this.#options.channel, this.#onPayload)
       else await this.#subscriber.subscribe?.(this.#options.channel)
       if (this.#closed || attempt !== this.#attempt) return
@@ -199,15 +200,9 @@ export class RedisBroadcast implements RedisSubscription {
   }
 
   async #unsubscribe(): Promise<void> {
-    if (isNodeRedis(this.#subscriber))
+    if (isLikeNodeRedis(this.#subscriber))
       await this.#subscriber.unsubscribe?.(this.#options.channel, this.#onPayload)
     else await this.#subscriber.unsubscribe?.(this.#options.channel)
-  }
-
-  async #unsubscribeWithin(ms: number): Promise<void> {
-    const done = new AbortController()
-    const late = delay(ms, undefined, { signal: done.signal })
-    await Promise.race([this.#unsubscribe(), late]).finally(() => done.abort())
   }
 
   async #publish(message: string): Promise<void> {
@@ -257,10 +252,6 @@ function duplicateOf(client: AnyClient): AnyClient {
   const duplicate = client.duplicate as Method
   const options = { autoResubscribe: false }
   return client.isCluster === false ? duplicate.call(client, options) : duplicate.call(client)
-}
-
-function isNodeRedis(client: AnyClient): boolean {
-  return typeof client.pSubscribe === 'function'
 }
 
 const SUBSCRIBER = ['subscribe', 'unsubscribe', 'on', 'off']

@@ -1,4 +1,5 @@
 import type { ServerEvent, ServerEventBus } from '@modelcontextprotocol/server'
+import { tryOrUndefined } from '../base/try-or-undefined.ts'
 import {
   RedisBroadcast,
   type RedisBroadcastOptions,
@@ -78,14 +79,9 @@ export function redisEventBus(redis: RedisClients, options: RedisBroadcastOption
 }
 
 function readEvent(message: string): ServerEvent | undefined {
-  let event: Partial<Record<'kind' | 'uri' | 'params', unknown>> | null
-  try {
-    event = JSON.parse(message)
-  } catch {
-    return undefined
-  }
-  const { kind, uri, params } = event ?? {}
+  const event = tryOrUndefined(() => JSON.parse(message))
+  const { kind, uri, params }: Record<'kind' | 'uri' | 'params', unknown> = Object(event)
   if (params !== undefined && (typeof params !== 'object' || params === null)) return undefined
-  if (kind === 'resource_updated') return typeof uri === 'string' ? (event as ServerEvent) : undefined
-  return LIST_CHANGES.some((change) => change.kind === kind) ? (event as ServerEvent) : undefined
+  if (kind === 'resource_updated') return typeof uri === 'string' ? event : undefined
+  return LIST_CHANGES.some((change) => change.kind === kind) ? event : undefined
 }

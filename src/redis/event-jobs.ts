@@ -12,14 +12,10 @@ const RETRY_MS = 30_000
 /** The time after which the messages of a node that was killed are those of another one. An attempt takes half of it. */
 const LOCK_MS = 20_000
 
-/** The data of a job, without a secret. */
-type JobData = Pick<Delivery, 'position' | 'body'> & Subscriber
+type Duplicated = { duplicate(...args: any[]): any }
 
-/** A message to a webhook that is attempted. */
-export interface EventJob extends JobData, Pick<Delivery, 'kind' | 'attempts' | 'postponed' | 'addedAtMs'> {
-  /** Identifies it in all its attempts. */
-  readonly jobId: string
-}
+/** A message to a webhook, as a job, without a secret. */
+export type EventJob = Bull.Job<Pick<Delivery, 'position' | 'body'> & Subscriber, void, Delivery['kind']>
 
 /** @throws {KitMcpConfigError} if BullMQ is not installed. A bundle contains all packages, and the import reports others. */
 export function checkBull(): void {
@@ -32,32 +28,16 @@ function notLoaded(cause: unknown): Error {
   return unusableOption('redisEventStore', `needs packages (bullmq) that ${reason}`, fix)
 }
 
-async function loadBull(): Promise<typeof Bull> {
-  try {
-    return await import('bullmq')
-  } catch (cause) {
-    throw notLoaded(cause)
-  }
-}
-
 /** The messages to webhooks, as jobs of BullMQ. The job of an event is named by its subscription, `id.since`, and its position. */
 export class EventJobs {
-  readonly #client: { duplicate(...args: any[]): unknown }
-  readonly #prefix: string
-  readonly #report: (error: Error) => void
-  readonly #bull: Promise<typeof Bull> = loadBull()
-  #queue: Promise<Bull.Queue<JobData>> | undefined
-  #connection: any
+  readonly #open: () => ReturnType<typeof opened>
+  #opened: ReturnType<typeof opened> | undefined
 
-  constructor(
-    client: { duplicate(...args: any[]): unknown },
-    prefix: string,
-    report: (error: Error) => void,
-  ) {
-    this.#client = client
-    this.#prefix = `{${prefix}}`
-    this.#report = report
-    this.#bull.catch(report)
+  constructor(client: object, prefix: string, report: (error: Error) => void) {
+    this.#open = () => {
+      this.#opened ??= opened(client as Duplicated, `{${prefix}}`, report)
+      return this.#opened
+    }
   }
 
   async add(
@@ -71,13 +51,13 @@ export class EventJobs {
     const jobId = kind === 'event' ? `${name}.${position}` : `${name}.${randomUUID()}`
     // A gap that waits tells of what is dropped later, too.
     const once = kind === 'gap' && { deduplication: { id: name, keepLastIfActive: true } }
-    const queue = await this.#open()
+    const { queue } = await this.#open()
     await queue.add(kind, { id, owner, since, position, body }, { jobId, priority, ...once })
   }
 
   /** Removes the job of an event. An attempt that runs may still succeed. */
   async remove(name: string): Promise<void> {
-    const queue = await this.#open()
+    const { queue } = await this.#open()
     await queue.remove(name).catch(() => undefined)
   }
 
@@ -86,16 +66,9 @@ export class EventJobs {
     run: (job: EventJob) => Promise<Extract<DeliveryOutcome, { readonly delayMs: number }> | undefined>,
     max: number,
   ): () => Promise<void> {
-    const working = this.#bull.then((bull) => {
-      const attempt = async (job: Bull.Job<JobData>, token?: string): Promise<void> => {
-        const outcome = await run({
-          ...job.data,
-          jobId: String(job.id),
-          kind: job.name as Delivery['kind'],
-          attempts: job.attemptsMade,
-          postponed: job.attemptsStarted - job.attemptsMade - 1,
-          addedAtMs: job.timestamp,
-        })
+    const working = this.#open().then(({ bull, shared, report }) => {
+      const attempt = async (job: EventJob, token?: string): Promise<void> => {
+        const outcome = await run(job)
         if (outcome === undefined) return
         if (outcome.outcome === 'failed')
           throw new Error('The attempt has failed', { cause: outcome.delayMs })
@@ -104,48 +77,45 @@ export class EventJobs {
       }
       const backoffStrategy = (_made: number, _type?: string, error?: Error): number =>
         typeof error?.cause === 'number' ? error.cause : RETRY_MS
-      const worker = new bull.Worker<JobData>(QUEUE, attempt, {
-        connection: this.#connected(bull),
-        prefix: this.#prefix,
+      const worker = new bull.Worker(QUEUE, attempt, {
+        ...shared,
         concurrency: max,
         maxStalledCount: MAX_STARTS,
         lockDuration: LOCK_MS,
         stalledInterval: LOCK_MS / 2,
         settings: { backoffStrategy },
       })
-      return worker.on('error', this.#report)
+      return worker.on('error', report)
     })
     working.catch(() => undefined)
     return async () => await (await working).close()
   }
 
   async close(): Promise<void> {
-    const queue = await this.#queue?.catch(() => undefined)
+    const { queue, connection } = (await this.#opened?.catch(() => undefined)) ?? {}
     await queue?.close().catch(() => undefined)
-    this.#connection?.disconnect()
+    connection?.disconnect()
   }
+}
 
-  #connected(bull: typeof Bull): any {
-    if (this.#connection === undefined) {
-      const isNodeRedis = isLikeNodeRedis(this.#client)
-      const options = { maxRetriesPerRequest: null, keyPrefix: '' }
-      const client = isNodeRedis ? this.#client.duplicate() : this.#client.duplicate(options)
-      this.#connection = isNodeRedis ? bull.createNodeRedisClient(client as never) : client
-    }
-    return this.#connection
-  }
-
-  #open(): Promise<Bull.Queue<JobData>> {
-    this.#queue ??= this.#bull.then((bull) => {
-      const once = { removeOnComplete: true, removeOnFail: true, stackTraceLimit: 0 }
-      const queue = new bull.Queue<JobData>(QUEUE, {
-        connection: this.#connected(bull),
-        prefix: this.#prefix,
-        streams: { events: { maxLen: 100 } },
-        defaultJobOptions: { attempts: MAX_STARTS, backoff: { type: 'custom' }, ...once },
-      })
-      return queue.on('error', this.#report)
-    })
-    return this.#queue
-  }
+/** Opens the queue, with a connection that its worker shares. */
+async function opened(client: Duplicated, prefix: string, report: (error: Error) => void) {
+  const bull = await import('bullmq').catch((cause) => {
+    const error = notLoaded(cause)
+    report(error)
+    throw error
+  })
+  const isNodeRedis = isLikeNodeRedis(client)
+  const own = isNodeRedis
+    ? client.duplicate()
+    : client.duplicate({ maxRetriesPerRequest: null, keyPrefix: '' })
+  const connection = isNodeRedis ? bull.createNodeRedisClient(own) : own
+  const shared = { connection, prefix }
+  const once = { removeOnComplete: true, removeOnFail: true, stackTraceLimit: 0 }
+  const queue = new bull.Queue<EventJob['data'], void, Delivery['kind']>(QUEUE, {
+    ...shared,
+    streams: { events: { maxLen: 100 } },
+    defaultJobOptions: { attempts: MAX_STARTS, backoff: { type: 'custom' }, ...once },
+  })
+  return { bull, connection, shared, queue: queue.on('error', report), report }
 }

@@ -34,21 +34,21 @@ for _, key in ipairs(keys) do
 end
 return isNew and 'new' or 'renewed'`
 
-/** Arguments: event type, first position, time, body, channels, maximum bytes, maximum age, life of an empty log. Returns the position. */
+/** Arguments: event type, first position, time, event, maximum bytes, maximum age, life of an empty log. Returns the position. */
 export const APPEND = `local log, meta, now = KEYS[1] .. 'log:' .. ARGV[1], KEYS[1] .. 'meta:' .. ARGV[1], ARGV[3]
 redis.call('HSETNX', meta, 'head', ARGV[2])
 if redis.call('EXISTS', log) == 0 then redis.call('HSET', meta, 'bytes', 0) end
 redis.call('HINCRBY', meta, 'head', 1)
 local head, bytes = redis.call('HGET', meta, 'head'), redis.call('HINCRBY', meta, 'bytes', #ARGV[4])
-redis.call('XADD', log, head .. '-0', 'at', now, 'to', ARGV[5], 'body', ARGV[4])
+redis.call('XADD', log, head .. '-0', 'at', now, 'event', ARGV[4])
 for _ = 1, 100 do
   local first = redis.call('XRANGE', log, '-', '+', 'COUNT', 1)[1]
-  if not first or (bytes <= tonumber(ARGV[6]) and tonumber(first[2][2]) > now - ARGV[7]) then break end
-  bytes = redis.call('HINCRBY', meta, 'bytes', -#first[2][6])
+  if not first or (bytes <= tonumber(ARGV[5]) and tonumber(first[2][2]) > now - ARGV[6]) then break end
+  bytes = redis.call('HINCRBY', meta, 'bytes', -#first[2][4])
   redis.call('XDEL', log, first[1])
 end
-redis.call('PEXPIRE', log, ARGV[7])
-redis.call('PEXPIRE', meta, ARGV[8])
+redis.call('PEXPIRE', log, ARGV[6])
+redis.call('PEXPIRE', meta, ARGV[7])
 return head`
 
 /**

@@ -191,10 +191,11 @@ class EventsInRedis implements RedisEventStore {
     return isFirst
   }
 
-  async append(name: string, { body, channels }: Pick<LoggedEvent, 'body' | 'channels'>): Promise<Position> {
+  async append(name: string, event: Pick<LoggedEvent, 'body' | 'channels'>): Promise<Position> {
     const { maxLogBytes, maxLogAgeMs } = this.#limits
+    const atMs = Date.now()
     const limits = [maxLogBytes, maxLogAgeMs, maxLogAgeMs + DAY_MS]
-    const values = [name, Date.now() * 1_000, Date.now(), body, JSON.stringify(channels), ...limits]
+    const values = [name, atMs * 1_000, atMs, JSON.stringify({ ...event, atMs }), ...limits]
     const position = Number(await this.#run(APPEND, ...values))
     this.#call(name)
     this.#broadcast.send(name)
@@ -311,15 +312,16 @@ class EventsInRedis implements RedisEventStore {
 
   /** Attempts a job. Returns undefined if it is done. */
   async #attempt(
-    job: EventJob,
+    { id: jobId, name: kind, data, attemptsMade: attempts, timestamp: addedAtMs }: EventJob,
     attempt: Parameters<EventStore['work']>[0],
   ): ReturnType<Parameters<EventJobs['work']>[0]> {
-    const { id, owner, since, kind, position, body, jobId } = job
+    const { id, owner, since, position, body } = data
     const found = await this.#load(id, kind === 'terminated')
     let outcome: DeliveryOutcome = { outcome: 'delivered' }
     if (found?.since === since) {
       const subscription = found as Delivery['subscription']
-      outcome = await attempt({ ...job, id: jobId, subscription, head: await this.#head(found.name) })
+      const message = { id: String(jobId), kind, position, body, attempts, addedAtMs }
+      outcome = await attempt({ ...message, subscription, head: await this.#head(found.name) })
       const { status } = outcome
       if (status !== undefined)
         await this.#command('SET', `status:${id}`, JSON.stringify(status), 'PX', DAY_MS)
@@ -327,7 +329,7 @@ class EventsInRedis implements RedisEventStore {
     }
     if (kind !== 'event') return undefined
     await this.#run(DONE, owner, `${id}.${since}`, position, Buffer.byteLength(body))
-    if (outcome.outcome === 'abandoned') await this.#jobs.add('gap', job)
+    if (outcome.outcome === 'abandoned') await this.#jobs.add('gap', data)
     return undefined
   }
 
@@ -354,14 +356,10 @@ function textsIn(reply: unknown): string[] {
   return (reply as unknown[]).map((value) => valueIn(value) ?? '')
 }
 
+/** Returns the events of a log: the fields `at` and `event` by position. */
 function eventsIn(reply: unknown): LoggedEvent[] {
-  return (reply as [unknown, unknown][]).map(([id, values]) => {
-    const [, at, , to = '[]', , body = ''] = textsIn(values)
-    return {
-      position: Number.parseInt(valueIn(id) ?? '', 10),
-      channels: JSON.parse(to),
-      body,
-      atMs: Number(at),
-    }
-  })
+  return (reply as [unknown, unknown][]).map(([id, fields]) => ({
+    ...JSON.parse(textsIn(fields)[3] ?? ''),
+    position: Number.parseInt(valueIn(id) ?? '', 10),
+  }))
 }

@@ -2,6 +2,7 @@ import { optionChecksOf } from '../base/options/option-checks.ts'
 import { checkRedisClient } from '../base/options/redis-client.ts'
 import { wasAdded } from '../base/redis-replies.ts'
 import type { DpopReplayStore } from '../oauth/dpop/replay-store.ts'
+import { isLikeNodeRedis } from './run-script.ts'
 
 const checks = optionChecksOf('redisReplayStore')
 
@@ -37,12 +38,10 @@ export function redisReplayStore(
 ): DpopReplayStore {
   checkRedisClient(checks, 'replayStore', client, ['set'])
   checks.checkString('prefix', prefix)
-  // node-redis writes commands in camel case, and ioredis in lower case.
-  const likeNodeRedis = typeof (client as { xAdd?: unknown }).xAdd === 'function'
   return {
     async use(key, expiresAtSeconds) {
       const seconds = Math.max(1, Math.ceil(expiresAtSeconds - Date.now() / 1000)) + CLOCK_DIFFERENCE_SECONDS
-      const reply = likeNodeRedis
+      const reply = isLikeNodeRedis(client)
         ? await client.set(prefix + key, '1', { NX: true, EX: seconds })
         : await client.set(prefix + key, '1', 'EX', seconds, 'NX')
       return wasAdded(reply)

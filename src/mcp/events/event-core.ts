@@ -238,30 +238,16 @@ export class EventCore {
   }
 }
 
-/** Returns the members of a token that decisions need, without the token. What is not JSON is left out. */
+/** Returns the members of a token that decisions need, without the token. Claims that are not JSON are left out. */
 export function storedAuth(auth: AuthInfo): StoredAuth {
   const { clientId, scopes, resource, user, act, extra } = auth
-  const issuer = tokenIssuer(auth)
-  const plain = tryOrUndefined(() => JSON.parse(JSON.stringify({ user, extra }))) ?? {}
-  return {
-    clientId,
-    scopes,
-    ...(issuer !== undefined && { issuer }),
-    ...(resource !== undefined && { resource: resource.href }),
-    ...(act !== undefined && { act }),
-    ...plain,
-  }
+  const known = { clientId, scopes, issuer: tokenIssuer(auth), resource, act }
+  return JSON.parse(tryOrUndefined(() => JSON.stringify({ ...known, user, extra })) ?? JSON.stringify(known))
 }
 
-function restoredAuth({ clientId, scopes, issuer, resource, user, act, extra = {} }: StoredAuth): AuthInfo {
-  const members = {
-    clientId,
-    scopes: [...scopes],
-    resource: resource === undefined ? undefined : new URL(resource),
-    user,
-    act,
-    extra,
-  }
+function restoredAuth({ issuer, resource, user, ...stored }: StoredAuth): AuthInfo {
+  const url = resource === undefined ? undefined : new URL(resource)
+  const members = { extra: {}, ...stored, scopes: [...stored.scopes], resource: url, user }
   return AuthInfo.of('', members, issuer)
 }
 

@@ -58,18 +58,19 @@ interface Job extends Pick<Delivery, 'id' | 'kind' | 'position' | 'body' | 'adde
   readonly kept: Kept
   readonly bytes: number
   attempts: number
-  postponed: number
   timer?: NodeJS.Timeout
 }
 
 /** The state of an owner. It is forgotten when it is empty. */
 interface Owner {
   readonly name: string
-  /** By id, the one that was renewed the longest ago first. */
-  readonly webhooks: Map<string, Kept>
-  readonly readers: Map<string, Kept>
+  /** Those that were renewed the longest ago come first. */
+  readonly webhooks: Set<Kept>
+  readonly readers: Set<Kept>
   /** The events that wait, the oldest first. */
   readonly waiting: Set<Job>
+  /** The messages whose time has come. */
+  readonly due: Set<Job>
   recordBytes: number
   waitingBytes: number
 }
@@ -77,7 +78,6 @@ interface Owner {
 interface EventType {
   /** The last events, without gaps in their positions. */
   readonly entries: (LoggedEvent & { readonly bytes: number })[]
-  readonly all: Set<Kept>
   bytes: number
   head: Position
 }
@@ -114,8 +114,8 @@ class MemoryEventStore implements EventStore {
   readonly #types = new Map<string, EventType>()
   readonly #owners = new Map<string, Owner>()
   readonly #listeners = new Set<(name: string | undefined) => void>()
-  /** The jobs that are due, by owner. The owner whose turn it is comes first. */
-  readonly #due = new Map<Owner, Set<Job>>()
+  /** The owners with messages that are due, in the order of their turns. */
+  readonly #turns = new Set<Owner>()
   readonly #running = new Set<Promise<void>>()
   #worker: { readonly attempt: Parameters<EventStore['work']>[0]; readonly max: number } | undefined
   #bytes = 0
@@ -136,10 +136,10 @@ class MemoryEventStore implements EventStore {
     this.#count(kept, bytes - kept.bytes)
     Object.assign(kept, { record, expiresAtMs: Date.now() + ttlMs })
     this.#subscriptions.set(id, kept, { ttl: ttlMs })
-    const group = groupOf(kept.owner, record)
+    const group = groupOf(kept)
     // The newest one comes last.
-    group.delete(id)
-    group.set(id, kept)
+    group.delete(kept)
+    group.add(kept)
     return { isNew: known === undefined, subscription: shown(kept), head: this.#type(name).head }
   }
 
@@ -153,16 +153,17 @@ class MemoryEventStore implements EventStore {
     { owners, hasWebhook, needsArgs }: Parameters<EventStore['subscribers']>[1],
   ): AsyncGenerator<readonly Subscriber[]> {
     const ofOwner = (owner: string): Kept[] => [
-      ...(this.#owners.get(owner)?.[hasWebhook ? 'webhooks' : 'readers'].values() ?? []),
+      ...(this.#owners.get(owner)?.[hasWebhook ? 'webhooks' : 'readers'] ?? []),
     ]
-    yield (owners?.flatMap(ofOwner) ?? [...this.#type(name).all])
+    yield (owners?.flatMap(ofOwner) ?? [...this.#subscriptions.values()])
       .filter(({ record }) => record.name === name && (record.webhook !== undefined) === hasWebhook)
       .map(({ record: { id, owner, args }, since }) => ({ id, owner, since, ...(needsArgs && { args }) }))
   }
 
   async end(id: string, terminated?: string): Promise<boolean> {
     const kept = this.#subscriptions.get(id)
-    if (kept === undefined || !this.#subscriptions.delete(id)) return false
+    if (kept === undefined) return false
+    this.#subscriptions.delete(id)
     if (terminated !== undefined) this.#add(kept, 'terminated', terminated)
     return true
   }
@@ -191,18 +192,19 @@ class MemoryEventStore implements EventStore {
     { position, body }: Pick<LoggedEvent, 'position' | 'body'>,
     subscribers: readonly Subscriber[],
   ): Promise<readonly string[]> {
+    const { maxBytesPerOwner, maxBytes } = this.#limits
     const dropped: string[] = []
     for (const { id, since } of subscribers) {
       const kept = this.#subscriptions.get(id)
       if (kept?.record.webhook === undefined || kept.since !== since || kept.pending.has(position)) continue
       const { owner } = kept
       this.#add(kept, 'event', body, position)
-      while (owner.waiting.size > MAX_WAITING || owner.waitingBytes > this.#limits.maxBytesPerOwner)
-        dropped.push(this.#drop(owner))
-      while (this.#bytes > this.#limits.maxBytes) {
-        const largest = this.#largest('waiting')
-        if (largest === undefined) break
-        dropped.push(this.#drop(largest))
+      while (owner.waiting.size > MAX_WAITING || owner.waitingBytes > maxBytesPerOwner)
+        dropped.push(...this.#drop(owner))
+      while (this.#bytes > maxBytes) {
+        const one = this.#drop(this.#largest('waiting'))
+        if (one.length === 0) break
+        dropped.push(...one)
       }
     }
     return dropped
@@ -224,34 +226,28 @@ class MemoryEventStore implements EventStore {
 
   /** Returns a new subscription, or undefined without room for it. */
   #added(record: SubscriptionRecord, max: number, bytes: number): Kept | undefined {
-    const { name, owner: ownerName, webhook } = record
-    const sets = { webhooks: new Map(), readers: new Map(), waiting: new Set<Job>() }
-    const owner = this.#owners.get(ownerName) ?? { name: ownerName, ...sets, recordBytes: 0, waitingBytes: 0 }
-    const group = groupOf(owner, record)
-    const isFull = group.size >= max || owner.recordBytes + bytes > this.#limits.maxBytesPerOwner
-    if (isFull && (webhook !== undefined || !this.#endOldest(group))) return undefined
-    while (this.#bytes + bytes > this.#limits.maxBytes)
-      if (!this.#endOldest(this.#largest('readers')?.readers)) return undefined
-    const type = this.#type(name)
+    const { maxBytesPerOwner, maxBytes } = this.#limits
+    const owner = this.#owners.get(record.owner) ?? newOwner(record.owner)
+    const since = this.#type(record.name).head
     const state = { bytes: 0, expiresAtMs: 0, status: {}, pending: new Set<Position>(), hasGap: false }
-    const kept = { record, since: type.head, owner, ...state }
-    this.#owners.set(ownerName, owner)
-    type.all.add(kept)
+    const kept: Kept = { record, since, owner, ...state }
+    const isFull = groupOf(kept).size >= max || owner.recordBytes + bytes > maxBytesPerOwner
+    if (isFull && (record.webhook !== undefined || !this.#endOldest(owner))) return undefined
+    while (this.#bytes + bytes > maxBytes) if (!this.#endOldest(this.#largest('readers'))) return undefined
+    this.#owners.set(owner.name, owner)
     return kept
   }
 
-  /** Ends the first subscription of a group. Returns `false` if there is none. */
-  #endOldest(group: ReadonlyMap<string, Kept> | undefined): boolean {
-    const [id] = group?.keys() ?? []
-    return id !== undefined && this.#subscriptions.delete(id)
+  /** Ends the oldest subscription without a webhook of an owner. Returns `false` if there is none. */
+  #endOldest(owner: Owner | undefined): boolean {
+    const [oldest] = owner?.readers ?? []
+    return oldest !== undefined && this.#subscriptions.delete(oldest.record.id)
   }
 
   #forget(kept: Kept): void {
-    const { record, owner } = kept
-    this.#type(record.name).all.delete(kept)
-    groupOf(owner, record).delete(record.id)
+    groupOf(kept).delete(kept)
     this.#count(kept, -kept.bytes)
-    this.#forgetIfEmpty(owner)
+    this.#forgetIfEmpty(kept.owner)
   }
 
   #count(kept: Kept, bytes: number): void {
@@ -263,69 +259,61 @@ class MemoryEventStore implements EventStore {
   #add(kept: Kept, kind: Delivery['kind'], body = '', position: Position = 0): void {
     if (kind === 'gap' && kept.hasGap) return
     kept.hasGap ||= kind === 'gap'
-    const { owner, pending } = kept
     const bytes = Buffer.byteLength(body)
-    const state = { addedAtMs: Date.now(), attempts: 0, postponed: 0 }
+    const state = { addedAtMs: Date.now(), attempts: 0 }
     const job: Job = { ...state, id: randomUUID(), kept, kind, position, body, bytes }
     if (kind === 'event') {
-      pending.add(position)
-      owner.waiting.add(job)
-      owner.waitingBytes += bytes
+      kept.pending.add(position)
+      kept.owner.waiting.add(job)
+      kept.owner.waitingBytes += bytes
       this.#bytes += bytes
     }
-    this.#enqueue(job, 0)
+    this.#enqueue(job)
   }
 
-  /** Drops the oldest event that waits for an owner. Returns the id of its subscription. */
-  #drop(owner: Owner): string {
-    const oldest = firstOf(owner.waiting)
+  /** Drops the oldest event that waits for an owner. Returns the id of its subscription, if there is one. */
+  #drop(owner: Owner | undefined): string[] {
+    const [oldest] = owner?.waiting ?? []
+    if (oldest === undefined) return []
     this.#settle(oldest)
     this.#add(oldest.kept, 'gap')
-    return oldest.kept.record.id
+    return [oldest.kept.record.id]
   }
 
   /** Removes a job. */
   #settle(job: Job): void {
-    const { kept, position, bytes } = job
-    const { owner } = kept
+    const { owner, pending } = job.kept
     clearTimeout(job.timer)
-    this.#dequeue(job)
+    owner.due.delete(job)
     if (!owner.waiting.delete(job)) return
-    kept.pending.delete(position)
-    owner.waitingBytes -= bytes
-    this.#bytes -= bytes
+    pending.delete(job.position)
+    owner.waitingBytes -= job.bytes
+    this.#bytes -= job.bytes
     this.#forgetIfEmpty(owner)
   }
 
-  #enqueue(job: Job, delayMs: number): void {
+  #enqueue(job: Job): void {
     const { owner } = job.kept
-    const enqueue = (): void => {
-      this.#due.set(owner, (this.#due.get(owner) ?? new Set()).add(job))
-      this.#begin()
-    }
-    if (delayMs > 0) job.timer = setTimeout(enqueue, delayMs).unref()
-    else enqueue()
-  }
-
-  #dequeue(job: Job): void {
-    const { owner } = job.kept
-    const due = this.#due.get(owner)
-    if (due?.delete(job) && due.size === 0) this.#due.delete(owner)
+    owner.due.add(job)
+    this.#turns.add(owner)
+    this.#begin()
   }
 
   /** Begins with what is due. Owners take turns. */
   #begin(): void {
-    for (const [owner, due] of this.#due) {
+    for (const owner of this.#turns) {
       if (this.#worker === undefined || this.#running.size >= this.#worker.max) return
-      const job = firstOf(due)
-      this.#dequeue(job)
-      if (this.#due.delete(owner)) this.#due.set(owner, due)
+      this.#turns.delete(owner)
+      const [job] = owner.due
+      if (job === undefined) continue
+      owner.due.delete(job)
+      this.#turns.add(owner)
       const running = this.#attempt(job, this.#worker.attempt)
         .catch(() => REJECTED_MS)
         .then((delayMs) => {
           this.#running.delete(running)
           if (delayMs === undefined) this.#settle(job)
-          else this.#enqueue(job, delayMs)
+          else job.timer = setTimeout(() => this.#enqueue(job), delayMs).unref()
           this.#begin()
         })
       this.#running.add(running)
@@ -343,7 +331,6 @@ class MemoryEventStore implements EventStore {
     const outcome = await attempt({ ...job, subscription, head: this.#type(kept.record.name).head })
     kept.status = outcome.status ?? kept.status
     if (outcome.outcome === 'failed') job.attempts++
-    if (outcome.outcome === 'postponed') job.postponed++
     if ('delayMs' in outcome && (kind !== 'event' || kept.owner.waiting.has(job))) return outcome.delayMs
     if (outcome.outcome === 'abandoned' && kind === 'event') this.#add(kept, 'gap')
     return undefined
@@ -357,12 +344,8 @@ class MemoryEventStore implements EventStore {
   }
 
   #type(name: string): EventType {
-    const type = this.#types.get(name) ?? {
-      entries: [],
-      all: new Set(),
-      bytes: 0,
-      head: Date.now() * 1_000 + randomInt(1_000),
-    }
+    const head = Date.now() * 1_000 + randomInt(1_000)
+    const type = this.#types.get(name) ?? { entries: [], bytes: 0, head }
     this.#types.set(name, type)
     return type
   }
@@ -385,16 +368,16 @@ class MemoryEventStore implements EventStore {
   }
 }
 
-function groupOf({ webhooks, readers }: Owner, { webhook }: SubscriptionRecord): Map<string, Kept> {
-  return webhook === undefined ? readers : webhooks
+function newOwner(name: string): Owner {
+  const sets = { webhooks: new Set<Kept>(), readers: new Set<Kept>(), waiting: new Set<Job>() }
+  return { name, ...sets, due: new Set(), recordBytes: 0, waitingBytes: 0 }
+}
+
+function groupOf({ record, owner }: Kept): Set<Kept> {
+  return record.webhook === undefined ? owner.readers : owner.webhooks
 }
 
 function shown({ record, since, expiresAtMs, status, pending }: Kept): StoredSubscription {
   const firstPending = pending.size === 0 ? undefined : Math.min(...pending)
   return { ...record, since, expiresAtMs, status, ...(firstPending !== undefined && { firstPending }) }
-}
-
-/** Returns the first of a set that is not empty. */
-function firstOf<T>(all: ReadonlySet<T>): T {
-  return all.values().next().value as T
 }

@@ -121,9 +121,8 @@ export interface Delivery {
   readonly position: Position
   /** The body of the event, or of `terminated`, as JSON. Empty for a `gap`. */
   readonly body: string
-  /** The number of attempts before this one, and how often an attempt was postponed. */
+  /** The number of attempts before this one, without those that were postponed. */
   readonly attempts: number
-  readonly postponed: number
   /** The time at which it was added, in milliseconds since 1970. */
   readonly addedAtMs: number
 }

@@ -24,9 +24,8 @@ const MAX_TRY_MS = 900_000
 const UNAVAILABLE_MS = 30_000
 const MAX_AGE_MS = 86_400_000
 
-/** The first wait for a place, and the longest one. */
+/** The wait of a challenge for a place. */
 const NO_PLACE_MS = 100
-const MAX_WAIT_MS = 60_000
 
 /** The time for which a verified URL need not be verified again. */
 const VERIFIED_MS = 86_400_000
@@ -107,9 +106,10 @@ export class Webhooks {
         return exhausted('challenges', MAX_FAILURES_PER_OWNER)
       if (ofOwner > 0 && ofHost >= MAX_FAILURES_PER_HOST)
         return exhausted('challenges', MAX_FAILURES_PER_HOST)
-      if (places.enter(host, owner)) break
+      if (places.enter(host, owner) === 0) break
       if (performance.now() - startedMs > ATTEMPT_MS) return exhausted('challenges', QUARTER)
     }
+    const enteredMs = performance.now()
     try {
       const error = await challengeEndpoint(this.#safeFetch, endpoint)
       if (error === undefined) return undefined
@@ -117,7 +117,7 @@ export class Webhooks {
       return callbackError(error)
     } finally {
       // Anyone may name a host here, so a failure gives it no pause.
-      places.leave(host, owner)
+      places.leave(host, owner, performance.now() - enteredMs)
     }
   }
 
@@ -140,17 +140,17 @@ export class Webhooks {
 
   /** Makes one attempt, or postpones it. */
   async #deliver(delivery: Delivery): Promise<DeliveryOutcome> {
-    const { kind, postponed, subscription } = delivery
+    const { kind, subscription } = delivery
     const { owner, webhook } = subscription
     const { host } = new URL(webhook.url)
     if (kind !== 'event' && !this.#core.props.options.webhooks.controlMessages) return this.#giveUp(delivery)
-    if (!this.#places.enter(host, owner)) {
+    const waitMs = this.#places.enter(host, owner)
+    if (waitMs > 0) {
       const pauseMs = this.#places.pauseMs(host)
       if (pauseMs > 0 && ageOf(delivery) > MAX_TRY_MS) return this.#giveUp(delivery)
-      // Those that have waited longer try less often, with jitter, so that they do not come back together.
-      const waitMs = Math.min(MAX_WAIT_MS, Math.max(pauseMs, NO_PLACE_MS * 2 ** Math.min(postponed, 10)))
-      const rounds = pauseMs > 0 ? 2 ** Math.min(postponed, 3) * (1 + Math.random()) : 0.5 + Math.random()
-      return { outcome: 'postponed', delayMs: Math.ceil(waitMs * rounds) }
+      // What waits longer for a host that is away tries less often, with jitter, so that it does not come back together.
+      const awayMs = Math.min(MAX_TRY_MS, Math.max(pauseMs, 2 * ageOf(delivery)) * (1 + Math.random()))
+      return { outcome: 'postponed', delayMs: Math.ceil(pauseMs > 0 ? awayMs : waitMs) }
     }
     const enteredMs = performance.now()
     let isReached: boolean | undefined
@@ -176,7 +176,7 @@ export class Webhooks {
       })
       return outcome
     } finally {
-      this.#places.leave(host, owner, isReached)
+      this.#places.leave(host, owner, performance.now() - enteredMs, isReached)
     }
   }
 
