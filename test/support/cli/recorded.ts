@@ -13,6 +13,7 @@ const VARYING: readonly (readonly [pattern: RegExp, replacement: string])[] = [
   [/\b\d{4}-\d\d-\d\dT[\d:.]+Z/g, '<time>'],
   [/\b(evt|sub)_[\w-]{10,}/g, '$1_<id>'],
   [/\b(?=[\w-]*\d)[\w-]{22,}/g, '<id>'],
+  [/ \(\/[^"]*…/g, ' (<path>…'],
   [/; slow: .*? to respond to \w+/g, ''],
 ]
 
