@@ -6,7 +6,6 @@ import { expect } from 'chai'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
 import { createMcpAdapter } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
-import { type Attack, attackTable } from '../support/attacks/attack-table.ts'
 import { configError } from '../support/mcp/config-error.ts'
 import { onNode, type Served } from '../support/mcp/entry-points.ts'
 import { oauth } from '../support/mcp/notes.ts'
@@ -56,109 +55,72 @@ describe('attacks: apps', () => {
     return path(name)
   }
 
-  attackTable('apps', [
-    ...SPELLINGS.flatMap((uri): Attack[] => [
-      {
-        attack: `reading the app of a tool without its scope as ${uri} in 2025-11-25`,
-        outcome: '403 without the document',
-        run: async () => {
-          const { status, text } = await served.send(legacy(rpc('resources/read', { uri }), bearer('writer')))
-          expect(status).to.equal(403)
-          expect(text).not.to.contain(SECRET)
-        },
-      },
-      {
-        attack: `reading the app of a tool without its scope as ${uri} in 2026-07-28`,
-        outcome: '403 without the document',
-        run: async () => {
-          const headers = { ...bearer('writer'), 'mcp-name': uri }
-          const { status, text } = await served.send(modern('resources/read', { uri }, headers))
-          expect(status).to.equal(403)
-          expect(text).not.to.contain(SECRET)
-        },
-      },
-    ]),
-    {
-      attack: 'subscribing to the app of a tool without its scope',
-      outcome: '403',
-      run: async () => {
-        const message = rpc('resources/subscribe', { uri: 'UI://payroll/chart.html' })
-        expect((await served.send(legacy(message, bearer('writer')))).status).to.equal(403)
-      },
-    },
-    {
-      attack: 'a document that ends a script and opens another',
-      outcome: 'JSON with the unchanged document',
-      run: async () => {
-        const message = rpc('resources/read', { uri: 'ui://payroll/chart.html' })
-        const answer = await served.send(legacy(message, bearer('admin')))
-        expect(answer.headers.get('content-type')).not.to.contain('html')
-        expect(answer.message.result.contents[0].text).to.equal(HTML)
-      },
-    },
-    {
-      attack: 'a file of 1 TiB',
-      outcome: 'a configuration error that names the limit',
-      run: () => {
-        writeFileSync(path('huge'), '<p>')
-        truncateSync(path('huge'), 2 ** 40)
-        expect(problemOf(path('huge'))).to.match(/^file of app 'chart' must not have more than 1048576 bytes/)
-      },
-    },
-    {
-      attack: 'a link to a file of 1 TiB',
-      outcome: 'a configuration error that names the limit',
-      run: () => {
-        writeFileSync(path('large'), '<p>')
-        truncateSync(path('large'), 2 ** 40)
-        expect(problemOf(linked('to-large', 'large'))).to.contain('must not have more than 1048576 bytes')
-      },
-    },
-    {
-      attack: 'a named pipe without a writer',
-      outcome: 'a configuration error at once',
-      run: () => {
-        execFileSync('mkfifo', [path('pipe')])
-        expect(problemOf(path('pipe'))).to.contain('must be a regular file')
-        expect(problemOf(linked('to-pipe', 'pipe'))).to.contain('must be a regular file')
-      },
-    },
-    {
-      attack: 'a directory, and a link to a directory outside',
-      outcome: 'a configuration error',
-      run: () => {
-        mkdirSync(path('directory'))
-        expect(problemOf(path('directory'))).to.contain('must be a regular file')
-        expect(problemOf(linked('outside', '/'))).to.contain('must be a regular file')
-      },
-    },
-    {
-      attack: 'a device that never ends',
-      outcome: 'a configuration error',
-      run: () => expect(problemOf(linked('device', '/dev/zero'))).to.contain('must be a regular file'),
-    },
-    {
-      attack: 'a link to itself',
-      outcome: 'a configuration error',
-      run: () => expect(problemOf(linked('loop', 'loop'))).to.contain('can be read (ELOOP)'),
-    },
-    {
-      attack: 'a link to a file with a secret outside of the folder, which is not HTML',
-      outcome: 'a configuration error without the secret',
-      run: () => {
-        writeFileSync(path('secret'), SECRET)
-        const problem = problemOf(linked('to-secret', 'secret'))
-        expect(problem).to.contain('must be an HTML document')
-        expect(problem).not.to.contain('salary')
-      },
-    },
-    {
-      attack: 'a file that is not UTF-8',
-      outcome: 'a configuration error',
-      run: () => {
-        writeFileSync(path('binary'), Buffer.from([0x3c, 0xff, 0xfe]))
-        expect(problemOf(path('binary'))).to.contain('must be a file in UTF-8')
-      },
-    },
-  ])
+  for (const uri of SPELLINGS) {
+    it(`apps: reading the app of a tool without its scope as ${uri} in 2025-11-25: 403 without the document`, async () => {
+      const { status, text } = await served.send(legacy(rpc('resources/read', { uri }), bearer('writer')))
+      expect(status).to.equal(403)
+      expect(text).not.to.contain(SECRET)
+    })
+
+    it(`apps: reading the app of a tool without its scope as ${uri} in 2026-07-28: 403 without the document`, async () => {
+      const headers = { ...bearer('writer'), 'mcp-name': uri }
+      const { status, text } = await served.send(modern('resources/read', { uri }, headers))
+      expect(status).to.equal(403)
+      expect(text).not.to.contain(SECRET)
+    })
+  }
+
+  it('apps: subscribing to the app of a tool without its scope: 403', async () => {
+    const message = rpc('resources/subscribe', { uri: 'UI://payroll/chart.html' })
+    expect((await served.send(legacy(message, bearer('writer')))).status).to.equal(403)
+  })
+
+  it('apps: a document that ends a script and opens another: JSON with the unchanged document', async () => {
+    const message = rpc('resources/read', { uri: 'ui://payroll/chart.html' })
+    const answer = await served.send(legacy(message, bearer('admin')))
+    expect(answer.headers.get('content-type')).not.to.contain('html')
+    expect(answer.message.result.contents[0].text).to.equal(HTML)
+  })
+
+  it('apps: a file of 1 TiB: a configuration error that names the limit', () => {
+    writeFileSync(path('huge'), '<p>')
+    truncateSync(path('huge'), 2 ** 40)
+    expect(problemOf(path('huge'))).to.match(/^file of app 'chart' must not have more than 1048576 bytes/)
+  })
+
+  it('apps: a link to a file of 1 TiB: a configuration error that names the limit', () => {
+    writeFileSync(path('large'), '<p>')
+    truncateSync(path('large'), 2 ** 40)
+    expect(problemOf(linked('to-large', 'large'))).to.contain('must not have more than 1048576 bytes')
+  })
+
+  it('apps: a named pipe without a writer: a configuration error at once', () => {
+    execFileSync('mkfifo', [path('pipe')])
+    expect(problemOf(path('pipe'))).to.contain('must be a regular file')
+    expect(problemOf(linked('to-pipe', 'pipe'))).to.contain('must be a regular file')
+  })
+
+  it('apps: a directory, and a link to a directory outside: a configuration error', () => {
+    mkdirSync(path('directory'))
+    expect(problemOf(path('directory'))).to.contain('must be a regular file')
+    expect(problemOf(linked('outside', '/'))).to.contain('must be a regular file')
+  })
+
+  it('apps: a device that never ends: a configuration error', () =>
+    expect(problemOf(linked('device', '/dev/zero'))).to.contain('must be a regular file'))
+
+  it('apps: a link to itself: a configuration error', () =>
+    expect(problemOf(linked('loop', 'loop'))).to.contain('can be read (ELOOP)'))
+
+  it('apps: a link to a file with a secret outside of the folder, which is not HTML: a configuration error without the secret', () => {
+    writeFileSync(path('secret'), SECRET)
+    const problem = problemOf(linked('to-secret', 'secret'))
+    expect(problem).to.contain('must be an HTML document')
+    expect(problem).not.to.contain('salary')
+  })
+
+  it('apps: a file that is not UTF-8: a configuration error', () => {
+    writeFileSync(path('binary'), Buffer.from([0x3c, 0xff, 0xfe]))
+    expect(problemOf(path('binary'))).to.contain('must be a file in UTF-8')
+  })
 })

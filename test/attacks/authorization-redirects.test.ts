@@ -1,6 +1,5 @@
 import { expect } from 'chai'
 import { type AuthorizationFacadeOptions, memoryStore } from '../../src/authorization/index.ts'
-import { attackTable } from '../support/attacks/attack-table.ts'
 import { Browser, type Page } from '../support/authorization/browser.ts'
 import { CALLBACK, codeGrant, startFacade, type TestFacade } from '../support/authorization/facade.ts'
 import { interruptedStore } from '../support/authorization/interrupted-store.ts'
@@ -92,174 +91,143 @@ describe('attacks on the redirects of the authorization facade', () => {
     expect(page.headers.get('retry-after')).to.equal(status === 503 ? '5' : null)
   }
 
-  attackTable(
-    'redirects: a link that leads users to an address that a stranger has chosen',
-    Object.entries(FAILURES).flatMap(
-      ([what, { error, redirected, status = 400, options, changes, decision, isDown = false }]) =>
-        Object.entries(CLIENTS).map(([kind, uri]) => {
-          const isRedirected = redirected.includes(kind as Kind)
-          return {
-            attack: `a request of a ${kind} client fails because ${what}`,
-            outcome: isRedirected ? `the client gets ${error}` : `an HTML page with ${status}`,
-            run: async () => {
-              const facade = await start(options)
-              const client = await clientOf(facade, kind as Kind)
-              if (isDown) await facade.provider?.close()
-              const browser = new Browser()
-              const url = facade.authorizeUrl(client, { redirect_uri: uri, ...changes })
-              const page = await browser.open(url.href, isClient)
-              const end = decision === undefined ? page : await browser.submit(page, decision, isClient)
-              if (!isRedirected) return isErrorPage(end, error, status)
-              expect(end.url.startsWith(uri), `${end.status} ${end.url}`).to.equal(true)
-              expect(new URL(end.url).searchParams.get('error')).to.equal(error)
-            },
-          }
-        }),
-    ),
-  )
+  for (const [
+    what,
+    { error, redirected, status = 400, options, changes, decision, isDown = false },
+  ] of Object.entries(FAILURES))
+    for (const [kind, uri] of Object.entries(CLIENTS)) {
+      const isRedirected = redirected.includes(kind as Kind)
+      it(`redirects: a link that leads users to an address that a stranger has chosen: a request of a ${kind} client fails because ${what}: ${isRedirected ? `the client gets ${error}` : `an HTML page with ${status}`}`, async () => {
+        const facade = await start(options)
+        const client = await clientOf(facade, kind as Kind)
+        if (isDown) await facade.provider?.close()
+        const browser = new Browser()
+        const url = facade.authorizeUrl(client, { redirect_uri: uri, ...changes })
+        const page = await browser.open(url.href, isClient)
+        const end = decision === undefined ? page : await browser.submit(page, decision, isClient)
+        if (!isRedirected) return isErrorPage(end, error, status)
+        expect(end.url.startsWith(uri), `${end.status} ${end.url}`).to.equal(true)
+        expect(new URL(end.url).searchParams.get('error')).to.equal(error)
+      })
+    }
 
-  attackTable('redirects: other ways', [
-    {
-      attack: 'a redirect URI of a stranger has the parameters code and error itself',
-      outcome: 'errors are shown on a page, and codes are sent',
-      run: async () => {
-        const facade = await start()
-        const uri = `${HTTPS}?code=x&error=y`
-        const client = await facade.register({ redirect_uris: [uri] })
-        const url = (changes: object): string =>
-          facade.authorizeUrl(client, { redirect_uri: uri, ...changes }).href
-        isErrorPage(await new Browser().open(url({ prompt: 'none' }), isClient), 'login_required', 400)
-        const browser = new Browser()
-        const page = await browser.submit(await browser.open(url({}), isClient), 'allow', isClient)
-        const codes = new URL(page.url).searchParams.getAll('code')
-        const { status } = await facade.token({
-          ...codeGrant(client, String(codes.at(-1))),
-          redirect_uri: uri,
-        })
-        expect(status).to.equal(200)
-      },
-    },
-    {
-      attack: 'the store fails when the response is made for an https client of a stranger',
-      outcome: 'a page with 503, and the same address gives a code afterwards',
-      run: async () => {
-        const store = interruptedStore(memoryStore())
-        const facade = await start({ store })
-        const client = await facade.register({ redirect_uris: [HTTPS] })
-        const browser = new Browser()
-        const page = await browser.open(facade.authorizeUrl(client, { redirect_uri: HTTPS }).href, isClient)
-        const isResponse = (url: string): boolean => url.startsWith(`${facade.issuer}/authorize/`)
-        const { url } = await browser.submit(page, 'allow', isResponse)
-        const set = store.set
-        store.set = async (key, ...rest) => {
-          if (key.startsWith('AuthorizationCode:')) throw new Error('down')
-          await set(key, ...rest)
-        }
-        isErrorPage(await browser.open(url, isClient), 'temporarily_unavailable', 503)
-        store.set = set
-        const end = await browser.open(url, isClient)
-        expect(new URL(end.url).searchParams.get('code')).to.be.a('string')
-      },
-    },
-    ...(
-      [
-        ['vscode://vscode.git/clone?url=https://evil.example.com', false],
-        ['vscode://saoudrizwan.claude-dev/task?prompt=evil', false],
-        ['vscode://saoudrizwan.claude-dev/mcp-auth/../task', false],
-        ['vscode://saoudrizwan.claude-dev/mcp-auth/%2e%2e/task', false],
-        ['vscode://saoudrizwan.claude-dev.evil/mcp-auth/callback', false],
-        ['cursor://anysphere.cursor-deeplink/mcp/install?name=evil', false],
-        ['cursor://anysphere.cursor-mcp.evil/oauth/callback', false],
-        ['cursor://anysphere.cursor-mcp:1/oauth/callback', false],
-        ['goose://extension?cmd=npx', false],
-        ['warp://action/new_tab', false],
-        ['raycast://extensions/evil', false],
-        ['raycast://oauthevil?package_name=x', false],
-        ['com.raycast:/other', false],
-        [PRIVATE, true],
-        ['vscode://saoudrizwan.claude-dev/mcp-auth/callback/0a1b', true],
-        ['vscode-insiders://saoudrizwan.claude-dev/mcp-auth/callback/0a1b', true],
-        ['warp://mcp/oauth2callback', true],
-        ['raycast://oauth?package_name=notes', true],
-        ['com.raycast:/oauth?package_name=notes', true],
-      ] as const
-    ).map(([uri, isAccepted]) => ({
-      attack: `a client registers ${uri}`,
-      outcome: isAccepted ? 'accepted, because a known client uses it' : 'invalid_redirect_uri',
-      run: async () => {
-        const facade = await start()
-        const { error } = await facade.register({ redirect_uris: [uri] })
-        expect(error).to.equal(isAccepted ? undefined : 'invalid_redirect_uri')
-      },
-    })),
-    {
-      attack: 'a client registers while clients.redirectUris returns a promise',
-      outcome: 'invalid_redirect_uri, and a rejection does not end the process',
-      run: async () => {
-        const rejections: unknown[] = []
-        const listener = (reason: unknown): void => void rejections.push(reason)
-        process.on('unhandledRejection', listener)
-        for (const decided of [Promise.resolve(true), () => Promise.reject(new Error('down'))]) {
-          const redirectUris = (): boolean => (typeof decided === 'function' ? decided() : decided) as never
-          const facade = await start({ clients: { redirectUris } })
-          expect((await facade.register()).error).to.equal('invalid_redirect_uri')
-        }
-        process.off('unhandledRejection', listener)
-        expect(rejections).to.deep.equal([])
-      },
-    },
-    {
-      attack: 'a request to every endpoint that the metadata announces',
-      outcome: 'the facade responds, and no endpoint for pushed requests is announced',
-      run: async () => {
-        const facade = await start()
-        const response = await fetch(`${facade.issuer}/.well-known/oauth-authorization-server`)
-        const metadata = (await response.json()) as Record<string, unknown>
-        const names = Object.keys(metadata).filter((name) => /_endpoint$|_uri$/.test(name))
-        expect(names.sort()).to.deep.equal([
-          'authorization_endpoint',
-          'jwks_uri',
-          'registration_endpoint',
-          'revocation_endpoint',
-          'token_endpoint',
-        ])
-        for (const name of names) {
-          const method = /authorization|jwks/.test(name) ? 'GET' : 'POST'
-          const { status } = await fetch(String(metadata[name]), { method, redirect: 'manual' })
-          expect(status, name).not.to.equal(404)
-        }
-      },
-    },
-    {
-      attack: 'fifty requests with unknown scopes, without PKCE, or with another resource',
-      outcome: 'nothing is stored',
-      run: async () => {
-        const store = interruptedStore(memoryStore())
-        const facade = await start({ store })
-        const client = await facade.register()
-        store.interrupt()
-        for (const changes of [
-          { scope: 'unknown' },
-          { scope: 'openid' },
-          { scope: 'unknown', resource: undefined },
-          { code_challenge: undefined },
-          { resource: 'https://other.example.com' },
-        ])
-          for (let index = 0; index < 10; index++)
-            await new Browser().open(facade.authorizeUrl(client, changes).href, isClient)
-        expect(store.commands.filter((command) => !command.startsWith('get '))).to.deep.equal([])
-      },
-    },
-    {
-      attack: 'a client id that is a URL without a path names a metadata document',
-      outcome: 'an HTML page with 400, and the document is not fetched',
-      run: async () => {
-        const facade = await start()
-        for (const id of ['https://example.com', 'https://example.com/', 'https://example.com?a=/b']) {
-          const page = await new Browser().open(facade.authorizeUrl({ client_id: id }).href, isClient)
-          isErrorPage(page, 'not allowed', 400)
-        }
-      },
-    },
-  ])
+  it('redirects: other ways: a redirect URI of a stranger has the parameters code and error itself: errors are shown on a page, and codes are sent', async () => {
+    const facade = await start()
+    const uri = `${HTTPS}?code=x&error=y`
+    const client = await facade.register({ redirect_uris: [uri] })
+    const url = (changes: object): string =>
+      facade.authorizeUrl(client, { redirect_uri: uri, ...changes }).href
+    isErrorPage(await new Browser().open(url({ prompt: 'none' }), isClient), 'login_required', 400)
+    const browser = new Browser()
+    const page = await browser.submit(await browser.open(url({}), isClient), 'allow', isClient)
+    const codes = new URL(page.url).searchParams.getAll('code')
+    const { status } = await facade.token({
+      ...codeGrant(client, String(codes.at(-1))),
+      redirect_uri: uri,
+    })
+    expect(status).to.equal(200)
+  })
+
+  it('redirects: other ways: the store fails when the response is made for an https client of a stranger: a page with 503, and the same address gives a code afterwards', async () => {
+    const store = interruptedStore(memoryStore())
+    const facade = await start({ store })
+    const client = await facade.register({ redirect_uris: [HTTPS] })
+    const browser = new Browser()
+    const page = await browser.open(facade.authorizeUrl(client, { redirect_uri: HTTPS }).href, isClient)
+    const isResponse = (url: string): boolean => url.startsWith(`${facade.issuer}/authorize/`)
+    const { url } = await browser.submit(page, 'allow', isResponse)
+    const set = store.set
+    store.set = async (key, ...rest) => {
+      if (key.startsWith('AuthorizationCode:')) throw new Error('down')
+      await set(key, ...rest)
+    }
+    isErrorPage(await browser.open(url, isClient), 'temporarily_unavailable', 503)
+    store.set = set
+    const end = await browser.open(url, isClient)
+    expect(new URL(end.url).searchParams.get('code')).to.be.a('string')
+  })
+
+  for (const [uri, isAccepted] of [
+    ['vscode://vscode.git/clone?url=https://evil.example.com', false],
+    ['vscode://saoudrizwan.claude-dev/task?prompt=evil', false],
+    ['vscode://saoudrizwan.claude-dev/mcp-auth/../task', false],
+    ['vscode://saoudrizwan.claude-dev/mcp-auth/%2e%2e/task', false],
+    ['vscode://saoudrizwan.claude-dev.evil/mcp-auth/callback', false],
+    ['cursor://anysphere.cursor-deeplink/mcp/install?name=evil', false],
+    ['cursor://anysphere.cursor-mcp.evil/oauth/callback', false],
+    ['cursor://anysphere.cursor-mcp:1/oauth/callback', false],
+    ['goose://extension?cmd=npx', false],
+    ['warp://action/new_tab', false],
+    ['raycast://extensions/evil', false],
+    ['raycast://oauthevil?package_name=x', false],
+    ['com.raycast:/other', false],
+    [PRIVATE, true],
+    ['vscode://saoudrizwan.claude-dev/mcp-auth/callback/0a1b', true],
+    ['vscode-insiders://saoudrizwan.claude-dev/mcp-auth/callback/0a1b', true],
+    ['warp://mcp/oauth2callback', true],
+    ['raycast://oauth?package_name=notes', true],
+    ['com.raycast:/oauth?package_name=notes', true],
+  ] as const)
+    it(`redirects: other ways: a client registers ${uri}: ${isAccepted ? 'accepted, because a known client uses it' : 'invalid_redirect_uri'}`, async () => {
+      const facade = await start()
+      const { error } = await facade.register({ redirect_uris: [uri] })
+      expect(error).to.equal(isAccepted ? undefined : 'invalid_redirect_uri')
+    })
+
+  it('redirects: other ways: a client registers while clients.redirectUris returns a promise: invalid_redirect_uri, and a rejection does not end the process', async () => {
+    const rejections: unknown[] = []
+    const listener = (reason: unknown): void => void rejections.push(reason)
+    process.on('unhandledRejection', listener)
+    for (const decided of [Promise.resolve(true), () => Promise.reject(new Error('down'))]) {
+      const redirectUris = (): boolean => (typeof decided === 'function' ? decided() : decided) as never
+      const facade = await start({ clients: { redirectUris } })
+      expect((await facade.register()).error).to.equal('invalid_redirect_uri')
+    }
+    process.off('unhandledRejection', listener)
+    expect(rejections).to.deep.equal([])
+  })
+
+  it('redirects: other ways: a request to every endpoint that the metadata announces: the facade responds, and no endpoint for pushed requests is announced', async () => {
+    const facade = await start()
+    const response = await fetch(`${facade.issuer}/.well-known/oauth-authorization-server`)
+    const metadata = (await response.json()) as Record<string, unknown>
+    const names = Object.keys(metadata).filter((name) => /_endpoint$|_uri$/.test(name))
+    expect(names.sort()).to.deep.equal([
+      'authorization_endpoint',
+      'jwks_uri',
+      'registration_endpoint',
+      'revocation_endpoint',
+      'token_endpoint',
+    ])
+    for (const name of names) {
+      const method = /authorization|jwks/.test(name) ? 'GET' : 'POST'
+      const { status } = await fetch(String(metadata[name]), { method, redirect: 'manual' })
+      expect(status, name).not.to.equal(404)
+    }
+  })
+
+  it('redirects: other ways: fifty requests with unknown scopes, without PKCE, or with another resource: nothing is stored', async () => {
+    const store = interruptedStore(memoryStore())
+    const facade = await start({ store })
+    const client = await facade.register()
+    store.interrupt()
+    for (const changes of [
+      { scope: 'unknown' },
+      { scope: 'openid' },
+      { scope: 'unknown', resource: undefined },
+      { code_challenge: undefined },
+      { resource: 'https://other.example.com' },
+    ])
+      for (let index = 0; index < 10; index++)
+        await new Browser().open(facade.authorizeUrl(client, changes).href, isClient)
+    expect(store.commands.filter((command) => !command.startsWith('get '))).to.deep.equal([])
+  })
+
+  it('redirects: other ways: a client id that is a URL without a path names a metadata document: an HTML page with 400, and the document is not fetched', async () => {
+    const facade = await start()
+    for (const id of ['https://example.com', 'https://example.com/', 'https://example.com?a=/b']) {
+      const page = await new Browser().open(facade.authorizeUrl({ client_id: id }).href, isClient)
+      isErrorPage(page, 'not allowed', 400)
+    }
+  })
 })

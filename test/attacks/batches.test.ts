@@ -7,7 +7,6 @@ import { mcpHandler } from '../../src/express/mcp-handler.ts'
 import { createMcpAdapter, type FetchHandler } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import type { ServerFactory } from '../../src/mcp/sdk/sdk-servers.ts'
-import { attackTable } from '../support/attacks/attack-table.ts'
 import { listenHttp2 } from '../support/http2.ts'
 import { listen } from '../support/listen.ts'
 import { call, definedOf, eventsOf, legacy, rpc, type WireRequest } from '../support/mcp/wire.ts'
@@ -95,102 +94,87 @@ describe('attacks with batches', function () {
       }
     }
 
-    attackTable(`batches ${name}`, [
-      {
-        attack: `${CALLS} calls with results of 512 KiB, to the web-standard handler, whose response is not read`,
-        outcome: 'at most 8 MiB wait, one call runs at a time, and all run in order when the client reads',
-        async run() {
-          const { adapter, ask } = await start()
-          const response = await adapter.server(webRequest(ask(BATCH)))
-          await standstill(
-            () => begun,
-            10,
-            () => running === 0,
-          )
-          expect(begun).to.be.within(1, MAX_WAITING)
-          const text = await response.text()
-          expect(idsIn(text)).to.deep.equal(ALL_IDS)
-          expect(peak).to.equal(1)
-        },
-      },
-      {
-        attack: `${CALLS} calls with results of 512 KiB, over HTTP/1.1, on a socket that is not read`,
-        outcome: 'at most 8 MiB wait in the server, and all calls run in order when the client reads',
-        async run() {
-          const { adapter, ask } = await start()
-          const { port } = await listen(mcpHandler(adapter))
-          const { headers = {}, body = '' } = ask(BATCH)
-          const lines = Object.entries(definedOf(headers)).map(([header, value]) => `${header}: ${value}`)
-          const socket = connect(port, '127.0.0.1').on('error', () => undefined)
-          await once(socket, 'connect')
-          const length = `Content-Length: ${(body as string).length}`
-          socket.write(
-            ['POST /mcp HTTP/1.1', 'Host: 127.0.0.1', 'Connection: close', length, ...lines, '', body].join(
-              '\r\n',
-            ),
-          )
-          await standstill(
-            () => begun,
-            10,
-            () => running === 0,
-          )
-          expect(begun).to.be.within(1, MAX_WAITING + IN_SOCKETS)
-          let text = ''
-          for await (const chunk of socket.setEncoding('latin1')) text += chunk
-          // The chunks of HTTP divide the lines.
-          expect(idsIn(text.replace(/\r\n[0-9a-f]+\r\n/g, ''))).to.deep.equal(ALL_IDS)
-        },
-      },
-      {
-        attack: `${CALLS} calls with results of 512 KiB, over HTTP/2, on a stream that is not read`,
-        outcome: 'at most 8 MiB wait, and all calls run in order when the client reads',
-        async run() {
-          const { adapter, ask } = await start()
-          const served = await listenHttp2(mcpHandler(adapter))
-          const { headers = {}, body } = ask(BATCH)
-          const stream = (await served.connect()).request({
-            ':method': 'POST',
-            ':path': '/mcp',
-            ...definedOf(headers),
-          })
-          stream.end(body)
-          await standstill(
-            () => begun,
-            10,
-            () => running === 0,
-          )
-          expect(begun).to.be.within(1, MAX_WAITING)
-          let text = ''
-          for await (const chunk of stream.setEncoding('utf8')) text += chunk
-          expect(idsIn(text)).to.deep.equal(ALL_IDS)
-          await served.close()
-        },
-      },
-      {
-        attack: 'a client that disconnects while the calls of its batch wait',
-        outcome: way.sessions ? 'the calls go on one at a time' : 'no further call runs',
-        async run() {
-          const { adapter, ask } = await start()
-          const client = new AbortController()
-          await adapter.server(webRequest(ask(BATCH), client.signal))
-          await standstill(
-            () => begun,
-            10,
-            () => running === 0,
-          )
-          const before = begun
-          client.abort()
-          if (way.sessions) await until(() => begun === CALLS)
-          await standstill(
-            () => begun,
-            10,
-            () => running === 0,
-          )
-          expect(begun).to.equal(way.sessions ? CALLS : before)
-          expect(peak).to.equal(1)
-        },
-      },
-    ])
+    it(`batches ${name}: ${CALLS} calls with results of 512 KiB, to the web-standard handler, whose response is not read: at most 8 MiB wait, one call runs at a time, and all run in order when the client reads`, async () => {
+      const { adapter, ask } = await start()
+      const response = await adapter.server(webRequest(ask(BATCH)))
+      await standstill(
+        () => begun,
+        10,
+        () => running === 0,
+      )
+      expect(begun).to.be.within(1, MAX_WAITING)
+      const text = await response.text()
+      expect(idsIn(text)).to.deep.equal(ALL_IDS)
+      expect(peak).to.equal(1)
+    })
+
+    it(`batches ${name}: ${CALLS} calls with results of 512 KiB, over HTTP/1.1, on a socket that is not read: at most 8 MiB wait in the server, and all calls run in order when the client reads`, async () => {
+      const { adapter, ask } = await start()
+      const { port } = await listen(mcpHandler(adapter))
+      const { headers = {}, body = '' } = ask(BATCH)
+      const lines = Object.entries(definedOf(headers)).map(([header, value]) => `${header}: ${value}`)
+      const socket = connect(port, '127.0.0.1').on('error', () => undefined)
+      await once(socket, 'connect')
+      const length = `Content-Length: ${(body as string).length}`
+      socket.write(
+        ['POST /mcp HTTP/1.1', 'Host: 127.0.0.1', 'Connection: close', length, ...lines, '', body].join(
+          '\r\n',
+        ),
+      )
+      await standstill(
+        () => begun,
+        10,
+        () => running === 0,
+      )
+      expect(begun).to.be.within(1, MAX_WAITING + IN_SOCKETS)
+      let text = ''
+      for await (const chunk of socket.setEncoding('latin1')) text += chunk
+      // The chunks of HTTP divide the lines.
+      expect(idsIn(text.replace(/\r\n[0-9a-f]+\r\n/g, ''))).to.deep.equal(ALL_IDS)
+    })
+
+    it(`batches ${name}: ${CALLS} calls with results of 512 KiB, over HTTP/2, on a stream that is not read: at most 8 MiB wait, and all calls run in order when the client reads`, async () => {
+      const { adapter, ask } = await start()
+      const served = await listenHttp2(mcpHandler(adapter))
+      const { headers = {}, body } = ask(BATCH)
+      const stream = (await served.connect()).request({
+        ':method': 'POST',
+        ':path': '/mcp',
+        ...definedOf(headers),
+      })
+      stream.end(body)
+      await standstill(
+        () => begun,
+        10,
+        () => running === 0,
+      )
+      expect(begun).to.be.within(1, MAX_WAITING)
+      let text = ''
+      for await (const chunk of stream.setEncoding('utf8')) text += chunk
+      expect(idsIn(text)).to.deep.equal(ALL_IDS)
+      await served.close()
+    })
+
+    it(`batches ${name}: a client that disconnects while the calls of its batch wait: ${way.sessions ? 'the calls go on one at a time' : 'no further call runs'}`, async () => {
+      const { adapter, ask } = await start()
+      const client = new AbortController()
+      await adapter.server(webRequest(ask(BATCH), client.signal))
+      await standstill(
+        () => begun,
+        10,
+        () => running === 0,
+      )
+      const before = begun
+      client.abort()
+      if (way.sessions) await until(() => begun === CALLS)
+      await standstill(
+        () => begun,
+        10,
+        () => running === 0,
+      )
+      expect(begun).to.equal(way.sessions ? CALLS : before)
+      expect(peak).to.equal(1)
+    })
   }
 
   it('a call of a batch that is canceled while it waits for its turn does not run', async () => {

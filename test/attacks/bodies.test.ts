@@ -16,7 +16,6 @@ import { type CreateMcpAdapterOptions, createMcpAdapter } from '../../src/mcp/ad
 import { endpointOf } from '../../src/mcp/endpoint-of.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import { InMemoryTransportAdapter, KitTelemetry } from '../../src/telemetry/index.ts'
-import { type Attack, attackTable } from '../support/attacks/attack-table.ts'
 import { oauthOptions } from '../support/gate-app.ts'
 import { Http2Exchange, listenHttp2 } from '../support/http2.ts'
 import { listen } from '../support/listen.ts'
@@ -247,76 +246,56 @@ for (const [name, start] of Object.entries(TARGETS)) {
       expect(message.result.content[0].text).to.equal('honest')
     }
 
-    const rows: Attack[] = [
-      {
-        attack: `${SMALL_BODY} bytes in chunks of 1 byte, which split characters`,
-        outcome: 'the body is read correctly',
-        async run() {
-          const said = '€é🙂'.repeat(Math.floor(SMALL_BODY / 9))
-          const request = legacy(call('echo', { text: said }), token)
-          const { status, message } = await target.send(request.headers, inBytes(bytesOf(request)))
-          expect(status).to.equal(200)
-          expect(message.result.content[0].text === said).to.equal(true)
-        },
-      },
-      {
-        attack: 'a body in 1 large and many small chunks',
-        outcome: 'the body is read correctly',
-        async run() {
-          const request = legacy(call('echo', { text: 'x'.repeat(60_000) }), token)
-          const bytes = bytesOf(request)
-          const chunks = [bytes.subarray(0, 40_000), ...inBytes(bytes.subarray(40_000, 41_000))]
-          chunks.push(Buffer.alloc(0), bytes.subarray(41_000))
-          expect((await target.send(request.headers, chunks)).status).to.equal(200)
-        },
-      },
-      ...Object.entries(DEEP).map(
-        ([what, { request, around, within }]): Attack => ({
-          attack: `JSON of 129 and of 10 000 levels: ${what}`,
-          outcome: '400 with -32600; 128 levels are accepted',
-          async run() {
-            for (const levels of [128, 129, 10_000]) {
-              const body = String(request.body).replace(JSON.stringify(HERE), within(levels - around))
-              const answer = await target.send(request.headers, [Buffer.from(body)])
-              expect(answer.status, `${levels} levels`).to.equal(levels === 128 ? 200 : 400)
-              if (levels === 128) expect(only(answer)?.error).to.equal(undefined)
-              else expect(only(answer).error.code).to.equal(-32_600)
-            }
-            await expectServed()
-          },
-        }),
-      ),
-    ]
     // express.json() reads the body first, with its own limit.
     if (!name.includes('express.json'))
-      rows.push({
-        attack: 'a body of 1 byte more than allowed, in chunks of 1 byte',
-        outcome: '413, and the next request succeeds',
-        async run() {
-          await target.close()
-          target = await start({ router, maxBodyBytes: SMALL_BODY })
-          const { headers, body } = legacy(call('echo', {}), token)
-          const padded = Buffer.from(String(body).padEnd(SMALL_BODY + 1))
-          const { status, message } = await target.send(headers, inBytes(padded))
-          expect({ status, code: message.error.code }).to.deep.equal({ status: 413, code: -32_000 })
-          await expectServed()
-        },
+      it(`${name}: a body of 1 byte more than allowed, in chunks of 1 byte: 413, and the next request succeeds`, async () => {
+        await target.close()
+        target = await start({ router, maxBodyBytes: SMALL_BODY })
+        const { headers, body } = legacy(call('echo', {}), token)
+        const padded = Buffer.from(String(body).padEnd(SMALL_BODY + 1))
+        const { status, message } = await target.send(headers, inBytes(padded))
+        expect({ status, code: message.error.code }).to.deep.equal({ status: 413, code: -32_000 })
+        await expectServed()
       })
+
     // A body parser in front waits without a limit of time.
     if (parsesItself)
-      rows.push({
-        attack: 'a body that never ends',
-        outcome: '408 after bodyTimeoutMs, and the next request succeeds',
-        async run() {
-          await target.close()
-          target = await start({ router, bodyTimeoutMs: 50 })
-          const { headers } = legacy('', token)
-          const { status, message } = await target.send(headers, inBytes(Buffer.from('{"jsonrpc"')), true)
-          expect({ status, code: message.error.code }).to.deep.equal({ status: 408, code: -32_000 })
-          await expectServed()
-        },
+      it(`${name}: a body that never ends: 408 after bodyTimeoutMs, and the next request succeeds`, async () => {
+        await target.close()
+        target = await start({ router, bodyTimeoutMs: 50 })
+        const { headers } = legacy('', token)
+        const { status, message } = await target.send(headers, inBytes(Buffer.from('{"jsonrpc"')), true)
+        expect({ status, code: message.error.code }).to.deep.equal({ status: 408, code: -32_000 })
+        await expectServed()
       })
-    attackTable(name, rows)
+
+    it(`${name}: ${SMALL_BODY} bytes in chunks of 1 byte, which split characters: the body is read correctly`, async () => {
+      const said = '€é🙂'.repeat(Math.floor(SMALL_BODY / 9))
+      const request = legacy(call('echo', { text: said }), token)
+      const { status, message } = await target.send(request.headers, inBytes(bytesOf(request)))
+      expect(status).to.equal(200)
+      expect(message.result.content[0].text === said).to.equal(true)
+    })
+
+    it(`${name}: a body in 1 large and many small chunks: the body is read correctly`, async () => {
+      const request = legacy(call('echo', { text: 'x'.repeat(60_000) }), token)
+      const bytes = bytesOf(request)
+      const chunks = [bytes.subarray(0, 40_000), ...inBytes(bytes.subarray(40_000, 41_000))]
+      chunks.push(Buffer.alloc(0), bytes.subarray(41_000))
+      expect((await target.send(request.headers, chunks)).status).to.equal(200)
+    })
+
+    for (const [what, { request, around, within }] of Object.entries(DEEP))
+      it(`${name}: JSON of 129 and of 10 000 levels: ${what}: 400 with -32600; 128 levels are accepted`, async () => {
+        for (const levels of [128, 129, 10_000]) {
+          const body = String(request.body).replace(JSON.stringify(HERE), within(levels - around))
+          const answer = await target.send(request.headers, [Buffer.from(body)])
+          expect(answer.status, `${levels} levels`).to.equal(levels === 128 ? 200 : 400)
+          if (levels === 128) expect(only(answer)?.error).to.equal(undefined)
+          else expect(only(answer).error.code).to.equal(-32_600)
+        }
+        await expectServed()
+      })
   })
 }
 
@@ -344,91 +323,72 @@ describe('bodies: clients that disconnect', () => {
   const COUNT = 50
 
   for (const secure of [false, true]) {
-    attackTable(
-      `HTTP/2${secure ? ' over TLS' : ''}`,
-      Object.entries(ENDLESS).flatMap(([what, { request, direct = true }]) =>
-        (['the stream', 'the connection'] as const).map(
-          (ends): Attack => ({
-            attack: `${COUNT} × ${what}, then ${ends} is cancelled`,
-            outcome: 'context.signal aborts, and nothing is retained',
-            async run() {
-              const state = { begun: 0, aborted: 0 }
-              const wait = async (signal: AbortSignal): Promise<void> => {
-                state.begun++
-                if (!signal.aborted) await once(signal, 'abort')
-                state.aborted++
-              }
-              const waiting = KitMcpRouter.create()
-                .tool('wait', { description: 'x' }, (_args, { signal }) => wait(signal))
-                .tool('report', { description: 'x' }, async (_args, { signal, progress }) => {
-                  await progress(1)
-                  await wait(signal)
-                })
-              const adapter = createMcpAdapter({ router: waiting, oauth: oauthOptions() })
-              const service = endpointOf(adapter)
-              if (service !== undefined) service.sdkHandler.usesFastPath = direct
-              const handler = mcpHandler(adapter)
-              const retained: WeakRef<object>[] = []
-              const served = await listenHttp2((req, res) => {
-                retained.push(new WeakRef(req), new WeakRef(res))
-                handler(req, res)
-              }, secure)
-              try {
-                const session = await served.connect()
-                const exchanges = Array.from({ length: COUNT }, () => {
-                  const exchange = new Http2Exchange(session, definedOf(request.headers ?? {}))
-                  exchange.stream.end(request.body)
-                  return exchange
-                })
-                await until(() => state.begun === COUNT)
-                if (ends === 'the connection') session.destroy()
-                else for (const { stream } of exchanges) stream.close(constants.NGHTTP2_CANCEL)
-                await until(() => state.aborted === COUNT)
-                await Promise.all(exchanges.map(({ closed }) => closed))
-                session.destroy()
-                const collect = collector()
-                await until(() => {
-                  collect()
-                  // The engine can keep the last few objects alive.
-                  return retained.filter((ref) => ref.deref() !== undefined).length <= 4
-                }, 5)
-              } finally {
-                await served.close()
-              }
-            },
-          }),
-        ),
-      ),
-    )
-  }
-
-  attackTable('HTTP/1.1 pipelines', [
-    {
-      attack: '5 calls on one connection that closes before any response',
-      outcome: 'context.signal of every call aborts',
-      async run() {
-        const state = { begun: 0, aborted: 0 }
-        const waiting = KitMcpRouter.create().tool(
-          'wait',
-          { description: 'x' },
-          async (_args, { signal }) => {
+    for (const [what, { request, direct = true }] of Object.entries(ENDLESS))
+      for (const ends of ['the stream', 'the connection'] as const)
+        it(`HTTP/2${secure ? ' over TLS' : ''}: ${COUNT} × ${what}, then ${ends} is cancelled: context.signal aborts, and nothing is retained`, async () => {
+          const state = { begun: 0, aborted: 0 }
+          const wait = async (signal: AbortSignal): Promise<void> => {
             state.begun++
             if (!signal.aborted) await once(signal, 'abort')
             state.aborted++
-          },
-        )
-        const { port } = await listen(mcpHandler(createMcpAdapter({ router: waiting })))
-        const connection = await RawConnection.open(port)
-        const { headers = {}, body = '' } = legacy(call('wait'))
-        const lines = Object.entries(definedOf(headers)).map(([name, value]) => `${name}: ${value}\r\n`)
-        const one = `POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n${lines.join('')}Content-Length: ${body.length}\r\n\r\n${body}`
-        connection.sendTogether(Array.from({ length: 5 }, () => one)).catch(() => undefined)
-        await until(() => state.begun === 5)
-        connection.close()
-        await until(() => state.aborted === 5)
-      },
-    },
-  ])
+          }
+          const waiting = KitMcpRouter.create()
+            .tool('wait', { description: 'x' }, (_args, { signal }) => wait(signal))
+            .tool('report', { description: 'x' }, async (_args, { signal, progress }) => {
+              await progress(1)
+              await wait(signal)
+            })
+          const adapter = createMcpAdapter({ router: waiting, oauth: oauthOptions() })
+          const service = endpointOf(adapter)
+          if (service !== undefined) service.sdkHandler.usesFastPath = direct
+          const handler = mcpHandler(adapter)
+          const retained: WeakRef<object>[] = []
+          const served = await listenHttp2((req, res) => {
+            retained.push(new WeakRef(req), new WeakRef(res))
+            handler(req, res)
+          }, secure)
+          try {
+            const session = await served.connect()
+            const exchanges = Array.from({ length: COUNT }, () => {
+              const exchange = new Http2Exchange(session, definedOf(request.headers ?? {}))
+              exchange.stream.end(request.body)
+              return exchange
+            })
+            await until(() => state.begun === COUNT)
+            if (ends === 'the connection') session.destroy()
+            else for (const { stream } of exchanges) stream.close(constants.NGHTTP2_CANCEL)
+            await until(() => state.aborted === COUNT)
+            await Promise.all(exchanges.map(({ closed }) => closed))
+            session.destroy()
+            const collect = collector()
+            await until(() => {
+              collect()
+              // The engine can keep the last few objects alive.
+              return retained.filter((ref) => ref.deref() !== undefined).length <= 4
+            }, 5)
+          } finally {
+            await served.close()
+          }
+        })
+  }
+
+  it('HTTP/1.1 pipelines: 5 calls on one connection that closes before any response: context.signal of every call aborts', async () => {
+    const state = { begun: 0, aborted: 0 }
+    const waiting = KitMcpRouter.create().tool('wait', { description: 'x' }, async (_args, { signal }) => {
+      state.begun++
+      if (!signal.aborted) await once(signal, 'abort')
+      state.aborted++
+    })
+    const { port } = await listen(mcpHandler(createMcpAdapter({ router: waiting })))
+    const connection = await RawConnection.open(port)
+    const { headers = {}, body = '' } = legacy(call('wait'))
+    const lines = Object.entries(definedOf(headers)).map(([name, value]) => `${name}: ${value}\r\n`)
+    const one = `POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n${lines.join('')}Content-Length: ${body.length}\r\n\r\n${body}`
+    connection.sendTogether(Array.from({ length: 5 }, () => one)).catch(() => undefined)
+    await until(() => state.begun === 5)
+    connection.close()
+    await until(() => state.aborted === 5)
+  })
 })
 
 describe('bodies: the rest of a rejected body on HTTP/2', () => {
@@ -449,39 +409,31 @@ describe('bodies: the rest of a rejected body on HTTP/2', () => {
       chunk: '{',
     },
   }
-  attackTable(
-    'HTTP/2 bodies',
-    Object.entries(refused).map(
-      ([what, { status, headers = {}, chunk }]): Attack => ({
-        attack: `a body that continues ${what}`,
-        outcome: 'the whole response, then RST_STREAM with NO_ERROR; the connection stays open',
-        async run() {
-          const adapter = createMcpAdapter({
-            router,
-            oauth: oauthOptions(),
-            maxBodyBytes: 1_000,
-            bodyTimeoutMs: 30,
-          })
-          const served = await listenHttp2(mcpHandler(adapter))
-          try {
-            const session = await served.connect()
-            const exchange = new Http2Exchange(session, definedOf(headers))
-            exchange.stream.write(chunk)
-            expect(await exchange.status).to.equal(status)
-            const { text: said, rstCode } = await exchange.closed
-            expect(rstCode).to.equal(constants.NGHTTP2_NO_ERROR)
-            expect(JSON.parse(said)).to.have.property('error')
-            const honest = legacy(call('echo', { text: 'honest' }), token)
-            const next = new Http2Exchange(session, definedOf(honest.headers ?? {}))
-            next.stream.end(honest.body)
-            expect(await next.status).to.equal(200)
-          } finally {
-            await served.close()
-          }
-        },
-      }),
-    ),
-  )
+  for (const [what, { status, headers = {}, chunk }] of Object.entries(refused))
+    it(`HTTP/2 bodies: a body that continues ${what}: the whole response, then RST_STREAM with NO_ERROR; the connection stays open`, async () => {
+      const adapter = createMcpAdapter({
+        router,
+        oauth: oauthOptions(),
+        maxBodyBytes: 1_000,
+        bodyTimeoutMs: 30,
+      })
+      const served = await listenHttp2(mcpHandler(adapter))
+      try {
+        const session = await served.connect()
+        const exchange = new Http2Exchange(session, definedOf(headers))
+        exchange.stream.write(chunk)
+        expect(await exchange.status).to.equal(status)
+        const { text: said, rstCode } = await exchange.closed
+        expect(rstCode).to.equal(constants.NGHTTP2_NO_ERROR)
+        expect(JSON.parse(said)).to.have.property('error')
+        const honest = legacy(call('echo', { text: 'honest' }), token)
+        const next = new Http2Exchange(session, definedOf(honest.headers ?? {}))
+        next.stream.end(honest.body)
+        expect(await next.status).to.equal(200)
+      } finally {
+        await served.close()
+      }
+    })
 })
 
 describe('bodies: telemetry of clients that disconnect', () => {
@@ -511,107 +463,86 @@ describe('bodies: telemetry of clients that disconnect', () => {
       listen((req, res) => first?.(req, res, second && (() => second(req, res)))),
     Express: (middleware) => listen(express().use(...(middleware as unknown as RequestHandler[]))),
   }
-  attackTable('disconnects', [
-    ...Object.entries(onWire).flatMap(([name, serve]) =>
-      [true, false].flatMap((isBehindAuth) =>
-        ['Content-Length: 100', 'Transfer-Encoding: chunked'].flatMap((framing) =>
-          (['destroy', 'end'] as const).map(
-            (way): Attack => ({
-              attack: `${framing} on ${name}${isBehindAuth ? ' behind mcpAuth' : ''}, then ${way} within the body`,
-              outcome: 'counted once, as 499',
-              async run() {
-                const { adapter, statusOf } = setup()
-                const auth = isBehindAuth ? [mcpAuth(adapter)] : []
-                let request: IncomingMessage | undefined
-                const watch: NodeMiddleware = (req, res) => {
-                  request = req
-                  mcpHandler(adapter)(req, res)
-                }
-                const { port } = await serve([...auth, watch])
-                const { connect } = await import('node:net')
-                const socket = connect(port, '127.0.0.1')
-                socket.on('error', () => undefined)
-                socket.resume().write(head(framing) + (framing.startsWith('C') ? '{' : '1\r\n{\r\n'))
-                await until(() => request?.readableDidRead === true)
-                socket[way]()
-                expect(await statusOf()).to.deep.equal([499])
-                socket.destroy()
-              },
-            }),
-          ),
-        ),
-      ),
-    ),
-    {
-      attack: 'a cancelled HTTP/2 stream within the body',
-      outcome: 'counted once, as 499',
-      async run() {
-        const { adapter, statusOf } = setup()
-        let reading = false
-        const served = await listenHttp2((req, res) => {
-          mcpHandler(adapter)(req, res)
-          req.once('data', () => {
-            reading = true
+  for (const [name, serve] of Object.entries(onWire))
+    for (const isBehindAuth of [true, false])
+      for (const framing of ['Content-Length: 100', 'Transfer-Encoding: chunked'])
+        for (const way of ['destroy', 'end'] as const)
+          it(`disconnects: ${framing} on ${name}${isBehindAuth ? ' behind mcpAuth' : ''}, then ${way} within the body: counted once, as 499`, async () => {
+            const { adapter, statusOf } = setup()
+            const auth = isBehindAuth ? [mcpAuth(adapter)] : []
+            let request: IncomingMessage | undefined
+            const watch: NodeMiddleware = (req, res) => {
+              request = req
+              mcpHandler(adapter)(req, res)
+            }
+            const { port } = await serve([...auth, watch])
+            const { connect } = await import('node:net')
+            const socket = connect(port, '127.0.0.1')
+            socket.on('error', () => undefined)
+            socket.resume().write(head(framing) + (framing.startsWith('C') ? '{' : '1\r\n{\r\n'))
+            await until(() => request?.readableDidRead === true)
+            socket[way]()
+            expect(await statusOf()).to.deep.equal([499])
+            socket.destroy()
           })
-        })
-        const exchange = new Http2Exchange(await served.connect(), definedOf(legacy('', token).headers ?? {}))
-        exchange.stream.write('{')
-        await until(() => reading)
-        exchange.stream.close(constants.NGHTTP2_CANCEL)
-        expect(await statusOf()).to.deep.equal([499])
-        await served.close()
-      },
-    },
-    ...['aborts', 'aborts and fails'].map(
-      (how): Attack => ({
-        attack: `a request of the web-standard handler that ${how} within the body`,
-        outcome: 'counted once, as 499',
-        async run() {
-          const { adapter, statusOf } = setup()
-          const abort = new AbortController()
-          let stream: ReadableStreamDefaultController | undefined
-          const body = new ReadableStream({
-            start: (controller) => {
-              stream = controller
-            },
-          })
-          const init = { method: 'POST', headers: definedOf(legacy('', token).headers ?? {}), body }
-          const answering = adapter.server(
-            new Request('http://localhost/mcp', { ...init, signal: abort.signal, duplex: 'half' }),
-          )
-          stream?.enqueue(Buffer.from('{'))
-          await until(() => body.locked)
-          if (how !== 'aborts') stream?.error(new Error('gone'))
-          abort.abort()
-          await answering
-          expect(await statusOf()).to.deep.equal([499])
+
+  it('disconnects: a cancelled HTTP/2 stream within the body: counted once, as 499', async () => {
+    const { adapter, statusOf } = setup()
+    let reading = false
+    const served = await listenHttp2((req, res) => {
+      mcpHandler(adapter)(req, res)
+      req.once('data', () => {
+        reading = true
+      })
+    })
+    const exchange = new Http2Exchange(await served.connect(), definedOf(legacy('', token).headers ?? {}))
+    exchange.stream.write('{')
+    await until(() => reading)
+    exchange.stream.close(constants.NGHTTP2_CANCEL)
+    expect(await statusOf()).to.deep.equal([499])
+    await served.close()
+  })
+
+  for (const how of ['aborts', 'aborts and fails'])
+    it(`disconnects: a request of the web-standard handler that ${how} within the body: counted once, as 499`, async () => {
+      const { adapter, statusOf } = setup()
+      const abort = new AbortController()
+      let stream: ReadableStreamDefaultController | undefined
+      const body = new ReadableStream({
+        start: (controller) => {
+          stream = controller
         },
-      }),
-    ),
-    {
-      attack: 'a body that is too large, too slow, or not JSON, from a client that stays connected',
-      outcome: 'counted as 413, 408, and 400',
-      async run() {
-        for (const [status, chunk, end] of [
-          [413, 'x'.repeat(5_000_000), true],
-          [400, '{', true],
-          [408, '{', false],
-        ] as const) {
-          const transport = InMemoryTransportAdapter.create()
-          const telemetry = KitTelemetry.create()
-            .withSampling({ debugRate: 1, infoRate: 1 })
-            .addTransport(transport)
-            .build()
-          const target = await onHttp1([
-            mcpHandler(createMcpAdapter({ router, telemetry, oauth: oauthOptions(), bodyTimeoutMs: 500 })),
-          ])
-          await target.send(legacy('', token).headers, [Buffer.from(chunk)], !end)
-          const completed = () =>
-            transport.getEvents().filter(({ name }) => name.endsWith('request.completed'))
-          await until(() => completed().length > 0, 1)
-          expect(completed()[0]?.attributes).to.include({ 'http.response.status_code': status })
-        }
-      },
-    },
-  ])
+      })
+      const init = { method: 'POST', headers: definedOf(legacy('', token).headers ?? {}), body }
+      const answering = adapter.server(
+        new Request('http://localhost/mcp', { ...init, signal: abort.signal, duplex: 'half' }),
+      )
+      stream?.enqueue(Buffer.from('{'))
+      await until(() => body.locked)
+      if (how !== 'aborts') stream?.error(new Error('gone'))
+      abort.abort()
+      await answering
+      expect(await statusOf()).to.deep.equal([499])
+    })
+
+  it('disconnects: a body that is too large, too slow, or not JSON, from a client that stays connected: counted as 413, 408, and 400', async () => {
+    for (const [status, chunk, end] of [
+      [413, 'x'.repeat(5_000_000), true],
+      [400, '{', true],
+      [408, '{', false],
+    ] as const) {
+      const transport = InMemoryTransportAdapter.create()
+      const telemetry = KitTelemetry.create()
+        .withSampling({ debugRate: 1, infoRate: 1 })
+        .addTransport(transport)
+        .build()
+      const target = await onHttp1([
+        mcpHandler(createMcpAdapter({ router, telemetry, oauth: oauthOptions(), bodyTimeoutMs: 500 })),
+      ])
+      await target.send(legacy('', token).headers, [Buffer.from(chunk)], !end)
+      const completed = () => transport.getEvents().filter(({ name }) => name.endsWith('request.completed'))
+      await until(() => completed().length > 0, 1)
+      expect(completed()[0]?.attributes).to.include({ 'http.response.status_code': status })
+    }
+  })
 })

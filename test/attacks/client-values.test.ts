@@ -4,7 +4,6 @@ import { z } from 'zod'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
 import { type CreateMcpAdapterOptions, createMcpAdapter } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
-import { attackTable } from '../support/attacks/attack-table.ts'
 import { spokenOAuth, token } from '../support/attacks/spoken-tokens.ts'
 import { listen } from '../support/listen.ts'
 import { WITH_TASKS } from '../support/mcp/tasks.ts'
@@ -157,133 +156,98 @@ describe('attacks with long values of clients', () => {
       own = id === null ? {} : { 'mcp-session-id': id }
     })
 
-    attackTable(`values in messages to ${kind}`, [
-      ...[true, false].flatMap((isModern) =>
-        ROWS.map((row) => ({
-          attack: `${row[0]} of ${row[2]} with 1,025 characters, ${isModern ? '2026-07-28' : '2025-11-25'}`,
-          outcome: '400, and a JSON-RPC error without the value; 1,024 characters are accepted',
-          async run() {
-            const session = isModern ? {} : own
-            const refused = await ask(requestOf(isModern, row, TOO_LONG), session)
-            expectRefused(refused, row[1], row[0])
-            expect(refused.message.id).to.equal(row[0] === 'id' ? null : 1)
-            const accepted = await ask(requestOf(isModern, row, LONGEST), session)
-            expect(accepted.text).not.to.contain('must have at most')
-          },
-        })),
-      ),
-      ...NOT_REQUESTS.map(([what, members]) => ({
-        attack: `long values in a message with an id, ${what}`,
-        outcome: '400 without an id, because the message is not a request',
-        async run() {
-          for (const [limited, code, method, params, set] of ROWS) {
-            if (limited === 'method') continue
-            const message = { ...rpc(method, structuredClone(params)), method: undefined, ...members }
-            set(message, TOO_LONG)
-            const refused = await ask(legacy(message), own)
-            expectRefused(refused, code, limited)
-            expect(refused.message.id, limited).to.equal(null)
-          }
-        },
-      })),
-    ])
+    for (const isModern of [true, false])
+      for (const row of ROWS)
+        it(`values in messages to ${kind}: ${row[0]} of ${row[2]} with 1,025 characters, ${isModern ? '2026-07-28' : '2025-11-25'}: 400, and a JSON-RPC error without the value; 1,024 characters are accepted`, async () => {
+          const session = isModern ? {} : own
+          const refused = await ask(requestOf(isModern, row, TOO_LONG), session)
+          expectRefused(refused, row[1], row[0])
+          expect(refused.message.id).to.equal(row[0] === 'id' ? null : 1)
+          const accepted = await ask(requestOf(isModern, row, LONGEST), session)
+          expect(accepted.text).not.to.contain('must have at most')
+        })
 
-    attackTable(`values in headers to ${kind}`, [
-      ...(['mcp-protocol-version', 'mcp-method', 'mcp-name'] as const).map((header) => ({
-        attack: `${header} with 1,025 characters in each method`,
-        outcome: '400, and a JSON-RPC error without the value',
-        async run() {
-          expectRefused(
-            await ask(modern('tools/call', ECHO, { [header]: TOO_LONG })),
-            -32_600,
-            `the header ${header}`,
-          )
-          for (const method of ['GET', 'DELETE']) {
-            const headers = { accept: 'text/event-stream', ...own, [header]: TOO_LONG }
-            expectRefused(await ask({ method, headers }), -32_600, `the header ${header}`)
-          }
-        },
-      })),
-      {
-        attack: 'mcp-name with 1,025 characters in base64, which differs from the message',
-        outcome: '400, and a JSON-RPC error without the value',
-        async run() {
-          const name = `=?base64?${Buffer.from(TOO_LONG).toString('base64')}?=`
-          const refused = await ask(modern('tools/call', ECHO, { 'mcp-name': name }))
-          expectRefused(refused, -32_600, 'the header mcp-name')
-          expect(refused.text).not.to.contain(name.slice(20, 60))
-        },
-      },
-      {
-        attack: 'a batch in which one message has a long id',
-        outcome: '400 without an id, and no message is processed',
-        async run() {
-          const batch = [rpc('ping'), rpc('ping', undefined, TOO_LONG)]
-          const refused = await ask(legacy(batch, { 'mcp-protocol-version': '2025-03-26' }), own)
-          expectRefused(refused, -32_600, 'id')
-          expect(refused.message.id).to.equal(null)
-        },
-      },
-    ])
+    for (const [what, members] of NOT_REQUESTS)
+      it(`values in messages to ${kind}: long values in a message with an id, ${what}: 400 without an id, because the message is not a request`, async () => {
+        for (const [limited, code, method, params, set] of ROWS) {
+          if (limited === 'method') continue
+          const message = { ...rpc(method, structuredClone(params)), method: undefined, ...members }
+          set(message, TOO_LONG)
+          const refused = await ask(legacy(message), own)
+          expectRefused(refused, code, limited)
+          expect(refused.message.id, limited).to.equal(null)
+        }
+      })
+
+    for (const header of ['mcp-protocol-version', 'mcp-method', 'mcp-name'] as const)
+      it(`values in headers to ${kind}: ${header} with 1,025 characters in each method: 400, and a JSON-RPC error without the value`, async () => {
+        expectRefused(
+          await ask(modern('tools/call', ECHO, { [header]: TOO_LONG })),
+          -32_600,
+          `the header ${header}`,
+        )
+        for (const method of ['GET', 'DELETE']) {
+          const headers = { accept: 'text/event-stream', ...own, [header]: TOO_LONG }
+          expectRefused(await ask({ method, headers }), -32_600, `the header ${header}`)
+        }
+      })
+
+    it(`values in headers to ${kind}: mcp-name with 1,025 characters in base64, which differs from the message: 400, and a JSON-RPC error without the value`, async () => {
+      const name = `=?base64?${Buffer.from(TOO_LONG).toString('base64')}?=`
+      const refused = await ask(modern('tools/call', ECHO, { 'mcp-name': name }))
+      expectRefused(refused, -32_600, 'the header mcp-name')
+      expect(refused.text).not.to.contain(name.slice(20, 60))
+    })
+
+    it(`values in headers to ${kind}: a batch in which one message has a long id: 400 without an id, and no message is processed`, async () => {
+      const batch = [rpc('ping'), rpc('ping', undefined, TOO_LONG)]
+      const refused = await ask(legacy(batch, { 'mcp-protocol-version': '2025-03-26' }), own)
+      expectRefused(refused, -32_600, 'id')
+      expect(refused.message.id).to.equal(null)
+    })
   }
 
-  attackTable('other places', [
-    {
-      attack: 'a URI of 8,000 characters, which Mcp-Name repeats',
-      outcome: 'the request is served',
-      async run() {
-        const notes = KitMcpRouter.create().resourceTemplate(
-          'note',
-          { uriTemplate: 'notes://{id}' },
-          () => 'x',
-        )
-        const { port } = await listen(mcpHandler(createMcpAdapter({ router: notes, oauth: spokenOAuth() })))
-        const uri = `notes://${'x'.repeat(7_900)}`
-        const read = modern('resources/read', { uri }, { 'mcp-name': uri, ...bearer(token('ada')) })
-        expect((await send(port, read)).message.result.contents[0].text).to.equal('x')
-      },
-    },
-    {
-      attack: 'a long id and a long progressToken without a token',
-      outcome: '401, or 400 for a public tool, without the value',
-      async run() {
-        const tools = KitMcpRouter.create()
-          .tool('private', { description: 'x' }, () => 'x')
-          .tool('public', { description: 'x', public: true }, () => 'x')
-        const oauth = spokenOAuth({ anonymous: true, challengeInResult: true })
-        const { port } = await listen(mcpHandler(createMcpAdapter({ router: tools, oauth })))
-        for (const [name, status] of [
-          ['private', 401],
-          ['public', 400],
-        ] as const)
-          for (const message of [
-            rpc('tools/call', { name, arguments: {} }, TOO_LONG),
-            rpc('tools/call', { name, arguments: {}, _meta: { progressToken: TOO_LONG } }),
-          ]) {
-            const answer = await send(port, legacy(message))
-            if (message.id === TOO_LONG || name === 'public') expect(answer.status).to.equal(status)
-            expect(answer.text).not.to.contain('vvvvvvvv')
-          }
-      },
-    },
-    {
-      attack: 'a preflight that asks for a header with a name of 1,025 characters',
-      outcome: 'the response does not repeat it; 1,024 characters are repeated',
-      async run() {
-        const { port } = await listen(mcpHandler(createMcpAdapter({ router, oauth: spokenOAuth() })))
-        const allowed = async (name: string) => {
-          const headers = {
-            origin: `http://127.0.0.1:${port}`,
-            'access-control-request-method': 'POST',
-            'access-control-request-headers': name,
-          }
-          const answer = await send(port, { method: 'OPTIONS', headers })
-          return answer.headers.get('access-control-allow-headers')?.includes(name)
-        }
-        const longest = `mcp-param-${'v'.repeat(1_014)}`
-        expect(await allowed(longest)).to.equal(true)
-        expect(await allowed(`${longest}v`)).to.equal(false)
-      },
-    },
-  ])
+  it('other places: a URI of 8,000 characters, which Mcp-Name repeats: the request is served', async () => {
+    const notes = KitMcpRouter.create().resourceTemplate('note', { uriTemplate: 'notes://{id}' }, () => 'x')
+    const { port } = await listen(mcpHandler(createMcpAdapter({ router: notes, oauth: spokenOAuth() })))
+    const uri = `notes://${'x'.repeat(7_900)}`
+    const read = modern('resources/read', { uri }, { 'mcp-name': uri, ...bearer(token('ada')) })
+    expect((await send(port, read)).message.result.contents[0].text).to.equal('x')
+  })
+
+  it('other places: a long id and a long progressToken without a token: 401, or 400 for a public tool, without the value', async () => {
+    const tools = KitMcpRouter.create()
+      .tool('private', { description: 'x' }, () => 'x')
+      .tool('public', { description: 'x', public: true }, () => 'x')
+    const oauth = spokenOAuth({ anonymous: true, challengeInResult: true })
+    const { port } = await listen(mcpHandler(createMcpAdapter({ router: tools, oauth })))
+    for (const [name, status] of [
+      ['private', 401],
+      ['public', 400],
+    ] as const)
+      for (const message of [
+        rpc('tools/call', { name, arguments: {} }, TOO_LONG),
+        rpc('tools/call', { name, arguments: {}, _meta: { progressToken: TOO_LONG } }),
+      ]) {
+        const answer = await send(port, legacy(message))
+        if (message.id === TOO_LONG || name === 'public') expect(answer.status).to.equal(status)
+        expect(answer.text).not.to.contain('vvvvvvvv')
+      }
+  })
+
+  it('other places: a preflight that asks for a header with a name of 1,025 characters: the response does not repeat it; 1,024 characters are repeated', async () => {
+    const { port } = await listen(mcpHandler(createMcpAdapter({ router, oauth: spokenOAuth() })))
+    const allowed = async (name: string) => {
+      const headers = {
+        origin: `http://127.0.0.1:${port}`,
+        'access-control-request-method': 'POST',
+        'access-control-request-headers': name,
+      }
+      const answer = await send(port, { method: 'OPTIONS', headers })
+      return answer.headers.get('access-control-allow-headers')?.includes(name)
+    }
+    const longest = `mcp-param-${'v'.repeat(1_014)}`
+    expect(await allowed(longest)).to.equal(true)
+    expect(await allowed(`${longest}v`)).to.equal(false)
+  })
 })

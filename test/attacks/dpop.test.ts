@@ -11,7 +11,6 @@ import { cachedVerifier } from '../../src/oauth/verifiers/cached.ts'
 import { introspectionVerifier } from '../../src/oauth/verifiers/introspection.ts'
 import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
 import { createTestIssuer } from '../../src/testing/test-issuer.ts'
-import { attackTable } from '../support/attacks/attack-table.ts'
 import { parseChallenges } from '../support/challenge.ts'
 import { createProofKey, type ProofChanges, type ProofKey, proofFor } from '../support/dpop.ts'
 import { gatedApp } from '../support/gate-app.ts'
@@ -279,20 +278,14 @@ describe('DPoP', () => {
     async function claimsOf(signed: Promise<string>): Promise<Record<string, unknown>> {
       return JSON.parse(Buffer.from((await signed).split('.')[1] ?? '', 'base64url').toString())
     }
-    attackTable(
-      'DPoP',
-      attacks.map(([attack, headers, refusal = NOT_VALID]) => ({
-        attack,
-        outcome: `401 ${refusal[1] ?? 'without a DPoP error'}`,
-        run: async () => {
-          const given = await headers()
-          const bearer = given.some((line) => line.startsWith('Authorization: Bearer'))
-          for (const mode of bearer ? (['allowed'] as const) : (['allowed', 'required'] as const)) {
-            expectRefusal(await send(given, mode), refusal)
-          }
-        },
-      })),
-    )
+    for (const [attack, headers, refusal = NOT_VALID] of attacks)
+      it(`DPoP: ${attack}: 401 ${refusal[1] ?? 'without a DPoP error'}`, async () => {
+        const given = await headers()
+        const bearer = given.some((line) => line.startsWith('Authorization: Bearer'))
+        for (const mode of bearer ? (['allowed'] as const) : (['allowed', 'required'] as const)) {
+          expectRefusal(await send(given, mode), refusal)
+        }
+      })
 
     it('every Bearer token is rejected if DPoP is required', async () => {
       for (const token of [bound, unbound]) {
@@ -430,23 +423,17 @@ describe('DPoP', () => {
       return (await rawRequest(port, { target, headers })).status
     }
 
-    attackTable(
-      'DPoP and paths',
-      [...targets, ...targets.filter((target) => !target.startsWith('\\')).map(absolute)].map((target) => ({
-        attack: `a proof for /pub/x at ${JSON.stringify(target)}`,
-        outcome: '401 or 400, and the verifier does not see the token',
-        run: async () => {
-          const { port, seen } = await serveAll()
-          const shown = target.replace('\t', '')
-          for (const url of ['/pub/x', shown.startsWith('http') ? new URL(shown).pathname : shown]) {
-            // Node.js rejects some of these targets itself.
-            const status = await ask(port, target, absolute(url))
-            if (!/%2F|%5C|%25|;/.test(target) || url === '/pub/x') expect(status).to.be.oneOf([400, 401])
-          }
-          if (!/%2F|%5C|%25|;/.test(target)) expect(seen.filter(Boolean)).to.deep.equal([])
-        },
-      })),
-    )
+    for (const target of [...targets, ...targets.filter((target) => !target.startsWith('\\')).map(absolute)])
+      it(`DPoP and paths: a proof for /pub/x at ${JSON.stringify(target)}: 401 or 400, and the verifier does not see the token`, async () => {
+        const { port, seen } = await serveAll()
+        const shown = target.replace('\t', '')
+        for (const url of ['/pub/x', shown.startsWith('http') ? new URL(shown).pathname : shown]) {
+          // Node.js rejects some of these targets itself.
+          const status = await ask(port, target, absolute(url))
+          if (!/%2F|%5C|%25|;/.test(target) || url === '/pub/x') expect(status).to.be.oneOf([400, 401])
+        }
+        if (!/%2F|%5C|%25|;/.test(target)) expect(seen.filter(Boolean)).to.deep.equal([])
+      })
 
     it('paths with control characters and spaces, which HTTP/2 allows, are rejected', async () => {
       for (const path of ['/admin/.\t./pub/x', '/admin/.\n./pub/x', '/admin/.. ', '/pub/x\0', '/pub/\x7F']) {
@@ -515,29 +502,23 @@ describe('DPoP', () => {
       return `${Buffer.from(JSON.stringify(header)).toString('base64url')}.${payload}.${signature}`
     }
 
-    attackTable(
-      'DPoP and RSA keys',
-      keys.map(([attack, jwk]) => ({
-        attack,
-        outcome: '401 before a signature is verified',
-        run: async () => {
-          const imported: string[] = []
-          const { importKey } = crypto.subtle
-          crypto.subtle.importKey = (...given: any[]) => {
-            imported.push(given[1].kty)
-            return Reflect.apply(importKey, crypto.subtle, given)
-          }
-          try {
-            const signed = await forgedWith(jwk)
-            const response = await send([`Authorization: DPoP ${bound}`, `DPoP: ${signed}`])
-            expectRefusal(response, NOT_VALID)
-          } finally {
-            crypto.subtle.importKey = importKey
-          }
-          expect(imported).to.deep.equal([])
-        },
-      })),
-    )
+    for (const [attack, jwk] of keys)
+      it(`DPoP and RSA keys: ${attack}: 401 before a signature is verified`, async () => {
+        const imported: string[] = []
+        const { importKey } = crypto.subtle
+        crypto.subtle.importKey = (...given: any[]) => {
+          imported.push(given[1].kty)
+          return Reflect.apply(importKey, crypto.subtle, given)
+        }
+        try {
+          const signed = await forgedWith(jwk)
+          const response = await send([`Authorization: DPoP ${bound}`, `DPoP: ${signed}`])
+          expectRefusal(response, NOT_VALID)
+        } finally {
+          crypto.subtle.importKey = importKey
+        }
+        expect(imported).to.deep.equal([])
+      })
 
     it('RSA keys of 4,096 bits with an exponent of 3 are accepted', async function () {
       this.timeout(60_000)
@@ -746,24 +727,17 @@ describe('DPoP', () => {
       'cachedVerifier()': async (cnf) => [cachedVerifier(async () => ({ valid: true, cnf })), 'opaque'],
     }
 
-    attackTable(
-      'DPoP with other members in cnf',
-      Object.entries(verifiers).flatMap(([name, start]) =>
-        cases.map(([cnf, asDpop, asBearer]) => ({
-          attack: `${name}, cnf ${JSON.stringify(cnf)}`,
-          outcome: `${asDpop} as DPoP, ${asBearer} as Bearer`,
-          run: async () => {
-            const [verifyToken, token] = await start(filled(cnf))
-            const { port } = await listen(gatedApp(options('allowed', { verifyToken })))
-            const signed = await proof({ token })
-            const dpop = [HOST, `Authorization: DPoP ${token}`, `DPoP: ${signed}`]
-            expect(await rawRequest(port, { headers: dpop })).to.include({ status: asDpop })
-            const bearer = [HOST, `Authorization: Bearer ${token}`]
-            expect(await rawRequest(port, { headers: bearer })).to.include({ status: asBearer })
-          },
-        })),
-      ),
-    )
+    for (const [name, start] of Object.entries(verifiers))
+      for (const [cnf, asDpop, asBearer] of cases)
+        it(`DPoP with other members in cnf: ${name}, cnf ${JSON.stringify(cnf)}: ${asDpop} as DPoP, ${asBearer} as Bearer`, async () => {
+          const [verifyToken, token] = await start(filled(cnf))
+          const { port } = await listen(gatedApp(options('allowed', { verifyToken })))
+          const signed = await proof({ token })
+          const dpop = [HOST, `Authorization: DPoP ${token}`, `DPoP: ${signed}`]
+          expect(await rawRequest(port, { headers: dpop })).to.include({ status: asDpop })
+          const bearer = [HOST, `Authorization: Bearer ${token}`]
+          expect(await rawRequest(port, { headers: bearer })).to.include({ status: asBearer })
+        })
   })
 
   it('DPoP is announced in the metadata document if it is enabled', async () => {

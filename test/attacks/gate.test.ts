@@ -10,7 +10,6 @@ import type { OAuthOptions } from '../../src/oauth/options.ts'
 import { introspectionVerifier } from '../../src/oauth/verifiers/introspection.ts'
 import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
 import type { JwtVerifierOptions } from '../../src/oauth/verifiers/jwt-options.ts'
-import { attackTable } from '../support/attacks/attack-table.ts'
 import { look, startTarget } from '../support/cli/doctor-target.ts'
 import { expectConfigError } from '../support/config-error.ts'
 import { gatedApp, oauthOptions } from '../support/gate-app.ts'
@@ -139,87 +138,69 @@ describe('attacks on the gate', () => {
       )
     })
 
-    attackTable('outages of key sets', [
-      ...Object.entries(plans).map(([what, plan]) => ({
-        attack: `hundreds of tokens while the provider ${what}`,
-        outcome: 'one request per second, 503 in between',
-        run: () => {
-          const { asked, outcomes, lastedMs } = courses.get(what) as Course
-          expect(outcomes).to.have.length.above(20)
-          expect(new Set(outcomes)).to.deep.equal(new Set(['unavailable']))
-          // A server without this document can respond with a page. Then the second location is requested at once.
-          const places = what.startsWith('returns HTML') && plan.discovered ? 2 : 1
-          expect(asked.length, asked.join(' ')).to.be.within(
-            places,
-            (1 + Math.floor(lastedMs / 1_000)) * places,
-          )
-        },
-      })),
-      {
-        attack: 'tokens while the provider always responds with 404',
-        outcome: 'the locations of the metadata are requested once per second',
-        run: async () => {
-          const way: Way = (_, res) => res.writeHead(404).end()
-          const { asked, outcomes, lastedMs } = await course({ way, discovered: true, lastsMs: 1_500 })
-          expect(new Set(outcomes)).to.deep.equal(new Set(['unavailable']))
-          expect(asked.length).to.be.within(2, 2 * (1 + Math.floor(lastedMs / 1_000)))
-        },
-      },
-      {
-        attack: 'tokens while the provider recovers',
-        outcome: 'tokens are accepted within a second',
-        run: async () => {
-          const way = WAYS['responds with 500'] as Way
-          const plan = { way, discovered: true, backAfterMs: 500, lastsMs: 500 + 1_000 + TOLERANCE_MS }
-          const { outcomes, acceptedAfterMs } = await course(plan)
-          expect(acceptedAfterMs).to.be.within(500, plan.lastsMs)
-          const first = outcomes.indexOf('accepted')
-          expect(first).to.be.at.least(1)
-          expect(new Set(outcomes.slice(first))).to.deep.equal(new Set(['accepted']))
-        },
-      },
-      {
-        attack: 'tokens while the provider does not respond',
-        outcome: 'one request at a time, and tokens wait only for the first',
-        run: async function () {
-          this.timeout(60_000)
-          const { asked, gaps, outcomes } = await course({ way: () => undefined, lastsMs: 6_500 })
-          expect(asked).to.deep.equal(['/jwks', '/jwks'])
-          expect(gaps[0]).to.be.above(5_900)
-          expect(new Set(outcomes)).to.deep.equal(new Set(['unavailable']))
-        },
-      },
-      {
-        attack:
-          'a flood of tokens that name an issuer without service, together with tokens of another issuer',
-        outcome: 'the keys of the other issuer are fetched',
-        run: async () => {
-          const dead = await listen((_, res) => res.writeHead(500).end())
-          const alive = await startKeyServer([key], (origin) => ({
-            '/.well-known/oauth-authorization-server': { issuer: origin, jwks_uri: `${origin}/jwks` },
-          }))
-          const verify = jwtVerifier({ issuers: [dead.origin, alive.origin], audience: AUDIENCE })
-          const outcome = async (iss: string): Promise<string> => {
-            const input = verifyInput(await signToken(key, { iss }))
-            try {
-              return (await verify(input)) === undefined ? 'refused' : 'accepted'
-            } catch {
-              return 'unavailable'
-            }
-          }
-          expect(await outcome(dead.origin)).to.equal('unavailable')
-          // The token is rejected once, and not sent again for a while.
-          expect(await outcome(alive.origin)).to.equal('unavailable')
-          await until(async () => {
-            expect(await outcome(dead.origin)).to.equal('unavailable')
-            return alive.asked.length === 2
-          }, 5)
-          await until(async () => (await outcome(alive.origin)) === 'accepted')
-          expect(await outcome(dead.origin)).to.equal('unavailable')
-          expect(await outcome(alive.origin)).to.equal('accepted')
-        },
-      },
-    ])
+    for (const [what, plan] of Object.entries(plans))
+      it(`outages of key sets: hundreds of tokens while the provider ${what}: one request per second, 503 in between`, () => {
+        const { asked, outcomes, lastedMs } = courses.get(what) as Course
+        expect(outcomes).to.have.length.above(20)
+        expect(new Set(outcomes)).to.deep.equal(new Set(['unavailable']))
+        // A server without this document can respond with a page. Then the second location is requested at once.
+        const places = what.startsWith('returns HTML') && plan.discovered ? 2 : 1
+        expect(asked.length, asked.join(' ')).to.be.within(
+          places,
+          (1 + Math.floor(lastedMs / 1_000)) * places,
+        )
+      })
+
+    it('outages of key sets: tokens while the provider always responds with 404: the locations of the metadata are requested once per second', async () => {
+      const way: Way = (_, res) => res.writeHead(404).end()
+      const { asked, outcomes, lastedMs } = await course({ way, discovered: true, lastsMs: 1_500 })
+      expect(new Set(outcomes)).to.deep.equal(new Set(['unavailable']))
+      expect(asked.length).to.be.within(2, 2 * (1 + Math.floor(lastedMs / 1_000)))
+    })
+
+    it('outages of key sets: tokens while the provider recovers: tokens are accepted within a second', async () => {
+      const way = WAYS['responds with 500'] as Way
+      const plan = { way, discovered: true, backAfterMs: 500, lastsMs: 500 + 1_000 + TOLERANCE_MS }
+      const { outcomes, acceptedAfterMs } = await course(plan)
+      expect(acceptedAfterMs).to.be.within(500, plan.lastsMs)
+      const first = outcomes.indexOf('accepted')
+      expect(first).to.be.at.least(1)
+      expect(new Set(outcomes.slice(first))).to.deep.equal(new Set(['accepted']))
+    })
+
+    it('outages of key sets: tokens while the provider does not respond: one request at a time, and tokens wait only for the first', async function () {
+      this.timeout(60_000)
+      const { asked, gaps, outcomes } = await course({ way: () => undefined, lastsMs: 6_500 })
+      expect(asked).to.deep.equal(['/jwks', '/jwks'])
+      expect(gaps[0]).to.be.above(5_900)
+      expect(new Set(outcomes)).to.deep.equal(new Set(['unavailable']))
+    })
+
+    it('outages of key sets: a flood of tokens that name an issuer without service, together with tokens of another issuer: the keys of the other issuer are fetched', async () => {
+      const dead = await listen((_, res) => res.writeHead(500).end())
+      const alive = await startKeyServer([key], (origin) => ({
+        '/.well-known/oauth-authorization-server': { issuer: origin, jwks_uri: `${origin}/jwks` },
+      }))
+      const verify = jwtVerifier({ issuers: [dead.origin, alive.origin], audience: AUDIENCE })
+      const outcome = async (iss: string): Promise<string> => {
+        const input = verifyInput(await signToken(key, { iss }))
+        try {
+          return (await verify(input)) === undefined ? 'refused' : 'accepted'
+        } catch {
+          return 'unavailable'
+        }
+      }
+      expect(await outcome(dead.origin)).to.equal('unavailable')
+      // The token is rejected once, and not sent again for a while.
+      expect(await outcome(alive.origin)).to.equal('unavailable')
+      await until(async () => {
+        expect(await outcome(dead.origin)).to.equal('unavailable')
+        return alive.asked.length === 2
+      }, 5)
+      await until(async () => (await outcome(alive.origin)) === 'accepted')
+      expect(await outcome(dead.origin)).to.equal('unavailable')
+      expect(await outcome(alive.origin)).to.equal('accepted')
+    })
   })
 
   describe('client addresses', () => {
@@ -258,54 +239,41 @@ describe('attacks on the gate', () => {
       ['one IPv4 address with many ports', ['192.0.2.1:1', '192.0.2.1:2'], [401, 429]],
       ['addresses of two IPv6 networks', ['2001:db8:0:1::1', '2001:db8:0:2::1'], [401, 401]],
     ]
-    attackTable('client addresses', [
-      ...NO_ADDRESSES.map((address) => ({
-        attack: `a different string for the address in each request, such as ${address.slice(0, 20)}`,
-        outcome: 'the address of the socket is limited',
-        run: async () => {
-          expect(await forwarded(address, `${address}x`, `${address}, 192.0.2.1`)).to.deep.equal([
-            401, 429, 429,
-          ])
-        },
-      })),
-      ...rotation.map(([attack, addresses, statuses]) => ({
-        attack,
-        outcome: statuses.join(', '),
-        run: async () => {
-          expect(await forwarded(...addresses)).to.deep.equal(statuses)
-        },
-      })),
-      {
-        attack: 'an invalid address that another framework sets as req.ip',
-        outcome: 'the address of the socket is limited',
-        run: async () => {
-          const gate = mcpAuth(oauthOptions({ rateLimit }))
-          let requests = 0
-          const { port } = await listen((req, res) => {
-            Object.assign(req, { ip: requests++ % 2 === 0 ? `client ${requests}` : requests })
-            gate(req, res)
-          })
-          const statuses: number[] = []
-          for (let times = 0; times < 4; times++)
-            statuses.push((await rawRequest(port, { headers: [HOST] })).status)
-          expect(statuses).to.deep.equal([401, 429, 429, 429])
-        },
-      },
-      {
-        attack: 'invalid addresses, and addresses of one /64, as clientAddress of the web-standard handler',
-        outcome: 'each is limited',
-        run: async () => {
-          const clientAddress = (request: Request) => request.headers.get('x-real-ip') ?? undefined
-          const oauth = oauthOptions({ rateLimit, clientAddress })
-          const { server } = createMcpAdapter({ router: KitMcpRouter.create(), oauth })
-          const ask = async (address: string) =>
-            (await server(new Request('https://mcp.example.com/mcp', { headers: { 'x-real-ip': address } })))
-              .status
-          expect([await ask('evil'), await ask('evil-2'), await ask('1, 2')]).to.deep.equal([401, 429, 429])
-          expect([await ask('2001:db8::1'), await ask('2001:db8::2')]).to.deep.equal([401, 429])
-        },
-      },
-    ])
+    for (const address of NO_ADDRESSES)
+      it(`client addresses: a different string for the address in each request, such as ${address.slice(0, 20)}: the address of the socket is limited`, async () => {
+        expect(await forwarded(address, `${address}x`, `${address}, 192.0.2.1`)).to.deep.equal([
+          401, 429, 429,
+        ])
+      })
+
+    for (const [attack, addresses, statuses] of rotation)
+      it(`client addresses: ${attack}: ${statuses.join(', ')}`, async () => {
+        expect(await forwarded(...addresses)).to.deep.equal(statuses)
+      })
+
+    it('client addresses: an invalid address that another framework sets as req.ip: the address of the socket is limited', async () => {
+      const gate = mcpAuth(oauthOptions({ rateLimit }))
+      let requests = 0
+      const { port } = await listen((req, res) => {
+        Object.assign(req, { ip: requests++ % 2 === 0 ? `client ${requests}` : requests })
+        gate(req, res)
+      })
+      const statuses: number[] = []
+      for (let times = 0; times < 4; times++)
+        statuses.push((await rawRequest(port, { headers: [HOST] })).status)
+      expect(statuses).to.deep.equal([401, 429, 429, 429])
+    })
+
+    it('client addresses: invalid addresses, and addresses of one /64, as clientAddress of the web-standard handler: each is limited', async () => {
+      const clientAddress = (request: Request) => request.headers.get('x-real-ip') ?? undefined
+      const oauth = oauthOptions({ rateLimit, clientAddress })
+      const { server } = createMcpAdapter({ router: KitMcpRouter.create(), oauth })
+      const ask = async (address: string) =>
+        (await server(new Request('https://mcp.example.com/mcp', { headers: { 'x-real-ip': address } })))
+          .status
+      expect([await ask('evil'), await ask('evil-2'), await ask('1, 2')]).to.deep.equal([401, 429, 429])
+      expect([await ask('2001:db8::1'), await ask('2001:db8::2')]).to.deep.equal([401, 429])
+    })
   })
 
   describe('metadata documents', () => {
@@ -333,29 +301,23 @@ describe('attacks on the gate', () => {
       ['a document of a fixed resource, in the form with a path', FIXED, `${PATH}/mcp`, PUBLIC],
     ]
 
-    attackTable(
-      'caches of metadata documents',
-      cases.map(([attack, changes, target, cacheControl]) => ({
-        attack,
-        outcome: cacheControl,
-        run: async () => {
-          const oauth = oauthOptions(changes)
-          const serve = protectedResourceRouter(oauth)
-          const { port } = await listen((req, res) => serve(req, res))
-          const headers = [HOST, 'X-Forwarded-Host: evil.example']
-          for (const method of ['GET', 'HEAD']) {
-            const whole = await rawRequest(port, { method, target, headers })
-            expect([whole.status, whole.header('cache-control')]).to.deep.equal([200, cacheControl])
-            const match = `If-None-Match: ${whole.header('etag')}`
-            const unchanged = await rawRequest(port, { method, target, headers: [...headers, match] })
-            expect([unchanged.status, unchanged.header('cache-control')]).to.deep.equal([304, cacheControl])
-          }
-          const { auth } = createMcpAdapter({ router: KitMcpRouter.create(), oauth })
-          const response = await auth.resource(new Request(`https://evil.example${target}`))
-          expect([response.status, response.headers.get('cache-control')]).to.deep.equal([200, cacheControl])
-        },
-      })),
-    )
+    for (const [attack, changes, target, cacheControl] of cases)
+      it(`caches of metadata documents: ${attack}: ${cacheControl}`, async () => {
+        const oauth = oauthOptions(changes)
+        const serve = protectedResourceRouter(oauth)
+        const { port } = await listen((req, res) => serve(req, res))
+        const headers = [HOST, 'X-Forwarded-Host: evil.example']
+        for (const method of ['GET', 'HEAD']) {
+          const whole = await rawRequest(port, { method, target, headers })
+          expect([whole.status, whole.header('cache-control')]).to.deep.equal([200, cacheControl])
+          const match = `If-None-Match: ${whole.header('etag')}`
+          const unchanged = await rawRequest(port, { method, target, headers: [...headers, match] })
+          expect([unchanged.status, unchanged.header('cache-control')]).to.deep.equal([304, cacheControl])
+        }
+        const { auth } = createMcpAdapter({ router: KitMcpRouter.create(), oauth })
+        const response = await auth.resource(new Request(`https://evil.example${target}`))
+        expect([response.status, response.headers.get('cache-control')]).to.deep.equal([200, cacheControl])
+      })
   })
 
   describe('issuers', () => {
@@ -380,21 +342,14 @@ describe('attacks on the gate', () => {
           }),
       ],
     }
-    attackTable(
-      'issuers with a query or a fragment',
-      Object.entries(takers).flatMap(([taker, [option, build]]) =>
-        ['?', '?a=b', '/tenant?', '?#', '#', '/#x?y'].map((suffix) => ({
-          attack: `${taker}: https://auth.example.com${suffix}`,
-          outcome: `a configuration error that names ${option}`,
-          run: () => {
-            const code = 'MCP_CONFIG_INVALID_OPTION'
-            const message = suffix.includes('#') ? /must not contain a fragment/ : /must not contain a query/
-            expectConfigError(() => build(`https://auth.example.com${suffix}`), { code, option, message })
-            expect(() => build('https://auth.example.com/tenant')).not.to.throw()
-          },
-        })),
-      ),
-    )
+    for (const [taker, [option, build]] of Object.entries(takers))
+      for (const suffix of ['?', '?a=b', '/tenant?', '?#', '#', '/#x?y'])
+        it(`issuers with a query or a fragment: ${taker}: https://auth.example.com${suffix}: a configuration error that names ${option}`, () => {
+          const code = 'MCP_CONFIG_INVALID_OPTION'
+          const message = suffix.includes('#') ? /must not contain a fragment/ : /must not contain a query/
+          expectConfigError(() => build(`https://auth.example.com${suffix}`), { code, option, message })
+          expect(() => build('https://auth.example.com/tenant')).not.to.throw()
+        })
   })
 
   describe("secrets of the doctor's user", () => {
@@ -507,27 +462,19 @@ describe('attacks on the gate', () => {
         issuer: () => undefined,
       },
     }
-    attackTable(
-      "secrets of the doctor's user",
-      Object.entries(lures).map(([what, lure]) => ({
-        attack: `the examined server names ${what}`,
-        outcome: 'the doctor prints no sign-in URL, and sends no secret',
-        run: async () => {
-          const { received, login, visitCount, printed } = await lured(lure)
-          expect(visitCount).to.equal(0)
-          expect(login?.status).to.be.oneOf(['fail', 'skip'])
-          for (const text of [received, printed]) expect(text).not.to.contain(SECRET)
-          // The check of CORS sends a token request with nothing but its grant type, and the checks of flaws send an
-          // authorization request of a client that does not exist.
-          const others = received
-            .split('\n')
-            .filter((text) => !text.includes('client_id=mcp-gatekit-doctor-'))
-          expect(others.join('\n')).not.to.match(
-            /the-code|authorization":|code_verifier|client_id|client_secret|redirect_uri/,
-          )
-        },
-      })),
-    )
+    for (const [what, lure] of Object.entries(lures))
+      it(`secrets of the doctor's user: the examined server names ${what}: the doctor prints no sign-in URL, and sends no secret`, async () => {
+        const { received, login, visitCount, printed } = await lured(lure)
+        expect(visitCount).to.equal(0)
+        expect(login?.status).to.be.oneOf(['fail', 'skip'])
+        for (const text of [received, printed]) expect(text).not.to.contain(SECRET)
+        // The check of CORS sends a token request with nothing but its grant type, and the checks of flaws send an
+        // authorization request of a client that does not exist.
+        const others = received.split('\n').filter((text) => !text.includes('client_id=mcp-gatekit-doctor-'))
+        expect(others.join('\n')).not.to.match(
+          /the-code|authorization":|code_verifier|client_id|client_secret|redirect_uri/,
+        )
+      })
 
     it('secrets are sent to the authorization server of --issuer, but not to a URL to which it redirects', async () => {
       for (const spelling of [(genuine: string) => genuine, (genuine: string) => `${genuine}/`]) {

@@ -15,7 +15,6 @@ import type { OAuthOptions } from '../../src/oauth/options.ts'
 import { firstMatch } from '../../src/oauth/verifiers/first-match.ts'
 import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
 import { createTestIssuer } from '../../src/testing/index.ts'
-import { type Attack, attackTable } from '../support/attacks/attack-table.ts'
 import { spokenOAuth } from '../support/attacks/spoken-tokens.ts'
 import { onNode, type Served, type Setup, web } from '../support/mcp/entry-points.ts'
 import {
@@ -203,11 +202,13 @@ async function onExpressWith(trust: unknown, limits: McpLimits): Promise<Served>
   return served
 }
 
-const addresses: readonly (Omit<Attack, 'run'> & {
+const addresses: readonly {
+  readonly attack: string
+  readonly outcome: string
   readonly serve: () => Promise<Served>
   readonly from: readonly string[]
   readonly refused: readonly boolean[]
-})[] = [
+}[] = [
   {
     attack: 'X-Forwarded-For with another address each time, on node:http',
     outcome: 'one caller: the socket',
@@ -266,18 +267,6 @@ const SEPARATE: readonly (readonly [attack: string, by: LimitedBy, callers: read
   ['a client named unknown', 'client', [as('x', 'unknown'), {}]],
 ]
 
-const identities: readonly Attack[] = SEPARATE.map(([attack, by, callers]) => ({
-  attack,
-  outcome: 'separate counts',
-  async run() {
-    const served = await serve(perMinute(1, by))
-    expect(await refusals(served, ...callers, ...callers)).to.deep.equal([
-      ...callers.map(() => false),
-      ...callers.map(() => true),
-    ])
-  },
-}))
-
 describe('attacks on limits', () => {
   beforeEach(() => {
     running = 0
@@ -291,370 +280,286 @@ describe('attacks on limits', () => {
     await Promise.all(open.splice(0).map((served) => served.close()))
   })
 
-  attackTable('callers of limits', [
-    ...addresses.map(({ attack, outcome, serve: start, from, refused }) => ({
-      attack,
-      outcome,
-      async run() {
-        const served = await start()
-        expect(await refusals(served, ...from.map(forwarded))).to.deep.equal(refused)
-      },
-    })),
-    ...identities,
-    {
-      attack: 'tokens of many clients for one user',
-      outcome: 'one caller',
-      async run() {
-        const served = await serve(perMinute(1))
-        expect(await refusals(served, as('ada', 'a'), as('ada', 'b'), as('ada', ''))).to.deep.equal([
-          false,
-          true,
-          true,
-        ])
-      },
-    },
-    {
-      attack: 'many users of one client',
-      outcome: 'one caller by client',
-      async run() {
-        const served = await serve(perMinute(1, 'client'))
-        expect(await refusals(served, as('a'), as('b'))).to.deep.equal([false, true])
-      },
-    },
-    {
-      attack: 'the same subject and client of two issuers',
-      outcome: 'separate counts by user and by client',
-      async run() {
-        const audience = 'https://mcp.example.com/mcp'
-        const issuers = ['https://one.test', 'https://two.test'].map((issuer) =>
-          createTestIssuer({ issuer, audience }),
-        )
-        const verifyToken = firstMatch(...issuers.map(({ verifierOptions }) => jwtVerifier(verifierOptions)))
-        const tokens = await Promise.all(
-          issuers.map((issuer) => issuer.issueToken({ sub: 'ada', clientId: 'web' })),
-        )
-        const callers = tokens.map((one) => ({ authorization: `Bearer ${one}` }))
-        for (const by of ['user', 'client'] as const) {
-          const served = await serve(perMinute(1, by), {
-            oauth: { issuer: 'https://one.test', resource: audience, verifyToken },
-          })
-          expect(await refusals(served, ...callers, ...callers)).to.deep.equal([false, false, true, true])
-        }
-      },
-    },
-    {
-      attack: 'callers without a known address, with the web handler',
-      outcome: 'one caller',
-      async run() {
-        const served = web(handlerOf(perMinute(1)))
-        expect(await refusals(served, {}, {}, forwarded('192.0.2.1'))).to.deep.equal([false, true, true])
-      },
-    },
-    {
-      attack: 'a header that makes clientAddress fail or exempt the caller',
-      outcome: 'one caller',
-      async run() {
-        const clientAddress = (request: Request): string | undefined => {
-          const given = request.headers.get('x-client')
-          if (given === 'throw') throw new Error('x')
-          return given ?? undefined
-        }
-        const served = web(handlerOf(perMinute(1), { oauth: oauth({ clientAddress }) }))
-        const from = (client: string) => ({ 'x-client': client })
-        expect(await refusals(served, from('throw'), from('nonsense'), {}, from('192.0.2.1'))).to.deep.equal([
-          false,
-          true,
-          true,
-          false,
-        ])
-      },
-    },
-    {
-      attack: 'anonymous calls from 150,000 addresses',
-      outcome: 'at most 100,000 counts, and no user gets a new period',
-      run() {
-        const counts = new CallCounts()
-        const user = { key: 'user:ada', isAddress: false }
-        counts.add('', user, 60_000)
-        for (let number = 0; number < 150_000; number++)
-          counts.add(
-            '',
-            { key: `address:10.${number >> 16}.${(number >> 8) & 255}.${number & 255}`, isAddress: true },
-            60_000,
-          )
-        expect(counts.size).to.equal(100_001)
-        expect(counts.add('', user, 60_000).points).to.equal(2)
-      },
-    },
-    {
-      attack: 'an address that calls on during a flood from 100,000 others',
-      outcome: 'its count is kept',
-      run() {
-        const counts = new CallCounts()
-        const victim = { key: 'address:192.0.2.1', isAddress: true }
-        for (let number = 0; number < 150_000; number++) {
-          counts.add('', { key: `address:2001:db8:${number.toString(16)}::/64`, isAddress: true }, 60_000)
-          if (number % 10_000 === 0) counts.add('', victim, 60_000)
-        }
-        expect(counts.add('', victim, 60_000).points).to.equal(16)
-      },
-    },
-    {
-      attack: 'user and client names of 100,000 characters',
-      outcome: 'keys of at most 60 characters',
-      run() {
-        const long = 'x'.repeat(100_000)
-        for (const members of [{ user: { id: long } }, { user: long }, {}]) {
-          const auth = AuthInfo.of<unknown>('token', { clientId: long, scopes: [], extra: {}, ...members })
-          const exchange: any = { auth, gate: undefined, context: {} }
-          for (const by of ['user', 'client', 'address'] as const)
-            expect(callerKey(exchange, by).key).to.have.length.at.most(60)
-        }
-      },
-    },
-  ])
+  for (const { attack, outcome, serve: start, from, refused } of addresses)
+    it(`callers of limits: ${attack}: ${outcome}`, async () => {
+      const served = await start()
+      expect(await refusals(served, ...from.map(forwarded))).to.deep.equal(refused)
+    })
 
-  attackTable('calls beyond limits', [
-    {
-      attack: '50 calls with a bad token, 50 without the scope of the tool',
-      outcome: 'not counted',
-      async run() {
-        const served = await serve(perMinute(1))
-        for (let time = 0; time < 50; time++) {
-          expect((await served.send(legacy(call('ping'), { authorization: 'Bearer bad' }))).status).to.equal(
-            401,
-          )
-          expect((await served.send(legacy(call('admin'), ADA))).status).to.equal(403)
-        }
-        expect(await refusals(served, ADA, ADA)).to.deep.equal([false, true])
-      },
-    },
-    {
-      attack: 'calls of tools that do not exist',
-      outcome: 'not counted',
-      async run() {
-        const served = await serve(perMinute(1))
-        for (const name of [
-          'nothing',
-          '__proto__',
-          'constructor',
-          'toString',
-          '',
-          ' ping',
-          'x'.repeat(10_000),
-        ])
-          expect((await served.send(legacy(call(name), ADA))).message.error.code).to.equal(-32_602)
-        expect(await refusals(served, ADA, ADA)).to.deep.equal([false, true])
-      },
-    },
-    {
-      attack: '50 calls with invalid arguments',
-      outcome: 'not counted',
-      async run() {
-        const served = await serve(perMinute(1))
-        for (let time = 0; time < 50; time++) {
-          const { message } = await served.send(legacy(call('ping', { a: 'x' }), ADA))
-          expect(message.result.content[0].text).to.include('Invalid arguments')
-        }
-        expect(await refusals(served, ADA, ADA)).to.deep.equal([false, true])
-      },
-    },
-    {
-      attack: '100 calls in one body of 2025-03-26',
-      outcome: 'each is counted',
-      async run() {
-        const served = await serve(perMinute(10))
-        const ids = Array.from({ length: 100 }, (_, id) => id)
-        const { messages } = await served.send(batch(ids.map((id) => call('ping', {}, id))))
-        expect(messages.map(({ id }) => id)).to.have.members(ids)
-        expect(messages.filter(({ result }) => result.isError === true)).to.have.length(90)
-        expect(calls).to.equal(10)
-      },
-    },
-    {
-      attack: '100 calls in one body of 2025-03-26, of which 3 may run at the same time',
-      outcome: 'they run one after the other, so none is refused',
-      async run() {
-        const served = await serve({ concurrency: { max: 3, by: 'user' } })
-        const answered = served.send(batch(Array.from({ length: 100 }, (_, id) => call('stubborn', {}, id))))
-        await begun.promise
-        released.resolve()
-        const { messages } = await answered
-        expect(messages.filter(({ result }) => result.isError === true)).to.have.length(0)
-        expect(peak).to.equal(1)
-      },
-    },
-    {
-      attack: 'JSON-RPC ids that are repeated, empty, negative, or long',
-      outcome: 'each call is counted, and each response has its id',
-      async run() {
-        const served = await serve(perMinute(3))
-        const outcomes: unknown[] = []
-        for (const id of [1, 1, '1', '', -5, 'x'.repeat(1_024), '__proto__']) {
-          const { message } = await served.send(legacy(call('ping', {}, id), ADA))
-          expect(message.id).to.equal(id)
-          outcomes.push(message.result.isError ?? false)
-        }
-        expect(outcomes).to.deep.equal([false, false, false, true, true, true, true])
-      },
-    },
-    {
-      attack: 'calls in revisions 2026-07-28, 2025-11-25, a batch, and three sessions',
-      outcome: 'one count',
-      async run() {
-        const served = await serve(perMinute(4), { sessions: true })
-        const sessions = [await session(served, ADA), await session(served, ADA), await session(served, ADA)]
-        const requests = [
-          modern('tools/call', { name: 'ping' }, ADA),
-          ...sessions.map((headers) => legacy(call('ping'), headers)),
-          modern('tools/call', { name: 'ping' }, ADA),
-          legacy(call('ping', {}, 2), sessions[0]),
-        ]
-        const outcomes: unknown[] = []
-        for (const request of requests)
-          outcomes.push((await served.send(request)).message.result.isError ?? false)
-        expect(outcomes).to.deep.equal([false, false, false, false, true, true])
-      },
-    },
-    {
-      attack: '30 calls that are canceled at once, of a tool that ignores its signal',
-      outcome: 'one runs at a time',
-      async run() {
-        const handler = handlerOf({ concurrency: { max: 1, by: 'user' } })
-        for (let time = 0; time < 30; time++) await abortedCall(handler, 'stubborn')
-        expect([calls, peak]).to.deep.equal([1, 1])
-        released.resolve()
-        expect(await refusals(web(handler), ADA)).to.deep.equal([false])
-      },
-    },
-    {
-      attack: '30 calls that are canceled at once, of a tool that respects its signal',
-      outcome: 'each is counted, and its slot is free',
-      async run() {
-        const handler = handlerOf({ ...perMinute(20), concurrency: { max: 1, by: 'user' } })
-        for (let time = 0; time < 30; time++) await abortedCall(handler, 'obedient')
-        expect(calls).to.equal(20)
-      },
-    },
-    {
-      attack: '30 calls that notifications/cancelled cancels in a session',
-      outcome: 'one runs at a time',
-      async run() {
-        const served = await serve({ concurrency: { max: 1, by: 'user' } }, { sessions: true })
-        const headers = await session(served, ADA)
-        const pending: Promise<unknown>[] = []
-        for (let id = 0; id < 30; id++) {
-          const answered = served.send(legacy(call('stubborn', {}, id), headers))
-          if (id === 0) await begun.promise
-          else await answered
-          pending.push(answered.catch(() => undefined))
-          const params = { requestId: id }
-          await served.send(legacy({ jsonrpc: '2.0', method: 'notifications/cancelled', params }, headers))
-        }
-        expect([calls, peak]).to.deep.equal([1, 1])
-      },
-    },
-    {
-      attack: 'a handler that never returns after its timeout',
-      outcome: 'its slot is free',
-      async run() {
-        const served = await serve({ timeoutMs: 20, concurrency: { max: 1, by: 'user' } })
-        for (let time = 0; time < 3; time++) {
-          const { message } = await served.send(legacy(call('stubborn'), ADA))
-          expect(message.result.content[0].text).to.include('Time limit reached')
-        }
-        expect(await refusals(served, ADA)).to.deep.equal([false])
-      },
-    },
-    {
-      attack: 'a handler that never returns after its client has disconnected, without timeoutMs',
-      outcome: 'its slot is free after 60 s',
-      async run() {
-        const counted = new RunningCalls({ max: 1, by: 'user' }, undefined)
-        const plan = { running: [counted], calls: [], timeoutMs: undefined, maxResultBytes: undefined }
-        const tool = new LimitedTool({ tool: 'x', ...plan })
-        const controller = new AbortController()
-        const limited: any = { exchange: { context: {} }, context: { signal: controller.signal } }
-        const { setTimeout: original } = globalThis
-        let timer: { readonly fire: () => void; readonly ms: number } | undefined
-        globalThis.setTimeout = ((fire: () => void, ms: number) => {
-          timer = { fire, ms }
-          return original(() => undefined, 0)
-        }) as never
-        try {
-          void tool.run(limited, () => new Promise<object>(() => undefined))
-          await new Promise(setImmediate)
-          controller.abort()
-        } finally {
-          globalThis.setTimeout = original
-        }
-        expect([counted.callers, timer?.ms]).to.deep.equal([1, 60_000])
-        timer?.fire()
-        expect(counted.callers).to.equal(0)
-      },
-    },
-    {
-      attack: 'a session that its client ends during a call',
-      outcome: 'the slot is free when the handler has returned',
-      async run() {
-        const served = await serve({ concurrency: { max: 1, by: 'user' } }, { sessions: true })
-        const headers = await session(served, ADA)
-        const answered = served.send(legacy(call('obedient', {}, 7), headers))
-        await begun.promise
-        const protocol = { 'mcp-protocol-version': LEGACY }
-        expect(
-          (await served.send({ method: 'DELETE', headers: { ...headers, ...protocol } })).status,
-        ).to.equal(200)
-        await answered
-        const next = await session(served, ADA)
-        const { message } = await served.send(legacy(call('ping', {}, 8), next))
-        expect(message.result.content[0].text).to.equal('pong')
-      },
-    },
-    {
-      attack: 'handlers that fail in every way, 20 times each',
-      outcome: 'every slot is free afterwards',
-      async run() {
-        const served = await serve({ concurrency: { max: 1, by: 'user' }, timeoutMs: 5_000 })
-        for (const what of ['bigint', 'throwing toJSON', 'cycle', 'revoked proxy', 'forged limit'])
-          for (let time = 0; time < 20; time++) {
-            const result = await give(served, what)
-            expect(result.content[0].text).to.match(/^The tool failed\. Reference: [\w-]{36}$/)
-          }
-        expect((await give(served, 'small')).content[0].text).to.equal('small')
-      },
-    },
-  ])
+  for (const [attack, by, callers] of SEPARATE)
+    it(`callers of limits: ${attack}: separate counts`, async () => {
+      const served = await serve(perMinute(1, by))
+      expect(await refusals(served, ...callers, ...callers)).to.deep.equal([
+        ...callers.map(() => false),
+        ...callers.map(() => true),
+      ])
+    })
 
-  attackTable('results beyond limits', [
-    ...[
-      ['a result of 20 MB', 'text'],
-      ['a result whose JSON is six times as long as its text', 'escapes'],
-      ['an image', 'image'],
-      ['metadata', 'meta'],
-      ['an error of 5 MB', 'long error'],
-    ].map(([attack = '', what = '']) => ({
-      attack,
-      outcome: 'an error that names its size',
-      async run() {
-        const served = await serve({ maxResultBytes: MAX_BYTES })
-        const answer = await served.send(legacy(call('give', { what }), ADA))
-        expect(answer.text).to.have.length.below(1_000)
-        const { result } = answer.message
-        expect(result.isError).to.equal(true)
-        expect(result.content[0].text).to.match(
-          /^Result limit reached: the result of tool give has \d+ bytes, and/,
-        )
-      },
-    })),
-    {
-      attack: 'a toJSON that returns more at its second call',
-      outcome: 'the response has the size that was measured',
-      async run() {
-        const served = await serve({ maxResultBytes: MAX_BYTES })
-        const answer = await served.send(legacy(call('give', { what: 'growing toJSON' }), ADA))
-        expect(answer.text.length).to.be.below(MAX_BYTES)
-      },
-    },
+  it('callers of limits: tokens of many clients for one user: one caller', async () => {
+    const served = await serve(perMinute(1))
+    expect(await refusals(served, as('ada', 'a'), as('ada', 'b'), as('ada', ''))).to.deep.equal([
+      false,
+      true,
+      true,
+    ])
+  })
+
+  it('callers of limits: many users of one client: one caller by client', async () => {
+    const served = await serve(perMinute(1, 'client'))
+    expect(await refusals(served, as('a'), as('b'))).to.deep.equal([false, true])
+  })
+
+  it('callers of limits: the same subject and client of two issuers: separate counts by user and by client', async () => {
+    const audience = 'https://mcp.example.com/mcp'
+    const issuers = ['https://one.test', 'https://two.test'].map((issuer) =>
+      createTestIssuer({ issuer, audience }),
+    )
+    const verifyToken = firstMatch(...issuers.map(({ verifierOptions }) => jwtVerifier(verifierOptions)))
+    const tokens = await Promise.all(
+      issuers.map((issuer) => issuer.issueToken({ sub: 'ada', clientId: 'web' })),
+    )
+    const callers = tokens.map((one) => ({ authorization: `Bearer ${one}` }))
+    for (const by of ['user', 'client'] as const) {
+      const served = await serve(perMinute(1, by), {
+        oauth: { issuer: 'https://one.test', resource: audience, verifyToken },
+      })
+      expect(await refusals(served, ...callers, ...callers)).to.deep.equal([false, false, true, true])
+    }
+  })
+
+  it('callers of limits: callers without a known address, with the web handler: one caller', async () => {
+    const served = web(handlerOf(perMinute(1)))
+    expect(await refusals(served, {}, {}, forwarded('192.0.2.1'))).to.deep.equal([false, true, true])
+  })
+
+  it('callers of limits: a header that makes clientAddress fail or exempt the caller: one caller', async () => {
+    const clientAddress = (request: Request): string | undefined => {
+      const given = request.headers.get('x-client')
+      if (given === 'throw') throw new Error('x')
+      return given ?? undefined
+    }
+    const served = web(handlerOf(perMinute(1), { oauth: oauth({ clientAddress }) }))
+    const from = (client: string) => ({ 'x-client': client })
+    expect(await refusals(served, from('throw'), from('nonsense'), {}, from('192.0.2.1'))).to.deep.equal([
+      false,
+      true,
+      true,
+      false,
+    ])
+  })
+
+  it('callers of limits: anonymous calls from 150,000 addresses: at most 100,000 counts, and no user gets a new period', () => {
+    const counts = new CallCounts()
+    const user = { key: 'user:ada', isAddress: false }
+    counts.add('', user, 60_000)
+    for (let number = 0; number < 150_000; number++)
+      counts.add(
+        '',
+        { key: `address:10.${number >> 16}.${(number >> 8) & 255}.${number & 255}`, isAddress: true },
+        60_000,
+      )
+    expect(counts.size).to.equal(100_001)
+    expect(counts.add('', user, 60_000).points).to.equal(2)
+  })
+
+  it('callers of limits: an address that calls on during a flood from 100,000 others: its count is kept', () => {
+    const counts = new CallCounts()
+    const victim = { key: 'address:192.0.2.1', isAddress: true }
+    for (let number = 0; number < 150_000; number++) {
+      counts.add('', { key: `address:2001:db8:${number.toString(16)}::/64`, isAddress: true }, 60_000)
+      if (number % 10_000 === 0) counts.add('', victim, 60_000)
+    }
+    expect(counts.add('', victim, 60_000).points).to.equal(16)
+  })
+
+  it('callers of limits: user and client names of 100,000 characters: keys of at most 60 characters', () => {
+    const long = 'x'.repeat(100_000)
+    for (const members of [{ user: { id: long } }, { user: long }, {}]) {
+      const auth = AuthInfo.of<unknown>('token', { clientId: long, scopes: [], extra: {}, ...members })
+      const exchange: any = { auth, gate: undefined, context: {} }
+      for (const by of ['user', 'client', 'address'] as const)
+        expect(callerKey(exchange, by).key).to.have.length.at.most(60)
+    }
+  })
+
+  it('calls beyond limits: 50 calls with a bad token, 50 without the scope of the tool: not counted', async () => {
+    const served = await serve(perMinute(1))
+    for (let time = 0; time < 50; time++) {
+      expect((await served.send(legacy(call('ping'), { authorization: 'Bearer bad' }))).status).to.equal(401)
+      expect((await served.send(legacy(call('admin'), ADA))).status).to.equal(403)
+    }
+    expect(await refusals(served, ADA, ADA)).to.deep.equal([false, true])
+  })
+
+  it('calls beyond limits: calls of tools that do not exist: not counted', async () => {
+    const served = await serve(perMinute(1))
+    for (const name of ['nothing', '__proto__', 'constructor', 'toString', '', ' ping', 'x'.repeat(10_000)])
+      expect((await served.send(legacy(call(name), ADA))).message.error.code).to.equal(-32_602)
+    expect(await refusals(served, ADA, ADA)).to.deep.equal([false, true])
+  })
+
+  it('calls beyond limits: 50 calls with invalid arguments: not counted', async () => {
+    const served = await serve(perMinute(1))
+    for (let time = 0; time < 50; time++) {
+      const { message } = await served.send(legacy(call('ping', { a: 'x' }), ADA))
+      expect(message.result.content[0].text).to.include('Invalid arguments')
+    }
+    expect(await refusals(served, ADA, ADA)).to.deep.equal([false, true])
+  })
+
+  it('calls beyond limits: 100 calls in one body of 2025-03-26: each is counted', async () => {
+    const served = await serve(perMinute(10))
+    const ids = Array.from({ length: 100 }, (_, id) => id)
+    const { messages } = await served.send(batch(ids.map((id) => call('ping', {}, id))))
+    expect(messages.map(({ id }) => id)).to.have.members(ids)
+    expect(messages.filter(({ result }) => result.isError === true)).to.have.length(90)
+    expect(calls).to.equal(10)
+  })
+
+  it('calls beyond limits: 100 calls in one body of 2025-03-26, of which 3 may run at the same time: they run one after the other, so none is refused', async () => {
+    const served = await serve({ concurrency: { max: 3, by: 'user' } })
+    const answered = served.send(batch(Array.from({ length: 100 }, (_, id) => call('stubborn', {}, id))))
+    await begun.promise
+    released.resolve()
+    const { messages } = await answered
+    expect(messages.filter(({ result }) => result.isError === true)).to.have.length(0)
+    expect(peak).to.equal(1)
+  })
+
+  it('calls beyond limits: JSON-RPC ids that are repeated, empty, negative, or long: each call is counted, and each response has its id', async () => {
+    const served = await serve(perMinute(3))
+    const outcomes: unknown[] = []
+    for (const id of [1, 1, '1', '', -5, 'x'.repeat(1_024), '__proto__']) {
+      const { message } = await served.send(legacy(call('ping', {}, id), ADA))
+      expect(message.id).to.equal(id)
+      outcomes.push(message.result.isError ?? false)
+    }
+    expect(outcomes).to.deep.equal([false, false, false, true, true, true, true])
+  })
+
+  it('calls beyond limits: calls in revisions 2026-07-28, 2025-11-25, a batch, and three sessions: one count', async () => {
+    const served = await serve(perMinute(4), { sessions: true })
+    const sessions = [await session(served, ADA), await session(served, ADA), await session(served, ADA)]
+    const requests = [
+      modern('tools/call', { name: 'ping' }, ADA),
+      ...sessions.map((headers) => legacy(call('ping'), headers)),
+      modern('tools/call', { name: 'ping' }, ADA),
+      legacy(call('ping', {}, 2), sessions[0]),
+    ]
+    const outcomes: unknown[] = []
+    for (const request of requests)
+      outcomes.push((await served.send(request)).message.result.isError ?? false)
+    expect(outcomes).to.deep.equal([false, false, false, false, true, true])
+  })
+
+  it('calls beyond limits: 30 calls that are canceled at once, of a tool that ignores its signal: one runs at a time', async () => {
+    const handler = handlerOf({ concurrency: { max: 1, by: 'user' } })
+    for (let time = 0; time < 30; time++) await abortedCall(handler, 'stubborn')
+    expect([calls, peak]).to.deep.equal([1, 1])
+    released.resolve()
+    expect(await refusals(web(handler), ADA)).to.deep.equal([false])
+  })
+
+  it('calls beyond limits: 30 calls that are canceled at once, of a tool that respects its signal: each is counted, and its slot is free', async () => {
+    const handler = handlerOf({ ...perMinute(20), concurrency: { max: 1, by: 'user' } })
+    for (let time = 0; time < 30; time++) await abortedCall(handler, 'obedient')
+    expect(calls).to.equal(20)
+  })
+
+  it('calls beyond limits: 30 calls that notifications/cancelled cancels in a session: one runs at a time', async () => {
+    const served = await serve({ concurrency: { max: 1, by: 'user' } }, { sessions: true })
+    const headers = await session(served, ADA)
+    const pending: Promise<unknown>[] = []
+    for (let id = 0; id < 30; id++) {
+      const answered = served.send(legacy(call('stubborn', {}, id), headers))
+      if (id === 0) await begun.promise
+      else await answered
+      pending.push(answered.catch(() => undefined))
+      const params = { requestId: id }
+      await served.send(legacy({ jsonrpc: '2.0', method: 'notifications/cancelled', params }, headers))
+    }
+    expect([calls, peak]).to.deep.equal([1, 1])
+  })
+
+  it('calls beyond limits: a handler that never returns after its timeout: its slot is free', async () => {
+    const served = await serve({ timeoutMs: 20, concurrency: { max: 1, by: 'user' } })
+    for (let time = 0; time < 3; time++) {
+      const { message } = await served.send(legacy(call('stubborn'), ADA))
+      expect(message.result.content[0].text).to.include('Time limit reached')
+    }
+    expect(await refusals(served, ADA)).to.deep.equal([false])
+  })
+
+  it('calls beyond limits: a handler that never returns after its client has disconnected, without timeoutMs: its slot is free after 60 s', async () => {
+    const counted = new RunningCalls({ max: 1, by: 'user' }, undefined)
+    const plan = { running: [counted], calls: [], timeoutMs: undefined, maxResultBytes: undefined }
+    const tool = new LimitedTool({ tool: 'x', ...plan })
+    const controller = new AbortController()
+    const limited: any = { exchange: { context: {} }, context: { signal: controller.signal } }
+    const { setTimeout: original } = globalThis
+    let timer: { readonly fire: () => void; readonly ms: number } | undefined
+    globalThis.setTimeout = ((fire: () => void, ms: number) => {
+      timer = { fire, ms }
+      return original(() => undefined, 0)
+    }) as never
+    try {
+      void tool.run(limited, () => new Promise<object>(() => undefined))
+      await new Promise(setImmediate)
+      controller.abort()
+    } finally {
+      globalThis.setTimeout = original
+    }
+    expect([counted.callers, timer?.ms]).to.deep.equal([1, 60_000])
+    timer?.fire()
+    expect(counted.callers).to.equal(0)
+  })
+
+  it('calls beyond limits: a session that its client ends during a call: the slot is free when the handler has returned', async () => {
+    const served = await serve({ concurrency: { max: 1, by: 'user' } }, { sessions: true })
+    const headers = await session(served, ADA)
+    const answered = served.send(legacy(call('obedient', {}, 7), headers))
+    await begun.promise
+    const protocol = { 'mcp-protocol-version': LEGACY }
+    expect((await served.send({ method: 'DELETE', headers: { ...headers, ...protocol } })).status).to.equal(
+      200,
+    )
+    await answered
+    const next = await session(served, ADA)
+    const { message } = await served.send(legacy(call('ping', {}, 8), next))
+    expect(message.result.content[0].text).to.equal('pong')
+  })
+
+  it('calls beyond limits: handlers that fail in every way, 20 times each: every slot is free afterwards', async () => {
+    const served = await serve({ concurrency: { max: 1, by: 'user' }, timeoutMs: 5_000 })
+    for (const what of ['bigint', 'throwing toJSON', 'cycle', 'revoked proxy', 'forged limit'])
+      for (let time = 0; time < 20; time++) {
+        const result = await give(served, what)
+        expect(result.content[0].text).to.match(/^The tool failed\. Reference: [\w-]{36}$/)
+      }
+    expect((await give(served, 'small')).content[0].text).to.equal('small')
+  })
+
+  for (const [attack = '', what = ''] of [
+    ['a result of 20 MB', 'text'],
+    ['a result whose JSON is six times as long as its text', 'escapes'],
+    ['an image', 'image'],
+    ['metadata', 'meta'],
+    ['an error of 5 MB', 'long error'],
   ])
+    it(`results beyond limits: ${attack}: an error that names its size`, async () => {
+      const served = await serve({ maxResultBytes: MAX_BYTES })
+      const answer = await served.send(legacy(call('give', { what }), ADA))
+      expect(answer.text).to.have.length.below(1_000)
+      const { result } = answer.message
+      expect(result.isError).to.equal(true)
+      expect(result.content[0].text).to.match(
+        /^Result limit reached: the result of tool give has \d+ bytes, and/,
+      )
+    })
+
+  it('results beyond limits: a toJSON that returns more at its second call: the response has the size that was measured', async () => {
+    const served = await serve({ maxResultBytes: MAX_BYTES })
+    const answer = await served.send(legacy(call('give', { what: 'growing toJSON' }), ADA))
+    expect(answer.text.length).to.be.below(MAX_BYTES)
+  })
 })

@@ -5,7 +5,6 @@ import type { CreateMcpAdapterOptions, RouterOption } from '../../src/mcp/adapte
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import { KitToolError } from '../../src/mcp/router/tool-error.ts'
 import { InMemoryTransportAdapter, KitTelemetry, type TelemetryEnvelope } from '../../src/telemetry/index.ts'
-import { type Attack, attackTable } from '../support/attacks/attack-table.ts'
 import { ENTRY_POINTS, type Served } from '../support/mcp/entry-points.ts'
 import { oauth } from '../support/mcp/notes.ts'
 import { bearer, call, legacy, modern, rpc, type WireAnswer, type WireRequest } from '../support/mcp/wire.ts'
@@ -133,49 +132,6 @@ const USERS: readonly (readonly [what: string, user: unknown, actor: string | un
 
 const hello = KitMcpRouter.create().tool('hello', { description: 'x' }, () => 'Hello!')
 
-const userAttacks: Attack[] = USERS.map(([what, user, actor]) => ({
-  attack: `a user ${what}`,
-  outcome: 'the responses are the same as without telemetry',
-  async run() {
-    const observedCall = await observed({ router: hello, oauth: verifying(user) }, call('hello'))
-    for (const { answer, events } of observedCall) {
-      expect(answer.status).to.equal(200)
-      expect(answer.message.result.content).to.deep.equal([{ type: 'text', text: 'Hello!' }])
-      expect(events.map(({ name }) => name)).to.deep.equal([
-        'kit.mcp.auth.accepted',
-        'kit.mcp.tool.completed',
-        'kit.mcp.request.completed',
-      ])
-      for (const event of events) expect(event.actor?.id).to.equal(actor)
-    }
-  },
-}))
-
-const sessionAttacks: Attack[] = USERS.map(([what, user]) => ({
-  attack: `in a session, a user ${what}`,
-  outcome: 'the session is created and its requests succeed',
-  async run() {
-    for (const entry of ENTRIES) {
-      const setup = { router: hello, oauth: verifying(user), sessions: true }
-      const telemetry = KitTelemetry.create().withLogger(console).build()
-      await using(entry.serve({ ...setup, telemetry }), async (served) => {
-        const params = {
-          protocolVersion: '2025-11-25',
-          capabilities: {},
-          clientInfo: { name: 'x', version: '1' },
-        }
-        const opened = await served.send(legacy(rpc('initialize', params), bearer(TOKEN)))
-        const id = opened.headers.get('mcp-session-id')
-        expect([opened.status, typeof id]).to.deep.equal([200, 'string'])
-        const answer = await served.send(
-          legacy(call('hello'), { ...bearer(TOKEN), 'mcp-session-id': id as string }),
-        )
-        expect(answer.message.result.content).to.deep.equal([{ type: 'text', text: 'Hello!' }])
-      })
-    }
-  },
-}))
-
 let deepCauses = new Error('the first')
 for (let level = 0; level < 10_000; level++) deepCauses = new Error(`level ${level}`, { cause: deepCauses })
 
@@ -255,49 +211,6 @@ const throwing = (thrown: () => unknown): RouterOption =>
       throw thrown()
     })
 
-const thrownAttacks: Attack[] = THROWN.flatMap(([what, thrown, message]): Attack[] => [
-  {
-    attack: `a tool throws ${what}`,
-    outcome: 'kit.mcp.tool.failed contains its readable members, without the token',
-    async run() {
-      for (const observedCall of await observed({ router: throwing(thrown) }, call('fails'))) {
-        expect(observedCall.answer.status).to.equal(200)
-        expect(observedCall.answer.message.result.content[0].text).to.match(/^The tool failed. Reference: /)
-        expectMessage(eventOf(observedCall, 'kit.mcp.tool.failed'), message)
-      }
-    },
-  },
-  {
-    attack: `a prompt and a resource throw ${what}`,
-    outcome: 'kit.mcp.request.failed contains its readable members, without the token',
-    async run() {
-      for (const asked of [
-        rpc('prompts/get', { name: 'fails' }),
-        rpc('resources/read', { uri: 'test://fails' }),
-      ]) {
-        for (const observedCall of await observed({ router: throwing(thrown) }, asked)) {
-          expect(observedCall.answer.status).to.equal(200)
-          expect(observedCall.answer.message.error.message).to.match(/ failed. Reference: /)
-          expectMessage(eventOf(observedCall, 'kit.mcp.request.failed'), message)
-        }
-      }
-    },
-  },
-  {
-    attack: `the context factory throws ${what}`,
-    outcome: 'kit.mcp.request.failed contains its readable members',
-    async run() {
-      const router = hello.context(() => {
-        throw thrown()
-      })
-      for (const observedCall of await observed({ router }, call('hello'))) {
-        expect(observedCall.answer.status).to.equal(500)
-        expect(eventOf(observedCall, 'kit.mcp.request.failed')?.error).not.to.equal(undefined)
-      }
-    },
-  },
-])
-
 /** Returns a server of the SDK whose handlers throw. */
 const sdkServer = (thrown: () => unknown) => () => {
   const server = new McpServer({ name: 'x', version: '1' })
@@ -318,23 +231,91 @@ const lowLevelServer = (thrown: () => unknown) => () => {
   return server
 }
 
-const sdkAttacks: Attack[] = THROWN.flatMap(([what, thrown]): Attack[] => [
-  {
-    attack: `a tool of a server of the SDK throws ${what}`,
-    outcome: 'kit.mcp.tool.failed is emitted once, with an error',
-    async run() {
+/** Expected error codes. The code is invalid params, because a server of the SDK reads the code of the thrown value. */
+const REFUSED = [-32_602]
+
+describe('attacks on observation', () => {
+  for (const [what, user, actor] of USERS)
+    it(`hostile users: a user ${what}: the responses are the same as without telemetry`, async () => {
+      const observedCall = await observed({ router: hello, oauth: verifying(user) }, call('hello'))
+      for (const { answer, events } of observedCall) {
+        expect(answer.status).to.equal(200)
+        expect(answer.message.result.content).to.deep.equal([{ type: 'text', text: 'Hello!' }])
+        expect(events.map(({ name }) => name)).to.deep.equal([
+          'kit.mcp.auth.accepted',
+          'kit.mcp.tool.completed',
+          'kit.mcp.request.completed',
+        ])
+        for (const event of events) expect(event.actor?.id).to.equal(actor)
+      }
+    })
+
+  for (const [what, user] of USERS)
+    it(`hostile users in sessions: in a session, a user ${what}: the session is created and its requests succeed`, async () => {
+      for (const entry of ENTRIES) {
+        const setup = { router: hello, oauth: verifying(user), sessions: true }
+        const telemetry = KitTelemetry.create().withLogger(console).build()
+        await using(entry.serve({ ...setup, telemetry }), async (served) => {
+          const params = {
+            protocolVersion: '2025-11-25',
+            capabilities: {},
+            clientInfo: { name: 'x', version: '1' },
+          }
+          const opened = await served.send(legacy(rpc('initialize', params), bearer(TOKEN)))
+          const id = opened.headers.get('mcp-session-id')
+          expect([opened.status, typeof id]).to.deep.equal([200, 'string'])
+          const answer = await served.send(
+            legacy(call('hello'), { ...bearer(TOKEN), 'mcp-session-id': id as string }),
+          )
+          expect(answer.message.result.content).to.deep.equal([{ type: 'text', text: 'Hello!' }])
+        })
+      }
+    })
+
+  for (const [what, thrown, message] of THROWN) {
+    it(`hostile thrown values: a tool throws ${what}: kit.mcp.tool.failed contains its readable members, without the token`, async () => {
+      for (const observedCall of await observed({ router: throwing(thrown) }, call('fails'))) {
+        expect(observedCall.answer.status).to.equal(200)
+        expect(observedCall.answer.message.result.content[0].text).to.match(/^The tool failed. Reference: /)
+        expectMessage(eventOf(observedCall, 'kit.mcp.tool.failed'), message)
+      }
+    })
+
+    it(`hostile thrown values: a prompt and a resource throw ${what}: kit.mcp.request.failed contains its readable members, without the token`, async () => {
+      for (const asked of [
+        rpc('prompts/get', { name: 'fails' }),
+        rpc('resources/read', { uri: 'test://fails' }),
+      ]) {
+        for (const observedCall of await observed({ router: throwing(thrown) }, asked)) {
+          expect(observedCall.answer.status).to.equal(200)
+          expect(observedCall.answer.message.error.message).to.match(/ failed. Reference: /)
+          expectMessage(eventOf(observedCall, 'kit.mcp.request.failed'), message)
+        }
+      }
+    })
+
+    it(`hostile thrown values: the context factory throws ${what}: kit.mcp.request.failed contains its readable members`, async () => {
+      const router = hello.context(() => {
+        throw thrown()
+      })
+      for (const observedCall of await observed({ router }, call('hello'))) {
+        expect(observedCall.answer.status).to.equal(500)
+        expect(eventOf(observedCall, 'kit.mcp.request.failed')?.error).not.to.equal(undefined)
+      }
+    })
+  }
+
+  for (const [what, thrown] of THROWN) {
+    it(`hostile thrown values of servers of the SDK: a tool of a server of the SDK throws ${what}: kit.mcp.tool.failed is emitted once, with an error`, async () => {
       for (const make of [sdkServer, lowLevelServer]) {
         for (const observedCall of await observed({ router: make(thrown) }, call('fails'))) {
           expect(observedCall.answer.status).to.equal(200)
           expect(eventOf(observedCall, 'kit.mcp.tool.failed')?.error?.message).to.be.a('string')
         }
       }
-    },
-  },
-  {
-    attack: `a prompt and a resource of a server of the SDK throw ${what}`,
-    outcome: 'kit.mcp.request.failed is emitted once, with an error',
-    async run() {
+    })
+
+    it(`hostile thrown values of servers of the SDK: a prompt and a resource of a server of the SDK throw ${what}: kit.mcp.request.failed is emitted once, with an error`, async () => {
       for (const asked of [
         rpc('prompts/get', { name: 'fails' }),
         rpc('resources/read', { uri: 'test://fails' }),
@@ -345,100 +326,70 @@ const sdkAttacks: Attack[] = THROWN.flatMap(([what, thrown]): Attack[] => [
           expect(eventOf(observedCall, 'kit.mcp.request.failed')?.error?.message).to.be.a('string')
         }
       }
-    },
-  },
-])
+    })
+  }
 
-/** Expected error codes. The code is invalid params, because a server of the SDK reads the code of the thrown value. */
-const REFUSED = [-32_602]
+  it('hostile results: a KitToolError whose message throws when it is read: the client gets a reference, and not the message of the getter', async () => {
+    const router = throwing(() => unreadable(new KitToolError('x'), 'message'))
+    for (const observedCall of await observed({ router }, call('fails')))
+      expect(observedCall.answer.message.result.content[0].text).to.match(/^The tool failed. Reference: /)
+    for (const observedCall of await observed({ router }, rpc('prompts/get', { name: 'fails' })))
+      expect(observedCall.answer.message.error.message).to.match(/^The prompt failed. Reference: /)
+  })
 
-const resultAttacks: Attack[] = [
-  {
-    attack: 'a KitToolError whose message throws when it is read',
-    outcome: 'the client gets a reference, and not the message of the getter',
-    async run() {
-      const router = throwing(() => unreadable(new KitToolError('x'), 'message'))
-      for (const observedCall of await observed({ router }, call('fails')))
-        expect(observedCall.answer.message.result.content[0].text).to.match(/^The tool failed. Reference: /)
-      for (const observedCall of await observed({ router }, rpc('prompts/get', { name: 'fails' })))
-        expect(observedCall.answer.message.error.message).to.match(/^The prompt failed. Reference: /)
-    },
-  },
-  ...['content', 'isError', '_meta', 'resultType'].map(
-    (member): Attack => ({
-      attack: `a tool result whose ${member} throws when it is read for the nth time`,
-      outcome: 'the client gets a response without the message of the error',
-      async run() {
-        const value = { content: [{ type: 'text', text: 'x' }], isError: false, _meta: {} }[member]
-        for (const recordPayloads of [false, true]) {
-          for (let nth = 1; nth <= 12; nth++) {
-            const router = KitMcpRouter.create().tool('nth', { description: 'x' }, () =>
-              readableTimes({ content: [{ type: 'text', text: 'x' }] }, member, value, nth),
-            )
-            for (const { answer } of await observed({ router, recordPayloads }, call('nth'))) {
-              expect(answer.status).to.equal(200)
-              expect(answer.text)
-                .to.match(/"result":|cannot be written/)
-                .and.not.contain('must not be read')
-            }
-          }
-        }
-      },
-    }),
-  ),
-  {
-    attack: 'a prompt and a resource whose result throws when it is read for the nth time',
-    outcome: 'the client gets a response without the message of the error',
-    async run() {
-      for (let nth = 1; nth <= 12; nth++) {
-        const router = KitMcpRouter.create()
-          .prompt('nth', { description: 'x' }, () => readableTimes({ messages: [] }, 'messages', [], nth))
-          .resource('test://nth', { uri: 'test://nth' }, () =>
-            readableTimes({ contents: [] }, 'contents', [], nth),
+  for (const member of ['content', 'isError', '_meta', 'resultType'])
+    it(`hostile results: a tool result whose ${member} throws when it is read for the nth time: the client gets a response without the message of the error`, async () => {
+      const value = { content: [{ type: 'text', text: 'x' }], isError: false, _meta: {} }[member]
+      for (const recordPayloads of [false, true]) {
+        for (let nth = 1; nth <= 12; nth++) {
+          const router = KitMcpRouter.create().tool('nth', { description: 'x' }, () =>
+            readableTimes({ content: [{ type: 'text', text: 'x' }] }, member, value, nth),
           )
-        for (const asked of [
-          rpc('prompts/get', { name: 'nth' }),
-          rpc('resources/read', { uri: 'test://nth' }),
-        ]) {
-          for (const { answer } of await observed({ router }, asked)) {
+          for (const { answer } of await observed({ router, recordPayloads }, call('nth'))) {
             expect(answer.status).to.equal(200)
-            expect(answer.text).not.to.contain('must not be read')
+            expect(answer.text)
+              .to.match(/"result":|cannot be written/)
+              .and.not.contain('must not be read')
           }
         }
       }
-    },
-  },
-  {
-    attack: 'a nested member of a structured result throws when it is read for the nth time',
-    outcome: 'the client gets a response without the message of the error',
-    async run() {
-      for (let nth = 1; nth <= 12; nth++) {
-        const output = z.object({ deep: z.any() })
-        const router = KitMcpRouter.create().tool('nth', { description: 'x', output }, () => ({
-          deep: readableTimes({ a: 1 }, 'b', 2, nth),
-        }))
-        for (const { answer } of await observed({ router }, call('nth'))) {
+    })
+
+  it('hostile results: a prompt and a resource whose result throws when it is read for the nth time: the client gets a response without the message of the error', async () => {
+    for (let nth = 1; nth <= 12; nth++) {
+      const router = KitMcpRouter.create()
+        .prompt('nth', { description: 'x' }, () => readableTimes({ messages: [] }, 'messages', [], nth))
+        .resource('test://nth', { uri: 'test://nth' }, () =>
+          readableTimes({ contents: [] }, 'contents', [], nth),
+        )
+      for (const asked of [
+        rpc('prompts/get', { name: 'nth' }),
+        rpc('resources/read', { uri: 'test://nth' }),
+      ]) {
+        for (const { answer } of await observed({ router }, asked)) {
           expect(answer.status).to.equal(200)
           expect(answer.text).not.to.contain('must not be read')
         }
       }
-    },
-  },
-  {
-    attack: 'payloads are recorded, and a result has members that throw',
-    outcome: 'the client gets a response, and the events are emitted',
-    async run() {
-      const router = sdkServer(() => unreadable({ content: [] }, 'isError'))
-      for (const observedCall of await observed({ router, recordPayloads: true }, call('fails')))
-        expect(eventOf(observedCall, 'kit.mcp.request.completed')).not.to.equal(undefined)
-    },
-  },
-]
+    }
+  })
 
-describe('attacks on observation', () => {
-  attackTable('hostile users', userAttacks)
-  attackTable('hostile users in sessions', sessionAttacks)
-  attackTable('hostile thrown values', thrownAttacks)
-  attackTable('hostile thrown values of servers of the SDK', sdkAttacks)
-  attackTable('hostile results', resultAttacks)
+  it('hostile results: a nested member of a structured result throws when it is read for the nth time: the client gets a response without the message of the error', async () => {
+    for (let nth = 1; nth <= 12; nth++) {
+      const output = z.object({ deep: z.any() })
+      const router = KitMcpRouter.create().tool('nth', { description: 'x', output }, () => ({
+        deep: readableTimes({ a: 1 }, 'b', 2, nth),
+      }))
+      for (const { answer } of await observed({ router }, call('nth'))) {
+        expect(answer.status).to.equal(200)
+        expect(answer.text).not.to.contain('must not be read')
+      }
+    }
+  })
+
+  it('hostile results: payloads are recorded, and a result has members that throw: the client gets a response, and the events are emitted', async () => {
+    const router = sdkServer(() => unreadable({ content: [] }, 'isError'))
+    for (const observedCall of await observed({ router, recordPayloads: true }, call('fails')))
+      expect(eventOf(observedCall, 'kit.mcp.request.completed')).not.to.equal(undefined)
+  })
 })

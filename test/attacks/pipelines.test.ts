@@ -5,7 +5,6 @@ import { expect } from 'chai'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
 import { createMcpAdapter } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
-import { attackTable } from '../support/attacks/attack-table.ts'
 import { oauthOptions } from '../support/gate-app.ts'
 import { listenHttp2 } from '../support/http2.ts'
 import { call, definedOf, type Listening, legacy, listen, modern, rpc, send } from '../support/mcp/wire.ts'
@@ -64,94 +63,75 @@ describe('attacks with many requests on one connection', function () {
     expect((await server.send(legacy(rpc('tools/list')))).status).to.equal(200)
   }
 
-  attackTable('connections', [
-    {
-      attack: `${CALLS} pipelined calls with results of 1 MiB, which are not read`,
-      outcome:
-        'only those begin whose earlier responses are sent up to 1 MiB, and all are served when the client reads',
-      async run() {
-        socket.write(rawCalls('large', CALLS))
-        await standstill(() => begun, 10)
-        expect(begun).to.be.within(1, IN_SOCKETS + 3)
-        await expectServed()
-        let received = 0
-        for await (const chunk of socket) {
-          received += (chunk as Buffer).length
-          if (begun === CALLS && received > CALLS * TEXT.length) break
-        }
-        expect(begun).to.equal(CALLS)
-      },
-    },
-    {
-      attack: '100 pipelined calls that do not end',
-      outcome: 'at most 9 run at a time, and all get their response',
-      async run() {
-        socket.write(rawCalls('wait', 100))
-        await standstill(() => begun, 10)
-        expect(begun).to.be.within(5, 9)
-        release()
-        let text = ''
-        for await (const chunk of socket.setEncoding('latin1')) {
-          text += chunk
-          if (text.split('HTTP/1.1 200').length > 100) break
-        }
-        expect(begun).to.equal(100)
-      },
-    },
-    {
-      attack: '1,500 pipelined calls that never end',
-      outcome: 'the connection is closed, and others are served',
-      async run() {
-        socket.write(rawCalls('hang', 1_500))
-        await new Promise((resolve) => socket.once('close', resolve))
-        await expectServed()
-      },
-    },
-    {
-      attack: '100 pipelined calls that never end, of a client that disconnects',
-      outcome: 'no token is verified for those that wait',
-      async run() {
-        let verified = 0
-        const verifyToken = async () => ({ valid: ++verified > 0 })
-        const adapter = createMcpAdapter({ router, oauth: oauthOptions({ verifyToken }) })
-        const guarded = await listen(mcpHandler(adapter))
-        const client = connect(guarded.port, '127.0.0.1')
-        client.write(rawCalls('hang', 100).replaceAll('POST /mcp HTTP/1.1', '$&\r\nAuthorization: Bearer x'))
-        await until(() => verified >= 5)
-        client.destroy()
-        await guarded.close()
-        // At most one request begins in each turn of the event loop.
-        for (let turn = 0; turn < 300; turn++) await new Promise(setImmediate)
-        expect(verified).to.be.within(5, 9)
-      },
-    },
-    {
-      attack: `${CALLS} calls on one connection of HTTP/2, with results of 1 MiB, which are not read`,
-      outcome: 'only a few begin, and all are served when the client reads',
-      async run() {
-        const served = await listenHttp2(mcpHandler(createMcpAdapter({ router })))
-        const session = await served.connect()
-        const { headers = {}, body } = legacy(call('large'))
-        const streams = Array.from({ length: CALLS }, () => {
-          const stream = session.request({ ':method': 'POST', ':path': '/mcp', ...definedOf(headers) })
-          stream.end(body)
-          return stream
-        })
-        await standstill(() => begun, 10)
-        expect(begun).to.be.within(1, 5)
-        const lengths = await Promise.all(
-          streams.map(async (stream) => {
-            let length = 0
-            for await (const chunk of stream) length += (chunk as Buffer).length
-            return length
-          }),
-        )
-        expect(lengths.every((length) => length > TEXT.length)).to.equal(true)
-        expect(begun).to.equal(CALLS)
-        await served.close()
-      },
-    },
-  ])
+  it(`connections: ${CALLS} pipelined calls with results of 1 MiB, which are not read: only those begin whose earlier responses are sent up to 1 MiB, and all are served when the client reads`, async () => {
+    socket.write(rawCalls('large', CALLS))
+    await standstill(() => begun, 10)
+    expect(begun).to.be.within(1, IN_SOCKETS + 3)
+    await expectServed()
+    let received = 0
+    for await (const chunk of socket) {
+      received += (chunk as Buffer).length
+      if (begun === CALLS && received > CALLS * TEXT.length) break
+    }
+    expect(begun).to.equal(CALLS)
+  })
+
+  it('connections: 100 pipelined calls that do not end: at most 9 run at a time, and all get their response', async () => {
+    socket.write(rawCalls('wait', 100))
+    await standstill(() => begun, 10)
+    expect(begun).to.be.within(5, 9)
+    release()
+    let text = ''
+    for await (const chunk of socket.setEncoding('latin1')) {
+      text += chunk
+      if (text.split('HTTP/1.1 200').length > 100) break
+    }
+    expect(begun).to.equal(100)
+  })
+
+  it('connections: 1,500 pipelined calls that never end: the connection is closed, and others are served', async () => {
+    socket.write(rawCalls('hang', 1_500))
+    await new Promise((resolve) => socket.once('close', resolve))
+    await expectServed()
+  })
+
+  it('connections: 100 pipelined calls that never end, of a client that disconnects: no token is verified for those that wait', async () => {
+    let verified = 0
+    const verifyToken = async () => ({ valid: ++verified > 0 })
+    const adapter = createMcpAdapter({ router, oauth: oauthOptions({ verifyToken }) })
+    const guarded = await listen(mcpHandler(adapter))
+    const client = connect(guarded.port, '127.0.0.1')
+    client.write(rawCalls('hang', 100).replaceAll('POST /mcp HTTP/1.1', '$&\r\nAuthorization: Bearer x'))
+    await until(() => verified >= 5)
+    client.destroy()
+    await guarded.close()
+    // At most one request begins in each turn of the event loop.
+    for (let turn = 0; turn < 300; turn++) await new Promise(setImmediate)
+    expect(verified).to.be.within(5, 9)
+  })
+
+  it(`connections: ${CALLS} calls on one connection of HTTP/2, with results of 1 MiB, which are not read: only a few begin, and all are served when the client reads`, async () => {
+    const served = await listenHttp2(mcpHandler(createMcpAdapter({ router })))
+    const session = await served.connect()
+    const { headers = {}, body } = legacy(call('large'))
+    const streams = Array.from({ length: CALLS }, () => {
+      const stream = session.request({ ':method': 'POST', ':path': '/mcp', ...definedOf(headers) })
+      stream.end(body)
+      return stream
+    })
+    await standstill(() => begun, 10)
+    expect(begun).to.be.within(1, 5)
+    const lengths = await Promise.all(
+      streams.map(async (stream) => {
+        let length = 0
+        for await (const chunk of stream) length += (chunk as Buffer).length
+        return length
+      }),
+    )
+    expect(lengths.every((length) => length > TEXT.length)).to.equal(true)
+    expect(begun).to.equal(CALLS)
+    await served.close()
+  })
 
   it('a pipelined request does not see the asynchronous context of another request', async () => {
     const context = new AsyncLocalStorage<string>()

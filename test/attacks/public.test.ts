@@ -6,7 +6,6 @@ import { z } from 'zod'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
 import { createMcpAdapter } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
-import { attackTable } from '../support/attacks/attack-table.ts'
 import { spokenOAuth, token } from '../support/attacks/spoken-tokens.ts'
 import { ENTRY_POINTS, serving } from '../support/mcp/entry-points.ts'
 import {
@@ -200,22 +199,16 @@ for (const entry of ENTRY_POINTS) {
   describe(`public operations: ${entry.name}`, () => {
     const served = serving(() => entry.serve({ router, oauth: oauth() }))
 
-    attackTable(
-      `requests without a token at ${entry.name}`,
-      REFUSED.map(([attack, request]) => ({
-        attack,
-        outcome: '401, and nothing runs',
-        async run() {
-          ran.length = 0
-          const answer = await served().send(request)
-          // A body parser in front responds to a body that it cannot read.
-          if (entry.parsed && attack === 'a body that is not JSON') expect(answer.status).to.equal(400)
-          else expect(answer.status, answer.text).to.equal(401)
-          expect(answer.headers.get('www-authenticate') ?? 'Bearer ').to.match(/^Bearer /)
-          expect(ran).to.deep.equal([])
-        },
-      })),
-    )
+    for (const [attack, request] of REFUSED)
+      it(`requests without a token at ${entry.name}: ${attack}: 401, and nothing runs`, async () => {
+        ran.length = 0
+        const answer = await served().send(request)
+        // A body parser in front responds to a body that it cannot read.
+        if (entry.parsed && attack === 'a body that is not JSON') expect(answer.status).to.equal(400)
+        else expect(answer.status, answer.text).to.equal(401)
+        expect(answer.headers.get('www-authenticate') ?? 'Bearer ').to.match(/^Bearer /)
+        expect(ran).to.deep.equal([])
+      })
   })
 }
 

@@ -4,7 +4,6 @@ import { mcpAuth } from '../../src/express/mcp-auth.ts'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
 import { createMcpAdapter } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
-import { type Attack, attackTable } from '../support/attacks/attack-table.ts'
 import { oauthOptions } from '../support/gate-app.ts'
 import { onNode } from '../support/mcp/entry-points.ts'
 import { call, definedOf, legacy, modern, type WireAnswer, type WireRequest } from '../support/mcp/wire.ts'
@@ -84,162 +83,121 @@ for (const [name, start] of Object.entries(SERVERS)) {
 
     const { headers = {} } = legacy('')
     const padded = JSON.stringify(call('echo')).padEnd(MAX_BYTES)
-    const rows: Attack[] = [
-      {
-        attack: 'a body of exactly maxBodyBytes',
-        outcome: 'the call is refused in a result',
-        async run() {
-          const server = await start()
-          const { status, message } = await server.send(legacy(padded))
-          expect({ status, isError: message.result.isError }).to.deep.equal({ status: 200, isError: true })
-          await server.close()
-        },
-      },
-      {
-        attack: 'a body of 1 byte more than maxBodyBytes',
-        outcome: '401',
-        run: async () => void (await refuses(legacy(`${padded} `))),
-      },
-      {
-        attack: 'a body of 1 byte more than maxBodyBytes, in chunks that never end',
-        outcome: '401 before the end',
-        run: async () => void (await refuses({ headers, body: [padded, ' '], unfinished: true })),
-      },
-      {
-        attack: 'a body that never ends',
-        outcome: '401 after bodyTimeoutMs, and the connection closes',
-        async run() {
-          const kept = { ...headers, connection: 'keep-alive' }
-          const answer = await refuses({ headers: kept, body: ['{"jsonrpc":"2.0",'], unfinished: true })
-          expect(answer.headers.get('connection')).to.equal('close')
-        },
-      },
-      ...(['[', '{"a":'] as const).map(
-        (open): Attack => ({
-          attack: `JSON of 10 000 levels of ${open}`,
-          outcome: '401',
-          async run() {
-            const deep =
-              open === '[' ? '['.repeat(1e4) + ']'.repeat(1e4) : `${open.repeat(1e4)}1${'}'.repeat(1e4)}`
-            const body = JSON.stringify(call('echo', { deep: 'here' })).replace('"here"', deep)
-            await refuses(legacy(body))
-          },
-        }),
-      ),
-      {
-        attack: 'JSON of brackets that never close',
-        outcome: '401',
-        run: async () => void (await refuses(legacy('['.repeat(MAX_BYTES)))),
-      },
-      {
-        attack: 'a compressed body',
-        outcome: '401',
-        run: async () => void (await refuses(legacy(call('echo'), { 'content-encoding': 'gzip' }))),
-      },
-      {
-        attack: 'bytes that are not UTF-8',
-        outcome: '401',
-        run: async () => void (await refuses({ headers, body: Buffer.alloc(100, 0xff) })),
-      },
-    ]
-    attackTable(`requests without a token on ${name}`, rows)
+
+    it(`requests without a token on ${name}: a body of exactly maxBodyBytes: the call is refused in a result`, async () => {
+      const server = await start()
+      const { status, message } = await server.send(legacy(padded))
+      expect({ status, isError: message.result.isError }).to.deep.equal({ status: 200, isError: true })
+      await server.close()
+    })
+
+    it(`requests without a token on ${name}: a body of 1 byte more than maxBodyBytes: 401`, async () =>
+      void (await refuses(legacy(`${padded} `))))
+
+    it(`requests without a token on ${name}: a body of 1 byte more than maxBodyBytes, in chunks that never end: 401 before the end`, async () =>
+      void (await refuses({ headers, body: [padded, ' '], unfinished: true })))
+
+    it(`requests without a token on ${name}: a body that never ends: 401 after bodyTimeoutMs, and the connection closes`, async () => {
+      const kept = { ...headers, connection: 'keep-alive' }
+      const answer = await refuses({ headers: kept, body: ['{"jsonrpc":"2.0",'], unfinished: true })
+      expect(answer.headers.get('connection')).to.equal('close')
+    })
+
+    for (const open of ['[', '{"a":'] as const)
+      it(`requests without a token on ${name}: JSON of 10 000 levels of ${open}: 401`, async () => {
+        const deep =
+          open === '[' ? '['.repeat(1e4) + ']'.repeat(1e4) : `${open.repeat(1e4)}1${'}'.repeat(1e4)}`
+        const body = JSON.stringify(call('echo', { deep: 'here' })).replace('"here"', deep)
+        await refuses(legacy(body))
+      })
+
+    it(`requests without a token on ${name}: JSON of brackets that never close: 401`, async () =>
+      void (await refuses(legacy('['.repeat(MAX_BYTES)))))
+
+    it(`requests without a token on ${name}: a compressed body: 401`, async () =>
+      void (await refuses(legacy(call('echo'), { 'content-encoding': 'gzip' }))))
+
+    it(`requests without a token on ${name}: bytes that are not UTF-8: 401`, async () =>
+      void (await refuses({ headers, body: Buffer.alloc(100, 0xff) })))
   })
 }
 
 describe('bodies of requests without a token on the web-standard handler', () => {
-  attackTable('requests without a token on the web-standard handler', [
-    {
-      attack: 'a body without an end, as fast as it is read',
-      outcome: '401, and at most maxBodyBytes and one chunk are read',
-      async run() {
-        const { server } = createMcpAdapter(setup)
-        let pulled = 0
-        const body = new ReadableStream<Uint8Array>(
-          {
-            pull(controller) {
-              pulled += 1_000
-              controller.enqueue(new Uint8Array(1_000).fill(0x20))
-            },
-          },
-          { highWaterMark: 0 },
-        )
-        const init = {
-          method: 'POST',
-          headers: definedOf(legacy('').headers ?? {}),
-          body,
-          duplex: 'half' as const,
-        }
-        const { status } = await server(new Request('http://localhost/mcp', init))
-        expect(status).to.equal(401)
-        expect(pulled).to.be.at.most(MAX_BYTES + 2_000)
+  it('requests without a token on the web-standard handler: a body without an end, as fast as it is read: 401, and at most maxBodyBytes and one chunk are read', async () => {
+    const { server } = createMcpAdapter(setup)
+    let pulled = 0
+    const body = new ReadableStream<Uint8Array>(
+      {
+        pull(controller) {
+          pulled += 1_000
+          controller.enqueue(new Uint8Array(1_000).fill(0x20))
+        },
       },
-    },
-  ])
+      { highWaterMark: 0 },
+    )
+    const init = {
+      method: 'POST',
+      headers: definedOf(legacy('').headers ?? {}),
+      body,
+      duplex: 'half' as const,
+    }
+    const { status } = await server(new Request('http://localhost/mcp', init))
+    expect(status).to.equal(401)
+    expect(pulled).to.be.at.most(MAX_BYTES + 2_000)
+  })
 })
 
 describe('many bodies of requests without a token at the same time', () => {
-  attackTable('many requests without a token', [
-    {
-      attack: '30 bodies of unknown length of which 1 byte has arrived, and a large one',
-      outcome: 'they reserve nothing, so the large one is read',
-      async run() {
-        const slow = { ...setup, maxBodyBytes: 4 * 1024 * 1024, bodyTimeoutMs: 60_000 }
-        const server = await onNode(mcpHandler(createMcpAdapter(slow)))
-        const held = await Promise.all(Array.from({ length: 30 }, () => hold(server.port)))
-        const padded = JSON.stringify(call('echo')).padEnd(MAX_BYTES)
-        const { status, message } = await server.send({ ...legacy(''), body: [padded] })
-        expect({ status, isError: message.result.isError }).to.deep.equal({ status: 200, isError: true })
-        for (const { close } of held) close()
-        await server.close()
+  it('many requests without a token: 30 bodies of unknown length of which 1 byte has arrived, and a large one: they reserve nothing, so the large one is read', async () => {
+    const slow = { ...setup, maxBodyBytes: 4 * 1024 * 1024, bodyTimeoutMs: 60_000 }
+    const server = await onNode(mcpHandler(createMcpAdapter(slow)))
+    const held = await Promise.all(Array.from({ length: 30 }, () => hold(server.port)))
+    const padded = JSON.stringify(call('echo')).padEnd(MAX_BYTES)
+    const { status, message } = await server.send({ ...legacy(''), body: [padded] })
+    expect({ status, isError: message.result.isError }).to.deep.equal({ status: 200, isError: true })
+    for (const { close } of held) close()
+    await server.close()
+  })
+
+  it('many requests without a token: bodies of which 64 MiB have arrived and which never end, and one more: the further one gets 401 at once until others end, and a small call its result', async () => {
+    const large = { ...setup, maxBodyBytes: 2 * 1024 * 1024, bodyTimeoutMs: 60_000 }
+    const server = await onNode(mcpHandler(createMcpAdapter(large)))
+    const most = ' '.repeat(1_500_000)
+    // At most 44 of them fit, if a buffer takes no more than its text.
+    const held = await Promise.all(Array.from({ length: 60 }, () => hold(server.port, most)))
+    let refusals = 0
+    for (const { refused } of held) void refused.then((isRefused) => (refusals += Number(isRefused)))
+    await until(() => refusals >= 16)
+    // The rest of the memory is filled with smaller bodies.
+    await until(async () => {
+      const next = await hold(server.port, LARGE)
+      held.push(next)
+      return await isAtOnce(next.refused)
+    })
+    const { status, message } = await server.send(legacy(call('echo')))
+    expect({ status, isError: message.result.isError }).to.deep.equal({ status: 200, isError: true })
+    for (const { close } of held) close()
+    await until(async () => !(await isRefusedAtOnce(server.port)))
+    await server.close()
+  })
+
+  it('many requests without a token: a web-standard request with a body that is longer than its Content-Length: 401, and no more than the length and one chunk are read', async () => {
+    const { server } = createMcpAdapter({ ...setup, maxBodyBytes: 32 * 1024 * 1024 })
+    let pulled = 0
+    const body = new ReadableStream<Uint8Array>(
+      {
+        pull(controller) {
+          pulled += 1_000
+          controller.enqueue(new Uint8Array(1_000).fill(0x20))
+        },
       },
-    },
-    {
-      attack: 'bodies of which 64 MiB have arrived and which never end, and one more',
-      outcome: 'the further one gets 401 at once until others end, and a small call its result',
-      async run() {
-        const large = { ...setup, maxBodyBytes: 2 * 1024 * 1024, bodyTimeoutMs: 60_000 }
-        const server = await onNode(mcpHandler(createMcpAdapter(large)))
-        const most = ' '.repeat(1_500_000)
-        // At most 44 of them fit, if a buffer takes no more than its text.
-        const held = await Promise.all(Array.from({ length: 60 }, () => hold(server.port, most)))
-        let refusals = 0
-        for (const { refused } of held) void refused.then((isRefused) => (refusals += Number(isRefused)))
-        await until(() => refusals >= 16)
-        // The rest of the memory is filled with smaller bodies.
-        await until(async () => {
-          const next = await hold(server.port, LARGE)
-          held.push(next)
-          return await isAtOnce(next.refused)
-        })
-        const { status, message } = await server.send(legacy(call('echo')))
-        expect({ status, isError: message.result.isError }).to.deep.equal({ status: 200, isError: true })
-        for (const { close } of held) close()
-        await until(async () => !(await isRefusedAtOnce(server.port)))
-        await server.close()
-      },
-    },
-    {
-      attack: 'a web-standard request with a body that is longer than its Content-Length',
-      outcome: '401, and no more than the length and one chunk are read',
-      async run() {
-        const { server } = createMcpAdapter({ ...setup, maxBodyBytes: 32 * 1024 * 1024 })
-        let pulled = 0
-        const body = new ReadableStream<Uint8Array>(
-          {
-            pull(controller) {
-              pulled += 1_000
-              controller.enqueue(new Uint8Array(1_000).fill(0x20))
-            },
-          },
-          { highWaterMark: 0 },
-        )
-        const headers = { ...definedOf(legacy('').headers ?? {}), 'content-length': '5000' }
-        const init = { method: 'POST', headers, body, duplex: 'half' as const }
-        expect((await server(new Request('http://localhost/mcp', init))).status).to.equal(401)
-        expect(pulled).to.be.at.most(7_000)
-      },
-    },
-  ])
+      { highWaterMark: 0 },
+    )
+    const headers = { ...definedOf(legacy('').headers ?? {}), 'content-length': '5000' }
+    const init = { method: 'POST', headers, body, duplex: 'half' as const }
+    expect((await server(new Request('http://localhost/mcp', init))).status).to.equal(401)
+    expect(pulled).to.be.at.most(7_000)
+  })
 })
 
 describe('large bodies that are served at the same time', () => {
@@ -275,56 +233,44 @@ describe('large bodies that are served at the same time', () => {
     return await onNode(mcpHandler(createMcpAdapter({ router, oauth, ...limits })))
   }
 
-  attackTable('large bodies that are served', [
-    {
-      attack: '3 public calls without a token whose values take 29 MB each',
-      outcome: 'two are served and one gets 503 with Retry-After, until the others have their response',
-      async run() {
-        const server = await start({ anonymous: true })
-        const served = [server.send(wide()), server.send(wide())]
-        await until(() => running === 2)
-        const { status, headers } = await server.send(wide())
-        expect({ status, after: headers.get('retry-after') }).to.deep.equal({ status: 503, after: '5' })
-        release()
-        for (const one of served) expect((await one).status).to.equal(200)
-        expect((await server.send(wide())).status).to.equal(200)
-        await server.close()
-      },
-    },
-    {
-      attack: '3 calls of one user whose values take 29 MB each, and one of another user',
-      outcome: 'two are served and one gets 429 with Retry-After; the other user is served',
-      async run() {
-        const server = await start({})
-        const served = [server.send(wide('ada')), server.send(wide('ada'))]
-        await until(() => running === 2)
-        const { status, headers } = await server.send(wide('ada'))
-        expect({ status, after: headers.get('retry-after') }).to.deep.equal({ status: 429, after: '5' })
-        served.push(server.send(wide('bob')))
-        await until(() => running === 3)
-        release()
-        for (const one of served) expect((await one).status).to.equal(200)
-        expect((await server.send(wide('ada'))).status).to.equal(200)
-        await server.close()
-      },
-    },
-    {
-      attack: 'a body whose value takes more than 16 times maxBodyBytes',
-      outcome: '413, and a string of the same length is served',
-      async run() {
-        const server = await start({ maxBodyBytes: 1_100_000 })
-        release()
-        expect((await server.send(wide('ada'))).status).to.equal(413)
-        const long = modern(
-          'tools/call',
-          { name: 'wait', arguments: { x: '{},'.repeat(350_000) } },
-          { authorization: 'Bearer ada' },
-        )
-        expect((await server.send(long)).status).to.equal(200)
-        await server.close()
-      },
-    },
-  ])
+  it('large bodies that are served: 3 public calls without a token whose values take 29 MB each: two are served and one gets 503 with Retry-After, until the others have their response', async () => {
+    const server = await start({ anonymous: true })
+    const served = [server.send(wide()), server.send(wide())]
+    await until(() => running === 2)
+    const { status, headers } = await server.send(wide())
+    expect({ status, after: headers.get('retry-after') }).to.deep.equal({ status: 503, after: '5' })
+    release()
+    for (const one of served) expect((await one).status).to.equal(200)
+    expect((await server.send(wide())).status).to.equal(200)
+    await server.close()
+  })
+
+  it('large bodies that are served: 3 calls of one user whose values take 29 MB each, and one of another user: two are served and one gets 429 with Retry-After; the other user is served', async () => {
+    const server = await start({})
+    const served = [server.send(wide('ada')), server.send(wide('ada'))]
+    await until(() => running === 2)
+    const { status, headers } = await server.send(wide('ada'))
+    expect({ status, after: headers.get('retry-after') }).to.deep.equal({ status: 429, after: '5' })
+    served.push(server.send(wide('bob')))
+    await until(() => running === 3)
+    release()
+    for (const one of served) expect((await one).status).to.equal(200)
+    expect((await server.send(wide('ada'))).status).to.equal(200)
+    await server.close()
+  })
+
+  it('large bodies that are served: a body whose value takes more than 16 times maxBodyBytes: 413, and a string of the same length is served', async () => {
+    const server = await start({ maxBodyBytes: 1_100_000 })
+    release()
+    expect((await server.send(wide('ada'))).status).to.equal(413)
+    const long = modern(
+      'tools/call',
+      { name: 'wait', arguments: { x: '{},'.repeat(350_000) } },
+      { authorization: 'Bearer ada' },
+    )
+    expect((await server.send(long)).status).to.equal(200)
+    await server.close()
+  })
 })
 
 describe('bodies of requests without a token, if challengeInResult is not set', () => {

@@ -6,7 +6,6 @@ import { mcpHandler } from '../../src/express/mcp-handler.ts'
 import { createMcpAdapter, type FetchHandler } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import type { ServerFactory } from '../../src/mcp/sdk/sdk-servers.ts'
-import { attackTable } from '../support/attacks/attack-table.ts'
 import { listen } from '../support/listen.ts'
 import { definedOf, eventsOf, LEGACY, legacy, modern, rpc, type WireRequest } from '../support/mcp/wire.ts'
 import { standstill, until } from '../support/until.ts'
@@ -184,64 +183,52 @@ describe('attacks of clients that do not read', function () {
       return { adapter, request: asked(tool, session), port }
     }
 
-    attackTable(`slow readers: ${name}`, [
-      {
-        attack: 'a socket that is not read, and a handler that waits for it',
-        outcome: 'the handler waits, and continues when the client reads; nothing is lost',
-        async run() {
-          const { request, port } = await start('patient')
-          const reader = await SlowReader.ask(port, request)
-          await standstill(() => reportCount, 20)
-          expect(isDone).to.equal(false)
-          const text = await reader.read()
-          expect(isDone).to.equal(true)
-          expect(reportsIn(text)).to.have.length(REPORTS / 2)
-          expect(logsIn(text)).to.have.length(REPORTS / 2)
-          expect(eventsOf(text).at(-1).result.content[0].text).to.equal('done')
-        },
-      },
-      {
-        attack: 'a response of the web-standard handler that is not read',
-        outcome: 'the handler waits after 1 MiB at most, and ends when the response is cancelled',
-        async run() {
-          const { adapter, request } = await start('patient')
-          const response = await adapter.server(
-            new Request('http://localhost:3000/mcp', {
-              method: 'POST',
-              headers: definedOf(request.headers ?? {}),
-              body: request.body as string,
-            }),
-          )
-          await standstill(() => reportCount, 20)
-          expect(reportCount * REPORT.length).to.be.below(1_100_000)
-          await response.body?.cancel()
-          await until(() => isDone)
-        },
-      },
-      {
-        attack: 'a response that is not read, and a handler that does not wait',
-        outcome: 'about 1 MiB is kept, and one notice counts the log messages that were dropped',
-        async run() {
-          const { adapter, request } = await start('flood')
-          const response = await adapter.server(
-            new Request('http://localhost:3000/mcp', {
-              method: 'POST',
-              headers: definedOf(request.headers ?? {}),
-              body: request.body as string,
-            }),
-          )
-          await until(() => isDone)
-          const text = await response.text()
-          expect(text.length).to.be.within(500_000, 1_200_000)
-          const logs = logsIn(text)
-          const notices = logs.filter(({ params }) => params.data !== REPORT)
-          expect(notices).to.have.length(1)
-          expect(notices[0].params.level).to.equal('error')
-          const [count = ''] = /^[\d,]+/.exec(notices[0].params.data) ?? []
-          expect(Number(count.replace(',', '')) + logs.length - 1).to.equal(REPORTS / 2)
-          expect(eventsOf(text).at(-1).result.content[0].text).to.equal('done')
-        },
-      },
-    ])
+    it(`slow readers: ${name}: a socket that is not read, and a handler that waits for it: the handler waits, and continues when the client reads; nothing is lost`, async () => {
+      const { request, port } = await start('patient')
+      const reader = await SlowReader.ask(port, request)
+      await standstill(() => reportCount, 20)
+      expect(isDone).to.equal(false)
+      const text = await reader.read()
+      expect(isDone).to.equal(true)
+      expect(reportsIn(text)).to.have.length(REPORTS / 2)
+      expect(logsIn(text)).to.have.length(REPORTS / 2)
+      expect(eventsOf(text).at(-1).result.content[0].text).to.equal('done')
+    })
+
+    it(`slow readers: ${name}: a response of the web-standard handler that is not read: the handler waits after 1 MiB at most, and ends when the response is cancelled`, async () => {
+      const { adapter, request } = await start('patient')
+      const response = await adapter.server(
+        new Request('http://localhost:3000/mcp', {
+          method: 'POST',
+          headers: definedOf(request.headers ?? {}),
+          body: request.body as string,
+        }),
+      )
+      await standstill(() => reportCount, 20)
+      expect(reportCount * REPORT.length).to.be.below(1_100_000)
+      await response.body?.cancel()
+      await until(() => isDone)
+    })
+
+    it(`slow readers: ${name}: a response that is not read, and a handler that does not wait: about 1 MiB is kept, and one notice counts the log messages that were dropped`, async () => {
+      const { adapter, request } = await start('flood')
+      const response = await adapter.server(
+        new Request('http://localhost:3000/mcp', {
+          method: 'POST',
+          headers: definedOf(request.headers ?? {}),
+          body: request.body as string,
+        }),
+      )
+      await until(() => isDone)
+      const text = await response.text()
+      expect(text.length).to.be.within(500_000, 1_200_000)
+      const logs = logsIn(text)
+      const notices = logs.filter(({ params }) => params.data !== REPORT)
+      expect(notices).to.have.length(1)
+      expect(notices[0].params.level).to.equal('error')
+      const [count = ''] = /^[\d,]+/.exec(notices[0].params.data) ?? []
+      expect(Number(count.replace(',', '')) + logs.length - 1).to.equal(REPORTS / 2)
+      expect(eventsOf(text).at(-1).result.content[0].text).to.equal('done')
+    })
   }
 })

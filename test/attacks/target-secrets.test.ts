@@ -4,7 +4,6 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect } from 'chai'
-import { attackTable } from '../support/attacks/attack-table.ts'
 import { listen } from '../support/listen.ts'
 
 const PROGRAM = fileURLToPath(new URL('./target-secrets.program.js', import.meta.url))
@@ -62,39 +61,27 @@ function expectUnseen({ seen, requests }: Observed): void {
 
 const OWN = 'neither a URL nor a token is seen, and no trace header is sent'
 
-attackTable('secrets of targets', [
-  ...['own', 'dispatcher', 'otlp'].flatMap((connection) => [
-    {
-      attack: `@sentry/node with its default integrations watches (connection: ${connection})`,
-      outcome: OWN,
-      async run(this: Mocha.Context) {
-        this.timeout(60_000)
-        const all = await observed('sentry', connection)
-        expect(all.seen.join('\n')).to.include('/control')
-        expect(traceHeadersOf(all.control)).to.include('sentry-trace')
-        expectUnseen(all)
-      },
-    },
-    {
-      attack: `OpenTelemetry instrumentations of http and undici watch (connection: ${connection})`,
-      outcome: OWN,
-      async run() {
-        const all = await observed('opentelemetry', connection)
-        expect(all.seen.join('\n')).to.include('/control')
-        expect(traceHeadersOf(all.control)).to.include('traceparent')
-        expectUnseen(all)
-      },
-    },
-  ]),
-  {
-    attack: 'Sentry without OpenTelemetry watches',
-    outcome: OWN,
-    async run() {
-      for (const connection of ['own', 'dispatcher', 'otlp']) {
-        const all = await observed('sentry-light', connection)
-        expect(all.seen.join('\n')).to.include('/control')
-        expectUnseen(all)
-      }
-    },
-  },
-])
+for (const connection of ['own', 'dispatcher', 'otlp']) {
+  it(`secrets of targets: @sentry/node with its default integrations watches (connection: ${connection}): ${OWN}`, async function () {
+    this.timeout(60_000)
+    const all = await observed('sentry', connection)
+    expect(all.seen.join('\n')).to.include('/control')
+    expect(traceHeadersOf(all.control)).to.include('sentry-trace')
+    expectUnseen(all)
+  })
+
+  it(`secrets of targets: OpenTelemetry instrumentations of http and undici watch (connection: ${connection}): ${OWN}`, async () => {
+    const all = await observed('opentelemetry', connection)
+    expect(all.seen.join('\n')).to.include('/control')
+    expect(traceHeadersOf(all.control)).to.include('traceparent')
+    expectUnseen(all)
+  })
+}
+
+it(`secrets of targets: Sentry without OpenTelemetry watches: ${OWN}`, async () => {
+  for (const connection of ['own', 'dispatcher', 'otlp']) {
+    const all = await observed('sentry-light', connection)
+    expect(all.seen.join('\n')).to.include('/control')
+    expectUnseen(all)
+  }
+})

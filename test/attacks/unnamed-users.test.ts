@@ -5,7 +5,6 @@ import { createMcpAdapter } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
 import type { JwtVerifierOptions } from '../../src/oauth/verifiers/jwt-options.ts'
-import { attackTable } from '../support/attacks/attack-table.ts'
 import { listen } from '../support/listen.ts'
 import { TaskClient } from '../support/mcp/tasks.ts'
 import { bearer, LEGACY, legacy, rpc, send, type WireRequest } from '../support/mcp/wire.ts'
@@ -64,53 +63,39 @@ const MAPPERS: Readonly<Record<string, JwtVerifierOptions<unknown>['mapUser']>> 
 
 describe('attacks by users whose tokens do not name them', () => {
   for (const [which, claims] of Object.entries(CLAIMS))
-    for (const [what, mapUser] of Object.entries(MAPPERS))
-      attackTable(`tokens ${which}, and ${what}`, [
-        {
-          attack: 'the session of another user',
-          outcome: '404; the same token can use it',
-          async run() {
-            const [one, other] = await usersWith(claims, mapUser)
-            const clientInfo = { name: 'test', version: '1' }
-            const initialize = rpc('initialize', { protocolVersion: LEGACY, capabilities: {}, clientInfo })
-            const begun = await one.ask(legacy(initialize, { 'mcp-protocol-version': undefined }))
-            expect(begun.status).to.equal(200)
-            const session = { 'mcp-session-id': begun.headers.get('mcp-session-id') as string }
-            expect((await one.ask(legacy(rpc('ping')), session)).status).to.equal(200)
-            expect((await other.ask(legacy(rpc('ping')), session)).status).to.equal(404)
-          },
-        },
-        {
-          attack: 'the task of another user',
-          outcome: '-32602; the same token can read it',
-          async run() {
-            const [one, other] = await usersWith(claims, mapUser)
-            const id = await one.tasks.start('work')
-            expect((await one.tasks.settled(id)).status).to.equal('completed')
-            expect((await other.tasks.error('tasks/get', { taskId: id })).code).to.equal(-32_602)
-          },
-        },
-        {
-          attack: 'the state of a call of another user',
-          outcome: '-32602; the same token can use it',
-          async run() {
-            const [one, other] = await usersWith(claims, mapUser)
-            const { requestState } = await one.tasks.call('ask')
-            const params = { name: 'ask', arguments: {}, requestState, inputResponses: {} }
-            expect((await other.tasks.error('tools/call', params)).code).to.equal(-32_602)
-            expect((await one.tasks.result('tools/call', params)).content[0].text).to.equal('state: kept')
-          },
-        },
-        {
-          attack: 'calls of another user up to the limit',
-          outcome: 'the limit of each user is counted by itself',
-          async run() {
-            const [one, other] = await usersWith(claims, mapUser)
-            for (const { tasks } of [one, other]) {
-              expect((await tasks.call('ping')).isError).to.equal(undefined)
-              expect((await tasks.call('ping')).isError).to.equal(true)
-            }
-          },
-        },
-      ])
+    for (const [what, mapUser] of Object.entries(MAPPERS)) {
+      it(`tokens ${which}, and ${what}: the session of another user: 404; the same token can use it`, async () => {
+        const [one, other] = await usersWith(claims, mapUser)
+        const clientInfo = { name: 'test', version: '1' }
+        const initialize = rpc('initialize', { protocolVersion: LEGACY, capabilities: {}, clientInfo })
+        const begun = await one.ask(legacy(initialize, { 'mcp-protocol-version': undefined }))
+        expect(begun.status).to.equal(200)
+        const session = { 'mcp-session-id': begun.headers.get('mcp-session-id') as string }
+        expect((await one.ask(legacy(rpc('ping')), session)).status).to.equal(200)
+        expect((await other.ask(legacy(rpc('ping')), session)).status).to.equal(404)
+      })
+
+      it(`tokens ${which}, and ${what}: the task of another user: -32602; the same token can read it`, async () => {
+        const [one, other] = await usersWith(claims, mapUser)
+        const id = await one.tasks.start('work')
+        expect((await one.tasks.settled(id)).status).to.equal('completed')
+        expect((await other.tasks.error('tasks/get', { taskId: id })).code).to.equal(-32_602)
+      })
+
+      it(`tokens ${which}, and ${what}: the state of a call of another user: -32602; the same token can use it`, async () => {
+        const [one, other] = await usersWith(claims, mapUser)
+        const { requestState } = await one.tasks.call('ask')
+        const params = { name: 'ask', arguments: {}, requestState, inputResponses: {} }
+        expect((await other.tasks.error('tools/call', params)).code).to.equal(-32_602)
+        expect((await one.tasks.result('tools/call', params)).content[0].text).to.equal('state: kept')
+      })
+
+      it(`tokens ${which}, and ${what}: calls of another user up to the limit: the limit of each user is counted by itself`, async () => {
+        const [one, other] = await usersWith(claims, mapUser)
+        for (const { tasks } of [one, other]) {
+          expect((await tasks.call('ping')).isError).to.equal(undefined)
+          expect((await tasks.call('ping')).isError).to.equal(true)
+        }
+      })
+    }
 })

@@ -3,7 +3,6 @@ import { expect } from 'chai'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
 import { createMcpAdapter, type McpAdapter } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
-import { type Attack, attackTable } from '../support/attacks/attack-table.ts'
 import { configError } from '../support/mcp/config-error.ts'
 import { onNode, type Served, web } from '../support/mcp/entry-points.ts'
 import { oauth } from '../support/mcp/notes.ts'
@@ -261,14 +260,9 @@ describe('hostile URIs', function () {
       }
     }
   }
-  attackTable(
-    'reading resources by another spelling',
-    READS.map(([uri, outcome], index) => ({
-      attack: `${index + 1}. ${shown(uri)}`,
-      outcome: OUTCOMES[outcome],
-      run: () => onAllEntries(uri, outcome),
-    })),
-  )
+  for (const [index, [uri, outcome]] of READS.entries())
+    it(`reading resources by another spelling: ${index + 1}. ${shown(uri)}: ${OUTCOMES[outcome]}`, () =>
+      onAllEntries(uri, outcome))
 
   const kit = adapters[0]?.adapter as McpAdapter
   const send = (method: string, params: object, token = 'reader') =>
@@ -283,123 +277,84 @@ describe('hostile URIs', function () {
   })
   const needsScope = (answer: WireAnswer): void => expectOutcome(answer, 'scope')
   const isRefused = (answer: WireAnswer): void => expectOutcome(answer, 'refused')
-  const spelled: Attack[] = [
-    'files://p%72ivate/salary',
-    'files://private%2Fsalary',
-    'files://private/x/../salary',
-  ].flatMap((uri) => [
-    ...['resources/subscribe', 'resources/unsubscribe'].map((method) => ({
-      attack: `${method} of ${uri}`,
-      outcome: OUTCOMES.scope,
-      run: async () => needsScope(await send(method, { uri })),
-    })),
-    {
-      attack: `subscriptions/listen to ${uri}`,
-      outcome: OUTCOMES.scope,
-      run: async () => needsScope(await listen(['files://public/menu', uri])),
-    },
-    {
-      attack: `completion for ${uri}`,
-      outcome: OUTCOMES.scope,
-      run: async () => needsScope(await send('completion/complete', reference(uri))),
-    },
+
+  for (const uri of ['files://p%72ivate/salary', 'files://private%2Fsalary', 'files://private/x/../salary']) {
+    for (const method of ['resources/subscribe', 'resources/unsubscribe'])
+      it(`other operations on resources: ${method} of ${uri}: ${OUTCOMES.scope}`, async () =>
+        needsScope(await send(method, { uri })))
+
+    it(`other operations on resources: subscriptions/listen to ${uri}: ${OUTCOMES.scope}`, async () =>
+      needsScope(await listen(['files://public/menu', uri])))
+
+    it(`other operations on resources: completion for ${uri}: ${OUTCOMES.scope}`, async () =>
+      needsScope(await send('completion/complete', reference(uri))))
+  }
+
+  for (const uri of [
+    'files://private/{name}',
+    'FILES://private/{name}',
+    'files://p%72ivate/{name}',
+    'files://private/x/../{name}',
   ])
-  attackTable('other operations on resources', [
-    ...spelled,
-    ...[
-      'files://private/{name}',
-      'FILES://private/{name}',
-      'files://p%72ivate/{name}',
-      'files://private/x/../{name}',
-    ].map((uri) => ({
-      attack: `completion of the template ${uri}`,
-      outcome: OUTCOMES.scope,
-      run: async () => needsScope(await send('completion/complete', reference(uri))),
-    })),
-    {
-      attack: 'completion of a template with a tab',
-      outcome: OUTCOMES.refused,
-      run: async () => isRefused(await send('completion/complete', reference('files://pri\tvate/{name}'))),
-    },
-    ...['resources/subscribe', 'resources/unsubscribe'].map((method) => ({
-      attack: `${method} of a URI with a tab`,
-      outcome: OUTCOMES.refused,
-      run: async () => isRefused(await send(method, { uri: 'files://pri\tvate/salary' })),
-    })),
-    {
-      attack: 'subscriptions/listen to a URI with a tab',
-      outcome: OUTCOMES.refused,
-      run: async () => isRefused(await listen(['files://pri\tvate/salary'])),
-    },
-    {
-      attack: 'subscriptions/listen to 1,025 URIs',
-      outcome: OUTCOMES.refused,
-      run: async () =>
-        isRefused(await listen(Array.from({ length: 1_025 }, (_, index) => `files://a/${index}`))),
-    },
-    {
-      attack: 'subscriptions/listen to 500,000 URIs',
-      outcome: OUTCOMES.refused,
-      run: async () => isRefused(await listen(new Array(500_000).fill('a:b'))),
-    },
-    {
-      attack: 'a batch in which one URI has a tab',
-      outcome: 'only that message is rejected',
-      async run() {
-        for (const { served } of entries) {
-          const batch = ['files://public/menu', 'files://pri\tvate/salary'].map((uri, id) =>
-            rpc('resources/read', { uri }, id),
-          )
-          const answer = await served.send(
-            legacy(batch, { 'mcp-protocol-version': '2025-03-26', ...bearer('reader') }),
-          )
-          const byId = new Map(answer.messages.map((message) => [message.id, message]))
-          expect(byId.get(0).result.contents[0].text).to.equal('open')
-          expect(byId.get(1).error.code).to.equal(-32_602)
-        }
-      },
-    },
-    {
-      attack: 'a batch with an encoded URI after another message',
-      outcome: OUTCOMES.scope,
-      async run() {
-        const batch = ['files://public/menu', 'files://p%72ivate/salary'].map((uri, id) =>
-          rpc('resources/read', { uri }, id),
-        )
-        for (const { served } of entries)
-          needsScope(
-            await served.send(legacy(batch, { 'mcp-protocol-version': '2025-03-26', ...bearer('reader') })),
-          )
-      },
-    },
-    {
-      attack: 'resources/list with an open template that lists resources of a scoped template',
-      outcome: 'only a token with the scope sees them',
-      async run() {
-        const names = async (token: string) =>
-          (await send('resources/list', {}, token)).message.result.resources.map(
-            (one: { name: string }) => one.name,
-          )
-        expect(await names('reader'))
-          .to.include('menu')
-          .and.not.include(SECRET)
-        expect(await names('admin')).to.include.members(['menu', SECRET])
-      },
-    },
-    {
-      attack: 'a subscription to an unknown URI of 1 MiB',
-      outcome: 'the response does not repeat the URI',
-      async run() {
-        const answer = await send(
-          'resources/subscribe',
-          { uri: `notes://a/${'b'.repeat(1_048_576)}` },
-          'admin',
-        )
-        expect(answer.message.error.code).to.equal(-32_602)
-        expect(answer.text.length).to.be.below(2_000)
-      },
-    },
-  ])
+    it(`other operations on resources: completion of the template ${uri}: ${OUTCOMES.scope}`, async () =>
+      needsScope(await send('completion/complete', reference(uri))))
+
+  it(`other operations on resources: completion of a template with a tab: ${OUTCOMES.refused}`, async () =>
+    isRefused(await send('completion/complete', reference('files://pri\tvate/{name}'))))
+
+  for (const method of ['resources/subscribe', 'resources/unsubscribe'])
+    it(`other operations on resources: ${method} of a URI with a tab: ${OUTCOMES.refused}`, async () =>
+      isRefused(await send(method, { uri: 'files://pri\tvate/salary' })))
+
+  it(`other operations on resources: subscriptions/listen to a URI with a tab: ${OUTCOMES.refused}`, async () =>
+    isRefused(await listen(['files://pri\tvate/salary'])))
+
+  it(`other operations on resources: subscriptions/listen to 1,025 URIs: ${OUTCOMES.refused}`, async () =>
+    isRefused(await listen(Array.from({ length: 1_025 }, (_, index) => `files://a/${index}`))))
+
+  it(`other operations on resources: subscriptions/listen to 500,000 URIs: ${OUTCOMES.refused}`, async () =>
+    isRefused(await listen(new Array(500_000).fill('a:b'))))
+
+  it('other operations on resources: a batch in which one URI has a tab: only that message is rejected', async () => {
+    for (const { served } of entries) {
+      const batch = ['files://public/menu', 'files://pri\tvate/salary'].map((uri, id) =>
+        rpc('resources/read', { uri }, id),
+      )
+      const answer = await served.send(
+        legacy(batch, { 'mcp-protocol-version': '2025-03-26', ...bearer('reader') }),
+      )
+      const byId = new Map(answer.messages.map((message) => [message.id, message]))
+      expect(byId.get(0).result.contents[0].text).to.equal('open')
+      expect(byId.get(1).error.code).to.equal(-32_602)
+    }
+  })
+
+  it(`other operations on resources: a batch with an encoded URI after another message: ${OUTCOMES.scope}`, async () => {
+    const batch = ['files://public/menu', 'files://p%72ivate/salary'].map((uri, id) =>
+      rpc('resources/read', { uri }, id),
+    )
+    for (const { served } of entries)
+      needsScope(
+        await served.send(legacy(batch, { 'mcp-protocol-version': '2025-03-26', ...bearer('reader') })),
+      )
+  })
+
+  it('other operations on resources: resources/list with an open template that lists resources of a scoped template: only a token with the scope sees them', async () => {
+    const names = async (token: string) =>
+      (await send('resources/list', {}, token)).message.result.resources.map(
+        (one: { name: string }) => one.name,
+      )
+    expect(await names('reader'))
+      .to.include('menu')
+      .and.not.include(SECRET)
+    expect(await names('admin')).to.include.members(['menu', SECRET])
+  })
+
+  it('other operations on resources: a subscription to an unknown URI of 1 MiB: the response does not repeat the URI', async () => {
+    const answer = await send('resources/subscribe', { uri: `notes://a/${'b'.repeat(1_048_576)}` }, 'admin')
+    expect(answer.message.error.code).to.equal(-32_602)
+    expect(answer.text.length).to.be.below(2_000)
+  })
 
   for (const era of [LEGACY, MODERN]) {
     it(`a reader with the scope gets the resource by every spelling of its URI, and the handler gets the canonical form (${era})`, async () => {

@@ -5,7 +5,6 @@ import { mcpHandler } from '../../src/express/mcp-handler.ts'
 import { createMcpAdapter } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import { toolsFromOpenApi } from '../../src/openapi/index.ts'
-import { type Attack, attackTable } from '../support/attacks/attack-table.ts'
 import { onNode, type Served, web } from '../support/mcp/entry-points.ts'
 import { legacy, modern, rpc } from '../support/mcp/wire.ts'
 import { documentOf } from '../support/openapi/documents.ts'
@@ -114,77 +113,60 @@ describe('hostile arguments', function () {
       /; and 19,980 more$/,
     ],
   ]
-  const rows: Attack[] = attacks.flatMap(([attack, [method, params], text]) =>
-    (['2025-11-25', '2026-07-28'] as const).map((era) => ({
-      attack: `${attack} (${era})`,
-      outcome: 'at most 4,000 characters',
-      async run() {
+
+  for (const [attack, [method, params], text] of attacks)
+    for (const era of ['2025-11-25', '2026-07-28'] as const)
+      it(`validation errors: ${attack} (${era}): at most 4,000 characters`, async () => {
         const name = params.name === undefined ? {} : { 'mcp-name': String(params.name) }
         const sent = era === '2025-11-25' ? legacy(rpc(method, params)) : modern(method, params, name)
         const { message } = await kit.send(sent)
         expect(textOf(message).length).to.be.at.most(MAX_TEXT)
         expect(textOf(message)).to.match(text)
         if (message.error !== undefined) expect(message.error.code).to.be.oneOf([-32_602, -32_603, -32_020])
-      },
-    })),
-  )
-  attackTable('validation errors', [
-    ...rows,
-    {
-      attack: 'a tool has a name of 100,000 characters',
-      outcome: 'an error that does not repeat it',
-      async run() {
-        const { message } = await kit.send(legacy(rpc(...call('k'.repeat(100_000), {}))))
-        expect(message.error).to.deep.equal({
-          code: -32_602,
-          message: 'Invalid params: name must have at most 1024 characters',
-        })
-      },
-    },
-    {
-      attack: '20,000 wrong icons in initialize',
-      outcome: 'at most 4,000 characters',
-      async run() {
-        const clientInfo = { name: 'x', version: '1', icons: many(1) }
-        const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo }
-        const { message } = await kit.send(legacy(rpc('initialize', params)))
-        expect(textOf(message)).to.match(/; and 19,980 more$/)
-        expect(textOf(message).length).to.be.at.most(MAX_TEXT)
-      },
-    },
-    ...[
-      call('list', { texts: many(1) }),
-      ['prompts/get', { name: 'list', arguments: manyKeys }] as const,
-    ].map(([method, params]) => ({
-      attack: `a server of the SDK gets a ${method} with 20,000 wrong values`,
-      outcome: 'at most 4,000 characters',
-      async run() {
-        for (const sent of [legacy(rpc(method, params)), modern(method, params)]) {
-          const { message } = await own.send(sent)
-          expect(textOf(message).length).to.be.at.most(MAX_TEXT)
-          expect(textOf(message)).to.match(/and [\d,]+ more(?: characters)?$/)
-        }
-      },
-    })),
-    {
-      attack: 'a tool of an OpenAPI document gets 20,000 wrong elements',
-      outcome: 'at most 4,000 characters',
-      async run() {
-        const content = { 'application/json': { schema: { type: 'array', items: { type: 'string' } } } }
-        const tools = await toolsFromOpenApi(
-          documentOf({
-            '/a': {
-              post: { operationId: 'a', requestBody: { content }, responses: { 200: { description: 'x' } } },
-            },
-          }),
-          { app: (_req, res) => res.end() },
-        )
-        const { message } = await web(createMcpAdapter({ router: tools }).server).send(
-          legacy(rpc(...call('a', { body: many(1) }))),
-        )
-        expect(message.result.isError).to.equal(true)
-        expect(textOf(message).length).to.be.at.most(MAX_TEXT)
-      },
-    },
+      })
+
+  it('validation errors: a tool has a name of 100,000 characters: an error that does not repeat it', async () => {
+    const { message } = await kit.send(legacy(rpc(...call('k'.repeat(100_000), {}))))
+    expect(message.error).to.deep.equal({
+      code: -32_602,
+      message: 'Invalid params: name must have at most 1024 characters',
+    })
+  })
+
+  it('validation errors: 20,000 wrong icons in initialize: at most 4,000 characters', async () => {
+    const clientInfo = { name: 'x', version: '1', icons: many(1) }
+    const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo }
+    const { message } = await kit.send(legacy(rpc('initialize', params)))
+    expect(textOf(message)).to.match(/; and 19,980 more$/)
+    expect(textOf(message).length).to.be.at.most(MAX_TEXT)
+  })
+
+  for (const [method, params] of [
+    call('list', { texts: many(1) }),
+    ['prompts/get', { name: 'list', arguments: manyKeys }] as const,
   ])
+    it(`validation errors: a server of the SDK gets a ${method} with 20,000 wrong values: at most 4,000 characters`, async () => {
+      for (const sent of [legacy(rpc(method, params)), modern(method, params)]) {
+        const { message } = await own.send(sent)
+        expect(textOf(message).length).to.be.at.most(MAX_TEXT)
+        expect(textOf(message)).to.match(/and [\d,]+ more(?: characters)?$/)
+      }
+    })
+
+  it('validation errors: a tool of an OpenAPI document gets 20,000 wrong elements: at most 4,000 characters', async () => {
+    const content = { 'application/json': { schema: { type: 'array', items: { type: 'string' } } } }
+    const tools = await toolsFromOpenApi(
+      documentOf({
+        '/a': {
+          post: { operationId: 'a', requestBody: { content }, responses: { 200: { description: 'x' } } },
+        },
+      }),
+      { app: (_req, res) => res.end() },
+    )
+    const { message } = await web(createMcpAdapter({ router: tools }).server).send(
+      legacy(rpc(...call('a', { body: many(1) }))),
+    )
+    expect(message.result.isError).to.equal(true)
+    expect(textOf(message).length).to.be.at.most(MAX_TEXT)
+  })
 })

@@ -1,7 +1,6 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { expect } from 'chai'
-import { attackTable } from '../support/attacks/attack-table.ts'
 import { flood } from '../support/attacks/flood.ts'
 import { type ResourceProgram, startResourceProgram } from '../support/attacks/resource-program.ts'
 
@@ -125,91 +124,71 @@ describe('a protected server in a small heap', function () {
     },
   ]
 
-  attackTable('gate: memory', [
-    ...FLOODS.map(({ attack, count, statuses, request, maxLeftBehind = NOISE + PER_REQUEST * count }) => ({
-      attack,
-      outcome: `${statuses.join(' or ')}, and bounded memory`,
-      run: async () => {
-        const counts = await flood(program.port, count, request)
-        expect(Object.keys(counts)).to.have.members(statuses)
-        expect(Object.values(counts).reduce((sum, more) => sum + more, 0)).to.equal(count)
-        await survives(maxLeftBehind)
-      },
-    })),
-    {
-      attack: '3,000 envelopes with a good token',
-      outcome: 'bounded memory',
-      run: async () => {
-        const counts = await flood(program.port, 3_000, (index) => {
-          const envelope = {
-            'io.modelcontextprotocol/protocolVersion': '2026-07-28',
-            'io.modelcontextprotocol/clientCapabilities': {},
-            'io.modelcontextprotocol/clientInfo': { name: 'x'.repeat(700) + index, version: '1' },
-          }
-          const params = { _meta: envelope }
-          const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list', params })
-          return post(body, `Authorization: Bearer ${token}`, 'Mcp-Method: tools/list').replace(
-            'Version: 2025-11-25',
-            'Version: 2026-07-28',
-          )
-        })
-        expect(counts).to.deep.equal({ 200: 3_000 })
-        await survives()
-      },
-    },
-    {
-      attack: '500 bodies that never arrive, without a token',
-      outcome: '401',
-      run: async () => {
-        const waiting = await open(500, post('x'.repeat(100)).slice(0, -50))
-        const statuses = new Set(await Promise.all(waiting.map(statusOf)))
-        // All of them have the same address.
-        for (const status of statuses) expect(status).to.be.oneOf(['HTTP/1.1 401', 'HTTP/1.1 429'])
-        await survives()
-      },
-    },
-    {
-      attack: '500 bodies that never arrive, with a good token',
-      outcome: '408',
-      run: async () => {
-        await program.stop()
-        await start({ BODY_TIMEOUT_MS: '1000' })
-        const slow = post('x'.repeat(100), `Authorization: Bearer ${token}`).slice(0, -50)
-        const waiting = await open(500, slow)
-        const statuses = waiting.map(statusOf)
-        await validRequest()
-        expect(new Set(await Promise.all(statuses))).to.deep.equal(new Set(['HTTP/1.1 408']))
-        await survives()
-      },
-    },
-    {
-      attack: '1,000 valid bodies of 64 KiB at the same time',
-      outcome: '200 for all of them',
-      run: async () => {
-        const body = call('x'.repeat(65_536))
-        const request = post(body, `Authorization: Bearer ${token}`)
-        const waiting = await open(1_000, request.slice(0, -1))
-        await validRequest()
-        const statuses = waiting.map(statusOf)
-        for (const socket of waiting) socket.write(request.slice(-1))
-        expect(new Set(await Promise.all(statuses))).to.deep.equal(new Set(['HTTP/1.1 200']))
-        await survives()
-      },
-    },
-    {
-      attack: '500 bodies above the limit',
-      outcome: '413, and their rest is not kept',
-      run: async () => {
-        const body = 'x'.repeat(300_000)
-        const waiting: string[] = []
-        for (let round = 0; round < 5; round++) {
-          const opened = await open(100, post(body, `Authorization: Bearer ${token}`))
-          waiting.push(...(await Promise.all(opened.map(statusOf))))
-          for (const socket of opened) socket.destroy()
-        }
-        expect(new Set(waiting)).to.deep.equal(new Set(['HTTP/1.1 413']))
-        await survives()
-      },
-    },
-  ])
+  for (const { attack, count, statuses, request, maxLeftBehind = NOISE + PER_REQUEST * count } of FLOODS)
+    it(`gate: memory: ${attack}: ${statuses.join(' or ')}, and bounded memory`, async () => {
+      const counts = await flood(program.port, count, request)
+      expect(Object.keys(counts)).to.have.members(statuses)
+      expect(Object.values(counts).reduce((sum, more) => sum + more, 0)).to.equal(count)
+      await survives(maxLeftBehind)
+    })
+
+  it('gate: memory: 3,000 envelopes with a good token: bounded memory', async () => {
+    const counts = await flood(program.port, 3_000, (index) => {
+      const envelope = {
+        'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+        'io.modelcontextprotocol/clientCapabilities': {},
+        'io.modelcontextprotocol/clientInfo': { name: 'x'.repeat(700) + index, version: '1' },
+      }
+      const params = { _meta: envelope }
+      const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list', params })
+      return post(body, `Authorization: Bearer ${token}`, 'Mcp-Method: tools/list').replace(
+        'Version: 2025-11-25',
+        'Version: 2026-07-28',
+      )
+    })
+    expect(counts).to.deep.equal({ 200: 3_000 })
+    await survives()
+  })
+
+  it('gate: memory: 500 bodies that never arrive, without a token: 401', async () => {
+    const waiting = await open(500, post('x'.repeat(100)).slice(0, -50))
+    const statuses = new Set(await Promise.all(waiting.map(statusOf)))
+    // All of them have the same address.
+    for (const status of statuses) expect(status).to.be.oneOf(['HTTP/1.1 401', 'HTTP/1.1 429'])
+    await survives()
+  })
+
+  it('gate: memory: 500 bodies that never arrive, with a good token: 408', async () => {
+    await program.stop()
+    await start({ BODY_TIMEOUT_MS: '1000' })
+    const slow = post('x'.repeat(100), `Authorization: Bearer ${token}`).slice(0, -50)
+    const waiting = await open(500, slow)
+    const statuses = waiting.map(statusOf)
+    await validRequest()
+    expect(new Set(await Promise.all(statuses))).to.deep.equal(new Set(['HTTP/1.1 408']))
+    await survives()
+  })
+
+  it('gate: memory: 1,000 valid bodies of 64 KiB at the same time: 200 for all of them', async () => {
+    const body = call('x'.repeat(65_536))
+    const request = post(body, `Authorization: Bearer ${token}`)
+    const waiting = await open(1_000, request.slice(0, -1))
+    await validRequest()
+    const statuses = waiting.map(statusOf)
+    for (const socket of waiting) socket.write(request.slice(-1))
+    expect(new Set(await Promise.all(statuses))).to.deep.equal(new Set(['HTTP/1.1 200']))
+    await survives()
+  })
+
+  it('gate: memory: 500 bodies above the limit: 413, and their rest is not kept', async () => {
+    const body = 'x'.repeat(300_000)
+    const waiting: string[] = []
+    for (let round = 0; round < 5; round++) {
+      const opened = await open(100, post(body, `Authorization: Bearer ${token}`))
+      waiting.push(...(await Promise.all(opened.map(statusOf))))
+      for (const socket of opened) socket.destroy()
+    }
+    expect(new Set(waiting)).to.deep.equal(new Set(['HTTP/1.1 413']))
+    await survives()
+  })
 })

@@ -2,7 +2,6 @@ import { once } from 'node:events'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { expect } from 'chai'
-import { attackTable } from '../support/attacks/attack-table.ts'
 import { type ResourceProgram, startResourceProgram } from '../support/attacks/resource-program.ts'
 import {
   bearer,
@@ -83,87 +82,66 @@ describe('sessions and streams in a small heap', function () {
     }
   }
 
-  attackTable('memory of sessions', [
-    {
-      attack: '130 sessions of one user with results of 1 to 3 MB each',
-      outcome: 'the server survives with a heap of 128 MB, and others keep their sessions',
-      async run() {
-        const session = await begin('bob')
-        for (let time = 0; time < 130; time++) {
-          const own = await begin('ada')
-          if (time % 2 === 0) await ask('ada', legacy(call('big')), own)
-          else await ask('ada', legacy(call('echo', { text: 'x'.repeat(900_000) })), own)
-        }
-        await program.expectSurvival(validRequests(session))
-      },
-    },
-    {
-      attack: '130 sessions of one user that initialize with 130,000 characters',
-      outcome: 'the server survives, and others keep their sessions',
-      async run() {
-        const session = await begin('bob')
-        const large = { name: 'test', version: '1', title: 'x'.repeat(129_000) }
-        for (let time = 0; time < 130; time++)
-          expect(await begin('ada', initialize(large))).not.to.deep.equal({ 'mcp-session-id': '' })
-        await program.expectSurvival(validRequests(session))
-      },
-    },
-    {
-      attack:
-        '1,000 sessions of 10 addresses without a token that initialize with 130,000 and with 8,000 bytes',
-      outcome: 'the larger requests are refused, the server survives, and users keep their sessions',
-      async run() {
-        const session = await begin('bob')
-        const sized = (length: number) =>
-          initialize({ name: 'test', version: '1', title: '中'.repeat(length / 3) })
-        for (let time = 0; time < 1_000; time++) {
-          const address = `127.0.0.${(time % 10) + 10}`
-          expect(await beginWithoutToken(address, sized(130_000))).to.equal(400)
-          expect(await beginWithoutToken(address, sized(7_800))).to.equal(200)
-        }
-        await program.expectSurvival(validRequests(session))
-      },
-    },
-    ...(['x', '中'] as const).map((last) => ({
-      attack: `100 sessions of one user with 1,100 reports each, and a progressToken that ends in ${last}`,
-      outcome: 'the server survives, and others keep their sessions',
-      async run() {
-        const session = await begin('bob')
-        const params = { name: 'report', arguments: {}, _meta: { progressToken: 'x'.repeat(59) + last } }
-        for (let time = 0; time < 100; time++)
-          await ask('ada', legacy(rpc('tools/call', params)), await begin('ada'))
-        await program.expectSurvival(validRequests(session))
-      },
-    })),
-    {
-      attack: '100 streams of each kind that are never read, with 100,000 notifications',
-      outcome: 'the server survives, and others are served',
-      async run() {
-        const session = await begin('bob')
-        const uris = Array.from({ length: 100 }, (_, id) => `notes://${id}`)
-        for (let time = 0; time < 100; time++) {
-          const listening = { notifications: { toolsListChanged: true, resourceSubscriptions: uris } }
-          await unread('ada', modern('subscriptions/listen', listening))
-          await unread('eve', { headers: { accept: 'text/event-stream', ...(await begin('eve')) } }, 'GET')
-        }
-        for (let time = 0; time < 50; time++)
-          expect(await (await fetch(`${program.origin}/notify`)).text()).to.equal('sent')
-        await program.expectSurvival(validRequests(session))
-      },
-    },
-    {
-      attack: '5 calls that report 400 MB each without waiting, to clients that never read',
-      outcome: 'the server survives, and others are served',
-      async run() {
-        const session = await begin('bob')
-        const params = { name: 'flood', arguments: {}, _meta: { progressToken: 1 } }
-        for (let time = 0; time < 5; time++) {
-          if (time % 2 === 0) await unread('ada', legacy(rpc('tools/call', params), await begin('ada')))
-          else await unread('ada', modern('tools/call', params))
-        }
-        await ask('bob', modern('tools/call', params))
-        await program.expectSurvival(validRequests(session))
-      },
-    },
-  ])
+  it('memory of sessions: 130 sessions of one user with results of 1 to 3 MB each: the server survives with a heap of 128 MB, and others keep their sessions', async () => {
+    const session = await begin('bob')
+    for (let time = 0; time < 130; time++) {
+      const own = await begin('ada')
+      if (time % 2 === 0) await ask('ada', legacy(call('big')), own)
+      else await ask('ada', legacy(call('echo', { text: 'x'.repeat(900_000) })), own)
+    }
+    await program.expectSurvival(validRequests(session))
+  })
+
+  it('memory of sessions: 130 sessions of one user that initialize with 130,000 characters: the server survives, and others keep their sessions', async () => {
+    const session = await begin('bob')
+    const large = { name: 'test', version: '1', title: 'x'.repeat(129_000) }
+    for (let time = 0; time < 130; time++)
+      expect(await begin('ada', initialize(large))).not.to.deep.equal({ 'mcp-session-id': '' })
+    await program.expectSurvival(validRequests(session))
+  })
+
+  it('memory of sessions: 1,000 sessions of 10 addresses without a token that initialize with 130,000 and with 8,000 bytes: the larger requests are refused, the server survives, and users keep their sessions', async () => {
+    const session = await begin('bob')
+    const sized = (length: number) =>
+      initialize({ name: 'test', version: '1', title: '中'.repeat(length / 3) })
+    for (let time = 0; time < 1_000; time++) {
+      const address = `127.0.0.${(time % 10) + 10}`
+      expect(await beginWithoutToken(address, sized(130_000))).to.equal(400)
+      expect(await beginWithoutToken(address, sized(7_800))).to.equal(200)
+    }
+    await program.expectSurvival(validRequests(session))
+  })
+
+  for (const last of ['x', '中'] as const)
+    it(`memory of sessions: 100 sessions of one user with 1,100 reports each, and a progressToken that ends in ${last}: the server survives, and others keep their sessions`, async () => {
+      const session = await begin('bob')
+      const params = { name: 'report', arguments: {}, _meta: { progressToken: 'x'.repeat(59) + last } }
+      for (let time = 0; time < 100; time++)
+        await ask('ada', legacy(rpc('tools/call', params)), await begin('ada'))
+      await program.expectSurvival(validRequests(session))
+    })
+
+  it('memory of sessions: 100 streams of each kind that are never read, with 100,000 notifications: the server survives, and others are served', async () => {
+    const session = await begin('bob')
+    const uris = Array.from({ length: 100 }, (_, id) => `notes://${id}`)
+    for (let time = 0; time < 100; time++) {
+      const listening = { notifications: { toolsListChanged: true, resourceSubscriptions: uris } }
+      await unread('ada', modern('subscriptions/listen', listening))
+      await unread('eve', { headers: { accept: 'text/event-stream', ...(await begin('eve')) } }, 'GET')
+    }
+    for (let time = 0; time < 50; time++)
+      expect(await (await fetch(`${program.origin}/notify`)).text()).to.equal('sent')
+    await program.expectSurvival(validRequests(session))
+  })
+
+  it('memory of sessions: 5 calls that report 400 MB each without waiting, to clients that never read: the server survives, and others are served', async () => {
+    const session = await begin('bob')
+    const params = { name: 'flood', arguments: {}, _meta: { progressToken: 1 } }
+    for (let time = 0; time < 5; time++) {
+      if (time % 2 === 0) await unread('ada', legacy(rpc('tools/call', params), await begin('ada')))
+      else await unread('ada', modern('tools/call', params))
+    }
+    await ask('bob', modern('tools/call', params))
+    await program.expectSurvival(validRequests(session))
+  })
 })

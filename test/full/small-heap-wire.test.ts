@@ -1,7 +1,6 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { expect } from 'chai'
-import { attackTable } from '../support/attacks/attack-table.ts'
 import { type ResourceProgram, startResourceProgram } from '../support/attacks/resource-program.ts'
 import { call, definedOf, LEGACY, legacy, rpc, send, type WireRequest } from '../support/mcp/wire.ts'
 
@@ -68,54 +67,36 @@ for (const mode of ['', 'sessions'] as const) {
       await program.expectSurvival(validRequest, { maxRssMiB: 448 })
     }
 
-    attackTable(`small heap${mode && ' with sessions'}`, [
-      {
-        attack: '10 connections with a batch of 100 reads of 1 MB each, which are not read',
-        outcome: 'bounded memory, and valid requests succeed',
-        async run() {
-          for (let index = 0; index < 10; index++)
-            await unread(inSession(batch(readPage), mode === 'sessions' ? await begin() : {}))
-          await survives()
-        },
-      },
-      {
-        attack: 'a batch of 100 calls with results of 3 MB each, whose client reads',
-        outcome: 'all are served',
-        async run() {
-          const { status, text } = await send(program.port, inSession(batch((id) => call('large', {}, id))))
-          expect(status).to.equal(200)
-          expect(text.length).to.be.above(300_000_000)
-          await survives()
-        },
-      },
-      {
-        attack: '160 pipelined reads of 1 MB, which are not read',
-        outcome: 'bounded memory, and valid requests succeed',
-        async run() {
-          await unread(...Array.from({ length: 160 }, (_, id) => inSession(legacy(readPage(id)))))
-          await survives()
-        },
-      },
-      {
-        attack: '8 bodies of 4.1 MB of empty objects at the same time',
-        outcome: '401, since no such body can be read without a token, and valid requests succeed',
-        async run() {
-          const request = inSession(wideBody(4_100_000))
-          const answers = await Promise.all(Array.from({ length: 8 }, () => send(program.port, request)))
-          for (const { status } of answers) expect(status).to.equal(401)
-          await survives()
-        },
-      },
-      {
-        attack: '16 bodies of 2 MB of empty objects at the same time',
-        outcome: 'one after the other is served or gets 503, and valid requests succeed',
-        async run() {
-          const request = inSession(wideBody(2_000_000))
-          const answers = await Promise.all(Array.from({ length: 16 }, () => send(program.port, request)))
-          for (const { status } of answers) expect(status).to.be.oneOf([200, 503])
-          await survives()
-        },
-      },
-    ])
+    it(`small heap${mode && ' with sessions'}: 10 connections with a batch of 100 reads of 1 MB each, which are not read: bounded memory, and valid requests succeed`, async () => {
+      for (let index = 0; index < 10; index++)
+        await unread(inSession(batch(readPage), mode === 'sessions' ? await begin() : {}))
+      await survives()
+    })
+
+    it(`small heap${mode && ' with sessions'}: a batch of 100 calls with results of 3 MB each, whose client reads: all are served`, async () => {
+      const { status, text } = await send(program.port, inSession(batch((id) => call('large', {}, id))))
+      expect(status).to.equal(200)
+      expect(text.length).to.be.above(300_000_000)
+      await survives()
+    })
+
+    it(`small heap${mode && ' with sessions'}: 160 pipelined reads of 1 MB, which are not read: bounded memory, and valid requests succeed`, async () => {
+      await unread(...Array.from({ length: 160 }, (_, id) => inSession(legacy(readPage(id)))))
+      await survives()
+    })
+
+    it(`small heap${mode && ' with sessions'}: 8 bodies of 4.1 MB of empty objects at the same time: 401, since no such body can be read without a token, and valid requests succeed`, async () => {
+      const request = inSession(wideBody(4_100_000))
+      const answers = await Promise.all(Array.from({ length: 8 }, () => send(program.port, request)))
+      for (const { status } of answers) expect(status).to.equal(401)
+      await survives()
+    })
+
+    it(`small heap${mode && ' with sessions'}: 16 bodies of 2 MB of empty objects at the same time: one after the other is served or gets 503, and valid requests succeed`, async () => {
+      const request = inSession(wideBody(2_000_000))
+      const answers = await Promise.all(Array.from({ length: 16 }, () => send(program.port, request)))
+      for (const { status } of answers) expect(status).to.be.oneOf([200, 503])
+      await survives()
+    })
   })
 }

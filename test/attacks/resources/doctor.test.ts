@@ -2,7 +2,6 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { createServer, type Server, type Socket } from 'node:net'
 import { expect } from 'chai'
-import { attackTable } from '../../support/attacks/attack-table.ts'
 import { startResourceProgram } from '../../support/attacks/resource-program.ts'
 
 const DOCTOR = new URL('doctor.program.js', import.meta.url)
@@ -49,26 +48,23 @@ describe('the doctor in a small heap', function () {
     expect(heapUsed).to.be.below(64 * MIB)
   }
 
-  attackTable('doctor: memory', [
-    {
-      attack: 'a JSON response of 1 MiB in chunks of 1 byte',
-      outcome: 'the doctor finishes in a heap of 128 MiB',
-      run: survives('application/json', '1\r\n \r\n'.repeat(MIB / 16), 16),
-    },
-    {
-      attack: 'an event stream of 256 KiB in chunks of 1 byte',
-      outcome: 'the doctor finishes in a heap of 128 MiB',
-      run: survives('text/event-stream', '1\r\n:\r\n'.repeat(MIB / 16), 4),
-    },
-    {
-      attack: 'an event stream of 256 KiB of empty events in chunks of 2 bytes',
-      outcome: 'the doctor finishes in a heap of 128 MiB',
-      run: survives('text/event-stream', '2\r\n\n\n\r\n'.repeat(MIB / 32), 4),
-    },
-    {
-      attack: 'an endless response',
-      outcome: 'the doctor stops reading after 4 MiB',
-      run: survives('text/event-stream', `10000\r\n${':'.repeat(65_536)}\r\n`, 100_000),
-    },
-  ])
+  it(
+    'doctor: memory: a JSON response of 1 MiB in chunks of 1 byte: the doctor finishes in a heap of 128 MiB',
+    survives('application/json', '1\r\n \r\n'.repeat(MIB / 16), 16),
+  )
+
+  it(
+    'doctor: memory: an event stream of 256 KiB in chunks of 1 byte: the doctor finishes in a heap of 128 MiB',
+    survives('text/event-stream', '1\r\n:\r\n'.repeat(MIB / 16), 4),
+  )
+
+  it(
+    'doctor: memory: an event stream of 256 KiB of empty events in chunks of 2 bytes: the doctor finishes in a heap of 128 MiB',
+    survives('text/event-stream', '2\r\n\n\n\r\n'.repeat(MIB / 32), 4),
+  )
+
+  it(
+    'doctor: memory: an endless response: the doctor stops reading after 4 MiB',
+    survives('text/event-stream', `10000\r\n${':'.repeat(65_536)}\r\n`, 100_000),
+  )
 })

@@ -2,7 +2,6 @@ import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect } from 'chai'
-import { attackTable } from '../../support/attacks/attack-table.ts'
 
 /** Runs a program of this folder in a process with a heap of 128 MB, and returns its output. */
 async function inSmallHeap(name: string, argument: string): Promise<unknown> {
@@ -17,22 +16,13 @@ async function inSmallHeap(name: string, argument: string): Promise<unknown> {
 }
 
 describe('attacks on the memory of telemetry', () => {
-  attackTable('memory of telemetry', [
-    {
-      attack: '2 000 runs that each start the next one, with sessions of 200 kB that never end',
-      outcome: 'the process survives with a heap of 128 MB, and its next event is delivered',
-      async run() {
-        this.timeout(60_000)
-        expect(await inSmallHeap('telemetry-sessions', 'succession')).to.deep.equal({ lines: 1, actor: 'u1' })
-      },
-    },
-    {
-      attack: '2 000 ended sessions of 100 kB that were written to a JSON logger',
-      outcome: 'the process survives with a heap of 128 MB, and its next event is delivered',
-      async run() {
-        this.timeout(60_000)
-        expect(await inSmallHeap('telemetry-sessions', 'ended')).to.deep.equal({ lines: 1, actor: 'u1' })
-      },
-    },
-  ])
+  it('memory of telemetry: 2 000 runs that each start the next one, with sessions of 200 kB that never end: the process survives with a heap of 128 MB, and its next event is delivered', async function () {
+    this.timeout(60_000)
+    expect(await inSmallHeap('telemetry-sessions', 'succession')).to.deep.equal({ lines: 1, actor: 'u1' })
+  })
+
+  it('memory of telemetry: 2 000 ended sessions of 100 kB that were written to a JSON logger: the process survives with a heap of 128 MB, and its next event is delivered', async function () {
+    this.timeout(60_000)
+    expect(await inSmallHeap('telemetry-sessions', 'ended')).to.deep.equal({ lines: 1, actor: 'u1' })
+  })
 })

@@ -8,33 +8,7 @@ export interface Attack {
   readonly run: (this: Mocha.Context) => void | Promise<void>
 }
 
-/**
- * Declares one test for each attack, and prints the area's table when they have run.
- * Call it inside a `describe` that sets up the servers under attack.
- */
+/** Declares one test for each attack. */
 export function attackTable(area: string, attacks: readonly Attack[]): void {
-  describe(`attack table: ${area}`, () => {
-    const failed = new Set<string>()
-    for (const { attack, outcome, run } of attacks) {
-      it(`${area}: ${attack}: ${outcome}`, async function () {
-        failed.add(attack)
-        await run.call(this)
-        failed.delete(attack)
-      })
-    }
-
-    after(function () {
-      const ran = new Set(
-        this.test?.parent?.tests
-          .filter(({ state }) => state === 'passed' || state === 'failed')
-          .map(({ title }) => title),
-      )
-      const lines = attacks
-        .filter(({ attack, outcome }) => ran.has(`${area}: ${attack}: ${outcome}`))
-        .map(
-          ({ attack, outcome }) => `    ${failed.has(attack) ? 'FAILED' : 'held  '} | ${attack} | ${outcome}`,
-        )
-      console.log([`\n    ${area}: ${lines.length} attacks`, ...lines, ''].join('\n'))
-    })
-  })
+  for (const { attack, outcome, run } of attacks) it(`${area}: ${attack}: ${outcome}`, run)
 }

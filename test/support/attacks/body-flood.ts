@@ -2,7 +2,6 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { expect } from 'chai'
 import { call, definedOf, legacy, send } from '../mcp/wire.ts'
-import { attackTable } from './attack-table.ts'
 import { startResourceProgram } from './resource-program.ts'
 
 const PROGRAM = new URL('../../attacks/resources/bodies.program.js', import.meta.url)
@@ -43,29 +42,19 @@ async function attack(port: number, size: number): Promise<string> {
 
 /** Sends bodies of about `maxBodyBytes` in chunks of 1 byte to an adapter in a small heap. */
 export function bodyFlood(maxBodyBytes: number): void {
-  attackTable(
-    'memory of bodies',
-    (['oauth', 'no OAuth'] as const).map((protection) => ({
-      attack: `2 connections send ${maxBodyBytes >> 10} KiB in chunks of 1 byte, 1 sends 1 byte more: ${protection}`,
-      outcome: '200 and 413, and a valid request succeeds',
-      async run() {
-        const program = await startResourceProgram(PROGRAM, { args: [String(maxBodyBytes), protection] })
-        const sizes = [maxBodyBytes, maxBodyBytes, maxBodyBytes + 1]
-        const statuses = await Promise.all(sizes.map((size) => attack(program.port, size)))
-        expect(statuses).to.deep.equal([
-          'HTTP/1.1 200 OK',
-          'HTTP/1.1 200 OK',
-          'HTTP/1.1 413 Payload Too Large',
-        ])
-        await program.expectSurvival(
-          async () => {
-            const { status, message } = await send(program.port, { headers, body })
-            expect(status).to.equal(200)
-            expect(message.result.content[0].text).to.equal('hello')
-          },
-          { maxRssMiB: 192 },
-        )
-      },
-    })),
-  )
+  for (const protection of ['oauth', 'no OAuth'] as const)
+    it(`memory of bodies: 2 connections send ${maxBodyBytes >> 10} KiB in chunks of 1 byte, 1 sends 1 byte more: ${protection}: 200 and 413, and a valid request succeeds`, async () => {
+      const program = await startResourceProgram(PROGRAM, { args: [String(maxBodyBytes), protection] })
+      const sizes = [maxBodyBytes, maxBodyBytes, maxBodyBytes + 1]
+      const statuses = await Promise.all(sizes.map((size) => attack(program.port, size)))
+      expect(statuses).to.deep.equal(['HTTP/1.1 200 OK', 'HTTP/1.1 200 OK', 'HTTP/1.1 413 Payload Too Large'])
+      await program.expectSurvival(
+        async () => {
+          const { status, message } = await send(program.port, { headers, body })
+          expect(status).to.equal(200)
+          expect(message.result.content[0].text).to.equal('hello')
+        },
+        { maxRssMiB: 192 },
+      )
+    })
 }
