@@ -30,6 +30,9 @@ export interface OptionsTaker {
   readonly elsewhere?: Readonly<Record<string, string>>
 }
 
+/** A taker whose heading defaults to its name in lower case without dots, and its valid options to none. */
+type Entry = Omit<OptionsTaker, 'heading' | 'good'> & Partial<Pick<OptionsTaker, 'heading' | 'good'>>
+
 const url = 'https://auth.example.com'
 const audience = 'https://mcp.example.com/mcp'
 const verifyToken = () => undefined
@@ -173,8 +176,7 @@ const ADAPTER = {
   ],
 }
 
-/** Every function that takes options. A new option fails the tests until it has an entry here. */
-export const TAKERS: readonly OptionsTaker[] = [
+const ENTRIES: readonly Entry[] = [
   {
     name: 'mcpAuth',
     heading: 'oauth',
@@ -201,9 +203,7 @@ export const TAKERS: readonly OptionsTaker[] = [
   },
   {
     name: 'mcpAuth',
-    heading: 'mcpauth',
     call: (options) => kit.mcpAuth(oauth, options),
-    good: {},
     wrong: { telemetry: [null, 5, {}], ...ORIGINS },
   },
   {
@@ -235,7 +235,6 @@ export const TAKERS: readonly OptionsTaker[] = [
   },
   {
     name: 'jwtVerifier',
-    heading: 'jwtverifier',
     call: async (options) => await kit.jwtVerifier(options)(withoutToken),
     good: { issuer: url, audience },
     wrong: {
@@ -253,7 +252,6 @@ export const TAKERS: readonly OptionsTaker[] = [
   },
   {
     name: 'introspectionVerifier',
-    heading: 'introspectionverifier',
     call: (options) => kit.introspectionVerifier(options),
     good: { endpoint: `${url}/introspect`, clientId: 'mcp', clientSecret: 'S', audience },
     wrong: {
@@ -265,52 +263,19 @@ export const TAKERS: readonly OptionsTaker[] = [
       clientCertificate: ['header', {}, true],
     },
   },
-  {
-    name: 'cachedVerifier',
-    heading: 'cachedverifier',
-    call: (options) => kit.cachedVerifier(verifyToken, options),
-    good: {},
-  },
+  { name: 'cachedVerifier', call: (options) => kit.cachedVerifier(verifyToken, options) },
   {
     name: 'shareInvalidations',
-    heading: 'shareinvalidations',
     call: (options) =>
       kit.shareInvalidations(kit.cachedVerifier(verifyToken), redis as Wrong, options).close(),
-    good: {},
   },
-  {
-    name: 'redisEventBus',
-    heading: 'rediseventbus',
-    call: (options) => kit.redisEventBus(redis as Wrong, options).close(),
-    good: {},
-  },
-  {
-    name: 'redisTaskStore',
-    heading: 'redistaskstore',
-    call: (options) => kit.redisTaskStore(redis as Wrong, options).close(),
-    good: {},
-  },
-  {
-    name: 'redisEventStore',
-    heading: 'rediseventstore',
-    call: (options) => kit.redisEventStore(redis as Wrong, options).close(),
-    good: {},
-  },
-  {
-    name: 'memoryEventStore',
-    heading: 'memoryeventstore',
-    call: (options) => kit.memoryEventStore(options),
-    good: {},
-  },
-  {
-    name: 'memoryTaskStore',
-    heading: 'memorytaskstore',
-    call: (options) => kit.memoryTaskStore(options),
-    good: {},
-  },
+  { name: 'redisEventBus', call: (options) => kit.redisEventBus(redis as Wrong, options).close() },
+  { name: 'redisTaskStore', call: (options) => kit.redisTaskStore(redis as Wrong, options).close() },
+  { name: 'redisEventStore', call: (options) => kit.redisEventStore(redis as Wrong, options).close() },
+  { name: 'memoryEventStore', call: (options) => kit.memoryEventStore(options) },
+  { name: 'memoryTaskStore', call: (options) => kit.memoryTaskStore(options) },
   {
     name: 'createMcpAdapter',
-    heading: 'createmcpadapter',
     call: (options) => kit.createMcpAdapter(options),
     good: { router: functionRouter },
     wrong: {
@@ -325,7 +290,6 @@ export const TAKERS: readonly OptionsTaker[] = [
     isListed: false,
     heading: 'createmcpadapter',
     call: (options) => kit.KitMcpServer.create().withOptions(options),
-    good: {},
     wrong: ADAPTER,
   },
   {
@@ -333,14 +297,12 @@ export const TAKERS: readonly OptionsTaker[] = [
     member: 'sessions',
     heading: 'createmcpadapter',
     call: (sessions) => kit.createMcpAdapter({ router, sessions }),
-    good: {},
   },
   {
     name: 'streams',
     member: 'streams',
     heading: 'createmcpadapter',
     call: (streams) => kit.createMcpAdapter({ router, streams }),
-    good: {},
   },
   {
     name: 'tasks',
@@ -348,7 +310,6 @@ export const TAKERS: readonly OptionsTaker[] = [
     isListed: false,
     heading: 'createmcpadapter',
     call: (tasks) => kit.createMcpAdapter({ router, tasks }),
-    good: {},
     wrong: { store: NO_OBJECT },
   },
   {
@@ -366,14 +327,12 @@ export const TAKERS: readonly OptionsTaker[] = [
     member: 'cache',
     heading: 'createmcpadapter',
     call: (cache) => kit.createMcpAdapter({ router, cache }),
-    good: {},
   },
   {
     name: 'scopes of the adapter',
     member: 'scopes',
     heading: 'createmcpadapter',
     call: (scopes) => kit.createMcpAdapter({ router: functionRouter, scopes }),
-    good: {},
     wrong: {
       tools: [...NO_OBJECT, { wipe: 'mcp:admin' }],
       prompts: [...NO_OBJECT, { write: ['a b'] }],
@@ -455,18 +414,14 @@ export const TAKERS: readonly OptionsTaker[] = [
     name: 'cache of a resource',
     heading: 'kitmcprouter',
     call: (cache) => router.resource('a', { uri: 'notes://a', cache }, handle),
-    good: {},
   },
   {
     name: 'mcpCors',
-    heading: 'mcpcors',
     call: (options) => kit.mcpCors(options),
-    good: {},
     wrong: { origin: [null, 5, {}, [5]], telemetry: [null, {}, 'telemetry'], ...ORIGINS },
   },
   {
     name: 'mcpServer',
-    heading: 'mcpserver',
     call: (options) => kit.mcpServer(kit.createMcpAdapter({ router }), options),
     good: { path: '/mcp' },
     wrong: {
@@ -484,17 +439,10 @@ export const TAKERS: readonly OptionsTaker[] = [
       ],
     },
   },
-  {
-    name: 'protectedResourceRouter',
-    heading: 'protectedresourcerouter',
-    call: (options) => kit.protectedResourceRouter(oauth, options),
-    good: {},
-  },
+  { name: 'protectedResourceRouter', call: (options) => kit.protectedResourceRouter(oauth, options) },
   {
     name: 'gracefulShutdown',
-    heading: 'gracefulshutdown',
     call: (options) => kit.gracefulShutdown(createServer(), options),
-    good: {},
     wrong: {
       tasks: [null, {}, 5],
       events: [null, {}, 5],
@@ -504,18 +452,14 @@ export const TAKERS: readonly OptionsTaker[] = [
   },
   {
     name: 'serveStdio',
-    heading: 'servestdio',
     call: (options) => kit.serveStdio(router, options).close(),
-    good: {},
     wrong: {
       telemetry: [null, {}, 'telemetry'],
     },
   },
   {
     name: 'loadSkills',
-    heading: 'loadskills',
     call: (options) => loadSkills(skillFiles, options),
-    good: {},
     wrong: {
       prefix: ['', '/', 'a/', '../a', 'a b', '.a', 'a'.repeat(300), ...NO_TEXT],
     },
@@ -524,7 +468,6 @@ export const TAKERS: readonly OptionsTaker[] = [
     name: 'skills',
     heading: 'kitmcprouter',
     call: (config) => router.skills(skills, config),
-    good: {},
     wrong: {
       scopes: ['mcp:read', [5], ['a b'], ['offline_access']],
       cache: [...NO_OBJECT, { ttlMs: -1 }],
@@ -532,7 +475,6 @@ export const TAKERS: readonly OptionsTaker[] = [
   },
   {
     name: 'toolsFromOpenApi',
-    heading: 'toolsfromopenapi',
     call: (options) => toolsFromOpenApi(document, options),
     good: { app },
     wrong: {
@@ -544,7 +486,6 @@ export const TAKERS: readonly OptionsTaker[] = [
   },
   {
     name: 'upstreamToken',
-    heading: 'upstreamtoken',
     call: (options) => upstreamToken(options),
     good: { issuer: url, clientId: 'mcp', clientSecret: 's', style: 'token-exchange' },
     wrong: {
@@ -558,7 +499,6 @@ export const TAKERS: readonly OptionsTaker[] = [
   },
   {
     name: 'authorizationFacade',
-    heading: 'authorizationfacade',
     call: (options) => authorization.authorizationFacade(options),
     good: {
       url: 'http://127.0.0.1:3000',
@@ -658,7 +598,6 @@ export const TAKERS: readonly OptionsTaker[] = [
     member: 'include',
     heading: 'toolsfromopenapi',
     call: (include) => toolsFromOpenApi(document, { app, include }),
-    good: {},
     wrong: { tags: ['pet', [5], ['pets']], operationIds: ['x', ['listPet']], paths: ['/pets', ['/pet']] },
   },
   {
@@ -671,22 +610,14 @@ export const TAKERS: readonly OptionsTaker[] = [
   },
   {
     name: 'callTool',
-    heading: 'calltool',
     call: (options) => callTool((_req, res) => res.end(), 'greet', {}, options),
-    good: {},
     wrong: { token: ['a b', 'a\n'], path: ['mcp', ''] },
   },
-  {
-    name: 'createTestIssuer',
-    heading: 'createtestissuer',
-    call: (options) => createTestIssuer(options),
-    good: {},
-  },
+  { name: 'createTestIssuer', call: (options) => createTestIssuer(options) },
   {
     name: 'issueToken',
     heading: 'createtestissuer',
     call: (options) => createTestIssuer().issueToken(options),
-    good: {},
     wrong: {
       scopes: ['mcp:read', [5]],
       expiresIn: ['300', Number.NaN],
@@ -694,9 +625,7 @@ export const TAKERS: readonly OptionsTaker[] = [
   },
   {
     name: 'withSampling',
-    heading: 'withsampling',
     call: (policy) => telemetry().withSampling(policy),
-    good: {},
     wrong: {
       always: ['a.*', [5], ['']],
       never: ['a.*', [5], ['']],
@@ -715,7 +644,6 @@ export const TAKERS: readonly OptionsTaker[] = [
   },
   {
     name: 'withAudit',
-    heading: 'withaudit',
     call: (options) => telemetry().withAudit(options),
     good: { transport: kit.InMemoryTransportAdapter.create(), names: ['a.*'], secret: 'x'.repeat(32) },
     wrong: {
@@ -726,63 +654,38 @@ export const TAKERS: readonly OptionsTaker[] = [
   },
   {
     name: 'withRedaction',
-    heading: 'withredaction',
     call: (policy) => telemetry().withRedaction(policy),
-    good: {},
     wrong: {
       denylistKeys: ['password', [5], ['']],
       hashKeys: ['email', [5], ['']],
       patterns: ['email', [5], [{}], [{ name: 'x', pattern: 'x' }], [{ name: 'a b', pattern: /x/ }]],
     },
   },
-  {
-    name: 'withValidation',
-    heading: 'withvalidation',
-    call: (options) => telemetry().withValidation(options),
-    good: {},
-  },
-  {
-    name: 'addEvents',
-    heading: 'addevents',
-    call: (options) => telemetry().addEvents(events, options),
-    good: {},
-  },
+  { name: 'withValidation', call: (options) => telemetry().withValidation(options) },
+  { name: 'addEvents', call: (options) => telemetry().addEvents(events, options) },
   {
     name: 'addTransport',
-    heading: 'addtransport',
     call: (options) => telemetry().addTransport(kit.InMemoryTransportAdapter.create(), options),
-    good: {},
   },
   ...(['addActor', 'addScope'] as const).map((name) => ({
     name,
-    heading: name.toLowerCase(),
     call: (options: Wrong) => telemetry()[name]('user', options),
-    good: {},
     wrong: { description: NO_TEXT, required: NO_BOOLEAN },
   })),
-  {
-    name: 'httpTelemetry',
-    heading: 'httptelemetry',
-    call: (options) => httpTelemetry(telemetry().build(), options),
-    good: {},
-  },
+  { name: 'httpTelemetry', call: (options) => httpTelemetry(telemetry().build(), options) },
   {
     name: 'LoggerTransportAdapter.create',
-    heading: 'loggertransportadaptercreate',
     call: (options) => kit.LoggerTransportAdapter.create(options),
     good: { logger },
     wrong: { logger: [{}, { info() {}, warn() {}, error() {} }], names: ['json', 5, 'ecs'] },
   },
   {
     name: 'DevConsoleTransportAdapter.create',
-    heading: 'devconsoletransportadaptercreate',
     call: (options) => kit.DevConsoleTransportAdapter.create(options),
-    good: {},
     wrong: { url: ['example.com', 5, 'https://127.0.0.1', 'http://example.com'] },
   },
   {
     name: 'HttpTransportAdapter.create',
-    heading: 'httptransportadaptercreate',
     call: (options) => kit.HttpTransportAdapter.create(options),
     good: { url: webhookUrl },
     wrong: {
@@ -802,15 +705,9 @@ export const TAKERS: readonly OptionsTaker[] = [
     call: (batch) => kit.HttpTransportAdapter.create({ url: webhookUrl, batch }),
     good: { maxSize: 5, maxDelayMs: 10 },
   },
-  {
-    name: 'auditFile',
-    heading: 'auditfile',
-    call: (options) => auditFile('audit.log', options),
-    good: { fsync: true },
-  },
+  { name: 'auditFile', call: (options) => auditFile('audit.log', options), good: { fsync: true } },
   {
     name: 'OtlpTransportAdapter.create',
-    heading: 'otlptransportadaptercreate',
     call: (options) => kit.OtlpTransportAdapter.create(options),
     good: { url: 'http://localhost:4318' },
     wrong: {
@@ -824,14 +721,12 @@ export const TAKERS: readonly OptionsTaker[] = [
   },
   {
     name: 'ErrorTrackerTransportAdapter.create',
-    heading: 'errortrackertransportadaptercreate',
     call: (options) => kit.ErrorTrackerTransportAdapter.create(options),
     good: { sdk: { captureException() {} } },
     wrong: { sdk: [undefined, {}, 'sdk', { addBreadcrumb() {} }] },
   },
   {
     name: 'TeamChatTransportAdapter.create',
-    heading: 'teamchattransportadaptercreate',
     call: (options) => kit.TeamChatTransportAdapter.create(options),
     good: { webhookUrl },
     wrong: {
@@ -842,7 +737,6 @@ export const TAKERS: readonly OptionsTaker[] = [
   },
   {
     name: 'CommunityChatTransportAdapter.create',
-    heading: 'communitychattransportadaptercreate',
     call: (options) => kit.CommunityChatTransportAdapter.create(options),
     good: { webhookUrl },
     wrong: {
@@ -853,7 +747,6 @@ export const TAKERS: readonly OptionsTaker[] = [
   },
   {
     name: 'MessengerTransportAdapter.create',
-    heading: 'messengertransportadaptercreate',
     call: (options) => kit.MessengerTransportAdapter.create(options),
     good: { botToken: '1:a', chatId: '5' },
     wrong: {
@@ -864,12 +757,18 @@ export const TAKERS: readonly OptionsTaker[] = [
   },
   {
     name: 'StoreStreamTransportAdapter.create',
-    heading: 'storestreamtransportadaptercreate',
     call: (options) => kit.StoreStreamTransportAdapter.create(options),
     good: { store: { xadd: async () => '' } },
     wrong: { store: [undefined, {}, 'redis', { get() {} }] },
   },
 ]
+
+/** Every function that takes options. A new option fails the tests until it has an entry here. */
+export const TAKERS: readonly OptionsTaker[] = ENTRIES.map((entry) => ({
+  heading: entry.name.toLowerCase().replaceAll('.', ''),
+  good: {},
+  ...entry,
+}))
 
 /** Invalid arguments that are not options, by the heading of their error. */
 export const ARGUMENTS: Readonly<
@@ -1003,12 +902,6 @@ export const ARGUMENTS: Readonly<
     ['invalid JSON as a document', /^document /, () => toolsFromOpenApi('{"openapi"', { app })],
     ['generated tools without options', /^options /, () => toolsFromOpenApi(document, undefined as Wrong)],
   ],
-  telemetry_service_required: [
-    ['a service without a name', /withService/, () => telemetry().withService('')],
-  ],
-  telemetry_environment_required: [
-    ['an environment without a name', /withEnvironment/, () => telemetry().withEnvironment(5 as Wrong)],
-  ],
   auditfile: [
     [
       'a file descriptor as the path of an audit file',
@@ -1022,16 +915,6 @@ export const ARGUMENTS: Readonly<
   ],
   withlogger: [['a logger without methods', /withLogger/, () => telemetry().withLogger({} as Wrong)]],
   addevents: [['an object that is not a registry', /addEvents/, () => telemetry().addEvents({} as Wrong)]],
-  telemetry_duplicate_namespace: [
-    [
-      'a registry added twice',
-      /billing/,
-      () =>
-        telemetry()
-          .addEvents(events)
-          .addEvents(events as Wrong),
-    ],
-  ],
   telemetry_invalid_transport: [
     [
       'a class instead of a transport',
@@ -1051,31 +934,11 @@ export const ARGUMENTS: Readonly<
       () => telemetry().addTransport({ type: 'x', handle, maxPending: 0 }),
     ],
   ],
-  telemetry_invalid_actor: [['an actor without a name', /addActor/, () => telemetry().addActor('')]],
-  telemetry_duplicate_scope: [
-    ['a scope added twice', /org/, () => telemetry().addScope('org').addScope('org')],
-  ],
-  telemetry_invalid_namespace: [
-    ['a namespace with a space', /namespace/, () => kit.KitTelemetryEvents.namespace('a b')],
-  ],
-  telemetry_reserved_namespace: [
-    ['a reserved namespace', /namespace/, () => kit.KitTelemetryEvents.namespace('kit')],
-  ],
   event: [
     [
       'an event without a schema',
       /^event\('paid'/,
       () => kit.KitTelemetryEvents.namespace('a').event('paid', {} as Wrong),
-    ],
-  ],
-  telemetry_invalid_event_name: [
-    ['an event with a space', /name/, () => kit.KitTelemetryEvents.namespace('a').event('a b', schema)],
-  ],
-  telemetry_duplicate_event: [
-    [
-      'an event declared twice',
-      /paid/,
-      () => kit.KitTelemetryEvents.namespace('a').event('paid', schema).event('paid', schema),
     ],
   ],
   group: [
