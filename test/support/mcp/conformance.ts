@@ -17,7 +17,7 @@ const SUITE = '@modelcontextprotocol/conformance@0.2.0-alpha.12'
 const NODE = 'node@24'
 
 /** One run of the conformance suite of the protocol. */
-export interface ConformanceRun {
+interface ConformanceRun {
   readonly revision: string
   readonly sessions: boolean
   /** The line with the expected total. */
@@ -39,33 +39,21 @@ export const CONFORMANCE_RUNS: readonly ConformanceRun[] = [
   { revision: '2025-11-25', sessions: true, total: 'Total: 84 passed, 0 failed' },
 ]
 
-/**
- * Runs the suite against a server, in a temporary folder, because the suite writes its results there. Its processes end if the
- * signal aborts; the code is null then.
- */
+/** Runs the suite against a server, in a temporary folder, because the suite writes its results there. */
 export async function runConformanceSuite(
   url: string,
   options: readonly string[],
-  signal?: AbortSignal,
 ): Promise<{ code: number | null; output: string }> {
   const folder = await mkdtemp(join(tmpdir(), 'conformance-'))
   try {
     const args = ['-y', '-p', NODE, '-p', SUITE, '--', 'conformance', 'server', '--url', url, ...options]
-    const suite = spawn('npx', args, {
-      cwd: folder,
-      stdio: ['ignore', 'pipe', 'pipe'],
-      // npx starts further processes.
-      detached: signal !== undefined,
-    })
-    const kill = () => process.kill(-Number(suite.pid), 'SIGKILL')
-    signal?.addEventListener('abort', kill)
+    const suite = spawn('npx', args, { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] })
     let output = ''
     for (const stream of [suite.stdout, suite.stderr])
       stream.setEncoding('utf8').on('data', (text: string) => {
         output += text
       })
     const [code] = await once(suite, 'close')
-    signal?.removeEventListener('abort', kill)
     return { code, output }
   } finally {
     await rm(folder, { recursive: true, force: true })
