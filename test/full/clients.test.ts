@@ -5,7 +5,6 @@ import { expect } from 'chai'
 import { z } from 'zod'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import type { ServerFactory } from '../../src/mcp/sdk/sdk-servers.ts'
-import type { ServerNotification } from '../support/mcp/clients.ts'
 import { skipIf } from '../support/skip.ts'
 import { until } from '../support/until.ts'
 import { findInspector, Inspector, type InspectorProgram } from './inspector.ts'
@@ -80,26 +79,6 @@ const registeredAt = ({ authorization }: ProtectedServer) => ({
 
 const textOf = (result: any): string => result.content[0].text
 
-/** Collects the notifications of a client. `until(n)` resolves with their methods after `n` notifications. */
-class NotificationLog {
-  readonly notifications: ServerNotification[] = []
-  #wake: (() => void) | undefined
-
-  readonly add = (notification: ServerNotification): void => {
-    this.notifications.push(notification)
-    this.#wake?.()
-  }
-
-  async until(count: number): Promise<string[]> {
-    while (this.notifications.length < count) {
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve
-      })
-    }
-    return this.notifications.map(({ method }) => method.slice('notifications/'.length))
-  }
-}
-
 describe('clients: signing in', () => {
   let server: ProtectedServer
   before(async () => {
@@ -110,15 +89,10 @@ describe('clients: signing in', () => {
   for (const kind of SIGN_IN_CLIENTS) {
     describe(kind.name, () => {
       let session: SignedIn
-      let log: NotificationLog
       afterEach(() => session.close())
 
       async function signedIn(registered = true) {
-        log = new NotificationLog()
-        session = new SignedIn(kind, server.resource, {
-          ...(registered && { client: registeredAt(server) }),
-          onNotification: log.add,
-        })
+        session = new SignedIn(kind, server.resource, registered ? { client: registeredAt(server) } : {})
         return await session.connect()
       }
 

@@ -16,8 +16,7 @@ import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport as TransportV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { decodeJwt, type JWTPayload } from 'jose'
 import { Browser } from '../../examples/clients.ts'
-import { type ServerNotification, withNotifications } from '../support/mcp/clients.ts'
-import { LEGACY, MODERN, signalled } from '../support/mcp/wire.ts'
+import { LEGACY, MODERN } from '../support/mcp/wire.ts'
 
 const REDIRECT_URI = 'http://127.0.0.1:33418/callback'
 const INFO = { name: 'test', version: '1.0.0' }
@@ -144,8 +143,6 @@ export class Wallet implements OAuthClientProvider {
 export interface Connection {
   /** A client of v1 or v2. The tests use only methods that both have. */
   readonly client: any
-  /** Resolves when the event stream of a 2025 client is open. */
-  readonly streaming: Promise<void>
   /** Connects. Resolves with the negotiated revision. */
   connect(): Promise<string | undefined>
   finishAuth(callback: URLSearchParams): Promise<void>
@@ -154,7 +151,6 @@ export interface Connection {
 export interface OpenOptions {
   readonly fetch: typeof globalThis.fetch
   readonly provider: unknown
-  readonly onNotification?: (notification: ServerNotification) => void
 }
 
 export interface SignInClient {
@@ -164,28 +160,13 @@ export interface SignInClient {
   open(url: string, options: OpenOptions): Connection
 }
 
-/** Wraps `fetch` to report when an event stream is open. */
-function watching(fetch: typeof globalThis.fetch) {
-  const streaming = signalled()
-  const watchingFetch: typeof fetch = async (input, init) => {
-    const response = await fetch(input, init)
-    const { status, headers } = response
-    if (status === 200 && headers.get('content-type') === 'text/event-stream' && init?.method === 'GET')
-      streaming.resolve()
-    return response
-  }
-  return { fetch: watchingFetch, streaming: streaming.promise }
-}
-
 const v2 = (mode: 'legacy' | { pin: string }): SignInClient['open'] =>
-  function open(url, { fetch, provider, onNotification }) {
-    const client = withNotifications(new ClientV2(INFO, { versionNegotiation: { mode } }), onNotification)
-    const watched = watching(fetch)
+  function open(url, { fetch, provider }) {
+    const client = new ClientV2(INFO, { versionNegotiation: { mode } })
     const authProvider = provider as OAuthClientProvider
-    const transport = new TransportV2(new URL(url), { authProvider, fetch: watched.fetch })
+    const transport = new TransportV2(new URL(url), { authProvider, fetch })
     return {
       client,
-      streaming: watched.streaming,
       async connect() {
         await client.connect(transport)
         return client.getNegotiatedProtocolVersion()
@@ -194,14 +175,12 @@ const v2 = (mode: 'legacy' | { pin: string }): SignInClient['open'] =>
     }
   }
 
-const v1: SignInClient['open'] = (url, { fetch, provider, onNotification }) => {
-  const client = withNotifications(new ClientV1(INFO), onNotification)
-  const watched = watching(fetch)
+const v1: SignInClient['open'] = (url, { fetch, provider }) => {
+  const client = new ClientV1(INFO)
   const authProvider = provider as ProviderV1
-  const transport = new TransportV1(new URL(url), { authProvider, fetch: watched.fetch })
+  const transport = new TransportV1(new URL(url), { authProvider, fetch })
   return {
     client,
-    streaming: watched.streaming,
     async connect() {
       // v1's types do not compile with `exactOptionalPropertyTypes`.
       await client.connect(transport as Parameters<typeof client.connect>[0])
@@ -239,24 +218,16 @@ export class SignedIn {
   readonly #open: () => Connection
   #connection: Connection
 
-  constructor(
-    kind: SignInClient,
-    url: string,
-    options: WalletOptions & Pick<OpenOptions, 'onNotification'> = {},
-  ) {
+  constructor(kind: SignInClient, url: string, options: WalletOptions = {}) {
     const { fetch } = this.recorder
     this.wallet = new Wallet(fetch, options)
     this.#kind = kind
-    this.#open = () => kind.open(url, { fetch, provider: this.wallet, ...options })
+    this.#open = () => kind.open(url, { fetch, provider: this.wallet })
     this.#connection = this.#open()
   }
 
   get client(): any {
     return this.#connection.client
-  }
-
-  get streaming(): Promise<void> {
-    return this.#connection.streaming
   }
 
   /** Runs `action`, which the server must reject. Then the user consents, and the client reconnects. Resolves with the revision. */

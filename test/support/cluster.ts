@@ -50,10 +50,8 @@ export class ClusterNode {
   }
 
   async start(): Promise<void> {
-    const shim = new URL('./clock-offset.js', import.meta.url).href
     const file = fileURLToPath(new URL('../../examples/cluster/node.js', import.meta.url))
-    const args = this.#env.CLOCK_OFFSET_MS === undefined ? [file] : ['--import', shim, file]
-    const child = spawn(process.execPath, args, { env: this.#env, stdio: ['ignore', 'pipe', 'inherit'] })
+    const child = spawn(process.execPath, [file], { env: this.#env, stdio: ['ignore', 'pipe', 'inherit'] })
     this.#child = child
     this.#said = ''
     const serving = new Promise<void>((resolve, reject) => {

@@ -8,6 +8,7 @@ import { createMcpAdapter, type McpAdapter } from '../../src/mcp/adapter.ts'
 import { endpointOf } from '../../src/mcp/endpoint-of.ts'
 import { KitTelemetry } from '../../src/telemetry/index.ts'
 import { listen } from './listen.ts'
+import { definedOf } from './mcp/wire.ts'
 import { type FuzzedRequest, fuzzedRequests, fuzzRouter } from './message-fuzz.ts'
 
 interface PlainResponse {
@@ -32,12 +33,6 @@ const plainResponse = (status: number, type: string | null | undefined, said: st
   type: type ?? '',
   text: said.replace(/Reference: [\w-]+/g, 'Reference: …'),
 })
-
-const definedOf = (headers: FuzzedRequest['headers']): Record<string, string> =>
-  Object.fromEntries(Object.entries(headers).filter(([, value]) => value !== undefined)) as Record<
-    string,
-    string
-  >
 
 async function askFunction({ server }: McpAdapter, { body, headers }: FuzzedRequest): Promise<PlainResponse> {
   const init = {

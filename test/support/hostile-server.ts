@@ -4,7 +4,7 @@ import { createServer as createTlsServer } from 'node:tls'
 import { gzipSync } from 'node:zlib'
 
 /** Answers a connection on which a request has arrived. */
-export type Misbehavior = (socket: Socket) => void
+export type Misbehavior = (socket: Socket) => unknown
 
 const OK = 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n'
 

@@ -12,7 +12,6 @@ export interface OtlpClientOptions {
   readonly events: number
   readonly timeout?: number
   readonly retryBudgetMs?: number
-  readonly maxPending?: number
   /** The timeouts of the flush and the shutdown. */
   readonly flushMs: number
   readonly shutdownMs: number
@@ -33,12 +32,12 @@ export interface OtlpClientReport {
 
 /** Emits, flushes, and shuts down through the manager. Checks the delivery statistics all the time. */
 export async function runOtlpClient(options: OtlpClientOptions): Promise<OtlpClientReport> {
-  const { events, url, encoding, timeout, retryBudgetMs, maxPending } = options
+  const { events, url, encoding, timeout, retryBudgetMs } = options
   const telemetry = KitTelemetry.create()
     .withLogger(false)
     .withService('loss')
     .withSampling({ infoRate: 1 })
-    .addTransport(OtlpTransportAdapter.create({ url, encoding, timeout, retryBudgetMs, maxPending }))
+    .addTransport(OtlpTransportAdapter.create({ url, encoding, timeout, retryBudgetMs }))
     .build()
   const broken: string[] = []
   let samples = 0
