@@ -42,26 +42,6 @@ describe('transport of the audit log', () => {
     await settle()
   }
 
-  it('an event is passed only when the previous one is delivered', async () => {
-    const { calls, handle, names } = slowTransport()
-    const [first, second] = [handle('a'), handle('b')]
-    await settle()
-    expect(names()).to.deep.equal(['a'])
-    calls[0]?.resolve()
-    await first
-    await settle()
-    expect(names()).to.deep.equal(['a', 'b'])
-    calls[1]?.resolve()
-    await second
-  })
-
-  it('an event of a transport without promises is delivered at once', () => {
-    const names: string[] = []
-    const { handle } = slowTransport({ handle: ({ name }) => void names.push(name) })
-    expect([handle('a'), handle('b')]).to.deep.equal([undefined, undefined])
-    expect(names).to.deep.equal(['a', 'b'])
-  })
-
   it('a failed event is passed again before later ones, after pauses that double up to 30 s', async () => {
     const { calls, failures, handle, names } = slowTransport()
     const events = [handle('a'), handle('b')]
@@ -79,21 +59,6 @@ describe('transport of the audit log', () => {
     await events[0]
     await settle()
     expect(names().at(-1)).to.equal('b')
-  })
-
-  it('an event whose transport throws is passed again', async () => {
-    const names: string[] = []
-    const { failures, handle } = slowTransport({
-      handle: ({ name }) => {
-        if (names.push(name) === 1) throw new Error('disk full')
-      },
-    })
-    const delivered = handle('a')
-    const later = handle('b')
-    await advance(100)
-    await Promise.all([delivered, later])
-    expect(names).to.deep.equal(['a', 'a', 'b'])
-    expect(failures).to.have.length(1)
   })
 
   for (const status of [400, 413, 422]) {
@@ -139,20 +104,6 @@ describe('transport of the audit log', () => {
     expect(calls).to.have.length(6)
   })
 
-  it('a transport that collects events is flushed for each event', async () => {
-    const waiting: Deferred[] = []
-    const { handle } = slowTransport({
-      handle: () => {
-        waiting.push(deferred())
-        return waiting.at(-1)?.promise
-      },
-      flush: () => {
-        for (const one of waiting.splice(0)) one.resolve()
-      },
-    })
-    await Promise.all([handle('a'), handle('b'), handle('c')])
-  })
-
   it('the flush of the transport for each event does not wait, and that of a caller ends at its deadline', async () => {
     const deadlines: (AbortSignal | undefined)[] = []
     const { calls, handle, transport } = slowTransport({ flush: (deadline) => void deadlines.push(deadline) })
@@ -164,39 +115,6 @@ describe('transport of the audit log', () => {
     expect(deadlines[1]?.aborted).to.equal(true)
     calls[0]?.resolve()
     await event
-  })
-
-  it('a flush that fails does not fail the event', async () => {
-    const { calls, handle } = slowTransport({ flush: () => Promise.reject(new Error('no')) })
-    const delivered = handle('a')
-    calls[0]?.resolve()
-    await delivered
-  })
-
-  it('nothing is passed after shutdown, and its deadline reaches the transport', async () => {
-    const deadlines: (AbortSignal | undefined)[] = []
-    const { calls, transport, handle } = slowTransport({
-      shutdown: (deadline) => void deadlines.push(deadline),
-    })
-    void handle('a')
-    calls[0]?.reject(failed())
-    await settle()
-    const { signal } = new AbortController()
-    await transport.shutdown(signal)
-    await advance(60_000)
-    expect(calls).to.have.length(1)
-    expect(deadlines).to.deep.equal([signal])
-  })
-
-  it('an event that waits for another one at shutdown is not passed when the other one is delivered', async () => {
-    const { calls, transport, handle } = slowTransport()
-    const first = handle('a')
-    void handle('b')
-    await transport.shutdown()
-    calls[0]?.resolve()
-    await first
-    await settle()
-    expect(calls).to.have.length(1)
   })
 
   it('an event that had to wait keeps its async context and gets the time of its call', async () => {
@@ -224,24 +142,5 @@ describe('transport of the audit log', () => {
       ['first', true],
       ['second', true],
     ])
-  })
-
-  it('a transport that passes on an event for every event is stopped', async () => {
-    let passed = 0
-    const nested: Promise<unknown>[] = []
-    const { handle } = slowTransport({
-      handle: async () => {
-        passed++
-        try {
-          nested.push(Promise.resolve(handle('again')))
-        } catch (error) {
-          nested.push(Promise.resolve(error))
-        }
-      },
-    })
-    await handle('a')
-    const outcomes = await Promise.all(nested)
-    expect(passed).to.equal(9)
-    expect(outcomes.filter((outcome) => KitTelemetryError.is(outcome))).to.have.length(1)
   })
 })

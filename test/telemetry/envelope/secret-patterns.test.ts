@@ -236,9 +236,6 @@ describe('COMMON_SECRET_PATTERNS', () => {
   }
 })
 
-/** `\\2` is not a back-reference, because there is one group. TypeScript does not accept it in a literal. */
-const OCTAL = '(a)\\2'
-
 describe('patterns', () => {
   const CUSTOMER: TelemetryRedactionPattern = { name: 'customer', pattern: /\bcus_\w{1,32}/ }
   const copyOf = (name: string, replace: 'hash' | 'remove') => ({
@@ -404,9 +401,6 @@ describe('patterns', () => {
       /must not repeat a group without a bound that itself has an unbounded/,
     ],
     [{ name: 'x', pattern: /(a)\1/ }, /must not have a back-reference/],
-    [{ name: 'x', pattern: /(?<n>a)\k<n>/ }, /must not have a back-reference/],
-    [{ name: 'x', pattern: /(?<=a)b/ }, /must not have a lookbehind/],
-    [{ name: 'x', pattern: /(?<!a)b/ }, /must not have a lookbehind/],
     [{ name: 'x', pattern: /x/y }, /must not have the flag y/],
   ]
   for (const [pattern, message] of WRONG) {
@@ -419,19 +413,6 @@ describe('patterns', () => {
       expect(() => builder.withRedaction({ patterns: [pattern as TelemetryRedactionPattern] }))
         .to.throw(KitTelemetryError, message)
         .with.property('code', 'TELEMETRY_CONFIGURATION_INVALID')
-    })
-  }
-
-  for (const pattern of [
-    /\bcus_[A-Za-z0-9]+/,
-    /"[^"]*"/,
-    /(?:a{64}){64}/,
-    /[\w.-]{1,64}@(?:[\w-]{1,63}\.){1,8}[a-z]{2,24}/,
-    new RegExp(OCTAL),
-    /(?!b)a{0,4096}/,
-  ]) {
-    it(`the pattern ${pattern} is accepted`, () => {
-      expect(redacted('-', { patterns: [{ name: 'x', pattern }] })).to.equal('-')
     })
   }
 })

@@ -153,35 +153,21 @@ describe('schemas of Standard Schema libraries', () => {
   })
 
   for (const library of ['zod', 'valibot', 'arktype'] as const) {
-    describe(library, () => {
+    it(`attributes of another type than a schema of ${library} are rejected, at compile time as well`, () => {
       const { builder, events } = recording()
       const manager = builder.addEvents(shop, { mode: 'always' }).build()
       const key = shop.get.key(library)
+      // @ts-expect-error cents is a number
+      const wrong = () => manager.emit(key, { attributes: { cents: '5' } })
+      expectCode('TELEMETRY_SCHEMA_VALIDATION_FAILED', wrong)
+      manager.emit(key, { attributes: { cents: 5, note: 'n' } })
+      expect(events()).to.have.length(1)
+    })
 
-      it(`attributes are validated with a schema of ${library}`, () => {
-        manager.emit(key, { attributes: { cents: 5, note: 'n' } })
-        expect(events().at(-1)).to.deep.include({
-          name: `shop.${library}`,
-          attributes: { cents: 5, note: 'n' },
-        })
-        const error = expectCode('TELEMETRY_SCHEMA_VALIDATION_FAILED', () =>
-          manager.emit(key, { attributes: { cents: 'five' as Wrong } }),
-        )
-        expect(error.details).to.deep.equal({ issues: [{ path: ['cents'] }] })
-        expectCode('TELEMETRY_SCHEMA_VALIDATION_FAILED', () => (manager as Wrong).emit(key))
-      })
-
-      it(`attributes of another type than a schema of ${library} are rejected, at compile time as well`, () => {
-        // @ts-expect-error cents is a number
-        const wrong = () => manager.emit(key, { attributes: { cents: '5' } })
-        expect(wrong).to.throw()
-      })
-
-      it(`catalogue() has the JSON Schema of a schema of ${library} if the library supports it`, () => {
-        const schema = shop.catalogue().events.find(({ name }) => name === library)?.jsonSchema
-        if (library === 'valibot') expect(schema).to.equal(undefined)
-        else expect(schema).to.deep.include({ type: 'object', required: ['cents'] })
-      })
+    it(`catalogue() has the JSON Schema of a schema of ${library} if the library supports it`, () => {
+      const schema = shop.catalogue().events.find(({ name }) => name === library)?.jsonSchema
+      if (library === 'valibot') expect(schema).to.equal(undefined)
+      else expect(schema).to.deep.include({ type: 'object', required: ['cents'] })
     })
   }
 })

@@ -129,11 +129,4 @@ describe('KitTelemetryEvents', () => {
   ]
   for (const [what, work] of names)
     it(`a registry rejects ${what}`, () => void expectCode('TELEMETRY_INVALID_EVENT_NAME', work))
-
-  it('a registry rejects a value that is not a schema, and a group that is not returned', () => {
-    expectCode('TELEMETRY_CONFIGURATION_INVALID', () => namespace('a').event('b', {} as Wrong))
-    expectCode('TELEMETRY_CONFIGURATION_INVALID', () => namespace('a').event('b', undefined as Wrong))
-    expectCode('TELEMETRY_CONFIGURATION_INVALID', () => namespace('a').group('b', (() => {}) as Wrong))
-    expectCode('TELEMETRY_CONFIGURATION_INVALID', () => namespace('a').group('b', 'c' as Wrong))
-  })
 })

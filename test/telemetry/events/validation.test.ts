@@ -25,29 +25,6 @@ describe('attributesError()', () => {
     })
   }
 
-  it('attributesError() validates attributes that match their schema once', () => {
-    let calls = 0
-    const validate = () => {
-      calls++
-      return { value: {} }
-    }
-    const schema = { '~standard': { version: 1, vendor: 'test', validate } }
-    expect(attributesError('n.x', schema as unknown as TelemetryEventSchema, undefined, false)).to.equal(
-      undefined,
-    )
-    expect(calls).to.equal(1)
-  })
-
-  it('attributesError() accepts an event without attributes if its schema accepts undefined, and not an empty object', () => {
-    const validate = (value: unknown) =>
-      value === undefined ? { value } : { issues: [{ message: 'm', path: ['a'] }] }
-    const schema = {
-      '~standard': { version: 1, vendor: 'test', validate },
-    } as unknown as TelemetryEventSchema
-    expect(attributesError('n.x', schema, undefined, false)).to.equal(undefined)
-    expect(attributesError('n.x', schema, {}, false)?.message).to.match(/'a'\. Run /)
-  })
-
   for (const [library, schema] of [
     ['zod', z.object({ cents: z.number(), note: z.string(), tags: z.array(z.string()) })],
     ['valibot', v.object({ cents: v.number(), note: v.string(), tags: v.array(v.string()) })],
@@ -72,9 +49,5 @@ describe('attributesError()', () => {
       const error = attributesError('n.x', schema as unknown as TelemetryEventSchema, {}, false)
       expect(error?.message).to.match(/at 'a'\. Run /)
     }
-  })
-
-  it('attributesError() returns undefined for attributes that match their schema', () => {
-    expect(refusal(0)).to.equal(undefined)
   })
 })

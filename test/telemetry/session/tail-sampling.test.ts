@@ -194,14 +194,6 @@ describe('tail sampling', () => {
     expect(summary()[199]).to.equal('e200 by names')
   })
 
-  it('a session whose id the rate keeps is delivered at once without the attribute', () => {
-    const kept = Array.from({ length: 100 }, (_, i) => `s${i}`).find((id) => sessionDraw(id) < 0.5) as string
-    const { manager, summary } = keeping({ level: 'warn' }, { infoRate: 0.5 })
-    manager.session().id(kept).emit('a')
-    expect(summary()).to.deep.equal(['a'])
-    expect(manager.stats()).to.include({ held: 0, sampledOut: 0 })
-  })
-
   it('a held event keeps its values of the time at which it was emitted, and is deeply frozen', () => {
     const { manager, events } = keeping({ level: 'warn' })
     const session = manager.session().actor('user', 'u1').attributes({ plan: 'pro' })
@@ -306,15 +298,6 @@ describe('tail sampling', () => {
     expect(manager.stats()).to.include({ emitted: 4, held: 0, sampledOut: 2 })
   })
 
-  it('an event with the id of a session around it belongs to that session', async () => {
-    const { manager, summary } = keeping({ names: ['outer.*'] })
-    const outer = manager.session().id('outer')
-    await outer.run(() => manager.session().run(() => manager.emit('outer.named', { sessionId: 'outer' })))
-    expect(manager.stats().held).to.equal(1)
-    void outer.end()
-    expect(summary()).to.deep.equal(['outer.named by names'])
-  })
-
   it('an event outside of all sessions is decided at once', () => {
     const { manager, summary } = keeping({ level: 'warn', slowerThanMs: 1, names: ['a'] }, { warnRate: 0 })
     manager.emit('a')
@@ -345,37 +328,6 @@ describe('tail sampling', () => {
       expectSum(manager)
     })
   }
-
-  it('shutdown decides held events as if their sessions had ended', async () => {
-    const { manager, summary } = keeping({ level: 'error' })
-    const [kept, dropped] = [manager.session(), manager.session()]
-    dropped.emit('a')
-    kept.emit('b')
-    kept.emit('c', { level: 'error' })
-    await manager.flush()
-    expect(manager.stats().held).to.equal(2)
-    await manager.shutdown()
-    expect(summary()).to.deep.equal(['c', 'b by level'])
-    expect(manager.stats()).to.include({ emitted: 3, held: 0, sampledOut: 1 })
-    await kept.end()
-    await dropped.end()
-    expect(manager.stats()).to.include({ held: 0, sampledOut: 1 })
-  })
-
-  it('shutdown waits until the held events are delivered', async () => {
-    const sent = deferred()
-    const manager = recording()
-      .builder.addTransport(transportOf(() => sent.promise))
-      .withSampling({ ...NOTHING_BELOW_WARN, keep: { names: ['a'] } })
-      .build()
-    manager.session().emit('a')
-    const closed = manager.shutdown()
-    await new Promise(setImmediate)
-    expect(manager.stats().transports[1]).to.include({ accepted: 1, pending: 1 })
-    sent.resolve()
-    await closed
-    expect(manager.stats().transports[1]).to.include({ delivered: 1, pending: 0 })
-  })
 
   for (const [what, stop] of [
     ['the session', (_: KitTelemetryManager, session: KitTelemetrySession) => void session.end()],
@@ -780,12 +732,5 @@ describe('tail sampling', () => {
         { numRuns: 400 },
       )
     })
-  })
-
-  it('no event is held if keep is not set', () => {
-    const { builder } = recording()
-    const manager = builder.withSampling(NOTHING_BELOW_WARN).build()
-    manager.session().emit('a')
-    expect(manager.stats()).to.include({ emitted: 1, held: 0, sampledOut: 1 })
   })
 })

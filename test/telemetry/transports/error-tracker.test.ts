@@ -80,15 +80,6 @@ function fakeTracker() {
 
 describe('ErrorTrackerTransportAdapter', () => {
   describe('with a tracker of the same shape', () => {
-    it('ErrorTrackerTransportAdapter leaves out the actor and the scope that an event does not have', () => {
-      const sdk = fakeTracker()
-      const { actor: _actor, scope: _scope, ...bare } = FAILED
-      void CREATE({ sdk }).handle(bare)
-      expect(sdk.scope.contexts).to.have.property('telemetry')
-      expect(sdk.scope.contexts.actor).to.equal(undefined)
-      expect(sdk.scope.contexts.scope).to.equal(undefined)
-    })
-
     it('ErrorTrackerTransportAdapter captures an event with an error, in its own scope', () => {
       const sdk = fakeTracker()
       void CREATE({ sdk }).handle(FAILED)
@@ -181,20 +172,6 @@ describe('ErrorTrackerTransportAdapter', () => {
       })
     }
 
-    it('the context is passed as a hint if the SDK does not have scopes', () => {
-      const { withScope: _withScope, ...sdk } = fakeTracker()
-      void CREATE({ sdk }).handle(FAILED)
-      const { error, hint } = sdk.captured[0]
-      expect(error).to.include({ name: 'CardError' })
-      expect(hint).to.deep.include({
-        level: 'error',
-        user: { id: 'u1', plan: 'pro' },
-        fingerprint: [FAILED.name],
-      })
-      expect(hint.tags).to.include({ event: FAILED.name })
-      expect(hint.contexts.attributes).to.deep.equal(FAILED.attributes)
-    })
-
     it('an event without an actor does not set the user, and missing methods are not called', () => {
       const sdk = fakeTracker()
       const { actor: _actor, scope: _scope, attributes: _attributes, ...bare } = FAILED
@@ -258,21 +235,6 @@ describe('ErrorTrackerTransportAdapter', () => {
         )
       await CREATE({ sdk: { captureException: () => {} } }).flush()
     })
-  })
-
-  it('flush of ErrorTrackerTransportAdapter ends after flushTimeout if that of the SDK does not settle', async () => {
-    const sdk = { captureException: () => {}, flush: () => new Promise(() => {}) }
-    const manager = KitTelemetry.create()
-      .withLogger(false)
-      .addTransport(CREATE({ sdk, flushTimeout: 50 }))
-      .build()
-    const begunMs = performance.now()
-    await manager.flush()
-    await manager.shutdown()
-    expect(performance.now() - begunMs).to.be.within(90, 10_000)
-    expect(manager.stats().transports[0]?.lastError?.message).to.equal(
-      'transport "error-tracker": the SDK could not send everything within 50 ms, or is not initialized',
-    )
   })
 
   it('ErrorTrackerTransportAdapter does not flush the SDK after the deadline of a shutdown', async () => {

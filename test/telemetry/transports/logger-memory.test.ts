@@ -1,6 +1,5 @@
 import { expect } from 'chai'
 import { KitTelemetry, LoggerTransportAdapter } from '../../../src/telemetry/index.ts'
-import { JsonLineWriter } from '../../../src/telemetry/transports/json-line.ts'
 import { collectedHeap } from '../../support/telemetry/recording.ts'
 
 describe('telemetry: memory of LoggerTransportAdapter', () => {
@@ -30,18 +29,5 @@ describe('telemetry: memory of LoggerTransportAdapter', () => {
     }
     expect((await collectedHeap()) - before).to.be.below(25_000_000)
     expect(manager.stats().transports[0]?.delivered).to.equal(100)
-  })
-
-  it('JsonLineWriter keeps the JSON of a limited number of levels in memory', async () => {
-    const writer = new JsonLineWriter(true)
-    const about = { service: 's', environment: 'e', sessionId: 'ses' }
-    const before = await collectedHeap()
-    // A manager sets one of five levels. An envelope of another program may have any.
-    for (let index = 0; index < 200; index++) {
-      const level = `${'x'.repeat(200_000)}${index}` as never
-      const envelope = { name: 'x', time: '2026-01-02T12:00:00.000Z', level, ...about }
-      expect(JSON.parse(writer.write(envelope))).to.deep.equal(envelope)
-    }
-    expect((await collectedHeap()) - before).to.be.below(10_000_000)
   })
 })

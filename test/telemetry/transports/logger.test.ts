@@ -135,22 +135,6 @@ describe('LoggerTransportAdapter', () => {
     )
     const optional = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: undefined })
 
-    it('JSON of LoggerTransportAdapter equals JSON.stringify if the level, the origin, and the time of events change', () => {
-      const base = { name: 'a', time: '1', level: 'info', service: 's', environment: 'e', sessionId: 'ses' }
-      const version = { service: 's', environment: 'e', version: '1' }
-      const changes: object[] = [
-        {},
-        { time: '2' },
-        { level: 'warn' },
-        {},
-        { service: 't' },
-        { environment: 'f' },
-      ]
-      changes.push({ version: '2' }, {}, { time: '1', ...version }, { level: 'warn', ...version })
-      const { sessionId, ...first } = base
-      expectLines(changes.map((change) => ({ ...first, ...change, sessionId }) as Wrong))
-    })
-
     it('JSON of LoggerTransportAdapter equals JSON.stringify for any event, in any order of sessions', () => {
       const inputs = fc.array(
         fc.record({

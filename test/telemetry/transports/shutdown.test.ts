@@ -1,31 +1,10 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
+import { startHostileServer } from '../../support/hostile-server.ts'
 
 const PROGRAM = fileURLToPath(new URL('./shutdown.program.js', import.meta.url))
-
-/** Takes connections and answers with `head`, which no client accepts as a whole answer. */
-async function startHanging(head: string): Promise<{ readonly origin: string; close(): Promise<void> }> {
-  const sockets = new Set<Socket>()
-  const server: Server = createServer((socket) => {
-    sockets.add(socket)
-    socket.on('error', () => {})
-    socket.on('close', () => sockets.delete(socket))
-    if (head !== '') socket.once('data', () => socket.write(head))
-  }).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  return {
-    origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    async close() {
-      for (const socket of sockets) socket.destroy()
-      const closed = once(server, 'close')
-      server.close()
-      await closed
-    },
-  }
-}
 
 const ANSWERS: Readonly<Record<string, string>> = {
   'never answers': '',
@@ -51,7 +30,8 @@ describe('a transport that is shut down with a deadline', () => {
     for (const answer of answers) {
       it(`a transport that was shut down with a deadline does not keep the process alive: ${target}, whose target ${answer}`, async function () {
         this.timeout(60_000)
-        const hanging = await startHanging(ANSWERS[answer] as string)
+        const head = ANSWERS[answer] as string
+        const hanging = await startHostileServer((socket) => head !== '' && socket.write(head))
         const child = spawn(process.execPath, [PROGRAM, target, hanging.origin], {
           env: { ...process.env, NODE_V8_COVERAGE: undefined },
           stdio: ['ignore', 'pipe', 'inherit'],

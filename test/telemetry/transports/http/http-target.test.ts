@@ -4,7 +4,6 @@ import { createServer as createTlsServer } from 'node:https'
 import { type AddressInfo, createServer as createTcpServer } from 'node:net'
 import { expect } from 'chai'
 import { HttpTransportAdapter, type HttpTransportOptions } from '../../../../src/telemetry/index.ts'
-import { secondsToMs } from '../../../../src/telemetry/transports/http/http-target.ts'
 import { anEvent, startCollector } from '../../../support/chat-services.ts'
 import { freePort } from '../../../support/free-port.ts'
 import { selfSigned } from '../../../support/self-signed.ts'
@@ -118,19 +117,4 @@ describe('the connection to a target', () => {
     )
     expect(message).to.include('({ agent }) is not supported any longer. Set dispatcher instead')
   })
-})
-
-describe('secondsToMs()', () => {
-  for (const [seconds, ms] of [
-    [1.5, 1_500],
-    [0, 0],
-    [1e300, Number.MAX_SAFE_INTEGER],
-    [-1, undefined],
-    ['1', undefined],
-    [undefined, undefined],
-  ] as const) {
-    it(`secondsToMs() returns ${ms} for ${JSON.stringify(seconds) ?? seconds}`, () => {
-      expect(secondsToMs(seconds)).to.equal(ms)
-    })
-  }
 })

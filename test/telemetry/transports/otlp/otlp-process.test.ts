@@ -52,22 +52,6 @@ describe('OtlpTransportAdapter, from the first event to the last', () => {
     await telemetry.shutdown()
   })
 
-  it('OtlpTransportAdapter counts every event beyond maxPending as dropped', async () => {
-    const receiver = await receive()
-    const telemetry = manager({ url: receiver.url, maxPending: 1_000 })
-    emit(telemetry, 1_500, 'error')
-    await telemetry.flush()
-    expect(statistics(telemetry)).to.deep.equal({
-      accepted: 1_500,
-      delivered: 1_000,
-      failed: 0,
-      dropped: 500,
-      pending: 0,
-    })
-    expect(countArrivals(receiver)).to.deep.equal({ arrived: 1_000, twice: 0 })
-    await telemetry.shutdown()
-  })
-
   it('a flush during a flush of OtlpTransportAdapter waits for events that were emitted in between', async () => {
     const { answer, release } = held()
     const receiver = await receive({ answer })

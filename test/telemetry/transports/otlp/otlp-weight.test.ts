@@ -76,10 +76,7 @@ describe('The weight of an OTLP record', () => {
   const tags = fc.dictionary(text, text, { maxKeys: 3 })
   const optional = { nil: undefined }
 
-  for (const [encoding, factor] of [
-    ['json', 2],
-    ['protobuf', 5.5],
-  ] as const) {
+  for (const encoding of ['json', 'protobuf'] as const) {
     it(`the weight of an OTLP record is at least its size in ${encoding}`, () => {
       fc.assert(
         fc.property(
@@ -103,18 +100,6 @@ describe('The weight of an OTLP record', () => {
         ),
         { numRuns: runs(2_000) },
       )
-    })
-
-    it(`the weight of an OTLP record of a usual event is at most ${factor} times its size in ${encoding}`, () => {
-      const attributes = {
-        'http.request.method': 'GET',
-        'url.path': '/mcp',
-        status: 200,
-        ok: true,
-        ms: 12.75,
-      }
-      const { bytes, weight } = measure(encoding, { name: 'billing.invoice.paid', attributes })
-      expect(weight / bytes).to.be.within(1, factor)
     })
   }
 })

@@ -1,4 +1,3 @@
-import { AsyncLocalStorage } from 'node:async_hooks'
 import { getEventListeners } from 'node:events'
 import { expect } from 'chai'
 import fc from 'fast-check'
@@ -63,30 +62,6 @@ function start(
 
 describe('BatchQueue', () => {
   describe('batches', () => {
-    it('BatchQueue sends items of one tick together, up to maxItems', async () => {
-      const { addAll, clock, sent } = start(() => delivered, { maxItems: 3 })
-      addAll(7)
-      expect(sent).to.deep.equal([])
-      await clock.settle()
-      expect(sent.map(({ items }) => items)).to.deep.equal([[0, 1, 2], [3, 4, 5], [6]])
-    })
-
-    it('BatchQueue keeps batches within maxWeight, and sends a heavier item on its own', async () => {
-      const { add, clock, sent } = start(() => delivered, { maxWeight: 10 })
-      for (const [item, weight] of [4, 6, 1, 25, 3].entries()) add(item, weight)
-      await clock.settle()
-      expect(sent.map(({ items }) => items)).to.deep.equal([[0, 1], [2], [3], [4]])
-    })
-
-    it('BatchQueue waits delayMs for a full batch, and sends a full one at once', async () => {
-      const { add, clock, sent } = start(() => delivered, { maxItems: 2, delayMs: 1_000 })
-      for (const item of [0, 1, 2]) add(item)
-      await clock.advance(999)
-      expect(sent.map(({ items }) => items)).to.deep.equal([[0, 1]])
-      await clock.advance(1)
-      expect(sent.map(({ items }) => items)).to.deep.equal([[0, 1], [2]])
-    })
-
     it('flush of BatchQueue sends a partial batch at once, but not items that are added afterwards', async () => {
       const { add, clock, sent, flush } = start(() => delivered, { maxItems: 9, delayMs: 1_000 })
       add(0)
@@ -96,23 +71,6 @@ describe('BatchQueue', () => {
       await clock.settle()
       expect(call.settled).to.equal(true)
       expect(sent.map(({ items }) => items)).to.deep.equal([[0]])
-    })
-
-    it('BatchQueue does not keep the async context of the code that adds or flushes', async () => {
-      const storage = new AsyncLocalStorage<string>()
-      const stores: unknown[] = []
-      const queue = new BatchQueue<number>({
-        type: 'test',
-        delayMs: 1,
-        backOff: { firstMs: 1, maxMs: 1 },
-        send: () => {
-          stores.push(storage.getStore())
-          return stores.length % 2 === 1 ? down : delivered
-        },
-      })
-      await storage.run('request', () => queue.add(0))
-      await storage.run('request', () => Promise.all([queue.add(1), queue.flush()]))
-      expect(stores).to.deep.equal([undefined, undefined, undefined, undefined])
     })
   })
 
@@ -252,17 +210,6 @@ describe('BatchQueue', () => {
   describe('waits that the target asks for', () => {
     const asked = (waitMs: number): Outcome => ({ result: 'retry', failure, waitMs })
 
-    it('BatchQueue sends no batch during a wait that the target asks for', async () => {
-      const { add, clock, sent } = start(() => (sent.length === 1 ? asked(5_000) : delivered), { lanes: 4 })
-      add(0)
-      await clock.advance(10)
-      add(1)
-      await clock.advance(4_989)
-      expect(sent).to.have.length(1)
-      await clock.advance(1)
-      expect(sent).to.have.length(3)
-    })
-
     it('BatchQueue supports a wait of more than 2^31 - 1 ms', async () => {
       const askedMs = 2 ** 32
       const { add, clock, sent } = start(() => asked(askedMs))
@@ -292,21 +239,6 @@ describe('BatchQueue', () => {
       expect(sent).to.have.length(1)
       expect(messageOf(0)).to.match(/1 time until retryBudgetMs was spent/)
     })
-
-    it('a wait beyond maxWaitMs fails the items of BatchQueue that wait, and those that are added meanwhile', async () => {
-      const { add, clock, sent, messageOf } = start(() => asked(3_600_000), { maxWaitMs: 600_000 })
-      add(0)
-      await clock.settle()
-      add(1)
-      await clock.settle()
-      expect(sent).to.have.length(1)
-      expect(messageOf(0)).to.equal(
-        'transport "test": the target responded with 503, and the target asked for a pause of another 3600 s; 1 event is lost',
-      )
-      expect(messageOf(1)).to.equal(
-        'transport "test": the target asked for a pause of another 3600 s; 1 event is lost',
-      )
-    })
   })
 
   describe('outcomes', () => {
@@ -334,58 +266,6 @@ describe('BatchQueue', () => {
         [2, 3],
         [2, 3],
       ])
-    })
-
-    it('maxAttempts of an outcome counts only the attempts with such an outcome', async () => {
-      const { add, clock, sent, messageOf } = start(() =>
-        sent.length < 3 ? down : { result: 'retry', failure, maxAttempts: 2 },
-      )
-      add(0)
-      await clock.advance(100_000)
-      expect(sent).to.have.length(4)
-      expect(messageOf(0)).to.equal(
-        'transport "test": the target responded with 503 in the last of 4 attempts; 1 event is lost',
-      )
-    })
-
-    it('rejected items of a batch fail alone, with an error that counts them', async () => {
-      const rejected = new Map([1, 2].map((index) => [index, failure]))
-      const { addAll, clock, ends, messageOf } = start(() => ({ result: 'delivered', rejected }))
-      addAll(4)
-      await clock.settle()
-      expect([ends.get(0), ends.get(3)]).to.deep.equal(['delivered', 'delivered'])
-      expect(messageOf(1)).to.equal('transport "test": the target responded with 503; 2 events are lost')
-      expect(ends.get(2)).to.equal(ends.get(1))
-    })
-
-    it('the outcome split finds the item of a batch that cannot be sent', async () => {
-      const { addAll, clock, ends, sent } = start((items) =>
-        items.includes(77) ? { result: 'split', failure } : delivered,
-      )
-      addAll(128)
-      await clock.settle()
-      expect([...ends].filter(([, end]) => end !== 'delivered').map(([item]) => item)).to.deep.equal([77])
-      expect(sent).to.have.length(15)
-    })
-
-    it('the outcome stop fails waiting items, and with forGood also later ones', async () => {
-      for (const forGood of [false, true]) {
-        const { addAll, add, clock, messageOf, sent } = start(
-          () => (sent.length === 1 ? { result: 'stop', failure, forGood } : delivered),
-          { maxItems: 2 },
-        )
-        addAll(5)
-        await clock.settle()
-        expect(messageOf(0)).to.match(/503; 2 events are lost/)
-        expect(messageOf(4)).to.match(/503; 3 events are lost/)
-        add(5)
-        await clock.settle()
-        expect(messageOf(5)).to.equal(
-          forGood
-            ? 'transport "test": nothing more is sent, because the target responded with 503; 1 event is lost'
-            : undefined,
-        )
-      }
     })
 
     it('a send that throws or rejects fails its batch, and the error of the batch does not quote it', async () => {
@@ -586,32 +466,6 @@ describe('BatchQueue', () => {
         { numRuns: 300 },
       )
     }).timeout(60_000)
-  })
-
-  it('a batch that another attempt may help is retried after twice as long each time', async () => {
-    const { add, clock, sent } = start(() => ({ result: 'retry', failure }))
-    add(0)
-    await clock.advance(500 + 1_000 + 2_000 + 4_000)
-    expect(sent.map(({ atMs }) => atMs)).to.deep.equal([0, 500, 1_500, 3_500, 7_500])
-  })
-
-  it('a batch fails after maxAttempts attempts', async () => {
-    const { add, clock, sent, messageOf } = start(() => ({ result: 'retry', failure }), { maxAttempts: 3 })
-    add(0)
-    await clock.advance(60_000)
-    expect(sent).to.have.length(3)
-    expect(messageOf(0)).to.equal(
-      'transport "test": the target responded with 503 in the last of 3 attempts; 1 event is lost',
-    )
-  })
-
-  it('BatchQueue sends other batches at once, however many wait for another attempt', async () => {
-    const { addAll, clock, sent } = start(() => ({ result: 'retry', failure }), { lanes: 3, maxItems: 1 })
-    for (let count = 1; count <= 12; count++) {
-      addAll(1)
-      await clock.settle()
-      expect(sent).to.have.length(count)
-    }
   })
 
   it('BatchQueue counts the attempts of a batch whose weight is exactly maxWeight', async () => {

@@ -9,6 +9,7 @@ import {
   type StreamStore,
   type TelemetryEnvelope,
 } from '../../../../src/telemetry/index.ts'
+import { anEvent } from '../../../support/chat-services.ts'
 import { freePort } from '../../../support/free-port.ts'
 import {
   type CuttingProxy,
@@ -169,6 +170,26 @@ describe('StoreStreamTransportAdapter', () => {
         }
         await expectRejection('TELEMETRY_TRANSPORT_FAILED', CREATE({ store }).handle(envelope(1)))
       }
+    })
+
+    it('an entry waits while Redis does not accept entries at the moment', async () => {
+      const codes = [
+        ...['LOADING', 'READONLY', 'OOM', 'BUSY', 'MASTERDOWN', 'CLUSTERDOWN', 'TRYAGAIN', 'MISCONF'],
+        ...['NOREPLICAS', 'EXECABORT', 'FAILOVER'],
+      ]
+      const discarded = { previousErrors: [new Error('READONLY You cannot write')] }
+      const troubles = [
+        ...codes.map((code) => new Error(`${code} some reason`)),
+        Object.assign(new Error('EXECABORT Transaction discarded'), discarded),
+        Object.assign(new Error('write failed'), { code: 'EPIPE' }),
+        new Error('The client is closed'),
+      ]
+      const deliver = async (trouble: Error): Promise<void> => {
+        const store = { calls: 0, xadd: async () => (++store.calls === 1 ? Promise.reject(trouble) : '1-1') }
+        await CREATE({ store }).handle(envelope(1))
+        expect(store.calls, trouble.message).to.equal(2)
+      }
+      await Promise.all(troubles.map(deliver))
     })
 
     for (const [reply, reason] of [
@@ -461,13 +482,5 @@ describe('StoreStreamTransportAdapter', () => {
 })
 
 function envelope(count: number): TelemetryEnvelope {
-  return {
-    name: `test.${count}`,
-    time: '2026-11-20T12:00:00.000Z',
-    level: 'info',
-    service: 'billing',
-    environment: 'test',
-    sessionId: 'ses_1',
-    attributes: { count },
-  }
+  return anEvent({ name: `test.${count}`, level: 'info', attributes: { count } })
 }
