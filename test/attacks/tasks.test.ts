@@ -408,14 +408,6 @@ describe('attacks: tasks', () => {
       expect((await as('ada').call('limited')).content[0].text).to.contain('which is the maximum')
   })
 
-  it('tasks: tasks/get after the policy asks for another scope: 403 with that scope', async () => {
-    const id = await as('ada').start('wait')
-    policy = () => ({ deny: 'x', scopes: ['mcp:more'] })
-    const answer = await as('ada').send('tasks/get', { taskId: id })
-    expect(answer.status).to.equal(403)
-    expect(answer.headers.get('www-authenticate')).to.contain('mcp:more')
-  })
-
   it('tasks: tasks/get while the policy fails: -32003', async () => {
     const id = await as('ada').start('wait')
     policy = () => {

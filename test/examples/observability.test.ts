@@ -212,47 +212,6 @@ describe('the example observability', function () {
     expect([...families]).to.have.members([...exported])
   })
 
-  it('the panels of the dashboard have ids of their own, fit the grid, and do not overlap', () => {
-    const { panels } = dashboard
-    for (const { title, gridPos } of panels) {
-      expect(gridPos.w, title).to.be.greaterThan(0)
-      expect(gridPos.h, title).to.be.greaterThan(0)
-      expect(gridPos.x, title).to.be.at.least(0)
-      // The grid of Grafana has 24 columns.
-      expect(gridPos.x + gridPos.w, title).to.be.at.most(24)
-    }
-    expect(new Set(panels.map(({ id }) => id)).size).to.equal(panels.length)
-    const cells = panels.flatMap(({ gridPos: { x, y, w, h } }) =>
-      Array.from({ length: w * h }, (_, index) => `${x + (index % w)},${y + Math.floor(index / w)}`),
-    )
-    expect(new Set(cells).size).to.equal(cells.length)
-  })
-
-  it('the panels of the dashboard have different titles, descriptions, units, and the data source of the dashboard', () => {
-    const { panels } = dashboard
-    expect(panels).to.have.length(12)
-    expect(new Set(panels.map(({ title }) => title)).size).to.equal(panels.length)
-    for (const { title, description, fieldConfig, datasource } of panels) {
-      expect(title).to.match(/^[A-Z]/)
-      expect(description, title).to.match(/^[A-Z].*\.$/)
-      expect(['reqps', 'percentunit', 's', 'eps', 'short'], title).to.include(fieldConfig.defaults.unit)
-      // biome-ignore lint/suspicious/noTemplateCurlyInString: a variable of Grafana
-      expect(datasource, title).to.deep.equal({ type: 'prometheus', uid: '${datasource}' })
-    }
-  })
-
-  it('a query with an unknown metric, label, or value, and an invalid query are found', () => {
-    const found = (expr: string) => problemsOf(parseQuery(expr), scrape)
-    expect(found('rate(mcp_unknown_total[5m])')).to.deep.equal(['no metric mcp_unknown_total'])
-    expect(found('sum by (tool) (telemetry_events_total)')).to.deep.equal([
-      'no label tool of telemetry_events_total',
-    ])
-    expect(found('telemetry_events_total{outcome="lost"}')).to.deep.equal([
-      'no value lost of outcome of telemetry_events_total',
-    ])
-    expect(() => parseQuery('sum by (')).to.throw(/is invalid/)
-  })
-
   it('the configurations of Prometheus and the Collector refer to one another', () => {
     const prometheus = parse(textOf('prometheus.yaml'))
     const collector = parse(textOf('collector.yaml'))

@@ -1,48 +1,35 @@
 import { once } from 'node:events'
-import type { AddressInfo } from 'node:net'
-import { createServer, type Server, type Socket } from 'node:net'
 import { expect } from 'chai'
 import { startResourceProgram } from '../../support/attacks/resource-program.ts'
+import { type HostileServer, startHostileServer } from '../../support/hostile-server.ts'
 
 const DOCTOR = new URL('doctor.program.js', import.meta.url)
 const MIB = 1024 * 1024
 
 describe('the doctor in a small heap', function () {
   this.timeout(60_000)
-  let server: Server | undefined
-  const sockets = new Set<Socket>()
+  let server: HostileServer | undefined
+  afterEach(() => server?.close())
 
-  /** Responds to the first request with `head` and then with `body`, `times` times. Ignores other requests. */
-  async function startHostileServer(head: string, body: Buffer, times: number): Promise<string> {
-    let first = true
-    server = createServer((socket) => {
-      sockets.add(socket)
-      socket.on('error', () => undefined)
-      socket.once('data', async () => {
-        if (!first) return void socket.end('HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n')
-        first = false
-        const closed = once(socket, 'close').catch(() => undefined)
-        socket.write(head)
-        for (let time = 0; time < times && !socket.destroyed; time++)
-          if (!socket.write(body))
-            await Promise.race([closed, new Promise((resolve) => socket.once('drain', resolve))])
-        socket.end('0\r\n\r\n')
-      })
-    }).listen(0, '127.0.0.1')
-    await once(server, 'listening')
-    return `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`
+  /** Responds to the first request with `head` and then with `body`, `times` times. Rejects other requests. */
+  async function serve(head: string, body: Buffer, times: number): Promise<string> {
+    server = await startHostileServer(async (socket) => {
+      if (server !== undefined)
+        server.misbehave = (other) => other.end('HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n')
+      const closed = once(socket, 'close').catch(() => undefined)
+      socket.write(head)
+      for (let time = 0; time < times && !socket.destroyed; time++)
+        if (!socket.write(body))
+          await Promise.race([closed, new Promise((resolve) => socket.once('drain', resolve))])
+      socket.end('0\r\n\r\n')
+    })
+    return `${server.origin}/mcp`
   }
-
-  afterEach(() => {
-    for (const socket of sockets) socket.destroy()
-    sockets.clear()
-    server?.close()
-  })
 
   const chunked = (type: string): string =>
     `HTTP/1.1 200 OK\r\nContent-Type: ${type}\r\nTransfer-Encoding: chunked\r\n\r\n`
   const survives = (type: string, piece: string, times: number) => async () => {
-    const url = await startHostileServer(chunked(type), Buffer.from(piece), times)
+    const url = await serve(chunked(type), Buffer.from(piece), times)
     const doctor = await startResourceProgram(DOCTOR, { args: [url] })
     const { heapUsed } = await doctor.expectSurvival(async () => undefined)
     expect(heapUsed).to.be.below(64 * MIB)
