@@ -17,7 +17,7 @@ const MAX_WAIT_MS = 60_000
 const FIRST_TOOK_MS = 10
 const MAX_TOOK_MS = 1_000
 
-/** What is known of a host, of an owner, or of all. */
+/** The state of a host, of an owner, or of all. */
 interface Lane {
   failures: number
   /** The end of a pause. */
