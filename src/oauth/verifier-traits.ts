@@ -1,7 +1,7 @@
 import type { GateValues } from './gate-values.ts'
 import type { VerifyTokenInput } from './options.ts'
 
-/** What a gate, and verifiers in front of a verifier, have to know about it. */
+/** The properties of a verifier that a gate, and verifiers in front of it, have to know. */
 export interface VerifierTraits {
   /**
    * Called with each gate that uses the verifier.

@@ -102,10 +102,7 @@ const ADVICE: Readonly<Record<string, ErrorAdvice>> = {
     heading: 'The application requests access to another server',
     next: `Check the address of this server in your application. ${ADD_AGAIN}`,
   },
-  server_error: {
-    heading: 'The sign-in failed',
-    next: `${START_AGAIN} If it fails again, try later.`,
-  },
+  server_error: { heading: 'The sign-in failed', next: `${START_AGAIN} If it fails again, try later.` },
   temporarily_unavailable: {
     heading: 'This service is temporarily unavailable',
     next: 'Wait a few seconds. Then start again from your application.',

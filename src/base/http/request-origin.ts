@@ -35,28 +35,47 @@ function firstValue(list: string | undefined): string | undefined {
   return first === '' ? undefined : first
 }
 
-/**
- * A pair of a `Forwarded` header with its end: a name and a quoted string (RFC 9110 §5.6.4) or everything up to the end, or
- * something that is not of this form.
- */
-const PAIR = /[ \t]*(?:([!#$%&'*+.^_`|~\w-]+)[ \t]*=[ \t]*("(?:[^"\\]|\\.)*"[ \t]*|[^",;]*)|[^",;]*)(;|,|$)/y
+/** Optional whitespace, a name, and an equals sign. */
+const PAIR_NAME = /[ \t]*([!#$%&'*+.^_`|~\w-]+)[ \t]*=[ \t]*/y
+/** A quoted string (RFC 9110 §5.6.4), or everything up to the end of the pair. */
+const PAIR_VALUE = /"((?:[^"\\]|\\.)*)"|[^",;]*/y
+const PAIR_END = /[ \t]*(;|,|$)/y
+/** The rest of a pair that is not of the form name=value. */
+const MALFORMED_PAIR = /[^",;]*/y
 
 /**
  * Reads `proto` and `host` of the first element of a `Forwarded` header (RFC 7239 §4), which describes the client. Skips
  * pairs that have no value. Reads nothing of a header with a stray quotation mark or with a repeated parameter.
  */
-function firstForwarded(text = ''): { proto?: string | undefined; host?: string | undefined } {
+function firstForwarded(value: string | undefined): { proto?: string; host?: string } {
   const pairs = new Map<string, string>()
-  PAIR.lastIndex = 0
-  for (let isOver = text === ''; !isOver; ) {
-    const [, name, value = '', end] = PAIR.exec(text) ?? []
+  const text = value ?? ''
+  for (let at = 0; at < text.length; ) {
+    const name = matchAt(PAIR_NAME, text, at)
+    const pairValue = name && matchAt(PAIR_VALUE, text, at + name[0].length)
+    const length =
+      name === undefined || pairValue === undefined
+        ? (matchAt(MALFORMED_PAIR, text, at)?.[0].length ?? 0)
+        : name[0].length + pairValue[0].length
+    const end = matchAt(PAIR_END, text, at + length)
     if (end === undefined) return {}
-    const key = name?.toLowerCase()
-    if (key !== undefined && pairs.has(key)) return {}
-    const plain = value.trimEnd()
-    if (key !== undefined)
-      pairs.set(key, plain.startsWith('"') ? plain.slice(1, -1).replace(/\\(.)/g, '$1') : plain)
-    isOver = end !== ';' || PAIR.lastIndex === text.length
+    if (name !== undefined && pairValue !== undefined) {
+      const key = (name[1] as string).toLowerCase()
+      if (pairs.has(key)) return {}
+      pairs.set(
+        key,
+        pairValue[1] === undefined ? pairValue[0].trimEnd() : pairValue[1].replace(/\\(.)/g, '$1'),
+      )
+    }
+    if (end[1] !== ';') break
+    at += length + end[0].length
   }
-  return { proto: pairs.get('proto') || undefined, host: pairs.get('host') || undefined }
+  const proto = pairs.get('proto') || undefined
+  const host = pairs.get('host') || undefined
+  return { ...(proto !== undefined && { proto }), ...(host !== undefined && { host }) }
+}
+
+function matchAt(pattern: RegExp, text: string, at: number): RegExpExecArray | undefined {
+  pattern.lastIndex = at
+  return pattern.exec(text) ?? undefined
 }
