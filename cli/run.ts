@@ -4,6 +4,7 @@ import { type CliContext, type Command, UsageError } from './command.ts'
 import { devCommand } from './dev/command.ts'
 import { doctorCommand } from './doctor/command.ts'
 import { explainCommand } from './explain/command.ts'
+import { grantsCommand } from './grants/command.ts'
 import { initCommand } from './init/command.ts'
 import { keysCommand } from './keys/command.ts'
 import { verifyAuditCommand } from './verify-audit/command.ts'
@@ -14,6 +15,7 @@ Commands:
   dev <file>           run an MCP server with a local authorization server and a console
   doctor <url>         check a running MCP server from the outside and suggest fixes
   explain [code]       print the help for an error code or an option
+  grants <action>      list or end the access of users and clients to a facade
   init [folder]        create a small protected MCP server with tests
   keys                 create or rotate the keys of an authorization server
   verify-audit <file>  check whether lines of an audit log were changed or removed
@@ -29,6 +31,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   dev: devCommand,
   doctor: doctorCommand,
   explain: explainCommand,
+  grants: grantsCommand,
   init: initCommand,
   keys: keysCommand,
   'verify-audit': verifyAuditCommand,

@@ -68,7 +68,7 @@ export const keysCommand: Command = defineCommand(HELP, async (args, { stdout, s
   const encryption = args.number('keep-encryption', 1, MAX_KEPT)
   const isKept = (signing ?? encryption) !== undefined
   checkUsage(!isKept || args.has('rotate'), '--keep-signing and --keep-encryption require --rotate')
-  const before = change === undefined ? undefined : await readKeys(args.text(change) as string)
+  const before = change === undefined ? undefined : await readNamedKeys(args.text(change) as string)
   const kept = { signing: signing ?? 2, encryption: encryption ?? 5 }
   const keys = change === undefined || before === undefined ? createKeys() : CHANGES[change](before, kept)
   const text = `${JSON.stringify(keys)}\n`
@@ -89,8 +89,17 @@ function removedText(before: AuthorizationKeys, after: AuthorizationKeys): strin
   return gone.length === 0 ? '' : `mcp-gatekit: removed ${gone.join(' and ')}\n`
 }
 
+/** Reads keys that have names, so that others can be added. @throws {CommandFailure} */
+async function readNamedKeys(file: string): Promise<AuthorizationKeys> {
+  const keys = await readKeys(file)
+  if (keys.signing.every(({ kid }) => kid !== undefined)) return keys
+  throw new CommandFailure(
+    `the signing key in ${file} has no kid. Add one, so that tokens name the key that signed them`,
+  )
+}
+
 /** Reads the keys of a file. No error contains anything of the file. @throws {CommandFailure} */
-async function readKeys(file: string): Promise<AuthorizationKeys> {
+export async function readKeys(file: string): Promise<AuthorizationKeys> {
   const text = await readFile(file, 'utf8').catch((error) => {
     throw new CommandFailure(`cannot read ${file} (${fileErrorCode(error)})`)
   })
@@ -98,16 +107,12 @@ async function readKeys(file: string): Promise<AuthorizationKeys> {
   const parsed = tryOrUndefined(() => ({ value: JSON.parse(text) as AuthorizationKeys }))
   if (parsed === undefined) throw new CommandFailure(`${file} does not contain valid JSON`)
   try {
-    const keys = resolveKeys(parsed.value)
-    if (keys.signing.every(({ kid }) => kid !== undefined)) return keys
+    return resolveKeys(parsed.value)
   } catch (error) {
     if (!(error instanceof KitMcpConfigError)) throw error
     const [problem = ''] = error.message.split(/; received |\. /, 1)
     throw new CommandFailure(`${file} does not contain keys of authorizationFacade: ${problem}`)
   }
-  throw new CommandFailure(
-    `the signing key in ${file} has no kid. Add one, so that tokens name the key that signed them`,
-  )
 }
 
 /**

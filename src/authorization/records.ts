@@ -20,9 +20,16 @@ export class Records {
   readonly #store: AuthorizationStore
   readonly #guard = new StoreGuard(STORE_TIMEOUT_MS)
   readonly #keys: readonly EncryptionKey[]
+  readonly #onRead: (isReadable: boolean) => void
 
-  constructor(store: AuthorizationStore, secrets: readonly string[]) {
+  /** @param onRead is called for each record that the store returns */
+  constructor(
+    store: AuthorizationStore,
+    secrets: readonly string[],
+    onRead: (isReadable: boolean) => void = () => undefined,
+  ) {
     this.#store = store
+    this.#onRead = onRead
     this.#keys = secrets.map((secret) => {
       const key = keyFrom(secret, 'mcp-gatekit authorization records')
       return { key, kid: createHash('sha256').update(key).digest('base64url').slice(0, 16) }
@@ -109,9 +116,11 @@ export class Records {
         { keyManagementAlgorithms: ['dir'], contentEncryptionAlgorithms: ['A256GCM'] },
       )
       const record = JSON.parse(new TextDecoder().decode(plaintext)) as { name?: unknown; value?: unknown }
+      this.#onRead(true)
       return record.name === name ? record.value : undefined
     } catch {
       // Another secret encrypted the value, or it was changed.
+      this.#onRead(false)
       return undefined
     }
   }

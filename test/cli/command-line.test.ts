@@ -121,7 +121,7 @@ describe('the command mcp-gatekit', () => {
     expect(said).to.deep.equal({ exitCode: 0, stderr: '' })
     expect((await runCommand([])).exitCode).to.equal(2)
     expect((await runCommand(['--version'])).stdout).to.equal(`${VERSION}\n`)
-    for (const name of ['dev', 'doctor', 'explain', 'init', 'keys', 'verify-audit']) {
+    for (const name of ['dev', 'doctor', 'explain', 'grants', 'init', 'keys', 'verify-audit']) {
       const { exitCode, stdout } = await runCommand([name, '--help'])
       expect(exitCode, name).to.equal(0)
       expect(stdout).to.match(new RegExp(`^Usage: mcp-gatekit ${name} [^]*^Exit codes`, 'm'))

@@ -1,11 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import type { AdapterPayload } from 'oidc-provider'
 import type { Emit } from '../events.ts'
-import type { Records } from '../records.ts'
+import type { AuthorizationKeys } from '../keys.ts'
+import { Records } from '../records.ts'
 import { grantName, LIFETIMES } from '../server/oidc-adapter.ts'
-import { REVOCATION_KINDS } from '../store.ts'
+import { type AuthorizationStore, REVOCATION_KINDS } from '../store.ts'
 import { GrantIndex } from './grant-index.ts'
-import type { TokenRules } from './token-options.ts'
+import { LONGEST_TOKENS, type TokenRules } from './token-options.ts'
 
 /** The causes of the end of a grant, in the attribute `by` of events. */
 export type EndCause = 'allow' | 'application' | 'client' | 'limit' | 'reuse' | 'user'
@@ -160,6 +161,13 @@ export class Grants {
     return await this.#endAll(await this.#index.ofUser(sub))
   }
 
+  /** Returns the number of grants that are listed for a client. Some of them may have ended. */
+  async countOfClient(clientId: string): Promise<number> {
+    let count = 0
+    for await (const names of this.#index.ofClient(clientId)) count += names.length
+    return count
+  }
+
   /** Ends all grants of a client, and all consents and tokens. Resolves with the number of grants. */
   async endAllOfClient(clientId: string): Promise<number> {
     await this.#revoke(REVOCATION_KINDS.client, clientId)
@@ -231,6 +239,19 @@ export class Grants {
     const usedAt = await this.#records.get('GrantUse', name)
     return typeof usedAt === 'number' ? usedAt : undefined
   }
+}
+
+/**
+ * Returns the grants in the store of a facade, for a program that does not know its other options. What ends a grant is kept for
+ * as long as any facade needs it.
+ * @param onRead is called for each record that the store returns
+ */
+export function grantsIn(
+  store: AuthorizationStore,
+  keys: AuthorizationKeys,
+  onRead: (isReadable: boolean) => void,
+): Grants {
+  return new Grants(new Records(store, keys.encryption, onRead), LONGEST_TOKENS, () => undefined)
 }
 
 /** Returns `true` if one of two revocations came after something was made. */

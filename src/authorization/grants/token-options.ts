@@ -53,3 +53,10 @@ export const tokensRule: OptionRule<TokenRules> = members(
   'must be an object such as { accessTtlSeconds: 600 }',
   RULES,
 )
+
+/** The rules with the longest lifetimes. */
+export const LONGEST_TOKENS: TokenRules = tokensRule(
+  'tokens',
+  { accessTtlSeconds: DAY_SECONDS, refreshTtlSeconds: MAX_SECONDS, grantTtlSeconds: MAX_SECONDS },
+  {},
+)
