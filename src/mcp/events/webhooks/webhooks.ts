@@ -149,7 +149,7 @@ export class Webhooks {
       const pauseMs = this.#places.pauseMs(host)
       if (pauseMs > 0 && ageOf(delivery) > MAX_TRY_MS) return this.#giveUp(delivery)
       // What waits longer for a host that is away tries less often, with jitter, so that it does not come back together.
-      const awayMs = Math.min(MAX_TRY_MS, Math.max(pauseMs, 2 * ageOf(delivery)) * (1 + Math.random()))
+      const awayMs = Math.min(MAX_TRY_MS, Math.max(pauseMs, ageOf(delivery)) * (1 + Math.random()))
       return { outcome: 'postponed', delayMs: Math.ceil(pauseMs > 0 ? awayMs : waitMs) }
     }
     const enteredMs = performance.now()
