@@ -73,7 +73,7 @@ const SECONDS = {
   docs: 4,
   'examples/identity-providers': 10,
   'mcp/operations/limits/stored-call-counter': 4,
-  'oauth/rate-limit': 4,
+  'oauth/limits/rate-limit': 4,
   'oauth/verifiers/outage-pace': 4,
   'openapi/real-documents': 4,
   'telemetry/transports/chat/messenger': 4,

@@ -19,6 +19,8 @@ export { AuthInfo } from './oauth/auth-info.ts'
 export type { DpopMode, DpopOptions } from './oauth/dpop/options.ts'
 export type { DpopReplayStore } from './oauth/dpop/replay-store.ts'
 export { VerifierUnavailableError } from './oauth/errors.ts'
+export type { RateLimiterLike } from './oauth/limits/rate-limiter.ts'
+export type { RefusalLimit } from './oauth/limits/refusal-limit.ts'
 export type {
   OAuthOptions,
   OnVerifiedInput,
@@ -28,8 +30,6 @@ export type {
   VerifyToken,
   VerifyTokenInput,
 } from './oauth/options.ts'
-export type { RateLimiterLike } from './oauth/rate-limiter.ts'
-export type { RefusalLimit } from './oauth/refusal-limit.ts'
 export { type CachedVerifier, type CachedVerifierOptions, cachedVerifier } from './oauth/verifiers/cached.ts'
 export { firstMatch } from './oauth/verifiers/first-match.ts'
 export { introspectionVerifier } from './oauth/verifiers/introspection.ts'

@@ -251,6 +251,19 @@ describe('architecture', () => {
     expect(violations(files)).to.deep.equal([])
   })
 
+  it('no folder has more than 20 files beside its folders', () => {
+    const counts = new Map<string, number>()
+    for (const [room, files] of [
+      ['src', sources()],
+      ['cli', commandLine()],
+    ] as const)
+      for (const file of files.keys()) {
+        const folder = posix.join(room, posix.dirname(file))
+        counts.set(folder, (counts.get(folder) ?? 0) + 1)
+      }
+    expect([...counts].filter(([, count]) => count > 20)).to.deep.equal([])
+  })
+
   for (const [folder, files] of [
     ['src', sources],
     ['cli', commandLine],

@@ -5,7 +5,7 @@ import { optional, type ReadBy, type RulesFor } from '../base/options/option-rul
 import { DEFAULT_MCP_PATH, withoutSlash } from '../mcp/discovery.ts'
 import type { McpAdapter } from '../mcp/mcp-adapter.ts'
 import { type CardRepository, isCardName, isCardText, isUri } from '../mcp/server-card.ts'
-import { notFound } from '../oauth/protected-resource.ts'
+import { notFound } from '../oauth/metadata/protected-resource.ts'
 import { discoveryDocuments } from './ai-catalog.ts'
 import { type McpCorsOptions, mcpCors } from './mcp-cors.ts'
 import { mcpHandler } from './mcp-handler.ts'

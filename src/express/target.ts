@@ -8,8 +8,8 @@ import type { McpAdapter } from '../mcp/mcp-adapter.ts'
 import type { ScopedOperations } from '../mcp/router/named-operations.ts'
 import { Gate, type GateRequest, type MetadataAnnouncement } from '../oauth/gate.ts'
 import { RequestContext } from '../oauth/inputs.ts'
+import { ProtectedResource } from '../oauth/metadata/protected-resource.ts'
 import { type OAuthOptions, resolveOAuthOptions } from '../oauth/options.ts'
-import { ProtectedResource } from '../oauth/protected-resource.ts'
 import { unionOfScopes } from '../oauth/scope.ts'
 
 const { invalidOption, missingOption } = optionChecksOf('mcpAuth')

@@ -9,9 +9,9 @@ import {
   respondWith,
   UNCACHED,
   UNSTORED,
-} from '../oauth/metadata-document.ts'
+} from '../oauth/metadata/metadata-document.ts'
+import { type MetadataRequest, notFound, requestTo } from '../oauth/metadata/protected-resource.ts'
 import type { ResolvedOAuthOptions } from '../oauth/options.ts'
-import { type MetadataRequest, notFound, requestTo } from '../oauth/protected-resource.ts'
 import type { ServerInfo } from './options.ts'
 import { CARD_TYPE, type CardValues, cardName, catalogIdentifier, serverCard } from './server-card.ts'
 

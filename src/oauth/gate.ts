@@ -9,15 +9,15 @@ import {
   readAccessToken,
   readBearerToken,
 } from './authorization-header.ts'
-import { countedClient } from './counted-client.ts'
 import type { Decision, ProofFault, Refusal } from './decision.ts'
 import type { ResolvedDpopOptions } from './dpop/options.ts'
 import { type CheckedProof, checkProof } from './dpop/proof.ts'
 import { VerifierUnavailableError } from './errors.ts'
 import { type RequestSource, type Verification, VerifyInput } from './inputs.ts'
+import { countedClient } from './limits/counted-client.ts'
+import { ProtectedResource } from './metadata/protected-resource.ts'
 import type { OnVerifiedInput, ResolvedOAuthOptions, VerifyContext } from './options.ts'
 import { outage } from './outages.ts'
-import { ProtectedResource } from './protected-resource.ts'
 import {
   type ChallengeResult,
   challengeResult,

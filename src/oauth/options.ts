@@ -4,9 +4,9 @@ import { type OptionRule, optional, type ReadBy, type RulesFor } from '../base/o
 import { type DpopMode, type DpopOptions, resolveDpop } from './dpop/options.ts'
 import { type GateValues, gateValuesOf } from './gate-values.ts'
 import { jwtClaims } from './jwt-claims.ts'
-import type { RateLimiterLike } from './rate-limiter.ts'
-import { type RefusalLimit, RefusalLimiter } from './refusal-limit.ts'
-import { traitsOf } from './verifier-traits.ts'
+import type { RateLimiterLike } from './limits/rate-limiter.ts'
+import { type RefusalLimit, RefusalLimiter } from './limits/refusal-limit.ts'
+import { traitsOf } from './verifiers/verifier-traits.ts'
 
 const checks = optionChecksOf('oauth')
 

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { optionChecksOf } from '../base/options/option-checks.ts'
-import { traitsOf, withTraits } from '../oauth/verifier-traits.ts'
 import type { CachedVerifier } from '../oauth/verifiers/cached.ts'
+import { traitsOf, withTraits } from '../oauth/verifiers/verifier-traits.ts'
 import {
   RedisBroadcast,
   type RedisBroadcastOptions,

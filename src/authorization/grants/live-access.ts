@@ -3,8 +3,8 @@ import { entriesUpTo } from '../../base/entries-up-to.ts'
 import { within } from '../../base/within.ts'
 import { rejected } from '../../oauth/inputs.ts'
 import type { VerifyToken } from '../../oauth/options.ts'
-import { traitsOf, withTraits } from '../../oauth/verifier-traits.ts'
 import type { JwtUser } from '../../oauth/verifiers/jwt-options.ts'
+import { traitsOf, withTraits } from '../../oauth/verifiers/verifier-traits.ts'
 import type { EarlierRevocations, Grants } from './grants.ts'
 
 /** The maximum number of answers that are kept. */

@@ -1,8 +1,8 @@
 import { firstIpAddress } from '../../base/http/client-address.ts'
 import type { NodeRequest } from '../../base/http/node-middleware.ts'
-import { countedClient } from '../../oauth/counted-client.ts'
-import { wholeSeconds } from '../../oauth/rate-limiter.ts'
-import { WindowCounter } from '../../oauth/window-counter.ts'
+import { countedClient } from '../../oauth/limits/counted-client.ts'
+import { wholeSeconds } from '../../oauth/limits/rate-limiter.ts'
+import { WindowCounter } from '../../oauth/limits/window-counter.ts'
 import { type Context, PATHS, type ServerParts } from '../context.ts'
 
 /** The length of the period in which requests are counted. */

@@ -1,6 +1,6 @@
 import { isOptionsObject, type OptionChecks } from '../../base/options/option-checks.ts'
 import { type OptionRules, optional, type ReadBy } from '../../base/options/option-rules.ts'
-import type { RateLimiterLike } from '../../oauth/rate-limiter.ts'
+import type { RateLimiterLike } from '../../oauth/limits/rate-limiter.ts'
 import type { Exchange } from '../wire/exchange.ts'
 import type { TimedCall } from '../wire/request-telemetry.ts'
 import type { KitContext } from './context.ts'

@@ -1,4 +1,4 @@
-import type { MetadataRequest } from '../../oauth/protected-resource.ts'
+import type { MetadataRequest } from '../../oauth/metadata/protected-resource.ts'
 import type { McpRequest } from './mcp-request.ts'
 
 /** Returns a request for a document. Its origin and its web-standard form are computed if they are read. */

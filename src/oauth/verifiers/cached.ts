@@ -7,8 +7,8 @@ import { optional, type RulesFor } from '../../base/options/option-rules.ts'
 import { certificateBindingOf } from '../confirmation.ts'
 import { rejected, verificationOf } from '../inputs.ts'
 import type { VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
-import { traitsOf, withTraits } from '../verifier-traits.ts'
 import { frozenCopy } from './frozen-copy.ts'
+import { traitsOf, withTraits } from './verifier-traits.ts'
 
 const { checkFunction, readOptions, seconds, wholeNumber } = optionChecksOf('cachedVerifier')
 

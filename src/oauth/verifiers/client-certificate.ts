@@ -2,7 +2,7 @@ import { hash, X509Certificate } from 'node:crypto'
 import type { OptionChecks } from '../../base/options/option-checks.ts'
 import { tryOrUndefined } from '../../base/try-or-undefined.ts'
 import { verificationOf } from '../inputs.ts'
-import type { VerifierTraits } from '../verifier-traits.ts'
+import type { VerifierTraits } from './verifier-traits.ts'
 
 /** @throws {KitMcpConfigError} if the option is invalid. */
 export function certificateReader(

@@ -4,7 +4,7 @@ import { VerifierUnavailableError } from '../errors.ts'
 import { type RefusalNote, rejected, verificationOf } from '../inputs.ts'
 import type { UserOf, VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
 import { isOwnOutage, outage } from '../outages.ts'
-import { traitsOf, withTraits } from '../verifier-traits.ts'
+import { traitsOf, withTraits } from './verifier-traits.ts'
 
 const { invalidKind, missingOption } = optionChecksOf('firstMatch')
 

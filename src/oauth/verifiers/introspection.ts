@@ -6,7 +6,6 @@ import type { VerifierUnavailableError } from '../errors.ts'
 import { rejected } from '../inputs.ts'
 import type { VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
 import { outage, outageReason, plainUrl } from '../outages.ts'
-import { withTraits } from '../verifier-traits.ts'
 import { isFor } from './audience.ts'
 import {
   type IntrospectionUser,
@@ -16,6 +15,7 @@ import {
 } from './introspection-options.ts'
 import { warnsOfMismatch } from './mismatch.ts'
 import { acceptedToken } from './token-claims.ts'
+import { withTraits } from './verifier-traits.ts'
 
 /** The values of `token_type` for an access token. Some servers send the kind of token there. */
 const ACCESS_TOKEN_TYPES: readonly unknown[] = ['bearer', 'dpop', 'access_token']

@@ -5,7 +5,6 @@ import { tryOrUndefined } from '../../base/try-or-undefined.ts'
 import type { GateValues } from '../gate-values.ts'
 import { type RefusalNote, rejected, verificationOf } from '../inputs.ts'
 import type { VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
-import { withTraits } from '../verifier-traits.ts'
 import { AskedIssuers } from './asked-issuers.ts'
 import { acceptedAudiences, isFor } from './audience.ts'
 import {
@@ -22,6 +21,7 @@ import {
 import { signedClaims } from './jwt-signature.ts'
 import { warnsOfMismatch } from './mismatch.ts'
 import { acceptedToken } from './token-claims.ts'
+import { withTraits } from './verifier-traits.ts'
 
 /** The tolerance for `iat` in the future, because the clock of an issuer may be ahead. */
 const FUTURE_IAT_SECONDS = 60

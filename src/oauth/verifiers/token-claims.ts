@@ -7,9 +7,9 @@ import { bindingOf, certificateBindingOf } from '../confirmation.ts'
 import { rejected, verificationOf } from '../inputs.ts'
 import type { VerifiedToken, VerifyTokenInput } from '../options.ts'
 import { grantedScopes } from '../scope.ts'
-import type { VerifierTraits } from '../verifier-traits.ts'
 import { resourceIn } from './audience.ts'
 import { certificateReader } from './client-certificate.ts'
+import type { VerifierTraits } from './verifier-traits.ts'
 
 /**
  * The rules of the options that verifiers share.

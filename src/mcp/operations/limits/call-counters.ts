@@ -1,5 +1,10 @@
-import { LimiterGuard, type RateLimiterLike, waitingMs, wholeSeconds } from '../../../oauth/rate-limiter.ts'
-import { WindowCounter } from '../../../oauth/window-counter.ts'
+import {
+  LimiterGuard,
+  type RateLimiterLike,
+  waitingMs,
+  wholeSeconds,
+} from '../../../oauth/limits/rate-limiter.ts'
+import { WindowCounter } from '../../../oauth/limits/window-counter.ts'
 import type { CallLimit, ConcurrencyLimit, CountedCall } from '../../router/limits.ts'
 import { type CallerKey, callerKey } from './caller-key.ts'
 import { callsReached, concurrencyReached, type LimitReached } from './limit-reached.ts'

@@ -1,5 +1,5 @@
-import { clientKey } from '../base/http/client-address.ts'
-import type { RequestSource } from './inputs.ts'
+import { clientKey } from '../../base/http/client-address.ts'
+import type { RequestSource } from '../inputs.ts'
 
 /**
  * Returns the key by which the client of a request is counted; `undefined` if its address is not known.

@@ -1,4 +1,4 @@
-import { StoreGuard } from './store-guard.ts'
+import { StoreGuard } from '../store-guard.ts'
 
 /** The part of a `rate-limiter-flexible` limiter that is used. */
 export interface RateLimiterLike {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import fresh from 'fresh'
-import type { PlainResponse } from '../base/http/plain-response.ts'
+import type { PlainResponse } from '../../base/http/plain-response.ts'
 
 /** A JSON document that any web page may read, as complete responses. */
 export interface RenderedDocument {

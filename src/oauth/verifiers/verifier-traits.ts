@@ -1,5 +1,5 @@
-import type { GateValues } from './gate-values.ts'
-import type { VerifyTokenInput } from './options.ts'
+import type { GateValues } from '../gate-values.ts'
+import type { VerifyTokenInput } from '../options.ts'
 
 /** The properties of a verifier that a gate, and verifiers in front of it, have to know. */
 export interface VerifierTraits {

@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import { entriesUpTo } from '../base/entries-up-to.ts'
+import { entriesUpTo } from '../../base/entries-up-to.ts'
 
 /** The count of a key in its current period. */
 export interface WindowCount {

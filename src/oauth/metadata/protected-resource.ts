@@ -1,6 +1,8 @@
-import type { PlainResponse } from '../base/http/plain-response.ts'
-import { definedMembers } from '../base/options/defined-members.ts'
-import type { RequestSource } from './inputs.ts'
+import type { PlainResponse } from '../../base/http/plain-response.ts'
+import { definedMembers } from '../../base/options/defined-members.ts'
+import type { RequestSource } from '../inputs.ts'
+import type { ResolvedOAuthOptions } from '../options.ts'
+import { unionOfScopes } from '../scope.ts'
 import {
   CROSS_ORIGIN,
   PUBLIC,
@@ -11,8 +13,6 @@ import {
   UNCACHED,
   UNSTORED,
 } from './metadata-document.ts'
-import type { ResolvedOAuthOptions } from './options.ts'
-import { unionOfScopes } from './scope.ts'
 
 /** A request for the metadata document. */
 export interface MetadataRequest extends RequestSource {

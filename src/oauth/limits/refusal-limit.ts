@@ -1,5 +1,5 @@
-import { isOptionsObject, optionChecksOf } from '../base/options/option-checks.ts'
-import type { RulesFor } from '../base/options/option-rules.ts'
+import { isOptionsObject, optionChecksOf } from '../../base/options/option-checks.ts'
+import type { RulesFor } from '../../base/options/option-rules.ts'
 import { LimiterGuard, type RateLimiterLike, waitingMs, wholeSeconds } from './rate-limiter.ts'
 import { WindowCounter } from './window-counter.ts'
 

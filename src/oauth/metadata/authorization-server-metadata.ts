@@ -1,5 +1,6 @@
-import type { PlainResponse } from '../base/http/plain-response.ts'
-import { refreshed } from '../base/refreshed.ts'
+import type { PlainResponse } from '../../base/http/plain-response.ts'
+import { refreshed } from '../../base/refreshed.ts'
+import { IssuerDiscovery } from '../verifiers/issuer-discovery.ts'
 import {
   CROSS_ORIGIN,
   PUBLIC,
@@ -9,7 +10,6 @@ import {
   respondWith,
   UNCACHED,
 } from './metadata-document.ts'
-import { IssuerDiscovery } from './verifiers/issuer-discovery.ts'
 
 const FETCH_TIMEOUT_MS = 5_000
 /** The time after which a copy is fetched again. */
