@@ -283,7 +283,7 @@ describe('architecture', () => {
     expect(circles(files)).to.deep.equal([['mcp/a.ts', 'mcp/c.ts', 'mcp/wire/b.ts']])
   })
 
-  it('the command line imports only base, oauth, the keys, the stored grants, and the filter of warnings of authorization, verify-audit, the form of webhooks, and the names of limits', () => {
+  it('the command line imports only base, oauth, the keys, the stored grants, and the filter of warnings of authorization, verify-audit, the form of webhooks, and the limits of tools', () => {
     const imported = [...commandLine()].flatMap(([file, source]) =>
       importsOf(source)
         .map(({ specifier }) => posix.join('cli', posix.dirname(file), specifier))
@@ -292,7 +292,7 @@ describe('architecture', () => {
     expect(imported).to.include('src/base/version.ts')
     for (const target of imported)
       expect(target).to.match(
-        /^src\/(?:base\/|oauth\/|authorization\/(?:keys|store|unavailable|grants\/grants|server\/without-notices)\.ts$|telemetry\/(?:audit\/verify-audit|errors)\.ts$|mcp\/wire\/request-telemetry\.ts$|mcp\/events\/(?:store|webhooks\/(?:callback-url|signature))\.ts$)/,
+        /^src\/(?:base\/|oauth\/|authorization\/(?:keys|store|unavailable|grants\/grants|server\/without-notices)\.ts$|telemetry\/(?:audit\/verify-audit|errors)\.ts$|mcp\/router\/limits\.ts$|mcp\/events\/(?:store|webhooks\/(?:callback-url|signature))\.ts$)/,
       )
   })
 

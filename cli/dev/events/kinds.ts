@@ -1,5 +1,5 @@
 import type { WebhookError } from '../../../src/mcp/events/store.ts'
-import type { ReachedLimit } from '../../../src/mcp/wire/request-telemetry.ts'
+import { LIMITS } from '../../../src/mcp/router/limits.ts'
 import { namesLoopback } from '../../loopback.ts'
 import { type Attributes, attributeText, type ConsoleEvent, lookUp, operationOf, textOf } from './event.ts'
 import { assertionRefusal, forbiddenText, type RefusalText, refusalText, signInRefusal } from './refusals.ts'
@@ -162,13 +162,8 @@ const HINTS: Readonly<Record<string, string>> = {
 
 const JWT_BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer'
 
-/** The limit that a call has reached, in words. */
-const LIMITS: Readonly<Record<ReachedLimit['limit'], (max: string, actual: string) => string>> = {
-  calls: (max, actual) => `call ${actual} in a period that allows ${max}`,
-  concurrency: (max) => `more than ${max} at the same time`,
-  timeout: (max) => `not finished within ${max} ms`,
-  result_size: (max, actual) => `a result of ${actual} bytes, and at most ${max} are allowed`,
-}
+/** The limit that a call has reached, in words, by its name. */
+const REACHED = Object.fromEntries(Object.values(LIMITS).map(({ name, shown }) => [name, shown]))
 
 /** The next step for a webhook that has not accepted a message, by `error.type`. */
 const WEBHOOK_HINTS: Readonly<Record<WebhookError, string>> = {
@@ -253,7 +248,7 @@ function partsOf(
     reason: attributeText(a.reason),
     says: refusal === undefined ? '' : `: ${refusal.says}`,
     because: part('kit.mcp.policy.reason', ': '),
-    limit: lookUp(LIMITS, a.limit)?.(part('limit.max'), part('limit.actual')) ?? '',
+    limit: lookUp(REACHED, a.limit)?.(part('limit.max'), part('limit.actual')) ?? '',
     confirmation: part('kit.mcp.confirm.reason'),
     error: part('error.type'),
     response: response.filter((text) => text !== '').join(', '),

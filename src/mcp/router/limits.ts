@@ -1,5 +1,6 @@
+import { counted } from '../../base/options/counted.ts'
 import { isOptionsObject, type OptionChecks } from '../../base/options/option-checks.ts'
-import { type OptionRules, optional, type ReadBy } from '../../base/options/option-rules.ts'
+import { type OptionRule, type OptionRules, optional, type ReadBy } from '../../base/options/option-rules.ts'
 import type { RateLimiterLike } from '../../oauth/limits/rate-limiter.ts'
 import type { Exchange } from '../wire/exchange.ts'
 import type { TimedCall } from '../wire/request-telemetry.ts'
@@ -103,6 +104,90 @@ export interface ToolLimiter {
   exceededBy(result: object): object | undefined
 }
 
+/** A limit that is a number by itself. Of those of the adapter and of a tool, the smaller one applies. */
+export type Bounds = {
+  readonly [Option in keyof McpLimits as McpLimits[Option] extends number | undefined
+    ? Option
+    : never]: McpLimits[Option]
+}
+
+/** A limit that a call has reached, as its text tells it. */
+export interface Reach {
+  /** The tool whose limit was reached. Undefined for a count of the adapter. */
+  readonly tool: string | undefined
+  /** The limit: a number of calls, milliseconds, or bytes. */
+  readonly max: number
+  /** The value of the call, in the same unit. */
+  readonly actual: number
+  readonly perSeconds?: number
+  /** The callers that are counted together, such as `each user`. */
+  readonly scope?: string
+  readonly retryAfterSeconds?: number
+}
+
+/** Reads an object whose members are named `limits.calls.max of tool 'search'` in errors. */
+type ReadMembers = (option: string, example: string, value: unknown, rules: OptionRules) => object
+
+interface LimitRule {
+  /** The check of the option. */
+  readonly check: (of: OptionChecks, read: ReadMembers) => OptionRule<unknown>
+  /** The name of the limit in telemetry. */
+  readonly name: string
+  /** `true` if the handler has been called when the limit is reached. */
+  readonly hasRun: boolean
+  /** What the client reads, before the time after which it may try again. */
+  readonly text: (reach: Reach) => string
+  /** What the console of `dev` shows. */
+  readonly shown: (max: string, actual: string) => string
+}
+
+const isBound = (of: OptionChecks): OptionRule<unknown> => of.wholeNumber(1)
+const callers = (of: OptionChecks): OptionRule<LimitedBy> => of.oneOf(['user', 'client', 'address'])
+const callsOf = ({ tool, max }: Reach): string =>
+  tool === undefined ? counted(max, 'tool call') : `${counted(max, 'call')} of tool ${tool}`
+
+/** Every limit by its option: its check, and its texts. */
+export const LIMITS = {
+  calls: {
+    check: (of, read) => {
+      const rules = { max: of.wholeNumber(1), perSeconds: of.seconds('more than 0'), by: callers(of) }
+      return (_option, calls) => read('limits.calls', `{ max: 60, perSeconds: 60, by: 'user' }`, calls, rules)
+    },
+    name: 'calls',
+    hasRun: false,
+    text: (reach) =>
+      `Call limit reached: at most ${callsOf(reach)} per ${counted(reach.perSeconds as number, 'second')} for ${reach.scope}.`,
+    shown: (max, actual) => `call ${actual} in a period that allows ${max}`,
+  },
+  concurrency: {
+    check: (of, read) => {
+      const rules = { max: of.wholeNumber(1), by: callers(of) }
+      return (_option, calls) => read('limits.concurrency', `{ max: 4, by: 'user' }`, calls, rules)
+    },
+    name: 'concurrency',
+    hasRun: false,
+    text: (reach) =>
+      `Concurrency limit reached: at most ${callsOf(reach)} at the same time for ${reach.scope}.`,
+    shown: (max) => `more than ${max} at the same time`,
+  },
+  timeoutMs: {
+    check: isBound,
+    name: 'timeout',
+    hasRun: true,
+    text: ({ tool, max }) =>
+      `Time limit reached: tool ${tool} did not finish within ${max} ms. Try again later, or ask for less.`,
+    shown: (max) => `not finished within ${max} ms`,
+  },
+  maxResultBytes: {
+    check: isBound,
+    name: 'result_size',
+    hasRun: true,
+    text: ({ tool, max, actual }) =>
+      `Result limit reached: the result of tool ${tool} has ${actual} bytes, and at most ${max} bytes are allowed. Ask for less.`,
+    shown: (max, actual) => `a result of ${actual} bytes, and at most ${max} are allowed`,
+  },
+} as const satisfies Readonly<Record<Exclude<keyof McpLimits, 'store'>, LimitRule>>
+
 /**
  * Returns a copy of `limits`.
  * @param owner the tool, such as `tool 'search'`. Undefined for the adapter.
@@ -110,13 +195,7 @@ export interface ToolLimiter {
  */
 export function checkLimits(of: OptionChecks, limits: unknown, owner?: string): McpLimits {
   const named = (option: string): string => (owner === undefined ? option : `${option} of ${owner}`)
-  /** Reads an object whose members are named `limits.calls.max of tool 'search'` in errors. */
-  const read = <Rules extends OptionRules>(
-    option: string,
-    example: string,
-    value: unknown,
-    rules: Rules,
-  ): ReadBy<Rules> => {
+  const read: ReadMembers = (option, example, value, rules) => {
     if (!isOptionsObject(value))
       throw of.invalidKind(named(option), `must be an object such as ${example}`, value)
     of.checkKnownMembers(named(option), value, Object.keys(rules))
@@ -127,21 +206,9 @@ export function checkLimits(of: OptionChecks, limits: unknown, owner?: string): 
     ])
     return Object.freeze(Object.fromEntries(resolved))
   }
-  const by = of.oneOf(['user', 'client', 'address'])
-  const perSeconds = of.seconds('more than 0')
+  const rules = Object.entries(LIMITS).map(([option, { check }]) => [option, optional(check(of, read))])
   return read('limits', `{ calls: { max: 60, perSeconds: 60, by: 'user' } }`, limits, {
-    calls: optional((_option, calls) =>
-      read('limits.calls', `{ max: 60, perSeconds: 60, by: 'user' }`, calls, {
-        max: of.wholeNumber(1),
-        perSeconds,
-        by,
-      }),
-    ),
-    concurrency: optional((_option, concurrency) =>
-      read('limits.concurrency', `{ max: 4, by: 'user' }`, concurrency, { max: of.wholeNumber(1), by }),
-    ),
-    timeoutMs: optional(of.wholeNumber(1)),
-    maxResultBytes: optional(of.wholeNumber(1)),
+    ...Object.fromEntries(rules),
     store: optional(
       of.callable<LimitStore>(
         'set it to a function ({ points, duration, keyPrefix }) => limiter of rate-limiter-flexible',

@@ -27,7 +27,8 @@ export interface TimedCall {
 
 /** A limit that a tool call has reached. */
 export interface ReachedLimit {
-  readonly limit: 'calls' | 'concurrency' | 'timeout' | 'result_size'
+  /** The name of the limit, such as `calls`. */
+  readonly limit: string
   /** The limit: a number of calls, milliseconds, or bytes. */
   readonly max: number
   /** The value of the call, in the same unit. */

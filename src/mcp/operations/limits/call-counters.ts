@@ -7,13 +7,16 @@ import {
 import { WindowCounter } from '../../../oauth/limits/window-counter.ts'
 import type { CallLimit, ConcurrencyLimit, CountedCall } from '../../router/limits.ts'
 import { type CallerKey, callerKey } from './caller-key.ts'
-import { callsReached, concurrencyReached, type LimitReached } from './limit-reached.ts'
+import { LimitReached } from './limit-reached.ts'
 
 /** The maximum number of counts of each kind in memory: those of users and clients, and those of addresses. */
 const MAX_COUNTS = 100_000
 
 /** The minimum time between two events about a store that fails. */
 const REPORT_INTERVAL_MS = 10_000
+
+/** The seconds after which a client may try again if too many calls are in progress. Their end cannot be predicted. */
+const RETRY_CONCURRENCY_SECONDS = 1
 
 /** Counts a call. Returns the limit if the call exceeds it. */
 export type CallCounter = (call: CountedCall) => LimitReached | undefined | Promise<LimitReached | undefined>
@@ -47,8 +50,19 @@ export function memoryCounter(limit: CallLimit, tool: string | undefined, counts
   return ({ exchange }) => {
     const caller = callerKey(exchange, limit.by)
     const { points, leftMs } = counts.add(tool ?? '', caller, limit.perSeconds * 1000)
-    return points <= limit.max ? undefined : callsReached(limit, tool, caller, points, wholeSeconds(leftMs))
+    return points <= limit.max ? undefined : callsReached(limit, tool, caller, points, leftMs)
   }
+}
+
+function callsReached(
+  { max, perSeconds }: CallLimit,
+  tool: string | undefined,
+  { scope }: CallerKey,
+  actual: number,
+  leftMs: number,
+): LimitReached {
+  const retryAfterSeconds = wholeSeconds(leftMs)
+  return new LimitReached('calls', { tool, max, actual, perSeconds, scope, retryAfterSeconds })
 }
 
 /** A store of limits, which all limits that use it share. */
@@ -80,7 +94,7 @@ export function storedCounter(
       if (ms === undefined) return undefined
       const { consumedPoints } = rejection as { consumedPoints?: unknown }
       const actual = typeof consumedPoints === 'number' ? consumedPoints : limit.max + 1
-      return callsReached(limit, tool, caller, actual, wholeSeconds(ms))
+      return callsReached(limit, tool, caller, actual, ms)
     } catch (thrown) {
       store.report(call, thrown)
       return undefined
@@ -107,10 +121,17 @@ export class RunningCalls {
 
   /** Begins a call. @returns a function that ends it and may be called once, or the limit that the call exceeds */
   begin({ exchange }: CountedCall): (() => void) | LimitReached {
-    const caller = callerKey(exchange, this.#limit.by)
-    const { key } = caller
+    const { max, by } = this.#limit
+    const { key, scope } = callerKey(exchange, by)
     const before = this.#running.get(key) ?? 0
-    if (before >= this.#limit.max) return concurrencyReached(this.#limit, this.#tool, caller)
+    if (before >= max)
+      return new LimitReached('concurrency', {
+        tool: this.#tool,
+        max,
+        actual: max + 1,
+        scope,
+        retryAfterSeconds: RETRY_CONCURRENCY_SECONDS,
+      })
     this.#running.set(key, before + 1)
     return () => {
       const left = (this.#running.get(key) as number) - 1

@@ -1,5 +1,5 @@
 import { optionChecksOf } from '../../../base/options/option-checks.ts'
-import type { CallLimit, LimitStore, McpLimits } from '../../router/limits.ts'
+import type { Bounds, CallLimit, LimitStore, McpLimits } from '../../router/limits.ts'
 import { type RouterTable, withTools } from '../../router/router-table.ts'
 import type { ToolEntry } from '../../router/tool.ts'
 import {
@@ -31,14 +31,13 @@ export function tableWithLimits(table: RouterTable, limits: McpLimits | undefine
   }
   const limited = (entry: ToolEntry): ToolEntry => {
     if (isEmpty(limits) && isEmpty(entry.limits)) return entry
-    const { calls, concurrency, timeoutMs, maxResultBytes, store } = entry.limits ?? {}
+    const { calls, concurrency, store } = entry.limits ?? {}
     const { name } = entry.definition
     const limiter = new LimitedTool({
       tool: name,
       running: defined(shared?.running, concurrency && new RunningCalls(concurrency, name)),
       calls: defined(shared?.calls, calls && counters.of(calls, store ?? limits?.store, name)),
-      timeoutMs: smaller(limits?.timeoutMs, timeoutMs),
-      maxResultBytes: smaller(limits?.maxResultBytes, maxResultBytes),
+      ...boundsOf(limits, entry.limits),
     })
     return { ...entry, limiter }
   }
@@ -47,8 +46,7 @@ export function tableWithLimits(table: RouterTable, limits: McpLimits | undefine
 
 /** Returns `true` if none of the limits is set. A store by itself does not limit anything. */
 function isEmpty(limits: McpLimits | undefined): boolean {
-  const { calls, concurrency, timeoutMs, maxResultBytes } = limits ?? {}
-  return [calls, concurrency, timeoutMs, maxResultBytes].every((limit) => limit === undefined)
+  return Object.entries(limits ?? {}).every(([option, limit]) => option === 'store' || limit === undefined)
 }
 
 /** Creates the counters of an adapter. */
@@ -86,6 +84,10 @@ function defined<T>(...values: readonly (T | undefined)[]): T[] {
   return values.filter((value) => value !== undefined)
 }
 
-function smaller(one: number | undefined, other: number | undefined): number | undefined {
-  return one === undefined || other === undefined ? (one ?? other) : Math.min(one, other)
+/** Returns the smaller one of each limit that is a number by itself. */
+function boundsOf(...all: readonly (McpLimits | undefined)[]): Bounds {
+  const bounds: Record<string, number> = {}
+  for (const [option, limit] of all.flatMap((limits) => Object.entries(limits ?? {})))
+    if (typeof limit === 'number') bounds[option] = Math.min(limit, bounds[option] ?? limit)
+  return bounds
 }

@@ -1,9 +1,9 @@
 import { isPromiseLike } from '../../../base/options/value-kinds.ts'
 import { elapsedMs } from '../../../base/timers.ts'
 import { isInputRequired } from '../../router/input-required.ts'
-import type { CountedCall, LimitedCall, ToolLimiter } from '../../router/limits.ts'
+import type { Bounds, CountedCall, LimitedCall, ToolLimiter } from '../../router/limits.ts'
 import type { CallCounter, RunningCalls } from './call-counters.ts'
-import { type LimitReached, sizeReached, timeReached } from './limit-reached.ts'
+import { LimitReached } from './limit-reached.ts'
 
 /**
  * The time after which a canceled call without `timeoutMs` does not count as in progress any more, if its handler has ignored
@@ -12,12 +12,10 @@ import { type LimitReached, sizeReached, timeReached } from './limit-reached.ts'
 const ABANDONED_MS = 60_000
 
 /** The limits of one tool: those of the adapter, and its own. */
-export interface LimitPlan {
+export interface LimitPlan extends Bounds {
   readonly tool: string
   readonly running: readonly RunningCalls[]
   readonly calls: readonly CallCounter[]
-  readonly timeoutMs: number | undefined
-  readonly maxResultBytes: number | undefined
 }
 
 /** Runs one tool within its limits, in this order: concurrency, calls, time, and the size of the result. */
@@ -59,10 +57,10 @@ export class LimitedTool implements ToolLimiter {
   }
 
   exceededBy(result: object): LimitReached | undefined {
-    const { tool, maxResultBytes } = this.#plan
-    if (maxResultBytes === undefined) return undefined
-    const bytes = Buffer.byteLength(JSON.stringify(result))
-    return bytes > maxResultBytes ? sizeReached(tool, maxResultBytes, bytes) : undefined
+    const { tool, maxResultBytes: max } = this.#plan
+    if (max === undefined) return undefined
+    const actual = Buffer.byteLength(JSON.stringify(result))
+    return actual > max ? new LimitReached('maxResultBytes', { tool, max, actual }) : undefined
   }
 
   /** Counts the call as in progress. @returns a function that ends it; further calls have no effect */
@@ -91,6 +89,7 @@ export class LimitedTool implements ToolLimiter {
     end: () => void,
   ): Promise<Result> {
     const { context } = call
+    const { tool } = this.#plan
     const startedAt = performance.now()
     const controller = new AbortController()
     const { signal, log, progress } = context
@@ -104,7 +103,7 @@ export class LimitedTool implements ToolLimiter {
         isOver = true
         end()
         signal.removeEventListener('abort', abort)
-        reject(timeReached(this.#plan.tool, timeoutMs, elapsedMs(startedAt)))
+        reject(new LimitReached('timeoutMs', { tool, max: timeoutMs, actual: elapsedMs(startedAt) }))
         controller.abort(new DOMException(`The tool did not finish within ${timeoutMs} ms`, 'TimeoutError'))
       }, timeoutMs)
       const abort = (): void => {
