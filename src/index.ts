@@ -40,7 +40,7 @@ export type {
   McpStreamOptions,
   ServerInfo,
 } from './mcp/options.ts'
-export type { McpAppConfig, McpAppCsp, McpAppPermissions, ToolVisibility } from './mcp/router/app.ts'
+export type { McpAppConfig, McpAppCsp, McpAppPermissions, ToolVisibility } from './mcp/router/apps/app.ts'
 export type { Authorize, PolicyDecision, PolicyDenial, PolicyQuery } from './mcp/router/authorize.ts'
 export type { Completer, CompletionInput } from './mcp/router/completers.ts'
 export type { KitContext } from './mcp/router/context.ts'

@@ -16,16 +16,20 @@ import { Instrumentation } from './instrumentation/instrumentation.ts'
 import { authorizeCalls } from './operations/authorize-calls.ts'
 import { tableWithLimits } from './operations/limits/limited-table.ts'
 import { Policy } from './operations/policy.ts'
-import { tableWithInputs } from './router/closed-inputs.ts'
-import type { AppContextFactory, RouterTable } from './router/router-table.ts'
-import { tableWithSecuritySchemes } from './router/security-schemes.ts'
+import { type AppContextFactory, type RouterTable, tableWithSecuritySchemes } from './router/router-table.ts'
+import { tableWithInputs } from './router/schemas/closed-inputs.ts'
 import { SdkHandler } from './sdk/sdk-handler.ts'
 import { type SdkServersProps, SERVED_REVISIONS } from './sdk/sdk-servers.ts'
 import type { TelemetryOption } from './telemetry-option.ts'
-import { refusedValue } from './wire/client-values.ts'
 import { isEventStream, withEnd } from './wire/event-stream.ts'
 import { type Exchange, permitsScopes } from './wire/exchange.ts'
-import { jsonRpcError, type ParsedMessages, type ReceivedMessages, retryLater } from './wire/json-rpc.ts'
+import {
+  jsonRpcError,
+  type ParsedMessages,
+  type ReceivedMessages,
+  refusedValue,
+  retryLater,
+} from './wire/json-rpc.ts'
 import type { McpRequest } from './wire/mcp-request.ts'
 import {
   corsHeadersFor,

@@ -1,5 +1,5 @@
 import { isOptionsObject } from '../base/options/option-checks.ts'
-import type { JsonSchema } from '../mcp/router/json-schema.ts'
+import type { JsonSchema } from '../mcp/router/schemas/json-schema.ts'
 import { KitToolError } from '../mcp/router/tool-error.ts'
 import type { Node, OpenApiDocument } from './document.ts'
 import { type FoundOperation, newName } from './operations.ts'

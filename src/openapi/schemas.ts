@@ -1,6 +1,6 @@
 import { isOptionsObject } from '../base/options/option-checks.ts'
-import type { JsonSchema } from '../mcp/router/json-schema.ts'
-import { isPattern, SCHEMA_LISTS, SCHEMA_MAPS, SCHEMAS } from '../mcp/router/listed-schema.ts'
+import type { JsonSchema } from '../mcp/router/schemas/json-schema.ts'
+import { isPattern, SCHEMA_LISTS, SCHEMA_MAPS, SCHEMAS } from '../mcp/router/schemas/listed-schema.ts'
 import { type Node, type OpenApiDocument, pointerOf } from './document.ts'
 import { newName } from './operations.ts'
 

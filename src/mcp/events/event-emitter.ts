@@ -5,7 +5,7 @@ import { isRecord } from '../../base/options/value-kinds.ts'
 import { utf8Length } from '../../base/runtime.ts'
 import { AuthInfo } from '../../oauth/auth-info.ts'
 import { ownerOf } from '../../oauth/owner.ts'
-import { validate } from '../router/json-schema.ts'
+import { validate } from '../router/schemas/json-schema.ts'
 import type { EventCore } from './event-core.ts'
 import type { Subscriber } from './store.ts'
 

@@ -5,7 +5,7 @@ import type { OperationKind } from '../router/middleware.ts'
 import { findResource, type RouterTable } from '../router/router-table.ts'
 import { canonicalUri } from '../router/uris/canonical-uri.ts'
 import type { Exchange, Verdict } from '../wire/exchange.ts'
-import { DENIED_TEXTS, validArguments } from './checked-call.ts'
+import { DENIED_TEXTS, validArguments } from './operation.ts'
 import type { Policy } from './policy.ts'
 
 /** A call of an operation that exists. */

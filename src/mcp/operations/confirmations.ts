@@ -74,9 +74,7 @@ export class Confirmations implements CallConfirmations {
     this.#timeoutMs = timeoutMs
   }
 
-  readonly round: CallConfirmations['round'] = async (serving, sdk, tool, call, args) => {
-    const { confirm, definition } = tool
-    if (confirm === undefined) return { serving, sdk }
+  readonly round: CallConfirmations['round'] = async (serving, sdk, { definition }, confirm, call, args) => {
     const { exchange, states } = serving
     checkNumbers(call.params.arguments)
     const hash = sha256(canonicalJson(call.params.arguments ?? {}), 'hex')

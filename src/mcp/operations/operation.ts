@@ -14,11 +14,13 @@ import { tryOrUndefined } from '../../base/try-or-undefined.ts'
 import { LazyRequest } from '../../oauth/inputs.ts'
 import type { KitContext } from '../router/context.ts'
 import { inputRequired, isInputRequired, stateOf } from '../router/input-required.ts'
-import type { MiddlewareCall } from '../router/middleware.ts'
+import type { MiddlewareCall, OperationKind } from '../router/middleware.ts'
+import type { PromptEntry } from '../router/prompt.ts'
 import type { RouterTable } from '../router/router-table.ts'
+import { validate } from '../router/schemas/json-schema.ts'
 import type { ToolEntry } from '../router/tool.ts'
 import { KitToolError } from '../router/tool-error.ts'
-import type { Exchange } from '../wire/exchange.ts'
+import type { Exchange, Verdict } from '../wire/exchange.ts'
 import { checkJson, plainCopy } from '../wire/json-safe.ts'
 import type { TimedCall } from '../wire/request-telemetry.ts'
 import { invalidParams } from './params.ts'
@@ -26,6 +28,16 @@ import type { Policy } from './policy.ts'
 import { holderOf, type RequestStates } from './request-state.ts'
 import type { Subscriptions } from './subscriptions.ts'
 import type { Toolsets } from './toolsets.ts'
+
+/** The JSON-RPC code for a prompt or a resource that the policy denies. */
+export const DENIED_CODE = -32_003
+
+/** The text that the client receives if the policy does not give one. */
+export const DENIED_TEXTS: Readonly<Record<OperationKind, string>> = {
+  tool: 'You are not allowed to use this tool.',
+  prompt: 'You are not allowed to use this prompt.',
+  resource: 'You are not allowed to read this resource.',
+}
 
 const STATE_REJECTED = 'invalid_request_state'
 const NOT_FINITE = 'number_not_finite'
@@ -74,7 +86,8 @@ export type ConfirmedRound =
 /** Asks users before tools run. */
 export interface CallConfirmations {
   /**
-   * Returns the round to run, with the state and the answers of the handler only. A tool without `confirm` may run.
+   * Returns the round to run, with the state and the answers of the handler only.
+   * @param confirm the option of the tool
    * @param args the validated arguments
    * @throws {ProtocolError} -32602 if the state was changed, belongs to another user, or has expired.
    */
@@ -82,6 +95,7 @@ export interface CallConfirmations {
     serving: Serving,
     sdk: SdkContext,
     tool: ToolEntry,
+    confirm: NonNullable<ToolEntry['confirm']>,
     call: ConfirmableCall,
     args: unknown,
   ) => Promise<ConfirmedRound>
@@ -99,6 +113,55 @@ export type SdkContext = Pick<ServerContext, 'http'> & {
 export interface OperationRequest {
   readonly method: string
   readonly params: object
+}
+
+/**
+ * Returns the verdict on a call. A call without a verdict is denied. Returns undefined if `authorize` is not set.
+ * @param operation the entry of the router's table
+ */
+export function checkedCall(
+  { policy, exchange }: Pick<Serving, 'policy' | 'exchange'>,
+  { mcpReq }: { readonly mcpReq: Pick<ServerContext['mcpReq'], 'id'> },
+  kind: OperationKind,
+  operation: object,
+): Verdict | undefined {
+  if (policy === undefined) return undefined
+  const call = exchange.verdicts?.get(mcpReq.id)
+  return call?.operation === operation ? call : { operation, denied: DENIED_TEXTS[kind] }
+}
+
+/** Like `checkedCall`, for a prompt or a resource. @throws {ProtocolError} -32003 if the call is denied. */
+export function permittedCall(
+  serving: Pick<Serving, 'policy' | 'exchange'>,
+  sdk: ServerContext,
+  kind: 'prompt' | 'resource',
+  operation: object,
+): Verdict | undefined {
+  const call = checkedCall(serving, sdk, kind, operation)
+  if (call !== undefined && 'denied' in call) throw new ProtocolError(DENIED_CODE, call.denied)
+  return call
+}
+
+/** Returns the validated arguments of a call. @throws the error that validating them has thrown. */
+export function argumentsOf(call: Verdict): unknown {
+  if ('failure' in call) throw call.failure.thrown
+  return 'args' in call ? call.args : undefined
+}
+
+/**
+ * Validates the arguments of a call.
+ * @throws {KitToolError} if those of a tool are invalid. @throws {ProtocolError} -32602 if those of a prompt are.
+ */
+export async function validArguments(
+  kind: 'tool' | 'prompt',
+  { definition, input }: Pick<ToolEntry | PromptEntry, 'definition' | 'input'>,
+  given: unknown,
+): Promise<unknown> {
+  if (input === undefined) return {}
+  const validation = await validate(input, given)
+  if ('value' in validation) return validation.value
+  const problem = `Invalid arguments for ${kind} ${definition.name}: ${validation.problem}`
+  throw kind === 'tool' ? new KitToolError(problem) : invalidParams(problem)
 }
 
 /**

@@ -7,8 +7,15 @@ import type {
 } from '@modelcontextprotocol/server'
 import { type InputRequired, isInputRequired } from '../router/input-required.ts'
 import type { PromptEntry, PromptResult } from '../router/prompt.ts'
-import { argumentsOf, permittedCall, validArguments } from './checked-call.ts'
-import { middlewareCall, runRound, runSafely, type Serving } from './operation.ts'
+import {
+  argumentsOf,
+  middlewareCall,
+  permittedCall,
+  runRound,
+  runSafely,
+  type Serving,
+  validArguments,
+} from './operation.ts'
 import { invalidParams } from './params.ts'
 
 /**

@@ -11,8 +11,14 @@ import type { Around, MiddlewareCall } from '../router/middleware.ts'
 import type { ResourceEntry, ResourceTemplateEntry } from '../router/resource.ts'
 import { findResource } from '../router/router-table.ts'
 import type { Scoped } from '../router/uris/uri-scopes.ts'
-import { permittedCall } from './checked-call.ts'
-import { type CallContext, middlewareCall, runRound, runSafely, type Serving } from './operation.ts'
+import {
+  type CallContext,
+  middlewareCall,
+  permittedCall,
+  runRound,
+  runSafely,
+  type Serving,
+} from './operation.ts'
 import { repeatedUri, requestedUri } from './params.ts'
 
 /**

@@ -9,16 +9,17 @@ import {
 } from '@modelcontextprotocol/server'
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { type InputRequired, isInputRequired } from '../router/input-required.ts'
-import { validate } from '../router/json-schema.ts'
 import type { Around } from '../router/middleware.ts'
+import { validate } from '../router/schemas/json-schema.ts'
 import type { ToolEntry } from '../router/tool.ts'
 import { checkJson, plainCopy } from '../wire/json-safe.ts'
 import type { Failure, TimedCall } from '../wire/request-telemetry.ts'
 import { problemIn } from '../wire/schema-issues.ts'
-import { argumentsOf, checkedCall, validArguments } from './checked-call.ts'
 import { LimitReached } from './limits/limit-reached.ts'
 import {
+  argumentsOf,
   type CallContext,
+  checkedCall,
   isProtocolError,
   isRefusedRound,
   middlewareCall,
@@ -26,6 +27,7 @@ import {
   type SdkContext,
   type Serving,
   textForClient,
+  validArguments,
 } from './operation.ts'
 import { invalidParams } from './params.ts'
 
@@ -71,7 +73,11 @@ export async function callTool(
       permitted === undefined
         ? await validArguments('tool', tool, request.params.arguments ?? {})
         : argumentsOf(permitted)
-    const round = (await serving.confirmations?.round(serving, sdk, tool, call, args)) ?? { serving, sdk }
+    const { confirmations } = serving
+    const round =
+      tool.confirm === undefined || confirmations === undefined
+        ? { serving, sdk }
+        : await confirmations.round(serving, sdk, tool, tool.confirm, call, args)
     if ('question' in round) return round.question
     if ('refusal' in round)
       return server.projectCallToolResult(errorResult(round.refusal), tool.outputJsonSchema)

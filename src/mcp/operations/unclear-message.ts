@@ -6,8 +6,7 @@ import {
   namesRejectedUri,
   withCanonicalSubscriptions,
 } from '../router/named-operations.ts'
-import { refusedValue } from '../wire/client-values.ts'
-import { jsonRpcError, type ReceivedMessages, requestIdOf } from '../wire/json-rpc.ts'
+import { jsonRpcError, type ReceivedMessages, refusedValue, requestIdOf } from '../wire/json-rpc.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
 import { mirroredMessage } from '../wire/mirrored-headers.ts'
 

@@ -3,8 +3,8 @@ import { optionChecksOf } from '../../base/options/option-checks.ts'
 import { optional, type RulesFor } from '../../base/options/option-rules.ts'
 import type { PolicyDecision, PolicyQuery } from './authorize.ts'
 import { DEFINITION_RULES, readDefinition } from './definition.ts'
-import { inputSchemaOf, type JsonSchema, jsonSchemaOf } from './json-schema.ts'
 import type { Wrapped } from './middleware.ts'
+import { inputSchemaOf, type JsonSchema, jsonSchemaOf } from './schemas/json-schema.ts'
 import type { ArgsOf } from './tool.ts'
 
 const { callable, text, invalidKind, invalidOption } = optionChecksOf('KitMcpRouter')

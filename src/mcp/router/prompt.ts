@@ -6,8 +6,8 @@ import { type Completer, type Completers, checkCompleters } from './completers.t
 import type { KitContext } from './context.ts'
 import { DEFINITION_RULES, type DefinitionConfig, defined, readDefinition } from './definition.ts'
 import type { InputRequired } from './input-required.ts'
-import { inputSchemaOf, type JsonSchema } from './json-schema.ts'
 import type { Wrapped } from './middleware.ts'
+import { inputSchemaOf, type JsonSchema } from './schemas/json-schema.ts'
 import type { ArgsOf } from './tool.ts'
 
 const { checkFunction, checkString } = optionChecksOf('KitMcpRouter')

@@ -1,7 +1,7 @@
 import type { ServerCapabilities } from '@modelcontextprotocol/server'
 import { unionOfScopes } from '../../oauth/scope.ts'
-import { APPS_EXTENSION } from './app.ts'
-import { linkedApps } from './app-links.ts'
+import { APPS_EXTENSION } from './apps/app.ts'
+import { linkedApps } from './apps/app-links.ts'
 import type { EntryOf, RouterEntry } from './entries.ts'
 import type { EventEntry } from './event.ts'
 import { composedMiddleware, type Middleware } from './middleware.ts'
@@ -103,6 +103,24 @@ function byName<Entry extends { readonly definition: { readonly name: string } }
 /** Returns a table with other tools. */
 export function withTools(table: RouterTable, change: (tool: ToolEntry) => ToolEntry): RouterTable {
   return { ...table, tools: new Map([...table.tools].map(([name, tool]) => [name, change(tool)])) }
+}
+
+/**
+ * Returns a table whose tools are listed with `_meta.securitySchemes`. A tool that names its own schemes keeps them.
+ * @param endpointScopes the scopes that every request with a token needs
+ * @param isAnonymousAllowed `true` if public tools need no token
+ */
+export function tableWithSecuritySchemes(
+  table: RouterTable,
+  endpointScopes: readonly string[],
+  isAnonymousAllowed: boolean,
+): RouterTable {
+  return withTools(table, (tool) => {
+    const scopes = unionOfScopes(endpointScopes, tool.scopes)
+    const scheme = isAnonymousAllowed && tool.isPublic ? { type: 'noauth' } : { type: 'oauth2', scopes }
+    const _meta = { securitySchemes: [scheme], ...tool.definition._meta }
+    return { ...tool, definition: Object.freeze({ ...tool.definition, _meta }) }
+  })
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { optionChecksOf } from '../../base/options/option-checks.ts'
-import { appEntry, type McpAppConfig } from './app.ts'
+import { appEntry, type McpAppConfig } from './apps/app.ts'
 import type { KitContext } from './context.ts'
 import { checkName } from './definition.ts'
 import { Entries, prefixed, type RouterEntry } from './entries.ts'

@@ -3,15 +3,15 @@ import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { optionChecksOf } from '../../base/options/option-checks.ts'
 import { optional, type ReadBy, type RulesFor, unchecked } from '../../base/options/option-rules.ts'
 import { MAX_TIMER_MS } from '../../base/timers.ts'
-import { checkVisibility, OLD_URI_META_KEY, type ToolVisibility } from './app.ts'
+import { checkVisibility, OLD_URI_META_KEY, type ToolVisibility } from './apps/app.ts'
 import type { PolicyDecision, PolicyQuery } from './authorize.ts'
 import type { KitContext } from './context.ts'
 import { DEFINITION_RULES, type DefinitionConfig, defined, objectCopy, readDefinition } from './definition.ts'
 import type { InputRequired } from './input-required.ts'
-import { inputSchemaOf, type JsonSchema, jsonSchemaOf } from './json-schema.ts'
 import { checkLimits, type McpLimits, type ToolLimiter } from './limits.ts'
 import type { Wrapped } from './middleware.ts'
-import { declaresHeaders } from './param-headers.ts'
+import { inputSchemaOf, type JsonSchema, jsonSchemaOf } from './schemas/json-schema.ts'
+import { declaresHeaders } from './schemas/param-headers.ts'
 
 const checks = optionChecksOf('KitMcpRouter')
 const { callable, checkFunction, text, invalidOption, oneOf, unusableOption, wholeNumber } = checks

@@ -13,8 +13,15 @@ import { isRecord } from '../../base/options/value-kinds.ts'
 import { RequestContext } from '../../oauth/inputs.ts'
 import { ownerOf } from '../../oauth/owner.ts'
 import type { McpTasks } from '../mcp-adapter.ts'
-import { argumentsOf, DENIED_CODE, DENIED_TEXTS, validArguments } from '../operations/checked-call.ts'
-import { runRound, type SdkContext, type Serving } from '../operations/operation.ts'
+import {
+  argumentsOf,
+  DENIED_CODE,
+  DENIED_TEXTS,
+  runRound,
+  type SdkContext,
+  type Serving,
+  validArguments,
+} from '../operations/operation.ts'
 import { invalidParams } from '../operations/params.ts'
 import type { Denied, Policy } from '../operations/policy.ts'
 import { callTool, errorResult } from '../operations/tool-call.ts'

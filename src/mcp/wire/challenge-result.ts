@@ -2,7 +2,7 @@ import type { PlainResponse } from '../../base/http/plain-response.ts'
 import type { ChallengeResult } from '../../oauth/refusal-responses.ts'
 import { methodNamed } from '../methods.ts'
 import { MODERN_REVISION } from '../revisions.ts'
-import { isTooLong } from './client-values.ts'
+import { isTooLong } from './json-rpc.ts'
 import type { McpRequest } from './mcp-request.ts'
 
 /** Names in the `User-Agent` of OpenAI's clients, which look for a challenge in the result of a tool call. */

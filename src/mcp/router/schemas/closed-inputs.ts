@@ -1,9 +1,9 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
-import type { OptionChecks } from '../../base/options/option-checks.ts'
-import { isRecord } from '../../base/options/value-kinds.ts'
+import type { OptionChecks } from '../../../base/options/option-checks.ts'
+import { isRecord } from '../../../base/options/value-kinds.ts'
+import { type RouterTable, withTools } from '../router-table.ts'
+import type { ToolEntry } from '../tool.ts'
 import type { JsonSchema } from './json-schema.ts'
-import { type RouterTable, withTools } from './router-table.ts'
-import type { ToolEntry } from './tool.ts'
 
 /** The values of the option `unknownArguments`. */
 export const UNKNOWN_ARGUMENTS = ['ignore', 'reject'] as const

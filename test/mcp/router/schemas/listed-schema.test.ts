@@ -8,12 +8,12 @@ import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { type } from 'arktype'
 import { expect } from 'chai'
 import { z } from 'zod'
-import { KitMcpConfigError } from '../../../src/base/options/config-error.ts'
-import { mcpHandler } from '../../../src/express/mcp-handler.ts'
-import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
-import type { JsonSchema } from '../../../src/mcp/router/json-schema.ts'
-import { KitMcpRouter, tableOf } from '../../../src/mcp/router/router.ts'
-import { onNode } from '../../support/mcp/entry-points.ts'
+import { KitMcpConfigError } from '../../../../src/base/options/config-error.ts'
+import { mcpHandler } from '../../../../src/express/mcp-handler.ts'
+import { createMcpAdapter } from '../../../../src/mcp/adapter.ts'
+import { KitMcpRouter, tableOf } from '../../../../src/mcp/router/router.ts'
+import type { JsonSchema } from '../../../../src/mcp/router/schemas/json-schema.ts'
+import { onNode } from '../../../support/mcp/entry-points.ts'
 
 const INFO = { name: 'test', version: '1' }
 

@@ -9,24 +9,24 @@ import {
 } from '@modelcontextprotocol/ext-apps/server'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { expect } from 'chai'
-import { mcpHandler } from '../../../src/express/mcp-handler.ts'
-import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
-import { Instrumentation } from '../../../src/mcp/instrumentation/instrumentation.ts'
+import { mcpHandler } from '../../../../src/express/mcp-handler.ts'
+import { createMcpAdapter } from '../../../../src/mcp/adapter.ts'
+import { Instrumentation } from '../../../../src/mcp/instrumentation/instrumentation.ts'
 import {
   APP_MIME_TYPE,
   APPS_EXTENSION,
   CSP_RULES,
   OLD_URI_META_KEY,
   PERMISSION_RULES,
-} from '../../../src/mcp/router/app.ts'
-import { KitMcpRouter, tableOf } from '../../../src/mcp/router/router.ts'
-import { StdioConnection } from '../../../src/mcp/stdio/stdio-connection.ts'
-import { InMemoryTransportAdapter, KitTelemetry } from '../../../src/telemetry/index.ts'
-import { expectConfigError } from '../../support/config-error.ts'
-import { CLIENT_KINDS, type Connected } from '../../support/mcp/clients.ts'
-import { onNode, type Served } from '../../support/mcp/entry-points.ts'
-import { oauth } from '../../support/mcp/notes.ts'
-import { bearer, call, LEGACY, legacy, MODERN, modern, rpc } from '../../support/mcp/wire.ts'
+} from '../../../../src/mcp/router/apps/app.ts'
+import { KitMcpRouter, tableOf } from '../../../../src/mcp/router/router.ts'
+import { StdioConnection } from '../../../../src/mcp/stdio/stdio-connection.ts'
+import { InMemoryTransportAdapter, KitTelemetry } from '../../../../src/telemetry/index.ts'
+import { expectConfigError } from '../../../support/config-error.ts'
+import { CLIENT_KINDS, type Connected } from '../../../support/mcp/clients.ts'
+import { onNode, type Served } from '../../../support/mcp/entry-points.ts'
+import { oauth } from '../../../support/mcp/notes.ts'
+import { bearer, call, LEGACY, legacy, MODERN, modern, rpc } from '../../../support/mcp/wire.ts'
 
 const HTML = '<!doctype html><title>é</title><script>"</script>"</script>'
 const CSP = {
@@ -180,7 +180,7 @@ describe('mcp/router: apps', () => {
   })
 
   it('a file is read when the app is added, also through a URL', async () => {
-    const url = new URL('../../../../src/mcp/router/router.ts', import.meta.url)
+    const url = new URL('../../../../../src/mcp/router/router.ts', import.meta.url)
     const made = file(url, { uri: 'ui://file' }).tool('a', { description: 'x', app: 'chart' }, done)
     await using served = await serve({ router: made })
     const { message } = await served.send(

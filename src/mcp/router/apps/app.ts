@@ -1,12 +1,12 @@
 import type { Annotations, CacheHint, Resource } from '@modelcontextprotocol/server'
-import { KitMcpConfigError } from '../../base/options/config-error.ts'
-import { isOptionsObject, optionChecksOf } from '../../base/options/option-checks.ts'
-import { optional, type RulesFor, unchecked } from '../../base/options/option-rules.ts'
-import { builtinModule, utf8Length } from '../../base/runtime.ts'
-import { tryOrUndefined } from '../../base/try-or-undefined.ts'
-import { type DefinitionConfig, defined, readConfig, readDefinition } from './definition.ts'
-import { RESOURCE_MEMBER_RULES, type ResourceEntry } from './resource.ts'
-import { canonicalUri, MAX_URI_LENGTH } from './uris/canonical-uri.ts'
+import { KitMcpConfigError } from '../../../base/options/config-error.ts'
+import { isOptionsObject, optionChecksOf } from '../../../base/options/option-checks.ts'
+import { optional, type RulesFor, unchecked } from '../../../base/options/option-rules.ts'
+import { builtinModule, utf8Length } from '../../../base/runtime.ts'
+import { tryOrUndefined } from '../../../base/try-or-undefined.ts'
+import { type DefinitionConfig, defined, readConfig, readDefinition } from '../definition.ts'
+import { RESOURCE_MEMBER_RULES, type ResourceEntry } from '../resource.ts'
+import { canonicalUri, MAX_URI_LENGTH } from '../uris/canonical-uri.ts'
 
 const { checkBoolean, invalidKind, invalidOption, unusableOption, wholeNumber } =
   optionChecksOf('KitMcpRouter')

@@ -1,6 +1,6 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
-import { optionChecksOf } from '../../base/options/option-checks.ts'
-import { problemIn } from '../wire/schema-issues.ts'
+import { optionChecksOf } from '../../../base/options/option-checks.ts'
+import { problemIn } from '../../wire/schema-issues.ts'
 import { type JsonSchema, listedSchema } from './listed-schema.ts'
 
 const { invalidKind, invalidOption } = optionChecksOf('KitMcpRouter')

@@ -1,13 +1,13 @@
 import { expect } from 'chai'
 import { z } from 'zod'
-import { mcpHandler } from '../../../src/express/mcp-handler.ts'
-import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
-import { KitMcpRouter, tableOf } from '../../../src/mcp/router/router.ts'
-import { CLIENT_KINDS } from '../../support/mcp/clients.ts'
-import { configError } from '../../support/mcp/config-error.ts'
-import { onNode, serving } from '../../support/mcp/entry-points.ts'
-import { oauth } from '../../support/mcp/notes.ts'
-import { bearer, call, legacy, modern } from '../../support/mcp/wire.ts'
+import { mcpHandler } from '../../../../src/express/mcp-handler.ts'
+import { createMcpAdapter } from '../../../../src/mcp/adapter.ts'
+import { KitMcpRouter, tableOf } from '../../../../src/mcp/router/router.ts'
+import { CLIENT_KINDS } from '../../../support/mcp/clients.ts'
+import { configError } from '../../../support/mcp/config-error.ts'
+import { onNode, serving } from '../../../support/mcp/entry-points.ts'
+import { oauth } from '../../../support/mcp/notes.ts'
+import { bearer, call, legacy, modern } from '../../../support/mcp/wire.ts'
 
 const inHeader = (name: unknown) => ({ 'x-mcp-header': name })
 

@@ -1,9 +1,9 @@
 import type { Tool } from '@modelcontextprotocol/server'
-import { optionChecksOf } from '../../base/options/option-checks.ts'
+import { optionChecksOf } from '../../../base/options/option-checks.ts'
+import type { ResourceEntry } from '../resource.ts'
+import type { ToolEntry } from '../tool.ts'
+import { isOpen } from '../uris/uri-scopes.ts'
 import { OLD_URI_META_KEY } from './app.ts'
-import type { ResourceEntry } from './resource.ts'
-import type { ToolEntry } from './tool.ts'
-import { isOpen } from './uris/uri-scopes.ts'
 
 const { invalidOption, unusableOption } = optionChecksOf('KitMcpRouter')
 

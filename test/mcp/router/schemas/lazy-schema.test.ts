@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { lazySchema } from '../../../src/mcp/router/lazy-schema.ts'
+import { lazySchema } from '../../../../src/mcp/router/schemas/lazy-schema.ts'
 
 describe('lazySchema()', () => {
   const validate = (schema: object, value: unknown) =>

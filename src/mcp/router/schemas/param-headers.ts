@@ -1,5 +1,5 @@
-import { optionChecksOf } from '../../base/options/option-checks.ts'
-import { isObject } from '../../base/options/value-kinds.ts'
+import { optionChecksOf } from '../../../base/options/option-checks.ts'
+import { isObject } from '../../../base/options/value-kinds.ts'
 import type { JsonSchema } from './json-schema.ts'
 
 const { invalidOption } = optionChecksOf('KitMcpRouter')

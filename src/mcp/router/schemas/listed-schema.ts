@@ -1,5 +1,5 @@
-import { isRecord } from '../../base/options/value-kinds.ts'
-import { tryOrUndefined } from '../../base/try-or-undefined.ts'
+import { isRecord } from '../../../base/options/value-kinds.ts'
+import { tryOrUndefined } from '../../../base/try-or-undefined.ts'
 
 /** A JSON Schema document. */
 export type JsonSchema = { readonly [keyword: string]: unknown }
