@@ -3,7 +3,7 @@ import { isOptionsObject, type OptionChecks } from '../../base/options/option-ch
 import { type OptionRule, type OptionRules, optional, type ReadBy } from '../../base/options/option-rules.ts'
 import type { RateLimiterLike } from '../../oauth/limits/rate-limiter.ts'
 import type { Exchange } from '../wire/exchange.ts'
-import type { TimedCall } from '../wire/request-telemetry.ts'
+import type { ReachedLimit, TimedCall } from '../wire/request-telemetry.ts'
 import type { KitContext } from './context.ts'
 
 /**
@@ -112,25 +112,18 @@ export type Bounds = {
 }
 
 /** A limit that a call has reached, as its text tells it. */
-export interface Reach {
+export interface Reach extends Omit<ReachedLimit, 'limit'> {
   /** The tool whose limit was reached. Undefined for a count of the adapter. */
   readonly tool: string | undefined
-  /** The limit: a number of calls, milliseconds, or bytes. */
-  readonly max: number
-  /** The value of the call, in the same unit. */
-  readonly actual: number
   readonly perSeconds?: number
   /** The callers that are counted together, such as `each user`. */
   readonly scope?: string
   readonly retryAfterSeconds?: number
 }
 
-/** Reads an object whose members are named `limits.calls.max of tool 'search'` in errors. */
-type ReadMembers = (option: string, example: string, value: unknown, rules: OptionRules) => object
-
 interface LimitRule {
-  /** The check of the option. */
-  readonly check: (of: OptionChecks, read: ReadMembers) => OptionRule<unknown>
+  /** An example, and the rules of the members. Absent for a whole number from 1. */
+  readonly members?: readonly [example: string, rules: (of: OptionChecks) => OptionRules]
   /** The name of the limit in telemetry. */
   readonly name: string
   /** `true` if the handler has been called when the limit is reached. */
@@ -141,18 +134,17 @@ interface LimitRule {
   readonly shown: (max: string, actual: string) => string
 }
 
-const isBound = (of: OptionChecks): OptionRule<unknown> => of.wholeNumber(1)
 const callers = (of: OptionChecks): OptionRule<LimitedBy> => of.oneOf(['user', 'client', 'address'])
 const callsOf = ({ tool, max }: Reach): string =>
   tool === undefined ? counted(max, 'tool call') : `${counted(max, 'call')} of tool ${tool}`
 
-/** Every limit by its option: its check, and its texts. */
+/** Every limit by its option: its rule, and its texts. */
 export const LIMITS = {
   calls: {
-    check: (of, read) => {
-      const rules = { max: of.wholeNumber(1), perSeconds: of.seconds('more than 0'), by: callers(of) }
-      return (_option, calls) => read('limits.calls', `{ max: 60, perSeconds: 60, by: 'user' }`, calls, rules)
-    },
+    members: [
+      `{ max: 60, perSeconds: 60, by: 'user' }`,
+      (of) => ({ max: of.wholeNumber(1), perSeconds: of.seconds('more than 0'), by: callers(of) }),
+    ],
     name: 'calls',
     hasRun: false,
     text: (reach) =>
@@ -160,10 +152,7 @@ export const LIMITS = {
     shown: (max, actual) => `call ${actual} in a period that allows ${max}`,
   },
   concurrency: {
-    check: (of, read) => {
-      const rules = { max: of.wholeNumber(1), by: callers(of) }
-      return (_option, calls) => read('limits.concurrency', `{ max: 4, by: 'user' }`, calls, rules)
-    },
+    members: [`{ max: 4, by: 'user' }`, (of) => ({ max: of.wholeNumber(1), by: callers(of) })],
     name: 'concurrency',
     hasRun: false,
     text: (reach) =>
@@ -171,7 +160,6 @@ export const LIMITS = {
     shown: (max) => `more than ${max} at the same time`,
   },
   timeoutMs: {
-    check: isBound,
     name: 'timeout',
     hasRun: true,
     text: ({ tool, max }) =>
@@ -179,14 +167,13 @@ export const LIMITS = {
     shown: (max) => `not finished within ${max} ms`,
   },
   maxResultBytes: {
-    check: isBound,
     name: 'result_size',
     hasRun: true,
     text: ({ tool, max, actual }) =>
       `Result limit reached: the result of tool ${tool} has ${actual} bytes, and at most ${max} bytes are allowed. Ask for less.`,
     shown: (max, actual) => `a result of ${actual} bytes, and at most ${max} are allowed`,
   },
-} as const satisfies Readonly<Record<Exclude<keyof McpLimits, 'store'>, LimitRule>>
+} satisfies Readonly<Record<Exclude<keyof McpLimits, 'store'>, LimitRule>>
 
 /**
  * Returns a copy of `limits`.
@@ -195,7 +182,8 @@ export const LIMITS = {
  */
 export function checkLimits(of: OptionChecks, limits: unknown, owner?: string): McpLimits {
   const named = (option: string): string => (owner === undefined ? option : `${option} of ${owner}`)
-  const read: ReadMembers = (option, example, value, rules) => {
+  /** Reads an object whose members are named `limits.calls.max of tool 'search'` in errors. */
+  const read = (option: string, example: string, value: unknown, rules: OptionRules): object => {
     if (!isOptionsObject(value))
       throw of.invalidKind(named(option), `must be an object such as ${example}`, value)
     of.checkKnownMembers(named(option), value, Object.keys(rules))
@@ -206,7 +194,11 @@ export function checkLimits(of: OptionChecks, limits: unknown, owner?: string): 
     ])
     return Object.freeze(Object.fromEntries(resolved))
   }
-  const rules = Object.entries(LIMITS).map(([option, { check }]) => [option, optional(check(of, read))])
+  const rules = Object.entries<LimitRule>(LIMITS).map(([option, { members }]) => {
+    if (members === undefined) return [option, optional(of.wholeNumber(1))]
+    const [example, rulesOf] = members
+    return [option, optional((_option, value) => read(`limits.${option}`, example, value, rulesOf(of)))]
+  })
   return read('limits', `{ calls: { max: 60, perSeconds: 60, by: 'user' } }`, limits, {
     ...Object.fromEntries(rules),
     store: optional(

@@ -1,5 +1,5 @@
 import { performance } from 'node:perf_hooks'
-import type { Readable, Writable } from 'node:stream'
+import type { Readable, Transform, Writable } from 'node:stream'
 import {
   type JSONRPCMessage,
   type JSONRPCRequest,
@@ -30,7 +30,7 @@ import type { Exchange } from '../wire/exchange.ts'
 import { CANCELED, CLIENT_GONE, longValueIn, MAX_JSON_DEPTH } from '../wire/json-rpc.ts'
 import { WebMcpRequest } from '../wire/mcp-request.ts'
 import type { ObservedClient, RequestTelemetry } from '../wire/request-telemetry.ts'
-import { LineSplitter, StdioOutflow } from './stdio-streams.ts'
+import { lineSplitter, StdioOutflow } from './stdio-streams.ts'
 
 const checks = optionChecksOf('serveStdio')
 
@@ -77,7 +77,7 @@ export class StdioConnection {
   readonly ended: Promise<void>
   #onEnd: (() => void) | undefined
   readonly #props: StdioConnectionProps
-  readonly #splitter: LineSplitter
+  readonly #splitter: Transform
   readonly #transport: StdioServerTransport
   readonly #outflow: StdioOutflow
   readonly #states = new RequestStates(undefined)
@@ -116,7 +116,7 @@ export class StdioConnection {
     this.#outflow = new StdioOutflow(output)
     // The transport adds listeners for each message that waits for the client.
     output.setMaxListeners(0)
-    this.#splitter = new LineSplitter({ maxBytes, output, onDropped: (problem) => this.#dropped(problem) })
+    this.#splitter = lineSplitter({ maxBytes, output, onDropped: (problem) => this.#dropped(problem) })
     // The splitter has limited the length already. The transport closes the connection at its own limit.
     const maxBufferSize = maxBytes * 3 + 1024
     this.#transport = new StdioServerTransport(this.#splitter, output, { maxBufferSize })

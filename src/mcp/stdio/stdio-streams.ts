@@ -1,4 +1,4 @@
-import { Transform, type TransformCallback, type Writable } from 'node:stream'
+import { Transform, type Writable } from 'node:stream'
 import type { JSONRPCNotification } from '@modelcontextprotocol/server'
 import type { Outflow } from '../wire/exchange.ts'
 import { checkDepth } from '../wire/json-rpc.ts'
@@ -29,32 +29,23 @@ export interface LineSplitterProps {
 }
 
 /** Splits input into lines, in linear time and in the memory of one line. Each chunk that it passes on is one line. */
-export class LineSplitter extends Transform {
-  readonly #props: LineSplitterProps
-  /** The line that arrives. The operating system provides the memory when it is written to. */
-  readonly #buffer: Buffer
-  /** The number of bytes of the line that have arrived. Those beyond the buffer are dropped. */
-  #length = 0
-
-  constructor(props: LineSplitterProps) {
-    super({ readableObjectMode: true })
-    this.#props = props
-    this.#buffer = Buffer.allocUnsafeSlow(props.maxBytes)
+export function lineSplitter({ maxBytes, output, onDropped }: LineSplitterProps): Transform {
+  // The line that arrives. The operating system provides the memory when it is written to.
+  const buffer = Buffer.allocUnsafeSlow(maxBytes)
+  // The number of bytes of the line that have arrived. Those beyond the buffer are dropped.
+  let arrived = 0
+  const append = (part: Buffer): void => {
+    part.copy(buffer, Math.min(arrived, maxBytes))
+    arrived += part.length
   }
-
-  override _transform(chunk: Buffer, _encoding: BufferEncoding, done: TransformCallback): void {
-    this.#split(chunk).then(() => done(), done)
-  }
-
-  async #split(chunk: Buffer): Promise<void> {
-    const { maxBytes, output, onDropped } = this.#props
+  const split = async (chunk: Buffer): Promise<void> => {
     let start = 0
     for (let end = chunk.indexOf(LINE_FEED); end >= 0; end = chunk.indexOf(LINE_FEED, start)) {
-      this.#append(chunk.subarray(start, end))
+      append(chunk.subarray(start, end))
       start = end + 1
-      const length = this.#length
-      this.#length = 0
-      const line = length > maxBytes ? '' : this.#buffer.toString('utf8', 0, length)
+      const length = arrived
+      arrived = 0
+      const line = length > maxBytes ? '' : buffer.toString('utf8', 0, length)
       if (length > maxBytes) onDropped('too-long')
       else if (checkDepth(line) === 'too-deep') onDropped('too-deep')
       else if (line.trim() !== '') {
@@ -63,17 +54,19 @@ export class LineSplitter extends Transform {
           await new Promise(setImmediate)
           await roomIn(output, MAX_UNREAD_BYTES)
         }
-        if (this.destroyed) return
-        this.push(Buffer.from(`${line}\n`))
+        if (lines.destroyed) return
+        lines.push(Buffer.from(`${line}\n`))
       }
     }
-    this.#append(chunk.subarray(start))
+    append(chunk.subarray(start))
   }
-
-  #append(part: Buffer): void {
-    part.copy(this.#buffer, Math.min(this.#length, this.#buffer.length))
-    this.#length += part.length
-  }
+  const lines = new Transform({
+    readableObjectMode: true,
+    transform(chunk: Buffer, _encoding, done) {
+      split(chunk).then(() => done(), done)
+    },
+  })
+  return lines
 }
 
 /** Resolves when fewer than `maxBytes` wait in `output`, when everything is written, or when it is closed. */

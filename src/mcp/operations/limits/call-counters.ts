@@ -119,13 +119,13 @@ export class RunningCalls {
     return this.#running.size
   }
 
-  /** Begins a call. @returns a function that ends it and may be called once, or the limit that the call exceeds */
-  begin({ exchange }: CountedCall): (() => void) | LimitReached {
+  /** Begins a call. @returns a function that ends it and may be called once @throws the limit that the call exceeds */
+  begin({ exchange }: CountedCall): () => void {
     const { max, by } = this.#limit
     const { key, scope } = callerKey(exchange, by)
     const before = this.#running.get(key) ?? 0
     if (before >= max)
-      return new LimitReached('concurrency', {
+      throw new LimitReached('concurrency', {
         tool: this.#tool,
         max,
         actual: max + 1,

@@ -1,4 +1,3 @@
-import { isPromiseLike } from '../../../base/options/value-kinds.ts'
 import { elapsedMs } from '../../../base/timers.ts'
 import { isInputRequired } from '../../router/input-required.ts'
 import type { Bounds, CountedCall, LimitedCall, ToolLimiter } from '../../router/limits.ts'
@@ -27,11 +26,15 @@ export class LimitedTool implements ToolLimiter {
   }
 
   async begin(call: CountedCall): Promise<() => void> {
-    const end = this.#begin(call)
+    const { running, calls } = this.#plan
+    const ends: (() => void)[] = []
+    const end = (): void => {
+      for (const one of ends.splice(0)) one()
+    }
     try {
-      for (const counter of this.#plan.calls) {
-        const counted = counter(call)
-        const reached = isPromiseLike(counted) ? await counted : counted
+      for (const one of running) ends.push(one.begin(call))
+      for (const counter of calls) {
+        const reached = await counter(call)
         if (reached !== undefined) throw reached
       }
       return end
@@ -61,24 +64,6 @@ export class LimitedTool implements ToolLimiter {
     if (max === undefined) return undefined
     const actual = Buffer.byteLength(JSON.stringify(result))
     return actual > max ? new LimitReached('maxResultBytes', { tool, max, actual }) : undefined
-  }
-
-  /** Counts the call as in progress. @returns a function that ends it; further calls have no effect */
-  #begin(call: CountedCall): () => void {
-    const ends: (() => void)[] = []
-    const endAll = (): void => {
-      for (const end of ends.splice(0)) end()
-    }
-    for (const running of this.#plan.running) {
-      const begun = running.begin(call)
-      if (typeof begun === 'function') {
-        ends.push(begun)
-        continue
-      }
-      endAll()
-      throw begun
-    }
-    return endAll
   }
 
   /** @param end called when the handler has settled, or when its time is over */
