@@ -471,8 +471,7 @@ describe('attacks on limits', () => {
 
   it('calls beyond limits: a handler that never returns after its client has disconnected, without timeoutMs: its slot is free after 60 s', async () => {
     const counted = new RunningCalls({ max: 1, by: 'user' }, undefined)
-    const plan = { running: [counted], calls: [], timeoutMs: undefined, maxResultBytes: undefined }
-    const tool = new LimitedTool({ tool: 'x', ...plan })
+    const tool = new LimitedTool({ tool: 'x', running: [counted], calls: [] })
     const controller = new AbortController()
     const limited: any = { exchange: { context: {} }, context: { signal: controller.signal } }
     const { setTimeout: original } = globalThis

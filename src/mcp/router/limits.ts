@@ -105,11 +105,7 @@ export interface ToolLimiter {
 }
 
 /** A limit that is a number by itself. Of those of the adapter and of a tool, the smaller one applies. */
-export type Bounds = {
-  readonly [Option in keyof McpLimits as McpLimits[Option] extends number | undefined
-    ? Option
-    : never]: McpLimits[Option]
-}
+export type Bounds = Omit<McpLimits, 'calls' | 'concurrency' | 'store'>
 
 /** A limit that a call has reached, as its text tells it. */
 export interface Reach extends Omit<ReachedLimit, 'limit'> {
@@ -128,9 +124,9 @@ interface LimitRule {
   readonly name: string
   /** `true` if the handler has been called when the limit is reached. */
   readonly hasRun: boolean
-  /** What the client reads, before the time after which it may try again. */
+  /** The text for the client, without the time after which it may try again. */
   readonly text: (reach: Reach) => string
-  /** What the console of `dev` shows. */
+  /** The text in the console of `dev`. */
   readonly shown: (max: string, actual: string) => string
 }
 

@@ -5,7 +5,7 @@ import {
   wholeSeconds,
 } from '../../../oauth/limits/rate-limiter.ts'
 import { WindowCounter } from '../../../oauth/limits/window-counter.ts'
-import type { CallLimit, ConcurrencyLimit, CountedCall } from '../../router/limits.ts'
+import type { CallLimit, ConcurrencyLimit, CountedCall, Reach } from '../../router/limits.ts'
 import { type CallerKey, callerKey } from './caller-key.ts'
 import { LimitReached } from './limit-reached.ts'
 
@@ -14,9 +14,6 @@ const MAX_COUNTS = 100_000
 
 /** The minimum time between two events about a store that fails. */
 const REPORT_INTERVAL_MS = 10_000
-
-/** The seconds after which a client may try again if too many calls are in progress. Their end cannot be predicted. */
-const RETRY_CONCURRENCY_SECONDS = 1
 
 /** Counts a call. Returns the limit if the call exceeds it. */
 export type CallCounter = (call: CountedCall) => LimitReached | undefined | Promise<LimitReached | undefined>
@@ -49,20 +46,11 @@ export class CallCounts {
 export function memoryCounter(limit: CallLimit, tool: string | undefined, counts: CallCounts): CallCounter {
   return ({ exchange }) => {
     const caller = callerKey(exchange, limit.by)
-    const { points, leftMs } = counts.add(tool ?? '', caller, limit.perSeconds * 1000)
-    return points <= limit.max ? undefined : callsReached(limit, tool, caller, points, leftMs)
+    const { points: actual, leftMs } = counts.add(tool ?? '', caller, limit.perSeconds * 1000)
+    if (actual <= limit.max) return undefined
+    const retryAfterSeconds = wholeSeconds(leftMs)
+    return new LimitReached('calls', { ...limit, ...caller, tool, actual, retryAfterSeconds })
   }
-}
-
-function callsReached(
-  { max, perSeconds }: CallLimit,
-  tool: string | undefined,
-  { scope }: CallerKey,
-  actual: number,
-  leftMs: number,
-): LimitReached {
-  const retryAfterSeconds = wholeSeconds(leftMs)
-  return new LimitReached('calls', { tool, max, actual, perSeconds, scope, retryAfterSeconds })
 }
 
 /** A store of limits, which all limits that use it share. */
@@ -94,7 +82,8 @@ export function storedCounter(
       if (ms === undefined) return undefined
       const { consumedPoints } = rejection as { consumedPoints?: unknown }
       const actual = typeof consumedPoints === 'number' ? consumedPoints : limit.max + 1
-      return callsReached(limit, tool, caller, actual, ms)
+      const retryAfterSeconds = wholeSeconds(ms)
+      return new LimitReached('calls', { ...limit, ...caller, tool, actual, retryAfterSeconds })
     } catch (thrown) {
       store.report(call, thrown)
       return undefined
@@ -104,14 +93,12 @@ export function storedCounter(
 
 /** Counts the calls in progress of each caller. A caller without any uses no memory. */
 export class RunningCalls {
-  readonly #limit: ConcurrencyLimit
-  readonly #tool: string | undefined
+  readonly #limit: ConcurrencyLimit & Pick<Reach, 'tool'>
   readonly #running = new Map<string, number>()
 
   /** @param tool the tool that the limit belongs to. Undefined for the limit of the adapter. */
   constructor(limit: ConcurrencyLimit, tool: string | undefined) {
-    this.#limit = limit
-    this.#tool = tool
+    this.#limit = { ...limit, tool }
   }
 
   /** The number of callers with calls in progress. */
@@ -124,14 +111,9 @@ export class RunningCalls {
     const { max, by } = this.#limit
     const { key, scope } = callerKey(exchange, by)
     const before = this.#running.get(key) ?? 0
+    // The end of the calls in progress cannot be predicted.
     if (before >= max)
-      throw new LimitReached('concurrency', {
-        tool: this.#tool,
-        max,
-        actual: max + 1,
-        scope,
-        retryAfterSeconds: RETRY_CONCURRENCY_SECONDS,
-      })
+      throw new LimitReached('concurrency', { ...this.#limit, scope, actual: max + 1, retryAfterSeconds: 1 })
     this.#running.set(key, before + 1)
     return () => {
       const left = (this.#running.get(key) as number) - 1

@@ -68,12 +68,11 @@ export class LimitedTool implements ToolLimiter {
 
   /** @param end called when the handler has settled, or when its time is over */
   #runInTime<Result>(
-    call: LimitedCall,
+    { context }: LimitedCall,
     run: () => Promise<Result>,
     timeoutMs: number,
     end: () => void,
   ): Promise<Result> {
-    const { context } = call
     const { tool } = this.#plan
     const startedAt = performance.now()
     const controller = new AbortController()

@@ -225,7 +225,6 @@ describe('LimitedTool', () => {
       running: [{ begin: () => () => ends++ }] as never,
       calls: [],
       timeoutMs: 60_000,
-      maxResultBytes: undefined,
     })
     const thrown = new Error('thrown')
     const call = { context: { signal: new AbortController().signal } } as never
@@ -245,7 +244,6 @@ describe('LimitedTool', () => {
           running: [{ begin: () => () => undefined }] as never,
           calls: [],
           timeoutMs,
-          maxResultBytes: undefined,
         })
         const timers = () => process.getActiveResourcesInfo().filter((type) => type === 'Timeout').length
         // The timer of the test itself begins first.
