@@ -21,7 +21,8 @@ const accepted = testIssuer?.verifierOptions ?? { issuer: String(devIssuer), aud
 const app = createApp(
   signIn?.oauth ?? { issuer: accepted.issuer, resource, verifyToken: jwtVerifier(accepted) },
 )
-if (signIn) app.use(signIn.router)
+// The second is the page on which users see and disconnect the applications that have access to their account.
+if (signIn) app.use(signIn.router).use(signIn.account)
 
 const { origin, port: portOfResource, pathname } = new URL(resource)
 // A server that accepts test tokens must only be reachable from this machine.

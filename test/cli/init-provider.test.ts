@@ -327,6 +327,24 @@ describe('mcp-gatekit init --provider', function () {
       expect(server.output).not.to.contain(github.clientSecret)
     })
 
+    it('the server for github has a page on which users disconnect applications and sign out', async () => {
+      const server = startProject(folderOf('github'), { ...env, ALLOWED_IDS: '583231' })
+      await server.printed(/Redirect URI/)
+      const account = `http://127.0.0.1:${port}/account`
+      const browser = new Browser()
+      const page = await browser.open(account)
+      expect([page.status, page.url]).to.deep.equal([200, account])
+      expect(page.body).to.contain('Connected applications')
+      const csrf = /name="csrf" value="([^"]+)"/.exec(page.body)?.[1] ?? ''
+      const out = await browser.open(account, undefined, {
+        method: 'POST',
+        body: new URLSearchParams({ csrf, action: 'sign-out' }),
+        headers: { origin: `http://127.0.0.1:${port}`, 'sec-fetch-site': 'same-origin' },
+      })
+      expect(out.status).to.equal(200)
+      expect(out.body).to.contain('You have signed out of this page')
+    })
+
     it('/health and /ready respond without a token, and a restart with REDIS_URL keeps the sign-in', async function () {
       skipIf(this, redisMissing())
       const redis = await startRedis()
