@@ -40,13 +40,11 @@ export const grantsCommand: Command = defineCommand(HELP, async (args, context) 
   checkUsage(isRevoke || action === 'list', 'expected grants list <sub> or grants revoke <sub>')
   const isAlone = isRevoke && args.positionals.length === 1
   checkUsage(client === undefined || isAlone, '--client requires revoke without a user')
-  const hasUser = client !== undefined || sub !== ''
-  checkUsage(hasUser, "the user is missing. Add the claim sub of tokens, such as 'github|583231'")
+  checkUsage(!!(client || sub), "the user is missing. Add the claim sub of tokens, such as 'github|583231'")
   checkUsage(id !== '', 'the id of the grant is empty. Leave it out to end all grants of the user')
   checkUsage(others.length === 0 && (isRevoke || id === undefined), 'unexpected argument. Use quotes')
   const { REDIS_URL = '', AUTHORIZATION_KEYS_FILE } = context.env
-  const rule = 'REDIS_URL must be the URL of the Redis of the facade, such as redis://127.0.0.1:6379'
-  checkUsage(/^rediss?:\/\//.test(REDIS_URL), rule)
+  checkUsage(/^rediss?:\/\//.test(REDIS_URL), 'REDIS_URL must be a URL such as redis://127.0.0.1:6379')
   const file = args.text('keys') ?? (AUTHORIZATION_KEYS_FILE || 'keys.json')
   const keys = await readKeys(file).catch((error: Error) => {
     throw new CommandFailure(`${error.message}. Name the file with the keys of the facade with --keys`)
@@ -107,10 +105,8 @@ async function confirm(question: string, { stderr }: CliContext): Promise<void> 
 async function connect(url: string): Promise<[client: StoreRedisClient, close: () => void]> {
   const load = createRequire(join(process.cwd(), 'package.json'))
   const [ioredis, redis] = ['ioredis', 'redis'].map((name) => tryOrUndefined<unknown>(() => load(name)))
-  let cause: unknown
-  const note = (error: unknown) => {
-    cause ??= error
-  }
+  const causes: unknown[] = []
+  const note = (error: unknown) => causes.push(error)
   try {
     if (ioredis !== undefined) {
       const once = { lazyConnect: true, maxRetriesPerRequest: 0, retryStrategy: () => null }
@@ -125,8 +121,7 @@ async function connect(url: string): Promise<[client: StoreRedisClient, close: (
       return [client as StoreRedisClient, () => client.destroy()]
     }
   } catch (error) {
-    note(error)
-    const { code, message } = cause as { readonly code?: unknown; readonly message?: unknown }
+    const { code, message } = (causes[0] ?? error) as { readonly code?: unknown; readonly message?: unknown }
     const reason = /^[A-Z]{3,20}\b/.exec(String(code ?? message))?.[0] ?? 'unusable'
     throw new CommandFailure(`cannot connect to the Redis at REDIS_URL (${reason})`)
   }

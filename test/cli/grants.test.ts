@@ -38,7 +38,7 @@ describe('mcp-gatekit grants', () => {
   )
 
   for (const url of ['', `localhost:6379/${PASSWORD}`])
-    itRejects(['grants'], [[['list', SUB], 'REDIS_URL must be the URL of the Redis']], { REDIS_URL: url })
+    itRejects(['grants'], [[['list', SUB], 'REDIS_URL must be a URL such as redis:']], { REDIS_URL: url })
 
   describe('with a facade whose store is a real Redis', () => {
     let server: RedisServer
