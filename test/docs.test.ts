@@ -121,3 +121,8 @@ describe('TypeScript in the documentation', function () {
     ])
   })
 })
+
+it('the guide about proxies shows the configuration of nginx that the tests of a cluster run', () => {
+  const example = readFileSync(join(root, 'examples/cluster/sub-path.conf'), 'utf8')
+  expect(readFileSync(join(root, 'docs/guides/proxies.md'), 'utf8')).to.contain(`\n${example}\`\`\``)
+})

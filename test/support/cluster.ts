@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -6,16 +6,13 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { freePorts } from './free-port.ts'
+import { NGINX, nginxMissing } from './nginx.ts'
 import { type RedisServer, redisMissing, startRedis } from './redis.ts'
 import { createSigningKey, signToken, startKeyServer } from './tokens.ts'
 
-const NGINX = '/usr/sbin/nginx'
-
 /** Returns the reason why tests with a cluster cannot run here, or `undefined` if they can. */
 export function clusterMissing(): string | undefined {
-  return (
-    redisMissing() ?? (spawnSync(NGINX, ['-v']).error === undefined ? undefined : `${NGINX} is not installed`)
-  )
+  return redisMissing() ?? nginxMissing()
 }
 
 /** The telemetry statistics that a node prints when it shuts down gracefully. */
@@ -95,7 +92,7 @@ export interface Passed {
   readonly session: string | undefined
 }
 
-/** nginx with examples/cluster/nginx.conf, on free ports. */
+/** nginx with a file of examples/cluster, on free ports. */
 export interface Nginx {
   readonly port: number
   /** The errors that nginx has logged so far. */
@@ -107,12 +104,21 @@ export interface Nginx {
   stop(): Promise<void>
 }
 
-/** Starts nginx in front of two nodes. */
-export async function startNginx(port: number, [first, second]: readonly [number, number]): Promise<Nginx> {
+/** Starts nginx in front of two nodes. @param path the path of MCP, which decides about the file */
+export async function startNginx(
+  port: number,
+  [first, second]: readonly [number, number],
+  path = '/mcp',
+): Promise<Nginx> {
   const dir = await mkdtemp(join(tmpdir(), 'mcp-gatekit-nginx-'))
   const conf = join(dir, 'nginx.conf')
   const log = join(dir, 'access.log')
-  const taken = await readFile(new URL('../../../examples/cluster/nginx.conf', import.meta.url), 'utf8')
+  const read = (name: string) =>
+    readFile(new URL(`../../../examples/cluster/${name}`, import.meta.url), 'utf8')
+  const whole = await read('nginx.conf')
+  // The other file belongs into the block `http`.
+  const taken =
+    path === '/mcp' ? whole : `${whole.split('  # Calls without')[0]}${await read('sub-path.conf')}}`
   const ports: Readonly<Record<string, number>> = { 3000: port, 3001: first, 3002: second }
   // If nginx runs as root, its workers run as another user by default and could not read the folder.
   const workers = `worker_processes 2;${process.getuid?.() === 0 ? '\nuser root;' : ''}`
@@ -177,9 +183,9 @@ export interface Cluster {
 }
 
 /** @param env Environment variables of both nodes, in addition to those that every cluster needs. */
-export async function startCluster(env: Readonly<Record<string, string>>): Promise<Cluster> {
+export async function startCluster(env: Readonly<Record<string, string>>, path = '/mcp'): Promise<Cluster> {
   const [port, ...ports] = (await freePorts(3)) as [number, number, number]
-  const front = new URL(`http://127.0.0.1:${port}/mcp`)
+  const front = new URL(`http://127.0.0.1:${port}${path}`)
   const redis = await startRedis()
   const key = await createSigningKey('ES256', 'key')
   const keys = await startKeyServer([key])
@@ -199,7 +205,7 @@ export async function startCluster(env: Readonly<Record<string, string>>): Promi
   }
   try {
     await Promise.all(nodes.map((node) => node.start()))
-    const nginx = await startNginx(port, ports)
+    const nginx = await startNginx(port, ports, path)
     return {
       redis,
       nginx,

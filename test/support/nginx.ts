@@ -6,7 +6,8 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { freePorts } from './free-port.ts'
 
-const NGINX = '/usr/sbin/nginx'
+/** The program. */
+export const NGINX = '/usr/sbin/nginx'
 
 /** Returns the reason why tests with nginx cannot run here, or `undefined` if they can. */
 export function nginxMissing(): string | undefined {
