@@ -19,17 +19,10 @@ export { AuthInfo } from './oauth/auth-info.ts'
 export type { DpopMode, DpopOptions } from './oauth/dpop/options.ts'
 export type { DpopReplayStore } from './oauth/dpop/replay-store.ts'
 export { VerifierUnavailableError } from './oauth/errors.ts'
+export type { VerifyContext, VerifyTokenInput } from './oauth/gate-values.ts'
 export type { RateLimiterLike } from './oauth/limits/rate-limiter.ts'
 export type { RefusalLimit } from './oauth/limits/refusal-limit.ts'
-export type {
-  OAuthOptions,
-  OnVerifiedInput,
-  UserOf,
-  VerifiedToken,
-  VerifyContext,
-  VerifyToken,
-  VerifyTokenInput,
-} from './oauth/options.ts'
+export type { OAuthOptions, OnVerifiedInput, UserOf, VerifiedToken, VerifyToken } from './oauth/options.ts'
 export { type CachedVerifier, type CachedVerifierOptions, cachedVerifier } from './oauth/verifiers/cached.ts'
 export { firstMatch } from './oauth/verifiers/first-match.ts'
 export { introspectionVerifier } from './oauth/verifiers/introspection.ts'

@@ -275,7 +275,7 @@ describe('configuration error', () => {
     const options = groupsIn(sources, /optionChecksOf\('([\w.]+)'\)/g)
     const calls = groupsIn(
       telemetry,
-      /(?:copy\w*Options(?:<\w+>)?\(\s*'|(?:check|invalid)\w+\(\s*['`](?:the argument of )?)([a-z][a-zA-Z.]*)(?:\(|'[,)])/g,
+      /(?:copy\w*Options(?:<\w+>)?\(\s*'|(?:check\w+|invalid\w+|text)\(\s*['`](?:the argument of )?)([a-z][a-zA-Z.]*)(?:\(|'[,)])/g,
     )
     const anchors = [
       ...codes,

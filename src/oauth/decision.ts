@@ -1,5 +1,5 @@
 import type { AuthInfo } from './auth-info.ts'
-import type { VerifyContext } from './options.ts'
+import type { VerifyContext } from './gate-values.ts'
 
 export type RefusalReason =
   | 'missing'

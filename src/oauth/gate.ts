@@ -13,10 +13,11 @@ import type { Decision, ProofFault, Refusal } from './decision.ts'
 import type { ResolvedDpopOptions } from './dpop/options.ts'
 import { type CheckedProof, checkProof } from './dpop/proof.ts'
 import { VerifierUnavailableError } from './errors.ts'
+import type { VerifyContext } from './gate-values.ts'
 import { type RequestSource, type Verification, VerifyInput } from './inputs.ts'
 import { countedClient } from './limits/counted-client.ts'
 import { ProtectedResource } from './metadata/protected-resource.ts'
-import type { OnVerifiedInput, ResolvedOAuthOptions, VerifyContext } from './options.ts'
+import type { OnVerifiedInput, ResolvedOAuthOptions } from './options.ts'
 import { outage } from './outages.ts'
 import {
   type ChallengeResult,

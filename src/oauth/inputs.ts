@@ -1,8 +1,7 @@
 import type { X509Certificate } from 'node:crypto'
 import { isObject } from '../base/options/value-kinds.ts'
 import type { InvalidCause } from './decision.ts'
-import type { GateValues } from './gate-values.ts'
-import type { VerifyContext, VerifyTokenInput } from './options.ts'
+import type { GateValues, VerifyContext, VerifyTokenInput } from './gate-values.ts'
 
 /** An object whose getter creates the web-standard request when it is first read. */
 export interface RequestSource {

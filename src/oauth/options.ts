@@ -2,6 +2,7 @@ import { isOptionsObject, optionChecksOf } from '../base/options/option-checks.t
 import { isText } from '../base/options/option-kit.ts'
 import { type OptionRule, optional, type ReadBy, type RulesFor } from '../base/options/option-rules.ts'
 import { type DpopMode, type DpopOptions, resolveDpop } from './dpop/options.ts'
+import type { VerifyContext, VerifyTokenInput } from './gate-values.ts'
 import { type GateValues, gateValuesOf } from './gate-values.ts'
 import { jwtClaims } from './jwt-claims.ts'
 import type { RateLimiterLike } from './limits/rate-limiter.ts'
@@ -9,32 +10,6 @@ import { type RefusalLimit, RefusalLimiter } from './limits/refusal-limit.ts'
 import { traitsOf } from './verifiers/verifier-traits.ts'
 
 const checks = optionChecksOf('oauth')
-
-/** The application's data and the request, as verifiers and `onVerified` get them. */
-export interface VerifyContext<App = unknown> {
-  /** The return value of the router's `.context()`; `{}` if there is none. */
-  readonly context: App
-  /** The request being authorized. Do not read its body; behind Express it has none. */
-  readonly request: Request
-}
-
-/** The argument of a verifier. */
-export interface VerifyTokenInput<App = unknown> {
-  /**
-   * The request being authorized. Do not read its body; behind Express it has none. The object is created when it is
-   * first read.
-   */
-  readonly request: Request
-  /** The token of the `Authorization` header; `undefined` if none was sent. */
-  readonly bearerToken: string | undefined
-  /** The application's data, and the request; `onVerified` gets the same object. */
-  readonly context: VerifyContext<App>
-  /**
-   * The SHA-256 thumbprint (RFC 7638) of the key of a valid DPoP proof; absent for a Bearer token. A key-bound token is
-   * rejected without this proof.
-   */
-  readonly proofKey?: string | undefined
-}
 
 /** The result of a verifier for a valid token. Every member except `valid` may be omitted; `null` counts as absent. */
 export interface VerifiedToken<User = unknown> {

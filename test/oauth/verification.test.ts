@@ -1,6 +1,6 @@
 import { mock } from 'node:test'
 import { expect } from 'chai'
-import type { VerifyContext } from '../../src/oauth/options.ts'
+import type { VerifyContext } from '../../src/oauth/gate-values.ts'
 import { issuerOf, readVerification } from '../../src/oauth/verification.ts'
 
 describe('readVerification()', () => {

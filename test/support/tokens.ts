@@ -1,7 +1,7 @@
 import { generateKeyPairSync, type KeyObject } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { exportJWK, type JWK, type JWTPayload, SignJWT } from 'jose'
-import type { VerifyTokenInput } from '../../src/oauth/options.ts'
+import type { VerifyTokenInput } from '../../src/oauth/gate-values.ts'
 import { listen, stopListening } from './listen.ts'
 
 export const ISSUER = 'https://auth.example.com'

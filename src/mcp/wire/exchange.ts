@@ -1,7 +1,7 @@
 import type { JSONRPCNotification } from '@modelcontextprotocol/server'
 import type { AuthInfo } from '../../oauth/auth-info.ts'
 import type { Gate } from '../../oauth/gate.ts'
-import type { VerifyContext } from '../../oauth/options.ts'
+import type { VerifyContext } from '../../oauth/gate-values.ts'
 import type { Failure, RequestTelemetry } from './request-telemetry.ts'
 
 /** The event stream of a response, for senders that wait until its client has read. */

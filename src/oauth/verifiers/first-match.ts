@@ -1,8 +1,9 @@
 import { KitMcpConfigError } from '../../base/options/config-error.ts'
 import { optionChecksOf } from '../../base/options/option-checks.ts'
 import { VerifierUnavailableError } from '../errors.ts'
+import type { VerifyTokenInput } from '../gate-values.ts'
 import { type RefusalNote, rejected, verificationOf } from '../inputs.ts'
-import type { UserOf, VerifiedToken, VerifyToken, VerifyTokenInput } from '../options.ts'
+import type { UserOf, VerifiedToken, VerifyToken } from '../options.ts'
 import { isOwnOutage, outage } from '../outages.ts'
 import { traitsOf, withTraits } from './verifier-traits.ts'
 

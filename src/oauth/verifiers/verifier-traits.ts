@@ -1,5 +1,4 @@
-import type { GateValues } from '../gate-values.ts'
-import type { VerifyTokenInput } from '../options.ts'
+import type { GateValues, VerifyTokenInput } from '../gate-values.ts'
 
 /** The properties of a verifier that a gate, and verifiers in front of it, have to know. */
 export interface VerifierTraits {
