@@ -171,8 +171,14 @@ export class SimulatedSocket extends Duplex {
   abandon(): void {
     this.#leave()
     // Node keeps a parser, and all that it can reach, until its connection ends.
-    const { parser } = this as unknown as { parser?: { close(): void } | null }
-    parser?.close()
+    const held = this as unknown as {
+      parser?: { close(): void } | null
+      _httpMessage?: { parser: unknown } | null
+    }
+    held.parser?.close()
+    // Otherwise, Node would use the closed parser for another connection, which would then read nothing.
+    if (held._httpMessage) held._httpMessage.parser = null
+    held.parser = null
     this.send((peer) => peer.reset())
   }
 
