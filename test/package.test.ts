@@ -20,7 +20,7 @@ const bin = (name: string): string => join(root, 'node_modules', '.bin', name)
 const MAX_INSTALLED = { packages: 9, bytes: 10 * 1024 * 1024 }
 
 /** The limits of the tarball in bytes. */
-const MAX_TARBALL = { packed: 750_000, unpacked: 2_600_000 }
+const MAX_TARBALL = { packed: 810_000, unpacked: 2_730_000 }
 
 /** Bytes that an import adds to an application's minified and compressed bundle, without the packages it needs. */
 const MAX_BUNDLED: Readonly<Record<string, number>> = {
@@ -113,7 +113,7 @@ describe('the package', function () {
     ])
   })
 
-  it('the tarball has at most 750 kB, and 2.6 MB unpacked', () => {
+  it('the tarball has at most 810 kB, and 2.73 MB unpacked', () => {
     expect(packed.size).to.be.at.most(MAX_TARBALL.packed)
     expect(packed.unpackedSize).to.be.at.most(MAX_TARBALL.unpacked)
   })
