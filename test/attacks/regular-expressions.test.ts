@@ -13,6 +13,10 @@ interface Exception {
 /** Expressions that are built from strings, and those that take polynomial time and get only texts of this package or of Node.js. */
 const EXCEPTIONS: Readonly<Record<string, Exception>> = {
   'cli/doctor/clients.ts: /\\]\\((https:[^)]*)\\)/': { reason: 'Guide of this package.' },
+  'cli/doctor/clients.ts: /<(https:[^>]*)>/': { reason: 'Guide of this package.' },
+  'cli/doctor/clients.ts: /(POST|GET|HEAD)(?: `(.*?)`)? as `(.*?)`(?: `(.*?)`)?(?: `(.*?)`)?/g': {
+    reason: 'Guide of this package.',
+  },
   'cli/dev/events/kinds.ts: /\\{(\\w+)\\|?([^}]*)\\}/g': { reason: 'Titles and hints of this package.' },
   "cli/doctor/checks/tools.ts: new RegExp(pattern as string, 'u')": {
     reason: 'A pattern of the server is only compiled, and never used on a text.',
@@ -22,7 +26,7 @@ const EXCEPTIONS: Readonly<Record<string, Exception>> = {
     example:
       /^(?:mon|tues|wednes|thurs|fri|satur|sun)day, (?<day>\d{2})-(?<month>[a-z]{3})-(?<year>\d{2}) (?<hour>\d{2}):(?<minute>\d{2}):(?<second>\d{2}) (?:gmt|utc)$/i,
   },
-  "src/mcp/router/listed-schema.ts: new RegExp(pattern, 'u')": {
+  "src/mcp/router/schemas/listed-schema.ts: new RegExp(pattern, 'u')": {
     reason: 'A pattern of the application is only compiled, and never used on a text.',
   },
   'src/mcp/router/uris/uri-template.ts: new RegExp(`^(?:[^{}]|\\\\{(?:[+./]?${VARIABLE}|[?&]${VARIABLE}(?:,${VARIABLE})*)\\\\})*$`)':

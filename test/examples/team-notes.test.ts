@@ -206,8 +206,9 @@ describe('the example of notes of teams', function () {
 
     it('the process of the example ends with code 0 after SIGTERM, and stderr has only events of the gate and the router', () => {
       expect(outcome.exitCode).to.equal(0)
+      // An event with an error is followed by its stack.
       for (const line of outcome.stderr.trim().split('\n'))
-        expect(line).to.match(/^\S+ (WARN|ERROR) kit\.mcp\./)
+        expect(line).to.match(/^(?:\S+ (WARN|ERROR) kit\.mcp\.| {6}at )/)
     })
 
     it('the line of a request to the example has the team and the number of found notes', () => {

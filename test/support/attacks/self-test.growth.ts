@@ -17,7 +17,8 @@ function quadraticSteps(size: number): void {
 
 describe('expectLinearGrowth()', () => {
   it('quadratic steps do not pass', () => {
-    expect(() => expectLinearGrowth(quadraticSteps, 250)).to.throw('steps')
+    // V8 does not count in a function that it compiled before. Its time shows the growth then.
+    expect(() => expectLinearGrowth(quadraticSteps, 250)).to.throw(/steps|more than linear growth/)
   })
 
   it('a regular expression that takes quadratic time does not pass if larger inputs are rejected', () => {
