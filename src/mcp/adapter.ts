@@ -7,9 +7,8 @@ import { type OAuthOptions, resolveOAuthOptions } from '../oauth/options.ts'
 import { FAILED_RESPONSE } from '../oauth/refusal-responses.ts'
 import type { McpEndpoint, McpEndpointProps } from './endpoint.ts'
 import { keepEndpoint } from './endpoint-of.ts'
-import { eventsFor } from './events/events.ts'
 import { loadServing } from './load-serving.ts'
-import type { McpAdapter } from './mcp-adapter.ts'
+import { eventsFor, type McpAdapter } from './mcp-adapter.ts'
 import {
   ADAPTER_OPTIONS,
   checkServerInfo,

@@ -1,5 +1,6 @@
+import { optionChecksOf } from '../base/options/option-checks.ts'
 import type { EmitOptions } from './events/event-emitter.ts'
-import type { EventStats } from './events/event-ledger.ts'
+import { type EventStats, newLedger } from './events/event-ledger.ts'
 
 /** A web-standard request handler. */
 export type FetchHandler = (request: Request) => Promise<Response>
@@ -100,4 +101,17 @@ export interface McpTasks {
    * @param options `timeoutMs` is the time to wait. Defaults to 0 ms.
    */
   close(options?: { readonly timeoutMs?: number | undefined }): Promise<void>
+}
+
+/** Returns the part of events that the application uses. */
+export function eventsFor(events: McpEvents | undefined): McpEvents {
+  return Object.freeze<McpEvents>({
+    async emit(name: string, data: unknown, options?: EmitOptions) {
+      if (events !== undefined) return await events.emit(name, data, options)
+      const { unusableOption } = optionChecksOf('emit')
+      throw unusableOption('emit', 'needs an event type', 'Declare it with router.event().')
+    },
+    stats: () => events?.stats() ?? newLedger(),
+    close: async (options) => await events?.close(options),
+  })
 }

@@ -1,8 +1,7 @@
 import type { ServerContext } from '@modelcontextprotocol/server'
-import { type OptionChecks, optionChecksOf } from '../../base/options/option-checks.ts'
+import type { OptionChecks } from '../../base/options/option-checks.ts'
 import { isRecord } from '../../base/options/value-kinds.ts'
 import { isWorkerd } from '../../base/runtime.ts'
-import type { McpEvents } from '../mcp-adapter.ts'
 import { callerKey } from '../operations/limits/caller-key.ts'
 import type { Serving } from '../operations/operation.ts'
 import { permittedEntries } from '../operations/policy.ts'
@@ -10,7 +9,7 @@ import type { EventDefinition } from '../router/event.ts'
 import { type Exchange, isAnonymous, permitsScopes } from '../wire/exchange.ts'
 import { cursorOf, cursorText, EventCore, type EventsProps, storedAuth, watermark } from './event-core.ts'
 import { type EmitOptions, emit } from './event-emitter.ts'
-import { type EventStats, newLedger } from './event-ledger.ts'
+import type { EventStats } from './event-ledger.ts'
 import { type ResolvedEventOptions, resolveEventOptions } from './event-options.ts'
 import {
   exhausted,
@@ -278,17 +277,4 @@ export function makeEvents(
     gate !== undefined && [...table.events.values()].some(({ delivery }) => delivery.has('webhook'))
   if (options !== undefined && hasWebhooks && !isWorkerd()) events.start()
   return events
-}
-
-/** Returns the part of events that the application uses. */
-export function eventsFor(events: Events | undefined): McpEvents {
-  return Object.freeze<McpEvents>({
-    async emit(name: string, data: unknown, options?: EmitOptions) {
-      if (events !== undefined) return await events.emit(name, data, options)
-      const { unusableOption } = optionChecksOf('emit')
-      throw unusableOption('emit', 'needs an event type', 'Declare it with router.event().')
-    },
-    stats: () => events?.stats() ?? newLedger(),
-    close: async (options) => await events?.close(options),
-  })
 }

@@ -63,7 +63,7 @@ export class HttpTarget {
     else released?.addEventListener('abort', abort, { once: true })
     try {
       // `fetch` keeps a string and its bytes until the response, and reads a blob, which is not in the heap, in parts.
-      const content = body.length > MAX_BODY ? new Blob([body]) : body
+      const content = body.length > MAX_BODY ? new Blob([body as string]) : body
       const init = {
         method: 'POST',
         body: content,
