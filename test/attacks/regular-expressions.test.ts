@@ -21,11 +21,6 @@ const EXCEPTIONS: Readonly<Record<string, Exception>> = {
   "cli/doctor/checks/tools.ts: new RegExp(pattern as string, 'u')": {
     reason: 'A pattern of the server is only compiled, and never used on a text.',
   },
-  "src/base/http/retry-after.ts: new RegExp(`^${form}$`, 'i')": {
-    reason: 'Anchored at both ends, fixed lengths.',
-    example:
-      /^(?:mon|tues|wednes|thurs|fri|satur|sun)day, (?<day>\d{2})-(?<month>[a-z]{3})-(?<year>\d{2}) (?<hour>\d{2}):(?<minute>\d{2}):(?<second>\d{2}) (?:gmt|utc)$/i,
-  },
   "src/mcp/router/schemas/listed-schema.ts: new RegExp(pattern, 'u')": {
     reason: 'A pattern of the application is only compiled, and never used on a text.',
   },
