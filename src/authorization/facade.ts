@@ -202,16 +202,25 @@ function resourceOfRequest(resources: readonly string[]): (request: Request) => 
   }
 }
 
-/** Loads the libraries. Their warnings about the runtime are not printed. */
+/** Loads the libraries. Their warnings about the runtime are not printed. Bundlers need `try` next to each import. */
 async function loadPeers(): Promise<readonly [typeof Oidc, typeof OpenId]> {
+  const provider = await withoutNotices(async () => {
+    try {
+      return await import('oidc-provider')
+    } catch (cause) {
+      throw notLoaded(cause)
+    }
+  })
   try {
-    const provider = await withoutNotices(async () => await import('oidc-provider'))
     return [provider, await import('openid-client')]
   } catch (cause) {
-    const { reason, fix } = peerProblem(cause, COMMAND)
-    const problem = `needs oidc-provider and openid-client, which ${reason}`
-    throw unusableOption('authorizationFacade', problem, fix)
+    throw notLoaded(cause)
   }
+}
+
+function notLoaded(cause: unknown): Error {
+  const { reason, fix } = peerProblem(cause, COMMAND)
+  return unusableOption('authorizationFacade', `needs oidc-provider and openid-client, which ${reason}`, fix)
 }
 
 /** @throws {KitMcpConfigError} if a peer is not installed. */

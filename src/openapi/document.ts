@@ -2,7 +2,7 @@ import type { Validator } from '@seriousme/openapi-schema-validator'
 import { isOptionsObject, optionChecksOf } from '../base/options/option-checks.ts'
 import { isRecord } from '../base/options/value-kinds.ts'
 import { tryOrUndefined } from '../base/try-or-undefined.ts'
-import { loadPeer } from './optional-peers.ts'
+import { notLoaded } from './optional-peers.ts'
 
 const { invalidKind, invalidOption } = optionChecksOf('toolsFromOpenApi')
 
@@ -74,12 +74,26 @@ export async function readDocument(document: unknown): Promise<OpenApiDocument> 
 /** The compiled validator. Compiling takes longer than validating most documents. */
 let validator: Promise<Validator> | undefined
 
-async function validate(root: Node): Promise<{ readonly valid: boolean; readonly errors?: unknown }> {
-  // Formats are not validated: a `pattern` of another dialect must not make a document invalid.
-  validator ??= loadPeer('document', async () => {
+async function loadValidator(): Promise<Validator> {
+  try {
     const { Validator } = await import('@seriousme/openapi-schema-validator')
     return new Validator({ validateFormats: false })
-  })
+  } catch (cause) {
+    throw notLoaded('document', cause)
+  }
+}
+
+async function loadYaml() {
+  try {
+    return await import('yaml')
+  } catch (cause) {
+    throw notLoaded('document', cause)
+  }
+}
+
+async function validate(root: Node): Promise<{ readonly valid: boolean; readonly errors?: unknown }> {
+  // Formats are not validated: a `pattern` of another dialect must not make a document invalid.
+  validator ??= loadValidator()
   const loaded = await validator
   try {
     return await loaded.validate(root as Record<string, unknown>)
@@ -112,7 +126,7 @@ async function parseText(text: string): Promise<Node> {
       throw wrong(`is not valid JSON: ${withoutQuote((cause as Error).message)}`)
     }
   } else {
-    const { parse: parseYaml } = await loadPeer('document', () => import('yaml'))
+    const { parse: parseYaml } = await loadYaml()
     try {
       parsed = parseYaml(text)
     } catch (cause) {

@@ -7,15 +7,11 @@ const { invalidOption } = optionChecksOf('toolsFromOpenApi')
 const COMMAND = 'npm install @seriousme/openapi-schema-validator@2 light-my-request@6.6 yaml@2'
 
 /**
- * Loads an optional peer.
+ * Returns the error for an optional peer that could not be imported. Write `await import('…')` inside of `try` where it is called:
+ * bundlers accept it only in this form if the package is not installed.
  * @param option the option that needs the package.
- * @throws {KitMcpConfigError} if the package is missing, or cannot be loaded.
  */
-export async function loadPeer<Loaded>(option: string, load: () => Promise<Loaded>): Promise<Loaded> {
-  try {
-    return await load()
-  } catch (cause) {
-    const { reason, fix } = peerProblem(cause, COMMAND)
-    throw invalidOption(option, `needs packages that ${reason}. ${fix}`)
-  }
+export function notLoaded(option: string, cause: unknown): Error {
+  const { reason, fix } = peerProblem(cause, COMMAND)
+  return invalidOption(option, `needs packages that ${reason}. ${fix}`)
 }

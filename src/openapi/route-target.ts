@@ -2,8 +2,16 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { boundedFetch, readBounded } from '../base/http/bounded-fetch.ts'
 import type { KitContext } from '../mcp/router/context.ts'
 import { AuthInfo } from '../oauth/auth-info.ts'
-import { loadPeer } from './optional-peers.ts'
+import { notLoaded } from './optional-peers.ts'
 import type { RouteRequest } from './request-plan.ts'
+
+async function loadInject() {
+  try {
+    return await import('light-my-request')
+  } catch (cause) {
+    throw notLoaded('app', cause)
+  }
+}
 
 /** An Express app, or any other listener of `node:http`. */
 export type RouteApp = (req: IncomingMessage, res: ServerResponse) => unknown
@@ -37,7 +45,7 @@ const IN_PROCESS = 'http://localhost'
  * but `req.auth.token` is empty, and headers of the client are not passed on.
  */
 export async function inProcess(app: RouteApp): Promise<RouteTarget> {
-  const { inject } = await loadPeer('app', () => import('light-my-request'))
+  const { inject } = await loadInject()
   return {
     origin: IN_PROCESS,
     async send({ method, path, headers, body }, { auth }, { signal, maxBytes }) {
