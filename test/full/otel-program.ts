@@ -248,7 +248,10 @@ checks['headers of the environment, but neither its endpoint, compression, timeo
     assert.equal(headers['x-both'], 'from-code')
     assert.equal(headers['content-encoding'], undefined)
     const { resource, attributes } = receiver.records[0] ?? assert.fail('no record')
-    assert.deepEqual(resource, {
+    const { 'service.instance.id': instance, ...others } = resource
+    assert.match(String(instance), /^[0-9a-f-]{36}$/)
+    assert.deepEqual(others, {
+      team: 'from-env',
       'service.name': 'billing',
       'service.version': '1.2.3',
       'deployment.environment.name': 'test',
