@@ -49,6 +49,16 @@ let api: typeof Api | undefined
 let hasLoaded = false
 let loading: Promise<void> | undefined
 
+async function load(): Promise<void> {
+  // Bundlers accept a package that is not installed in this form only.
+  try {
+    api = await import('@opentelemetry/api')
+  } catch {
+    // Nothing is traced.
+  }
+  hasLoaded = true
+}
+
 /**
  * Records SERVER spans, histograms of the durations of operations and sessions, and counters of refusals and reached limits
  * through `@opentelemetry/api`. This optional peer is loaded once a provider is registered with it. Providers are looked up for
@@ -70,15 +80,7 @@ export class Tracing {
    */
   get loading(): Promise<void> | undefined {
     if (hasLoaded || !(REGISTRATIONS in globalThis)) return undefined
-    loading ??= import('@opentelemetry/api').then(
-      (loaded) => {
-        api = loaded
-        hasLoaded = true
-      },
-      () => {
-        hasLoaded = true
-      },
-    )
+    loading ??= load()
     return loading
   }
 
