@@ -100,11 +100,15 @@ export class EventJobs {
 
 /** Opens the queue, with a connection that its worker shares. */
 async function opened(client: Duplicated, prefix: string, report: (error: Error) => void) {
-  const bull = await import('bullmq').catch((cause) => {
+  let bull: typeof Bull
+  // Bundlers accept a package that is not installed in this form only.
+  try {
+    bull = await import('bullmq')
+  } catch (cause) {
     const error = notLoaded(cause)
     report(error)
     throw error
-  })
+  }
   const isNodeRedis = isLikeNodeRedis(client)
   const own = isNodeRedis
     ? client.duplicate()
