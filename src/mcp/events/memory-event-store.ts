@@ -78,6 +78,8 @@ interface Owner {
 interface EventType {
   /** The last events, without gaps in their positions. */
   readonly entries: (LoggedEvent & { readonly bytes: number })[]
+  /** The subscriptions with a webhook. */
+  readonly webhooks: Set<Kept>
   bytes: number
   head: Position
 }
@@ -140,7 +142,9 @@ class MemoryEventStore implements EventStore {
     // The newest one comes last.
     group.delete(kept)
     group.add(kept)
-    return { isNew: known === undefined, subscription: shown(kept), head: this.#type(name).head }
+    const { webhooks, head } = this.#type(name)
+    if (record.webhook !== undefined) webhooks.add(kept)
+    return { isNew: known === undefined, subscription: shown(kept), head }
   }
 
   async get(id: string): Promise<StoredSubscription | undefined> {
@@ -155,7 +159,8 @@ class MemoryEventStore implements EventStore {
     const ofOwner = (owner: string): Kept[] => [
       ...(this.#owners.get(owner)?.[hasWebhook ? 'webhooks' : 'readers'] ?? []),
     ]
-    yield (owners?.flatMap(ofOwner) ?? [...this.#subscriptions.values()])
+    const ofType = hasWebhook ? this.#type(name).webhooks : this.#subscriptions.values()
+    yield (owners?.flatMap(ofOwner) ?? [...ofType])
       .filter(({ record }) => record.name === name && (record.webhook !== undefined) === hasWebhook)
       .map(({ record: { id, owner, args }, since }) => ({ id, owner, since, ...(needsArgs && { args }) }))
   }
@@ -246,6 +251,7 @@ class MemoryEventStore implements EventStore {
 
   #forget(kept: Kept): void {
     groupOf(kept).delete(kept)
+    this.#type(kept.record.name).webhooks.delete(kept)
     this.#count(kept, -kept.bytes)
     this.#forgetIfEmpty(kept.owner)
   }
@@ -345,7 +351,7 @@ class MemoryEventStore implements EventStore {
 
   #type(name: string): EventType {
     const head = Date.now() * 1_000 + randomInt(1_000)
-    const type = this.#types.get(name) ?? { entries: [], bytes: 0, head }
+    const type = this.#types.get(name) ?? { entries: [], webhooks: new Set(), bytes: 0, head }
     this.#types.set(name, type)
     return type
   }

@@ -10,8 +10,8 @@ const FAILURES_BEFORE_PAUSE = 5
 const FIRST_PAUSE_MS = 5_000
 const MAX_PAUSE_MS = 60_000
 
-/** The maximum number of hosts and owners that are remembered. */
-const MAX_LANES = 1_000
+/** The maximum number of hosts and owners that are remembered. The pause of a dead host must outlive many that work. */
+const MAX_LANES = 10_000
 /** The longest wait for a place, and the time that a message is expected to take at first, and at most. */
 const MAX_WAIT_MS = 60_000
 const FIRST_TOOK_MS = 10
@@ -67,7 +67,7 @@ export class Places {
     const lane = this.#lane(key)
     const nowMs = performance.now()
     lane.nextMs = Math.max(nowMs, lane.nextMs) + Math.min(MAX_TOOK_MS, lane.tookMs) / Math.max(1, max)
-    return Math.min(lane.nextMs - nowMs, MAX_WAIT_MS * (0.5 + Math.random() / 2))
+    return Math.max(1, Math.min(lane.nextMs - nowMs, MAX_WAIT_MS * (0.5 + Math.random() / 2)))
   }
 
   /** Frees a place after a time. @param isReached `true` if the host has sent a response, and `undefined` if it is not known */
