@@ -251,17 +251,20 @@ describe('architecture', () => {
     expect(violations(files)).to.deep.equal([])
   })
 
-  it('no folder has more than 20 files beside its folders', () => {
+  it('no folder has more than 20 files beside its folders, and no file more than 400 lines', () => {
     const counts = new Map<string, number>()
+    const long: string[] = []
     for (const [room, files] of [
       ['src', sources()],
       ['cli', commandLine()],
     ] as const)
-      for (const file of files.keys()) {
+      for (const [file, text] of files) {
         const folder = posix.join(room, posix.dirname(file))
         counts.set(folder, (counts.get(folder) ?? 0) + 1)
+        if (text.split('\n').length > 401) long.push(`${room}/${file}`)
       }
     expect([...counts].filter(([, count]) => count > 20)).to.deep.equal([])
+    expect(long).to.deep.equal([])
   })
 
   for (const [folder, files] of [

@@ -1,4 +1,3 @@
-import { performance } from 'node:perf_hooks'
 import {
   type JSONRPCMessage,
   type McpServer,
@@ -102,7 +101,6 @@ export class Session implements Subscriptions {
   /** The headers of every stream. */
   readonly #headers: Readonly<Record<string, string>>
   #isConnected = false
-  /** The revisions that the server supports. */
   #revisions: readonly string[] = SUPPORTED_PROTOCOL_VERSIONS
   /** The number of HTTP requests in progress, with their streams. */
   #uses = 0
