@@ -1,5 +1,5 @@
 import { FetchRefusal } from '../base/http/bounded-fetch.ts'
-import { untilAborted } from '../base/http/until-aborted.ts'
+import { abortedWithin, untilAborted } from '../base/http/until-aborted.ts'
 import { optionChecksOf } from '../base/options/option-checks.ts'
 import type { KitContext } from '../mcp/router/context.ts'
 import { KitMcpRouter } from '../mcp/router/router.ts'
@@ -173,8 +173,7 @@ function routeCall(
       path: prefix + planned.path,
       headers: { ...planned.headers, ...lowerCased(added) },
     }
-    const late = AbortSignal.timeout(timeoutMs)
-    const limits = { signal: AbortSignal.any([context.signal, late]), maxBytes }
+    const limits = { signal: abortedWithin(timeoutMs, context.signal), maxBytes }
     try {
       const response = await untilAborted(
         follow(target, request, (next) => target.send(next, context, limits)),
@@ -185,7 +184,8 @@ function routeCall(
         ? result
         : await validated(result, output, response.status)
     } catch (error) {
-      if (late.aborted) return errorResult(`The route did not respond within ${timeoutMs} ms.`)
+      if (limits.signal.aborted && !context.signal.aborted)
+        return errorResult(`The route did not respond within ${timeoutMs} ms.`)
       if (error instanceof FetchRefusal)
         throw new KitToolError(`The response is larger than ${maxBytes} bytes. Ask for less at a time`)
       if (KitToolError.is(error)) throw error

@@ -4,6 +4,7 @@ import { request as httpsRequest } from 'node:https'
 import { BlockList, isIP, type LookupFunction } from 'node:net'
 import { boundedFetch, FetchRefusal, type OpenResponse } from './bounded-fetch.ts'
 import { responseOf } from './response-of.ts'
+import { abortedWithin } from './until-aborted.ts'
 
 /** The default for the maximum size of a response body. */
 const MAX_BYTES = 65_536
@@ -145,10 +146,10 @@ export function createSafeFetch({
   }
 
   return (url, safeRequest = {}) => {
-    const { maxBytes = MAX_BYTES, signal = AbortSignal.timeout(timeoutMs) } = safeRequest
+    const { maxBytes = MAX_BYTES, signal } = safeRequest
     return boundedFetch(
       url,
-      { signal: AbortSignal.any([AbortSignal.timeout(timeoutMs), signal]) },
+      { signal: signal === undefined ? AbortSignal.timeout(timeoutMs) : abortedWithin(timeoutMs, signal) },
       { maxBytes, send: (href, init) => send(href, safeRequest, init.signal) },
     )
   }

@@ -7,3 +7,16 @@ export function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<
     if (signal.aborted) abort()
   })
 }
+
+/**
+ * Returns a signal that aborts like `signal`, or with a `TimeoutError` after `ms`. In Node 20, a garbage collection removes the
+ * time limit of `AbortSignal.any([signal, AbortSignal.timeout(ms)])`.
+ */
+export function abortedWithin(ms: number, signal: AbortSignal): AbortSignal {
+  const either = new AbortController()
+  for (const source of [AbortSignal.timeout(ms), signal]) {
+    if (source.aborted) either.abort(source.reason)
+    source.addEventListener('abort', () => either.abort(source.reason), { once: true, signal: either.signal })
+  }
+  return either.signal
+}

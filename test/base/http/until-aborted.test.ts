@@ -1,6 +1,8 @@
 import { getEventListeners } from 'node:events'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { expect } from 'chai'
-import { untilAborted } from '../../../src/base/http/until-aborted.ts'
+import { abortedWithin, untilAborted } from '../../../src/base/http/until-aborted.ts'
 
 describe('untilAborted()', () => {
   const reason = new Error('aborted')
@@ -21,5 +23,30 @@ describe('untilAborted()', () => {
       const waiting = untilAborted(new Promise(() => undefined), abort.signal).catch((error) => error)
       if (when === 'during') abort.abort(reason)
       expect(await waiting).to.equal(reason)
+    })
+})
+
+describe('abortedWithin()', () => {
+  it('abortedWithin() keeps its time limit when garbage is collected', async () => {
+    setFlagsFromString('--expose-gc')
+    const gc = runInNewContext('gc') as () => void
+    const late = new Promise<Event>((resolve) => {
+      const listener = { once: true }
+      abortedWithin(100, new AbortController().signal).addEventListener('abort', resolve, listener)
+    })
+    await new Promise(setImmediate)
+    gc()
+    expect(((await late).target as AbortSignal).reason).to.have.property('name', 'TimeoutError')
+  })
+
+  for (const when of ['before', 'after'] as const)
+    it(`abortedWithin() takes the reason of a signal that aborts ${when} the call`, () => {
+      const reason = new Error('aborted')
+      const abort = new AbortController()
+      if (when === 'before') abort.abort(reason)
+      const signal = abortedWithin(60_000, abort.signal)
+      abort.abort(reason)
+      expect(signal.reason).to.equal(reason)
+      expect(getEventListeners(abort.signal, 'abort')).to.deep.equal([])
     })
 })
