@@ -53,10 +53,10 @@ return head`
 
 /**
  * Arguments: owner, subscription as `id.since`, position, bytes, time, maximum number and bytes, life. Returns how many wait, and what
- * was dropped, as `subscription position bytes`.
+ * was dropped, as `subscription position bytes`. A client repeats it if the reply was lost.
  */
 export const WAIT = `local wait, bytes, pend = KEYS[1] .. 'wait:' .. ARGV[1], KEYS[1] .. 'bytes:' .. ARGV[1], KEYS[1] .. 'pend:'
-if redis.call('ZADD', wait, 'NX', ARGV[5], table.concat(ARGV, ' ', 2, 4)) == 0 then return { 0 } end
+if redis.call('ZADD', wait, 'NX', ARGV[5], table.concat(ARGV, ' ', 2, 4)) == 0 then return { redis.call('ZCARD', wait) } end
 local own = pend .. string.match(ARGV[2], '[^.]+')
 redis.call('ZADD', own, ARGV[3], ARGV[3])
 local all, reply = redis.call('INCRBY', bytes, ARGV[4]), { redis.call('ZCARD', wait) }

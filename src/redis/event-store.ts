@@ -226,7 +226,7 @@ class EventsInRedis implements RedisEventStore {
       const values = [owner, `${id}.${since}`, position, Buffer.byteLength(body), at, ...limits]
       const [count, ...oldest] = (await this.#run(WAIT, ...values)) as unknown[]
       // The owner with fewer events that wait comes first.
-      if (Number(count) > 0) await this.#jobs.add('event', subscriber, body, position, Number(count))
+      await this.#jobs.add('event', subscriber, body, position, Number(count))
       return await Promise.all(textsIn(oldest).map((member) => this.#drop(owner, member)))
     })
     return (await Promise.all(dropped)).flat()

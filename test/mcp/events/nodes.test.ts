@@ -3,7 +3,7 @@ import { Redis } from 'ioredis'
 import { redisEventStore } from '../../../src/redis/event-store.ts'
 import { type EventServer, serveEvents } from '../../support/mcp/events.ts'
 import { SECRET, startReceiver } from '../../support/mcp/webhooks.ts'
-import { type RedisServer, redisMissing, startRedis } from '../../support/redis.ts'
+import { type RedisServer, redisMissing, startCuttingProxy, startRedis } from '../../support/redis.ts'
 import { skipIf } from '../../support/skip.ts'
 
 describe('Events on several nodes with one Redis', () => {
@@ -19,10 +19,10 @@ describe('Events on several nodes with one Redis', () => {
   after(() => redis?.stop())
 
   /** Serves the nodes of one server. The deliveries of one test do not reach another. */
-  async function nodes(count: number, prefix: string): Promise<EventServer[]> {
+  async function nodes(count: number, prefix: string, port = redis.port): Promise<EventServer[]> {
     return await Promise.all(
       Array.from({ length: count }, () => {
-        const client = new Redis(redis.port, '127.0.0.1')
+        const client = new Redis(port, '127.0.0.1')
         clients.push(client)
         return serveEvents({ events: { store: redisEventStore(client as never, { prefix }) } })
       }),
@@ -74,5 +74,21 @@ describe('Events on several nodes with one Redis', () => {
     expect(ids).to.have.members(emitted.map((event) => event?.eventId))
     const sent = both.map(({ adapter }) => adapter.events.stats().delivered.webhook)
     expect(sent.reduce((sum, one) => sum + one)).to.equal(200)
+  })
+
+  it('an event whose command ioredis sends again, because its reply was lost, is delivered', async () => {
+    const proxy = await startCuttingProxy(redis.port)
+    const [node] = (await nodes(1, 'resent', proxy.port)) as [EventServer]
+    const receiver = await startReceiver()
+    await node.ask('ada', 'events/subscribe', subscription(receiver.url))
+    const cut = proxy.cutAnswerTo(`OWN = PEND ..`)
+    const emitting = node.adapter.events.emit('incident', { id: 1 })
+    await cut
+    const { eventId } = await emitting
+    const [message] = await receiver.received(1)
+    expect(message?.json.eventId).to.equal(eventId)
+    await node.adapter.events.close()
+    for (const client of clients.splice(0)) client.disconnect()
+    await proxy.close()
   })
 })

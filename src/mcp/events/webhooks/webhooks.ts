@@ -1,4 +1,5 @@
 import { createHash, hash } from 'node:crypto'
+import { setMaxListeners } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ProtocolError } from '@modelcontextprotocol/server'
 import { LRUCache } from 'lru-cache'
@@ -59,6 +60,8 @@ export class Webhooks {
 
   constructor(core: EventCore) {
     this.#core = core
+    // One for each message that is sent.
+    setMaxListeners(0, this.#aborted.signal)
     const { network, options } = core.props
     const local = options.webhooks.allowLoopback && {
       protocols: ['http:', 'https:'],
