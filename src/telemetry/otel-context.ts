@@ -23,6 +23,9 @@ export function contextManager(): ContextManager | undefined {
   return (globalThis as { readonly [API]?: { readonly context?: ContextManager } })[API]?.context
 }
 
+/** The result of the latest event with valid ids. The events of a span share it. */
+let latest: TelemetryTrace | undefined
+
 /** Returns the span that is active, unless there is none, or its ids are invalid. Never throws. */
 export function activeTrace(): TelemetryTrace | undefined {
   try {
@@ -31,9 +34,11 @@ export function activeTrace(): TelemetryTrace | undefined {
       | undefined
     if (span === undefined) return undefined
     const { traceId, spanId, traceFlags } = span.spanContext()
-    return isId(traceId, 32) && isId(spanId, 16)
-      ? Object.freeze({ traceId, spanId, flags: traceFlags & 255 })
-      : undefined
+    const flags = traceFlags & 255
+    if (latest?.spanId === spanId && latest.traceId === traceId && latest.flags === flags) return latest
+    if (!isId(traceId, 32) || !isId(spanId, 16)) return undefined
+    latest = Object.freeze({ traceId, spanId, flags })
+    return latest
   } catch {
     return undefined
   }

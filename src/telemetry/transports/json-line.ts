@@ -8,9 +8,6 @@ const MAX_KEPT = 4096
 /** The maximum total length of the JSON that is kept for keys, in UTF-16 units. */
 const MAX_KEPT_LENGTH = 1_048_576
 
-/** The maximum number of levels whose JSON is kept. A manager has five. */
-const MAX_LEVELS = 16
-
 /** The maximum length of a key whose JSON is kept, in UTF-16 units. */
 const MAX_KEPT_KEY = 256
 
@@ -66,8 +63,11 @@ export class JsonLineWriter {
   #service: unknown
   #environment: unknown
   #version: unknown
-  /** The JSON of the level and of the members after it, by level. */
-  readonly #levels = new Map<string, string>()
+  #origin = ''
+
+  /** The trace of the latest line, and its JSON. */
+  #trace: unknown
+  #traceText = ''
 
   /** @param hasTraceIds writes the ids of `trace` at the top level, except for the lines of an audit log. */
   constructor(includeTimestamp: boolean, hasTraceIds = false) {
@@ -90,33 +90,29 @@ export class JsonLineWriter {
     const { attributes, error, source, trace } = envelope
     let line = `{"name":${memberText(envelope.name)}`
     if (this.#includeTimestamp) line += `,"time":${memberText(envelope.time)}`
-    line += this.#levelAndOrigin(envelope)
-    line += this.#session(envelope)
+    line += `,"level":${memberText(envelope.level)}${this.#originOf(envelope)}${this.#session(envelope)}`
     if (attributes !== undefined) line += `,"attributes":${this.#value(attributes, this.#attributes)}`
     if (error !== undefined) line += `,"error":${this.#value(error)}`
     if (source !== undefined) line += `,"source":${this.#value(source)}`
     if (trace === undefined) return `${line}}`
     if (!this.#hasTraceIds || isAudited(envelope)) return `${line},"trace":${this.#value(trace)}}`
-    const { trace_id, span_id, trace_flags } = traceIds(trace)
-    return `${line},"trace_id":${memberText(trace_id)},"span_id":${memberText(span_id)},"trace_flags":"${trace_flags}"}`
+    if (trace !== this.#trace || !Object.isFrozen(trace)) {
+      this.#traceText = flat(escapeUnsafe(`,${JSON.stringify(traceIds(trace)).slice(1)}`))
+      this.#trace = trace
+    }
+    return line + this.#traceText
   }
 
-  /** Returns the JSON of level and origin, which the events of one level and one manager share. */
-  #levelAndOrigin({ level, service, environment, version }: TelemetryEnvelope): string {
+  /** Returns the JSON of the origin, which the events of one manager share. */
+  #originOf({ service, environment, version }: TelemetryEnvelope): string {
     if (service !== this.#service || environment !== this.#environment || version !== this.#version) {
+      const end = version === undefined ? '' : `,"version":${memberText(version)}`
+      this.#origin = flat(`,"service":${memberText(service)},"environment":${memberText(environment)}${end}`)
       this.#service = service
       this.#environment = environment
       this.#version = version
-      this.#levels.clear()
     }
-    const known = this.#levels.get(level)
-    if (known !== undefined) return known
-    let text = `,"level":${memberText(level)},"service":${memberText(service)}`
-    text += `,"environment":${memberText(environment)}`
-    if (version !== undefined) text += `,"version":${memberText(version)}`
-    if (this.#levels.size >= MAX_LEVELS) this.#levels.clear()
-    this.#levels.set(level, flat(text))
-    return text
+    return this.#origin
   }
 
   #session({ sessionId, actor, scope }: TelemetryEnvelope): string {
