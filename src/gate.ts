@@ -25,12 +25,12 @@ export type { RefusalLimit } from './oauth/limits/refusal-limit.ts'
 export type { OAuthOptions, OnVerifiedInput, UserOf, VerifiedToken, VerifyToken } from './oauth/options.ts'
 export { type CachedVerifier, type CachedVerifierOptions, cachedVerifier } from './oauth/verifiers/cached.ts'
 export { firstMatch } from './oauth/verifiers/first-match.ts'
-export { introspectionVerifier } from './oauth/verifiers/introspection.ts'
-export type {
-  IntrospectionAuthentication,
-  IntrospectionUser,
-  IntrospectionVerifierOptions,
-} from './oauth/verifiers/introspection-options.ts'
+export {
+  type IntrospectionAuthentication,
+  type IntrospectionUser,
+  type IntrospectionVerifierOptions,
+  introspectionVerifier,
+} from './oauth/verifiers/introspection.ts'
 export { jwtVerifier } from './oauth/verifiers/jwt.ts'
 export type { JwtUser, JwtVerifierOptions } from './oauth/verifiers/jwt-options.ts'
 export type { PublicKeyInput } from './oauth/verifiers/public-keys.ts'
