@@ -2,7 +2,7 @@ export type { NodeMiddleware, NodeRequest } from './base/http/node-middleware.ts
 export { KitMcpConfigError, type KitMcpConfigErrorCode } from './base/options/config-error.ts'
 export * from './base/shutdown/graceful-shutdown.ts'
 export type { HttpServer } from './base/shutdown/open-connections.ts'
-export { authOf } from './express/auth-of.ts'
+export { authOf } from './express/authenticated-requests.ts'
 export { mcpAuth } from './express/mcp-auth.ts'
 export type { AllowedOriginsOptions, McpAuthOptions } from './express/mcp-auth-options.ts'
 export { type CorsOrigin, type McpCorsOptions, mcpCors } from './express/mcp-cors.ts'
