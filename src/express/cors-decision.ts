@@ -28,8 +28,8 @@ const LISTS: ReadonlySet<string> = new Set(['Vary', 'Access-Control-Expose-Heade
 
 export function setOrAppend(res: ServerResponse, name: string, value: string): void {
   const before = LISTS.has(name) ? res.getHeader(name) : undefined
-  if (before === undefined) res.setHeader(name, value)
-  else if (!String(before).includes(value)) res.setHeader(name, `${String(before)}, ${value}`)
+  const values = before === undefined ? value : new Set(`${before},${value}`.split(/, */))
+  res.setHeader(name, typeof values === 'string' ? values : [...values].join(', '))
 }
 
 /**

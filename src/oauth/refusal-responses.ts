@@ -32,7 +32,7 @@ export function refusalResponse(
   options: ResolvedOAuthOptions,
   metadataUrl: () => string | undefined,
 ): PlainResponse {
-  // Another token would not help, so that there is no challenge (RFC 6585 §4).
+  // A challenge is left out, because another token would not help (RFC 6585 §4).
   if (refusal.reason === 'rate_limited')
     return errorResponse(429, 'too_many_requests', REFUSAL_DESCRIPTIONS.rate_limited, {
       'Retry-After': String(refusal.retryAfterSeconds),

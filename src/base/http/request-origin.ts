@@ -39,7 +39,7 @@ function firstValue(list: string | undefined): string | undefined {
  * A name, an equals sign, and a quoted string (RFC 9110 §5.6.4) or everything up to the end of the pair; or the rest of a pair that is
  * not of this form.
  */
-const PAIR = /[ \t]*([!#$%&'*+.^_`|~\w-]+)[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"|([^",;]*))|[^",;]*/y
+const PAIR = /[ \t]*([!#$%&'*+.^_`|~\w-]+)[ \t]*=(?:[ \t]*"((?:[^"\\]|\\.)*)"|([^",;]*))|[^",;]*/y
 const PAIR_END = /[ \t]*(;|,|$)/y
 
 /**
@@ -55,7 +55,7 @@ function firstForwarded(value: string = ''): { proto: string | undefined; host: 
     const key = name?.toLowerCase()
     if (end === null || (key !== undefined && pairs.has(key))) return nothing
     if (key !== undefined)
-      pairs.set(key, quoted === undefined ? plain.trimEnd() : quoted.replace(/\\(.)/g, '$1'))
+      pairs.set(key, quoted === undefined ? plain.trim() : quoted.replace(/\\(.)/g, '$1'))
     if (end[1] !== ';') break
     at += pair.length + end[0].length
   }

@@ -129,11 +129,11 @@ export class ProtectedResource {
     const root = this.#options.resourceMetadataPath
     const suffix = configured?.path ?? (path.startsWith(`${root}/`) ? path.slice(root.length) : '')
     const url = `${origin}${suffix}`
-    const asked = requestTo(url, request)
+    const asked = (): Request => requestTo(url, request)
     const { resourceOf, authorizationServersOf } = this.#options
-    const named = configured?.uri ?? resourceOf?.(asked)
+    const named = configured?.uri ?? resourceOf?.(asked())
     if (named !== undefined && suffix !== '' && suffix !== knownResource(named).path) return 'elsewhere'
-    return this.#render(named ?? url, UNSTORED, authorizationServersOf?.(asked))
+    return this.#render(named ?? url, UNSTORED, authorizationServersOf?.(asked()))
   }
 
   #resourceFor(request: RequestSource): KnownResource | undefined {
