@@ -74,7 +74,6 @@ const SECONDS = {
   'examples/identity-providers': 10,
   'mcp/operations/limits/stored-call-counter': 4,
   'oauth/limits/rate-limit': 4,
-  'oauth/verifiers/outage-pace': 4,
   'openapi/real-documents': 4,
   'telemetry/transports/chat/messenger': 4,
 }
@@ -164,7 +163,6 @@ const SLOW = [
   'mcp/stdio/serve-stdio',
   'mcp/tasks/late-store',
   'oauth/verifiers/jwks',
-  'oauth/verifiers/outage-pace',
   'openapi/optional-peers',
   'openapi/real-documents',
   'mcp/events/event-store',

@@ -2,7 +2,7 @@ export type { NodeMiddleware, NodeRequest } from './base/http/node-middleware.ts
 export { KitMcpConfigError, type KitMcpConfigErrorCode } from './base/options/config-error.ts'
 export * from './base/shutdown/graceful-shutdown.ts'
 export type { HttpServer } from './base/shutdown/open-connections.ts'
-export { authOf } from './express/auth-of.ts'
+export { authOf } from './express/authenticated-requests.ts'
 export { mcpAuth } from './express/mcp-auth.ts'
 export type { AllowedOriginsOptions, McpAuthOptions } from './express/mcp-auth-options.ts'
 export { type CorsOrigin, type McpCorsOptions, mcpCors } from './express/mcp-cors.ts'
@@ -25,12 +25,12 @@ export type { RefusalLimit } from './oauth/limits/refusal-limit.ts'
 export type { OAuthOptions, OnVerifiedInput, UserOf, VerifiedToken, VerifyToken } from './oauth/options.ts'
 export { type CachedVerifier, type CachedVerifierOptions, cachedVerifier } from './oauth/verifiers/cached.ts'
 export { firstMatch } from './oauth/verifiers/first-match.ts'
-export { introspectionVerifier } from './oauth/verifiers/introspection.ts'
-export type {
-  IntrospectionAuthentication,
-  IntrospectionUser,
-  IntrospectionVerifierOptions,
-} from './oauth/verifiers/introspection-options.ts'
+export {
+  type IntrospectionAuthentication,
+  type IntrospectionUser,
+  type IntrospectionVerifierOptions,
+  introspectionVerifier,
+} from './oauth/verifiers/introspection.ts'
 export { jwtVerifier } from './oauth/verifiers/jwt.ts'
 export type { JwtUser, JwtVerifierOptions } from './oauth/verifiers/jwt-options.ts'
 export type { PublicKeyInput } from './oauth/verifiers/public-keys.ts'

@@ -111,10 +111,7 @@ export function createFacade(
 
   const serve = (target: string, ...[req, res, next]: Parameters<NodeMiddleware>): void => {
     const refuse = () => refuseUnserved(req, res, options.page)
-    if (isClosed) {
-      refuse()
-      return
-    }
+    if (isClosed) return void refuse()
     // Addresses are built from the issuer, never from the headers of a request.
     req.headers.host = host
     req.headers['x-forwarded-host'] = host

@@ -194,13 +194,9 @@ export function resolveFacadeOptions(
   options: AuthorizationFacadeOptions,
   decisionTimeoutMs: number = DECISION_TIMEOUT_MS,
 ) {
-  const { resource, allow, grantScopes, clients, identityAssertions, page, store, keys, ...read } =
-    checks.readOptions(
-      'authorizationFacade',
-      'must be called with an object with at least { url, resource, upstream, scopes, allow }',
-      options,
-      RULES,
-    )
+  const expected = 'must be called with an object with at least { url, resource, upstream, scopes, allow }'
+  const given = checks.readOptions('authorizationFacade', expected, options, RULES)
+  const { resource, allow, grantScopes, clients, identityAssertions, page, store, keys, ...read } = given
   const { host, hostname } = new URL(read.url)
   if (process.env.NODE_ENV !== 'development' && !isLoopbackHostname(hostname)) {
     if (store === undefined) warn(IN_MEMORY)
@@ -255,15 +251,11 @@ function scopeDescriptionsOf(option: string, value: unknown): Readonly<Record<st
   if (!isOptionsObject(value) || Object.keys(value).length === 0)
     throw checks.invalidKind(option, expected, value)
   checks.checkScopes(option, Object.keys(value))
+  const fix = 'Clients may always request it.'
   for (const [scope, description] of Object.entries(value)) {
     checks.text(`${option}['${scope}']`, description)
     if (scope === 'openid' || scope === 'offline_access')
-      throw checks.invalidOption(
-        option,
-        `must not contain '${scope}'`,
-        undefined,
-        'Clients may always request it.',
-      )
+      throw checks.invalidOption(option, `must not contain '${scope}'`, undefined, fix)
   }
   return Object.freeze({ ...(value as Record<string, string>) })
 }

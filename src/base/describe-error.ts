@@ -71,8 +71,6 @@ export function keepLinks<Described extends object>(
 /** Transforms each string of an error, for example to remove secrets. */
 type Read = (text: string) => string
 
-const asItIs: Read = (text) => text
-
 /** Returns `true` if `value` is an error, including one of another realm. Never throws. */
 export function isError(value: unknown): value is Error {
   // Reading the prototype of a revoked proxy throws.
@@ -80,49 +78,36 @@ export function isError(value: unknown): value is Error {
 }
 
 /**
- * Describes an error as `ErrorTexts`. `stack` includes the stacks of the `cause` chain, and of the `errors` of an
- * `AggregateError`. Members that throw when they are read are left out.
- */
-export function describeError(error: object, read: Read = asItIs): ErrorTexts {
-  return describeObject(error, read, () => '')
-}
-
-/**
- * Describes a thrown value of any type, such as a string, an object, or a proxy. Never throws.
+ * Describes a thrown value of any type, such as a string, an object, or a proxy. Never throws. `stack` includes the stacks of the
+ * `cause` chain, and of the `errors` of an `AggregateError`. Members that throw when they are read are left out.
  * @param read transforms each string.
  * @param contentOf returns the content of an object without a message as a string.
  */
 export function describeThrown(
   thrown: unknown,
-  read: Read,
-  contentOf: (thrown: object) => string | undefined,
+  read: Read = (text) => text,
+  contentOf: (thrown: object) => string | undefined = () => undefined,
 ): ErrorTexts {
   if (typeof thrown !== 'function' && (typeof thrown !== 'object' || thrown === null))
     return { name: 'Error', message: read(String(thrown)) }
-  const content = isError(thrown) ? () => '' : (object: object) => contentOf(object) ?? kindOf(object)
-  return describeObject(thrown, read, content)
-}
-
-function describeObject(error: object, read: Read, contentOf: (error: object) => string): ErrorTexts {
-  const name = nameOf(error, read)
-  const own = memberOf(error, 'message') ?? undefined
-  const message = read((own === undefined ? undefined : textOf(own)) ?? contentOf(error))
-  const code = memberOf(error, 'code')
-  const stack = stackOf(error, read)
-  const attributes = attributesOf(error, read)
-  const links = describeCauses(error, linkOf(error, '', 0, name, message, stack), read)
+  const name = nameOf(thrown, read)
+  const own = memberOf(thrown, 'message') ?? undefined
+  const content = (): string => (isError(thrown) ? '' : (contentOf(thrown) ?? kindOf(thrown)))
+  const message = read((own === undefined ? undefined : textOf(own)) ?? content())
+  const code = memberOf(thrown, 'code')
+  const stack = stackOf(thrown, read)
+  const attributes = attributesOf(thrown, read)
+  const links = describeCauses(thrown, linkOf(thrown, '', 0, name, message, stack), read)
+  const hasStack = stack !== undefined || links.length > 1
+  const isCode = typeof code === 'string' || typeof code === 'number'
   const described = {
     name,
     message,
-    ...((typeof code === 'string' || typeof code === 'number') && {
-      code: cutText(read(String(code)), MAX_NAME),
-    }),
-    ...((stack !== undefined || links.length > 1) && {
-      stack: links.map(({ head, frames }) => head + frames).join(''),
-    }),
+    ...(isCode && { code: cutText(read(String(code)), MAX_NAME) }),
+    ...(hasStack && { stack: links.map(({ head, frames }) => head + frames).join('') }),
     ...(attributes !== undefined && { attributes }),
   }
-  return described.stack === undefined ? described : keepLinks(described, links)
+  return hasStack ? keepLinks(described, links) : described
 }
 
 function attributesOf(error: object, read: Read): Record<string, string | number | boolean> | undefined {
@@ -168,15 +153,13 @@ function causesOf(error: object, parent: number): Cause[] {
   const cause = memberOf(error, 'cause')
   if (cause !== undefined && cause !== null) causes.push({ label: CAUSED_BY, thrown: cause, parent })
   const errors = memberOf(error, 'errors')
-  if (!isArray(errors)) return causes
-  const length = memberOf(errors, 'length')
+  if (tryOrUndefined(() => Array.isArray(errors)) !== true) return causes
+  const length = memberOf(errors as object, 'length')
   const count = typeof length === 'number' ? length : 0
-  for (let index = 0; index < Math.min(count, MAX_CAUSES); index++)
-    causes.push({
-      label: `Error ${index + 1} of ${count}`,
-      thrown: memberOf(errors, String(index)),
-      parent,
-    })
+  for (let index = 0; index < Math.min(count, MAX_CAUSES); index++) {
+    const aggregated = memberOf(errors as object, String(index))
+    causes.push({ label: `Error ${index + 1} of ${count}`, thrown: aggregated, parent })
+  }
   return causes
 }
 
@@ -230,8 +213,4 @@ function textOf(value: unknown): string | undefined {
 
 function kindOf(value: unknown): string {
   return `[${typeof value}]`
-}
-
-function isArray(value: unknown): value is readonly unknown[] {
-  return tryOrUndefined(() => Array.isArray(value)) === true
 }

@@ -6,15 +6,10 @@
 export function within<T>(promise: PromiseLike<T>, ms: number, late: () => Error): Promise<T> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => reject(late()), ms)
-    Promise.resolve(promise).then(
-      (value) => {
-        clearTimeout(timer)
-        resolve(value)
-      },
-      (error) => {
-        clearTimeout(timer)
-        reject(error)
-      },
-    )
+    const settled = Promise.resolve(promise)
+    const clear = (): void => clearTimeout(timer)
+    // Cleared before the caller continues, so that a next call finds no timer.
+    settled.then(clear, clear)
+    settled.then(resolve, reject)
   })
 }

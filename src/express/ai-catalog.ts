@@ -6,7 +6,7 @@ import type { McpEndpoint } from '../mcp/endpoint.ts'
 import { endpointOf } from '../mcp/endpoint-of.ts'
 import type { McpAdapter } from '../mcp/mcp-adapter.ts'
 import { documentRequest } from '../mcp/wire/document-request.ts'
-import { NodeMcpRequest, pathOf } from './node-request.ts'
+import { NodeMcpRequest } from './node-request.ts'
 import { writePlainResponse } from './node-response.ts'
 
 const { invalidKind } = optionChecksOf('aiCatalog')
@@ -49,9 +49,9 @@ export function aiCatalog(adapters: readonly McpAdapter[]): NodeMiddleware {
   const trustsProxy = endpoints.every((endpoint) => endpoint.trustsProxy)
   const known: KnownCatalog = {}
   return function aiCatalog(req, res, next = () => undefined) {
-    if (!isCatalogPath(req)) return next()
-    const request = documentRequest(new NodeMcpRequest(req, res, trustsProxy))
-    writePlainResponse(req, res, catalogResponse(servers, request, known))
+    const request = new NodeMcpRequest(req, res, trustsProxy)
+    if (request.path !== CATALOG_PATH) return next()
+    writePlainResponse(req, res, catalogResponse(servers, documentRequest(request), known))
   }
 }
 
@@ -68,14 +68,11 @@ export function discoveryDocuments(
   const cardPath = endpointPath + CARD_SUFFIX
   return (req, res, path) => {
     const isCard = path === cardPath
-    if (!isCard && !(hasCatalog && isCatalogPath(req))) return false
-    const request = documentRequest(new NodeMcpRequest(req, res, trustsProxy))
-    writePlainResponse(req, res, isCard ? discovery.card(request) : discovery.catalog(request))
+    const request = new NodeMcpRequest(req, res, trustsProxy)
+    // The catalog is at the root of the host.
+    if (!isCard && !(hasCatalog && request.path === CATALOG_PATH)) return false
+    const asked = documentRequest(request)
+    writePlainResponse(req, res, isCard ? discovery.card(asked) : discovery.catalog(asked))
     return true
   }
-}
-
-/** Returns `true` for a request for the catalog, which is at the root of the host. */
-function isCatalogPath(req: NodeRequest): boolean {
-  return pathOf(req.originalUrl ?? req.url) === CATALOG_PATH
 }

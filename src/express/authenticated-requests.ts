@@ -1,6 +1,6 @@
 import type { NodeRequest } from '../base/http/node-middleware.ts'
 import type { Exchange } from '../mcp/wire/exchange.ts'
-import { type AuthInfo, attachedTo, attachTo } from '../oauth/auth-info.ts'
+import { AuthInfo, attachedTo, attachTo } from '../oauth/auth-info.ts'
 import type { Gate } from '../oauth/gate.ts'
 
 /**
@@ -35,4 +35,22 @@ export function authenticatedBy(req: NodeRequest, gate: Gate | undefined): Excha
     if (gate === undefined ? !entry.ofAdapter : entry.exchange.gate === gate) return entry.exchange
   }
   return undefined
+}
+
+/**
+ * Returns the verified token and user of a request that passed `mcpAuth`, and `undefined` for other requests.
+ * @param req the request of Express, Connect, or Node.js
+ * @example
+ * ```ts
+ * import express from 'express'
+ * import { authOf, type JwtUser } from 'mcp-gatekit/gate'
+ *
+ * express().get('/me', (req, res) => {
+ *   res.json({ name: authOf<JwtUser>(req)?.user?.id })
+ * })
+ * ```
+ */
+export function authOf<User = unknown>(req: object): AuthInfo<User> | undefined {
+  const { auth } = req as { readonly auth?: unknown }
+  return auth instanceof AuthInfo ? auth : undefined
 }

@@ -12,18 +12,11 @@ const MAX_ID_LENGTH = 128
 /** Shared by the gates of one options object: one of them may serve the POST of a path, and another one the GET. */
 const sessionsOfTargets = new WeakMap<object, BoundSessions>()
 
-/** A request that was passed on. Its response may begin or end a session. */
-interface PassedOn {
-  readonly req: IncomingMessage
-  readonly res: ServerResponse
-  readonly owner: string
-}
-
 /** The owners of the sessions that a server behind a gate has begun. The session that was not used for the longest time is forgotten. */
 export class BoundSessions {
   readonly #owners = new LRUCache<string, string>({ max: MAX_SESSIONS })
-  /** The requests whose responses had no head when they were last read. */
-  readonly #waiting = new Set<PassedOn>()
+  /** They read the responses that had no head when they were last read. */
+  readonly #waiting = new Set<() => boolean>()
 
   static of(target: object): BoundSessions {
     const known = sessionsOfTargets.get(target) ?? new BoundSessions()
@@ -37,22 +30,22 @@ export class BoundSessions {
     const named = namedBy(req)
     if (named.every((id) => this.#owners.get(id) === owner)) return false
     // The client may have read the head of a response that is still open.
-    for (const one of this.#waiting) if (this.#read(one)) this.#waiting.delete(one)
+    for (const read of this.#waiting) if (read()) this.#waiting.delete(read)
     return named.some((id) => (this.#owners.get(id) ?? owner) !== owner)
   }
 
   /** Notes the sessions in the response to a request that was passed on. Nothing of the response is replaced, which would take long. */
   note(req: IncomingMessage, res: ServerResponse, owner: string): void {
-    const passedOn = { req, res, owner }
-    if (this.#read(passedOn)) return
-    this.#waiting.add(passedOn)
+    const read = (): boolean => this.#read(req, res, owner)
+    if (read()) return
+    this.#waiting.add(read)
     onceClosed(req, res, () => {
-      if (this.#waiting.delete(passedOn)) this.#read(passedOn)
+      if (this.#waiting.delete(read)) read()
     })
   }
 
   /** Returns `false` if the response has no head yet. */
-  #read({ req, res, owner }: PassedOn): boolean {
+  #read(req: IncomingMessage, res: ServerResponse, owner: string): boolean {
     const head = (res as { readonly _header?: unknown })._header ?? res.headersSent
     if (!head) return false
     for (const id of idsIn(res, head)) this.#owners.set(keyOf(id), owner)

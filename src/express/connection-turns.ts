@@ -22,16 +22,13 @@ const turns = new WeakMap<object, ConnectionTurns>()
  */
 export class ConnectionTurns {
   readonly #isPipeline: boolean
-  readonly #close: () => void
   readonly #waiting: (() => Promise<void>)[] = []
   #unsentBytes = 0
   #served = 0
   #hasBegun = false
 
-  private constructor(req: IncomingMessage, isPipeline: boolean) {
-    const { socket } = req
+  private constructor(isPipeline: boolean) {
     this.#isPipeline = isPipeline
-    this.#close = () => socket.destroy()
   }
 
   /**
@@ -40,9 +37,14 @@ export class ConnectionTurns {
    */
   static serve(req: IncomingMessage, res: ServerResponse, serve: () => Promise<void>): void {
     // Most requests are alone on their connection.
-    if (req.httpVersionMajor < 2 && res.socket !== null) void serve()
+    if (req.httpVersionMajor < 2 && res.socket !== null) return void serve()
+    const connection = ConnectionTurns.#of(req, res)
     // A client that has disconnected gets no response, so nothing is done for it.
-    else ConnectionTurns.#of(req, res).#take(async () => (isClosed(req, res) ? undefined : await serve()))
+    const turn = async () => (isClosed(req, res) ? undefined : await serve())
+    // A request must not begin in the context of another one.
+    connection.#waiting.push(AsyncResource.bind(turn))
+    if (connection.#isPipeline && connection.#waiting.length > MAX_WAITING) req.socket.destroy()
+    else connection.#next()
   }
 
   /** Counts the bytes of a response. @returns a function that must be called when they are sent. Undefined for a few bytes. */
@@ -60,19 +62,9 @@ export class ConnectionTurns {
     const stream = http2StreamOf(req, res)
     // The requests of test tools may have no socket.
     const connection: object = stream?.session ?? req.socket ?? req
-    let known = turns.get(connection)
-    if (known === undefined) {
-      known = new ConnectionTurns(req, stream === undefined)
-      turns.set(connection, known)
-    }
+    const known = turns.get(connection) ?? new ConnectionTurns(stream === undefined)
+    turns.set(connection, known)
     return known
-  }
-
-  #take(serve: () => Promise<void>): void {
-    // A request must not begin in the context of another one.
-    this.#waiting.push(AsyncResource.bind(serve))
-    if (this.#isPipeline && this.#waiting.length > MAX_WAITING) this.#close()
-    else this.#next()
   }
 
   #next(): void {

@@ -18,12 +18,18 @@ export function restrictCors(res: ServerResponse, headers: Readonly<Record<strin
   addHeaders(res, headers)
 }
 
-/** Sets headers, and adds to `Vary`. */
+/** Sets headers, and adds to those that are lists. */
 export function addHeaders(res: ServerResponse, headers: Readonly<Record<string, string>>): void {
-  for (const name of Object.keys(headers)) {
-    if (name === 'Vary') res.appendHeader(name, headers[name] as string)
-    else res.setHeader(name, headers[name] as string)
-  }
+  for (const name of Object.keys(headers)) setOrAppend(res, name, headers[name] as string)
+}
+
+/** The headers with lists, to which values are appended. */
+const LISTS: ReadonlySet<string> = new Set(['Vary', 'Access-Control-Expose-Headers'])
+
+export function setOrAppend(res: ServerResponse, name: string, value: string): void {
+  const before = LISTS.has(name) ? res.getHeader(name) : undefined
+  const values = before === undefined ? value : new Set(`${before},${value}`.split(/, */))
+  res.setHeader(name, typeof values === 'string' ? values : [...values].join(', '))
 }
 
 /**

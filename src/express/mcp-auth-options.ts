@@ -76,20 +76,18 @@ function refuseWithAdapter(options: McpAuthOptions): void {
     if (value !== undefined)
       throw checks.invalidKind(option, `must not be set together with an adapter${advice}`, value)
   }
-  if (options.scopes !== undefined)
-    throw checks.unusableOption(
-      'scopes',
-      'must not be set together with an adapter, which checks the scopes of its operations itself',
-      'Set scopes of each operation of the KitMcpRouter or, for a router function, the option scopes of createMcpAdapter().',
-    )
+  const problem = 'must not be set together with an adapter, which checks the scopes of its operations itself'
+  if (options.scopes !== undefined) throw checks.unusableOption('scopes', problem, SCOPES_FIX)
 }
+
+const SCOPES_FIX =
+  'Set scopes of each operation of the KitMcpRouter or, for a router function, the option scopes of createMcpAdapter().'
 
 /** Returns the checks of `Origin` and `Host`; `undefined` if neither option is set. */
 export function originPolicyOf(
   allowed: Omit<OriginPolicyOptions, 'hasOAuth'>,
 ): OriginPolicyOptions | undefined {
   const { allowedOrigins, allowedHosts } = allowed
-  return allowedOrigins === undefined && allowedHosts === undefined
-    ? undefined
-    : { allowedOrigins, allowedHosts, hasOAuth: true }
+  const isSet = allowedOrigins !== undefined || allowedHosts !== undefined
+  return isSet ? { allowedOrigins, allowedHosts, hasOAuth: true } : undefined
 }

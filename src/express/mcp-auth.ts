@@ -1,7 +1,6 @@
-import type { ServerResponse } from 'node:http'
-import type { NodeMiddleware, NodeRequest } from '../base/http/node-middleware.ts'
+import type { NodeMiddleware } from '../base/http/node-middleware.ts'
 import type { PlainResponse } from '../base/http/plain-response.ts'
-import { cutOff, onceClosed } from '../base/http/response-close.ts'
+import { onceClosed } from '../base/http/response-close.ts'
 import { optionChecksOf } from '../base/options/option-checks.ts'
 import type { Authenticator } from '../mcp/authenticator.ts'
 import { endpointOf } from '../mcp/endpoint-of.ts'
@@ -13,13 +12,12 @@ import { corsHeadersFor, FORBIDDEN_SENDER, forbiddenHeader } from '../mcp/wire/o
 import { notFound } from '../oauth/metadata/protected-resource.ts'
 import type { ResolvedOAuthOptions } from '../oauth/options.ts'
 import { ownerOf } from '../oauth/owner.ts'
-import { FAILED_RESPONSE } from '../oauth/refusal-responses.ts'
 import { authenticatedBy, setAuthenticated } from './authenticated-requests.ts'
 import { BoundSessions } from './bound-sessions.ts'
 import { restrictCors } from './cors-decision.ts'
 import { type McpAuthOptions, resolveMcpAuthOptions } from './mcp-auth-options.ts'
 import { holdsMessages, isPreflight, NodeMcpRequest } from './node-request.ts'
-import { writePlainResponse } from './node-response.ts'
+import { writeFailure, writePlainResponse } from './node-response.ts'
 import { judgeOperations, ReplayedRequest } from './replayed-request.ts'
 import { type GateTarget, resolveTarget } from './target.ts'
 
@@ -63,31 +61,36 @@ const MAX_MESSAGES = 100
  */
 export function mcpAuth(target: GateTarget, options: McpAuthOptions = {}): NodeMiddleware {
   const isAdapter = endpointOf(target) !== undefined
-  const resolved = resolveMcpAuthOptions(options, isAdapter)
-  const { telemetry, recordSpans, originPolicy, scopes: operations, bindSessions } = resolved
+  const { telemetry, recordSpans, originPolicy, scopes, bindSessions } = resolveMcpAuthOptions(
+    options,
+    isAdapter,
+  )
   const observer = new Instrumentation(telemetry, { recordSpans }, false)
-  const { gate, authenticator } = resolveTarget(target, observer, operations)
+  const { gate, authenticator } = resolveTarget(target, observer, scopes)
   if (!isAdapter) refuseOptionsForOperations(gate.options)
   const { trustProxy } = gate.options
   const sessions = bindSessions ? BoundSessions.of(target) : undefined
-  const RequestClass = operations === undefined ? NodeMcpRequest : ReplayedRequest
+  const RequestClass = scopes === undefined ? NodeMcpRequest : ReplayedRequest
 
   async function authenticate(
     request: NodeMcpRequest,
-    req: NodeRequest,
-    res: ServerResponse,
     next: () => void,
     known: (() => readonly unknown[]) | undefined,
   ): Promise<void> {
+    const { req, res } = request
     try {
       const exchange = await authenticator.authenticate(request, known)
       if ('response' in exchange) return writePlainResponse(req, res, exchange.response)
       const owner = sessions === undefined ? '' : ownerOf(exchange.auth)
-      const judged = judge(exchange, owner, request, req, res)
+      const judged = sessions?.refuses(req, owner)
+        ? refuseSession(exchange)
+        : request instanceof ReplayedRequest
+          ? judgeOperations(authenticator, exchange, request)
+          : refusal(authenticator, exchange, request)
       const refused = judged instanceof Promise ? await judged : judged
       if (refused !== undefined) return writePlainResponse(req, res, refused)
       setAuthenticated(req, exchange, isAdapter)
-      if (exchange.telemetry.isOpen) completeWithResponse(exchange, request, req, res, isAdapter)
+      if (exchange.telemetry.isOpen) completeWithResponse(exchange, request, isAdapter)
       try {
         if (isAdapter) next()
         else exchange.telemetry.run(next)
@@ -96,25 +99,8 @@ export function mcpAuth(target: GateTarget, options: McpAuthOptions = {}): NodeM
       }
     } catch {
       // Later middleware has thrown. Express catches such errors itself; a plain server does not.
-      fail(req, res)
+      writeFailure(req, res)
     }
-  }
-
-  function judge(
-    exchange: Exchange,
-    owner: string,
-    request: NodeMcpRequest,
-    req: NodeRequest,
-    res: ServerResponse,
-  ): PlainResponse | Promise<PlainResponse | undefined> | undefined {
-    if (sessions?.refuses(req, owner)) {
-      const response = sessionNotFound()
-      exchange.telemetry.finished({ status: response.status })
-      return response
-    }
-    return request instanceof ReplayedRequest
-      ? judgeOperations(authenticator, exchange, request, req, res)
-      : refusal(authenticator, exchange, request, req)
   }
 
   return function mcpAuth(req, res, next = () => writePlainResponse(req, res, notFound())) {
@@ -127,36 +113,31 @@ export function mcpAuth(target: GateTarget, options: McpAuthOptions = {}): NodeM
       return writePlainResponse(req, res, FORBIDDEN_SENDER)
     }
     if (isPreflight(req) || authenticatedBy(req, gate) !== undefined) return next()
-    const known = gate.options.anonymous ? () => messagesOf(request, req) : undefined
+    const known = gate.options.anonymous ? () => messagesOf(request) : undefined
     // `mcpHandler` reads the body and decides again.
     if (known !== undefined && authenticator.mayAdmit(request) && authenticator.arePublic(known()))
       return next()
-    void authenticate(request, req, res, next, known)
+    void authenticate(request, next, known)
   }
+}
+
+/** Refuses a request that names the session of another owner. */
+function refuseSession({ telemetry }: Exchange): PlainResponse {
+  const response = sessionNotFound()
+  telemetry.finished({ status: response.status })
+  return response
 }
 
 /** @throws {KitMcpConfigError} if OAuth options are about operations, which `mcpAuth(oauthOptions)` does not know. */
 function refuseOptionsForOperations({ securitySchemes, anonymous }: ResolvedOAuthOptions): void {
-  const refuse = (option: string, problem: string, fix: string): never => {
-    throw unusableOption(
-      option,
-      `must not be set for mcpAuth(oauthOptions), which does not ${problem}`,
-      `Set it in the OAuth options of createMcpAdapter or withOAuth${fix}.`,
-    )
-  }
-  if (securitySchemes) refuse('securitySchemes', 'list tools', '')
-  if (anonymous) refuse('anonymous', 'know the operations', ', and serve the adapter with mcpHandler')
-}
-
-function fail(req: NodeRequest, res: ServerResponse): void {
-  try {
-    // A response that has begun cannot be replaced. If it stayed open, the client would wait forever.
-    if (res.headersSent) cutOff(req, res)
-    else writePlainResponse(req, res, FAILED_RESPONSE)
-  } catch {
-    // Other middleware has replaced the methods of the response.
-    res.destroy()
-  }
+  if (!securitySchemes && !anonymous) return
+  const option = securitySchemes ? 'securitySchemes' : 'anonymous'
+  const problem = securitySchemes ? 'list tools' : 'know the operations'
+  throw unusableOption(
+    option,
+    `must not be set for mcpAuth(oauthOptions), which does not ${problem}`,
+    `Set it in the OAuth options of createMcpAdapter or withOAuth${securitySchemes ? '' : ', and serve the adapter with mcpHandler'}.`,
+  )
 }
 
 /**
@@ -167,30 +148,23 @@ function refusal(
   authenticator: Authenticator,
   exchange: Exchange,
   request: NodeMcpRequest,
-  req: NodeRequest,
 ): Promise<PlainResponse> | undefined {
   if (exchange.auth === undefined || exchange.gate?.permits(exchange.auth.scopes) !== false) return undefined
-  const operations = authenticator.operationScopes(messagesOf(request, req))
-  return authenticator.refuseScopes(exchange, request, operations)
+  return authenticator.refuseScopes(exchange, request, authenticator.operationScopes(messagesOf(request)))
 }
 
 /** Returns the messages that a body parser has read, or the part of a message that headers describe. */
-function messagesOf(request: NodeMcpRequest, req: NodeRequest): readonly unknown[] {
-  return holdsMessages(req) ? [req.body].flat() : [mirroredMessage(request)]
+function messagesOf(request: NodeMcpRequest): readonly unknown[] {
+  return holdsMessages(request.req) ? [request.req.body].flat() : [mirroredMessage(request)]
 }
 
 /** Records the response if something other than `mcpHandler` serves the route. */
-function completeWithResponse(
-  { telemetry }: Exchange,
-  request: NodeMcpRequest,
-  req: NodeRequest,
-  res: ServerResponse,
-  isAdapter: boolean,
-): void {
+function completeWithResponse({ telemetry }: Exchange, request: NodeMcpRequest, isAdapter: boolean): void {
+  const { req, res } = request
   onceClosed(req, res, () => {
     if (!telemetry.isOpen) return
     // Of another server, the messages are known only if a body parser has read them in the meantime.
-    const messages = isAdapter ? [] : messagesOf(request, req)
+    const messages = isAdapter ? [] : messagesOf(request)
     if (messages.length > 0 && messages.length <= MAX_MESSAGES)
       telemetry.received(request.header('mcp-protocol-version'), messages, undefined)
     telemetry.finished({ status: res.headersSent ? res.statusCode : CLIENT_GONE.status })

@@ -78,9 +78,9 @@ export function mcpCors(options: McpCorsOptions = {}): NodeMiddleware {
     // The allowed headers of a preflight response depend on the requested ones.
     if (req.method === 'OPTIONS') res.appendHeader('Vary', 'Access-Control-Request-Headers')
     decideCors(res)
-    const request = originPolicy && new NodeMcpRequest(req, res, false)
-    const forbidden = request && originPolicy && forbiddenHeader(request, originPolicy)
-    if (request !== undefined && forbidden !== undefined) void observer.forbidden(request, forbidden)
+    const request = new NodeMcpRequest(req, res, false)
+    const forbidden = originPolicy && forbiddenHeader(request, originPolicy)
+    if (forbidden !== undefined) void observer.forbidden(request, forbidden)
     const refuse = (): void => writePlainResponse(req, res, FORBIDDEN_SENDER)
     // A refused preflight allows nothing.
     if (forbidden !== undefined && isPreflight(req)) return refuse()

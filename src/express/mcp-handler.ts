@@ -1,13 +1,10 @@
-import type { ServerResponse } from 'node:http'
-import type { NodeMiddleware, NodeRequest } from '../base/http/node-middleware.ts'
-import { cutOff } from '../base/http/response-close.ts'
+import type { NodeMiddleware } from '../base/http/node-middleware.ts'
 import { optionChecksOf } from '../base/options/option-checks.ts'
 import type { McpAdapter } from '../mcp/mcp-adapter.ts'
-import { FAILED_RESPONSE } from '../oauth/refusal-responses.ts'
 import { ConnectionTurns } from './connection-turns.ts'
 import { restrictCors } from './cors-decision.ts'
 import { NodeMcpRequest } from './node-request.ts'
-import { writeResponse } from './node-response.ts'
+import { writeFailure, writeResponse } from './node-response.ts'
 import { checkEndpoint } from './target.ts'
 
 /**
@@ -45,21 +42,8 @@ export function mcpHandler(adapter: McpAdapter): NodeMiddleware {
         .then((response) => writeResponse(req, res, response))
         .catch((error: unknown) => {
           request.authenticatedBy(endpoint.gate)?.telemetry.servedHere(false)
-          if (writesFailure(req, res)) return
-          if (next !== undefined && !res.headersSent) next(error)
-          else cutOff(req, res)
+          writeFailure(req, res, () => (next === undefined ? res.destroy() : next(error)))
         }),
     )
-  }
-}
-
-/** Responds with 500 if no response has begun. Returns `true` if it could be written. */
-function writesFailure(req: NodeRequest, res: ServerResponse): boolean {
-  if (res.headersSent) return false
-  try {
-    void writeResponse(req, res, FAILED_RESPONSE)
-    return true
-  } catch {
-    return false
   }
 }

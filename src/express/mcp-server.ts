@@ -116,20 +116,16 @@ export function mcpServer(adapter: McpAdapter, options: McpServerOptions = {}): 
   const endpointPath = withoutSlash(given)
   const isEndpoint = (path: string): boolean => path === endpointPath || path === `${endpointPath}/`
   endpoint.discovery.configure(discovery, given)
-  const documents =
-    discovery === false ? undefined : discoveryDocuments(endpoint, endpointPath, discovery.catalog)
+  const documents = discovery ? discoveryDocuments(endpoint, endpointPath, discovery.catalog) : undefined
   const handler = mcpHandler(adapter)
-  const metadata =
-    endpoint.gate === undefined
-      ? undefined
-      : protectedResourceRouter(adapter, { authorizationServerMetadata })
+  const metadata = endpoint.gate && protectedResourceRouter(adapter, { authorizationServerMetadata })
 
   return function mcpServer(req, res, next = () => writePlainResponse(req, res, notFound())) {
     // A fixed resource names the whole path; the option `path` is relative to the mount path, which Express removes.
     const target = resource === undefined ? req.url : (req.originalUrl ?? req.url)
     const requested = pathOf(target)
     if (!isEndpoint(requested)) {
-      if (documents?.(req, res, requested) === true) return
+      if (documents?.(req, res, requested)) return
       if (metadata === undefined) next()
       else metadata(req, res, next)
     } else if (cors === undefined) handler(req, res, next)

@@ -32,8 +32,8 @@ export function isPreflight(req: IncomingMessage): boolean {
 /** A request of `(req, res)` of Node.js. Every member except the method is computed when it is read. */
 export class NodeMcpRequest implements McpRequest {
   readonly method: string
-  protected readonly req: NodeRequest
-  protected readonly res: ServerResponse
+  readonly req: NodeRequest
+  readonly res: ServerResponse
   readonly #trustsProxy: boolean
   #request: Request | undefined
 
@@ -87,7 +87,8 @@ export class NodeMcpRequest implements McpRequest {
     let onLoopback = loopbackServers.get(server)
     if (onLoopback === undefined) {
       const address = server.address?.()
-      onLoopback = typeof address === 'object' && address !== null && isLoopbackAddress(address.address)
+      const host = typeof address === 'object' && address !== null ? address.address : ''
+      onLoopback = host === '::1' || isLoopbackHostname(host)
       loopbackServers.set(server, onLoopback)
       server.once?.('close', () => loopbackServers.delete(server))
     }
@@ -96,7 +97,7 @@ export class NodeMcpRequest implements McpRequest {
 
   /** The web-standard request without its body. */
   get request(): Request {
-    this.#request ??= webRequest(this.req, this.res, this.origin ?? 'http://localhost')
+    this.#request ??= webRequest(this)
     return this.#request
   }
 
@@ -125,58 +126,50 @@ export class NodeMcpRequest implements McpRequest {
     return isCut(this.req, this.res)
   }
 
+  /** Calls `listener` if the client disconnects before the response is complete, at once if it has. */
   onDisconnect(listener: () => void): void {
-    whenCut(this.req, this.res, listener)
+    const { req, res } = this
+    onceClosed(req, res, () => {
+      if (isCut(req, res)) listener()
+    })
   }
 
   async readBody(limits: BodyLimits, memory?: BodyMemory): Promise<BodyRead> {
     const { req } = this
     if (Number(req.headers['content-length']) > limits.maxBytes) return { kind: 'too-large' }
-    if (isParsed(req)) {
-      const { body } = req
-      return typeof body === 'string' || body instanceof Uint8Array
-        ? parsedText(body, limits)
-        : { kind: 'value', value: body }
-    }
+    if (isParsed(req)) return parsedBody(req.body, limits)
     if (isEncoded(req.headers['content-encoding'])) return { kind: 'encoded' }
     if (req.readableDidRead) return { kind: 'consumed' }
-    return readReceived(req, limits) ?? (await readBody(nodeSource(req), limits, memory))
+    return await this.readStream(limits, memory)
+  }
+
+  protected async readStream(limits: BodyLimits, memory?: BodyMemory): Promise<BodyRead> {
+    return readReceived(this.req, limits) ?? (await readBody(nodeSource(this.req), limits, memory))
   }
 }
 
 /** Returns all values of a header by its lowercase name. `req.headers` keeps only the first value, or joins them. */
 function receivedValues(req: IncomingMessage, header: string): string | readonly string[] | undefined {
   const rawHeaders = rawHeadersOf(req)
-  let found: string | undefined
-  let all: string[] | undefined
+  const values: string[] = []
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const name = rawHeaders[index] as string
-    if (name.length !== header.length || (name !== header && name.toLowerCase() !== header)) continue
-    const value = rawHeaders[index + 1] as string
-    if (found === undefined) found = value
-    else if (all === undefined) all = [found, value]
-    else all.push(value)
+    if (name.length === header.length && name.toLowerCase() === header)
+      values.push(rawHeaders[index + 1] as string)
   }
-  return all ?? found
+  return values.length > 1 ? values : values[0]
 }
 
 /** Returns names and values alternately, as received. Request objects of test tools may have no such list. */
 function rawHeadersOf(req: IncomingMessage): readonly string[] {
   const received: readonly string[] | undefined = req.rawHeaders
-  return (
-    received ??
-    Object.entries(req.headers).flatMap(([name, value]) =>
-      [value].flat().flatMap((entry = '') => [name, entry]),
-    )
-  )
+  const given = (): string[] =>
+    Object.entries(req.headers).flatMap(([name, value]) => [value ?? ''].flat().flatMap((one) => [name, one]))
+  return received ?? given()
 }
 
 /** By server, `true` if it listens on a loopback address. The system is asked once per server. */
 const loopbackServers = new WeakMap<Server, boolean>()
-
-function isLoopbackAddress(address: string): boolean {
-  return address === '::1' || isLoopbackHostname(address)
-}
 
 /** Evaluates Express's setting `trust proxy` for the sender. Returns `undefined` if there is no Express application. */
 function trustsProxyOf(req: NodeRequest): boolean | undefined {
@@ -204,7 +197,8 @@ function urlOf(target: string, origin: string): string | URL {
   return url
 }
 
-function webRequest(req: NodeRequest, res: ServerResponse, origin: string): Request {
+function webRequest(received: NodeMcpRequest): Request {
+  const { req, method, origin = 'http://localhost' } = received
   const headers = new Headers()
   const rawHeaders = rawHeadersOf(req)
   for (let index = 0; index < rawHeaders.length; index += 2) {
@@ -212,8 +206,7 @@ function webRequest(req: NodeRequest, res: ServerResponse, origin: string): Requ
     if (!name.startsWith(':')) headers.append(name, rawHeaders[index + 1] as string)
   }
   const abort = new AbortController()
-  whenCut(req, res, () => abort.abort())
-  const { method = 'GET' } = req
+  received.onDisconnect(() => abort.abort())
   const request = new Request(urlOf(req.originalUrl ?? req.url ?? '/', origin), {
     method: FORBIDDEN_METHODS.has(method) ? 'GET' : method,
     headers,
@@ -224,13 +217,6 @@ function webRequest(req: NodeRequest, res: ServerResponse, origin: string): Requ
 
 /** The methods that the constructor of `Request` rejects (Fetch §2.2.1), but that a server may receive. */
 const FORBIDDEN_METHODS: ReadonlySet<string> = new Set(['CONNECT', 'TRACE', 'TRACK'])
-
-/** Calls `listener` if the client disconnects before the response is complete, at once if it has. */
-function whenCut(req: NodeRequest, res: ServerResponse, listener: () => void): void {
-  onceClosed(req, res, () => {
-    if (isCut(req, res)) listener()
-  })
-}
 
 /**
  * Returns `true` if a body parser has read the body. Body parsers of Express 4 set `{}` for bodies that they did not
@@ -248,10 +234,10 @@ export function holdsMessages(req: NodeRequest): boolean {
   return typeof body === 'object' && body !== null && !Buffer.isBuffer(body) && isParsed(req)
 }
 
-/** Reads a body that a body parser has read as a string or bytes. The limit of the parser may be higher. */
-function parsedText(body: string | Uint8Array, { maxBytes }: BodyLimits): BodyRead {
-  const length = typeof body === 'string' ? Buffer.byteLength(body) : body.length
-  if (length > maxBytes) return { kind: 'too-large' }
+/** Returns a body that a body parser has read. The limit of the parser may be higher for a string or bytes. */
+function parsedBody(body: unknown, { maxBytes }: BodyLimits): BodyRead {
+  if (typeof body !== 'string' && !(body instanceof Uint8Array)) return { kind: 'value', value: body }
+  if (Buffer.byteLength(body) > maxBytes) return { kind: 'too-large' }
   return { kind: 'text', text: typeof body === 'string' ? body : Buffer.from(body).toString('utf8') }
 }
 

@@ -2,7 +2,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { HttpResponse, PlainResponse } from '../base/http/plain-response.ts'
 import { cutOff, http2StreamOf, isClosed, onceClosed } from '../base/http/response-close.ts'
 import { isEventStream, type StreamResponse } from '../mcp/wire/event-stream.ts'
+import { FAILED_RESPONSE } from '../oauth/refusal-responses.ts'
 import { ConnectionTurns } from './connection-turns.ts'
+import { addHeaders, setOrAppend } from './cors-decision.ts'
 import { hasWholeBody } from './node-request.ts'
 
 /** A longer body waits for its client as a buffer, because the characters of a string are on the heap of V8. */
@@ -55,6 +57,21 @@ export function writePlainResponse(
   else if (res.writableEnded) stream.close(NO_ERROR)
 }
 
+/** Responds with 500. A response that has begun cannot be replaced. If it stayed open, the client would wait forever. */
+export function writeFailure(
+  req: IncomingMessage,
+  res: ServerResponse,
+  otherwise: () => void = () => res.destroy(),
+): void {
+  try {
+    if (res.headersSent) cutOff(req, res)
+    else writePlainResponse(req, res, FAILED_RESPONSE)
+  } catch {
+    // Other middleware has replaced the methods of the response.
+    otherwise()
+  }
+}
+
 /** Ends a response with a body. Other requests of its connection may wait until the client has read it. */
 function endWithBody(req: IncomingMessage, res: ServerResponse, text: string): void {
   const body = text.length > MAX_STRING_LENGTH ? Buffer.from(text) : text
@@ -68,7 +85,7 @@ function endWithBody(req: IncomingMessage, res: ServerResponse, text: string): v
   if (sent !== undefined) onceClosed(req, res, sent)
   if (http2StreamOf(req, res) !== undefined) {
     if (length > PART_BYTES) {
-      void endInParts(req, res, Buffer.from(body))
+      void finish(req, res, () => bodyWriter(req, res)(Buffer.from(body)))
       return
     }
     // A counted response must not make other requests wait for a client that does not read it.
@@ -78,9 +95,10 @@ function endWithBody(req: IncomingMessage, res: ServerResponse, text: string): v
   res.end(body)
 }
 
-async function endInParts(req: IncomingMessage, res: ServerResponse, body: Uint8Array): Promise<void> {
+/** Ends a response when `write` has written its body. */
+async function finish(req: IncomingMessage, res: ServerResponse, write: () => Promise<void>): Promise<void> {
   try {
-    await bodyWriter(req, res)(body)
+    await write()
     res.end()
     if (isExpected(req)) http2StreamOf(req, res)?.close(NO_ERROR)
   } catch {
@@ -117,15 +135,6 @@ function closeUnlessRead(req: IncomingMessage, res: ServerResponse): () => void 
   }
 }
 
-/** The headers with lists, to which values are appended. */
-const LISTS: ReadonlySet<string> = new Set(['Vary', 'Access-Control-Expose-Headers'])
-
-function setOrAppend(res: ServerResponse, name: string, value: string): void {
-  const before = LISTS.has(name) ? res.getHeader(name) : undefined
-  if (before === undefined) res.setHeader(name, value)
-  else if (!String(before).includes(value)) res.setHeader(name, `${String(before)}, ${value}`)
-}
-
 /** Returns `true` if the body is not complete, or was not read. */
 function isExpected(req: IncomingMessage): boolean {
   return req.httpVersionMajor >= 2 ? !req.readableEnded && !req.complete : !hasWholeBody(req)
@@ -134,8 +143,7 @@ function isExpected(req: IncomingMessage): boolean {
 /** Reads and discards the rest of a body for a limited time, so that the client can read the response. */
 function discardBody(req: IncomingMessage): void {
   req.resume()
-  const timer = setTimeout(() => req.destroy(), DISCARD_MS)
-  timer.unref()
+  const timer = setTimeout(() => req.destroy(), DISCARD_MS).unref()
   req.once('close', () => clearTimeout(timer))
   req.once('end', () => clearTimeout(timer))
 }
@@ -151,29 +159,18 @@ async function writeStream(
     return
   }
   res.statusCode = status
-  for (const name of Object.keys(headers)) setOrAppend(res, name, headers[name] as string)
+  addHeaders(res, headers)
   res.flushHeaders()
-  await pump(body, req, res)
-}
-
-async function pump(
-  body: ReadableStream<Uint8Array>,
-  req: IncomingMessage,
-  res: ServerResponse,
-): Promise<void> {
   const reader = body.getReader()
   // If the client has left, an error of the body has no receiver.
   const write = bodyWriter(req, res, () => void reader.cancel().catch(() => undefined))
-  try {
+  await finish(req, res, async () => {
     for (let read = await reader.read(); !read.done && !isClosed(req, res); read = await reader.read()) {
       // Other requests of the connection may wait until the client has taken the chunk.
       const sent = ConnectionTurns.count(req, res, read.value.length)
       await write(read.value).finally(sent)
     }
-    res.end()
-  } catch {
-    cutOff(req, res)
-  }
+  })
 }
 
 /**

@@ -65,12 +65,9 @@ export function protectedResourceRouter(
       const headers = preflightHeaders(request.header('access-control-request-headers'))
       return writePlainResponse(req, res, { status: 204, headers })
     }
-    if (isCopy) {
-      const ifNoneMatch = request.header('if-none-match')
-      void copy.respond({ method, ifNoneMatch }).then((response) => writePlainResponse(req, res, response))
-      return
-    }
-    const response = resolved.resource().respond(documentRequest(request))
+    const asked = documentRequest(request)
+    if (isCopy) return void copy.respond(asked).then((response) => writePlainResponse(req, res, response))
+    const response = resolved.resource().respond(asked)
     if (response === undefined) next()
     else writePlainResponse(req, res, response)
   }
@@ -80,14 +77,9 @@ function copyFor(
   { authorizationServers, authorizationServersOf, resource, allowInsecureHttp }: ResolvedOAuthOptions,
   options: ProtectedResourceRouterOptions,
 ): AuthorizationServerMetadata | undefined {
-  const { authorizationServerMetadata: isCopied } = checks.readOptions(
-    'protectedResourceRouter',
-    'must be an object such as { authorizationServerMetadata: true }',
-    options,
-    RULES,
-    'options',
-  )
-  if (!isCopied) return undefined
+  const expected = 'must be an object such as { authorizationServerMetadata: true }'
+  const read = checks.readOptions('protectedResourceRouter', expected, options, RULES, 'options')
+  if (!read.authorizationServerMetadata) return undefined
   const unusable = (problem: string, fix: string) =>
     checks.unusableOption('authorizationServerMetadata', `must not be set ${problem}`, fix)
   if (authorizationServersOf !== undefined)
@@ -97,10 +89,8 @@ function copyFor(
     )
   const [issuer] = authorizationServers as [string]
   const copy = new AuthorizationServerMetadata(issuer, resource, allowInsecureHttp)
+  const problem = 'for an authorization server that has its own metadata at these paths'
   if (resource !== undefined && copy.isServedAt(new URL(resource).origin))
-    throw unusable(
-      'for an authorization server that has its own metadata at these paths',
-      'Remove the option.',
-    )
+    throw unusable(problem, 'Remove the option.')
   return copy
 }

@@ -16,7 +16,6 @@ import { refusedUnclear } from '../mcp/operations/unclear-message.ts'
 import { isAmbiguousJson } from '../mcp/wire/ambiguous-json.ts'
 import type { Exchange } from '../mcp/wire/exchange.ts'
 import { jsonRpcError, retryLater } from '../mcp/wire/json-rpc.ts'
-import { isEncoded } from '../mcp/wire/mcp-request.ts'
 import type { AuthInfo } from '../oauth/auth-info.ts'
 import { ownerOf } from '../oauth/owner.ts'
 import { holdsMessages, isParsed, NodeMcpRequest } from './node-request.ts'
@@ -27,35 +26,28 @@ import { holdsMessages, isParsed, NodeMcpRequest } from './node-request.ts'
  */
 export class ReplayedRequest extends NodeMcpRequest {
   override async readBody(limits: BodyLimits, memory?: BodyMemory): Promise<BodyRead> {
+    const { req } = this
+    // A server behind the gate may parse a text or bytes in its own way.
+    if (isParsed(req) && req.body instanceof Uint8Array && !isUtf8(req.body)) return { kind: 'unreadable' }
+    const read = await super.readBody(limits, memory)
+    return read.kind === 'text' && isAmbiguousJson(read.text) ? { kind: 'ambiguous' } : read
+  }
+
+  protected override async readStream(limits: BodyLimits, memory?: BodyMemory): Promise<BodyRead> {
     const { req, res } = this
-    if (isParsed(req)) {
-      // A server behind the gate may parse a text or bytes in its own way.
-      const isInvalid = req.body instanceof Uint8Array && !isUtf8(req.body)
-      return isInvalid ? { kind: 'unreadable' } : unambiguous(await super.readBody(limits, memory))
-    }
-    if (Number(req.headers['content-length']) > limits.maxBytes) return { kind: 'too-large' }
-    if (isEncoded(req.headers['content-encoding'])) return { kind: 'encoded' }
-    if (req.readableDidRead) return { kind: 'consumed' }
     if (req.readableEncoding !== null) return { kind: 'unreadable' }
     let isText = true
-    const read = await readBody(
-      replayedSource(req, res, (bytes) => {
-        isText = isUtf8(bytes)
-      }),
-      limits,
-      memory,
-    )
+    const source = replayedSource(req, res, (bytes) => {
+      isText = isUtf8(bytes)
+    })
+    const read = await readBody(source, limits, memory)
     if (read.kind !== 'text') return read
     // Without a reader, the stream would keep the body, and would not end.
     onceClosed(req, res, () => void req.resume())
     // A client that cancels an HTTP/2 request may end its stream first. The rest of the same packet decides.
     if (req.httpVersionMajor >= 2) await nextTurn()
-    return req.aborted || !isText ? { kind: 'unreadable' } : unambiguous(read)
+    return req.aborted || !isText ? { kind: 'unreadable' } : read
   }
-}
-
-function unambiguous(read: BodyRead): BodyRead {
-  return read.kind === 'text' && isAmbiguousJson(read.text) ? { kind: 'ambiguous' } : read
 }
 
 /**
@@ -68,26 +60,18 @@ function replayedSource(
   onBytes: (bytes: Uint8Array) => void,
 ): BodySource {
   return (sink) => {
-    const end = (): void => {
-      if (sink.isSettled) return
+    const drain = (isComplete: boolean): void => {
+      for (let chunk: unknown; !sink.isSettled; sink.chunk(chunk)) {
+        chunk = req.read()
+        if (chunk === null) break
+      }
+      if (!isComplete || sink.isSettled) return
       const bytes = sink.end()
       onBytes(bytes)
       if (bytes.length > 0) req.unshift(bytes)
     }
-    const drain = (): void => {
-      for (let chunk: unknown = req.read(); chunk !== null; chunk = req.read()) {
-        sink.chunk(chunk)
-        if (sink.isSettled) return
-      }
-    }
-    const onReadable = (): void => {
-      drain()
-      if (stream === undefined && req.complete) end()
-    }
-    const onStreamEnd = (): void => {
-      drain()
-      end()
-    }
+    const onReadable = (): void => drain(stream === undefined && req.complete)
+    const onStreamEnd = (): void => drain(true)
     const stream = http2StreamOf(req, res)
     // An HTTP/2 request is complete only after `end`. Its own listener of the stream ends it, so this one must come first.
     stream?.prependListener('end', onStreamEnd)
@@ -110,9 +94,8 @@ export async function judgeOperations(
   authenticator: Authenticator,
   exchange: Exchange,
   request: ReplayedRequest,
-  req: NodeRequest,
-  res: ServerResponse,
 ): Promise<PlainResponse | undefined> {
+  const { req, res } = request
   const { telemetry } = exchange
   const auth = exchange.auth as AuthInfo
   const refuse = (response: PlainResponse): PlainResponse => {
@@ -134,7 +117,9 @@ export async function judgeOperations(
   const needed = unclear === undefined ? authenticator.operationScopes(parsed.messages) : []
   if (unclear === undefined && exchange.gate?.permits(auth.scopes, needed) === true) {
     if (parsed.release !== undefined) onceClosed(req, res, parsed.release)
-    if (!isParsed && !isText(req.body)) Object.assign(req, { body: parsed.body, _body: true })
+    // A parser may have read the body as a whole, without parsing it.
+    const isText = typeof req.body === 'string' || req.body instanceof Uint8Array
+    if (!isParsed && !isText) Object.assign(req, { body: parsed.body, _body: true })
     return undefined
   }
   try {
@@ -152,11 +137,6 @@ function hasBody(req: NodeRequest, res: ServerResponse): boolean {
   if (coding !== undefined || (length !== undefined && length !== '0') || holdsMessages(req)) return true
   const stream = http2StreamOf(req, res) as { readonly endAfterHeaders?: boolean } | undefined
   return stream !== undefined && stream.endAfterHeaders !== true
-}
-
-/** Returns `true` for a body that a parser has read as a whole, without parsing it. */
-function isText(body: unknown): boolean {
-  return typeof body === 'string' || body instanceof Uint8Array
 }
 
 /** Returns `true` if a body may be in another encoding than UTF-8, which parsers behind the gate would use. */

@@ -17,33 +17,27 @@ const { invalidOption, missingOption } = optionChecksOf('mcpAuth')
 /** OAuth options, or the return value of `createMcpAdapter()` or `KitMcpServer…build()`. */
 export type GateTarget = OAuthOptions | McpAdapter
 
-export interface ResolvedTarget {
-  readonly gate: Gate
-  readonly authenticator: Authenticator
-  /** Returns the metadata document, with the scopes that the gates of the target require until now. */
-  resource(): ProtectedResource
-}
-
 /** Shared by the gates of one options object, so that the challenges of `mcpAuth` name the path that the router serves. */
 const announcements = new WeakMap<object, MetadataAnnouncement>()
 
 /**
- * @param observer the telemetry of a gate that is created from OAuth options
+ * @param instrumentation the telemetry of a gate that is created from OAuth options
  * @param operations the operations that need scopes, for a gate that is created from OAuth options
  * @throws {KitMcpConfigError} if an option is invalid, or the adapter has no OAuth.
  */
 export function resolveTarget(
   target: GateTarget,
-  observer: Instrumentation = new Instrumentation(false, {}, false),
+  instrumentation: Instrumentation = new Instrumentation(false, {}, false),
   operations?: ScopedOperations,
-): ResolvedTarget {
+) {
   const endpoint = endpointOf(target)
   if (endpoint !== undefined) {
     const { gate, authenticator } = endpoint
     if (gate !== undefined) return { gate, authenticator, resource: () => gate.resource }
     throw missingOption('oauth', 'the adapter has no OAuth. Create it with withOAuth({ … }) or oauth: { … }')
   }
-  refuseUnknownAdapter(target)
+  const copy = 'must not be a copy of an adapter. Pass the object that build() or createMcpAdapter() returned'
+  if ('auth' in Object(target)) throw invalidOption('target', copy)
   const options = resolveOAuthOptions(target)
   const announced = announcements.get(target) ?? { suffixed: false }
   if (operations !== undefined)
@@ -53,15 +47,11 @@ export function resolveTarget(
   const gate = new Gate(options, operations?.scopes ?? [], makeContext, announced)
   let { resource } = gate
   let named = operations?.scopes
+  const bodyLimits = DEFAULT_BODY_LIMITS
   return {
     gate,
-    authenticator: new Authenticator({
-      gate,
-      makeContext,
-      operations,
-      instrumentation: observer,
-      bodyLimits: DEFAULT_BODY_LIMITS,
-    }),
+    authenticator: new Authenticator({ gate, makeContext, operations, instrumentation, bodyLimits }),
+    /** Returns the metadata document, with the scopes that the gates of the target require until now. */
     resource() {
       if (named !== announced.operationScopes) {
         named = announced.operationScopes
@@ -78,10 +68,4 @@ export function checkEndpoint({ invalidKind }: OptionChecks, adapter: McpAdapter
   if (endpoint !== undefined) return endpoint
   const expected = 'must be the return value of KitMcpServer…build() or createMcpAdapter()'
   throw invalidKind('adapter', expected, adapter)
-}
-
-function refuseUnknownAdapter(target: unknown): void {
-  if (typeof target !== 'object' || target === null || !('auth' in target)) return
-  const problem = 'must not be a copy of an adapter'
-  throw invalidOption('target', `${problem}. Pass the object that build() or createMcpAdapter() returned`)
 }

@@ -14,7 +14,7 @@ import type { ResolvedDpopOptions } from './dpop/options.ts'
 import { type CheckedProof, checkProof } from './dpop/proof.ts'
 import { VerifierUnavailableError } from './errors.ts'
 import type { VerifyContext } from './gate-values.ts'
-import { type RequestSource, type Verification, VerifyInput } from './inputs.ts'
+import { LazyRequest, type RequestSource, type Verification, VerifyInput } from './inputs.ts'
 import { countedClient } from './limits/counted-client.ts'
 import { ProtectedResource } from './metadata/protected-resource.ts'
 import type { OnVerifiedInput, ResolvedOAuthOptions } from './options.ts'
@@ -326,21 +326,13 @@ export class Gate {
   }
 }
 
-/** The `request` is created only if it is read. */
+/** The scopes are a copy, so that the hook cannot change the granted ones. */
 function verifiedInput(
   source: GateRequest,
   context: VerifyContext,
   { user, scopes }: AuthInfo,
 ): OnVerifiedInput {
-  return {
-    context,
-    user,
-    // A copy, so that the hook cannot change the granted scopes.
-    scopes: [...scopes],
-    get request() {
-      return source.request
-    },
-  }
+  return Object.assign(new LazyRequest(source), { context, user, scopes: [...scopes] })
 }
 
 function refusedProof(fault: ProofFault): Refusal {

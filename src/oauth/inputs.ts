@@ -94,26 +94,22 @@ export class VerifyInput extends LazyRequest implements VerifyTokenInput {
   readonly bearerToken: string | undefined
   readonly context: VerifyContext
   declare readonly proofKey?: string
-  readonly #verification: Verification
 
   constructor(verification: Verification) {
     super(verification.request)
     this.bearerToken = verification.token
     this.context = verification.context
-    this.#verification = verification
     if (verification.proofKey !== undefined) this.proofKey = verification.proofKey
     RequestContext.link(verification)
   }
-
-  /** Returns the verification of an input. If the verifier of an application passes on a copy, its context leads to it. */
-  static verificationOf(input: VerifyTokenInput): Verification | undefined {
-    return #verification in input ? input.#verification : RequestContext.verificationOf(input.context)
-  }
 }
 
-/** Returns the verification of an input. Outside a gate, nothing is known, and notes have no effect. */
-export function verificationOf(input: VerifyTokenInput): Partial<Verification> {
-  return VerifyInput.verificationOf(input) ?? {}
+/**
+ * Returns the verification of an input, to which its context leads, also from a copy of the input. Outside a gate, nothing is known,
+ * and notes have no effect.
+ */
+export function verificationOf({ context }: VerifyTokenInput): Partial<Verification> {
+  return RequestContext.verificationOf(context) ?? {}
 }
 
 /** Notes for the gate why a verifier rejects the token. Returns the result of the verifier. */

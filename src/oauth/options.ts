@@ -1,12 +1,11 @@
 import { isOptionsObject, optionChecksOf } from '../base/options/option-checks.ts'
 import { isText } from '../base/options/option-kit.ts'
-import { type OptionRule, optional, type ReadBy, type RulesFor } from '../base/options/option-rules.ts'
+import { type OptionRule, optional, type RulesFor } from '../base/options/option-rules.ts'
 import { type DpopMode, type DpopOptions, resolveDpop } from './dpop/options.ts'
-import type { VerifyContext, VerifyTokenInput } from './gate-values.ts'
-import { type GateValues, gateValuesOf } from './gate-values.ts'
+import { gateValuesOf, type VerifyContext, type VerifyTokenInput } from './gate-values.ts'
 import { jwtClaims } from './jwt-claims.ts'
 import type { RateLimiterLike } from './limits/rate-limiter.ts'
-import { type RefusalLimit, RefusalLimiter } from './limits/refusal-limit.ts'
+import { type RefusalLimit, refusalLimiter } from './limits/refusal-limit.ts'
 import { traitsOf } from './verifiers/verifier-traits.ts'
 
 const checks = optionChecksOf('oauth')
@@ -228,7 +227,7 @@ const RULES = {
   allowInsecureHttp: optional(checks.checkBoolean, false),
   signedMetadata: optional(checkSignedMetadata),
   dpop: optional((_option, value) => resolveDpop(value)),
-  rateLimit: optional((_option, value) => RefusalLimiter.from(value)),
+  rateLimit: optional((_option, value) => refusalLimiter(value)),
   clientAddress: optional(checks.clientAddress),
   stepUp: optional(checks.oneOf(['required', 'keep-granted']), 'required'),
   challengeWithoutToken: optional(checks.oneOf(['error', 'bare']), 'error'),
@@ -244,25 +243,13 @@ const RULES = {
 } satisfies RulesFor<OAuthOptions>
 
 /** `OAuthOptions`, checked, copied, and with their defaults. */
-export interface ResolvedOAuthOptions
-  extends Omit<ReadBy<typeof RULES>, 'issuer' | 'resource' | 'rateLimit' | 'authorizationServers'> {
-  /** The values that the verifier may use in place of its own. */
-  readonly gateValues: GateValues
-  readonly resource: string | undefined
-  /** Returns the resource of a request, checked, if one gate protects several. */
-  readonly resourceOf: ((request: Request) => string | undefined) | undefined
-  /** The servers of the metadata document. `[issuer]` if they depend on the request. */
-  readonly authorizationServers: readonly string[]
-  /** Returns the servers for a request, checked, if they depend on it. */
-  readonly authorizationServersOf: ((request: Request) => readonly string[] | undefined) | undefined
-  readonly limiter: RefusalLimiter | undefined
-}
+export type ResolvedOAuthOptions = ReturnType<typeof resolveOAuthOptions>
 
 /**
  * Checks the options of `withOAuth()`, `oauth`, and `mcpAuth()`.
  * @throws {KitMcpConfigError} if an option is invalid.
  */
-export function resolveOAuthOptions(options: unknown): ResolvedOAuthOptions {
+export function resolveOAuthOptions(options: unknown) {
   const expected = 'must be an object with OAuth options, at least { issuer, verifyToken }'
   const { issuer, resource, rateLimit, ...others } = checks.readOptions('oauth', expected, options, RULES)
   const fixed = typeof resource === 'string' ? resource : undefined
@@ -270,10 +257,14 @@ export function resolveOAuthOptions(options: unknown): ResolvedOAuthOptions {
   const listed = typeof servers === 'function' ? undefined : servers
   const resolved = Object.freeze({
     ...others,
+    /** The values that the verifier may use in place of its own. */
     gateValues: gateValuesOf(options as object, { issuer, authorizationServers: listed, resource: fixed }),
     resource: fixed,
+    /** Returns the resource of a request, checked, if one gate protects several. */
     resourceOf: typeof resource === 'function' ? resource : undefined,
+    /** The servers of the metadata document. `[issuer]` if they depend on the request. */
     authorizationServers: listed ?? Object.freeze([issuer]),
+    /** Returns the servers for a request, checked, if they depend on it. */
     authorizationServersOf: typeof servers === 'function' ? servers : undefined,
     limiter: rateLimit,
   })

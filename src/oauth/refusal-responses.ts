@@ -3,17 +3,11 @@ import { bearerChallenge, type DpopChallengeError, dpopChallenge } from './chall
 import type { ProofFault, Refusal, TokenRefusalReason } from './decision.ts'
 import type { ResolvedOAuthOptions } from './options.ts'
 
-const FAULTS: Readonly<Record<ProofFault, { error: DpopChallengeError; description: string }>> = {
-  invalid_dpop_proof: { error: 'invalid_dpop_proof', description: 'The DPoP proof is invalid' },
-  use_dpop_nonce: {
-    error: 'use_dpop_nonce',
-    description: 'The DPoP proof must include a nonce issued by this server',
-  },
-  proof_needed: { error: 'invalid_token', description: 'The access token must come with a DPoP proof' },
-  not_bound: {
-    error: 'invalid_token',
-    description: 'The access token is not bound to the key of the DPoP proof',
-  },
+const FAULTS: Readonly<Record<ProofFault, readonly [error: DpopChallengeError, description: string]>> = {
+  invalid_dpop_proof: ['invalid_dpop_proof', 'The DPoP proof is invalid'],
+  use_dpop_nonce: ['use_dpop_nonce', 'The DPoP proof must include a nonce issued by this server'],
+  proof_needed: ['invalid_token', 'The access token must come with a DPoP proof'],
+  not_bound: ['invalid_token', 'The access token is not bound to the key of the DPoP proof'],
 }
 
 /** The only values of `error_description`. They never contain data of a client, a token, or a verifier. */
@@ -38,24 +32,18 @@ export function refusalResponse(
   options: ResolvedOAuthOptions,
   metadataUrl: () => string | undefined,
 ): PlainResponse {
-  if (refusal.reason === 'rate_limited') return tooManyRefusals(refusal.retryAfterSeconds)
+  // A challenge is left out, because another token would not help (RFC 6585 §4).
+  if (refusal.reason === 'rate_limited')
+    return errorResponse(429, 'too_many_requests', REFUSAL_DESCRIPTIONS.rate_limited, {
+      'Retry-After': String(refusal.retryAfterSeconds),
+    })
   const isBare = refusal.reason === 'missing' && options.challengeWithoutToken === 'bare'
-  const { challenge, headers, error, description, scopes } = challengeResult(
-    refusal,
-    options,
-    metadataUrl,
-    isBare,
-  )
-  const isAboutScope = refusal.reason === 'insufficient_scope'
-  return {
-    status: isAboutScope ? 403 : 401,
-    headers: { ...headers, 'WWW-Authenticate': challenge },
-    body: JSON.stringify({
-      error,
-      error_description: description,
-      ...(isAboutScope && { scope: scopes.join(' ') }),
-    }),
-  }
+  const result = challengeResult(refusal, options, metadataUrl, isBare)
+  const { challenge, error, description } = result
+  const headers = { ...result.headers, 'WWW-Authenticate': challenge }
+  return refusal.reason === 'insufficient_scope'
+    ? errorResponse(403, error, description, headers, { scope: result.scopes.join(' ') })
+    : errorResponse(401, error, description, headers)
 }
 
 /** The content of a tool result that replaces a 401 or 403. `challenge` is the value of `WWW-Authenticate`. */
@@ -71,10 +59,12 @@ export function challengeResult(
   metadataUrl: () => string | undefined,
   isBare = false,
 ) {
-  const fault = 'fault' in refusal && refusal.fault !== undefined ? FAULTS[refusal.fault] : undefined
+  const isFault = 'fault' in refusal && refusal.fault !== undefined
+  const [fault, description] = isFault
+    ? FAULTS[refusal.fault]
+    : [undefined, REFUSAL_DESCRIPTIONS[refusal.reason]]
   const isAboutScope = refusal.reason === 'insufficient_scope'
   const error = isAboutScope ? 'insufficient_scope' : 'invalid_token'
-  const description = fault?.description ?? REFUSAL_DESCRIPTIONS[refusal.reason]
   const scopes = isAboutScope ? refusal.challenged : (refusal.scopes ?? required)
   const bearer = bearerChallenge({
     realm,
@@ -84,9 +74,9 @@ export function challengeResult(
     errorDescription: description,
   })
   const challenge =
-    dpop === undefined ? bearer : `${bearer}, ${dpopChallenge(dpop.algorithms, fault?.error, description)}`
+    dpop === undefined ? bearer : `${bearer}, ${dpopChallenge(dpop.algorithms, fault, description)}`
   // A new nonce (RFC 9449 §9), which web pages may read.
-  const nonce = fault?.error === 'use_dpop_nonce' && {
+  const nonce = fault === 'use_dpop_nonce' && {
     'DPoP-Nonce': dpop?.nonces?.current() ?? '',
     'Access-Control-Expose-Headers': 'DPoP-Nonce',
   }
@@ -95,28 +85,21 @@ export function challengeResult(
 
 /** Returns the response for a verifier that is unavailable. It has no challenge, so that clients keep their token. */
 export function unavailableResponse(retryAfterSeconds: number): PlainResponse {
-  return {
-    status: 503,
-    headers: { ...JSON_HEADERS, 'Retry-After': String(retryAfterSeconds) },
-    body: '{"error":"temporarily_unavailable","error_description":"The access token could not be verified right now"}',
-  }
+  const description = 'The access token could not be verified right now'
+  const headers = { 'Retry-After': String(retryAfterSeconds) }
+  return errorResponse(503, 'temporarily_unavailable', description, headers)
 }
 
 /** The response after a function of the application has failed. */
-export const FAILED_RESPONSE: PlainResponse = {
-  status: 500,
-  headers: JSON_HEADERS,
-  body: '{"error":"server_error"}',
-}
+export const FAILED_RESPONSE: PlainResponse = errorResponse(500, 'server_error')
 
-/** Returns a 429 response (RFC 6585 §4). It has no challenge, because another token would not help. */
-function tooManyRefusals(retryAfterSeconds: number): PlainResponse {
-  return {
-    status: 429,
-    headers: { ...JSON_HEADERS, 'Retry-After': String(retryAfterSeconds) },
-    body: JSON.stringify({
-      error: 'too_many_requests',
-      error_description: REFUSAL_DESCRIPTIONS.rate_limited,
-    }),
-  }
+function errorResponse(
+  status: number,
+  error: string,
+  description?: string,
+  headers: PlainResponse['headers'] = {},
+  more: object = {},
+): PlainResponse {
+  const body = JSON.stringify({ error, error_description: description, ...more })
+  return { status, headers: { ...JSON_HEADERS, ...headers }, body }
 }

@@ -1,5 +1,5 @@
+import { memberOf } from '../base/options/describe-value.ts'
 import { isPromiseLike } from '../base/options/value-kinds.ts'
-import { tryOrUndefined } from '../base/try-or-undefined.ts'
 import { within } from '../base/within.ts'
 
 /** The minimum time between two commands to a store that does not answer. */
@@ -89,10 +89,6 @@ function unavailable(): DOMException {
 
 /** Recognizes the timeouts of the guard, and those of ioredis, which keeps the command in its queue. */
 function isTimeout(error: unknown): boolean {
-  return (
-    tryOrUndefined(() => {
-      const { name, message } = error as Partial<Error>
-      return name === 'TimeoutError' || message === 'Command timed out'
-    }) === true
-  )
+  const [name, message] = ['name', 'message'].map((member) => memberOf(Object(error), member))
+  return name === 'TimeoutError' || message === 'Command timed out'
 }

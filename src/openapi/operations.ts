@@ -60,15 +60,9 @@ export function operationsOf(document: OpenApiDocument): FoundOperation[] {
 }
 
 function parametersOf(document: OpenApiDocument, ...owners: readonly Node[]): Node[] {
-  const byPlace = new Map<string, Node>()
-  for (const { parameters } of owners) {
-    if (!Array.isArray(parameters)) continue
-    for (const one of parameters) {
-      const parameter = document.resolve(one)
-      if (parameter !== undefined) byPlace.set(`${parameter.in} ${parameter.name}`, parameter)
-    }
-  }
-  return [...byPlace.values()]
+  const given: unknown[] = owners.flatMap(({ parameters }) => (Array.isArray(parameters) ? parameters : []))
+  const found = given.map((one) => document.resolve(one)).filter((one) => one !== undefined)
+  return [...new Map(found.map((one) => [`${one.in} ${one.name}`, one])).values()]
 }
 
 /**

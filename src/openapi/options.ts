@@ -75,27 +75,22 @@ const FILTER_RULES = {
   paths: patterns,
 } satisfies RulesFor<OperationFilter>
 
-const checkFilter = checks.members(
-  'must be a function or rules such as { tags: […], operationIds: […] }',
-  FILTER_RULES,
-)
+const FILTER = 'must be a function or rules such as { tags: […], operationIds: […] }'
+
+const checkFilter = checks.members(FILTER, FILTER_RULES)
+
+const mappingRule = checks.callable<ScopeMapping>('set it to a function that maps scopes, or to false')
 
 const RULES = {
   app: optional(checks.callable<RouteApp>('set it to an Express app or any listener of node:http')),
   baseUrl: optional(checkBaseUrl),
   allowInsecureHttp: optional(checks.checkBoolean, false),
   basePath: optional((option, value) => (value === '/' ? value : checks.checkPath(option, value))),
-  include: optional(checkSelection),
+  include: optional(checkSelection, () => true),
   scopes: optional<ScopeMapping | false>((option, value, given) =>
-    value === false
-      ? value
-      : checks.callable<ScopeMapping>('set it to a function that maps scopes, or to false')(
-          option,
-          value,
-          given,
-        ),
+    value === false ? value : mappingRule(option, value, given),
   ),
-  public: optional(checkSelection),
+  public: optional(checkSelection, () => false),
   outputSchemas: optional(checks.checkBoolean, true),
   headers: optional(
     checks.callable<NonNullable<OpenApiToolOptions['headers']>>('set it to a function that returns headers'),

@@ -15,18 +15,15 @@ export type EncodedPair = readonly [name: string, value: string]
 type Members = readonly (readonly [string, string])[]
 
 /** Percent-encodes all but unreserved characters (RFC 3986 §2.3). */
-export function percentEncode(text: string): string {
+function percentEncode(text: string): string {
   // A lone surrogate has no UTF-8 form.
-  return encodeURIComponent(text.replace(/[\uD800-\uDFFF]/gu, '\uFFFD')).replace(/[!'()*]/g, hex)
+  const encoded = encodeURIComponent(text.replace(/[\uD800-\uDFFF]/gu, '\uFFFD'))
+  return encoded.replace(/[!'()*]/g, (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`)
 }
 
 /** Percent-encodes like `percentEncode`, but keeps reserved characters that cannot end a value. */
 function encodeReserved(text: string): string {
   return percentEncode(text).replace(/%(?:3A|2F|3F|40|21|24|27|28|29|2A|2C|3B|5B|5D)/g, decodeURIComponent)
-}
-
-function hex(character: string): string {
-  return `%${character.charCodeAt(0).toString(16).toUpperCase()}`
 }
 
 /** Returns a value inside a list or object as a string. Objects and lists become JSON. */
@@ -108,6 +105,6 @@ function deepPairs(name: string, value: object, encode: (text: string) => string
   })
 }
 
-export function joinPairs(pairs: readonly EncodedPair[]): string {
-  return pairs.map(([name, value]) => `${name}=${value}`).join('&')
+export function joinPairs(pairs: readonly EncodedPair[], delimiter: string = '&'): string {
+  return pairs.map(([name, value]) => `${name}=${value}`).join(delimiter)
 }

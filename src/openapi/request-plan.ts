@@ -63,8 +63,9 @@ export function planRequest(
   schemas: SchemaConverter,
 ): RequestPlan | string {
   const { method, path, node } = operation
+  if (method === 'TRACE' || method === 'OPTIONS') return `${method} is about the connection, not the data`
   const argumentFor = argumentNames(operation.parameters)
-  const members: Record<string, { schema: unknown; description?: string }> = {}
+  const members: Record<string, { schema: unknown; description: unknown }> = {}
   const required: string[] = []
   const parameters: PlannedParameter[] = []
   for (const one of operation.parameters) {
@@ -75,21 +76,17 @@ export function planRequest(
       continue
     }
     const { name, in: place } = one as { name: string; in: PlannedParameter['in'] }
-    const usual = place === 'query' || place === 'cookie' ? 'form' : 'simple'
-    const style = typeof one.style === 'string' ? one.style : usual
     const argument = argumentFor(name, place)
     parameters.push({
+      ...styleOf(name, one, place === 'query' || place === 'cookie' ? 'form' : 'simple'),
       argument,
-      name,
       in: place,
-      style,
-      explode: typeof one.explode === 'boolean' ? one.explode : style === 'form',
       // OpenAPI allows it only for the query. In other places, reserved characters end the value.
       allowReserved: place === 'query' && one.allowReserved === true,
       json: content !== undefined,
     })
     const schema = content === undefined ? one.schema : (content[1] as Node).schema
-    members[argument] = { schema, ...describedBy(one) }
+    members[argument] = { schema, description: one.description }
     if (one.required === true || place === 'path') required.push(argument)
   }
   const missing = [...path.matchAll(/\{([^{}]*)\}/g)].find(
@@ -101,13 +98,14 @@ export function planRequest(
   let body: PlannedBody | undefined
   if (requestBody !== undefined) {
     const content = (requestBody.content ?? {}) as Node
-    const mediaType = Object.keys(content).find(isJson) ?? Object.keys(content).find((type) => isForm(type))
-    if (mediaType === undefined) return `its body is of type ${Object.keys(content).join(', ') || 'unknown'}`
+    const types = Object.keys(content)
+    const mediaType = types.find(isJson) ?? types.find(isForm)
+    if (mediaType === undefined) return `its body is of type ${types.join(', ') || 'unknown'}`
     const { schema, encoding } = content[mediaType] as Node
     const argument = argumentFor('body', 'body')
     const type = isForm(mediaType) ? FORM : mediaType
     body = { argument, mediaType: type, encoding: encoding as Node | undefined }
-    members[argument] = { schema, ...describedBy(requestBody) }
+    members[argument] = { schema, description: requestBody.description }
     if (requestBody.required === true) required.push(argument)
   }
   const pairNames = new Set(parameters.map((one) => `${one.in} ${one.name}`))
@@ -131,10 +129,6 @@ function isForm(mediaType: string): boolean {
   return mediaType.split(';', 1)[0]?.trim().toLowerCase() === FORM
 }
 
-function describedBy({ description }: Node): { description?: string } {
-  return typeof description === 'string' && description !== '' ? { description } : {}
-}
-
 /**
  * Returns a function that makes argument names which the interfaces of models accept: up to 64 characters of
  * `A-Z a-z 0-9 _ . -`, each name once.
@@ -155,26 +149,25 @@ function argumentNames(parameters: readonly Node[]): (name: string, place: strin
  */
 export function requestFor(plan: RequestPlan, args: Readonly<Record<string, unknown>>): RouteRequest {
   const inPath = new Map<string, string>()
-  const query: EncodedPair[] = []
-  const cookies: EncodedPair[] = []
+  const pairs = { query: [] as EncodedPair[], cookie: [] as EncodedPair[] }
   const headers: Record<string, string> = { accept: 'application/json, text/plain;q=0.9, */*;q=0.8' }
   for (const parameter of plan.parameters) {
     const given = argumentOf(args, parameter.argument)
     if (given === undefined) continue
     const value = parameter.json ? JSON.stringify(given) : given
     if (parameter.in === 'path') inPath.set(parameter.name, encodePath(parameter, value))
-    else if (parameter.in === 'query') query.push(...pairsOf(plan, parameter, value))
-    else if (parameter.in === 'cookie') cookies.push(...pairsOf(plan, parameter, value))
-    else headers[parameter.name.toLowerCase()] = encodeHeader(parameter, value)
+    else if (parameter.in === 'header') headers[parameter.name.toLowerCase()] = encodeHeader(parameter, value)
+    else pairs[parameter.in].push(...pairsOf(plan, parameter, value))
   }
-  if (cookies.length > 0) headers.cookie = cookies.map(([name, value]) => `${name}=${value}`).join('; ')
+  if (pairs.cookie.length > 0) headers.cookie = joinPairs(pairs.cookie, '; ')
   const path = fillPath(plan.path, inPath)
-  return {
-    method: plan.method,
-    path: query.length === 0 ? path : `${path}?${joinPairs(query)}`,
-    headers,
-    ...bodyFor(plan.body, args, headers),
-  }
+  const search = pairs.query.length === 0 ? '' : `?${joinPairs(pairs.query)}`
+  const request = { method: plan.method, path: path + search, headers }
+  const { argument, mediaType, encoding } = plan.body ?? {}
+  const value = argument === undefined ? undefined : argumentOf(args, argument)
+  if (mediaType === undefined || value === undefined) return request
+  headers['content-type'] = mediaType
+  return { ...request, body: mediaType === FORM ? formOf(value, encoding) : JSON.stringify(value) }
 }
 
 /**
@@ -208,17 +201,6 @@ function fillPath(template: string, values: ReadonlyMap<string, string>): string
     return filled
   })
   return segments.join('/')
-}
-
-function bodyFor(
-  body: PlannedBody | undefined,
-  args: Readonly<Record<string, unknown>>,
-  headers: Record<string, string>,
-): { body?: string } {
-  const value = body === undefined ? undefined : argumentOf(args, body.argument)
-  if (body === undefined || value === undefined) return {}
-  headers['content-type'] = body.mediaType
-  return { body: body.mediaType === FORM ? formOf(value, body.encoding) : JSON.stringify(value) }
 }
 
 /** Serializes the fields of a form. Objects become JSON unless `encoding` sets a style. */

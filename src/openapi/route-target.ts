@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { boundedFetch, readBounded } from '../base/http/bounded-fetch.ts'
 import type { KitContext } from '../mcp/router/context.ts'
 import { AuthInfo } from '../oauth/auth-info.ts'
-import { notLoaded } from './optional-peers.ts'
+import { notLoaded } from './document.ts'
 import type { RouteRequest } from './request-plan.ts'
 
 async function loadInject() {
@@ -23,19 +23,19 @@ export interface RouteResponse {
   readonly body: Buffer
 }
 
-/** The limits of a response. */
-export interface ResponseLimits {
-  /** Aborts when the client disconnects, or after the timeout. */
-  readonly signal: AbortSignal
-  readonly maxBytes: number
-}
-
 /** The app or server that receives the requests. */
 export interface RouteTarget {
   /** The origin. A `Location` is resolved against it and must not leave it. */
   readonly origin: string
-  /** @throws {FetchRefusal} if the response is too large. */
-  send(request: RouteRequest, context: KitContext<any>, limits: ResponseLimits): Promise<RouteResponse>
+  /**
+   * @param signal aborts when the client disconnects, or after the timeout
+   * @throws {FetchRefusal} if the response is too large.
+   */
+  send(
+    request: RouteRequest,
+    context: KitContext<any>,
+    limits: { readonly signal: AbortSignal; readonly maxBytes: number },
+  ): Promise<RouteResponse>
 }
 
 const IN_PROCESS = 'http://localhost'
@@ -64,7 +64,8 @@ export async function inProcess(app: RouteApp): Promise<RouteTarget> {
             }
             if (auth !== undefined)
               Object.assign(req, { auth: AuthInfo.of('', { ...auth, scopes: [...auth.scopes] }) })
-            run(app, req as unknown as IncomingMessage, response)
+            const running = app(req as unknown as IncomingMessage, response)
+            if (running instanceof Promise) running.catch((error: Error) => response?.destroy(error))
           },
           {
             method: method as 'GET',
@@ -75,12 +76,11 @@ export async function inProcess(app: RouteApp): Promise<RouteTarget> {
             ...(body !== undefined && { payload: body }),
           },
         )
-        const read = await readBounded(injected.stream(), maxBytes)
         const { headers: given } = injected
         return {
           status: injected.statusCode,
           header: (name) => (given[name] === undefined ? undefined : String(given[name])),
-          body: read,
+          body: await readBounded(injected.stream(), maxBytes),
         }
       } finally {
         signal.removeEventListener('abort', onAbort)
@@ -88,12 +88,6 @@ export async function inProcess(app: RouteApp): Promise<RouteTarget> {
       }
     },
   }
-}
-
-/** Calls the listener. Its promise may reject. */
-function run(app: RouteApp, req: IncomingMessage, res: ServerResponse): void {
-  const running = app(req, res)
-  if (running instanceof Promise) running.catch((error: Error) => res.destroy(error))
 }
 
 /**

@@ -35,6 +35,9 @@ const FORMATS = new Set([
   ...['relative-json-pointer', 'regex'],
 ])
 
+/** The keywords that can exclude `null`, apart from `type`. */
+const NOT_NULL = ['enum', 'allOf', 'anyOf', 'oneOf', 'not']
+
 interface Definition {
   readonly schema: JsonSchema | boolean
   readonly size: number
@@ -66,17 +69,16 @@ export class SchemaConverter {
    * @param required the names of the required members
    */
   object(
-    members: Readonly<Record<string, { schema: unknown; description?: string }>>,
+    members: Readonly<Record<string, { schema: unknown; description: unknown }>>,
     required: readonly string[],
   ): JsonSchema {
     const refs: Refs = new Set()
     const properties: Record<string, unknown> = {}
     for (const [name, { schema, description }] of Object.entries(members)) {
       const converted = this.#convert(schema ?? {}, refs)
+      const isDescribed = typeof description === 'string' && description !== ''
       properties[name] =
-        description === undefined || typeof converted === 'boolean'
-          ? converted
-          : { ...converted, description }
+        isDescribed && typeof converted === 'object' ? { ...converted, description } : converted
     }
     return {
       type: 'object',
@@ -127,10 +129,8 @@ export class SchemaConverter {
   }
 
   #nameOf(ref: string): string {
-    const known = this.#names.get(ref)
-    if (known !== undefined) return known
     const last = (pointerOf(ref).at(-1) ?? '').replace(/[^\w.-]/g, '_') || 'schema'
-    const name = newName(last, this.#taken)
+    const name = this.#names.get(ref) ?? newName(last, this.#taken)
     this.#names.set(ref, name)
     return name
   }
@@ -159,12 +159,9 @@ export class SchemaConverter {
   }
 
   #convertMap(keyword: string, map: Node, refs: Refs): Record<string, unknown> {
-    const converted = Object.create(null) as Record<string, unknown>
-    for (const [name, schema] of Object.entries(map)) {
-      if (keyword === 'properties' && this.#isHidden(schema)) continue
-      converted[name] = this.#convert(schema, refs)
-    }
-    return { ...converted }
+    const members = Object.entries(map)
+    const shown = members.filter(([, schema]) => keyword !== 'properties' || !this.#isHidden(schema))
+    return Object.fromEntries(shown.map(([name, schema]) => [name, this.#convert(schema, refs)]))
   }
 
   #isHidden(schema: unknown): boolean {
@@ -201,13 +198,9 @@ function in2020(schema: Node, made: Record<string, unknown>): JsonSchema {
     }
   }
   if (schema.nullable !== true) return made
-  if (typeof made.type !== 'string') return isOfAnyType(made) ? made : { anyOf: [made, { type: 'null' }] }
+  if (typeof made.type !== 'string')
+    return NOT_NULL.some((keyword) => keyword in made) ? { anyOf: [made, { type: 'null' }] } : made
   made.type = [made.type, 'null']
   if (Array.isArray(made.enum) && !made.enum.includes(null)) made.enum = [...made.enum, null]
   return made
-}
-
-/** Returns `true` if no keyword of the schema excludes `null`. */
-function isOfAnyType(schema: Record<string, unknown>): boolean {
-  return !['enum', 'allOf', 'anyOf', 'oneOf', 'not'].some((keyword) => keyword in schema)
 }

@@ -67,23 +67,22 @@ export async function toolsFromOpenApi<App = unknown>(
 ): Promise<KitMcpRouter<App>> {
   const resolved = resolveOpenApiToolOptions(options)
   const read = await readDocument(document)
-  const { target, prefix } = await targetOf(resolved, read)
+  const { app, baseUrl, basePath } = resolved
+  const target = app === undefined ? overHttp((baseUrl as URL).origin) : await inProcess(app)
+  const prefix = (baseUrl?.pathname ?? basePath ?? serverPath(read)).replace(/\/$/, '')
   const schemas = { input: new SchemaConverter(read, 'input'), output: new SchemaConverter(read, 'output') }
   const names = new Set<string>()
 
-  const all = operationsOf(read)
-  const operations = resolved.include === undefined ? all : selectedBy('include', resolved.include, all)
+  const operations = selectedBy('include', resolved.include, operationsOf(read))
   if (operations.length === 0)
     throw invalidOption('include', 'must select at least one operation of the document')
-  const open = new Set(resolved.public === undefined ? [] : selectedBy('public', resolved.public, operations))
+  const open = new Set(selectedBy('public', resolved.public, operations))
   let router = KitMcpRouter.create<App>()
   for (const operation of operations) {
     const plan = planRequest(read, operation, schemas.input)
-    if (typeof plan === 'string' || operation.method === 'TRACE' || operation.method === 'OPTIONS') {
-      const why =
-        typeof plan === 'string' ? plan : `${operation.method} is about the connection, not the data`
+    if (typeof plan === 'string') {
       const { node: _node, parameters: _parameters, ...description } = operation
-      await resolved.onLeftOut({ ...description, why })
+      await resolved.onLeftOut({ ...description, why: plan })
       continue
     }
     const promised = resolved.outputSchemas ? outputOf(read, operation, schemas.output) : undefined
@@ -99,16 +98,6 @@ export async function toolsFromOpenApi<App = unknown>(
     router = router.tool(toolNameOf(operation, names), config, call as never)
   }
   return router
-}
-
-/** Returns the target of the requests, and the prefix of every path of the document. */
-async function targetOf(
-  { app, baseUrl, basePath }: ResolvedOpenApiToolOptions,
-  document: OpenApiDocument,
-): Promise<{ target: RouteTarget; prefix: string }> {
-  const target = app === undefined ? overHttp((baseUrl as URL).origin) : await inProcess(app)
-  const prefix = baseUrl?.pathname ?? basePath ?? serverPath(document)
-  return { target, prefix: prefix.replace(/\/$/, '') }
 }
 
 /** Returns the path of the first server of the document. */
@@ -168,11 +157,9 @@ function routeCall(
   return async (args: Readonly<Record<string, unknown>>, context: KitContext<any>): Promise<RouteResult> => {
     const planned = requestFor(plan, args)
     const added = ownHeaders === undefined ? {} : await ownHeaders(context)
-    const request = {
-      ...planned,
-      path: prefix + planned.path,
-      headers: { ...planned.headers, ...lowerCased(added) },
-    }
+    const lowered = Object.entries(added).map(([name, value]) => [name.toLowerCase(), value])
+    const headers = { ...planned.headers, ...Object.fromEntries(lowered) }
+    const request = { ...planned, path: prefix + planned.path, headers }
     const limits = { signal: abortedWithin(timeoutMs, context.signal), maxBytes }
     try {
       const response = await untilAborted(
@@ -210,10 +197,6 @@ async function validated(result: RouteResult, output: Schema, status: number): P
 /** Returns a schema for `tools/list` that accepts every value. `validated` has already checked the response. */
 function withoutValidation(output: Schema): Schema {
   return { '~standard': { ...output['~standard'], validate: (value) => ({ value }) } }
-}
-
-function lowerCased(headers: Readonly<Record<string, string>>): Record<string, string> {
-  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
 }
 
 /** Follows redirects of a GET or HEAD, and a 303 with a GET. Does not leave the origin. */

@@ -11,7 +11,6 @@ import { AuthInfo } from '../../src/oauth/auth-info.ts'
 import { introspectionVerifier } from '../../src/oauth/verifiers/introspection.ts'
 import { IssuerDiscovery } from '../../src/oauth/verifiers/issuer-discovery.ts'
 import { RemoteKeys } from '../../src/oauth/verifiers/jwks.ts'
-import { OutagePace } from '../../src/oauth/verifiers/outage-pace.ts'
 import { overHttp } from '../../src/openapi/route-target.ts'
 import { KitTelemetry, OtlpTransportAdapter } from '../../src/telemetry/index.ts'
 import { HttpTarget } from '../../src/telemetry/transports/http/http-target.ts'
@@ -128,7 +127,6 @@ const CALLERS: Readonly<Record<string, Caller>> = {
         jwksCooldownSeconds: 30,
         jwksCacheSeconds: 600,
         allowInsecureHttp: true,
-        pace: new OutagePace(),
       })
       return () => keys.keysFor('kid')
     },

@@ -1,6 +1,6 @@
 import { runInNewContext } from 'node:vm'
 import { expect } from 'chai'
-import { describeError, describeThrown, isError } from '../../src/base/describe-error.ts'
+import { describeThrown, isError } from '../../src/base/describe-error.ts'
 import { runs } from '../support/runs.ts'
 
 const fail = (): never => {
@@ -137,9 +137,9 @@ describe('describeThrown()', () => {
   })
 })
 
-describe('describeError()', () => {
-  it('describeError() returns no stack if the error has neither a stack nor a cause', () => {
-    expect(describeError(Object.assign(new Error('x'), { stack: undefined }))).to.deep.equal({
+describe('describeThrown() with its defaults', () => {
+  it('describeThrown() returns no stack if the error has neither a stack nor a cause', () => {
+    expect(describeThrown(Object.assign(new Error('x'), { stack: undefined }))).to.deep.equal({
       name: 'Error',
       message: 'x',
     })

@@ -1,4 +1,4 @@
-import { VerifyInput } from '../../src/oauth/inputs.ts'
+import { RequestContext, VerifyInput } from '../../src/oauth/inputs.ts'
 import { AUDIENCE } from './tokens.ts'
 
 /** The input of a verifier in a gate for `resource`. */
@@ -7,12 +7,6 @@ export function verifyInput(
   resource: string | undefined = AUDIENCE,
   proofKey?: string,
 ): VerifyInput {
-  const request = new Request(AUDIENCE)
-  return new VerifyInput({
-    request: { request },
-    token,
-    context: { context: {}, request },
-    resource,
-    proofKey,
-  })
+  const request = { request: new Request(AUDIENCE) }
+  return new VerifyInput({ request, token, context: new RequestContext(request, {}), resource, proofKey })
 }

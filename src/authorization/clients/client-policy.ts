@@ -167,7 +167,9 @@ export function checkClientMetadata(
   const wrong = (description: string) => new errors.InvalidClientMetadata(description)
   if (name !== undefined && (typeof name !== 'string' || name.length > MAX_NAME_LENGTH))
     throw wrong(`client_name must be a string of at most ${MAX_NAME_LENGTH} characters`)
-  if (!isShortJson([metadata.jwks, metadata.jwks_uri], MAX_KEYS_LENGTH)) throw wrong('jwks is too large')
+  // JSON that is nested too deeply cannot be written.
+  const keys = tryOrUndefined(() => JSON.stringify([metadata.jwks, metadata.jwks_uri]))
+  if (keys === undefined || keys.length > MAX_KEYS_LENGTH) throw wrong('jwks is too large')
   if (!Array.isArray(uris) || uris.length === 0 || uris.length > MAX_REDIRECT_URIS)
     throw wrong(`redirect_uris must be an array of 1 to ${MAX_REDIRECT_URIS} URIs`)
   for (const uri of uris) {
@@ -185,12 +187,6 @@ export function checkClientMetadata(
   metadata.id_token_signed_response_alg = signingKeyOf(options.keys).alg
   // A loopback redirect URI of a native client may have any port (RFC 8252 §7.3).
   metadata.application_type = 'native'
-}
-
-/** Returns `false` for a value whose JSON is longer than `max`, or nested more deeply than can be written. */
-function isShortJson(value: unknown, max: number): boolean {
-  const json = tryOrUndefined(() => JSON.stringify(value))
-  return json !== undefined && json.length <= max
 }
 
 /** A client and the redirect URI of a request. */

@@ -39,22 +39,16 @@ export function registerAssertionGrant(
   async function proofOf(ctx: Context) {
     const proof = ctx.get('dpop')
     if (proof === '' || dpop === undefined) return undefined
-    const checked = await checkProof(
-      { proof, method: ctx.method, origin, path: pathname, token: undefined },
-      dpop,
-    )
+    const subject = { proof, method: ctx.method, origin, path: pathname, token: undefined }
+    const checked = await checkProof(subject, dpop)
     if (typeof checked === 'string') throw new errors.InvalidDpopProof('the DPoP proof is not valid')
     return checked
   }
 
   /** Returns the one resource that the assertion allows and the request does not exclude. */
   function resourceFor(assertion: VerifiedAssertion, requested: string | undefined): string {
-    const allowed = new Set(
-      [assertion.resource]
-        .flat()
-        .map(resourceOf)
-        .filter((one) => one !== undefined),
-    )
+    const named = [assertion.resource].flat().map(resourceOf)
+    const allowed = new Set(named.filter((one) => one !== undefined))
     const wanted = requested === undefined ? undefined : resourceOf(requested)
     if (requested !== undefined && (wanted === undefined || !allowed.has(wanted)))
       throw new errors.InvalidTarget('resource must be one of the resources of the assertion')

@@ -6,7 +6,6 @@ import { isRecord } from '../../base/options/value-kinds.ts'
 import { RemoteKeys } from '../../oauth/verifiers/jwks.ts'
 import { ASYMMETRIC } from '../../oauth/verifiers/jwt-options.ts'
 import { signedClaims } from '../../oauth/verifiers/jwt-signature.ts'
-import { OutagePace } from '../../oauth/verifiers/outage-pace.ts'
 import { AuthorizationError, TemporarilyUnavailableError } from '../unavailable.ts'
 
 const { httpsIssuer, httpsUrl, invalidKind, invalidOption, items, members, required, text } =
@@ -112,9 +111,8 @@ export class AssertionRefusal extends AuthorizationError {
 
   constructor(cause: AssertionCause, description?: string) {
     // A client must not learn which identity providers are accepted.
-    const known = Object.hasOwn(DESCRIPTIONS, cause)
-      ? DESCRIPTIONS[cause as 'client']
-      : DESCRIPTIONS.untrusted
+    const isPublic = Object.hasOwn(DESCRIPTIONS, cause)
+    const known = DESCRIPTIONS[isPublic ? (cause as 'client') : 'untrusted']
     super(400, CODES[cause] ?? 'invalid_grant', description ?? known)
     this.assertionCause = cause
   }
@@ -143,10 +141,9 @@ export function assertionVerifier(
   issuers: readonly IdentityAssertionIssuer[],
   url: string,
 ): (assertion: string, clientId: string) => Promise<VerifiedAssertion> {
-  const pace = new OutagePace()
   const known = new Map(
     issuers.map(({ issuer, jwksUri, tenant }) => {
-      const settings = { jwksCooldownSeconds: 30, jwksCacheSeconds: 600, allowInsecureHttp: false, pace }
+      const settings = { jwksCooldownSeconds: 30, jwksCacheSeconds: 600, allowInsecureHttp: false }
       return [issuer, { keys: new RemoteKeys({ issuer, jwksUri, ...settings }), tenant }]
     }),
   )

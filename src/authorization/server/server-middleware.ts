@@ -30,18 +30,13 @@ export function serverMiddleware(
     if (ctx.path === PATHS.registration) allowOrigins(ctx)
     if (ctx.path === PATHS.registration && ctx.method === 'OPTIONS') return
     const retryAfterSeconds = limits.count(ctx)
-    if (retryAfterSeconds !== undefined) {
-      refuse(ctx, options, retryAfterSeconds)
-      return
-    }
+    if (retryAfterSeconds !== undefined) return refuse(ctx, options, retryAfterSeconds)
     const { client_id: clientId } = ctx.query
     if (typeof clientId === 'string' && clientId.length > MAX_CLIENT_ID_LENGTH)
       setQuery(ctx, { client_id: '' })
     const { response_mode: mode } = ctx.query
-    if (ctx.path === PATHS.authorization && mode !== undefined && mode !== 'query') {
-      showError(ctx, options, 400, 'invalid_request', 'response_mode must be query')
-      return
-    }
+    if (ctx.path === PATHS.authorization && mode !== undefined && mode !== 'query')
+      return showError(ctx, options, 400, 'invalid_request', 'response_mode must be query')
     if ((await account.serve(ctx)) || (await interactions.serve(ctx))) {
       if (ctx.status === 503) ctx.set('Retry-After', '5')
       return
@@ -54,17 +49,11 @@ export function serverMiddleware(
       })
     } else await next()
     const cookies = [ctx.response.get('set-cookie') ?? []].flat()
-    if (cookies.some((cookie) => cookie.startsWith(SESSION_COOKIE)))
-      ctx.set(
-        'Set-Cookie',
-        cookies.filter((cookie) => !cookie.startsWith(SESSION_COOKIE)),
-      )
+    const kept = cookies.filter((cookie) => !cookie.startsWith(SESSION_COOKIE))
+    if (kept.length < cookies.length) ctx.set('Set-Cookie', kept)
     const resumesNothing = isResume(ctx.path) && failures.get(ctx)?.name === 'SessionNotFound'
     const resumeRetrySeconds = resumesNothing ? limits.countSignIn(ctx) : undefined
-    if (resumeRetrySeconds !== undefined) {
-      refuse(ctx, options, resumeRetrySeconds)
-      return
-    }
+    if (resumeRetrySeconds !== undefined) return refuse(ctx, options, resumeRetrySeconds)
     if (!mayRedirect(ctx, options)) failure ??= failures.get(ctx)
     if (failure !== undefined) {
       const { expose, message, error_description: description, statusCode = 500 } = failure

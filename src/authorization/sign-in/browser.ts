@@ -1,4 +1,5 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
+import { BodyBytes } from '../../base/http/body-reader.ts'
 import type { NodeRequest } from '../../base/http/node-middleware.ts'
 import type { Context } from '../context.ts'
 
@@ -15,14 +16,10 @@ export async function readForm(req: NodeRequest): Promise<URLSearchParams | unde
     )
   }
   if (Number(req.headers['content-length']) > MAX_FORM_BYTES) return undefined
-  let size = 0
-  const chunks: Buffer[] = []
-  for await (const chunk of req.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
-    size += chunk.length
-    if (size > MAX_FORM_BYTES) return undefined
-    chunks.push(chunk)
-  }
-  return new URLSearchParams(Buffer.concat(chunks).toString('utf8'))
+  const body = new BodyBytes(MAX_FORM_BYTES)
+  for await (const chunk of req.iterator({ destroyOnReturn: false }))
+    if (body.add(chunk) !== 'added') return undefined
+  return new URLSearchParams(body.whole.toString('utf8'))
 }
 
 /** Returns `false` if another site has sent a form. */

@@ -1,8 +1,7 @@
-import { randomBytes } from 'node:crypto'
 import { type Context, type ServerParts, scopesOf } from '../context.ts'
 import type { EarlierRevocations } from '../grants/grants.ts'
 import { LIFETIMES } from '../server/oidc-adapter.ts'
-import { redirect } from './browser.ts'
+import { newSecret, redirect } from './browser.ts'
 import type { FreshnessRequest, SignedIn, StartedSignIn } from './provider-client.ts'
 import { userAccess } from './user-access.ts'
 
@@ -92,11 +91,7 @@ export async function outcomeOf(
   { claims, tokens }: SignedIn,
 ): Promise<Outcome> {
   const { provider } = options
-  const refused = (
-    reason: string,
-    description: string,
-    error: Refusal['error'] = 'access_denied',
-  ): Refusal => {
+  const refused = (reason: string, description: string, error: Refusal['error'] = 'access_denied') => {
     emit('signin.refused', { provider, reason })
     return { error, description }
   }
@@ -108,8 +103,7 @@ export async function outcomeOf(
     const { scopes } = access
     const resource = resourceOf(params.resource)
     if (scopes.length === 0 || resource === undefined) return refused('no_scope', NO_SCOPE, 'invalid_scope')
-    const csrf = randomBytes(32).toString('base64url')
-    return { claims, tokens, scopes, resource, csrf, earlier }
+    return { claims, tokens, scopes, resource, csrf: newSecret(), earlier }
   } catch {
     return refused('check_failed', 'The account could not be checked', 'temporarily_unavailable')
   }

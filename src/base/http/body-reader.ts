@@ -94,14 +94,14 @@ const MAX_SLACK = 65_536
  * The bytes of a body. Memory does not depend on the size of its chunks. A single chunk is kept as it is. Several chunks are
  * copied into one buffer, which doubles its size, up to the limit, when it is full.
  */
-class BodyBytes {
+export class BodyBytes {
   readonly #maxBytes: number
   readonly #memory: BodyMemory | undefined
   #size = 0
   #only: Buffer | undefined
   #buffer: Buffer | undefined
 
-  constructor(maxBytes: number, memory: BodyMemory | undefined) {
+  constructor(maxBytes: number, memory?: BodyMemory) {
     this.#maxBytes = maxBytes
     this.#memory = memory
   }

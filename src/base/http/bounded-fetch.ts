@@ -1,3 +1,4 @@
+import { BodyBytes } from './body-reader.ts'
 import { describeNetworkFailure, networkFailureCodes } from './network-failure.ts'
 import { untilAborted } from './until-aborted.ts'
 
@@ -6,9 +7,6 @@ const MAX_BYTES = 1_048_576
 
 /** The maximum time of a request whose caller does not set one. */
 const MAX_MS = 30_000
-
-/** The initial size of the buffer for a body. It doubles when it is full. */
-const FIRST_BYTES = 16_384
 
 /** The statuses of responses without a body (Fetch Standard, "null body status"). */
 const WITHOUT_BODY: readonly number[] = [204, 205, 304]
@@ -80,18 +78,10 @@ export async function boundedFetch(
 }
 
 /** Reads a stream. @throws {ResponseRefusal} if it has more than `maxBytes` bytes. Throwing ends the stream. */
-export async function readBounded(
-  chunks: AsyncIterable<Uint8Array>,
-  maxBytes: number,
-): Promise<Buffer<ArrayBuffer>> {
-  let body = Buffer.alloc(Math.min(FIRST_BYTES, maxBytes))
-  let size = 0
-  for await (const chunk of chunks) {
-    const end = size + chunk.byteLength
-    if (end > maxBytes) throw new ResponseRefusal(`the response is larger than ${maxBytes} bytes`)
-    if (end > body.length) body = Buffer.concat([body], Math.max(end, 2 * body.length))
-    body.set(chunk, size)
-    size = end
-  }
-  return body.subarray(0, size)
+export async function readBounded(chunks: AsyncIterable<Uint8Array>, maxBytes: number): Promise<Buffer> {
+  const body = new BodyBytes(maxBytes)
+  for await (const chunk of chunks)
+    if (body.add(chunk) !== 'added')
+      throw new ResponseRefusal(`the response is larger than ${maxBytes} bytes`)
+  return body.whole
 }

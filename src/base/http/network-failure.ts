@@ -2,6 +2,8 @@
 const MAX_ERRORS = 16
 const MAX_CODES = 3
 
+type ErrorMembers = Partial<Record<'code' | 'name' | 'message' | 'cause' | 'errors', unknown>>
+
 const CODE = /^[A-Z][A-Z\d_]{1,63}$/
 
 /**
@@ -18,7 +20,7 @@ export function networkFailureCodes(error: unknown): readonly string[] {
   const codes = new Set<string>()
   const errors: unknown[] = [error]
   for (let index = 0; index < errors.length && index < MAX_ERRORS; index++) {
-    const { code, name, message, cause, errors: several } = readError(errors[index])
+    const { code, name, message, cause, errors: several } = Object(errors[index] ?? {}) as ErrorMembers
     if (typeof code === 'string' && CODE.test(code)) codes.add(code)
     // The Fetch Standard has a list of such ports.
     if (message === 'bad port') codes.add('fetch has refused the port')
@@ -29,10 +31,4 @@ export function networkFailureCodes(error: unknown): readonly string[] {
   }
   // The code of an error that wraps other errors is less specific than theirs.
   return [...codes].filter((code, index) => codes.size === 1 || index > 0 || !code.startsWith('UND_ERR'))
-}
-
-function readError(
-  error: unknown,
-): Partial<Record<'code' | 'name' | 'message' | 'cause' | 'errors', unknown>> {
-  return typeof error === 'object' && error !== null ? error : {}
 }

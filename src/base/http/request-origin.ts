@@ -35,47 +35,34 @@ function firstValue(list: string | undefined): string | undefined {
   return first === '' ? undefined : first
 }
 
-/** Optional whitespace, a name, and an equals sign. */
-const PAIR_NAME = /[ \t]*([!#$%&'*+.^_`|~\w-]+)[ \t]*=[ \t]*/y
-/** A quoted string (RFC 9110 §5.6.4), or everything up to the end of the pair. */
-const PAIR_VALUE = /"((?:[^"\\]|\\.)*)"|[^",;]*/y
+/**
+ * A name, an equals sign, and a quoted string (RFC 9110 §5.6.4) or everything up to the end of the pair; or the rest of a pair that is
+ * not of this form.
+ */
+const PAIR = /[ \t]*([!#$%&'*+.^_`|~\w-]+)[ \t]*=(?:[ \t]*"((?:[^"\\]|\\.)*)"|([^",;]*))|[^",;]*/y
 const PAIR_END = /[ \t]*(;|,|$)/y
-/** The rest of a pair that is not of the form name=value. */
-const MALFORMED_PAIR = /[^",;]*/y
 
 /**
  * Reads `proto` and `host` of the first element of a `Forwarded` header (RFC 7239 §4), which describes the client. Skips
  * pairs that have no value. Reads nothing of a header with a stray quotation mark or with a repeated parameter.
  */
-function firstForwarded(value: string | undefined): { proto?: string; host?: string } {
+function firstForwarded(value: string = ''): { proto: string | undefined; host: string | undefined } {
   const pairs = new Map<string, string>()
-  const text = value ?? ''
-  for (let at = 0; at < text.length; ) {
-    const name = matchAt(PAIR_NAME, text, at)
-    const pairValue = name && matchAt(PAIR_VALUE, text, at + name[0].length)
-    const length =
-      name === undefined || pairValue === undefined
-        ? (matchAt(MALFORMED_PAIR, text, at)?.[0].length ?? 0)
-        : name[0].length + pairValue[0].length
-    const end = matchAt(PAIR_END, text, at + length)
-    if (end === undefined) return {}
-    if (name !== undefined && pairValue !== undefined) {
-      const key = (name[1] as string).toLowerCase()
-      if (pairs.has(key)) return {}
-      pairs.set(
-        key,
-        pairValue[1] === undefined ? pairValue[0].trimEnd() : pairValue[1].replace(/\\(.)/g, '$1'),
-      )
-    }
+  const nothing = { proto: undefined, host: undefined }
+  for (let at = 0; at < value.length; ) {
+    const [pair = '', name, quoted, plain = ''] = matchAt(PAIR, value, at) ?? []
+    const end = matchAt(PAIR_END, value, at + pair.length)
+    const key = name?.toLowerCase()
+    if (end === null || (key !== undefined && pairs.has(key))) return nothing
+    if (key !== undefined)
+      pairs.set(key, quoted === undefined ? plain.trim() : quoted.replace(/\\(.)/g, '$1'))
     if (end[1] !== ';') break
-    at += length + end[0].length
+    at += pair.length + end[0].length
   }
-  const proto = pairs.get('proto') || undefined
-  const host = pairs.get('host') || undefined
-  return { ...(proto !== undefined && { proto }), ...(host !== undefined && { host }) }
+  return { proto: pairs.get('proto') || undefined, host: pairs.get('host') || undefined }
 }
 
-function matchAt(pattern: RegExp, text: string, at: number): RegExpExecArray | undefined {
+function matchAt(pattern: RegExp, text: string, at: number): RegExpExecArray | null {
   pattern.lastIndex = at
-  return pattern.exec(text) ?? undefined
+  return pattern.exec(text)
 }

@@ -16,7 +16,7 @@ export interface OptionProblem {
 }
 
 /** The received value, and a sentence with the fix. Without a value, the message does not say what was received. */
-type Received = readonly [] | readonly [value: unknown] | readonly [value: unknown, fix: string | undefined]
+type Received = readonly [value?: unknown, fix?: string | undefined]
 
 /** Throws if a value does not fit an option. */
 export type OptionCheck = (option: string, value: unknown) => unknown
@@ -66,35 +66,17 @@ export function optionKit<Failure extends Error>(makeError: (problem: OptionProb
   const invalidKind = (option: string, expected: string, value: unknown, fix?: string): Failure =>
     invalid(option, `${expected}; received ${describeKind(value)}`, fix)
 
+  const fittingWith =
+    (failure: typeof invalidKind) =>
+    <Value>(fits: (value: any) => boolean, expected: string, fix?: string) =>
+    (option: string, value: unknown): Value => {
+      if (!fits(value)) throw failure(option, expected, value, fix)
+      return value as Value
+    }
   /** The rule of a value that `fits` accepts. The error shows another value. */
-  const fitting =
-    <Value>(fits: (value: any) => boolean, expected: string, fix?: string) =>
-    (option: string, value: unknown): Value => {
-      if (!fits(value)) throw invalidOption(option, expected, value, fix)
-      return value as Value
-    }
-
+  const fitting = fittingWith(invalidOption)
   /** Like `fitting`, but the error describes the value only by its kind and length, because it may be a secret. */
-  const fittingKind =
-    <Value>(fits: (value: any) => boolean, expected: string, fix?: string) =>
-    (option: string, value: unknown): Value => {
-      if (!fits(value)) throw invalidKind(option, expected, value, fix)
-      return value as Value
-    }
-
-  function checkKnown(
-    owner: string,
-    value: object,
-    known: readonly string[],
-    prefix: string,
-    aliases: Readonly<Record<string, string>> = {},
-  ): void {
-    const unknown = Object.keys(value).find((option) => !known.includes(option))
-    if (unknown === undefined) return
-    const alias = Object.hasOwn(aliases, unknown) ? aliases[unknown] : undefined
-    const message = `${owner} has no option ${quotedName(unknown)}.${didYouMean(alias ?? unknown, known)} Known options: ${known.join(', ')}.`
-    throw makeError({ kind: 'unknown', option: prefix + unknown, owner, message })
-  }
+  const fittingKind = fittingWith(invalidKind)
 
   const kit = {
     missingOption: (option: string, fix: string): Failure =>
@@ -113,16 +95,23 @@ export function optionKit<Failure extends Error>(makeError: (problem: OptionProb
      * Rejects options that do not exist, and suggests the nearest one.
      * @param aliases other words for known options.
      */
-    checkKnownOptions: (
+    checkKnownOptions(
       owner: string,
       value: object,
       known: readonly string[],
-      aliases?: Readonly<Record<string, string>>,
-    ): void => checkKnown(owner, value, known, '', aliases),
+      aliases: Readonly<Record<string, string>> = {},
+      prefix = '',
+    ): void {
+      const unknown = Object.keys(value).find((option) => !known.includes(option))
+      if (unknown === undefined) return
+      const alias = Object.hasOwn(aliases, unknown) ? aliases[unknown] : undefined
+      const message = `${owner} has no option ${quotedName(unknown)}.${didYouMean(alias ?? unknown, known)} Known options: ${known.join(', ')}.`
+      throw makeError({ kind: 'unknown', option: prefix + unknown, owner, message })
+    },
 
     /** Like `checkKnownOptions`, for an option that is an object. Its members are named `sessions.max`. */
     checkKnownMembers: (option: string, value: object, known: readonly string[]): void =>
-      checkKnown(option, value, known, `${option}.`),
+      kit.checkKnownOptions(option, value, known, {}, `${option}.`),
 
     /**
      * Copies an options object and checks each member. `undefined` is not checked.

@@ -126,13 +126,9 @@ export function gracefulShutdown<Stats = unknown>(
 ): GracefulShutdown<Stats> {
   if (typeof server?.close !== 'function' || !(isHttp1Server(server) || isHttp2Server(server)))
     throw invalidKind('server', SERVER, server)
-  const { tasks, events, telemetry, timeoutMs, readinessDelayMs, idleGraceMs, signals, onClosed } =
-    readOptions(
-      'gracefulShutdown',
-      'must be called with options such as { telemetry, timeoutMs: 25_000 }',
-      options,
-      RULES,
-    )
+  const expected = 'must be called with options such as { telemetry, timeoutMs: 25_000 }'
+  const read = readOptions('gracefulShutdown', expected, options, RULES)
+  const { tasks, events, telemetry, timeoutMs, readinessDelayMs, idleGraceMs, signals, onClosed } = read
   const connections = new OpenConnections(server)
   const ending = new AbortController()
   let closing: Promise<ShutdownReport<Stats>> | undefined

@@ -45,9 +45,7 @@ export class OpenConnections {
 
   /** The number of requests whose response is not finished, including event streams. */
   get pending(): number {
-    let pending = 0
-    for (const responses of this.#pendingResponses.values()) pending += responses.length
-    return pending
+    return [...this.#pendingResponses.values()].flat().length
   }
 
   /**
@@ -83,13 +81,11 @@ export class OpenConnections {
    * `subscriptions/listen`.
    */
   endStreams(): void {
-    for (const responses of this.#pendingResponses.values()) {
-      for (const res of responses) {
-        if (res.writableEnded || !this.#mayBeEndless.has(res) || !isEventStream(res)) continue
-        // The source of the stream may write once more before it notices the end.
-        res.on('error', () => undefined)
-        res.end()
-      }
+    for (const res of [...this.#pendingResponses.values()].flat()) {
+      if (res.writableEnded || !this.#mayBeEndless.has(res) || !isEventStream(res)) continue
+      // The source of the stream may write once more before it notices the end.
+      res.on('error', () => undefined)
+      res.end()
     }
   }
 
@@ -156,15 +152,15 @@ export class OpenConnections {
   #closeUnlessUsed(socket: Socket): void {
     const timer = setTimeout(
       // A request that was received while the process was busy is read after timers have run.
-      () => setImmediate(() => this.#isIdle(socket) && socket.destroy()),
+      () => setImmediate(() => this.#destroyIdle(socket)),
       Math.max(HEAD_GRACE_MS, this.#idleGraceMs),
     )
     timer.unref()
     socket.once('close', () => clearTimeout(timer))
   }
 
-  #isIdle(socket: Socket): boolean {
-    return this.#pendingResponses.get(socket)?.length === 0 && !isUpgraded(socket)
+  #destroyIdle(socket: Socket): void {
+    if (this.#pendingResponses.get(socket)?.length === 0 && !isUpgraded(socket)) socket.destroy()
   }
 
   #checkEmpty(): void {
@@ -177,12 +173,12 @@ export function isHttp2Server(server: HttpServer): boolean {
   return 'updateSettings' in server && typeof server.updateSettings === 'function'
 }
 
-/** Reads the sent head. For HTTP/1.1, `getHeader` does not return headers that were passed to `writeHead`. */
 /** Returns `true` for a connection of another protocol, such as WebSocket, of which Node.js has released the parser. */
 function isUpgraded(socket: Socket): boolean {
   return (socket as { readonly parser?: unknown }).parser === null
 }
 
+/** Reads the sent head. For HTTP/1.1, `getHeader` does not return headers that were passed to `writeHead`. */
 function isEventStream(res: ServerResponse): boolean {
   const { _header: head } = res as { _header?: string | boolean | null }
   if (typeof head === 'string') return /^content-type: *text\/event-stream/im.test(head)

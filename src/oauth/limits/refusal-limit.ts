@@ -35,35 +35,31 @@ function refusalCounter({ points, durationSeconds }: RefusalLimit): RateLimiterL
 /**
  * Counts refusals per client address. If the limiter fails or takes too long, or the address is not known, the response is the same as
  * without a limit.
+ * @throws {KitMcpConfigError} if the option `rateLimit` is invalid.
  */
-export class RefusalLimiter {
-  readonly #limiter: RateLimiterLike
-  readonly #guard = new LimiterGuard()
-
-  private constructor(limiter: RateLimiterLike) {
-    this.#limiter = limiter
+export function refusalLimiter(value: unknown) {
+  const guard = new LimiterGuard()
+  const limiter = limiterFrom(value)
+  return {
+    /**
+     * Counts one refusal.
+     * @param key the key of the client, by `clientKey`.
+     * @returns the seconds until the limit resets, if it is exceeded
+     */
+    async count(key: string): Promise<number | undefined> {
+      try {
+        const ms = waitingMs(await guard.consume(limiter, key))
+        return ms === undefined ? undefined : wholeSeconds(ms)
+      } catch {
+        return undefined
+      }
+    },
   }
+}
 
-  /** @throws {KitMcpConfigError} if the option `rateLimit` is invalid. */
-  static from(value: unknown): RefusalLimiter {
-    if (typeof (value as { consume?: unknown } | null)?.consume === 'function')
-      return new RefusalLimiter(value as RateLimiterLike)
-    const expected = 'must be { points, durationSeconds } or a limiter of rate-limiter-flexible'
-    if (!isOptionsObject(value)) throw invalidKind('rateLimit', expected, value)
-    return new RefusalLimiter(refusalCounter(readMembers('rateLimit', value, RULES)))
-  }
-
-  /**
-   * Counts one refusal.
-   * @param key the key of the client, by `clientKey`.
-   * @returns the seconds until the limit resets, if it is exceeded
-   */
-  async count(key: string): Promise<number | undefined> {
-    try {
-      const ms = waitingMs(await this.#guard.consume(this.#limiter, key))
-      return ms === undefined ? undefined : wholeSeconds(ms)
-    } catch {
-      return undefined
-    }
-  }
+function limiterFrom(value: unknown): RateLimiterLike {
+  if (typeof (value as { consume?: unknown } | null)?.consume === 'function') return value as RateLimiterLike
+  const expected = 'must be { points, durationSeconds } or a limiter of rate-limiter-flexible'
+  if (!isOptionsObject(value)) throw invalidKind('rateLimit', expected, value)
+  return refusalCounter(readMembers('rateLimit', value, RULES))
 }

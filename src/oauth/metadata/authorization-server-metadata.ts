@@ -10,6 +10,7 @@ import {
   respondWith,
   UNCACHED,
 } from './metadata-document.ts'
+import type { MetadataRequest } from './protected-resource.ts'
 
 const FETCH_TIMEOUT_MS = 5_000
 /** The time after which a copy is fetched again. */
@@ -19,13 +20,6 @@ const PAUSE_MS = 1_000
 
 const OAUTH_PATH = '/.well-known/oauth-authorization-server'
 const OPENID_PATH = '/.well-known/openid-configuration'
-
-/** A request for the copy. */
-export interface MetadataCopyRequest {
-  readonly method: string
-  /** The `If-None-Match` header. */
-  readonly ifNoneMatch: string | undefined
-}
 
 /**
  * A copy of an authorization server's metadata (RFC 8414, OpenID Connect Discovery), for clients that look for it at the
@@ -79,7 +73,10 @@ export class AuthorizationServerMetadata {
   }
 
   /** Returns the response to a request whose path `owns` accepts. Never rejects. */
-  async respond({ method, ifNoneMatch }: MetadataCopyRequest): Promise<PlainResponse> {
+  async respond({
+    method,
+    ifNoneMatch,
+  }: Pick<MetadataRequest, 'method' | 'ifNoneMatch'>): Promise<PlainResponse> {
     const refused = refusedMethod(method)
     if (refused !== undefined) return refused
     const copy = await this.#copy().catch(() => undefined)

@@ -111,17 +111,14 @@ export class ProtectedResource {
    * Returns `undefined` for a path that does not belong to a resource that the function names.
    */
   respond(request: MetadataRequest): PlainResponse | undefined {
-    let document: RenderedDocument | 'elsewhere' | undefined
     try {
-      document = this.#document(request)
+      const document = this.#document(request)
+      if (document === 'elsewhere') return undefined
+      const found = document === undefined ? notFound() : respondWith(document, request.ifNoneMatch)
+      return refusedMethod(request.method) ?? found
     } catch {
       return { status: 500, headers: { ...CROSS_ORIGIN, ...UNCACHED }, body: '{"error":"server_error"}' }
     }
-    if (document === 'elsewhere') return undefined
-    const refused = refusedMethod(request.method)
-    if (refused !== undefined) return refused
-    if (document === undefined) return notFound()
-    return respondWith(document, request.ifNoneMatch)
   }
 
   #document(request: MetadataRequest): RenderedDocument | 'elsewhere' | undefined {
@@ -132,13 +129,11 @@ export class ProtectedResource {
     const root = this.#options.resourceMetadataPath
     const suffix = configured?.path ?? (path.startsWith(`${root}/`) ? path.slice(root.length) : '')
     const url = `${origin}${suffix}`
+    const asked = (): Request => requestTo(url, request)
     const { resourceOf, authorizationServersOf } = this.#options
-    const servers = (): readonly string[] | undefined => authorizationServersOf?.(requestTo(url, request))
-    const named = configured?.uri ?? resourceOf?.(requestTo(url, request))
-    if (named === undefined) return this.#render(url, UNSTORED, servers())
-    const known = configured ?? knownResource(named)
-    if (suffix !== '' && suffix !== known.path) return 'elsewhere'
-    return this.#render(known.uri, UNSTORED, servers())
+    const named = configured?.uri ?? resourceOf?.(asked())
+    if (named !== undefined && suffix !== '' && suffix !== knownResource(named).path) return 'elsewhere'
+    return this.#render(named ?? url, UNSTORED, authorizationServersOf?.(asked()))
   }
 
   #resourceFor(request: RequestSource): KnownResource | undefined {

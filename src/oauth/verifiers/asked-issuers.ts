@@ -54,9 +54,10 @@ export class AskedIssuers {
   }
 
   async #accepts(iss: string): Promise<boolean> {
+    const late = () => outage(`the function issuers did not settle within ${ASK_TIMEOUT_MS} ms`)
     try {
       const answer: unknown = this.#ask(iss)
-      return (isPromiseLike(answer) ? await within(answer, ASK_TIMEOUT_MS, tooSlow) : answer) === true
+      return (isPromiseLike(answer) ? await within(answer, ASK_TIMEOUT_MS, late) : answer) === true
     } catch (cause) {
       if (VerifierUnavailableError.is(cause)) throw cause
       throw outage('the function issuers has failed', { cause })
@@ -81,10 +82,6 @@ export class AskedIssuers {
     this.#tried.set(issuer, source)
     return source
   }
-}
-
-function tooSlow(): VerifierUnavailableError {
-  return outage(`the function issuers did not settle within ${ASK_TIMEOUT_MS} ms`)
 }
 
 /**

@@ -1,10 +1,5 @@
 import type { OptionChecks } from '../../base/options/option-checks.ts'
 
-export interface AudienceOptions {
-  readonly audience?: string | readonly string[] | undefined
-  readonly resource?: string | undefined
-}
-
 /** The hint of the error for an audience that is missing. */
 export const AUDIENCE_HINT =
   'set it to the expected aud, usually the URL of this MCP server; otherwise tokens issued for other services would be accepted'
@@ -15,7 +10,8 @@ export const AUDIENCE_HINT =
  */
 export function checkAudiences(
   { checkTexts, invalidOption, missingOption }: OptionChecks,
-  { audience, resource }: AudienceOptions,
+  audience: string | readonly string[] | undefined,
+  resource: string | undefined,
 ): readonly string[] {
   const both = 'cannot be given together with audience. Remove one of them: both name the expected aud'
   if (audience !== undefined && resource !== undefined) throw invalidOption('resource', both)

@@ -64,21 +64,21 @@ const JOINABLE_MS = 10_000
 /** The members of a result that the gate reads, own or inherited. */
 const RESULT_MEMBERS = ['user', 'scopes', 'clientId', 'expiresAt', 'resource', 'extra', 'cnf', 'act']
 
-/** The parts of a request, in addition to its token, that determine the results of this package's verifiers. */
-interface RequestVariant {
-  /** The issuer and the resource of the gate, and the key of the proof. */
-  readonly asked: string
-  /** The client's certificate, if the verifier reads it. */
-  readonly certificate: string | undefined
-}
+/**
+ * The parts of a request, in addition to its token, that determine the results of this package's verifiers: the issuer and the
+ * resource of the gate, the key of the proof, and the client's certificate, if the verifier reads it.
+ */
+type RequestVariant = readonly (string | undefined)[]
 
-interface CacheEntry<User> extends RequestVariant {
+interface CacheEntry<User> {
+  readonly variant: RequestVariant
   readonly result: VerifiedToken<User>
   readonly issuer: string | undefined
   readonly size: number
 }
 
-interface PendingCall<User> extends RequestVariant {
+interface PendingCall<User> {
+  readonly variant: RequestVariant
   readonly input: VerifyTokenInput
   readonly startedAtMs: number
   readonly result: Promise<Outcome<User>>
@@ -142,12 +142,21 @@ export function cachedVerifier<App = unknown, User = unknown>(
   })
   const inFlight = new LRUCache<string, PendingCall<User>>(entriesUpTo(maxEntries))
 
+  /** Gates for other resources, and other proofs, get results of their own. */
+  function variantOf(input: VerifyTokenInput<App>): RequestVariant {
+    const { gate, resource } = verificationOf(input)
+    return [gate?.issuer, resource, input.proofKey, readCertificate?.(input)]
+  }
+
   function verifyCached(input: VerifyTokenInput<App>): ReturnType<VerifyToken<App, User>> {
     const { bearerToken } = input
     if (!bearerToken) return verifier(input)
     const key = keyOf(bearerToken)
+    const variant = variantOf(input)
+    const isSame = (other: { readonly variant: RequestVariant }): boolean =>
+      other.variant.every((part, index) => part === variant[index])
     const found = entries.get(key)
-    if (found !== undefined && found.asked === askedBy(input) && mayUse(found, input)) {
+    if (found !== undefined && isSame(found)) {
       if (isCurrent(found.result)) {
         note(input, found.issuer, found.result)
         return found.result
@@ -155,15 +164,17 @@ export function cachedVerifier<App = unknown, User = unknown>(
       entries.delete(key)
     }
     const call = inFlight.get(key)
-    const isSame = call?.asked === askedBy(input) && call.certificate === readCertificate?.(input)
-    if (isSame && isJoinable(call)) return join(call, input)
-    return start(key, input)
+    const isJoinable = call && isSame(call) && performance.now() - call.startedAtMs < JOINABLE_MS
+    return isJoinable ? join(call, input) : start(key, variant, input)
   }
 
-  function start(key: string, input: VerifyTokenInput<App>): Promise<VerifiedToken<User> | undefined> {
-    const variant: RequestVariant = { asked: askedBy(input), certificate: readCertificate?.(input) }
+  function start(
+    key: string,
+    variant: RequestVariant,
+    input: VerifyTokenInput<App>,
+  ): Promise<VerifiedToken<User> | undefined> {
     const result = (async () => sharable(await verifier(input), readCertificate !== undefined))()
-    const call: PendingCall<User> = { ...variant, input, startedAtMs: performance.now(), result }
+    const call: PendingCall<User> = { variant, input, startedAtMs: performance.now(), result }
     inFlight.set(key, call)
     const settle = (outcome?: Outcome<User>): void => {
       // The token was removed in the meantime, and another call may have been started.
@@ -171,15 +182,10 @@ export function cachedVerifier<App = unknown, User = unknown>(
       inFlight.delete(key)
       const { result: accepted, size } = outcome ?? {}
       if (accepted !== undefined && size !== undefined && isCurrent(accepted))
-        entries.set(key, { ...variant, result: accepted, size, issuer: verificationOf(input).issuer })
+        entries.set(key, { variant, result: accepted, size, issuer: verificationOf(input).issuer })
     }
     result.then(settle, () => settle())
     return result.then((outcome) => outcome.result)
-  }
-
-  /** Returns `true` unless the token is bound to another certificate than that of this request. */
-  function mayUse({ result, certificate }: CacheEntry<User>, input: VerifyTokenInput<App>): boolean {
-    return certificateBindingOf(result.cnf) === undefined || certificate === readCertificate?.(input)
   }
 
   /** Waits for a call that another request has started, and copies the reason of a refusal as well. */
@@ -215,12 +221,6 @@ function keyOf(token: string): string {
   return hash('sha256', token, 'hex')
 }
 
-/** Gates for other resources, and other proofs, get results of their own. */
-function askedBy(input: VerifyTokenInput): string {
-  const { gate, resource } = verificationOf(input)
-  return JSON.stringify([gate?.issuer, resource, input.proofKey])
-}
-
 /** Notes for the gate the issuer of a token, and the certificate of this request, with which its result was accepted. */
 function note(input: VerifyTokenInput, issuer: string | undefined, result: VerifiedToken | undefined): void {
   const verification = verificationOf(input)
@@ -232,10 +232,6 @@ function note(input: VerifyTokenInput, issuer: string | undefined, result: Verif
 function isCurrent({ expiresAt }: VerifiedToken): boolean {
   if (expiresAt === undefined || expiresAt === null) return true
   return Number.isFinite(expiresAt) && expiresAt > Date.now() / 1000
-}
-
-function isJoinable({ startedAtMs }: PendingCall<unknown>): boolean {
-  return performance.now() - startedAtMs < JOINABLE_MS
 }
 
 /**

@@ -57,12 +57,10 @@ const MOST_HELPFUL: readonly RefusalNote[] = [
 export function firstMatch<Verifiers extends readonly VerifyToken<any, any>[]>(
   ...verifiers: Verifiers
 ): VerifyToken<unknown, UserOf<Verifiers[number]>> {
-  if (verifiers.length === 0) {
+  if (verifiers.length === 0)
     throw missingOption('verifiers', 'pass at least one verifier, such as firstMatch(jwtVerifier(…), …)')
-  }
-  for (const verifier of verifiers) {
+  for (const verifier of verifiers)
     if (typeof verifier !== 'function') throw invalidKind('verifiers', 'must all be functions', verifier)
-  }
   async function verifyByFirstMatch(
     input: VerifyTokenInput,
   ): Promise<VerifiedToken<UserOf<Verifiers[number]>> | undefined> {

@@ -6,7 +6,6 @@ import { within } from '../../base/within.ts'
 import type { VerifierUnavailableError } from '../errors.ts'
 import { outage, outageReason, plainUrl } from '../outages.ts'
 import { IssuerDiscovery } from './issuer-discovery.ts'
-import type { OutagePace } from './outage-pace.ts'
 
 /** A source of public keys. */
 export interface KeySource {
@@ -28,13 +27,13 @@ export interface RemoteKeysOptions {
   readonly jwksCooldownSeconds: number
   readonly jwksCacheSeconds: number
   readonly allowInsecureHttp: boolean
-  /** The pace that all issuers of the verifier share, unless a function accepts them. */
-  readonly pace: OutagePace
   /** The maximum size of the metadata and of the key set in bytes, and of the set in keys. Defaults to 1 MiB. */
   readonly limits?: { readonly maxBytes: number; readonly maxKeys: number }
 }
 
 const FETCH_TIMEOUT_MS = 5_000
+/** The minimum time from a failed attempt to the next one. */
+const PAUSE_MS = 1_000
 /** The time that a token waits for newer keys if its key is cached, or for any keys if the last attempt failed. */
 const MAX_WAIT_MS = 500
 
@@ -42,7 +41,7 @@ const MAX_WAIT_MS = 500
  * The key set of an authorization server. It is fetched when first needed, cached for `jwksCacheSeconds`, and fetched again for a
  * token that no cached key verifies, at most once per `jwksCooldownSeconds`. Cached keys stay in use while the endpoint is down or does not respond.
  * Redirects are not followed. A response above the limits, or one that takes more than 5 s, is an outage. While attempts
- * fail, the verifier makes at most one per second, and tokens that need new keys get a 503 at once.
+ * fail, at most one is made per second, and tokens that need new keys get a 503 at once.
  */
 export class RemoteKeys implements KeySource {
   readonly #options: RemoteKeysOptions
@@ -54,13 +53,13 @@ export class RemoteKeys implements KeySource {
   #remote: ReturnType<typeof RemoteJWKSet> | undefined
   /** The attempt in progress. */
   #fetching: Promise<JSONWebKeySet> | undefined
-  /** The attempt that waits for its turn. */
-  #turn: Promise<JSONWebKeySet | undefined> | undefined
   #keys: JSONWebKeySet | undefined
   /** The time of the last fetch because no key verified a token. Other fetches may be older than the rotation. */
   #renewedAt = Number.NEGATIVE_INFINITY
   /** The reason of the latest failure; `undefined` after a success. */
   #failure: { readonly cause: unknown } | undefined
+  /** The time before which no attempt is made, because the latest one has failed. */
+  #pausedUntilMs = Number.NEGATIVE_INFINITY
   /** `true` while a fetch takes longer than tokens wait. */
   #isSlow = false
 
@@ -72,7 +71,7 @@ export class RemoteKeys implements KeySource {
 
   /** `true` if no attempt is in progress, and the next one may start at once. */
   get isIdle(): boolean {
-    return this.#fetching === undefined && this.#turn === undefined && !this.#options.pace.isPaused
+    return this.#fetching === undefined && performance.now() >= this.#pausedUntilMs
   }
 
   held(kid: string | undefined): readonly JWK[] | undefined {
@@ -103,7 +102,7 @@ export class RemoteKeys implements KeySource {
     if (held && fresh) return known
     const fetchedLately = Date.now() < this.#renewedAt + this.#options.jwksCooldownSeconds * 1000
     if (known !== undefined && !held && fresh && fetchedLately) return known
-    if (this.#options.pace.postpones(this.#attempt)) {
+    if (performance.now() < this.#pausedUntilMs) {
       if (held) return known
       throw this.#unavailable()
     }
@@ -128,23 +127,7 @@ export class RemoteKeys implements KeySource {
   }
 
   /** Fetches the keys. Concurrent calls share one fetch. */
-  async #load(): Promise<JSONWebKeySet> {
-    if (this.#fetching !== undefined) return await this.#fetching
-    this.#turn ??= this.#takeTurn().finally(() => {
-      this.#turn = undefined
-    })
-    const keys = await this.#turn
-    if (keys === undefined) throw this.#unavailable()
-    return keys
-  }
-
-  async #takeTurn(): Promise<JSONWebKeySet | undefined> {
-    // Loaded before the attempt begins, so that the time between two attempts is the time between their requests.
-    if (this.#options.jwksUri === undefined) await import('oauth4webapi')
-    return await this.#options.pace.make(this.#attempt)
-  }
-
-  readonly #attempt = (): Promise<JSONWebKeySet> => {
+  #load(): Promise<JSONWebKeySet> {
     this.#fetching ??= this.#fetch().finally(() => {
       this.#fetching = undefined
     })
@@ -162,6 +145,7 @@ export class RemoteKeys implements KeySource {
       return keys
     } catch (cause) {
       this.#failure = { cause }
+      this.#pausedUntilMs = performance.now() + PAUSE_MS
       throw this.#unavailable()
     }
   }

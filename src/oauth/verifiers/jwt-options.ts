@@ -7,7 +7,6 @@ import type { GateValues } from '../gate-values.ts'
 import { ASKED_ISSUER_LIMITS, AskedIssuers, type AskIssuer } from './asked-issuers.ts'
 import { AUDIENCE_HINT, acceptedAudiences, checkAudiences, resourcesAmong } from './audience.ts'
 import { type KeySource, RemoteKeys } from './jwks.ts'
-import { OutagePace } from './outage-pace.ts'
 import { localKeys, type PublicKeyInput, secretKey } from './public-keys.ts'
 import { tokenRules } from './token-claims.ts'
 
@@ -148,34 +147,30 @@ type ReadOptions = ReadBy<typeof RULES>
 /** `JwtVerifierOptions`, checked, copied, and with their defaults. */
 export type ResolvedJwtOptions = ReturnType<typeof resolveJwtOptions>
 
-/** The options for tokens with certain audiences. */
+/** The options of a verifier for the tokens of a gate. */
 export type JwtRules = ReturnType<typeof rulesFor>
 
-/** Returns the rules for tokens with one of these audiences. */
-export function rulesFor(options: ResolvedJwtOptions, audiences: readonly string[]) {
+/**
+ * Returns the options for a gate. An issuer and an audience that are not set are those of the gate.
+ * @throws {KitMcpConfigError} if the gate has none, or its issuer needs `allowInsecureHttp`.
+ */
+export function rulesFor(options: ResolvedJwtOptions, gate: GateValues | undefined) {
+  const { issuers = [issuerOf(gate, options.allowInsecureHttp)], audiences = [audienceOf(gate)] } = options
   const accepted = acceptedAudiences(audiences, options.audienceSlash)
-  return { ...options, audiences: accepted, resources: resourcesAmong(accepted) }
+  return { ...options, issuers, audiences: accepted, resources: resourcesAmong(accepted) }
 }
 
-/**
- * Returns the audiences for a verifier without an audience of its own: the resource of its gate.
- * @throws {KitMcpConfigError} if `gate` is `undefined`, or the gate has no fixed resource.
- */
-export function audiencesOf(gate: GateValues | undefined): readonly string[] {
+function issuerOf(gate: GateValues | undefined, allowInsecureHttp: boolean): string {
+  if (gate === undefined) throw missingOption('issuer', `${ISSUER_HINT}. Inside a gate it may be omitted`)
+  return checkIssuer('issuer', gate.issuer, { allowInsecureHttp })
+}
+
+function audienceOf(gate: GateValues | undefined): string {
   if (gate === undefined)
     throw missingOption('audience', `${AUDIENCE_HINT}. Inside a gate with a fixed resource it may be omitted`)
   if (gate.resource === undefined)
     throw missingOption('audience', 'set it, or set the option resource of the gate to a string')
-  return [gate.resource]
-}
-
-/**
- * Returns the issuers for a verifier without an issuer of its own: the issuer of its gate.
- * @throws {KitMcpConfigError} if `gate` is `undefined`, or its issuer needs `allowInsecureHttp`.
- */
-export function issuersOf(gate: GateValues | undefined, allowInsecureHttp: boolean): readonly string[] {
-  if (gate === undefined) throw missingOption('issuer', `${ISSUER_HINT}. Inside a gate it may be omitted`)
-  return [checkIssuer('issuer', gate.issuer, { allowInsecureHttp })]
+  return gate.resource
 }
 
 /** The error for a verifier without an issuer of its own that a second gate uses. */
@@ -193,7 +188,10 @@ export function resolveJwtOptions(options: JwtVerifierOptions<any>) {
     /** `undefined` if the issuer of the gate is used. */
     issuers: issuersAmong(read),
     /** `undefined` if the resource of the gate is used. */
-    audiences: audience === undefined && resource === undefined ? undefined : checkAudiences(checks, read),
+    audiences:
+      audience === undefined && resource === undefined
+        ? undefined
+        : checkAudiences(checks, audience, resource),
     /** Returns the source of the keys of an issuer. */
     keysOf: keySources(read),
   }
@@ -205,12 +203,12 @@ function keySources(read: ReadOptions): (issuer: string) => KeySource {
   )
   if (second !== undefined)
     throw invalidOption(second, `cannot be given together with ${first}. Set only one source of keys`)
-  const pace = new OutagePace()
   const sources = new Map<string, KeySource>()
   return (issuer) => {
-    const source =
-      read.publicKey ?? read.secret ?? sources.get(issuer) ?? new RemoteKeys({ ...read, issuer, pace })
-    sources.set(issuer, source)
+    // Issuers with one address have the same keys.
+    const name = read.jwksUri ?? issuer
+    const source = read.publicKey ?? read.secret ?? sources.get(name) ?? new RemoteKeys({ ...read, issuer })
+    sources.set(name, source)
     return source
   }
 }
@@ -229,10 +227,7 @@ function askedIssuers(ask: AskIssuer, read: ReadOptions): AskedIssuers {
   const problem = 'cannot be given together with a function for issuers'
   if (other !== undefined) throw unusableOption(other, problem, `Remove ${other}, or set issuers to a list.`)
   const limits = ASKED_ISSUER_LIMITS
-  return new AskedIssuers(
-    ask,
-    (issuer) => new RemoteKeys({ ...read, issuer, limits, pace: new OutagePace() }),
-  )
+  return new AskedIssuers(ask, (issuer) => new RemoteKeys({ ...read, issuer, limits }))
 }
 
 function listedIssuers(

@@ -54,17 +54,11 @@ function isFor(alg: string, key: JWK): boolean {
 }
 
 function checkWith(key: JWK, alg: string): Promise<SignatureCheck> {
-  let known = checks.get(key)
-  if (known === undefined) {
-    known = new Map()
-    checks.set(key, known)
-  }
-  let check = known.get(alg)
-  if (check === undefined) {
-    // `express-oauth2-jwt-bearer` does not support `alg: Ed25519`.
-    check = alg === 'Ed25519' ? joseCheck(key, alg) : libraryCheck(key, alg)
-    known.set(alg, check)
-  }
+  const known = checks.get(key) ?? new Map<string, Promise<SignatureCheck>>()
+  checks.set(key, known)
+  // `express-oauth2-jwt-bearer` does not support `alg: Ed25519`.
+  const check = known.get(alg) ?? (alg === 'Ed25519' ? joseCheck(key, alg) : libraryCheck(key, alg))
+  known.set(alg, check)
   return check
 }
 

@@ -8,12 +8,9 @@ import type { VerifiedToken, VerifyToken } from '../options.ts'
 import { AskedIssuers } from './asked-issuers.ts'
 import { acceptedAudiences, isFor } from './audience.ts'
 import {
-  audiencesOf,
-  issuersOf,
   type JwtRules,
   type JwtUser,
   type JwtVerifierOptions,
-  type ResolvedJwtOptions,
   resolveJwtOptions,
   rulesFor,
   usedByTwoGates,
@@ -69,13 +66,29 @@ export function jwtVerifier<User = JwtUser>(
     audiences: audiences && acceptedAudiences(audiences, resolved.audienceSlash),
     allowMismatch: resolved.allowMismatch,
   })
-  const { verify, join } =
-    issuers === undefined || audiences === undefined
-      ? verifierInGate<User>(resolved)
-      : { verify: makeVerifier<User>(resolved, issuers, audiences), join: undefined }
+  const own = issuers && audiences && makeVerifier<User>(rulesFor(resolved, undefined))
+  /** The verifiers that take the issuer, the audience, or both from the gate that asks. */
+  const verifiers = new WeakMap<GateValues, VerifyJwt<User>>()
+  /** `true` if a gate uses the verifier. Without an issuer of its own, it belongs to that one. */
+  let isUsed = false
+
+  function verifierFor(gate: GateValues | undefined): VerifyJwt<User> {
+    const known = own ?? (gate && verifiers.get(gate))
+    if (known !== undefined) return known
+    const rules = rulesFor(resolved, gate)
+    if (issuers === undefined && isUsed) throw usedByTwoGates()
+    isUsed = true
+    const verify = makeVerifier<User>(rules)
+    // One of the two is taken from the gate, so there is one.
+    verifiers.set(gate as GateValues, verify)
+    return verify
+  }
+
+  const verify: VerifyJwt<User> =
+    own ?? (async (input) => await verifierFor(verificationOf(input).gate)(input))
   return withTraits(verify, {
     join(gate) {
-      join?.(gate)
+      verifierFor(gate)
       warnOfMismatch(gate)
     },
     readCertificate: resolved.clientCertificate,
@@ -84,36 +97,8 @@ export function jwtVerifier<User = JwtUser>(
 
 type VerifyJwt<User> = (input: VerifyTokenInput) => Promise<VerifiedToken<User> | undefined>
 
-/** A verifier that takes the issuer, the audience, or both from the gate that asks. */
-function verifierInGate<User>(resolved: ResolvedJwtOptions) {
-  const verifiers = new WeakMap<GateValues, VerifyJwt<User>>()
-  /** `true` if a gate uses the verifier. Without an issuer of its own, it belongs to that one. */
-  let isUsed = false
-
-  function verifierFor(gate: GateValues | undefined): VerifyJwt<User> {
-    const known = gate && verifiers.get(gate)
-    if (known !== undefined) return known
-    const issuers = resolved.issuers ?? issuersOf(gate, resolved.allowInsecureHttp)
-    const audiences = resolved.audiences ?? audiencesOf(gate)
-    // One of the two is taken from the gate, so there is one.
-    const asking = gate as GateValues
-    if (resolved.issuers === undefined && isUsed) throw usedByTwoGates()
-    isUsed = true
-    const verify = makeVerifier<User>(resolved, issuers, audiences)
-    verifiers.set(asking, verify)
-    return verify
-  }
-
-  const verify: VerifyJwt<User> = async (input) => await verifierFor(verificationOf(input).gate)(input)
-  return { verify, join: verifierFor }
-}
-
-function makeVerifier<User>(
-  options: ResolvedJwtOptions,
-  issuers: readonly string[] | AskedIssuers,
-  audiences: readonly string[],
-): VerifyJwt<User> {
-  const rules = rulesFor(options, audiences)
+function makeVerifier<User>(rules: JwtRules): VerifyJwt<User> {
+  const { issuers } = rules
   const asked = issuers instanceof AskedIssuers ? issuers : undefined
   const listed = issuers instanceof AskedIssuers ? [] : issuers
   const sources = new Map(listed.map((issuer) => [issuer, rules.keysOf(issuer)] as const))
@@ -217,14 +202,8 @@ function hasCanonicalSignature(token: string): boolean {
 /** Loaded with the first token, so that importing the package stays cheap. */
 let jose: typeof Jose | undefined
 
-interface StatedHeader {
-  readonly alg: string
-  readonly kid: string | undefined
-  readonly typ: unknown
-}
-
 /** Reads the header of a token, which is untrusted. Returns `undefined` if the token is not a JWT. */
-function readHeader({ decodeProtectedHeader }: typeof Jose, token: string): StatedHeader | undefined {
+function readHeader({ decodeProtectedHeader }: typeof Jose, token: string) {
   const header = tryOrUndefined(() => decodeProtectedHeader(token))
   const { alg, kid, typ }: { alg?: unknown; kid?: unknown; typ?: unknown } = header ?? {}
   if (typeof alg !== 'string' || (kid !== undefined && typeof kid !== 'string')) return undefined

@@ -18,12 +18,9 @@ export function warnsOfMismatch(
   verifier: 'jwtVerifier' | 'introspectionVerifier',
   { issuers, audiences, allowMismatch }: OwnValues,
 ): (gate: GateValues) => void {
-  const seen = new WeakSet<GateValues>()
   const warned = new Set<string>()
-  return (gate) => {
-    if (allowMismatch || seen.has(gate)) return
-    seen.add(gate)
-    const { authorizationServers, issuer, resource } = gate
+  return ({ authorizationServers, issuer, resource }) => {
+    if (allowMismatch) return
     const differences: string[] = []
     if (issuers?.some((own) => own === issuer || (authorizationServers?.includes(own) ?? true)) === false)
       differences.push(differenceOf('issuer', issuers, 'the option issuer', issuer))
@@ -32,7 +29,10 @@ export function warnsOfMismatch(
     const difference = differences.join(', and ')
     if (difference === '' || warned.has(difference)) return
     warned.add(difference)
-    warn(verifier, difference)
+    process.emitWarning(
+      `${verifier}: ${difference}. Tokens that clients request for the gate are probably refused. Give the verifier and the gate the same values or, if the difference is intended, set the option allowMismatch of ${verifier} to true.`,
+      { type: 'KitMcpWarning' },
+    )
   }
 }
 
@@ -44,11 +44,4 @@ function differenceOf(
 ): string {
   const accepted = own.map((one) => JSON.stringify(one)).join(', ')
   return `the option ${option} is ${accepted}, but ${ofGate} of the gate is ${JSON.stringify(value)}`
-}
-
-function warn(verifier: string, difference: string): void {
-  process.emitWarning(
-    `${verifier}: ${difference}. Tokens that clients request for the gate are probably refused. Give the verifier and the gate the same values or, if the difference is intended, set the option allowMismatch of ${verifier} to true.`,
-    { type: 'KitMcpWarning' },
-  )
 }

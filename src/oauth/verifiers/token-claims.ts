@@ -1,15 +1,16 @@
+import { hash, X509Certificate } from 'node:crypto'
 import { definedMembers } from '../../base/options/defined-members.ts'
 import { memberOf } from '../../base/options/describe-value.ts'
 import type { OptionChecks } from '../../base/options/option-checks.ts'
-import { optional, unchecked } from '../../base/options/option-rules.ts'
+import { optional, type ReadBy, unchecked } from '../../base/options/option-rules.ts'
 import { isRecord } from '../../base/options/value-kinds.ts'
+import { tryOrUndefined } from '../../base/try-or-undefined.ts'
 import { bindingOf, certificateBindingOf } from '../confirmation.ts'
 import type { VerifyTokenInput } from '../gate-values.ts'
 import { rejected, verificationOf } from '../inputs.ts'
 import type { VerifiedToken } from '../options.ts'
 import { grantedScopes } from '../scope.ts'
 import { resourceIn } from './audience.ts'
-import { certificateReader } from './client-certificate.ts'
 import type { VerifierTraits } from './verifier-traits.ts'
 
 /**
@@ -34,15 +35,9 @@ export function tokenRules<Claims>(checks: OptionChecks, claims: string) {
   }
 }
 
-/** The rules for tokens of a verifier. */
-interface TokenRules<Claims> {
-  readonly requiredClaims: readonly string[]
-  /** The audiences that are resources. */
+/** The rules for tokens of a verifier, and those of its audiences that are resources. */
+type TokenRules<Claims> = ReadBy<ReturnType<typeof tokenRules<Claims>>> & {
   readonly resources: readonly string[]
-  readonly audienceSlash: 'exact' | 'optional'
-  readonly mapUser: ((claims: Claims) => unknown) | undefined
-  readonly mapScopes: MapScopes<Claims> | undefined
-  readonly clientCertificate: VerifierTraits['readCertificate']
 }
 
 /** The members of a result that a verifier reads in its own way. */
@@ -140,4 +135,27 @@ function scopesOf<Claims>(
   if (!Array.isArray(mapped) || !mapped.every((scope) => typeof scope === 'string'))
     throw new TypeError('mapScopes must return an array of strings')
   return mapped
+}
+
+/** @throws {KitMcpConfigError} if the option is invalid. */
+function certificateReader(
+  { invalidKind }: OptionChecks,
+  source: unknown,
+): VerifierTraits['readCertificate'] {
+  if (source === undefined) return undefined
+  if (source === 'tls') return (input) => thumbprintOf(() => verificationOf(input).request?.peerCertificate)
+  const expected = `must be 'tls' or a function of the request that returns the certificate`
+  if (typeof source !== 'function') throw invalidKind('clientCertificate', expected, source)
+  return ({ request }) => thumbprintOf(() => source(request))
+}
+
+/** Anything that is not a certificate counts as no certificate. */
+function thumbprintOf(read: () => unknown): string | undefined {
+  // A promise is not a certificate. Its rejection does not become an unhandled one.
+  const value = tryOrUndefined(read)
+  if (value === undefined || value === null) return undefined
+  return tryOrUndefined(() => {
+    const certificate = value instanceof X509Certificate ? value : new X509Certificate(value as Buffer)
+    return hash('sha256', certificate.raw, 'base64url')
+  })
 }

@@ -1,5 +1,5 @@
 import { types } from '../../base/built-in-kinds.ts'
-import { describeError, isError } from '../../base/describe-error.ts'
+import { describeThrown, isError } from '../../base/describe-error.ts'
 import { className, memberOf } from '../../base/options/describe-value.ts'
 import { KEEP_EVERYTHING, type KeyNode, type KeyRules } from './redaction.ts'
 import { dateText } from './time.ts'
@@ -286,7 +286,7 @@ function builtInForm(value: unknown): unknown {
   if (types.isSet(value)) return take(Set.prototype.values.call(value))
   if (types.isTypedArray(value))
     return Array.from(value.subarray(0, Math.max(0, remaining) + 1) as Uint8Array)
-  if (isError(value)) return describeError(value)
+  if (isError(value)) return describeThrown(value)
   if (types.isBoxedPrimitive(value)) return unboxed(value)
   if (types.isRegExp(value)) return String(value)
   return Symbol.iterator in value && HAS_ENTRIES.test(Object.prototype.toString.call(value))

@@ -7,7 +7,7 @@ import { bindingOf } from '../../../src/oauth/confirmation.ts'
 import { DpopNonces } from '../../../src/oauth/dpop/nonces.ts'
 import { checkProof } from '../../../src/oauth/dpop/proof.ts'
 import { MemoryReplayStore } from '../../../src/oauth/dpop/replay-store.ts'
-import { RefusalLimiter } from '../../../src/oauth/limits/refusal-limit.ts'
+import { refusalLimiter } from '../../../src/oauth/limits/refusal-limit.ts'
 import { ProtectedResource } from '../../../src/oauth/metadata/protected-resource.ts'
 import type { OAuthOptions } from '../../../src/oauth/options.ts'
 import { resolveOAuthOptions } from '../../../src/oauth/options.ts'
@@ -110,7 +110,7 @@ describe('input of the gate', () => {
     grows(
       'counted',
       (size) => {
-        const limiter = RefusalLimiter.from({ points: 1, durationSeconds: 60 })
+        const limiter = refusalLimiter({ points: 1, durationSeconds: 60 })
         for (let client = 0; client < size; client++) void limiter.count(`${client}`)
       },
       5_000,

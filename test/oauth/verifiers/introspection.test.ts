@@ -8,11 +8,11 @@ import { expectTypeOf } from 'expect-type'
 import { VerifierUnavailableError } from '../../../src/oauth/errors.ts'
 import { verificationOf } from '../../../src/oauth/inputs.ts'
 import type { VerifyToken } from '../../../src/oauth/options.ts'
-import { introspectionVerifier } from '../../../src/oauth/verifiers/introspection.ts'
 import type {
   IntrospectionUser,
   IntrospectionVerifierOptions,
-} from '../../../src/oauth/verifiers/introspection-options.ts'
+} from '../../../src/oauth/verifiers/introspection.ts'
+import { introspectionVerifier } from '../../../src/oauth/verifiers/introspection.ts'
 import { expectConfigError } from '../../support/config-error.ts'
 import { listen, stopListening } from '../../support/listen.ts'
 import { AUDIENCE, ISSUER, nowSeconds } from '../../support/tokens.ts'
