@@ -96,6 +96,7 @@ async function bundle(input, plugins, output) {
     external: isPackage,
     platform: 'node',
     resolve: { mainFields },
+    checks: { bundlerTimings: false },
   })
   await bundle.write({ dir: 'dist', ...output })
   await bundle.close()

@@ -99,7 +99,7 @@ export async function judgeOperations(
   const { telemetry } = exchange
   const auth = exchange.auth as AuthInfo
   const refuse = (response: PlainResponse): PlainResponse => {
-    telemetry.finished({ status: response.status })
+    telemetry.responded(response, request)
     return response
   }
   if (req.method !== 'POST' && !hasBody(req, res)) {

@@ -25,7 +25,7 @@ export function outageReason(error: unknown): string {
   const { code, cause, message } = Object(error ?? {}) as Partial<
     Record<'code' | 'cause' | 'message', unknown>
   >
-  if (cause instanceof Response) return `the response has the status ${cause.status}`
+  if (cause instanceof Response && cause.status !== 200) return `the response has the status ${cause.status}`
   // A comparison of `oauth4webapi`.
   const { attribute, expected, body } = Object(cause ?? {}) as Record<string, unknown>
   if (code === 'OAUTH_JSON_ATTRIBUTE_COMPARISON_FAILED') {

@@ -17,11 +17,14 @@ export function grantedScopes(scopes: unknown): string[] {
   return granted
 }
 
-/** Returns the scopes that a challenge can name: valid ones (RFC 6749 §3.3), and the first 4,096 characters of them. */
+/**
+ * Returns the scopes that a challenge can name: valid ones (RFC 6749 §3.3) except for `offline_access`, and the first 4,096
+ * characters of them.
+ */
 export function namableScopes(scopes: readonly string[]): readonly string[] {
   let left = MAX_NAMED
   return scopes.filter((scope) => {
-    if (!isScopeToken(scope)) return false
+    if (!isScopeToken(scope) || scope === 'offline_access') return false
     left -= scope.length + 1
     return left >= 0
   })

@@ -1,7 +1,7 @@
 import { AjvJsonSchemaValidator } from '@modelcontextprotocol/sdk/validation/ajv'
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { schemaProblems } from '../../cli/doctor/checks/tools.ts'
+import { checkTools, schemaProblems } from '../../cli/doctor/checks/tools.ts'
 
 const property = (a: unknown, more = {}) => ({ type: 'object', properties: { a }, ...more })
 
@@ -107,6 +107,12 @@ describe('schemaProblems()', () => {
 
   it('reports every problem', () => {
     expect(schemaProblems(property({ type: 'a', enum: [] }, { required: 5 }))).to.have.length(3)
+  })
+
+  it('a broken input is named next to a broken output', () => {
+    const broken = property({ type: 'text' })
+    const seen = checkTools([{ name: 'one', inputSchema: broken, outputSchema: broken }], '')?.seen
+    expect(seen).to.match(/one, outputSchema: .*one, inputSchema: /)
   })
 
   it('never throws, also for a schema that is nested deeply', () => {

@@ -4,8 +4,8 @@ import { ENTRY_POINTS } from '../support/mcp/entry-points.ts'
 import { oauth } from '../support/mcp/notes.ts'
 import { bearer, call, LEGACY, legacy, modern, rpc } from '../support/mcp/wire.ts'
 
-/** The token has these scopes. Two of them cannot be in a challenge, and the last one has no place in it. */
-const GRANTED = ['notes:read', 'not a scope', 'q"', 'mcp:read', 'x'.repeat(4_090)]
+/** The token has these scopes. Three of them cannot be in a challenge, and the last one has no place in it. */
+const GRANTED = ['notes:read', 'not a scope', 'q"', 'offline_access', 'mcp:read', 'x'.repeat(4_090)]
 
 const router = KitMcpRouter.create().tool('write', { description: 'x', scopes: ['mcp:write'] }, () => 'x')
 

@@ -6,6 +6,7 @@ import {
   KitMcpRouter,
   type VerifyToken,
 } from '../../src/index.ts'
+import { outageReason } from '../../src/oauth/outages.ts'
 import { InMemoryTransportAdapter, KitTelemetry } from '../../src/telemetry/index.ts'
 import { listen } from '../support/listen.ts'
 import {
@@ -82,6 +83,10 @@ const OUTAGES: readonly Outage[] = [
     reason: (origin) => `the introspection endpoint ${origin}/introspect responded with 500`,
   },
 ]
+
+it('the reason of a response that is not JSON is not its status', () => {
+  expect(outageReason(new Error('not JSON', { cause: new Response('<html>') }))).to.equal('not JSON')
+})
 
 describe('the reason of a 503', () => {
   const { error } = console

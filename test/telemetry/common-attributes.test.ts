@@ -33,8 +33,6 @@ function emitWith(
 
 describe('withAttributes', () => {
   const merged: readonly (readonly [what: string, sources: Wrong[], emit: Wrong, expected: Wrong])[] = [
-    ['an object', [{ region: 'eu' }], undefined, { region: 'eu' }],
-    ['a function', [() => ({ region: 'eu' })], undefined, { region: 'eu' }],
     [
       'several, of which later ones win',
       [{ a: 1, b: 1 }, () => ({ b: 2, c: 2 }), { c: 3 }],
@@ -69,6 +67,7 @@ describe('withAttributes', () => {
       undefined,
       JSON.parse('{"__proto__":{"x":1},"a":1}'),
     ],
+    ['maps', [new Map([['a', 1]]), () => new Map([['b', 2]])], undefined, { a: 1, b: 2 }],
     ['a function that returns nothing', [() => undefined], undefined, {}],
     ['an event of this package', [{ a: 1 }], (m: Wrong) => m.emit('kit.mcp.tool.completed'), { a: 1 }],
   ]

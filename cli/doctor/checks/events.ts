@@ -317,8 +317,7 @@ function signatureProblem(message: WebhookMessage, { secret }: WebhookEndpoint):
       `webhook-timestamp: ${quote(time)}`,
       'set webhook-timestamp to the time of the attempt in seconds since 1970, and check the clock of the server',
     )
-  const isSigned = signature.split(' ').includes(signatureOf({ id, timestamp, body }, [secret]))
-  return isSigned
+  return signature.split(' ').includes(signatureOf({ id, timestamp, body }, [secret]))
     ? undefined
     : fail('webhook-signature does not match the secret of the subscription', SIGN_HINT)
 }

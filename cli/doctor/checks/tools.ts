@@ -119,16 +119,17 @@ export function checkTools(tools: readonly unknown[], seen: string): Finding | u
   const twice = repeated(names)
   if (twice.length > 0)
     return fail(`${seen}; duplicate names: ${quoteAll(twice)}`, 'give every tool a unique name')
-  for (const [member, report, reason] of [
-    ['outputSchema', fail, 'clients of SDK v1 compile every outputSchema, and lose the whole list otherwise'],
-    ['inputSchema', warn, 'some clients cannot use the tool otherwise'],
-  ] as const) {
-    const problems = tools.flatMap((tool) =>
+  const problemsOf = (member: string): string[] =>
+    tools.flatMap((tool) =>
       schemaProblems(memberOf(tool, member)).map((one) => `${memberOf(tool, 'name')}, ${member}: ${one}`),
     )
-    if (problems.length > 0) return report(`${seen}; ${quoteAll(problems)}`, `correct the schema: ${reason}`)
-  }
-  return undefined
+  const outputs = problemsOf('outputSchema')
+  const problems = [...outputs, ...problemsOf('inputSchema')]
+  if (problems.length === 0) return undefined
+  const all = `${seen}; ${quoteAll(problems)}`
+  return outputs.length > 0
+    ? fail(all, 'correct the schema: clients of SDK v1 lose the whole list otherwise')
+    : warn(all, 'correct the schema: some clients cannot use the tool otherwise')
 }
 
 /** The estimate of a token, for English text and JSON. */

@@ -68,9 +68,9 @@ function joined(scopes: readonly string[]): string {
 }
 
 /** Returns the JSON-RPC error in a response with an error status, if there is one. */
-export function rpcErrorOf({ headers, body }: HttpResponse): RpcError | undefined {
+export function rpcErrorOf({ status, headers, body }: HttpResponse): RpcError | undefined {
   const type = headers['Content-Type'] ?? headers['content-type'] ?? null
-  if (typeof body !== 'string' || !isJsonContentType(type)) return undefined
+  if (status < 400 || typeof body !== 'string' || !isJsonContentType(type)) return undefined
   return tryOrUndefined(() => rpcErrorIn(JSON.parse(body)))
 }
 

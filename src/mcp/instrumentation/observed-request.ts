@@ -7,7 +7,7 @@ import type { AuthInfo } from '../../oauth/auth-info.ts'
 import { watchMessages } from '../sdk/watch-messages.ts'
 import type { ClientConnection } from '../wire/client-connection.ts'
 import { isEventStream, withEnd } from '../wire/event-stream.ts'
-import { CLIENT_GONE } from '../wire/json-rpc.ts'
+import { CLIENT_GONE, CONSUMED } from '../wire/json-rpc.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
 import type {
   CallEvent,
@@ -241,11 +241,11 @@ export class ObservedRequest implements RequestTelemetry {
 
   responded(response: HttpResponse, client: ClientConnection): HttpResponse {
     const { status } = response
-    if (this.#events === undefined) this.finished({ status })
+    if (this.#events === undefined) this.finished({ status }, rpcErrorOf(response))
     else if (client.disconnected) this.finished({ status: CLIENT_GONE.status })
     // If the client disconnects, the host may leave the stream open.
     else if (isEventStream(response)) return withEnd(response, client, () => this.finished({ status }))
-    else this.finished({ status }, status >= 400 ? rpcErrorOf(response) : undefined)
+    else this.finished({ status }, rpcErrorOf(response))
     return response
   }
 
@@ -253,7 +253,8 @@ export class ObservedRequest implements RequestTelemetry {
   finished(outcome?: Outcome, error?: RpcError): void {
     if (this.#hasEnded) return
     this.#hasEnded = true
-    if (outcome !== undefined) this.#shared.log?.finished(this.#request, outcome)
+    // The reader of bodies writes a line of its own.
+    if (outcome && error?.message !== CONSUMED) this.#shared.log?.finished(this.#request, outcome)
     if (this.#events !== undefined) this.#report(this.#events, outcome, error)
   }
 

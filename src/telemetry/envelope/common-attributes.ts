@@ -9,20 +9,22 @@ import type { Redactor } from './redactor.ts'
 /** Checks the argument of `withAttributes`, and copies an object. */
 export function copyCommonAttributes(source: TelemetryAttributesSource): TelemetryAttributesSource {
   if (typeof source === 'function') return source
-  if (isRecord(source)) return Object.freeze({ ...source })
+  if (isRecord(source)) return Object.freeze({ ...membersOf(source) })
   const expected = 'must be an object of attributes, or a function that returns one'
   throw telemetryOptions.invalidKind('the argument of withAttributes()', expected, source)
 }
+
+/** Returns the entries of a `Map`, as those of events, or else the object. */
+const membersOf = (given: object): object => (given instanceof Map ? Object.fromEntries(given) : given)
 
 /** The attributes that all events of a manager have, below those of their sessions. */
 export class CommonAttributes {
   readonly #sources: readonly TelemetryAttributesSource[]
   readonly #report: (problem: KitTelemetryError) => void
   readonly #reported = new Set<unknown>()
-  /** The attributes, and their redacted form, if no source is a function. */
+  /** The attributes, and their redacted form with its size, if no source is a function. */
   readonly #fixed: TelemetryAttributes | undefined
-  #redacted: TelemetryAttributes | undefined
-  #bytes = 0
+  #redacted: readonly [attributes: TelemetryAttributes, bytes: number] | undefined
   #isReading = false
 
   /** @param report is called once for each function that throws, or does not return an object. */
@@ -41,7 +43,7 @@ export class CommonAttributes {
     this.#isReading = true
     for (const source of this.#sources) {
       try {
-        copyMembers(checkAttributes(resolveAttributes({ attributes: source })) ?? {}, merged)
+        copyMembers(membersOf(checkAttributes(resolveAttributes({ attributes: source })) ?? {}), merged)
       } catch (cause) {
         this.#leaveOut(source, cause)
       }
@@ -53,12 +55,10 @@ export class CommonAttributes {
   /** Redacts the result of `read`. `redactor.bytes` is then its size in memory. */
   redact(attributes: TelemetryAttributes, redactor: Redactor): TelemetryAttributes {
     if (attributes !== this.#fixed) return this.#map(attributes, redactor)
-    if (this.#redacted === undefined) {
-      this.#redacted = this.#map(attributes, redactor)
-      this.#bytes = redactor.bytes
-    }
-    redactor.bytes = this.#bytes
-    return this.#redacted
+    this.#redacted ??= [this.#map(attributes, redactor), redactor.bytes]
+    const [redacted, bytes] = this.#redacted
+    redactor.bytes = bytes
+    return redacted
   }
 
   #map(attributes: TelemetryAttributes, redactor: Redactor): TelemetryAttributes {

@@ -89,9 +89,9 @@ export function listedSchema(root: JsonSchema, flagged: ReadonlySet<string>, rel
 
   /** Removes what validators of clients read in another way than the libraries of schemas. */
   function relax(made: Record<string, unknown>): void {
-    const { required, properties, multipleOf, format } = made
-    if (Array.isArray(required) && isRecord(properties)) {
-      const kept = required.filter((name) => !acceptsAnything(properties[name]))
+    const { required, properties, additionalProperties: others = false, multipleOf, format } = made
+    if (Array.isArray(required)) {
+      const kept = required.filter((name) => !acceptsAnything(Object(properties)[name] ?? others))
       made.required = kept
       if (kept.length === 0) delete made.required
     }

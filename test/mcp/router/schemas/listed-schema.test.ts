@@ -30,6 +30,7 @@ const OUTPUTS: Readonly<Record<string, readonly [schema: StandardSchemaV1, value
   any: [z.object({ a: z.any(), b: z.unknown() }), { a: undefined, b: undefined }],
   'any in an array': [z.object({ l: z.array(z.object({ a: z.any() })) }), { l: [{ a: undefined }] }],
   'any in a union': [z.object({ a: z.union([z.string(), z.any()]) }), { a: undefined }],
+  'any in a record': [z.object({ a: z.record(z.enum(['x', 'y']), z.any()) }), { a: { x: 1, y: undefined } }],
   'unknown of arktype': [type({ a: 'unknown' }), { a: undefined }],
   'a union of overlapping patterns': [
     z.object({
