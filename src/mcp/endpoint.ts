@@ -15,7 +15,7 @@ import { Discovery } from './discovery.ts'
 import { type Events, makeEvents } from './events/events.ts'
 import { Instrumentation } from './instrumentation/instrumentation.ts'
 import { authorizeCalls } from './operations/authorize-calls.ts'
-import { tableWithLimits } from './operations/limits/limited-table.ts'
+import { tableWithLimits } from './operations/limits/limited-tool.ts'
 import { Policy } from './operations/policy.ts'
 import { type AppContextFactory, type RouterTable, tableWithSecuritySchemes } from './router/router-table.ts'
 import { tableWithInputs } from './router/schemas/closed-inputs.ts'
@@ -181,11 +181,19 @@ export class McpEndpoint {
 
       // 5. The scopes of the endpoint and of the operations that the messages name, and the policy.
       const scopes = admitted === undefined ? this.authenticator.operationScopes(messages) : []
-      if (!permitsScopes(exchange, scopes)) return await this.#refuseScopes(exchange, request, scopes, parsed)
+      if (!permitsScopes(exchange, scopes))
+        return await this.authenticator.refuseScopes(exchange, request, scopes, parsed)
       const { policy } = this.#props.options
-      const missing = policy && (await this.#authorize(policy, exchange, messages))
+      // A router function is not combined with a policy.
+      const table = this.#table as RouterTable
+      const missing = policy && (await telemetry.run(() => authorizeCalls(policy, table, exchange, messages)))
       if (missing !== undefined && missing.length > 0)
-        return await this.#refuseScopes(exchange, request, unionOfScopes(scopes, missing), parsed)
+        return await this.authenticator.refuseScopes(
+          exchange,
+          request,
+          unionOfScopes(scopes, missing),
+          parsed,
+        )
       telemetry.accepted(admitted !== undefined)
 
       // 6. The official SDK serves the messages.
@@ -197,17 +205,6 @@ export class McpEndpoint {
     } finally {
       release?.()
     }
-  }
-
-  #refuseScopes(
-    exchange: Exchange,
-    request: McpRequest,
-    scopes: readonly string[],
-    received: ReceivedMessages,
-  ): PlainResponse | Promise<PlainResponse> {
-    return exchange.gate === undefined
-      ? jsonRpcError(403, -32_000, 'Forbidden: this operation requires scopes, but OAuth is disabled')
-      : this.authenticator.refuseScopes(exchange, request, scopes, received)
   }
 
   /** Returns the response to an OPTIONS request, which may be a CORS preflight. */
@@ -228,17 +225,6 @@ export class McpEndpoint {
   /** Returns the CORS headers of every response to a request. */
   corsHeaders(request: McpRequest): Readonly<Record<string, string>> {
     return corsHeadersFor(request, this.#originPolicy)
-  }
-
-  /** Asks the policy about the calls in these messages. Returns the scopes that the policy asks for. */
-  async #authorize(
-    policy: Policy,
-    exchange: Exchange,
-    messages: readonly unknown[],
-  ): Promise<readonly string[]> {
-    // A router function is not combined with a policy.
-    const table = this.#table as RouterTable
-    return await exchange.telemetry.run(() => authorizeCalls(policy, table, exchange, messages))
   }
 
   /** @param foreign the exchange that `mcpAuth(oauthOptions)` has authenticated, for an adapter without OAuth */

@@ -27,18 +27,16 @@ import {
 } from '@modelcontextprotocol/server'
 import { LRUCache } from 'lru-cache'
 import type { HttpResponse } from '../../base/http/plain-response.ts'
-import { methodNamed } from '../methods.ts'
-import { MODERN_REVISION } from '../revisions.ts'
+import { MODERN_REVISION, methodNamed } from '../methods.ts'
 import type { RouterTable } from '../router/router-table.ts'
-import { accepts, SERVED_TYPES } from '../wire/accept.ts'
 import { messageEvent } from '../wire/event-stream.ts'
 import type { Exchange } from '../wire/exchange.ts'
 import { CLIENT_GONE } from '../wire/json-rpc.ts'
 import { responseText } from '../wire/json-safe.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
-import { unreceivableRequest } from './refused-requests.ts'
-import { Reply } from './streams/event-outlet.ts'
-import { keepOpen } from './streams/keep-open.ts'
+import { accepts, SERVED_TYPES } from '../wire/request-headers.ts'
+import { keepOpen, Reply } from './streams/event-outlet.ts'
+import { unreceivableRequest } from './watch-messages.ts'
 
 /** A request that the fast path can serve. */
 export interface FastRequest {
@@ -232,7 +230,13 @@ class FastTransport extends PerRequestHTTPServerTransport {
     const last = 'result' in message || 'error' in message
     // No other stream could carry a message that does not belong to this request.
     if ((last ? message.id : options?.relatedRequestId) !== this.#call.message.id) return
-    if (!last) return await this.#notify(message as JSONRPCNotification)
+    if (!last) {
+      const { outflow } = this.#reply
+      this.#call.exchange.outflow = outflow
+      return await outflow.notify(message as JSONRPCNotification, async (one) =>
+        this.#reply.write(messageEvent(JSON.stringify(one))),
+      )
+    }
     const status = statusOf(message, this.#isDelivering)
     const settled = this.#reply.settle()
     if (settled !== undefined) await settled
@@ -241,17 +245,6 @@ class FastTransport extends PerRequestHTTPServerTransport {
     const body = responseText(message)
     if (this.#isLegacy || this.#reply.hasBegun) this.#reply.end(messageEvent(body))
     else this.#reply.end('', { status, headers: JSON_HEADERS, body })
-  }
-
-  async #notify(message: JSONRPCNotification): Promise<void> {
-    const { outflow } = this.#reply
-    this.#call.exchange.outflow = outflow
-    const event = messageEvent(JSON.stringify(message))
-    const notify = async (notice: JSONRPCMessage): Promise<void> =>
-      this.#reply.write(messageEvent(JSON.stringify(notice)))
-    if (!outflow.admits(message, Buffer.byteLength(event), notify)) return
-    this.#reply.write(event)
-    if (!outflow.hasRoom) await outflow.room()
   }
 
   override async close(): Promise<void> {

@@ -2,7 +2,7 @@ import type { BodyMemory, BodyRead } from '../../base/http/body-reader.ts'
 import type { PlainResponse } from '../../base/http/plain-response.ts'
 import { isRecord } from '../../base/options/value-kinds.ts'
 import type { McpRequest } from './mcp-request.ts'
-import { decodedHeader } from './mirrored-headers.ts'
+import { decodedHeader } from './request-headers.ts'
 
 const MAX_BATCH = 100
 
@@ -30,8 +30,45 @@ export function parseMessages(
   client: { readonly disconnected: boolean } = { disconnected: false },
   memory?: BodyMemory,
 ): ParsedMessages {
-  let body: unknown
+  const parsed = read.kind === 'text' ? parsedText(read.text, memory) : parsedValue(read, client)
+  if ('response' in parsed) return parsed
+  const { body } = parsed
+  if (!Array.isArray(body)) return { body, messages: [body] }
+  if (revision !== undefined && revision !== '2025-03-26') {
+    return { response: invalidRequest('only protocol revision 2025-03-26 has batches') }
+  }
+  if (body.length === 0 || body.length > MAX_BATCH) {
+    return { response: invalidRequest(`a batch must contain 1 to ${MAX_BATCH} messages`) }
+  }
+  if (!hasDistinctIds(body))
+    return { response: invalidRequest('a batch must not contain two requests with the same id') }
+  const messages = withoutSelfCancellations(body)
+  return { body: messages, messages }
+}
+
+/** The value of a body, or the response to a body that could not be read. */
+type ParsedBody = { readonly body: unknown } | { readonly response: PlainResponse }
+
+function parsedText(text: string, memory: BodyMemory | undefined): ParsedBody {
+  const bytes = parsedBytes(text)
+  if (bytes === 'too-deep') return { response: tooDeep() }
+  if (bytes === 'not-json') return { response: parseError() }
+  const full = memory?.resize(bytes)
+  if (full !== undefined) return { response: full === 'busy' ? busy() : tooLarge() }
+  try {
+    return { body: JSON.parse(text) }
+  } catch {
+    return { response: parseError() }
+  }
+}
+
+function parsedValue(
+  read: Exclude<BodyRead, { kind: 'text' }>,
+  { disconnected }: { readonly disconnected: boolean },
+): ParsedBody {
   switch (read.kind) {
+    case 'value':
+      return isTooDeepValue(read.value) ? { response: tooDeep() } : { body: read.value }
     case 'too-large':
       return { response: tooLarge() }
     case 'encoded':
@@ -47,43 +84,10 @@ export function parseMessages(
     case 'ambiguous':
       return { response: invalidRequest('a member occurs twice, or its name is not allowed') }
     case 'unreadable':
-      return { response: client.disconnected ? CLIENT_GONE : parseError() }
+      return { response: disconnected ? CLIENT_GONE : parseError() }
     case 'consumed':
-      return { response: client.disconnected ? CLIENT_GONE : jsonRpcError(500, -32_603, CONSUMED) }
-    case 'value':
-      if (isTooDeepValue(read.value)) return { response: tooDeep() }
-      body = read.value
-      break
-    case 'text':
-      switch (checkDepth(read.text)) {
-        case 'too-deep':
-          return { response: tooDeep() }
-        case 'not-json':
-          return { response: parseError() }
-      }
-      switch (memory?.resize(parsedBytes(read.text))) {
-        case 'too-large':
-          return { response: tooLarge() }
-        case 'busy':
-          return { response: busy() }
-      }
-      try {
-        body = JSON.parse(read.text)
-      } catch {
-        return { response: parseError() }
-      }
+      return { response: disconnected ? CLIENT_GONE : jsonRpcError(500, -32_603, CONSUMED) }
   }
-  if (!Array.isArray(body)) return { body, messages: [body] }
-  if (revision !== undefined && revision !== '2025-03-26') {
-    return { response: invalidRequest('only protocol revision 2025-03-26 has batches') }
-  }
-  if (body.length === 0 || body.length > MAX_BATCH) {
-    return { response: invalidRequest(`a batch must contain 1 to ${MAX_BATCH} messages`) }
-  }
-  if (!hasDistinctIds(body))
-    return { response: invalidRequest('a batch must not contain two requests with the same id') }
-  const messages = withoutSelfCancellations(body)
-  return { body: messages, messages }
 }
 
 /** Returns `true` if no two requests have the same id. A response names its request only by the id. */
@@ -196,36 +200,48 @@ function closing(response: PlainResponse): PlainResponse {
  */
 export const MAX_JSON_DEPTH = 128
 
-const QUOTE = 0x22
-const OPENING_BRACE = 0x7b
-const CLOSING_BRACE = 0x7d
-/** The bit by which the code of a bracket differs from that of the brace. */
-const BRACE_BIT = 0x20
+/** The memory of an empty object, of an empty array, of a member's key, and of an element or member, in bytes. */
+const OBJECT = 64
+const ARRAY = 48
+const KEY = 24
+const ELEMENT = 16
 
 /**
- * Checks the nesting depth of JSON before it is parsed. The parser needs far more memory for deeply nested text than the text
- * has, even if it is not valid JSON. This function reads the text once and allocates nothing.
+ * Returns about the number of bytes that a text of JSON takes on the heap when it is parsed. An array of empty objects takes 25
+ * times the size of its text, and the parser needs far more memory for deeply nested text, even if it is not valid JSON. This
+ * function reads the text once and allocates nothing.
  * @returns `not-json` if brackets or quotation marks do not match. The parser finds all other errors.
  */
-export function checkDepth(text: string): 'ok' | 'too-deep' | 'not-json' {
-  if (text.length <= MAX_JSON_DEPTH || !hasManyBrackets(text)) return 'ok'
+export function parsedBytes(text: string): number | 'too-deep' | 'not-json' {
+  let bytes = 2 * text.length
   let depth = 0
   let deepest = 0
   for (let index = 0; index < text.length; index++) {
-    const code = text.charCodeAt(index)
-    if (code === QUOTE) {
-      index = endOfString(text, index)
-      if (index >= text.length) return 'not-json'
-    } else if ((code | BRACE_BIT) === OPENING_BRACE) {
-      depth++
-      if (depth > deepest) deepest = depth
-    } else if ((code | BRACE_BIT) === CLOSING_BRACE) {
-      depth--
-      if (depth < 0) return 'not-json'
+    switch (text[index]) {
+      case '"':
+        index = endOfString(text, index)
+        if (index >= text.length) return 'not-json'
+        break
+      case ',':
+        bytes += ELEMENT
+        break
+      case ':':
+        bytes += KEY
+        break
+      case '[':
+      case '{':
+        bytes += text[index] === '[' ? ARRAY : OBJECT
+        depth++
+        if (depth > deepest) deepest = depth
+        break
+      case ']':
+      case '}':
+        depth--
+        if (depth < 0) return 'not-json'
     }
   }
   if (depth > 0) return 'not-json'
-  return deepest > MAX_JSON_DEPTH ? 'too-deep' : 'ok'
+  return deepest > MAX_JSON_DEPTH ? 'too-deep' : bytes
 }
 
 /** Returns `true` if a parsed body is nested deeper than allowed, or contains itself. */
@@ -238,59 +254,6 @@ export function isTooDeepValue(value: unknown, levels: number = MAX_JSON_DEPTH):
     if (isTooDeepValue((value as Record<string, unknown>)[key], levels - 1)) return true
   }
   return false
-}
-
-/** Returns `true` if a text has so many opening brackets that it may be nested too deep. */
-function hasManyBrackets(text: string): boolean {
-  let found = 0
-  for (const bracket of '{[') {
-    for (let index = text.indexOf(bracket); index >= 0; index = text.indexOf(bracket, index + 1)) {
-      found++
-      if (found > MAX_JSON_DEPTH) return true
-    }
-  }
-  return false
-}
-
-/** The memory of an empty object, of an empty array, of a member's key, and of an element or member, in bytes. */
-const OBJECT = 64
-const ARRAY = 48
-const KEY = 24
-const ELEMENT = 16
-
-/** Shorter texts take little memory, whatever they contain. */
-const MIN_LENGTH = 2_048
-
-const COMMA = 0x2c
-const COLON = 0x3a
-const OPENING_BRACKET = 0x5b
-
-/**
- * Returns about the number of bytes that a parsed text takes on the heap. An array of empty objects takes 25 times the size of
- * its text. The function reads the text once and allocates nothing. It does not read short texts.
- */
-export function parsedBytes(text: string): number {
-  let bytes = 2 * text.length
-  if (text.length < MIN_LENGTH) return bytes
-  for (let index = 0; index < text.length; index++) {
-    switch (text.charCodeAt(index)) {
-      case QUOTE:
-        index = endOfString(text, index)
-        break
-      case COMMA:
-        bytes += ELEMENT
-        break
-      case COLON:
-        bytes += KEY
-        break
-      case OPENING_BRACKET:
-        bytes += ARRAY
-        break
-      case OPENING_BRACE:
-        bytes += OBJECT
-    }
-  }
-  return bytes
 }
 
 const BACKSLASH = 0x5c
