@@ -1,14 +1,11 @@
-import { clientKey } from '../base/http/client-address.ts'
 import { preflightHeaders } from '../base/http/cors-headers.ts'
 import type { HttpResponse, PlainResponse } from '../base/http/plain-response.ts'
 import type { SafeFetchSettings } from '../base/http/safe-fetch.ts'
 import { optionChecksOf } from '../base/options/option-checks.ts'
-import type { AuthInfo } from '../oauth/auth-info.ts'
 import { Gate, type GateRequest } from '../oauth/gate.ts'
 import type { VerifyContext } from '../oauth/gate-values.ts'
 import { LazyRequest, RequestContext } from '../oauth/inputs.ts'
 import type { ResolvedOAuthOptions } from '../oauth/options.ts'
-import { ownerOf } from '../oauth/owner.ts'
 import { unionOfScopes } from '../oauth/scope.ts'
 import { type AuthenticationResult, Authenticator } from './authenticator.ts'
 import { Discovery } from './discovery.ts'
@@ -19,7 +16,7 @@ import { tableWithLimits } from './operations/limits/limited-tool.ts'
 import { Policy } from './operations/policy.ts'
 import { type AppContextFactory, type RouterTable, tableWithSecuritySchemes } from './router/router-table.ts'
 import { tableWithInputs } from './router/schemas/closed-inputs.ts'
-import { SdkHandler } from './sdk/sdk-handler.ts'
+import { countedFor, SdkHandler } from './sdk/sdk-handler.ts'
 import { type SdkServersProps, SERVED_REVISIONS } from './sdk/sdk-servers.ts'
 import type { TelemetryOption } from './telemetry-option.ts'
 import { isEventStream, withEnd } from './wire/event-stream.ts'
@@ -165,7 +162,7 @@ export class McpEndpoint {
     const parsed =
       admitted ??
       (request.method === 'POST'
-        ? await this.authenticator.bodies.receive(request, () => bodyOwner(request, auth))
+        ? await this.authenticator.bodies.receive(request, () => countedFor(request, auth) ?? '')
         : NO_MESSAGES)
     if (parsed === undefined) return retryLater(429, 'Too many large requests of this user are being served')
     if ('response' in parsed) return parsed.response
@@ -246,11 +243,6 @@ export class McpEndpoint {
     const make = this.#table?.makeContext
     return make === undefined ? new RequestContext(request, {}) : makeContext(make, request)
   }
-}
-
-/** Returns the owner of a body: the user or, without OAuth, the address of the client. */
-function bodyOwner(request: McpRequest, auth: AuthInfo | undefined): string {
-  return auth === undefined ? (clientKey(request.clientAddress) ?? '') : ownerOf(auth)
 }
 
 /**

@@ -148,21 +148,17 @@ async function runTool(
   args: unknown,
   context: CallContext,
 ): Promise<CallToolResult | InputRequired> {
-  const run = async (): Promise<CallToolResult | InputRequired> =>
-    await resultOf(tool, await tool.handler(args, context))
-  if (tool.around === undefined) return await run()
+  if (tool.around === undefined) return await resultOf(tool, await tool.handler(args, context))
   const operation = { kind: 'tool', name: tool.definition.name, args } as const
-  const validatedRun = async (): Promise<CallToolResult | InputRequired> => {
-    const result = await run()
+  const run = async (): Promise<CallToolResult | InputRequired> => {
+    const result = await resultOf(tool, await tool.handler(args, context))
     const { structuredContent } = result
     if (typeof structuredContent === 'object' && structuredContent !== null)
       validated.set(structuredContent, tool)
     return result
   }
-  return await resultOf(
-    tool,
-    await runAround(tool, context, operation, validatedRun, 'tools/call', isToolResult),
-  )
+  const returned = await runAround(tool, context, operation, run, 'tools/call', isToolResult)
+  return await resultOf(tool, returned)
 }
 
 /** Returns the MCP result for the value that a handler, or middleware, has returned. */

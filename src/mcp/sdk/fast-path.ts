@@ -230,13 +230,7 @@ class FastTransport extends PerRequestHTTPServerTransport {
     const last = 'result' in message || 'error' in message
     // No other stream could carry a message that does not belong to this request.
     if ((last ? message.id : options?.relatedRequestId) !== this.#call.message.id) return
-    if (!last) {
-      const { outflow } = this.#reply
-      this.#call.exchange.outflow = outflow
-      return await outflow.notify(message as JSONRPCNotification, async (one) =>
-        this.#reply.write(messageEvent(JSON.stringify(one))),
-      )
-    }
+    if (!last) return await this.#notify(message as JSONRPCNotification)
     const status = statusOf(message, this.#isDelivering)
     const settled = this.#reply.settle()
     if (settled !== undefined) await settled
@@ -245,6 +239,17 @@ class FastTransport extends PerRequestHTTPServerTransport {
     const body = responseText(message)
     if (this.#isLegacy || this.#reply.hasBegun) this.#reply.end(messageEvent(body))
     else this.#reply.end('', { status, headers: JSON_HEADERS, body })
+  }
+
+  async #notify(message: JSONRPCNotification): Promise<void> {
+    const { outflow } = this.#reply
+    this.#call.exchange.outflow = outflow
+    const event = messageEvent(JSON.stringify(message))
+    const notify = async (notice: JSONRPCMessage): Promise<void> =>
+      this.#reply.write(messageEvent(JSON.stringify(notice)))
+    if (!outflow.admits(message, Buffer.byteLength(event), notify)) return
+    this.#reply.write(event)
+    if (!outflow.hasRoom) await outflow.room()
   }
 
   override async close(): Promise<void> {

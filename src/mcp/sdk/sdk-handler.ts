@@ -324,8 +324,8 @@ export class SdkHandler {
 
 const NO_TASKS: McpTasks = Object.freeze({ running: 0, close: async () => undefined })
 
-/** Returns the owner of a stream or session: the user or, for a request without a token, the client's address. */
-function countedFor(request: McpRequest, auth: AuthInfo | undefined): string | undefined {
+/** Returns the owner of a body, a stream, or a session: the user or, for a request without a token, the client's address. */
+export function countedFor(request: McpRequest, auth: AuthInfo | undefined): string | undefined {
   return auth === undefined ? clientKey(request.clientAddress) : ownerOf(auth)
 }
 

@@ -51,14 +51,14 @@ type ParsedBody = { readonly body: unknown } | { readonly response: PlainRespons
 
 function parsedText(text: string, memory: BodyMemory | undefined): ParsedBody {
   const bytes = parsedBytes(text)
-  if (bytes === 'too-deep') return { response: tooDeep() }
-  if (bytes === 'not-json') return { response: parseError() }
+  if (bytes === 'too-deep') return { response: TOO_DEEP }
+  if (bytes === 'not-json') return { response: PARSE_ERROR }
   const full = memory?.resize(bytes)
-  if (full !== undefined) return { response: full === 'busy' ? busy() : tooLarge() }
+  if (full !== undefined) return { response: full === 'busy' ? BUSY : TOO_LARGE }
   try {
     return { body: JSON.parse(text) }
   } catch {
-    return { response: parseError() }
+    return { response: PARSE_ERROR }
   }
 }
 
@@ -66,28 +66,9 @@ function parsedValue(
   read: Exclude<BodyRead, { kind: 'text' }>,
   { disconnected }: { readonly disconnected: boolean },
 ): ParsedBody {
-  switch (read.kind) {
-    case 'value':
-      return isTooDeepValue(read.value) ? { response: tooDeep() } : { body: read.value }
-    case 'too-large':
-      return { response: tooLarge() }
-    case 'encoded':
-      return {
-        response: jsonRpcError(415, -32_000, 'Unsupported Media Type: no Content-Encoding is understood'),
-      }
-    case 'timeout':
-      return {
-        response: closing(jsonRpcError(408, -32_000, 'Request Timeout: the body did not arrive in time')),
-      }
-    case 'busy':
-      return { response: busy() }
-    case 'ambiguous':
-      return { response: invalidRequest('a member occurs twice, or its name is not allowed') }
-    case 'unreadable':
-      return { response: disconnected ? CLIENT_GONE : parseError() }
-    case 'consumed':
-      return { response: disconnected ? CLIENT_GONE : jsonRpcError(500, -32_603, CONSUMED) }
-  }
+  if (read.kind === 'value') return isTooDeepValue(read.value) ? { response: TOO_DEEP } : { body: read.value }
+  const mayBeGone = read.kind === 'unreadable' || read.kind === 'consumed'
+  return { response: mayBeGone && disconnected ? CLIENT_GONE : UNREAD[read.kind] }
 }
 
 /** Returns `true` if no two requests have the same id. A response names its request only by the id. */
@@ -155,15 +136,6 @@ export function retryLater(status: 429 | 503, message: string): PlainResponse {
   return { ...response, headers: { ...response.headers, 'Retry-After': '5' } }
 }
 
-function tooLarge(): PlainResponse {
-  return jsonRpcError(413, -32_000, 'Payload Too Large')
-}
-
-/** The response to a large body while others take the memory for large bodies. */
-function busy(): PlainResponse {
-  return retryLater(503, 'Too many large requests are being served')
-}
-
 /** The error of a request that its client has canceled. */
 export const CANCELED: { readonly code: number; readonly message: string } = {
   code: -32_800,
@@ -177,21 +149,8 @@ export const CLIENT_GONE: PlainResponse = { status: 499, headers: {} }
 export const CONSUMED =
   'The request body was read before it reached the MCP endpoint. Mount the MCP endpoint in front of the middleware that has already read the body, or let that middleware set req.body to the parsed body.'
 
-function parseError(): PlainResponse {
-  return jsonRpcError(400, -32_700, 'Parse error: the body is not valid JSON')
-}
-
-function tooDeep(): PlainResponse {
-  return invalidRequest(`JSON must not be nested deeper than ${MAX_JSON_DEPTH} levels`)
-}
-
 function invalidRequest(why: string): PlainResponse {
   return jsonRpcError(400, -32_600, `Invalid Request: ${why}`)
-}
-
-/** The rest of the body is not read, so the connection cannot be used again. */
-function closing(response: PlainResponse): PlainResponse {
-  return { ...response, headers: { ...response.headers, Connection: 'close' } }
 }
 
 /**
@@ -199,6 +158,25 @@ function closing(response: PlainResponse): PlainResponse {
  * level 1, be it a message or a batch; level 128 is accepted, level 129 is not.
  */
 export const MAX_JSON_DEPTH = 128
+
+const PARSE_ERROR = jsonRpcError(400, -32_700, 'Parse error: the body is not valid JSON')
+const TOO_DEEP = invalidRequest(`JSON must not be nested deeper than ${MAX_JSON_DEPTH} levels`)
+const TOO_LARGE = jsonRpcError(413, -32_000, 'Payload Too Large')
+/** The response to a large body while others take the memory for large bodies. */
+const BUSY = retryLater(503, 'Too many large requests are being served')
+const TIMEOUT = jsonRpcError(408, -32_000, 'Request Timeout: the body did not arrive in time')
+
+/** The responses to bodies that could not be read. */
+const UNREAD: Readonly<Record<Exclude<BodyRead['kind'], 'text' | 'value'>, PlainResponse>> = {
+  'too-large': TOO_LARGE,
+  encoded: jsonRpcError(415, -32_000, 'Unsupported Media Type: no Content-Encoding is understood'),
+  // The rest of the body is not read, so the connection cannot be used again.
+  timeout: { ...TIMEOUT, headers: { ...TIMEOUT.headers, Connection: 'close' } },
+  busy: BUSY,
+  ambiguous: invalidRequest('a member occurs twice, or its name is not allowed'),
+  unreadable: PARSE_ERROR,
+  consumed: jsonRpcError(500, -32_603, CONSUMED),
+}
 
 /** The memory of an empty object, of an empty array, of a member's key, and of an element or member, in bytes. */
 const OBJECT = 64
