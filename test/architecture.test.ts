@@ -70,7 +70,7 @@ const MAY_IMPORT_TELEMETRY = [
   'mcp/operations/operation.ts',
   'mcp/router/context.ts',
   'mcp/telemetry-option.ts',
-  'mcp/wire/request-telemetry.ts',
+  'mcp/wire/exchange.ts',
 ]
 
 /** The folders of mcp/ that a folder of mcp/ may import. The files next to these folders import all of them. */

@@ -1,11 +1,11 @@
 import type { ServerResponse } from 'node:http'
 import type { NodeMiddleware, NodeRequest } from '../base/http/node-middleware.ts'
 import { optionChecksOf } from '../base/options/option-checks.ts'
-import { CARD_SUFFIX, CATALOG_PATH, catalogResponse, type KnownCatalog } from '../mcp/discovery.ts'
+import { CARD_SUFFIX, CATALOG_PATH, catalogResponse } from '../mcp/discovery.ts'
 import type { McpEndpoint } from '../mcp/endpoint.ts'
 import { endpointOf } from '../mcp/endpoint-of.ts'
 import type { McpAdapter } from '../mcp/mcp-adapter.ts'
-import { documentRequest } from '../mcp/wire/document-request.ts'
+import { documentRequest } from '../mcp/wire/mcp-request.ts'
 import { NodeMcpRequest } from './node-request.ts'
 import { writePlainResponse } from './node-response.ts'
 
@@ -47,11 +47,10 @@ export function aiCatalog(adapters: readonly McpAdapter[]): NodeMiddleware {
   })
   const servers = endpoints.map(({ discovery }) => discovery)
   const trustsProxy = endpoints.every((endpoint) => endpoint.trustsProxy)
-  const known: KnownCatalog = {}
   return function aiCatalog(req, res, next = () => undefined) {
     const request = new NodeMcpRequest(req, res, trustsProxy)
     if (request.path !== CATALOG_PATH) return next()
-    writePlainResponse(req, res, catalogResponse(servers, documentRequest(request), known))
+    writePlainResponse(req, res, catalogResponse(servers, documentRequest(request)))
   }
 }
 

@@ -1,7 +1,8 @@
 import { preflightHeaders } from '../base/http/cors-headers.ts'
 import { type HttpResponse, type PlainResponse, toResponse } from '../base/http/plain-response.ts'
 import type { SafeFetchSettings } from '../base/http/safe-fetch.ts'
-import { isOptionsObject, type OptionChecks, optionChecksOf } from '../base/options/option-checks.ts'
+import { isOptionsObject, optionChecksOf } from '../base/options/option-checks.ts'
+import { optional, type RulesFor } from '../base/options/option-rules.ts'
 import { notFound } from '../oauth/metadata/protected-resource.ts'
 import { type OAuthOptions, resolveOAuthOptions } from '../oauth/options.ts'
 import { FAILED_RESPONSE } from '../oauth/refusal-responses.ts'
@@ -10,18 +11,18 @@ import { keepEndpoint } from './endpoint-of.ts'
 import { loadServing } from './load-serving.ts'
 import { eventsFor, type McpAdapter } from './mcp-adapter.ts'
 import {
-  ADAPTER_OPTIONS,
+  ADAPTER_RULES,
   checkServerInfo,
   type McpAdapterOptions,
   type ResolvedAdapterOptions,
   resolveAdapterOptions,
   type ServerInfo,
+  withPolicy,
 } from './options.ts'
 import { KitMcpRouter, tableOf } from './router/router.ts'
 import type { ServerFactory } from './sdk/sdk-servers.ts'
 import { checkTelemetry, type TelemetryOption } from './telemetry-option.ts'
-import { documentRequest } from './wire/document-request.ts'
-import { WebMcpRequest } from './wire/mcp-request.ts'
+import { documentRequest, WebMcpRequest } from './wire/mcp-request.ts'
 
 export type {
   FetchHandler,
@@ -33,7 +34,7 @@ export type {
 } from './mcp-adapter.ts'
 
 const checks = optionChecksOf('createMcpAdapter')
-const { checkKnownOptions, invalidKind, missingOption } = checks
+const { checkString, invalidKind, missingOption, readOptions } = checks
 
 /** A typed router, or a function that returns a server of the official SDK for each request. */
 export type RouterOption = KitMcpRouter<any> | ServerFactory
@@ -118,24 +119,27 @@ export function adapterWith(
   options: CreateMcpAdapterOptions<RouterOption | SdkV1Factory>,
   network?: SafeFetchSettings,
 ): McpAdapter {
-  if (!isOptionsObject(options))
-    throw invalidKind('createMcpAdapter', 'must be called with an object with at least { router }', options)
-  checkKnownOptions('createMcpAdapter', options, CREATE_OPTIONS)
-  const { router, oauth, serverInfo, instructions, telemetry, ...rest } = options
-  const props = {
-    router: checkRouter(router),
-    oauth: oauth === undefined ? undefined : resolveOAuthOptions(oauth),
-    serverInfo: serverInfo === undefined ? DEFAULT_SERVER_INFO : checkServerInfo(serverInfo),
-    instructions: instructions === undefined ? undefined : checkInstructions(instructions),
-    telemetry: telemetry === undefined ? undefined : checkTelemetry(telemetry, checks),
-    options: resolveAdapterOptions(rest),
-    network,
-  }
+  const expected = 'must be called with an object with at least { router }'
+  const { router, oauth, serverInfo, instructions, telemetry, ...others } = readOptions(
+    'createMcpAdapter',
+    expected,
+    options,
+    RULES,
+  )
+  const props = { router, oauth, serverInfo, instructions, telemetry, options: withPolicy(others), network }
   return adapterOf(props, 'server')
 }
 
-const CREATE_OPTIONS = ['router', 'oauth', 'serverInfo', 'instructions', 'telemetry', ...ADAPTER_OPTIONS]
 export const DEFAULT_SERVER_INFO: ServerInfo = Object.freeze({ name: 'mcp-gatekit', version: '0.0.0' })
+
+const RULES = {
+  router: (_option: string, router: unknown) => checkRouter(router),
+  oauth: optional((_option, oauth) => resolveOAuthOptions(oauth as OAuthOptions)),
+  serverInfo: optional((_option, info) => checkServerInfo(info), DEFAULT_SERVER_INFO),
+  instructions: optional(checkString),
+  telemetry: optional((_option, manager) => checkTelemetry(manager as TelemetryOption, checks)),
+  ...ADAPTER_RULES,
+} satisfies RulesFor<CreateMcpAdapterOptions>
 
 type BuilderProps = Partial<Omit<McpEndpointProps, 'options'>> & {
   readonly given: McpAdapterOptions
@@ -216,7 +220,7 @@ export class KitMcpServer<App = unknown, User = any, Events = any> {
    * @throws {KitMcpConfigError} if `text` is not a string.
    */
   withInstructions(text: string): KitMcpServer<App, User, Events> {
-    return new KitMcpServer({ ...this.#props, instructions: checkInstructions(text) })
+    return new KitMcpServer({ ...this.#props, instructions: checkString('instructions', text) })
   }
 
   /**
@@ -298,12 +302,6 @@ function noRouter(): Error {
     'router',
     'set it to a KitMcpRouter or to a function that returns a server of the official SDK',
   )
-}
-
-/** @throws {KitMcpConfigError} if `text` is not a string. */
-export function checkInstructions(text: unknown, of: OptionChecks = checks): string {
-  if (typeof text !== 'string') throw of.invalidOption('instructions', 'must be a string', text)
-  return text
 }
 
 function webHandlersOf(endpoint: McpEndpoint): Pick<McpAdapter, 'handler' | 'auth' | 'discovery'> {

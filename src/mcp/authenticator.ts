@@ -3,15 +3,20 @@ import type { PlainResponse } from '../base/http/plain-response.ts'
 import type { Decision, Refusal } from '../oauth/decision.ts'
 import type { Admission, Gate, GateRequest } from '../oauth/gate.ts'
 import type { VerifyContext } from '../oauth/gate-values.ts'
-import { FAILED_RESPONSE } from '../oauth/refusal-responses.ts'
+import { type ChallengeResult, FAILED_RESPONSE } from '../oauth/refusal-responses.ts'
 import type { Instrumentation } from './instrumentation/instrumentation.ts'
+import { MODERN_REVISION, methodNamed } from './methods.ts'
 import { arePublic, neededScopes, type ScopedOperations } from './router/named-operations.ts'
 import { BodyBudget } from './wire/body-budget.ts'
-import { calledId, receivesResult, toolResult } from './wire/challenge-result.ts'
-import type { Exchange } from './wire/exchange.ts'
-import { type ParsedMessages, type ReceivedMessages, retryLater } from './wire/json-rpc.ts'
+import type { Exchange, RequestTelemetry } from './wire/exchange.ts'
+import {
+  isTooLong,
+  jsonRpcError,
+  type ParsedMessages,
+  type ReceivedMessages,
+  retryLater,
+} from './wire/json-rpc.ts'
 import type { McpRequest } from './wire/mcp-request.ts'
-import type { RequestTelemetry } from './wire/request-telemetry.ts'
 
 /** An authenticated request, or the response to a request that was refused. */
 export type AuthenticationResult = Exchange | { readonly response: PlainResponse }
@@ -54,9 +59,7 @@ export class Authenticator {
    */
   async authenticate(request: McpRequest, known?: () => readonly unknown[]): Promise<AuthenticationResult> {
     const { gate } = this
-    const { instrumentation } = this.#props
-    if (instrumentation.loading !== undefined) await instrumentation.loading
-    const telemetry = instrumentation.begin(request)
+    const telemetry = await this.#props.instrumentation.begun(request)
     if (gate === undefined) return await this.#withoutGate(request, telemetry)
     let decision: Decision
     try {
@@ -109,9 +112,7 @@ export class Authenticator {
    */
   async admit(request: McpRequest): Promise<AdmissionResult> {
     const gate = this.gate as Gate
-    const { instrumentation } = this.#props
-    if (instrumentation.loading !== undefined) await instrumentation.loading
-    const telemetry = instrumentation.begin(request)
+    const telemetry = await this.#props.instrumentation.begun(request)
     const parsed = await this.bodies.receiveUnverified(request)
     if (parsed === undefined) {
       const busy = retryLater(503, 'Too many requests without a token are being read')
@@ -162,7 +163,8 @@ export class Authenticator {
     operation: readonly string[],
     received?: ReceivedMessages,
   ): Promise<PlainResponse> {
-    if (gate === undefined) return FAILED_RESPONSE
+    if (gate === undefined)
+      return jsonRpcError(403, -32_000, 'Forbidden: this operation requires scopes, but OAuth is disabled')
     const refused: Refusal =
       auth === undefined
         ? gate.withOperationScopes({ outcome: 'refused', reason: 'missing' }, operation)
@@ -193,5 +195,51 @@ export class Authenticator {
     const isCut =
       parsed !== undefined && 'response' in parsed && parsed.response.headers.Connection !== undefined
     return isCut ? { ...response, headers: { ...response.headers, Connection: 'close' } } : response
+  }
+}
+
+/** Names in the `User-Agent` of OpenAI's clients, which look for a challenge in the result of a tool call. */
+const OPENAI = ['openai', 'chatgpt']
+
+/** Returns `true` if a refused call of this client is answered with a tool result. */
+export function receivesResult(
+  challengeInResult: true | 'auto',
+  request: Pick<McpRequest, 'method' | 'header'>,
+): boolean {
+  if (request.method !== 'POST') return false
+  if (challengeInResult === true) return true
+  const agent = request.header('user-agent')?.toLowerCase() ?? ''
+  return OPENAI.some((name) => agent.includes(name))
+}
+
+/** Returns the id of a tool call; `undefined` for a batch, another message, or an id that MCP does not allow. */
+export function calledId(body: unknown): string | number | undefined {
+  if (typeof body !== 'object' || body === null) return undefined
+  const { jsonrpc, method, id } = body as Partial<Record<'jsonrpc' | 'method' | 'id', unknown>>
+  if (jsonrpc !== '2.0' || methodNamed(method)?.names !== 'tool') return undefined
+  const isId = typeof id === 'string' ? !isTooLong(id) : Number.isSafeInteger(id)
+  return isId ? (id as string | number) : undefined
+}
+
+/** Returns the result of a refused tool call, with its challenge. */
+export function toolResult(
+  id: string | number,
+  { challenge, description, headers }: ChallengeResult,
+  request: McpRequest,
+): PlainResponse {
+  const isModern = (request.header('mcp-protocol-version') ?? '') >= MODERN_REVISION
+  return {
+    status: 200,
+    headers,
+    body: JSON.stringify({
+      jsonrpc: '2.0',
+      id,
+      result: {
+        ...(isModern && { resultType: 'complete' }),
+        content: [{ type: 'text', text: description }],
+        isError: true,
+        _meta: { 'mcp/www_authenticate': [challenge] },
+      },
+    }),
   }
 }

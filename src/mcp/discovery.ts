@@ -49,7 +49,7 @@ interface CatalogEntry {
   readonly url: string
 }
 
-/** The server card of SEP-2127 and the catalog entry of a server. The documents of a fixed resource are made once. */
+/** The server card of SEP-2127 and the catalog entry of a server. */
 export class Discovery {
   readonly #serverInfo: ServerInfo
   readonly #versions: readonly string[]
@@ -57,8 +57,6 @@ export class Discovery {
   #values: DiscoveryValues = {}
   #isOff = false
   #path = DEFAULT_MCP_PATH
-  #fixedCard: RenderedDocument | undefined
-  #ownCatalog: KnownCatalog = {}
   #hasWarned = false
 
   /** @param versions the protocol versions of the endpoint, the newest first */
@@ -76,8 +74,6 @@ export class Discovery {
     this.#isOff = values === false
     this.#values = values === false ? {} : values
     this.#path = path
-    this.#fixedCard = undefined
-    this.#ownCatalog = {}
   }
 
   /** `true` if the documents are the same for all requests. */
@@ -88,7 +84,6 @@ export class Discovery {
   /** Returns the response to a request for the card. Without a fixed resource, its path shows the path of the endpoint. */
   card(request: MetadataRequest): PlainResponse {
     return respond(request, () => {
-      if (this.#fixedCard !== undefined) return this.#fixedCard
       const { path } = request
       const isBehindEndpoint = path.endsWith(CARD_SUFFIX)
       const endpointPath = isBehindEndpoint ? path.slice(0, -CARD_SUFFIX.length) : this.#path
@@ -96,15 +91,13 @@ export class Discovery {
       if (resource === undefined) return undefined
       const { hostname } = new URL(resource)
       const card = serverCard(this.#serverInfo, resource, hostname, this.#versions, this.#values)
-      const document = renderDocument(JSON.stringify(card), this.isFixed ? PUBLIC : UNSTORED, CARD)
-      if (this.isFixed) this.#fixedCard = document
-      return document
+      return renderDocument(JSON.stringify(card), this.isFixed ? PUBLIC : UNSTORED, CARD)
     })
   }
 
   /** Returns the response to a request for the catalog with this server only. */
   catalog(request: DiscoveryRequest): PlainResponse {
-    return catalogResponse([this], request, this.#ownCatalog)
+    return catalogResponse([this], request)
   }
 
   /** Returns the entry of a catalog; `undefined` if the card is not served, or its URL is not known. */
@@ -137,24 +130,12 @@ export class Discovery {
   }
 }
 
-/** The catalog, if it is the same for all requests. */
-export interface KnownCatalog {
-  document?: RenderedDocument
-}
-
-/** Returns the response to a request for the catalog of some servers. @param known keeps the catalog of fixed resources */
-export function catalogResponse(
-  servers: readonly Discovery[],
-  request: DiscoveryRequest,
-  known: KnownCatalog,
-): PlainResponse {
+/** Returns the response to a request for the catalog of some servers. */
+export function catalogResponse(servers: readonly Discovery[], request: DiscoveryRequest): PlainResponse {
   return respond(request, () => {
-    if (known.document !== undefined) return known.document
     const isFixed = servers.every((server) => server.isFixed)
     const catalog = { specVersion: '1.0', entries: entriesOf(servers, request) }
-    const document = renderDocument(JSON.stringify(catalog), isFixed ? PUBLIC : UNSTORED, CATALOG)
-    if (isFixed) known.document = document
-    return document
+    return renderDocument(JSON.stringify(catalog), isFixed ? PUBLIC : UNSTORED, CATALOG)
   })
 }
 

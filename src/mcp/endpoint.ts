@@ -1,25 +1,22 @@
-import { clientKey } from '../base/http/client-address.ts'
 import { preflightHeaders } from '../base/http/cors-headers.ts'
 import type { HttpResponse, PlainResponse } from '../base/http/plain-response.ts'
 import type { SafeFetchSettings } from '../base/http/safe-fetch.ts'
 import { optionChecksOf } from '../base/options/option-checks.ts'
-import type { AuthInfo } from '../oauth/auth-info.ts'
 import { Gate, type GateRequest } from '../oauth/gate.ts'
 import type { VerifyContext } from '../oauth/gate-values.ts'
 import { LazyRequest, RequestContext } from '../oauth/inputs.ts'
 import type { ResolvedOAuthOptions } from '../oauth/options.ts'
-import { ownerOf } from '../oauth/owner.ts'
 import { unionOfScopes } from '../oauth/scope.ts'
 import { type AuthenticationResult, Authenticator } from './authenticator.ts'
 import { Discovery } from './discovery.ts'
 import { type Events, makeEvents } from './events/events.ts'
 import { Instrumentation } from './instrumentation/instrumentation.ts'
 import { authorizeCalls } from './operations/authorize-calls.ts'
-import { tableWithLimits } from './operations/limits/limited-table.ts'
+import { tableWithLimits } from './operations/limits/limited-tool.ts'
 import { Policy } from './operations/policy.ts'
 import { type AppContextFactory, type RouterTable, tableWithSecuritySchemes } from './router/router-table.ts'
 import { tableWithInputs } from './router/schemas/closed-inputs.ts'
-import { SdkHandler } from './sdk/sdk-handler.ts'
+import { countedFor, SdkHandler } from './sdk/sdk-handler.ts'
 import { type SdkServersProps, SERVED_REVISIONS } from './sdk/sdk-servers.ts'
 import type { TelemetryOption } from './telemetry-option.ts'
 import { isEventStream, withEnd } from './wire/event-stream.ts'
@@ -165,7 +162,7 @@ export class McpEndpoint {
     const parsed =
       admitted ??
       (request.method === 'POST'
-        ? await this.authenticator.bodies.receive(request, () => bodyOwner(request, auth))
+        ? await this.authenticator.bodies.receive(request, () => countedFor(request, auth) ?? '')
         : NO_MESSAGES)
     if (parsed === undefined) return retryLater(429, 'Too many large requests of this user are being served')
     if ('response' in parsed) return parsed.response
@@ -181,11 +178,19 @@ export class McpEndpoint {
 
       // 5. The scopes of the endpoint and of the operations that the messages name, and the policy.
       const scopes = admitted === undefined ? this.authenticator.operationScopes(messages) : []
-      if (!permitsScopes(exchange, scopes)) return await this.#refuseScopes(exchange, request, scopes, parsed)
+      if (!permitsScopes(exchange, scopes))
+        return await this.authenticator.refuseScopes(exchange, request, scopes, parsed)
       const { policy } = this.#props.options
-      const missing = policy && (await this.#authorize(policy, exchange, messages))
+      // A router function is not combined with a policy.
+      const table = this.#table as RouterTable
+      const missing = policy && (await telemetry.run(() => authorizeCalls(policy, table, exchange, messages)))
       if (missing !== undefined && missing.length > 0)
-        return await this.#refuseScopes(exchange, request, unionOfScopes(scopes, missing), parsed)
+        return await this.authenticator.refuseScopes(
+          exchange,
+          request,
+          unionOfScopes(scopes, missing),
+          parsed,
+        )
       telemetry.accepted(admitted !== undefined)
 
       // 6. The official SDK serves the messages.
@@ -197,17 +202,6 @@ export class McpEndpoint {
     } finally {
       release?.()
     }
-  }
-
-  #refuseScopes(
-    exchange: Exchange,
-    request: McpRequest,
-    scopes: readonly string[],
-    received: ReceivedMessages,
-  ): PlainResponse | Promise<PlainResponse> {
-    return exchange.gate === undefined
-      ? jsonRpcError(403, -32_000, 'Forbidden: this operation requires scopes, but OAuth is disabled')
-      : this.authenticator.refuseScopes(exchange, request, scopes, received)
   }
 
   /** Returns the response to an OPTIONS request, which may be a CORS preflight. */
@@ -230,17 +224,6 @@ export class McpEndpoint {
     return corsHeadersFor(request, this.#originPolicy)
   }
 
-  /** Asks the policy about the calls in these messages. Returns the scopes that the policy asks for. */
-  async #authorize(
-    policy: Policy,
-    exchange: Exchange,
-    messages: readonly unknown[],
-  ): Promise<readonly string[]> {
-    // A router function is not combined with a policy.
-    const table = this.#table as RouterTable
-    return await exchange.telemetry.run(() => authorizeCalls(policy, table, exchange, messages))
-  }
-
   /** @param foreign the exchange that `mcpAuth(oauthOptions)` has authenticated, for an adapter without OAuth */
   async #authenticate(request: McpRequest, foreign: Exchange | undefined): Promise<AuthenticationResult> {
     const exchange = await this.authenticator.authenticate(request)
@@ -260,11 +243,6 @@ export class McpEndpoint {
     const make = this.#table?.makeContext
     return make === undefined ? new RequestContext(request, {}) : makeContext(make, request)
   }
-}
-
-/** Returns the owner of a body: the user or, without OAuth, the address of the client. */
-function bodyOwner(request: McpRequest, auth: AuthInfo | undefined): string {
-  return auth === undefined ? (clientKey(request.clientAddress) ?? '') : ownerOf(auth)
 }
 
 /**

@@ -89,3 +89,6 @@ export function namesUri(method: McpMethod | undefined): boolean {
   const names = method?.names
   return names === 'resource' || names === 'skill' || names === 'directory'
 }
+
+/** The revision without protocol sessions. The revisions before it are those of 2025. */
+export const MODERN_REVISION = '2026-07-28'

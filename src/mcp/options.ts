@@ -1,7 +1,14 @@
 import type { CacheHint, Implementation, ServerEventBus } from '@modelcontextprotocol/server'
 import { DEFAULT_BODY_LIMITS } from '../base/http/body-reader.ts'
 import { isOptionsObject, type OptionChecks, optionChecksOf } from '../base/options/option-checks.ts'
-import { type OptionRule, optional, type ReadBy, type RulesFor } from '../base/options/option-rules.ts'
+import {
+  type OptionRule,
+  optional,
+  orEmpty,
+  type ReadBy,
+  type RulesFor,
+} from '../base/options/option-rules.ts'
+import { isRecord } from '../base/options/value-kinds.ts'
 import type { DpopReplayStore } from '../oauth/dpop/replay-store.ts'
 import { type McpEventOptions, resolveEventOptions } from './events/event-options.ts'
 import { Policy } from './operations/policy.ts'
@@ -13,7 +20,6 @@ import { checkOperationScopes, type OperationScopes } from './router/operation-s
 import { checkCache } from './router/resource.ts'
 import { UNKNOWN_ARGUMENTS } from './router/schemas/closed-inputs.ts'
 import type { McpSessionOptions, ResolvedSessionOptions } from './sdk/sessions/sessions.ts'
-import type { SlotLimits } from './sdk/streams/owner-slots.ts'
 import { type McpTaskOptions, resolveTaskOptions } from './tasks/task-options.ts'
 import { originRules } from './wire/origin-policy.ts'
 
@@ -22,6 +28,7 @@ const {
   callable,
   checkBoolean,
   checkTexts,
+  fittingKind,
   invalidKind,
   members,
   oneOf,
@@ -188,9 +195,9 @@ const CONFIRMATION_RULES = {
   ),
 } satisfies RulesFor<McpConfirmationOptions>
 
-const ADAPTER_RULES = {
+export const ADAPTER_RULES = {
   sessions: checkSessions,
-  streams: checkStreams,
+  streams: orEmpty(members('must be an object such as { max: 1024, maxPerOwner: 32 }', STREAM_RULES)),
   ...originRules(checks),
   listOnlyPermitted: optional(checkBoolean, false),
   toolsets: optional((option, value) => checkToolsets(option, value, checks)),
@@ -199,7 +206,12 @@ const ADAPTER_RULES = {
   bodyTimeoutMs: optional(wholeNumber(1), DEFAULT_BODY_LIMITS.timeoutMs),
   cache: (option: string, value: unknown) => checkCache(option, value, checks),
   requestStateSecret: optional(checkSecret),
-  eventBus: optional(checkEventBus),
+  eventBus: optional(
+    fittingKind<ServerEventBus>(
+      (bus) => isRecord(bus) && typeof bus.publish === 'function' && typeof bus.subscribe === 'function',
+      'must be an object with publish(event) and subscribe(listener)',
+    ),
+  ),
   scopes: optional((_option, value) => checkOperationScopes(value)),
   recordPayloads: optional(checkBoolean, false),
   recordClientAddress: optional(checkBoolean, false),
@@ -215,8 +227,6 @@ const ADAPTER_RULES = {
   events: optional((_option, value) => resolveEventOptions(value)),
 } satisfies RulesFor<McpAdapterOptions>
 
-export const ADAPTER_OPTIONS: readonly string[] = Object.keys(ADAPTER_RULES)
-
 /** `McpAdapterOptions`, validated and with defaults. `tasks` and `events` are undefined if the option is not set. */
 export interface ResolvedAdapterOptions extends ReadBy<typeof ADAPTER_RULES> {
   readonly policy: Policy | undefined
@@ -224,7 +234,11 @@ export interface ResolvedAdapterOptions extends ReadBy<typeof ADAPTER_RULES> {
 
 /** @throws {KitMcpConfigError} if an option is invalid or unknown. */
 export function resolveAdapterOptions(options: McpAdapterOptions): ResolvedAdapterOptions {
-  const resolved = readOptions('the adapter', 'must be an object', options, ADAPTER_RULES, 'options')
+  return withPolicy(readOptions('the adapter', 'must be an object', options, ADAPTER_RULES, 'options'))
+}
+
+/** Adds the policy to the options of an adapter. */
+export function withPolicy(resolved: ReadBy<typeof ADAPTER_RULES>): ResolvedAdapterOptions {
   const { authorize, authorizeTimeoutMs } = resolved
   return { ...resolved, policy: authorize && new Policy(authorize, authorizeTimeoutMs) }
 }
@@ -243,12 +257,6 @@ function checkSessions(option: string, sessions: unknown): ResolvedSessionOption
   return { ...read, maxPerOwner: read.maxPerOwner ?? Math.max(10, Math.floor(read.max / 10)) }
 }
 
-function checkStreams(option: string, streams: unknown = {}): SlotLimits {
-  if (!isOptionsObject(streams))
-    throw invalidKind(option, 'must be an object such as { max: 1024, maxPerOwner: 32 }', streams)
-  return readMembers(option, streams, STREAM_RULES)
-}
-
 const MIN_SECRET = 32
 
 function checkSecret(option: string, secret: unknown): string | Uint8Array {
@@ -257,14 +265,6 @@ function checkSecret(option: string, secret: unknown): string | Uint8Array {
     throw invalidKind(option, `must be at least ${MIN_SECRET} random characters or bytes`, secret)
   }
   return typeof secret === 'string' ? secret : Uint8Array.from(secret)
-}
-
-function checkEventBus(option: string, bus: unknown): ServerEventBus {
-  const { publish, subscribe } = (bus ?? {}) as Partial<Record<keyof ServerEventBus, unknown>>
-  if (typeof publish !== 'function' || typeof subscribe !== 'function') {
-    throw invalidKind(option, 'must be an object with publish(event) and subscribe(listener)', bus)
-  }
-  return bus as ServerEventBus
 }
 
 /** The name and version of the server, and optional details for people. */

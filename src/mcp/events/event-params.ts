@@ -5,8 +5,7 @@ import { tryOrUndefined } from '../../base/try-or-undefined.ts'
 import type { EventDelivery, EventEntry } from '../router/event.ts'
 import type { RouterTable } from '../router/router-table.ts'
 import { validate } from '../router/schemas/json-schema.ts'
-import { canonicalJson } from '../wire/canonical-json.ts'
-import { plainCopy } from '../wire/json-safe.ts'
+import { canonicalJson, plainCopy } from '../wire/json-safe.ts'
 import type { WebhookError } from './store.ts'
 
 /** The parameters of a request, which are not checked. */

@@ -1,6 +1,6 @@
 import type { ServerContext } from '@modelcontextprotocol/server'
 import { utf8Length } from '../../base/runtime.ts'
-import { callerKey } from '../operations/limits/caller-key.ts'
+import { callerKey } from '../operations/limits/call-counters.ts'
 import type { Exchange } from '../wire/exchange.ts'
 import { cursorOf, cursorText, type EventCore, type EventPage, type Receiver } from './event-core.ts'
 import {

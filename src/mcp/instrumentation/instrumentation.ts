@@ -2,10 +2,9 @@ import { atShutdown } from '../../base/at-shutdown.ts'
 import { CLIENT_NAMES } from '../../base/client-names.ts'
 import { tryOrUndefined } from '../../base/try-or-undefined.ts'
 import type { ForbiddenSender } from '../../oauth/decision.ts'
+import type { ObservedClient, RequestTelemetry } from '../wire/exchange.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
-import type { ObservedClient, RequestTelemetry } from '../wire/request-telemetry.ts'
-import { FailureLog } from './failure-log.ts'
-import { MinuteCounts } from './minute-counts.ts'
+import { FailureLog, MinuteCounts } from './failure-log.ts'
 import { ObservedRequest, type SharedInstrumentation } from './observed-request.ts'
 import { type AnyManager, EVENTS, type EventName } from './request-events.ts'
 import { Tracing } from './tracing.ts'
@@ -60,6 +59,12 @@ export class Instrumentation {
     return new ObservedRequest(this.#shared, request, isObserved)
   }
 
+  /** Begins the telemetry of a request as soon as it may begin. Never rejects. */
+  async begun(request: McpRequest): Promise<RequestTelemetry> {
+    await this.loading
+    return this.begin(request)
+  }
+
   /**
    * Records a request that was refused for its `Origin` or its `Host`. Never rejects.
    * @param begun the telemetry of the request, if it has begun
@@ -69,8 +74,7 @@ export class Instrumentation {
     reason: ForbiddenSender['reason'],
     begun?: RequestTelemetry,
   ): Promise<void> {
-    if (this.loading !== undefined) await this.loading
-    const telemetry = begun ?? this.begin(request)
+    const telemetry = begun ?? (await this.begun(request))
     telemetry.finished({ outcome: 'refused', reason })
   }
 

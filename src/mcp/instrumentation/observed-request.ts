@@ -5,10 +5,7 @@ import { elapsedMs } from '../../base/timers.ts'
 import { tryOrUndefined } from '../../base/try-or-undefined.ts'
 import type { AuthInfo } from '../../oauth/auth-info.ts'
 import { watchMessages } from '../sdk/watch-messages.ts'
-import type { ClientConnection } from '../wire/client-connection.ts'
-import { isEventStream, withEnd } from '../wire/event-stream.ts'
-import { CLIENT_GONE, CONSUMED } from '../wire/json-rpc.ts'
-import type { McpRequest } from '../wire/mcp-request.ts'
+import { type ClientConnection, isEventStream, withEnd } from '../wire/event-stream.ts'
 import type {
   CallEvent,
   EventDetails,
@@ -19,29 +16,29 @@ import type {
   RequestTelemetry,
   TaskEvent,
   TimedCall,
-} from '../wire/request-telemetry.ts'
+} from '../wire/exchange.ts'
+import { CLIENT_GONE, CONSUMED } from '../wire/json-rpc.ts'
+import type { McpRequest } from '../wire/mcp-request.ts'
 import type { FailureLog } from './failure-log.ts'
-import {
-  NO_MESSAGE,
-  type ObservedMessage,
-  observedClient,
-  observedMessage,
-  present,
-  runsApplication,
-  unreadMessage,
-} from './observed-message.ts'
-import { httpStatus, Operation } from './observed-operation.ts'
 import {
   failureIn,
   invalidCause,
   isRefusal,
   kindOf,
+  NO_MESSAGE,
+  type ObservedMessage,
+  observedClient,
+  observedMessage,
+  present,
   type RpcError,
   refusalAttributes,
   rpcErrorIn,
   rpcErrorOf,
+  runsApplication,
   statusOf,
-} from './observed-outcome.ts'
+  unreadMessage,
+} from './observed-message.ts'
+import { httpStatus, Operation } from './observed-operation.ts'
 import { type EventSettings, RequestEvents } from './request-events.ts'
 import { runWithin, type Span, type Tracing } from './tracing.ts'
 

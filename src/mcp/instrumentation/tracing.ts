@@ -97,13 +97,12 @@ export class Tracing {
     if (api === undefined) return undefined
     const tracer = registeredTracer(api)
     const durations = this.#registeredInstruments(api)?.durations
-    if (tracer === undefined) return durations && new Span(api, undefined, undefined, durations, 0)
+    if (tracer === undefined) return durations && spanOf(api, undefined, durations)
     const { name, attributes, meta, admits, startedAtMs } = describe()
     const ambient = api.context.active()
     const parent = remoteParent(api, ambient, meta, admits)
     const ambientSpan = api.trace.getSpanContext(ambient)
-    if (!this.#recordsSpans)
-      return new Span(api, undefined, withLocalSpan(api, parent, ambient), durations, 0)
+    if (!this.#recordsSpans) return spanOf(api, withLocalSpan(api, parent, ambient), durations)
     const isLinked =
       ambientSpan !== undefined &&
       api.isSpanContextValid(ambientSpan) &&
@@ -116,7 +115,7 @@ export class Tracing {
       ...(isLinked && { links: [{ context: ambientSpan }] }),
     }
     const span = tracer.startSpan(name, options, parent)
-    return new Span(api, span, api.trace.setSpan(parent, span), durations, startedAtMs)
+    return spanOf(api, api.trace.setSpan(parent, span), durations, span, startedAtMs)
   }
 
   /**
@@ -131,7 +130,7 @@ export class Tracing {
     const links = caller !== undefined && api.isSpanContextValid(caller) ? [{ context: caller }] : []
     const startedAtMs = Date.now()
     const span = tracer.startSpan(name, { root: true, attributes, links, startTime: startedAtMs }, ambient)
-    return new Span(api, span, api.trace.setSpan(ambient, span), undefined, startedAtMs)
+    return spanOf(api, api.trace.setSpan(ambient, span), undefined, span, startedAtMs)
   }
 
   /** Records a value, or adds it to a counter, if a provider of meters is registered. Never throws. @param attributes those with few values */
@@ -193,50 +192,37 @@ function instrumentsOf(meter: Api.Meter) {
 }
 
 /** The span of an MCP operation or of a task's run, the duration of the operation, or both. */
-export class Span {
-  readonly #api: typeof Api
-  readonly #span: Api.Span | undefined
-  /** The context of what handlers do. Undefined for the one in which they are called. */
-  readonly #inside: Api.Context | undefined
-  readonly #durations: Api.Histogram | undefined
-  readonly #startedAtMs: number
-  readonly #context: Api.Context
-
-  constructor(
-    loaded: typeof Api,
-    span: Api.Span | undefined,
-    inside: Api.Context | undefined,
-    durations: Api.Histogram | undefined,
-    startedAtMs: number,
-  ) {
-    this.#api = loaded
-    this.#span = span
-    this.#inside = inside
-    this.#durations = durations
-    this.#startedAtMs = startedAtMs
-    this.#context = inside ?? loaded.context.active()
-  }
-
-  get isRecorded(): boolean {
-    return this.#span?.isRecording() ?? false
-  }
-
+export interface Span {
+  readonly isRecorded: boolean
   /** Runs `fn` once, with the span as the active one unless that fails. */
-  run<T>(fn: () => T): T {
-    const inside = this.#inside
-    return inside === undefined ? fn() : runWithin((once) => this.#api.context.with(inside, once), fn)
-  }
+  run<T>(fn: () => T): T
+  end(end: SpanEnd): void
+}
 
-  end({ name, attributes, measured, durationMs, failed, description }: SpanEnd): void {
-    const span = this.#span
-    if (this.isRecorded) {
-      if (name !== undefined) span?.updateName(name)
-      span?.setAttributes(attributes)
-      const message = description !== undefined && { message: description }
-      if (failed) span?.setStatus({ code: this.#api.SpanStatusCode.ERROR, ...message })
-    }
-    span?.end(this.#startedAtMs + durationMs)
-    if (measured !== undefined) this.#durations?.record(durationMs / 1000, measured, this.#context)
+/** @param inside the context of what handlers do. Undefined for the one in which they are called. */
+function spanOf(
+  loaded: typeof Api,
+  inside: Api.Context | undefined,
+  durations: Api.Histogram | undefined,
+  span?: Api.Span,
+  startedAtMs = 0,
+): Span {
+  const context = inside ?? loaded.context.active()
+  return {
+    get isRecorded() {
+      return span?.isRecording() ?? false
+    },
+    run: (fn) => (inside === undefined ? fn() : runWithin((once) => loaded.context.with(inside, once), fn)),
+    end({ name, attributes, measured, durationMs, failed, description }) {
+      if (span?.isRecording()) {
+        if (name !== undefined) span.updateName(name)
+        span.setAttributes(attributes)
+        const message = description !== undefined && { message: description }
+        if (failed) span.setStatus({ code: loaded.SpanStatusCode.ERROR, ...message })
+      }
+      span?.end(startedAtMs + durationMs)
+      if (measured !== undefined) durations?.record(durationMs / 1000, measured, context)
+    },
   }
 }
 

@@ -2,8 +2,7 @@ import type { CompleteRequest, CompleteResult, ServerContext } from '@modelconte
 import type { Completers } from '../router/completers.ts'
 import { canonicalTemplate } from '../router/uris/canonical-template.ts'
 import { MAX_URI_LENGTH } from '../router/uris/canonical-uri.ts'
-import { callContext, runSafely, type Serving } from './operation.ts'
-import { invalidParams, repeatedUri } from './params.ts'
+import { callContext, invalidParams, repeatedUri, runSafely, type Serving } from './operation.ts'
 
 /** The maximum number of values in one response (2025-03-26 and later). */
 const MAX_VALUES = 100

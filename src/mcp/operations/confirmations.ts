@@ -9,8 +9,8 @@ import { isVisible } from '../../base/options/visible-text.ts'
 import { within } from '../../base/within.ts'
 import { type DpopReplayStore, MemoryReplayStore } from '../../oauth/dpop/replay-store.ts'
 import { StoreGuard } from '../../oauth/store-guard.ts'
-import { canonicalJson } from '../wire/canonical-json.ts'
-import type { CallEvent, Failure } from '../wire/request-telemetry.ts'
+import type { CallEvent, Failure } from '../wire/exchange.ts'
+import { canonicalJson } from '../wire/json-safe.ts'
 import {
   type CallConfirmations,
   type ConfirmedRound,

@@ -9,21 +9,21 @@ import {
   ProtocolErrorCode,
   type ServerContext,
 } from '@modelcontextprotocol/server'
+import { cutText } from '../../base/cut-text.ts'
 import { memberOf } from '../../base/options/describe-value.ts'
 import { tryOrUndefined } from '../../base/try-or-undefined.ts'
 import { LazyRequest } from '../../oauth/inputs.ts'
 import type { KitContext } from '../router/context.ts'
-import { inputRequired, isInputRequired, stateOf } from '../router/input-required.ts'
-import type { MiddlewareCall, OperationKind } from '../router/middleware.ts'
+import { type InputRequired, inputRequired, isInputRequired, stateOf } from '../router/input-required.ts'
+import type { MiddlewareCall, MiddlewareResult, OperationKind, Wrapped } from '../router/middleware.ts'
 import type { PromptEntry } from '../router/prompt.ts'
 import type { RouterTable } from '../router/router-table.ts'
 import { validate } from '../router/schemas/json-schema.ts'
 import type { ToolEntry } from '../router/tool.ts'
 import { KitToolError } from '../router/tool-error.ts'
-import type { Exchange, Verdict } from '../wire/exchange.ts'
+import { canonicalUri } from '../router/uris/canonical-uri.ts'
+import type { Exchange, TimedCall, Verdict } from '../wire/exchange.ts'
 import { checkJson, plainCopy } from '../wire/json-safe.ts'
-import type { TimedCall } from '../wire/request-telemetry.ts'
-import { invalidParams } from './params.ts'
 import type { Policy } from './policy.ts'
 import { holderOf, type RequestStates } from './request-state.ts'
 import type { Subscriptions } from './subscriptions.ts'
@@ -291,16 +291,26 @@ export function callContext(
 }
 
 /**
- * Returns the argument of middleware: the operation with its validated arguments, and the context of the handler. Every member
- * is an own property.
+ * Runs a prompt, a resource, or a tool inside its middleware, if it has any. All members of the middleware's argument are own
+ * properties.
+ * @param isResult returns `true` for a result of `method`
+ * @throws {TypeError} if the middleware returns anything else.
  */
-export function middlewareCall(
+export async function runAround<Result extends MiddlewareResult>(
+  { around }: Wrapped,
   given: KitContext,
   operation: Pick<MiddlewareCall, 'kind' | 'name' | 'uri'> & { readonly args: unknown },
-): MiddlewareCall {
+  run: () => Promise<Result | InputRequired>,
+  method: string,
+  isResult: (value: unknown) => value is Result,
+): Promise<Result | InputRequired> {
+  if (around === undefined) return await run()
   const { auth, context, signal, session } = given
   const args = operation.args as MiddlewareCall['args']
-  return Object.assign(new LazyRequest(given), { ...operation, args, auth, context, signal, session })
+  const call = Object.assign(new LazyRequest(given), { ...operation, args, auth, context, signal, session })
+  const result = await around(call, run)
+  if (isInputRequired(result) || isResult(result)) return result
+  throw new TypeError(`Middleware of ${call.kind} ${call.name} must return a result of ${method}`)
 }
 
 async function reportProgress(
@@ -333,4 +343,27 @@ async function withoutErrors(send: () => Promise<void>): Promise<void> {
   } catch {
     // The handler continues.
   }
+}
+
+/** The maximum length of a URI in an error message. */
+const MAX_REPEATED = 200
+
+/**
+ * Returns the canonical form of a URI that a client has sent.
+ * @throws {ProtocolError} -32602 if the string is not an absolute URI or contains a control character.
+ */
+export function requestedUri(uri: string): string {
+  const canonical = canonicalUri(uri)
+  if (canonical !== undefined) return canonical
+  throw invalidParams('The resource URI is not valid', { uri: repeatedUri(uri), reason: 'invalid_uri' })
+}
+
+/** Returns the error -32602. */
+export function invalidParams(message: string, data?: object): ProtocolError {
+  return new ProtocolError(ProtocolErrorCode.InvalidParams, message, data)
+}
+
+/** Returns a URI for an error message. */
+export function repeatedUri(uri: string): string {
+  return cutText(uri, MAX_REPEATED, '…')
 }

@@ -3,8 +3,7 @@ import { isPromiseLike, isRecord } from '../../base/options/value-kinds.ts'
 import { within } from '../../base/within.ts'
 import { LazyRequest } from '../../oauth/inputs.ts'
 import type { Authorize, PolicyDenial, PolicyQuery } from '../router/authorize.ts'
-import type { Caller, Exchange } from '../wire/exchange.ts'
-import type { Failure } from '../wire/request-telemetry.ts'
+import type { Caller, Exchange, Failure } from '../wire/exchange.ts'
 
 /** An operation that was denied. */
 export interface Denied {

@@ -9,14 +9,14 @@ import { type InputRequired, isInputRequired } from '../router/input-required.ts
 import type { PromptEntry, PromptResult } from '../router/prompt.ts'
 import {
   argumentsOf,
-  middlewareCall,
+  invalidParams,
   permittedCall,
+  runAround,
   runRound,
   runSafely,
   type Serving,
   validArguments,
 } from './operation.ts'
-import { invalidParams } from './params.ts'
 
 /**
  * Serves `prompts/get`.
@@ -37,11 +37,8 @@ export async function getPrompt(
         permitted === undefined ? await validArguments('prompt', prompt, given) : argumentsOf(permitted)
       const run = async (): Promise<GetPromptResult | InputRequired> =>
         promptResult(prompt, await prompt.handler(args, context))
-      if (prompt.around === undefined) return await run()
-      const call = middlewareCall(context, { kind: 'prompt', name, args })
-      const result = await prompt.around(call, run)
-      if (isInputRequired(result) || isPromptResult(result)) return result
-      throw new TypeError(`Middleware of prompt ${name} must return a result of prompts/get`)
+      const operation = { kind: 'prompt', name, args } as const
+      return await runAround(prompt, context, operation, run, 'prompts/get', isPromptResult)
     }),
   )
 }

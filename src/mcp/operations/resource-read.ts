@@ -7,19 +7,19 @@ import {
   type ServerContext,
 } from '@modelcontextprotocol/server'
 import { type InputRequired, isInputRequired } from '../router/input-required.ts'
-import type { Around, MiddlewareCall } from '../router/middleware.ts'
 import type { ResourceEntry, ResourceTemplateEntry } from '../router/resource.ts'
 import { findResource } from '../router/router-table.ts'
 import type { Scoped } from '../router/uris/uri-scopes.ts'
 import {
   type CallContext,
-  middlewareCall,
   permittedCall,
+  repeatedUri,
+  requestedUri,
+  runAround,
   runRound,
   runSafely,
   type Serving,
 } from './operation.ts'
-import { repeatedUri, requestedUri } from './params.ts'
 
 /**
  * Serves `resources/read`.
@@ -48,19 +48,10 @@ export async function readResource(
   }
   return await runSafely(serving, request, sdk, 'Reading the resource', () =>
     runRound(serving, sdk, canonical, async (context) => {
-      const result =
-        entry.around === undefined
-          ? await read(context)
-          : await readAround(
-              entry.around,
-              middlewareCall(context, {
-                kind: 'resource',
-                name: entry.definition.name,
-                uri: canonical,
-                args: variables ?? {},
-              }),
-              () => read(context),
-            )
+      const { name } = entry.definition
+      const operation = { kind: 'resource', name, uri: canonical, args: variables ?? {} } as const
+      const run = () => read(context)
+      const result = await runAround(entry, context, operation, run, 'resources/read', isReadResult)
       if (isInputRequired(result)) return result
       // The revisions before 2026-07-28 do not have cache hints.
       return sdk.mcpReq.envelope === undefined
@@ -68,17 +59,6 @@ export async function readResource(
         : { ...serving.cache, ...entry.cache, ...result, ...forcedCache(serving, entry) }
     }),
   )
-}
-
-/** Reads a resource inside its middleware. */
-async function readAround(
-  around: Around,
-  call: MiddlewareCall,
-  read: () => Promise<ReadResourceResult | InputRequired>,
-): Promise<ReadResourceResult | InputRequired> {
-  const result = await around(call, read)
-  if (isInputRequired(result) || isReadResult(result)) return result
-  throw new TypeError(`Middleware of resource ${call.name} must return a result of resources/read`)
 }
 
 function notFound(uri: string): ResourceNotFoundError {

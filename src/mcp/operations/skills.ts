@@ -1,8 +1,7 @@
 import type { CacheHint, ServerContext } from '@modelcontextprotocol/server'
 import type { TableDirectory, TableSkill } from '../router/skills.ts'
 import type { Scoped } from '../router/uris/uri-scopes.ts'
-import { permittedCall, type Serving } from './operation.ts'
-import { invalidParams, repeatedUri, requestedUri } from './params.ts'
+import { invalidParams, permittedCall, repeatedUri, requestedUri, type Serving } from './operation.ts'
 import { forcedCache } from './resource-read.ts'
 
 /** The parameters of a request, which are not checked. */

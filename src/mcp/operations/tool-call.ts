@@ -9,27 +9,26 @@ import {
 } from '@modelcontextprotocol/server'
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { type InputRequired, isInputRequired } from '../router/input-required.ts'
-import type { Around } from '../router/middleware.ts'
 import { validate } from '../router/schemas/json-schema.ts'
 import type { ToolEntry } from '../router/tool.ts'
+import type { Failure, TimedCall } from '../wire/exchange.ts'
 import { checkJson, plainCopy } from '../wire/json-safe.ts'
-import type { Failure, TimedCall } from '../wire/request-telemetry.ts'
 import { problemIn } from '../wire/schema-issues.ts'
-import { LimitReached } from './limits/limit-reached.ts'
+import { LimitReached } from './limits/call-counters.ts'
 import {
   argumentsOf,
   type CallContext,
   checkedCall,
+  invalidParams,
   isProtocolError,
   isRefusedRound,
-  middlewareCall,
+  runAround,
   runRound,
   type SdkContext,
   type Serving,
   textForClient,
   validArguments,
 } from './operation.ts'
-import { invalidParams } from './params.ts'
 
 /**
  * Begins the task that runs a permitted and confirmed call. Returns the task, the question of `beforeTask`, or a tool error.
@@ -140,38 +139,26 @@ function failedCall(tool: ToolEntry, thrown: unknown): FailedCall {
   return { result: limit?.result ?? result, failure, limit }
 }
 
+/** The tools by structured content that has been validated. Middleware may return it again, unchanged. */
+const validated = new WeakMap<object, ToolEntry>()
+
 /** Runs a tool, and its middleware if there is any. */
 async function runTool(
   tool: ToolEntry,
   args: unknown,
   context: CallContext,
 ): Promise<CallToolResult | InputRequired> {
-  return tool.around === undefined
-    ? await resultOf(tool, await tool.handler(args, context))
-    : await runAround(tool, tool.around, args, context)
-}
-
-/** The tools by structured content that has been validated. Middleware may return it again, unchanged. */
-const validated = new WeakMap<object, ToolEntry>()
-
-/** Runs a tool inside its middleware. */
-async function runAround(
-  tool: ToolEntry,
-  around: Around,
-  args: unknown,
-  context: CallContext,
-): Promise<CallToolResult | InputRequired> {
-  const { name } = tool.definition
-  const call = middlewareCall(context, { kind: 'tool', name, args })
-  const returned = await around(call, async () => {
+  if (tool.around === undefined) return await resultOf(tool, await tool.handler(args, context))
+  const operation = { kind: 'tool', name: tool.definition.name, args } as const
+  const run = async (): Promise<CallToolResult | InputRequired> => {
     const result = await resultOf(tool, await tool.handler(args, context))
     const { structuredContent } = result
     if (typeof structuredContent === 'object' && structuredContent !== null)
       validated.set(structuredContent, tool)
     return result
-  })
-  if (isToolResult(returned) || isInputRequired(returned)) return await resultOf(tool, returned)
-  throw new TypeError(`Middleware of tool ${name} must return a result of tools/call`)
+  }
+  const returned = await runAround(tool, context, operation, run, 'tools/call', isToolResult)
+  return await resultOf(tool, returned)
 }
 
 /** Returns the MCP result for the value that a handler, or middleware, has returned. */

@@ -8,7 +8,7 @@ import {
 } from '../router/named-operations.ts'
 import { jsonRpcError, type ReceivedMessages, refusedValue, requestIdOf } from '../wire/json-rpc.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
-import { mirroredMessage } from '../wire/mirrored-headers.ts'
+import { mirroredMessage } from '../wire/request-headers.ts'
 
 /**
  * Returns the response to messages of which a server behind the gate may read another operation than the gate: values of a

@@ -2,8 +2,7 @@ import { counted } from '../../base/options/counted.ts'
 import { isOptionsObject, type OptionChecks } from '../../base/options/option-checks.ts'
 import { type OptionRule, type OptionRules, optional } from '../../base/options/option-rules.ts'
 import type { RateLimiterLike } from '../../oauth/limits/rate-limiter.ts'
-import type { Exchange } from '../wire/exchange.ts'
-import type { ReachedLimit, TimedCall } from '../wire/request-telemetry.ts'
+import type { Exchange, ReachedLimit, TimedCall } from '../wire/exchange.ts'
 import type { KitContext } from './context.ts'
 
 /**

@@ -179,31 +179,16 @@ export interface RefusedUri {
 
 /** Returns the body with canonical URIs, or the reason why its request is refused. */
 export function withCanonicalUris(body: unknown): { readonly body: unknown } | RefusedUri {
-  if (Array.isArray(body))
-    return { body: body.map((message) => (namesRejectedUri(message) ? withoutUri(message) : message)) }
+  // The servers reject the URIs of a batch.
+  if (Array.isArray(body)) return { body }
   const listening = withCanonicalSubscriptions(body)
   if ('message' in listening && !namesRejectedUri(body)) return { body: listening.message }
   const problem = 'problem' in listening ? listening.problem : 'The resource URI is not valid'
   const { id } = body as { id?: unknown }
   // A message without an id is not a request. The SDK handles it.
-  return typeof id === 'string' || typeof id === 'number' ? { id, problem } : { body: withoutUri(body) }
+  return typeof id === 'string' || typeof id === 'number' ? { id, problem } : { body }
 }
 
-/** Returns a copy of a message that does not name a resource, so that its response is an error (-32602). */
-function withoutUri(message: unknown): unknown {
-  const { params } = message as Message
-  const { ref, notifications, ...others } = params ?? {}
-  return {
-    ...(message as object),
-    params: {
-      ...others,
-      ...(others.uri !== undefined && { uri: '' }),
-      ...(ref !== undefined && { ref: { ...ref, uri: '' } }),
-    },
-  }
-}
-
-/** Returns `false` for a value that is not a string. The schema of the method rejects it. */
 function isRejected(uri: unknown): boolean {
   return typeof uri === 'string' && canonicalUri(uri) === undefined
 }

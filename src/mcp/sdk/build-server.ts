@@ -19,8 +19,7 @@ import { ownerOf } from '../../oauth/owner.ts'
 import type { EventMethod, Events } from '../events/events.ts'
 import { isServed, SERVED_METHODS, type ServedMethod } from '../methods.ts'
 import { complete } from '../operations/complete.ts'
-import { callContext, runSafely, type Serving } from '../operations/operation.ts'
-import { repeatedUri, requestedUri } from '../operations/params.ts'
+import { callContext, repeatedUri, requestedUri, runSafely, type Serving } from '../operations/operation.ts'
 import { permittedEntries } from '../operations/policy.ts'
 import { getPrompt } from '../operations/prompt-get.ts'
 import { readResource } from '../operations/resource-read.ts'
@@ -52,32 +51,25 @@ export function buildServer(
   return server
 }
 
-/** Like `buildServer`, for requests whose headers have to be compared with arguments. */
+/**
+ * Like `buildServer`, for requests whose headers have to be compared with arguments. The SDK compares `Mcp-Param-*` headers only
+ * for a `McpServer`, with the schema that it returns for the tool.
+ */
 export function buildCheckingServer(
   serving: SdkServing,
   info: ServerInfo,
-  options: ServerOptions,
+  { capabilities = {}, ...options }: ServerOptions,
   methods: Iterable<unknown>,
 ): McpServer {
-  const checking = new HeaderCheckingServer(serving.table, info, options)
-  for (const method of methods) addHandler(checking.server, method, serving.table, () => serving)
-  return checking
-}
-
-/** The SDK compares `Mcp-Param-*` headers with arguments only for a `McpServer`, with the schema that this class returns. */
-class HeaderCheckingServer extends McpServer {
-  readonly #table: RouterTable
-
-  constructor(table: RouterTable, info: ServerInfo, { capabilities = {}, ...options }: ServerOptions) {
-    super(info, options)
-    this.server.registerCapabilities(capabilities)
-    this.#table = table
-  }
-
-  override toolInputSchemaJson(name: string): Record<string, unknown> | undefined {
-    const tool = this.#table.tools.get(name)
+  const { table } = serving
+  const checking = new McpServer(info, options)
+  checking.server.registerCapabilities(capabilities)
+  checking.toolInputSchemaJson = (name) => {
+    const tool = table.tools.get(name)
     return tool?.declaresHeaders === true ? tool.definition.inputSchema : undefined
   }
+  for (const method of methods) addHandler(checking.server, method, table, () => serving)
+  return checking
 }
 
 /** The data of a request, and the tasks of the adapter if a tool runs as a task. */
@@ -197,22 +189,14 @@ function given<Served>(served: Served | undefined): Served {
 /** Returns `true` if a router has operations of the kind that a method is about. */
 function isOffered({ capabilities, skills, events, hasTasks }: RouterTable, method: ServedMethod): boolean {
   if (method === 'resources/directory/read') return skills.size > 0
-  switch (method.split('/', 1)[0]) {
-    case 'tools':
-      return capabilities.tools !== undefined
-    case 'prompts':
-      return capabilities.prompts !== undefined
-    case 'resources':
-      return capabilities.resources !== undefined
-    case 'completion':
-      return capabilities.completions !== undefined
-    case 'skills':
-      return skills.size > 0
-    case 'events':
-      return events.size > 0
-    default:
-      return hasTasks
+  const offered: Readonly<Record<string, unknown>> = {
+    ...capabilities,
+    completion: capabilities.completions,
+    skills: skills.size,
+    events: events.size,
+    tasks: hasTasks,
   }
+  return Boolean(offered[method.split('/', 1)[0] as string])
 }
 
 /** Returns the tools of the toolsets that a request has chosen. */

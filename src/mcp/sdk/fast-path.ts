@@ -27,18 +27,16 @@ import {
 } from '@modelcontextprotocol/server'
 import { LRUCache } from 'lru-cache'
 import type { HttpResponse } from '../../base/http/plain-response.ts'
-import { methodNamed } from '../methods.ts'
-import { MODERN_REVISION } from '../revisions.ts'
+import { MODERN_REVISION, methodNamed } from '../methods.ts'
 import type { RouterTable } from '../router/router-table.ts'
-import { accepts, SERVED_TYPES } from '../wire/accept.ts'
 import { messageEvent } from '../wire/event-stream.ts'
 import type { Exchange } from '../wire/exchange.ts'
 import { CLIENT_GONE } from '../wire/json-rpc.ts'
 import { responseText } from '../wire/json-safe.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
-import { unreceivableRequest } from './refused-requests.ts'
-import { Reply } from './streams/event-outlet.ts'
-import { keepOpen } from './streams/keep-open.ts'
+import { accepts, SERVED_TYPES } from '../wire/request-headers.ts'
+import { keepOpen, Reply } from './streams/event-outlet.ts'
+import { unreceivableRequest } from './watch-messages.ts'
 
 /** A request that the fast path can serve. */
 export interface FastRequest {

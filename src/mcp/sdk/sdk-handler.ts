@@ -10,8 +10,8 @@ import type { HttpResponse, PlainResponse } from '../../base/http/plain-response
 import type { AuthInfo } from '../../oauth/auth-info.ts'
 import { ownerOf } from '../../oauth/owner.ts'
 import type { McpTasks } from '../mcp-adapter.ts'
+import { MODERN_REVISION } from '../methods.ts'
 import { MAX_SUBSCRIBED_LENGTH } from '../operations/subscriptions.ts'
-import { MODERN_REVISION } from '../revisions.ts'
 import {
   neededScopes,
   type RefusedUri,
@@ -20,32 +20,31 @@ import {
 } from '../router/named-operations.ts'
 import type { RouterTable } from '../router/router-table.ts'
 import { scopesOfUri } from '../router/uris/uri-scopes.ts'
-import { declaresTasks, missingTasks } from '../tasks/task-capabilities.ts'
+import { declaresTasks, missingTasks } from '../tasks/task-outcome.ts'
 import type { Tasks } from '../tasks/tasks.ts'
-import { accepts } from '../wire/accept.ts'
 import { fromResponse, isEventStream, withEnd } from '../wire/event-stream.ts'
-import { type Exchange, isAnonymous, permitsScopes } from '../wire/exchange.ts'
+import { type Exchange, isAnonymous, type ObservedClient, permitsScopes } from '../wire/exchange.ts'
 import { jsonRpcError, type ReceivedMessages, requestIdOf, retryLater } from '../wire/json-rpc.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
-import type { ObservedClient } from '../wire/request-telemetry.ts'
+import { OwnerSlots } from '../wire/owner-slots.ts'
+import { accepts } from '../wire/request-headers.ts'
 import { fastRequest, serveFast } from './fast-path.ts'
+import { SdkServers, type SdkServersProps } from './sdk-servers.ts'
 import {
   isEventStreamRequest,
   isLegacy,
   isListening,
   isTaskRequest,
   type ListenRequest,
+  servedRequest,
   type TaskRequest,
   watchedTaskIds,
-} from './posted-requests.ts'
-import { SdkServers, type SdkServersProps } from './sdk-servers.ts'
-import { servedRequest } from './served-request.ts'
+} from './served-request.ts'
 import type { SessionsHost } from './sessions/session.ts'
 import { McpSessions } from './sessions/sessions.ts'
-import { EventOutlet } from './streams/event-outlet.ts'
+import { EventOutlet, type StreamFilter } from './streams/event-outlet.ts'
 import { canonicalEventBus, EventStreams } from './streams/event-stream.ts'
-import { OwnerSlots } from './streams/owner-slots.ts'
-import { withTaskEvents } from './streams/task-events.ts'
+import { taskEvents } from './streams/task-events.ts'
 
 /**
  * Serves authenticated requests with the official SDK, in one of three ways:
@@ -108,7 +107,7 @@ export class SdkHandler {
 
   /** The tasks of this process. Without tools that run as tasks, there are never any. */
   get tasks(): McpTasks {
-    return this.#servers.tasks ?? NO_TASKS
+    return this.#servers.tasks?.runner ?? NO_TASKS
   }
 
   /** Serves a request that has been authenticated and has its scopes. */
@@ -133,15 +132,26 @@ export class SdkHandler {
   ): Promise<HttpResponse> {
     if (received.messages.length > 1)
       return jsonRpcError(400, -32_600, 'Invalid Request: events/stream must be the only message')
+    return await this.#withSlot(request, exchange, async (release) => {
+      const leaving = new AbortController()
+      exchange.left = leaving.signal
+      request.onDisconnect(() => leaving.abort())
+      const response = await this.#postMessages(request, exchange, received)
+      return isEventStream(response) ? withEnd(response, request, release) : response
+    })
+  }
+
+  /** Serves a request in a slot for its stream. @param serve must call `release` when the stream has ended, if there is one */
+  async #withSlot(
+    request: McpRequest,
+    exchange: Exchange,
+    serve: (release: () => void) => Promise<HttpResponse>,
+  ): Promise<HttpResponse> {
     const release = this.#takeStream(request, exchange)
     if (typeof release !== 'function') return release
-    const leaving = new AbortController()
-    exchange.left = leaving.signal
-    request.onDisconnect(() => leaving.abort())
     try {
-      const response = await this.#postMessages(request, exchange, received)
-      if (isEventStream(response)) return withEnd(response, request, release)
-      release()
+      const response = await serve(release)
+      if (!isEventStream(response)) release()
       return response
     } catch (error) {
       release()
@@ -209,7 +219,7 @@ export class SdkHandler {
     body: unknown,
     messages: readonly unknown[],
     outlet?: EventOutlet,
-    transform: (stream: ReadableStream<Uint8Array>) => ReadableStream<Uint8Array> = (stream) => stream,
+    filter?: StreamFilter,
   ): Promise<HttpResponse> {
     const { auth } = exchange
     const relaying = outlet ?? new EventOutlet()
@@ -220,9 +230,7 @@ export class SdkHandler {
       ...(auth !== undefined && { authInfo: auth }),
     })
     const response = await fromResponse(served)
-    return isEventStream(response)
-      ? { ...response, body: relaying.relay(transform(response.body)) }
-      : response
+    return isEventStream(response) ? { ...response, body: relaying.relay(response.body, filter) } : response
   }
 
   /** Serves `subscriptions/listen`, which takes a slot as long as its stream is open. */
@@ -239,30 +247,14 @@ export class SdkHandler {
     const message = body as ListenRequest
     const taskIds = tasks && watchedTaskIds(body)
     if (taskIds !== undefined && !declaresTasks(message.params._meta)) return missingTasksResponse(message)
-    const release = this.#takeStream(request, exchange)
-    if (typeof release !== 'function') return release
-    request.onDisconnect(release)
-    const outlet = new EventOutlet({
-      endsWhenFull: true,
-      expiresAt: exchange.auth?.expiresAt,
-      onEnd: release,
+    return await this.#withSlot(request, exchange, async (onEnd) => {
+      const outlet = new EventOutlet({ endsWhenFull: true, expiresAt: exchange.auth?.expiresAt, onEnd })
+      // The host may leave the stream open.
+      request.onDisconnect(() => outlet.end())
+      const watched = taskIds && (await tasks?.watchable(exchange, taskIds, message))
+      const filter = tasks && watched && taskEvents(outlet, { tasks, exchange, watched, message })
+      return await this.#serveWithSdk(request, exchange, body, messages, outlet, filter)
     })
-    try {
-      const watched =
-        tasks === undefined || taskIds === undefined
-          ? undefined
-          : await tasks.watchable(exchange, taskIds, message)
-      const response = await this.#serveWithSdk(request, exchange, body, messages, outlet, (stream) =>
-        tasks === undefined || watched === undefined
-          ? stream
-          : withTaskEvents(stream, { tasks, exchange, watched, client: request, message }),
-      )
-      if (!isEventStream(response)) release()
-      return response
-    } catch (error) {
-      release()
-      throw error
-    }
   }
 
   /** Takes a slot for an event stream. @returns a function that frees the slot, or the refusal if none is free */
@@ -332,8 +324,8 @@ export class SdkHandler {
 
 const NO_TASKS: McpTasks = Object.freeze({ running: 0, close: async () => undefined })
 
-/** Returns the owner of a stream or session: the user or, for a request without a token, the client's address. */
-function countedFor(request: McpRequest, auth: AuthInfo | undefined): string | undefined {
+/** Returns the owner of a body, a stream, or a session: the user or, for a request without a token, the client's address. */
+export function countedFor(request: McpRequest, auth: AuthInfo | undefined): string | undefined {
   return auth === undefined ? clientKey(request.clientAddress) : ownerOf(auth)
 }
 

@@ -3,6 +3,7 @@ import {
   type McpServer,
   type Server,
   type ServerCapabilities,
+  type ServerContext,
   type ServerOptions,
   SUPPORTED_PROTOCOL_VERSIONS,
 } from '@modelcontextprotocol/server'
@@ -11,25 +12,29 @@ import { tryOrUndefined } from '../../base/try-or-undefined.ts'
 import type { AuthInfo } from '../../oauth/auth-info.ts'
 import { lastingClaims } from '../../oauth/lasting-claims.ts'
 import type { Events } from '../events/events.ts'
+import { MODERN_REVISION } from '../methods.ts'
 import { Confirmations } from '../operations/confirmations.ts'
 import { RequestStates } from '../operations/request-state.ts'
 import type { Subscriptions } from '../operations/subscriptions.ts'
 import type { ResolvedAdapterOptions, ServerInfo } from '../options.ts'
-import { MODERN_REVISION } from '../revisions.ts'
 import type { RouterTable } from '../router/router-table.ts'
-import { TASKS_CAPABILITY } from '../tasks/task-capabilities.ts'
 import { resolveTaskOptions } from '../tasks/task-options.ts'
+import { TASKS_CAPABILITY } from '../tasks/task-outcome.ts'
 import { Tasks } from '../tasks/tasks.ts'
 import type { Exchange } from '../wire/exchange.ts'
 import { buildCheckingServer, buildServer, type SdkServing } from './build-server.ts'
 import type { FastRequest } from './fast-path.ts'
-import { allowRequests, refuseRequests } from './refused-requests.ts'
 import { exchangeOf } from './served-request.ts'
 import type { Session } from './sessions/session.ts'
 import type { SessionCall } from './sessions/session-call.ts'
-import { BatchTurns } from './streams/batch-turns.ts'
 import { guardUris } from './uri-guard.ts'
-import { type FindOutflow, guardResponses } from './watch-messages.ts'
+import {
+  allowRequests,
+  BatchTurns,
+  type FindOutflow,
+  guardResponses,
+  refuseRequests,
+} from './watch-messages.ts'
 
 const { unusableOption } = optionChecksOf('createMcpAdapter')
 
@@ -113,24 +118,31 @@ export class SdkServers {
   }
 
   /** Returns a server for one request that the SDK's handler serves. */
-  forRequest(
+  async forRequest(
     request: Request,
     subscriptions: Subscriptions,
     era: 'modern' | 'legacy',
-  ): Server | McpServer | Promise<Server | McpServer> {
+  ): Promise<Server | McpServer> {
     const exchange = exchangeOf(request) as Exchange
-    const { router, serverInfo } = this.#props
-    if (typeof router === 'function') return this.#watched(router, exchange, request, era)
-    const serving = this.#serving(router, exchange, subscriptions)
+    const { router } = this.#props
+    const isForeign = typeof router === 'function'
+    const server = isForeign
+      ? await callFactory(router, exchange, request, era)
+      : this.#build(this.#serving(router, exchange, subscriptions), era)
+    tryOrUndefined(() => refuseRequests(server))
+    exchange.telemetry.watch(server, isForeign)
+    // This must come last, so that telemetry records the messages as they are sent.
+    tryOrUndefined(() => guardResponses(server, outflowOf(exchange)))
+    return server
+  }
+
+  #build(serving: SdkServing, era: 'modern' | 'legacy'): Server | McpServer {
+    const { table, exchange } = serving
     const options = era === 'modern' ? this.#discoveryOptions : this.#options
     const { methods = [] } = exchange
-    const server = router.declaresHeaders
-      ? buildCheckingServer(serving, serverInfo, options, methods)
-      : buildServer(router, () => serving, serverInfo, options, methods)
-    refuseRequests(server)
-    exchange.telemetry.watch(server, false)
-    guardResponses(server, outflowOf(exchange))
-    return server
+    return table.declaresHeaders
+      ? buildCheckingServer(serving, this.#props.serverInfo, options, methods)
+      : buildServer(table, () => serving, this.#props.serverInfo, options, methods)
   }
 
   /**
@@ -147,40 +159,22 @@ export class SdkServers {
   /** Returns a server for a session. It finds the exchange of each request by the id of the request. */
   async forSession(session: Session, { exchange, request }: SessionCall): Promise<Server | McpServer> {
     const { router, serverInfo } = this.#props
-    const findOutflow: FindOutflow = (id) => session.groupOf(id)
+    let server: Server | McpServer
     if (typeof router === 'function') {
-      const server = await callFactory(router, exchange, request.request, 'legacy')
+      server = await callFactory(router, exchange, request.request, 'legacy')
       tryOrUndefined(() => allowRequests(server))
-      tryOrUndefined(() => guardResponses(server, findOutflow))
-      return server
-    }
-    const server: Server = buildServer(
-      router,
-      (sdk) => {
+    } else {
+      const serving = (sdk: ServerContext): SdkServing => {
         const exchange = session.groupOf(sdk.mcpReq.id)?.received.exchange
         // Without its own exchange, the request might get the token of another request.
         if (exchange === undefined) throw new TypeError('A request of a session has no exchange')
-        const sessionCapabilities = server.getClientCapabilities()
+        const sessionCapabilities = own.getClientCapabilities()
         return { ...this.#serving(router, exchange, session), sessionCapabilities }
-      },
-      serverInfo,
-      this.#options,
-    )
-    guardResponses(server, findOutflow)
-    return server
-  }
-
-  async #watched(
-    router: ServerFactory,
-    exchange: Exchange,
-    request: Request,
-    era: 'modern' | 'legacy',
-  ): Promise<Server | McpServer> {
-    const server = await callFactory(router, exchange, request, era)
-    tryOrUndefined(() => refuseRequests(server))
-    exchange.telemetry.watch(server, true)
-    // This must come last, so that telemetry records the messages as they are sent.
-    tryOrUndefined(() => guardResponses(server, outflowOf(exchange)))
+      }
+      const own = buildServer(router, serving, serverInfo, this.#options)
+      server = own
+    }
+    tryOrUndefined(() => guardResponses(server, (id) => session.groupOf(id)))
     return server
   }
 

@@ -1,7 +1,15 @@
-import type { JSONRPCMessage, McpServer, RequestId, Server, Transport } from '@modelcontextprotocol/server'
+import {
+  type JSONRPCMessage,
+  type McpServer,
+  type RequestId,
+  SdkError,
+  SdkErrorCode,
+  type Server,
+  type Transport,
+} from '@modelcontextprotocol/server'
+import { AsyncContext } from '../../base/runtime.ts'
 import type { Outflow } from '../wire/exchange.ts'
 import { internalError, jsonSafe, withBoundedError } from '../wire/json-safe.ts'
-import type { BatchTurns } from './streams/batch-turns.ts'
 
 /** Receives the messages between the SDK's transport and its server. */
 export interface ServerWatcher {
@@ -57,7 +65,7 @@ function watchTransport(transport: Transport, { delivered, sent }: ServerWatcher
     delivered(message as JSONRPCMessage, () => onmessage?.call(transport, message, extra))
 }
 
-/** The property in which a server keeps the requests of its current connection without a response. */
+/** The property with the function that records a lost response of the current connection. */
 const OWED: unique symbol = Symbol('owed')
 const OUTFLOW: unique symbol = Symbol('outflow')
 
@@ -80,88 +88,79 @@ const NO_RESPONSE = 'Failed to send response'
  * @param find finds the streams of the next connections. Notifications wait until the client of a stream can take more.
  */
 export function guardResponses(server: Server | McpServer, find: FindOutflow = () => undefined): void {
-  const guarded = server as { [OWED]?: PendingResponses }
+  const guarded = server as { [OWED]?: () => void }
   const isGuarded = OUTFLOW in server
   onConnection(server, OUTFLOW, (transport) => {
-    guarded[OWED] = new PendingResponses(transport, find)
+    guarded[OWED] = guardTransport(transport, find)
   })
   if (isGuarded) return
   const protocol = 'server' in server ? server.server : server
   const { onerror } = protocol
   protocol.onerror = (error) => {
     onerror?.call(protocol, error)
-    if (error.message.startsWith(NO_RESPONSE)) guarded[OWED]?.lose()
+    if (error.message.startsWith(NO_RESPONSE)) guarded[OWED]?.()
   }
 }
 
-/** The requests of one connection without a response. */
-class PendingResponses {
-  readonly #ids = new Set<RequestId>()
-  readonly #transport: Transport
-  readonly #find: FindOutflow
-  #lost = 0
-
-  constructor(transport: Transport, find: FindOutflow) {
-    this.#transport = transport
-    this.#find = find
-    const { send, onmessage, onclose } = transport
-    transport.onmessage = (message, extra) => {
-      const deliver = (): void => onmessage?.call(transport, message, extra)
-      if ('method' in message && 'id' in message) {
-        const { id } = message
-        const begin = (): void => {
-          this.#ids.add(id)
-          deliver()
-        }
-        const turns = find(id)?.turns
-        if (turns === undefined) begin()
-        else turns.take(id, begin)
-        return
-      }
-      // The SDK does not respond to a canceled request.
-      if ('method' in message && message.method === 'notifications/cancelled')
-        this.#ended(message.params?.requestId as RequestId)
-      // An earlier request may wait for this message.
-      deliver()
-    }
-    transport.onclose = () => {
-      find(undefined)?.turns?.clear()
-      onclose?.call(transport)
-    }
-    transport.send = async (message, options) => {
-      const sent = jsonSafe(message)
-      const { outflow, turns } = find('method' in sent ? options?.relatedRequestId : sent.id) ?? {}
-      if (outflow !== undefined && 'method' in sent && !('id' in sent))
-        return await outflow.notify(sent, (one) => send.call(transport, one, options))
-      const settled = 'method' in sent ? undefined : outflow?.settle()
-      // The SDK checks whether a response is sent synchronously.
-      if (settled !== undefined) await settled
-      if ('method' in sent || sent.id === undefined) return await send.call(transport, sent, options)
-      if (turns?.hasWaiting === true)
-        await sendWithoutKeeping(sent, (one) => send.call(transport, one, options))
-      else await send.call(transport, sent, options)
-      this.#ended(sent.id)
-      this.#makeUp()
-    }
+/**
+ * Keeps the requests of one connection without a response. Returns a function that records that one response is lost. The SDK does
+ * not say which, so the lost requests are those that are left when all others have a response.
+ */
+function guardTransport(transport: Transport, find: FindOutflow): () => void {
+  const ids = new Set<RequestId>()
+  let lost = 0
+  const { send, onmessage, onclose } = transport
+  const ended = (id: RequestId): void => {
+    ids.delete(id)
+    find(id)?.turns?.end(id)
   }
-
-  /** Records that one response is lost. The SDK does not say which. */
-  lose(): void {
-    this.#lost++
-    this.#makeUp()
-  }
-
-  #ended(id: RequestId): void {
-    this.#ids.delete(id)
-    this.#find(id)?.turns?.end(id)
-  }
-
-  /** Responds to the lost requests: those that are left when all others have a response. */
-  #makeUp(): void {
-    if (this.#lost === 0 || this.#lost < this.#ids.size) return
-    this.#lost = 0
+  const makeUp = (): void => {
+    if (lost === 0 || lost < ids.size) return
+    lost = 0
     // Sending fails only if the client has left.
-    for (const id of this.#ids) this.#transport.send(internalError(id)).catch(() => undefined)
+    for (const id of ids) transport.send(internalError(id)).catch(() => undefined)
+  }
+  transport.onmessage = (message, extra) => {
+    const deliver = (): void => onmessage?.call(transport, message, extra)
+    if ('method' in message && 'id' in message) {
+      const { id } = message
+      const begin = (): void => {
+        ids.add(id)
+        deliver()
+      }
+      const turns = find(id)?.turns
+      if (turns === undefined) begin()
+      else turns.take(id, begin)
+      return
+    }
+    // The SDK does not respond to a canceled request.
+    if ('method' in message && message.method === 'notifications/cancelled')
+      ended(message.params?.requestId as RequestId)
+    // An earlier request may wait for this message.
+    deliver()
+  }
+  transport.onclose = () => {
+    find(undefined)?.turns?.clear()
+    onclose?.call(transport)
+  }
+  transport.send = async (message, options) => {
+    const sent = jsonSafe(message)
+    const { outflow, turns } = find('method' in sent ? options?.relatedRequestId : sent.id) ?? {}
+    if (outflow !== undefined && 'method' in sent && !('id' in sent))
+      return await outflow.notify(sent, (one) => send.call(transport, one, options))
+    const settled = 'method' in sent ? undefined : outflow?.settle?.()
+    // The SDK checks whether a response is sent synchronously.
+    if (settled !== undefined) await settled
+    if ('method' in sent || sent.id === undefined) return await send.call(transport, sent, options)
+    if (turns?.hasWaiting === true)
+      await sendWithoutKeeping(sent, (one) => send.call(transport, one, options))
+    else await send.call(transport, sent, options)
+    ended(sent.id)
+    makeUp()
+  }
+  return () => {
+    lost++
+    makeUp()
   }
 }
 
@@ -176,4 +175,100 @@ async function sendWithoutKeeping(
   const kept = { ...response }
   await send(kept)
   if ('result' in kept) kept.result = {}
+}
+
+/** The members of a server that send a request. Some of them look at the capabilities of the client first. */
+const SENDERS = ['createMessage', 'elicitInput', 'listRoots', 'ping', 'request']
+
+/** Returns the error for a request of a server that no client can receive. */
+export function unreceivableRequest(): SdkError {
+  return new SdkError(
+    SdkErrorCode.SendFailed,
+    'A server can send requests only in a session. Set the option sessions of createMcpAdapter for clients of the 2025 revisions, and return inputRequired({ … }) from the handler for clients of 2026-07-28.',
+  )
+}
+
+/**
+ * Makes the requests of a server, and those of the contexts of its handlers, reject at once. The server serves a single HTTP
+ * request: the SDK would wait for a response that cannot arrive, or blame the client, whose capabilities it does not know.
+ */
+export function refuseRequests(server: Server | McpServer): void {
+  const inner = innerOf(server)
+  const send = (): Promise<never> => Promise.reject(unreceivableRequest())
+  const { buildContext } = Object.getPrototypeOf(inner)
+  Object.assign(inner, Object.fromEntries(SENDERS.map((name) => [name, send])), {
+    // The hook in which the SDK adds members to the context of a handler.
+    buildContext: (context: { readonly mcpReq: object }, extra: unknown): unknown =>
+      buildContext.call(inner, { ...context, mcpReq: { ...context.mcpReq, send } }, extra),
+  })
+}
+
+/** Undoes `refuseRequests`, because an application may return the same server for a session. */
+export function allowRequests(server: Server | McpServer): void {
+  for (const name of [...SENDERS, 'buildContext']) Reflect.deleteProperty(innerOf(server), name)
+}
+
+function innerOf(server: Server | McpServer): Server {
+  return 'server' in server ? server.server : server
+}
+
+/** In place of the current request, while the next one waits for the client. */
+const NONE = { request: Symbol('none') } as const
+
+/**
+ * The order of the requests of a batch: each begins when the previous one has ended and the client has room for a further
+ * response. Other connections get their turn in between. A small batch could otherwise cause many large responses that wait for
+ * a client that does not read.
+ */
+export class BatchTurns {
+  readonly #outflow: Pick<Outflow, 'room'>
+  /** By request, the function that begins it. The number of messages in a batch is limited. */
+  readonly #waiting = new Map<unknown, () => void>()
+  #current: { readonly request: unknown } | undefined
+
+  constructor(outflow: Pick<Outflow, 'room'>) {
+    this.#outflow = outflow
+  }
+
+  /** `true` if a request waits for its turn. */
+  get hasWaiting(): boolean {
+    return this.#waiting.size > 0
+  }
+
+  /** Calls `begin` when it is the turn of `request`: at once for the first request. */
+  take(request: unknown, begin: () => void): void {
+    if (this.#current !== undefined) {
+      // Must not begin in the context of the previous request, such as its span.
+      const context = new AsyncContext('McpBatch')
+      this.#waiting.set(request, () => context.runInAsyncScope(begin))
+      return
+    }
+    this.#current = { request }
+    begin()
+  }
+
+  /** Ends a request, which has a response or was canceled. Further calls have no effect. */
+  end(request: unknown): void {
+    this.#waiting.delete(request)
+    if (this.#current?.request !== request) return
+    this.#current = this.hasWaiting ? NONE : undefined
+    if (this.hasWaiting) void this.#next()
+  }
+
+  /** Forgets the requests that wait, because the connection has ended. */
+  clear(): void {
+    this.#waiting.clear()
+  }
+
+  async #next(): Promise<void> {
+    // The response passes through the streams of the SDK in microtasks. Only then does the outflow count it.
+    await new Promise(setImmediate)
+    await this.#outflow.room()
+    const [next] = this.#waiting
+    this.#current = undefined
+    if (next === undefined) return
+    const [request, begin] = next
+    this.#waiting.delete(request)
+    this.take(request, begin)
+  }
 }

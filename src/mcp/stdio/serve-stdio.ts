@@ -3,12 +3,12 @@ import { finished } from 'node:stream/promises'
 import { endOnSignals } from '../../base/end-on-signals.ts'
 import { optionChecksOf } from '../../base/options/option-checks.ts'
 import { optional, type RulesFor } from '../../base/options/option-rules.ts'
-import { checkInstructions, DEFAULT_SERVER_INFO } from '../adapter.ts'
+import { DEFAULT_SERVER_INFO } from '../adapter.ts'
 
 import { Instrumentation } from '../instrumentation/instrumentation.ts'
 import { loadServing } from '../load-serving.ts'
 import { eventsFor, type McpEvents, type McpNotifier } from '../mcp-adapter.ts'
-import { tableWithLimits } from '../operations/limits/limited-table.ts'
+import { tableWithLimits } from '../operations/limits/limited-tool.ts'
 import { checkServerInfo, type ServerInfo } from '../options.ts'
 import { KitMcpRouter, tableOf } from '../router/router.ts'
 import type { RouterTable } from '../router/router-table.ts'
@@ -19,6 +19,7 @@ import type { StdioConnectionProps } from './stdio-connection.ts'
 const checks = optionChecksOf('serveStdio')
 const {
   checkBoolean,
+  checkString,
   checkTexts,
   invalidKind,
   missingOption,
@@ -155,7 +156,7 @@ const RULES = {
   telemetry: optional((_option, value) => checkTelemetry(value as TelemetryOption, checks)),
   trustLocal: optional(checkBoolean, false),
   serverInfo: optional((_option, value) => checkServerInfo(value, checks), DEFAULT_SERVER_INFO),
-  instructions: optional((_option, value) => checkInstructions(value, checks)),
+  instructions: optional(checkString),
   maxMessageBytes: optional(wholeNumber(1, MAX_LIMIT), MAX_MESSAGE_BYTES),
   unknownArguments: optional(oneOf(UNKNOWN_ARGUMENTS), 'ignore'),
   recordPayloads: optional(checkBoolean, false),

@@ -26,10 +26,9 @@ import type { RouterTable } from '../router/router-table.ts'
 import { canonicalUri } from '../router/uris/canonical-uri.ts'
 import { buildServer, type SdkServing } from '../sdk/build-server.ts'
 import { guardResponses, watchMessages } from '../sdk/watch-messages.ts'
-import type { Exchange } from '../wire/exchange.ts'
-import { CANCELED, CLIENT_GONE, longValueIn, MAX_JSON_DEPTH } from '../wire/json-rpc.ts'
+import type { Exchange, ObservedClient, RequestTelemetry } from '../wire/exchange.ts'
+import { CANCELED, CLIENT_GONE, longValueIn } from '../wire/json-rpc.ts'
 import { WebMcpRequest } from '../wire/mcp-request.ts'
-import type { ObservedClient, RequestTelemetry } from '../wire/request-telemetry.ts'
 import { lineSplitter, StdioOutflow } from './stdio-streams.ts'
 
 const checks = optionChecksOf('serveStdio')
@@ -116,7 +115,10 @@ export class StdioConnection {
     this.#outflow = new StdioOutflow(output)
     // The transport adds listeners for each message that waits for the client.
     output.setMaxListeners(0)
-    this.#splitter = lineSplitter({ maxBytes, output, onDropped: (problem) => this.#dropped(problem) })
+    this.#splitter = lineSplitter(maxBytes, output, (problem) =>
+      // The id of the message is not known.
+      this.#refuse(undefined, ProtocolErrorCode.InvalidRequest, problem),
+    )
     // The splitter has limited the length already. The transport closes the connection at its own limit.
     const maxBufferSize = maxBytes * 3 + 1024
     this.#transport = new StdioServerTransport(this.#splitter, output, { maxBufferSize })
@@ -279,15 +281,6 @@ export class StdioConnection {
   #revisionOf({ method, params }: JSONRPCRequest): unknown {
     if (method === 'initialize') return params?.protocolVersion
     return this.#server?.getNegotiatedProtocolVersion() ?? params?._meta?.[PROTOCOL_VERSION_META_KEY]
-  }
-
-  #dropped(problem: 'too-long' | 'too-deep'): void {
-    const message =
-      problem === 'too-long'
-        ? `A message must have at most ${this.#props.maxMessageBytes} bytes`
-        : `JSON must not be nested deeper than ${MAX_JSON_DEPTH} levels`
-    // The id of the message is not known.
-    this.#refuse(undefined, ProtocolErrorCode.InvalidRequest, message)
   }
 
   #refuse(id: RequestId | undefined, code: number, message: string): void {

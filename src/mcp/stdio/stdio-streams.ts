@@ -1,7 +1,7 @@
 import { Transform, type Writable } from 'node:stream'
 import type { JSONRPCNotification } from '@modelcontextprotocol/server'
 import type { Outflow } from '../wire/exchange.ts'
-import { checkDepth } from '../wire/json-rpc.ts'
+import { MAX_JSON_DEPTH, parsedBytes } from '../wire/json-rpc.ts'
 
 const LINE_FEED = 10
 
@@ -19,17 +19,17 @@ const DROPPABLE: ReadonlySet<string> = new Set(['notifications/progress', 'notif
 /** The key `id`, which every request has, or an escape that may hide it. */
 const MAY_HAVE_ID = /"id"|\\u/
 
-export interface LineSplitterProps {
-  /** The maximum length of a line in bytes, without its line feed. */
-  readonly maxBytes: number
-  /** The stream of the responses. */
-  readonly output: Writable
-  /** Called for a line that is dropped, because it is too long or nested too deep. */
-  readonly onDropped: (problem: 'too-long' | 'too-deep') => void
-}
-
-/** Splits input into lines, in linear time and in the memory of one line. Each chunk that it passes on is one line. */
-export function lineSplitter({ maxBytes, output, onDropped }: LineSplitterProps): Transform {
+/**
+ * Splits input into lines, in linear time and in the memory of one line. Each chunk that it passes on is one line.
+ * @param maxBytes the maximum length of a line, without its line feed
+ * @param output the stream of the responses
+ * @param onDropped called with the reason for a line that is dropped, because it is too long or nested too deep
+ */
+export function lineSplitter(
+  maxBytes: number,
+  output: Writable,
+  onDropped: (problem: string) => void,
+): Transform {
   // The line that arrives. The operating system provides the memory when it is written to.
   const buffer = Buffer.allocUnsafeSlow(maxBytes)
   // The number of bytes of the line that have arrived. Those beyond the buffer are dropped.
@@ -46,8 +46,9 @@ export function lineSplitter({ maxBytes, output, onDropped }: LineSplitterProps)
       const length = arrived
       arrived = 0
       const line = length > maxBytes ? '' : buffer.toString('utf8', 0, length)
-      if (length > maxBytes) onDropped('too-long')
-      else if (checkDepth(line) === 'too-deep') onDropped('too-deep')
+      if (length > maxBytes) onDropped(`A message must have at most ${maxBytes} bytes`)
+      else if (parsedBytes(line) === 'too-deep')
+        onDropped(`JSON must not be nested deeper than ${MAX_JSON_DEPTH} levels`)
       else if (line.trim() !== '') {
         // A cancellation does not wait behind its request. Quick responses to the lines before are written first.
         if (MAY_HAVE_ID.test(line)) {
@@ -108,9 +109,5 @@ export class StdioOutflow implements Outflow {
   ): Promise<void> {
     if (this.isFull && DROPPABLE.has(message.method)) await this.room()
     else await send(message)
-  }
-
-  settle(): undefined {
-    return undefined
   }
 }

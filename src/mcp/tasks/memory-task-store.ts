@@ -55,97 +55,76 @@ const SWEEP_MS = 10_000
 export function memoryTaskStore(options: MemoryTaskStoreOptions = {}): TaskStore {
   const expected = 'must be called with an object such as { maxBytes: 67108864 }'
   const { maxBytes, maxBytesPerOwner } = readOptions('memoryTaskStore', expected, options, RULES)
-  return new MemoryTaskStore(maxBytes, maxBytesPerOwner ?? Math.ceil(maxBytes / 4))
+  return storeWithin(maxBytes, maxBytesPerOwner ?? Math.ceil(maxBytes / 4))
 }
 
-class MemoryTaskStore implements TaskStore {
-  readonly #maxBytes: number
-  readonly #maxBytesPerOwner: number
-  readonly #tasks = new Map<string, Kept>()
-  readonly #usages = new Map<string, Usage>()
-  #bytes = 0
-  #sweeping: NodeJS.Timeout | undefined
+function storeWithin(maxBytes: number, maxBytesPerOwner: number): TaskStore {
+  const tasks = new Map<string, Kept>()
+  const usages = new Map<string, Usage>()
+  let allBytes = 0
+  let sweeping: NodeJS.Timeout | undefined
 
-  constructor(maxBytes: number, maxBytesPerOwner: number) {
-    this.#maxBytes = maxBytes
-    this.#maxBytesPerOwner = maxBytesPerOwner
+  return {
+    async add(key, value, { expiresAtMs, countedFor, max }) {
+      const bytes = bytesOf(value)
+      const isFull = (): boolean => (usages.get(countedFor)?.count ?? 0) >= max
+      if (isFull() || !hasRoom(countedFor, bytes)) sweep()
+      if (isFull()) return 'owner-full'
+      if (!hasRoom(countedFor, bytes)) return 'store-full'
+      tasks.set(nameOf(key), { value, version: 1, expiresAtMs, countedFor, bytes })
+      use(countedFor, 1, bytes)
+      sweeping ??= setInterval(sweep, SWEEP_MS).unref()
+      return 'added'
+    },
+    get: async (key) => find(key),
+    async replace(key, version, value) {
+      const kept = find(key)
+      if (kept?.version !== version) return 'changed'
+      const bytes = bytesOf(value)
+      const more = bytes - kept.bytes
+      if (more > 0 && !hasRoom(kept.countedFor, more)) return 'store-full'
+      use(kept.countedFor, 0, more)
+      tasks.set(nameOf(key), { ...kept, value, version: version + 1, bytes })
+      return 'replaced'
+    },
+    // There is one node.
+    beat: async () => undefined,
+    isAlive: async () => true,
   }
 
-  async add(
-    key: TaskKey,
-    value: string,
-    { expiresAtMs, countedFor, max }: Parameters<TaskStore['add']>[2],
-  ): Promise<'added' | 'owner-full' | 'store-full'> {
-    const bytes = bytesOf(value)
-    const isFull = (): boolean => (this.#usages.get(countedFor)?.count ?? 0) >= max
-    if (isFull() || !this.#hasRoom(countedFor, bytes)) this.#sweep()
-    if (isFull()) return 'owner-full'
-    if (!this.#hasRoom(countedFor, bytes)) return 'store-full'
-    this.#tasks.set(nameOf(key), { value, version: 1, expiresAtMs, countedFor, bytes })
-    this.#use(countedFor, 1, bytes)
-    this.#sweeping ??= setInterval(() => this.#sweep(), SWEEP_MS).unref()
-    return 'added'
-  }
-
-  async get(key: TaskKey): Promise<StoredTask | undefined> {
-    return this.#kept(key)
-  }
-
-  async replace(
-    key: TaskKey,
-    version: number,
-    value: string,
-  ): Promise<'replaced' | 'changed' | 'store-full'> {
-    const kept = this.#kept(key)
-    if (kept?.version !== version) return 'changed'
-    const bytes = bytesOf(value)
-    const more = bytes - kept.bytes
-    if (more > 0 && !this.#hasRoom(kept.countedFor, more)) return 'store-full'
-    this.#use(kept.countedFor, 0, more)
-    this.#tasks.set(nameOf(key), { ...kept, value, version: version + 1, bytes })
-    return 'replaced'
-  }
-
-  /** There is one node. */
-  async beat(): Promise<void> {}
-
-  async isAlive(): Promise<boolean> {
-    return true
-  }
-
-  #kept(key: TaskKey): Kept | undefined {
+  function find(key: TaskKey): Kept | undefined {
     const name = nameOf(key)
-    const kept = this.#tasks.get(name)
+    const kept = tasks.get(name)
     if (kept === undefined || kept.expiresAtMs > Date.now()) return kept
-    this.#remove(name, kept)
+    remove(name, kept)
     return undefined
   }
 
-  #hasRoom(countedFor: string, bytes: number): boolean {
-    const used = this.#usages.get(countedFor)?.bytes ?? 0
-    return this.#bytes + bytes <= this.#maxBytes && used + bytes <= this.#maxBytesPerOwner
+  function hasRoom(countedFor: string, bytes: number): boolean {
+    const used = usages.get(countedFor)?.bytes ?? 0
+    return allBytes + bytes <= maxBytes && used + bytes <= maxBytesPerOwner
   }
 
-  #use(countedFor: string, tasks: number, bytes: number): void {
-    this.#bytes += bytes
-    const usage = this.#usages.get(countedFor) ?? { count: 0, bytes: 0 }
-    usage.count += tasks
+  function use(countedFor: string, added: number, bytes: number): void {
+    allBytes += bytes
+    const usage = usages.get(countedFor) ?? { count: 0, bytes: 0 }
+    usage.count += added
     usage.bytes += bytes
-    if (usage.count > 0) this.#usages.set(countedFor, usage)
-    else this.#usages.delete(countedFor)
+    if (usage.count > 0) usages.set(countedFor, usage)
+    else usages.delete(countedFor)
   }
 
-  #sweep(): void {
+  function sweep(): void {
     const now = Date.now()
-    for (const [name, kept] of this.#tasks) if (kept.expiresAtMs <= now) this.#remove(name, kept)
+    for (const [name, kept] of tasks) if (kept.expiresAtMs <= now) remove(name, kept)
   }
 
-  #remove(name: string, { countedFor, bytes }: Kept): void {
-    this.#tasks.delete(name)
-    this.#use(countedFor, -1, -bytes)
-    if (this.#tasks.size > 0) return
-    clearInterval(this.#sweeping)
-    this.#sweeping = undefined
+  function remove(name: string, { countedFor, bytes }: Kept): void {
+    tasks.delete(name)
+    use(countedFor, -1, -bytes)
+    if (tasks.size > 0) return
+    clearInterval(sweeping)
+    sweeping = undefined
   }
 }
 

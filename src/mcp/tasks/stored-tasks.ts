@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { tryOrUndefined } from '../../base/try-or-undefined.ts'
 import { StoreGuard } from '../../oauth/store-guard.ts'
-import type { RequestTelemetry } from '../wire/request-telemetry.ts'
+import type { RequestTelemetry } from '../wire/exchange.ts'
 import { failedTask, internal } from './task-outcome.ts'
 import { endOf, nameOf, type TaskRecord } from './task-record.ts'
 import type { TaskKey, TaskStore } from './task-store.ts'
@@ -27,19 +27,14 @@ const LOST = internal('The server that ran the task has stopped.')
 /** The store has no room for a change. */
 export class StoreFullError extends Error {}
 
-/** Receives the changes of tasks. */
-export interface TaskChanges {
-  /** Called after this node has changed a task. It must not throw. */
-  readonly changed: (key: TaskKey, record: TaskRecord) => void
-  /** Called after another node has changed a task. It must not throw. */
-  readonly announced: (key: TaskKey) => void
-}
+/** Called after this node has changed a task, and without a record after another node has. It must not throw. */
+export type OnTaskChange = (key: TaskKey, record?: TaskRecord) => void
 
 /** Reads and changes the tasks of all nodes in the store. */
 export class StoredTasks {
   readonly node: string = randomUUID()
   readonly #store: TaskStore
-  readonly #listener: TaskChanges
+  readonly #onChange: OnTaskChange
   readonly #guard = new StoreGuard(STORE_TIMEOUT_MS)
   #beatAt = Number.NEGATIVE_INFINITY
   #unsubscribe: (() => void) | undefined
@@ -48,9 +43,9 @@ export class StoredTasks {
   readonly #suspected = new Map<string, NodeJS.Timeout>()
   readonly #graceMs: number
 
-  constructor(store: TaskStore, listener: TaskChanges, graceMs: number) {
+  constructor(store: TaskStore, graceMs: number, onChange: OnTaskChange) {
     this.#store = store
-    this.#listener = listener
+    this.#onChange = onChange
     this.#graceMs = graceMs
   }
 
@@ -81,9 +76,7 @@ export class StoredTasks {
   connect(): void {
     if (this.#isDisconnected) return
     // A store that throws is asked again with the next task.
-    this.#unsubscribe ??= tryOrUndefined(() =>
-      this.#store.subscribe?.((key) => this.#listener.announced(key)),
-    )
+    this.#unsubscribe ??= tryOrUndefined(() => this.#store.subscribe?.((key) => this.#onChange(key)))
   }
 
   disconnect(): void {
@@ -145,7 +138,7 @@ export class StoredTasks {
         const replaced = await this.#store.replace(key, stored.version, value)
         if (replaced === 'replaced') {
           applied(next)
-          this.#listener.changed(key, next)
+          this.#onChange(key, next)
           tryOrUndefined(() => this.#store.announce?.(key))
         }
         return replaced

@@ -1,9 +1,9 @@
-import { isOptionsObject, optionChecksOf } from '../../base/options/option-checks.ts'
+import { optionChecksOf } from '../../base/options/option-checks.ts'
 import { optional, type ReadBy, type RulesFor } from '../../base/options/option-rules.ts'
 import { memoryTaskStore } from './memory-task-store.ts'
 import type { TaskStore } from './task-store.ts'
 
-const { invalidKind, readMembers, wholeNumber } = optionChecksOf('createMcpAdapter')
+const { fittingKind, members, wholeNumber } = optionChecksOf('createMcpAdapter')
 
 /** The store and the limits of tasks. */
 export interface McpTaskOptions {
@@ -24,9 +24,13 @@ export interface McpTaskOptions {
 }
 
 const METHODS = ['add', 'get', 'replace', 'beat', 'isAlive'] as const
+const checkStore = fittingKind<TaskStore>(
+  (store) => METHODS.every((method) => typeof store?.[method] === 'function'),
+  'must be a store, such as the result of redisTaskStore(client)',
+)
 
 const RULES = {
-  store: checkStore,
+  store: (option: string, store: unknown = memoryTaskStore()) => checkStore(option, store),
   maxPerOwner: optional(wholeNumber(1), 100),
   ttlMs: optional(wholeNumber(1), 3_600_000),
   maxResultBytes: optional(wholeNumber(1), 1_048_576),
@@ -37,14 +41,9 @@ export type ResolvedTaskOptions = ReadBy<typeof RULES>
 
 /** @throws {KitMcpConfigError} if an option is invalid or unknown. */
 export function resolveTaskOptions(options: unknown): ResolvedTaskOptions {
-  if (!isOptionsObject(options))
-    throw invalidKind('tasks', 'must be an object such as { maxPerOwner: 100, ttlMs: 3600000 }', options)
-  return readMembers('tasks', options, RULES)
-}
-
-function checkStore(option: string, store: unknown): TaskStore {
-  if (store === undefined) return memoryTaskStore()
-  const given = store as Partial<Record<string, unknown>> | null
-  if (METHODS.every((method) => typeof given?.[method] === 'function')) return store as TaskStore
-  throw invalidKind(option, 'must be a store, such as the result of redisTaskStore(client)', store)
+  return members('must be an object such as { maxPerOwner: 100, ttlMs: 3600000 }', RULES)(
+    'tasks',
+    options,
+    {},
+  )
 }

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { CallToolResult, InputRequest } from '@modelcontextprotocol/server'
-import type { ObservedTask } from '../wire/request-telemetry.ts'
+import type { ObservedTask } from '../wire/exchange.ts'
 import type { TaskKey } from './task-store.ts'
 
 /** The identifier of the extension in the capabilities of clients and servers. */

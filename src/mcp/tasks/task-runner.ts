@@ -7,13 +7,21 @@ import {
 import { cutText } from '../../base/cut-text.ts'
 import { type LongTimer, setLongTimeout } from '../../base/timers.ts'
 import { tryOrUndefined } from '../../base/try-or-undefined.ts'
+import type { McpTasks } from '../mcp-adapter.ts'
 import type { SdkContext, Serving } from '../operations/operation.ts'
 import { callTool, errorResult } from '../operations/tool-call.ts'
-import type { RequestTelemetry } from '../wire/request-telemetry.ts'
+import type { RequestTelemetry } from '../wire/exchange.ts'
 import { BEAT_MS, GRACE_MS, StoredTasks, StoreFullError } from './stored-tasks.ts'
-import { missingCapability } from './task-capabilities.ts'
 import type { ResolvedTaskOptions } from './task-options.ts'
-import { errorOf, errorTypeOf, failedTask, internal, type TaskOutcome, withOutcome } from './task-outcome.ts'
+import {
+  errorOf,
+  errorTypeOf,
+  failedTask,
+  internal,
+  missingCapability,
+  type TaskOutcome,
+  withOutcome,
+} from './task-outcome.ts'
 import { changed, endOf, isTerminal, nameOf, referenceOf, type TaskRecord } from './task-record.ts'
 import type { TaskKey } from './task-store.ts'
 
@@ -48,8 +56,8 @@ interface Running {
   readonly controller: AbortController
   readonly telemetry: RequestTelemetry
   /** The status message that is not stored yet. */
-  message: string | undefined
-  storing: NodeJS.Timeout | undefined
+  message?: string | undefined
+  storing?: NodeJS.Timeout | undefined
   /** Ends the attempts to store the result. */
   isGivenUp: boolean
   done: Promise<void>
@@ -65,7 +73,7 @@ const PLAIN_STATES: Serving['states'] = {
 }
 
 /** Runs tasks on this node, and notifies the streams that watch tasks of any node. */
-export class TaskRunner {
+export class TaskRunner implements McpTasks {
   /** The tasks of all nodes. */
   readonly stored: StoredTasks
   readonly #maxResultBytes: number
@@ -79,11 +87,9 @@ export class TaskRunner {
     { store, maxResultBytes }: Pick<ResolvedTaskOptions, 'store' | 'maxResultBytes'>,
     graceMs: number = GRACE_MS,
   ) {
-    const changes = {
-      changed: (key: TaskKey, record: TaskRecord) => this.#tell(key, record),
-      announced: (key: TaskKey) => void this.#reload(key),
-    }
-    this.stored = new StoredTasks(store, changes, graceMs)
+    this.stored = new StoredTasks(store, graceMs, (key, record) =>
+      record === undefined ? void this.#reload(key) : this.#tell(key, record),
+    )
     this.#maxResultBytes = maxResultBytes
   }
 
@@ -106,16 +112,7 @@ export class TaskRunner {
     const { tool, round, createdAt, ttlMs } = record
     const controller = new AbortController()
     const telemetry = serving.exchange.telemetry.beginTask({ tool, reference: referenceOf(key) })
-    const running: Running = {
-      key,
-      round,
-      controller,
-      telemetry,
-      message: undefined,
-      storing: undefined,
-      isGivenUp: false,
-      done: Promise.resolve(),
-    }
+    const running: Running = { key, round, controller, telemetry, isGivenUp: false, done: Promise.resolve() }
     this.#running.set(nameOf(key), running)
     this.#schedule()
     const expiry = setLongTimeout(
@@ -272,7 +269,7 @@ export class TaskRunner {
     }
   }
 
-  async close(timeoutMs: number): Promise<void> {
+  async close({ timeoutMs = 0 }: { readonly timeoutMs?: number | undefined } = {}): Promise<void> {
     this.#isClosed = true
     const all = [...this.#running.values()]
     if (all.length > 0 && timeoutMs > 0)

@@ -12,25 +12,24 @@ import { clientKey } from '../../base/http/client-address.ts'
 import { isRecord } from '../../base/options/value-kinds.ts'
 import { RequestContext } from '../../oauth/inputs.ts'
 import { ownerOf } from '../../oauth/owner.ts'
-import type { McpTasks } from '../mcp-adapter.ts'
 import {
   argumentsOf,
   DENIED_CODE,
   DENIED_TEXTS,
+  invalidParams,
   runRound,
   type SdkContext,
   type Serving,
   validArguments,
 } from '../operations/operation.ts'
-import { invalidParams } from '../operations/params.ts'
 import type { Denied, Policy } from '../operations/policy.ts'
 import { callTool, errorResult } from '../operations/tool-call.ts'
 import { isInputRequired } from '../router/input-required.ts'
 import type { RouterTable } from '../router/router-table.ts'
 import type { ToolEntry, ToolTask } from '../router/tool.ts'
 import { type Exchange, isAnonymous, permitsScopes, type Verdict } from '../wire/exchange.ts'
-import { declaresTasks, missingTasks } from './task-capabilities.ts'
 import type { ResolvedTaskOptions } from './task-options.ts'
+import { declaresTasks, missingTasks } from './task-outcome.ts'
 import {
   changed,
   detailedTaskOf,
@@ -42,7 +41,7 @@ import {
   type TaskRecord,
   taskOf,
 } from './task-record.ts'
-import { type TaskListener, type TaskRun, TaskRunner } from './task-runner.ts'
+import { type TaskRun, TaskRunner } from './task-runner.ts'
 import type { TaskKey } from './task-store.ts'
 
 /** The maximum size of the answers that a task waits with, in characters of JSON. */
@@ -68,25 +67,17 @@ interface JsonRpcRequest {
 }
 
 /** Serves calls of tools that run as tasks, and `tasks/get`, `tasks/update`, and `tasks/cancel` (SEP-2663). */
-export class Tasks implements McpTasks {
+export class Tasks {
   readonly #table: RouterTable
   readonly #policy: Policy | undefined
   readonly #options: ResolvedTaskOptions
-  readonly #runner: TaskRunner
+  readonly runner: TaskRunner
 
   constructor(options: ResolvedTaskOptions, table: RouterTable, policy: Policy | undefined) {
     this.#table = table
     this.#policy = policy
     this.#options = options
-    this.#runner = new TaskRunner(options)
-  }
-
-  get running(): number {
-    return this.#runner.running
-  }
-
-  async close({ timeoutMs = 0 }: { readonly timeoutMs?: number | undefined } = {}): Promise<void> {
-    await this.#runner.close(timeoutMs)
+    this.runner = new TaskRunner(options)
   }
 
   /** Serves `tools/call` of a tool that may run as a task. */
@@ -101,9 +92,7 @@ export class Tasks implements McpTasks {
     if (!isDeclared && tool.task.mode === 'required') throw missingTasks()
     // A task of an anonymous caller would have no owner.
     const runsAsTask =
-      isDeclared &&
-      !isAnonymous(serving.exchange) &&
-      (tool.task.mode === 'required' || !this.#runner.isClosed)
+      isDeclared && !isAnonymous(serving.exchange) && (tool.task.mode === 'required' || !this.runner.isClosed)
     if (!runsAsTask) return await callTool(serving, request, sdk, server)
     return await callTool(serving, request, sdk, server, async (round, call, args) => {
       // The run of the task counts as this call.
@@ -114,7 +103,7 @@ export class Tasks implements McpTasks {
         if ('question' in answers) return answers.question
         const created = await this.#create(tool, request, serving.exchange)
         if ('refusal' in created) return errorResult(created.refusal)
-        this.#runner.run({ serving, sdk, server, ...created, ...answers, end })
+        this.runner.run({ serving, sdk, server, ...created, ...answers, end })
         isRunning = true
         // The type of the SDK does not know that the result of a call may be a task.
         const task = { resultType: 'task', ...taskOf(created.key.id, created.record) }
@@ -131,7 +120,7 @@ export class Tasks implements McpTasks {
     request: CallToolRequest,
     exchange: Exchange,
   ): Promise<FoundTask | { readonly refusal: string }> {
-    if (this.#runner.isClosed) return { refusal: SHUTTING_DOWN }
+    if (this.runner.isClosed) return { refusal: SHUTTING_DOWN }
     const { maxPerOwner, ttlMs } = this.#options
     const key = { owner: ownerHash(exchange), id: randomBytes(24).toString('base64url') }
     const now = Date.now()
@@ -143,7 +132,7 @@ export class Tasks implements McpTasks {
       pollIntervalMs: task.pollIntervalMs,
       tool: definition.name,
       args: request.params.arguments ?? {},
-      node: this.#runner.stored.node,
+      node: this.runner.stored.node,
       round: 1,
     }
     // Without OAuth, tasks are counted by address.
@@ -152,7 +141,7 @@ export class Tasks implements McpTasks {
         ? clientKey(RequestContext.requestOf(exchange.context)?.clientAddress)
         : undefined
     const countedFor = address === undefined ? key.owner : hashOf(address)
-    const added = await this.#runner.stored.add(key, record, countedFor, maxPerOwner)
+    const added = await this.runner.stored.add(key, record, countedFor, maxPerOwner)
     if (added === 'owner-full')
       return {
         refusal: `There are ${maxPerOwner} tasks of this user, which is the maximum. Try again when one of them has expired.`,
@@ -203,7 +192,7 @@ export class Tasks implements McpTasks {
   ): Promise<FoundTask | { readonly scopes: readonly string[] }> {
     const key = { owner: ownerHash(exchange), id }
     const record =
-      id.length > MAX_ID ? undefined : await available(this.#runner.stored.load(key, exchange.telemetry))
+      id.length > MAX_ID ? undefined : await available(this.runner.stored.load(key, exchange.telemetry))
     const tool = record && this.#table.tools.get(record.tool)
     if (record === undefined || tool?.task === undefined) throw notFound()
     if (!permitsScopes(exchange, tool.scopes)) {
@@ -236,11 +225,11 @@ export class Tasks implements McpTasks {
   async cancel(serving: Serving, sdk: ServerContext): Promise<Record<string, unknown>> {
     const { key } = this.#accessed(serving, sdk)
     await available(
-      this.#runner.stored.change(
+      this.runner.stored.change(
         key,
         (record) => (isTerminal(record) ? undefined : changed(record, { status: 'cancelled' })),
         (canceled) => {
-          this.#runner.abort(key)
+          this.runner.abort(key)
           serving.exchange.telemetry.recordTask('task.cancelled', endOf(key, canceled))
         },
       ),
@@ -256,7 +245,7 @@ export class Tasks implements McpTasks {
     const { key } = this.#accessed(serving, sdk)
     const given = sdk.mcpReq.inputResponses ?? {}
     if (Object.keys(given).length === 0) return {}
-    if (this.#runner.isClosed) throw new ProtocolError(ProtocolErrorCode.InternalError, SHUTTING_DOWN)
+    if (this.runner.isClosed) throw new ProtocolError(ProtocolErrorCode.InternalError, SHUTTING_DOWN)
     let responses: Readonly<Record<string, unknown>> = {}
     const answer = (record: TaskRecord): TaskRecord | undefined => {
       const answered = withAnswers(record, given)
@@ -264,13 +253,13 @@ export class Tasks implements McpTasks {
         return answered && changed(record, { status: 'input_required', input: answered })
       responses = namedResponses(answered.responses)
       const { input: _input, ...rest } = record
-      return changed(rest, { status: 'working', node: this.#runner.stored.node, round: record.round + 1 })
+      return changed(rest, { status: 'working', node: this.runner.stored.node, round: record.round + 1 })
     }
     const goOn = (record: TaskRecord): void => {
-      if (record.status === 'working' && !this.#runner.isClosed)
-        this.#runner.run({ serving, sdk, server, key, record, responses, state: record.state })
+      if (record.status === 'working' && !this.runner.isClosed)
+        this.runner.run({ serving, sdk, server, key, record, responses, state: record.state })
     }
-    await available(this.#runner.stored.prepare().then(() => this.#runner.stored.change(key, answer, goOn)))
+    await available(this.runner.stored.prepare().then(() => this.runner.stored.change(key, answer, goOn)))
     return {}
   }
 
@@ -300,11 +289,6 @@ export class Tasks implements McpTasks {
     const tool = this.#table.tools.get(record.tool)
     if (tool === undefined) return false
     return denialOf(policy, exchange, tool, record, request).then((denied) => denied === undefined)
-  }
-
-  /** Calls `listener` with the tasks, and again when they change. Returns a function that ends this. */
-  watch(keys: readonly TaskKey[], listener: TaskListener): () => void {
-    return this.#runner.watch(keys, listener)
   }
 }
 

@@ -1,4 +1,4 @@
-import type { BodyLimits, BodyMemory } from '../../base/http/body-reader.ts'
+import type { BodyLimits } from '../../base/http/body-reader.ts'
 import { CONSUMED, jsonRpcError, type ParsedMessages, parseMessages } from './json-rpc.ts'
 import type { McpRequest } from './mcp-request.ts'
 
@@ -59,19 +59,33 @@ export class BodyBudget {
     totalBytes: number,
   ): Promise<ParsedMessages | undefined> {
     if (!isJsonContentType(request.header('content-type') ?? null)) return { response: NOT_JSON }
-    const reservation = new Reservation(this.#reserved, owner, totalBytes, this.#maxBytes)
-    const read = await request.readBody(limits, reservation)
+    let reserved = 0
+    let isBusy = false
+    const resize = (needed: number): 'too-large' | 'busy' | undefined => {
+      const bytes = needed <= FREE_BYTES ? 0 : needed
+      if (bytes > this.#maxBytes) return 'too-large'
+      if (bytes === 0 && reserved === 0) return undefined
+      const others = (this.#reserved.get(owner()) ?? 0) - reserved
+      // A body that is alone may take more than the budget.
+      isBusy = bytes > 0 && others > 0 && others + bytes > totalBytes
+      if (isBusy) return 'busy'
+      reserved = bytes
+      if (others + bytes === 0) this.#reserved.delete(owner())
+      else this.#reserved.set(owner(), others + bytes)
+      return undefined
+    }
+    const read = await request.readBody(limits, { resize })
     if (read.kind === 'consumed' && !request.disconnected && !this.#hasWarned) {
       this.#hasWarned = true
       console.error(`mcp-gatekit: ${CONSUMED}`)
     }
-    const parsed = parseMessages(read, request.header('mcp-protocol-version'), request, reservation)
+    const parsed = parseMessages(read, request.header('mcp-protocol-version'), request, { resize })
     if ('response' in parsed) {
-      const { isBusy } = reservation
-      reservation.resize(0)
-      return isBusy ? undefined : parsed
+      const wasBusy = isBusy
+      resize(0)
+      return wasBusy ? undefined : parsed
     }
-    return reservation.bytes === 0 ? parsed : { ...parsed, release: () => void reservation.resize(0) }
+    return reserved === 0 ? parsed : { ...parsed, release: () => void resize(0) }
   }
 }
 
@@ -79,39 +93,6 @@ const NOT_JSON = jsonRpcError(415, -32_000, 'Unsupported Media Type: Content-Typ
 
 /** The owner of all bodies without a valid token. */
 const UNVERIFIED = (): string => ''
-
-/** The memory of one body. */
-class Reservation implements BodyMemory {
-  /** The counted bytes. */
-  bytes = 0
-  isBusy = false
-  readonly #reserved: Map<string, number>
-  readonly #ownerOf: () => string
-  readonly #totalBytes: number
-  readonly #maxBytes: number
-
-  constructor(reserved: Map<string, number>, owner: () => string, totalBytes: number, maxBytes: number) {
-    this.#reserved = reserved
-    this.#ownerOf = owner
-    this.#totalBytes = totalBytes
-    this.#maxBytes = maxBytes
-  }
-
-  resize(needed: number): 'too-large' | 'busy' | undefined {
-    const bytes = needed <= FREE_BYTES ? 0 : needed
-    if (bytes > this.#maxBytes) return 'too-large'
-    if (bytes === 0 && this.bytes === 0) return undefined
-    const owner = this.#ownerOf()
-    const others = (this.#reserved.get(owner) ?? 0) - this.bytes
-    // A body that is alone may take more than the budget.
-    this.isBusy = bytes > 0 && others > 0 && others + bytes > this.#totalBytes
-    if (this.isBusy) return 'busy'
-    this.bytes = bytes
-    if (others + bytes === 0) this.#reserved.delete(owner)
-    else this.#reserved.set(owner, others + bytes)
-    return undefined
-  }
-}
 
 /** One or more parameters of a media type (RFC 9110 section 5.6.6). */
 const PARAMETERS =

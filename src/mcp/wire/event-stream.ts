@@ -1,5 +1,4 @@
 import type { HttpResponse } from '../../base/http/plain-response.ts'
-import type { ClientConnection } from './client-connection.ts'
 
 /** The interval of the comments that keep a silent event stream open, in milliseconds. */
 export const KEEP_ALIVE_MS = 15_000
@@ -77,4 +76,12 @@ export function withBodyEnd(body: ReadableStream<Uint8Array>, onEnd: () => void)
     },
     { highWaterMark: 0 },
   )
+}
+
+/** The connection on which a client waits for its response. */
+export interface ClientConnection {
+  /** `true` if the client has disconnected before its response was complete. */
+  readonly disconnected: boolean
+  /** Calls `listener` when the client disconnects, or at once if it has disconnected already. */
+  onDisconnect(listener: () => void): void
 }

@@ -2,7 +2,7 @@ import type { BodyMemory, BodyRead } from '../../base/http/body-reader.ts'
 import type { PlainResponse } from '../../base/http/plain-response.ts'
 import { isRecord } from '../../base/options/value-kinds.ts'
 import type { McpRequest } from './mcp-request.ts'
-import { decodedHeader } from './mirrored-headers.ts'
+import { decodedHeader } from './request-headers.ts'
 
 const MAX_BATCH = 100
 
@@ -30,49 +30,9 @@ export function parseMessages(
   client: { readonly disconnected: boolean } = { disconnected: false },
   memory?: BodyMemory,
 ): ParsedMessages {
-  let body: unknown
-  switch (read.kind) {
-    case 'too-large':
-      return { response: tooLarge() }
-    case 'encoded':
-      return {
-        response: jsonRpcError(415, -32_000, 'Unsupported Media Type: no Content-Encoding is understood'),
-      }
-    case 'timeout':
-      return {
-        response: closing(jsonRpcError(408, -32_000, 'Request Timeout: the body did not arrive in time')),
-      }
-    case 'busy':
-      return { response: busy() }
-    case 'ambiguous':
-      return { response: invalidRequest('a member occurs twice, or its name is not allowed') }
-    case 'unreadable':
-      return { response: client.disconnected ? CLIENT_GONE : parseError() }
-    case 'consumed':
-      return { response: client.disconnected ? CLIENT_GONE : jsonRpcError(500, -32_603, CONSUMED) }
-    case 'value':
-      if (isTooDeepValue(read.value)) return { response: tooDeep() }
-      body = read.value
-      break
-    case 'text':
-      switch (checkDepth(read.text)) {
-        case 'too-deep':
-          return { response: tooDeep() }
-        case 'not-json':
-          return { response: parseError() }
-      }
-      switch (memory?.resize(parsedBytes(read.text))) {
-        case 'too-large':
-          return { response: tooLarge() }
-        case 'busy':
-          return { response: busy() }
-      }
-      try {
-        body = JSON.parse(read.text)
-      } catch {
-        return { response: parseError() }
-      }
-  }
+  const parsed = read.kind === 'text' ? parsedText(read.text, memory) : parsedValue(read, client)
+  if ('response' in parsed) return parsed
+  const { body } = parsed
   if (!Array.isArray(body)) return { body, messages: [body] }
   if (revision !== undefined && revision !== '2025-03-26') {
     return { response: invalidRequest('only protocol revision 2025-03-26 has batches') }
@@ -84,6 +44,31 @@ export function parseMessages(
     return { response: invalidRequest('a batch must not contain two requests with the same id') }
   const messages = withoutSelfCancellations(body)
   return { body: messages, messages }
+}
+
+/** The value of a body, or the response to a body that could not be read. */
+type ParsedBody = { readonly body: unknown } | { readonly response: PlainResponse }
+
+function parsedText(text: string, memory: BodyMemory | undefined): ParsedBody {
+  const bytes = parsedBytes(text)
+  if (bytes === 'too-deep') return { response: TOO_DEEP }
+  if (bytes === 'not-json') return { response: PARSE_ERROR }
+  const full = memory?.resize(bytes)
+  if (full !== undefined) return { response: full === 'busy' ? BUSY : TOO_LARGE }
+  try {
+    return { body: JSON.parse(text) }
+  } catch {
+    return { response: PARSE_ERROR }
+  }
+}
+
+function parsedValue(
+  read: Exclude<BodyRead, { kind: 'text' }>,
+  { disconnected }: { readonly disconnected: boolean },
+): ParsedBody {
+  if (read.kind === 'value') return isTooDeepValue(read.value) ? { response: TOO_DEEP } : { body: read.value }
+  const mayBeGone = read.kind === 'unreadable' || read.kind === 'consumed'
+  return { response: mayBeGone && disconnected ? CLIENT_GONE : UNREAD[read.kind] }
 }
 
 /** Returns `true` if no two requests have the same id. A response names its request only by the id. */
@@ -151,15 +136,6 @@ export function retryLater(status: 429 | 503, message: string): PlainResponse {
   return { ...response, headers: { ...response.headers, 'Retry-After': '5' } }
 }
 
-function tooLarge(): PlainResponse {
-  return jsonRpcError(413, -32_000, 'Payload Too Large')
-}
-
-/** The response to a large body while others take the memory for large bodies. */
-function busy(): PlainResponse {
-  return retryLater(503, 'Too many large requests are being served')
-}
-
 /** The error of a request that its client has canceled. */
 export const CANCELED: { readonly code: number; readonly message: string } = {
   code: -32_800,
@@ -173,21 +149,8 @@ export const CLIENT_GONE: PlainResponse = { status: 499, headers: {} }
 export const CONSUMED =
   'The request body was read before it reached the MCP endpoint. Mount the MCP endpoint in front of the middleware that has already read the body, or let that middleware set req.body to the parsed body.'
 
-function parseError(): PlainResponse {
-  return jsonRpcError(400, -32_700, 'Parse error: the body is not valid JSON')
-}
-
-function tooDeep(): PlainResponse {
-  return invalidRequest(`JSON must not be nested deeper than ${MAX_JSON_DEPTH} levels`)
-}
-
 function invalidRequest(why: string): PlainResponse {
   return jsonRpcError(400, -32_600, `Invalid Request: ${why}`)
-}
-
-/** The rest of the body is not read, so the connection cannot be used again. */
-function closing(response: PlainResponse): PlainResponse {
-  return { ...response, headers: { ...response.headers, Connection: 'close' } }
 }
 
 /**
@@ -196,36 +159,67 @@ function closing(response: PlainResponse): PlainResponse {
  */
 export const MAX_JSON_DEPTH = 128
 
-const QUOTE = 0x22
-const OPENING_BRACE = 0x7b
-const CLOSING_BRACE = 0x7d
-/** The bit by which the code of a bracket differs from that of the brace. */
-const BRACE_BIT = 0x20
+const PARSE_ERROR = jsonRpcError(400, -32_700, 'Parse error: the body is not valid JSON')
+const TOO_DEEP = invalidRequest(`JSON must not be nested deeper than ${MAX_JSON_DEPTH} levels`)
+const TOO_LARGE = jsonRpcError(413, -32_000, 'Payload Too Large')
+/** The response to a large body while others take the memory for large bodies. */
+const BUSY = retryLater(503, 'Too many large requests are being served')
+const TIMEOUT = jsonRpcError(408, -32_000, 'Request Timeout: the body did not arrive in time')
+
+/** The responses to bodies that could not be read. */
+const UNREAD: Readonly<Record<Exclude<BodyRead['kind'], 'text' | 'value'>, PlainResponse>> = {
+  'too-large': TOO_LARGE,
+  encoded: jsonRpcError(415, -32_000, 'Unsupported Media Type: no Content-Encoding is understood'),
+  // The rest of the body is not read, so the connection cannot be used again.
+  timeout: { ...TIMEOUT, headers: { ...TIMEOUT.headers, Connection: 'close' } },
+  busy: BUSY,
+  ambiguous: invalidRequest('a member occurs twice, or its name is not allowed'),
+  unreadable: PARSE_ERROR,
+  consumed: jsonRpcError(500, -32_603, CONSUMED),
+}
+
+/** The memory of an empty object, of an empty array, of a member's key, and of an element or member, in bytes. */
+const OBJECT = 64
+const ARRAY = 48
+const KEY = 24
+const ELEMENT = 16
 
 /**
- * Checks the nesting depth of JSON before it is parsed. The parser needs far more memory for deeply nested text than the text
- * has, even if it is not valid JSON. This function reads the text once and allocates nothing.
+ * Returns about the number of bytes that a text of JSON takes on the heap when it is parsed. An array of empty objects takes 25
+ * times the size of its text, and the parser needs far more memory for deeply nested text, even if it is not valid JSON. This
+ * function reads the text once and allocates nothing.
  * @returns `not-json` if brackets or quotation marks do not match. The parser finds all other errors.
  */
-export function checkDepth(text: string): 'ok' | 'too-deep' | 'not-json' {
-  if (text.length <= MAX_JSON_DEPTH || !hasManyBrackets(text)) return 'ok'
+export function parsedBytes(text: string): number | 'too-deep' | 'not-json' {
+  let bytes = 2 * text.length
   let depth = 0
   let deepest = 0
   for (let index = 0; index < text.length; index++) {
-    const code = text.charCodeAt(index)
-    if (code === QUOTE) {
-      index = endOfString(text, index)
-      if (index >= text.length) return 'not-json'
-    } else if ((code | BRACE_BIT) === OPENING_BRACE) {
-      depth++
-      if (depth > deepest) deepest = depth
-    } else if ((code | BRACE_BIT) === CLOSING_BRACE) {
-      depth--
-      if (depth < 0) return 'not-json'
+    switch (text[index]) {
+      case '"':
+        index = endOfString(text, index)
+        if (index >= text.length) return 'not-json'
+        break
+      case ',':
+        bytes += ELEMENT
+        break
+      case ':':
+        bytes += KEY
+        break
+      case '[':
+      case '{':
+        bytes += text[index] === '[' ? ARRAY : OBJECT
+        depth++
+        if (depth > deepest) deepest = depth
+        break
+      case ']':
+      case '}':
+        depth--
+        if (depth < 0) return 'not-json'
     }
   }
   if (depth > 0) return 'not-json'
-  return deepest > MAX_JSON_DEPTH ? 'too-deep' : 'ok'
+  return deepest > MAX_JSON_DEPTH ? 'too-deep' : bytes
 }
 
 /** Returns `true` if a parsed body is nested deeper than allowed, or contains itself. */
@@ -238,59 +232,6 @@ export function isTooDeepValue(value: unknown, levels: number = MAX_JSON_DEPTH):
     if (isTooDeepValue((value as Record<string, unknown>)[key], levels - 1)) return true
   }
   return false
-}
-
-/** Returns `true` if a text has so many opening brackets that it may be nested too deep. */
-function hasManyBrackets(text: string): boolean {
-  let found = 0
-  for (const bracket of '{[') {
-    for (let index = text.indexOf(bracket); index >= 0; index = text.indexOf(bracket, index + 1)) {
-      found++
-      if (found > MAX_JSON_DEPTH) return true
-    }
-  }
-  return false
-}
-
-/** The memory of an empty object, of an empty array, of a member's key, and of an element or member, in bytes. */
-const OBJECT = 64
-const ARRAY = 48
-const KEY = 24
-const ELEMENT = 16
-
-/** Shorter texts take little memory, whatever they contain. */
-const MIN_LENGTH = 2_048
-
-const COMMA = 0x2c
-const COLON = 0x3a
-const OPENING_BRACKET = 0x5b
-
-/**
- * Returns about the number of bytes that a parsed text takes on the heap. An array of empty objects takes 25 times the size of
- * its text. The function reads the text once and allocates nothing. It does not read short texts.
- */
-export function parsedBytes(text: string): number {
-  let bytes = 2 * text.length
-  if (text.length < MIN_LENGTH) return bytes
-  for (let index = 0; index < text.length; index++) {
-    switch (text.charCodeAt(index)) {
-      case QUOTE:
-        index = endOfString(text, index)
-        break
-      case COMMA:
-        bytes += ELEMENT
-        break
-      case COLON:
-        bytes += KEY
-        break
-      case OPENING_BRACKET:
-        bytes += ARRAY
-        break
-      case OPENING_BRACE:
-        bytes += OBJECT
-    }
-  }
-  return bytes
 }
 
 const BACKSLASH = 0x5c

@@ -1,6 +1,7 @@
 import { types } from 'node:util'
 import type { JSONRPCErrorResponse, JSONRPCMessage } from '@modelcontextprotocol/server'
 import { cutText } from '../../base/cut-text.ts'
+import { isRecord } from '../../base/options/value-kinds.ts'
 import { problemIn } from './schema-issues.ts'
 
 /**
@@ -22,43 +23,18 @@ export function plainCopy<T>(value: T): T {
 }
 
 function copyOf(value: unknown, key: string): unknown {
-  if (typeof value === 'function') return undefined
-  if (typeof value !== 'object' || value === null) return value
-  const { toJSON } = value as { toJSON?: unknown }
-  if (typeof toJSON === 'function') {
-    const form: unknown = toJSON.call(value, key)
-    return form === value ? copyMembers(value) : copyPlain(form)
-  }
-  return copyMembers(value)
-}
-
-/** Copies the result of `toJSON`. A `toJSON` of the result is ignored. */
-function copyPlain(form: unknown): unknown {
+  const { toJSON } = (typeof value === 'object' && value !== null ? value : {}) as { toJSON?: unknown }
+  // As for `JSON.stringify`, a `toJSON` of the result does not matter.
+  const form: unknown = typeof toJSON === 'function' ? toJSON.call(value, key) : value
   if (typeof form === 'function') return undefined
-  return typeof form === 'object' && form !== null ? copyMembers(form) : form
-}
-
-function copyMembers(value: object): unknown {
-  if (Array.isArray(value)) {
-    const copy: unknown[] = []
-    for (let index = 0; index < value.length; index++) copy.push(copyOf(value[index], String(index)))
-    return copy
-  }
-  if (types.isBoxedPrimitive(value)) return JSON.parse(JSON.stringify(value))
-  const copy: Record<string, unknown> = {}
-  for (const key of Object.keys(value)) {
-    const member = copyOf((value as Readonly<Record<string, unknown>>)[key], key)
-    if (member === undefined) continue
-    if (key === '__proto__')
-      Object.defineProperty(copy, key, {
-        value: member,
-        enumerable: true,
-        configurable: true,
-        writable: true,
-      })
-    else copy[key] = member
-  }
-  return copy
+  if (typeof form !== 'object' || form === null) return form
+  if (Array.isArray(form))
+    return Array.from({ length: form.length }, (_, index) => copyOf(form[index], String(index)))
+  if (types.isBoxedPrimitive(form)) return JSON.parse(JSON.stringify(form))
+  const members = Object.keys(form).map(
+    (name) => [name, copyOf((form as Readonly<Record<string, unknown>>)[name], name)] as const,
+  )
+  return Object.fromEntries(members.filter(([, member]) => member !== undefined))
 }
 
 function withoutStrings(_key: string, value: unknown): unknown {
@@ -154,4 +130,17 @@ function parsedIssues(text: string): Parameters<typeof problemIn>[0] | undefined
 function isIssue(value: unknown): value is { message: string; path: string[] } {
   const { message, path } = (value ?? {}) as { message?: unknown; path?: unknown }
   return typeof message === 'string' && Array.isArray(path)
+}
+
+/**
+ * Returns a JSON value as text in canonical form (RFC 8785): without spaces, and with the members of objects sorted by name. Equal
+ * values have equal texts.
+ */
+export function canonicalJson(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`
+  // JSON.stringify would write numbers that are not finite as null.
+  if (typeof value === 'number') return String(value)
+  if (!isRecord(value)) return JSON.stringify(value)
+  const members = Object.keys(value).sort()
+  return `{${members.map((name) => `${JSON.stringify(name)}:${canonicalJson(value[name])}`).join(',')}}`
 }

@@ -4,7 +4,7 @@ import { memoryTaskStore } from '../../../src/mcp/tasks/memory-task-store.ts'
 import type { TaskRecord } from '../../../src/mcp/tasks/task-record.ts'
 import { TaskRunner } from '../../../src/mcp/tasks/task-runner.ts'
 import type { TaskStore } from '../../../src/mcp/tasks/task-store.ts'
-import type { ObservedTask, RequestTelemetry } from '../../../src/mcp/wire/request-telemetry.ts'
+import type { ObservedTask, RequestTelemetry } from '../../../src/mcp/wire/exchange.ts'
 import { countTimers } from '../../support/count-timers.ts'
 
 const KEY = { owner: 'owner', id: 'id' }
@@ -30,7 +30,7 @@ describe('TaskRunner.close', () => {
       await new Promise((resolve) => setImmediate(resolve))
       const timers = countTimers()
       try {
-        await runner.close(timeoutMs)
+        await runner.close({ timeoutMs })
         expect(timers.live.size).to.equal(0)
       } finally {
         timers.stop()
@@ -74,7 +74,7 @@ describe('TaskRunner with a task of a node that does not report', () => {
     const now = Date.now()
     await runner.stored.add(KEY, { ...RECORD, createdAt: now, updatedAt: now }, 'owner', 10)
   })
-  afterEach(() => runner.close(0))
+  afterEach(() => runner.close())
 
   const statusOf = async () => (await runner.stored.load(KEY, telemetry))?.status
   /** Reads the task, and resolves when the runner has asked for its node again after the grace period. */
@@ -127,7 +127,7 @@ describe('TaskRunner with a task of a node that does not report', () => {
   it('a runner that is closed does not fail tasks of other nodes', async () => {
     alive = [false]
     expect(await statusOf()).to.equal('working')
-    await runner.close(0)
+    await runner.close()
     expect(await statusOf()).to.equal('working')
     await new Promise((resolve) => setTimeout(resolve, 20))
     expect(await statusOf()).to.equal('working')

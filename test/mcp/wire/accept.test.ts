@@ -1,7 +1,7 @@
 import { expect } from 'chai'
 import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
-import { accepts } from '../../../src/mcp/wire/accept.ts'
+import { accepts } from '../../../src/mcp/wire/request-headers.ts'
 import { web } from '../../support/mcp/entry-points.ts'
 import { legacy, modern, rpc } from '../../support/mcp/wire.ts'
 

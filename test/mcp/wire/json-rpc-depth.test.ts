@@ -1,9 +1,15 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { checkDepth, isTooDeepValue, MAX_JSON_DEPTH } from '../../../src/mcp/wire/json-rpc.ts'
+import { isTooDeepValue, MAX_JSON_DEPTH, parsedBytes } from '../../../src/mcp/wire/json-rpc.ts'
 
 const wrapped = (levels: number, open: string, close: string, inner = '1'): string =>
   open.repeat(levels) + inner + close.repeat(levels)
+
+function isTooDeepText(text: string): boolean {
+  const bytes = parsedBytes(text)
+  if (bytes !== 'too-deep') expect(bytes).to.be.a('number')
+  return bytes === 'too-deep'
+}
 
 /** The definition, without regard for its cost. */
 function depthOf(value: unknown): number {
@@ -24,7 +30,7 @@ describe('JSON depth', () => {
       for (const levels of [1, MAX_JSON_DEPTH - 1, MAX_JSON_DEPTH, MAX_JSON_DEPTH + 1, 20_000]) {
         const text = wrapped(levels, open, close)
         const isTooDeep = levels > MAX_JSON_DEPTH
-        expect(checkDepth(text), `text of ${levels}`).to.equal(isTooDeep ? 'too-deep' : 'ok')
+        expect(isTooDeepText(text), `text of ${levels}`).to.equal(isTooDeep)
         expect(isTooDeepValue(JSON.parse(text)), `value of ${levels}`).to.equal(isTooDeep)
       }
     })
@@ -34,7 +40,7 @@ describe('JSON depth', () => {
     const strings = JSON.stringify(['['.repeat(1_000), '\\"{'.repeat(1_000), '"['.repeat(1_000)])
     const siblings = JSON.stringify(Array.from({ length: 1_000 }, () => [{}]))
     for (const text of [strings, siblings]) {
-      expect(checkDepth(text)).to.equal('ok')
+      expect(isTooDeepText(text)).to.equal(false)
       expect(isTooDeepValue(JSON.parse(text))).to.equal(false)
     }
   })
@@ -45,7 +51,7 @@ describe('JSON depth', () => {
     ['a string that never ends', `${'['.repeat(1_000)}"${']'.repeat(1_000)}`],
   ] as const) {
     it(`the depth of a string that is not JSON is not counted: ${what}`, () =>
-      expect(checkDepth(text)).to.equal('not-json'))
+      expect(parsedBytes(text)).to.equal('not-json'))
   }
 
   it('the depth is the same for JSON and for its parsed value', () => {
@@ -63,7 +69,7 @@ describe('JSON depth', () => {
       fc.property(json, fc.integer({ min: MAX_JSON_DEPTH - 6, max: MAX_JSON_DEPTH }), (inner, levels) => {
         const text = wrapped(levels, '[', ']', JSON.stringify(inner))
         const expected = levels + depthOf(inner) > MAX_JSON_DEPTH
-        expect(checkDepth(text)).to.equal(expected ? 'too-deep' : 'ok')
+        expect(isTooDeepText(text)).to.equal(expected)
         expect(isTooDeepValue(JSON.parse(text))).to.equal(expected)
       }),
     )

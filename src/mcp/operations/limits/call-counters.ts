@@ -1,3 +1,10 @@
+import { createHash } from 'node:crypto'
+import type { CallToolResult } from '@modelcontextprotocol/server'
+import { clientKey } from '../../../base/http/client-address.ts'
+import { counted } from '../../../base/options/counted.ts'
+import { tryOrUndefined } from '../../../base/try-or-undefined.ts'
+import { type AuthInfo, tokenIssuer } from '../../../oauth/auth-info.ts'
+import { RequestContext } from '../../../oauth/inputs.ts'
 import {
   LimiterGuard,
   type RateLimiterLike,
@@ -5,9 +12,17 @@ import {
   wholeSeconds,
 } from '../../../oauth/limits/rate-limiter.ts'
 import { WindowCounter } from '../../../oauth/limits/window-counter.ts'
-import type { CallLimit, ConcurrencyLimit, CountedCall, Reach } from '../../router/limits.ts'
-import { type CallerKey, callerKey } from './caller-key.ts'
-import { LimitReached } from './limit-reached.ts'
+import { ownerOf } from '../../../oauth/owner.ts'
+import {
+  type CallLimit,
+  type ConcurrencyLimit,
+  type CountedCall,
+  LIMITS,
+  type LimitedBy,
+  type Reach,
+} from '../../router/limits.ts'
+import type { Exchange, ReachedLimit } from '../../wire/exchange.ts'
+import { OwnerSlots } from '../../wire/owner-slots.ts'
 
 /** The maximum number of counts of each kind in memory: those of users and clients, and those of addresses. */
 const MAX_COUNTS = 100_000
@@ -15,8 +30,11 @@ const MAX_COUNTS = 100_000
 /** The minimum time between two events about a store that fails. */
 const REPORT_INTERVAL_MS = 10_000
 
-/** Counts a call. Returns the limit if the call exceeds it. */
-export type CallCounter = (call: CountedCall) => LimitReached | undefined | Promise<LimitReached | undefined>
+/**
+ * Begins a call within one limit. Returns a function that ends it, if the limit is about calls in progress. It may be called once.
+ * @throws the limit that the call exceeds
+ */
+export type BeginCall = (call: CountedCall) => (() => void) | undefined | Promise<undefined>
 
 /**
  * The counts of all limits of an adapter in memory. Addresses are kept apart from users and clients, so that a flood from many
@@ -42,14 +60,14 @@ export class CallCounts {
   }
 }
 
-/** Returns a counter in memory. @param tool the tool that the limit belongs to. Undefined for the limit of the adapter. */
-export function memoryCounter(limit: CallLimit, tool: string | undefined, counts: CallCounts): CallCounter {
+/** Counts calls in memory. @param tool the tool that the limit belongs to. Undefined for the limit of the adapter. */
+export function countedInMemory(limit: CallLimit, tool: string | undefined, counts: CallCounts): BeginCall {
   return ({ exchange }) => {
     const caller = callerKey(exchange, limit.by)
     const { points: actual, leftMs } = counts.add(tool ?? '', caller, limit.perSeconds * 1000)
     if (actual <= limit.max) return undefined
     const retryAfterSeconds = wholeSeconds(leftMs)
-    return new LimitReached('calls', { ...limit, ...caller, tool, actual, retryAfterSeconds })
+    throw new LimitReached('calls', { ...limit, ...caller, tool, actual, retryAfterSeconds })
   }
 }
 
@@ -67,58 +85,104 @@ export class LimitStoreState {
   }
 }
 
-/** Returns a counter in a store that nodes share. If the store fails or takes too long, calls pass. */
-export function storedCounter(
+/** Counts calls in a store that nodes share. If the store fails or takes too long, calls pass. */
+export function countedInStore(
   limit: CallLimit,
   tool: string | undefined,
   limiter: RateLimiterLike,
   store: LimitStoreState,
-): CallCounter {
+): BeginCall {
   return async (call) => {
-    try {
-      const caller = callerKey(call.exchange, limit.by)
-      const rejection = await store.guard.consume(limiter, caller.key)
-      const ms = waitingMs(rejection)
-      if (ms === undefined) return undefined
-      const { consumedPoints } = rejection as { consumedPoints?: unknown }
-      const actual = typeof consumedPoints === 'number' ? consumedPoints : limit.max + 1
-      const retryAfterSeconds = wholeSeconds(ms)
-      return new LimitReached('calls', { ...limit, ...caller, tool, actual, retryAfterSeconds })
-    } catch (thrown) {
+    const caller = callerKey(call.exchange, limit.by)
+    const rejection = await store.guard.consume(limiter, caller.key).catch((thrown: unknown) => {
       store.report(call, thrown)
-      return undefined
-    }
+    })
+    const ms = waitingMs(rejection)
+    if (ms === undefined) return undefined
+    const { consumedPoints } = rejection as { consumedPoints?: unknown }
+    const actual = typeof consumedPoints === 'number' ? consumedPoints : limit.max + 1
+    const retryAfterSeconds = wholeSeconds(ms)
+    throw new LimitReached('calls', { ...limit, ...caller, tool, actual, retryAfterSeconds })
   }
 }
 
-/** Counts the calls in progress of each caller. A caller without any uses no memory. */
-export class RunningCalls {
-  readonly #limit: ConcurrencyLimit & Pick<Reach, 'tool'>
-  readonly #running = new Map<string, number>()
-
-  /** @param tool the tool that the limit belongs to. Undefined for the limit of the adapter. */
-  constructor(limit: ConcurrencyLimit, tool: string | undefined) {
-    this.#limit = { ...limit, tool }
-  }
-
-  /** The number of callers with calls in progress. */
-  get callers(): number {
-    return this.#running.size
-  }
-
-  /** Begins a call. @returns a function that ends it and may be called once @throws the limit that the call exceeds */
-  begin({ exchange }: CountedCall): () => void {
-    const { max, by } = this.#limit
-    const { key, scope } = callerKey(exchange, by)
-    const before = this.#running.get(key) ?? 0
+/** Counts the calls in progress of each caller. @param tool as for `countedInMemory` */
+export function inProgress(limit: ConcurrencyLimit, tool: string | undefined): BeginCall {
+  const slots = new OwnerSlots({ max: Number.POSITIVE_INFINITY, maxPerOwner: limit.max })
+  return ({ exchange }) => {
+    const { key, scope } = callerKey(exchange, limit.by)
+    if (slots.exhausted(key) === undefined) return slots.take(key)
     // The end of the calls in progress cannot be predicted.
-    if (before >= max)
-      throw new LimitReached('concurrency', { ...this.#limit, scope, actual: max + 1, retryAfterSeconds: 1 })
-    this.#running.set(key, before + 1)
-    return () => {
-      const left = (this.#running.get(key) as number) - 1
-      if (left === 0) this.#running.delete(key)
-      else this.#running.set(key, left)
+    const reach = { ...limit, tool, scope, actual: limit.max + 1, retryAfterSeconds: 1 }
+    throw new LimitReached('concurrency', reach)
+  }
+}
+
+/** The member of `_meta` that says after how many seconds a client may try again. */
+export const RETRY_META_KEY = 'mcp-gatekit/retry_after_seconds'
+
+/** Thrown instead of running a tool, or instead of its result. The client receives `result`. */
+export class LimitReached extends Error {
+  readonly reached: ReachedLimit
+  readonly result: CallToolResult
+  /** `true` if the handler has been called. */
+  readonly hasRun: boolean
+
+  constructor(option: keyof typeof LIMITS, reach: Reach) {
+    const { name, hasRun, text } = LIMITS[option]
+    const { max, actual, retryAfterSeconds } = reach
+    const retry =
+      retryAfterSeconds === undefined ? '' : ` Try again in ${counted(retryAfterSeconds, 'second')}.`
+    super(text(reach) + retry)
+    this.reached = { limit: name, max, actual }
+    this.hasRun = hasRun
+    this.result = {
+      content: [{ type: 'text', text: this.message }],
+      isError: true,
+      ...(retryAfterSeconds !== undefined && { _meta: { [RETRY_META_KEY]: retryAfterSeconds } }),
     }
   }
+
+  /** Returns `thrown` if it is a reached limit. Values of the application may be proxies, which make `instanceof` throw. */
+  static in(thrown: unknown): LimitReached | undefined {
+    return tryOrUndefined(() => (thrown instanceof LimitReached ? thrown : undefined))
+  }
+}
+
+/** A caller, as limits count it. */
+export interface CallerKey {
+  /** Has at most 60 characters. Names of users and clients are hashed. Keys of different kinds never collide. */
+  readonly key: string
+  /** `true` for a key that anyone can have many of without signing in. */
+  readonly isAddress: boolean
+  /** The callers that are counted like this one, as in the errors of limits. */
+  readonly scope: string
+}
+
+/** Returns the caller of a request. A request without a token is counted by address. */
+export function callerKey(exchange: Exchange, by: LimitedBy): CallerKey {
+  const { auth } = exchange
+  if (auth === undefined || by === 'address') return addressKey(exchange)
+  const client = by === 'client' ? clientOf(auth) : undefined
+  return client === undefined
+    ? { key: `user:${hashOf(ownerOf(auth))}`, isAddress: false, scope: 'each user' }
+    : { key: `client:${hashOf(client)}`, isAddress: false, scope: 'each client' }
+}
+
+/** Identifies the client of a token. Returns undefined if the verifier did not name it. */
+function clientOf(auth: AuthInfo): string | undefined {
+  return auth.clientId === '' ? undefined : JSON.stringify([tokenIssuer(auth) ?? null, auth.clientId])
+}
+
+/** Callers without a known address count as one caller. */
+function addressKey({ gate, context }: Exchange): CallerKey {
+  const request = RequestContext.requestOf(context)
+  const key = request && (gate === undefined ? clientKey(request.clientAddress) : gate.clientKey(request))
+  return key === undefined
+    ? { key: 'address:unknown', isAddress: true, scope: 'all callers without a known address' }
+    : { key: `address:${key}`, isAddress: true, scope: 'each address' }
+}
+
+function hashOf(text: string): string {
+  return createHash('sha256').update(text).digest('base64url')
 }

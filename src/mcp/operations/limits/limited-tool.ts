@@ -1,8 +1,26 @@
+import { optionChecksOf } from '../../../base/options/option-checks.ts'
 import { elapsedMs } from '../../../base/timers.ts'
+import type { RateLimiterLike } from '../../../oauth/limits/rate-limiter.ts'
 import { isInputRequired } from '../../router/input-required.ts'
-import type { Bounds, CountedCall, LimitedCall, ToolLimiter } from '../../router/limits.ts'
-import type { CallCounter, RunningCalls } from './call-counters.ts'
-import { LimitReached } from './limit-reached.ts'
+import type {
+  Bounds,
+  CallLimit,
+  CountedCall,
+  LimitedCall,
+  LimitStore,
+  McpLimits,
+  ToolLimiter,
+} from '../../router/limits.ts'
+import { type RouterTable, withTools } from '../../router/router-table.ts'
+import {
+  type BeginCall,
+  CallCounts,
+  countedInMemory,
+  countedInStore,
+  inProgress,
+  LimitReached,
+  LimitStoreState,
+} from './call-counters.ts'
 
 /**
  * The time after which a canceled call without `timeoutMs` does not count as in progress any more, if its handler has ignored
@@ -13,8 +31,8 @@ const ABANDONED_MS = 60_000
 /** The limits of one tool: those of the adapter, and its own. */
 export interface LimitPlan extends Bounds {
   readonly tool: string
-  readonly running: readonly RunningCalls[]
-  readonly calls: readonly CallCounter[]
+  /** In the order in which they are counted. */
+  readonly begins: readonly BeginCall[]
 }
 
 /** Runs one tool within its limits, in this order: concurrency, calls, time, and the size of the result. */
@@ -26,17 +44,12 @@ export class LimitedTool implements ToolLimiter {
   }
 
   async begin(call: CountedCall): Promise<() => void> {
-    const { running, calls } = this.#plan
     const ends: (() => void)[] = []
     const end = (): void => {
       for (const one of ends.splice(0)) one()
     }
     try {
-      for (const one of running) ends.push(one.begin(call))
-      for (const counter of calls) {
-        const reached = await counter(call)
-        if (reached !== undefined) throw reached
-      }
+      for (const begin of this.#plan.begins) ends.push((await begin(call)) ?? (() => undefined))
       return end
     } catch (thrown) {
       end()
@@ -127,4 +140,75 @@ async function runCounted<Result>(
     signal.removeEventListener('abort', onAbort)
     end()
   }
+}
+
+const { invalidKind, invalidOption } = optionChecksOf('createMcpAdapter')
+
+/** The prefix of the keys in a store. */
+const PREFIX = 'mcp-gatekit:calls'
+
+/**
+ * Returns a table whose tools have their limits. Returns `table` itself if there are none.
+ * @param limits the limits of the adapter, which all tools share
+ * @throws {KitMcpConfigError} if a store does not return a limiter, or cannot count a period.
+ */
+export function tableWithLimits(table: RouterTable, limits: McpLimits | undefined): RouterTable {
+  if (isEmpty(limits) && [...table.tools.values()].every((tool) => isEmpty(tool.limits))) return table
+  const counts = new CallCounts()
+  const stores = new Map<LimitStore, LimitStoreState>()
+  const counted = (limit: CallLimit, store: LimitStore | undefined, tool?: string): BeginCall => {
+    if (store === undefined) return countedInMemory(limit, tool, counts)
+    const state = stores.get(store) ?? new LimitStoreState()
+    stores.set(store, state)
+    return countedInStore(limit, tool, limiterOf(store, limit, tool), state)
+  }
+  const running = limits?.concurrency && inProgress(limits.concurrency, undefined)
+  const calls = limits?.calls && counted(limits.calls, limits.store)
+  return withTools(table, (entry) => {
+    if (isEmpty(limits) && isEmpty(entry.limits)) return entry
+    const { name } = entry.definition
+    const own = entry.limits ?? {}
+    const begins = [
+      running,
+      own.concurrency && inProgress(own.concurrency, name),
+      calls,
+      own.calls && counted(own.calls, own.store ?? limits?.store, name),
+    ].filter((begin) => begin !== undefined)
+    return { ...entry, limiter: new LimitedTool({ tool: name, begins, ...boundsOf(limits, entry.limits) }) }
+  })
+}
+
+/** Returns `true` if none of the limits is set. A store by itself does not limit anything. */
+function isEmpty(limits: McpLimits | undefined): boolean {
+  return Object.entries(limits ?? {}).every(([option, limit]) => option === 'store' || limit === undefined)
+}
+
+/** Returns the limiter of a store. @param tool the tool that the limit belongs to. Undefined for the limit of the adapter. */
+function limiterOf(store: LimitStore, limit: CallLimit, tool: string | undefined): RateLimiterLike {
+  const { max: points, perSeconds: duration } = limit
+  const owner = tool === undefined ? '' : ` of tool '${tool}'`
+  if (!Number.isInteger(duration))
+    throw invalidOption(
+      `limits.calls.perSeconds${owner}`,
+      'must be a whole number of seconds together with a store',
+      duration,
+    )
+  const keyPrefix = tool === undefined ? PREFIX : `${PREFIX}:${tool}`
+  const limiter: unknown = store({ points, duration, keyPrefix })
+  if (typeof (limiter as { consume?: unknown } | null | undefined)?.consume !== 'function')
+    throw invalidKind(
+      `limits.store${owner}`,
+      'must return a limiter of rate-limiter-flexible',
+      limiter,
+      'return the limiter itself, such as new RateLimiterRedis({ storeClient, points, duration, keyPrefix })',
+    )
+  return limiter as RateLimiterLike
+}
+
+/** Returns the smaller one of each limit that is a number by itself. */
+function boundsOf(...all: readonly (McpLimits | undefined)[]): Bounds {
+  const bounds: Record<string, number> = {}
+  for (const [option, limit] of all.flatMap((limits) => Object.entries(limits ?? {})))
+    if (typeof limit === 'number') bounds[option] = Math.min(limit, bounds[option] ?? limit)
+  return bounds
 }

@@ -9,8 +9,8 @@ import {
 import type { PlainResponse } from '../../../base/http/plain-response.ts'
 import type { Exchange } from '../../wire/exchange.ts'
 import type { McpRequest } from '../../wire/mcp-request.ts'
-import { BatchTurns } from '../streams/batch-turns.ts'
 import { Reply, type ReplyOptions } from '../streams/event-outlet.ts'
+import { BatchTurns } from '../watch-messages.ts'
 
 /** A request to a session. */
 export interface SessionCall {
@@ -43,17 +43,6 @@ export function refusalFor(
   const { gate, auth } = exchange
   if (gate === undefined || auth === undefined || gate.permits(auth.scopes, scopes)) return undefined
   return gate.responseTo(gate.insufficientScope(scopes, auth.scopes), request)
-}
-
-/** Returns the id of the request that a message cancels. */
-export function canceledBy(message: JSONRPCMessage): RequestId | undefined {
-  if (!('method' in message) || message.method !== 'notifications/cancelled') return undefined
-  return message.params?.requestId as RequestId | undefined
-}
-
-/** Returns the size of messages as JSON. */
-export function bytesOf(messages: readonly unknown[]): number {
-  return Buffer.byteLength(messages.map((message) => JSON.stringify(message)).join())
 }
 
 /** The requests of one POST to a session. They share a response. */

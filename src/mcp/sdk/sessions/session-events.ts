@@ -31,7 +31,7 @@ const NO_SCOPES: readonly string[] = []
 export class SessionEvents {
   readonly #maxBytes: number
   readonly #events = new Map<string, StoredEvent>()
-  readonly #onChange: (bytes: number) => void
+  readonly #onKept: () => void
   /** The beginning of the ids of this session, so that the ids of another session are unknown. */
   readonly #prefix = randomUUID().slice(0, 8)
   #bytes = 0
@@ -39,11 +39,11 @@ export class SessionEvents {
 
   /**
    * @param maxBytes the limit for all events together
-   * @param onChange receives the bytes that the events take in addition, or no longer
+   * @param onKept called when a further event is kept
    */
-  constructor(maxBytes: number, onChange: (bytes: number) => void = () => undefined) {
+  constructor(maxBytes: number, onKept: () => void = () => undefined) {
     this.#maxBytes = maxBytes
-    this.#onChange = onChange
+    this.#onKept = onKept
   }
 
   /** The memory that the kept events take, in bytes. */
@@ -93,29 +93,21 @@ export class SessionEvents {
     return texts
   }
 
-  /** Drops the event that was stored first. Returns `false` if there is none. */
-  dropOldest(): boolean {
-    const oldest = this.#events.keys().next()
-    if (oldest.done === true) return false
-    this.#drop(oldest.value)
-    return true
+  /** Drops the event that was stored first. Returns the bytes that it took: 0 if there is none. */
+  dropOldest(): number {
+    const [oldest] = this.#events
+    if (oldest === undefined) return 0
+    this.#events.delete(oldest[0])
+    const bytes = sizeOf(oldest[1])
+    this.#bytes -= bytes
+    return bytes
   }
 
   #keep(id: string, event: StoredEvent): void {
     this.#events.set(id, event)
-    this.#count(sizeOf(event))
+    this.#bytes += sizeOf(event)
     while (this.#events.size > MAX_EVENTS || this.#bytes > this.#maxBytes) this.dropOldest()
-  }
-
-  #drop(id: string): void {
-    const event = this.#events.get(id)
-    this.#events.delete(id)
-    if (event !== undefined) this.#count(-sizeOf(event))
-  }
-
-  #count(bytes: number): void {
-    this.#bytes += bytes
-    this.#onChange(bytes)
+    this.#onKept()
   }
 
   /** Returns the JSON in the form in which it is kept. Nesting does not change its size. */

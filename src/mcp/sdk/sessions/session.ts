@@ -14,21 +14,12 @@ import { elapsedMs } from '../../../base/timers.ts'
 import { tryOrUndefined } from '../../../base/try-or-undefined.ts'
 import type { AuthInfo } from '../../../oauth/auth-info.ts'
 import { SubscribedUris, type Subscriptions } from '../../operations/subscriptions.ts'
-import { accepts, SERVED_TYPES } from '../../wire/accept.ts'
 import { EVENT_STREAM_HEADERS, isEventStream, OPEN } from '../../wire/event-stream.ts'
-import { type Exchange, isAnonymous } from '../../wire/exchange.ts'
+import { type Exchange, isAnonymous, type ObservedClient } from '../../wire/exchange.ts'
 import { CANCELED, jsonRpcError, requestIdOf, retryLater, sessionNotFound } from '../../wire/json-rpc.ts'
-import type { ObservedClient } from '../../wire/request-telemetry.ts'
+import { accepts, SERVED_TYPES } from '../../wire/request-headers.ts'
 import { EventOutlet } from '../streams/event-outlet.ts'
-import {
-  bytesOf,
-  canceledBy,
-  isMessage,
-  RequestGroup,
-  refusalFor,
-  revisionIn,
-  type SessionCall,
-} from './session-call.ts'
+import { isMessage, RequestGroup, refusalFor, revisionIn, type SessionCall } from './session-call.ts'
 import { SessionEvents } from './session-events.ts'
 
 /** The handler of requests, as sessions see it. */
@@ -56,8 +47,8 @@ export interface SessionOwner extends SessionsHost {
   readonly maxBufferedBytes: number
   /** Called for every request. */
   onUse(session: Session): void
-  /** Called when the session keeps events of `bytes` bytes in addition, or has dropped them. */
-  onKept(session: Session, bytes: number): void
+  /** Called when the session keeps a further event. */
+  onKept(session: Session): void
   /** Called once, when the session has ended. */
   onEnd(session: Session): void
 }
@@ -92,7 +83,8 @@ export class Session implements Subscriptions {
   hasBegun = false
   readonly #adapter: SessionOwner
   readonly #startedAt = performance.now()
-  readonly #events: SessionEvents
+  /** The events that a client can receive again. */
+  readonly events: SessionEvents
   /** By id, the requests of the client without a response. */
   readonly #pending = new Map<RequestId, RequestGroup>()
   /** The token for which the server was made. See `SessionOwner.authorityOf`. */
@@ -115,7 +107,7 @@ export class Session implements Subscriptions {
     this.owner = owner
     this.#adapter = adapter
     this.#authority = adapter.authorityOf(exchange.auth)
-    this.#events = new SessionEvents(adapter.maxBufferedBytes, (bytes) => adapter.onKept(this, bytes))
+    this.events = new SessionEvents(adapter.maxBufferedBytes, () => adapter.onKept(this))
     this.#headers = { ...EVENT_STREAM_HEADERS, 'Mcp-Session-Id': id }
     this.#transport = {
       sessionId: id,
@@ -141,16 +133,6 @@ export class Session implements Subscriptions {
   /** The time since the session began, in milliseconds. */
   get durationMs(): number {
     return elapsedMs(this.#startedAt)
-  }
-
-  /** The memory that the kept events take, in bytes. */
-  get keptBytes(): number {
-    return this.#events.bytes
-  }
-
-  /** Drops the oldest of the kept events. Returns `false` if there is none. */
-  dropOldestEvent(): boolean {
-    return this.#events.dropOldest()
   }
 
   /** Serves an HTTP request. @param release is called when the request and its stream have ended */
@@ -254,7 +236,7 @@ export class Session implements Subscriptions {
     const revision = revisionIn(messages) ?? request.header('mcp-protocol-version') ?? ''
     const canResume = this.#revisions.includes(revision) && revision >= EMPTY_EVENTS_REVISION
     const group = new RequestGroup(received, ids, streamId, {
-      ...(canResume && { first: this.#events.store(streamId, scopes) }),
+      ...(canResume && { first: this.events.store(streamId, scopes) }),
       headers: this.#headers,
       onEnd: end,
     })
@@ -282,9 +264,9 @@ export class Session implements Subscriptions {
   #open(received: SessionCall, end: () => void): HttpResponse {
     const { request, exchange } = received
     const lastEventId = request.header('last-event-id') ?? ''
-    const refused = refusalFor(received, this.#events.scopesAfter(lastEventId))
+    const refused = refusalFor(received, this.events.scopesAfter(lastEventId))
     if (refused !== undefined) return refused
-    const streamId = lastEventId === '' ? STANDALONE_STREAM : this.#events.streamOf(lastEventId)
+    const streamId = lastEventId === '' ? STANDALONE_STREAM : this.events.streamOf(lastEventId)
     if (streamId === undefined) return this.#refuse(400, 'Invalid event ID format')
     const group = [...this.#pending.values()].find((one) => one.streamId === streamId)
     const outlet = new EventOutlet({
@@ -302,7 +284,7 @@ export class Session implements Subscriptions {
       this.#reader?.outlet.end()
       this.#reader = { received, outlet }
     }
-    const missed = this.#events.after(lastEventId, (message) => this.#mayBeRead(message, received))
+    const missed = this.events.after(lastEventId, (message) => this.#mayBeRead(message, received))
     const goesOn = group !== undefined || streamId === STANDALONE_STREAM
     const response = outlet.open(goesOn && missed.length === 0 ? OPEN : '', this.#headers)
     for (const event of missed) outlet.write(event)
@@ -315,9 +297,10 @@ export class Session implements Subscriptions {
   /** Passes a message of the client on to the server. */
   #receive(message: JSONRPCMessage, extra: MessageExtraInfo): void {
     this.#transport.onmessage?.(message, extra)
-    const canceled = canceledBy(message)
-    const group = canceled === undefined ? undefined : this.#pending.get(canceled)
-    if (canceled === undefined || group === undefined) return
+    if (!('method' in message) || message.method !== 'notifications/cancelled') return
+    const canceled = message.params?.requestId as RequestId
+    const group = this.#pending.get(canceled)
+    if (group === undefined) return
     // The server does not respond to a canceled request. Without a response, its stream would stay open.
     setImmediate(() => {
       if (this.#pending.get(canceled) === group)
@@ -332,12 +315,12 @@ export class Session implements Subscriptions {
     if (related === undefined) {
       // Without an open stream, the message is kept. The token that asks for it is checked then.
       if (this.#reader !== undefined && !this.#mayBeRead(message, this.#reader.received)) return
-      const event = this.#events.store(STANDALONE_STREAM, [], message)
+      const event = this.events.store(STANDALONE_STREAM, [], message)
       this.#reader?.outlet.write(event)
       return
     }
     const group = this.#pending.get(related)
-    if (group !== undefined) group.write(this.#events.store(group.streamId, group.received.scopes, message))
+    if (group !== undefined) group.write(this.events.store(group.streamId, group.received.scopes, message))
     else if ('id' in message) throw new Error('The request that this server request belongs to has ended')
   }
 
@@ -347,7 +330,7 @@ export class Session implements Subscriptions {
     this.#pending.delete(id)
     const { exchange, scopes } = group.received
     exchange.telemetry.messageSent(response, this.#adapter.isForeign)
-    group.respond(id, this.#events.store(group.streamId, scopes, response))
+    group.respond(id, this.events.store(group.streamId, scopes, response))
   }
 
   /** Returns the response to a request that the protocol, or a limit, does not allow. */
@@ -370,7 +353,7 @@ export class Session implements Subscriptions {
     if (!messages.every(isMessage)) return this.#refuse(400, 'Parse error: Invalid JSON-RPC message', -32_700)
     if (revisionIn(messages) !== undefined) {
       const max = isAnonymous(received.exchange) ? MAX_ANONYMOUS_INITIALIZE_BYTES : MAX_INITIALIZE_BYTES
-      if (bytesOf(messages) > max)
+      if (Buffer.byteLength(messages.map((message) => JSON.stringify(message)).join()) > max)
         return jsonRpcError(400, -32_602, `Invalid params: initialize must have at most ${max} bytes`)
       return this.hasBegun
         ? this.#refuse(400, 'Invalid Request: Server already initialized', -32_600)

@@ -8,11 +8,9 @@ import {
 import type { HttpResponse } from '../../../base/http/plain-response.ts'
 import type { AuthInfo } from '../../../oauth/auth-info.ts'
 import { ownerOf } from '../../../oauth/owner.ts'
-import { isAnonymous } from '../../wire/exchange.ts'
+import { isAnonymous, type ObservedClient } from '../../wire/exchange.ts'
 import { jsonRpcError, requestIdOf, retryLater, sessionNotFound } from '../../wire/json-rpc.ts'
-import type { ObservedClient } from '../../wire/request-telemetry.ts'
 import { notificationOf } from '../streams/event-stream.ts'
-import { OwnedSessions } from './owned-sessions.ts'
 import { Session, type SessionOwner, type SessionsHost } from './session.ts'
 import { revisionIn, type SessionCall } from './session-call.ts'
 
@@ -70,7 +68,8 @@ export class McpSessions {
   readonly #adapter: SessionOwner
   /** By id, in the order of their last use. */
   readonly #sessions = new Map<string, Session>()
-  readonly #owned: OwnedSessions
+  /** By owner, in the order of their last use. The sessions whose owner is not known have one owner together (`undefined`). */
+  readonly #byOwner = new Map<string | undefined, Set<Session>>()
   /** The sessions without an owner, by last use, with the number of requests with a token that are in progress in each. */
   readonly #unowned = new Map<Session, number>()
   #sweeper: NodeJS.Timeout | undefined
@@ -80,12 +79,11 @@ export class McpSessions {
     this.#options = options
     this.#bus = bus
     this.#host = host
-    this.#owned = new OwnedSessions(options.maxBufferedBytes * FULL_SESSIONS_PER_OWNER)
     this.#adapter = {
       ...host,
       maxBufferedBytes: options.maxBufferedBytes,
       onUse: (session) => this.#use(session),
-      onKept: (session, bytes) => this.#owned.kept(session, bytes),
+      onKept: (session) => this.#limitKept(session),
       onEnd: (session) => this.#ended(session),
     }
   }
@@ -191,18 +189,18 @@ export class McpSessions {
 
   /** Returns the limit that is reached for an owner, or undefined if there is room. An unknown owner does not have a limit. */
   #exhausted(owner: string | undefined): 'owner' | 'all' | undefined {
-    const held = owner === undefined ? 0 : (this.#owned.of(owner)?.size ?? 0)
+    const held = owner === undefined ? 0 : (this.#byOwner.get(owner)?.size ?? 0)
     if (held >= this.#options.maxPerOwner) return 'owner'
     return this.#sessions.size >= this.#options.max ? 'all' : undefined
   }
 
   #enter(session: Session, owner: string | undefined): void {
     for (let full = this.#exhausted(owner); full !== undefined; full = this.#exhausted(owner))
-      longestIdle(full === 'owner' ? (this.#owned.of(owner) ?? []) : this.#endable(owner))?.end()
-    // Of two equal strings, one is kept.
-    session.countedFor = owner === session.owner ? session.owner : owner
+      longestIdle(full === 'owner' ? (this.#byOwner.get(owner) ?? []) : this.#endable(owner))?.end()
+    session.countedFor = owner
     this.#sessions.set(session.id, session)
-    this.#owned.add(session)
+    this.#byOwner.set(owner, (this.#byOwner.get(owner) ?? new Set()).add(session))
+    this.#limitKept(session)
     this.#sweeper ??= setInterval(
       () => this.#sweep(),
       Math.min(this.#options.idleTimeoutMs, SWEEP_MS),
@@ -210,18 +208,38 @@ export class McpSessions {
     this.#stopListening ??= this.#bus.subscribe((event) => this.#notify(event))
   }
 
-  /** Returns the sessions of which one ends for a further session of `owner`, in the order of their last use. */
-  #endable(owner: string | undefined): Iterable<Session> {
+  /**
+   * Returns the sessions of which one ends for a further session of `owner`, in the order of their last use: those of the owner with
+   * the most sessions. If several owners have the most, and `owner` is one of them, these are the sessions of `owner`.
+   */
+  #endable(owner: string | undefined): readonly Session[] {
     // Sessions without an owner are the first to end, so that no stranger can end the session of a user.
-    const all = this.#unowned.size > 0 ? this.#unowned.keys() : this.#sessions.values()
-    return this.#owned.ofLargestOwner(all, owner)
+    const all = [...(this.#unowned.size > 0 ? this.#unowned.keys() : this.#sessions.values())]
+    const sizes = all.map(({ countedFor }) => this.#byOwner.get(countedFor)?.size ?? 0)
+    const most = sizes.reduce((a, b) => Math.max(a, b), 0)
+    const largest = all.filter((_session, index) => sizes[index] === most)
+    const own = largest.filter(({ countedFor }) => countedFor === owner)
+    return own.length > 0 ? own : largest
+  }
+
+  /** Drops kept events of an owner who has too many: first those of the session that was not used for the longest time. */
+  #limitKept(session: Session): void {
+    const own = this.#byOwner.get(session.countedFor)
+    if (own?.has(session) !== true) return
+    let more = -this.#options.maxBufferedBytes * FULL_SESSIONS_PER_OWNER
+    for (const { events } of own) more += events.bytes
+    for (const { events } of own) {
+      while (more > 0 && events.bytes > 0) more -= events.dropOldest()
+      if (more <= 0) return
+    }
   }
 
   /** Moves a session behind all others, as the one that was used last. */
   #use(session: Session): void {
     if (!this.#sessions.delete(session.id)) return
     this.#sessions.set(session.id, session)
-    this.#owned.use(session)
+    const own = this.#byOwner.get(session.countedFor)
+    if (own?.delete(session)) own.add(session)
     const claims = this.#unowned.get(session)
     if (claims === undefined) return
     this.#unowned.delete(session)
@@ -230,7 +248,9 @@ export class McpSessions {
 
   #leave(session: Session): void {
     if (!this.#sessions.delete(session.id)) return
-    this.#owned.delete(session)
+    const own = this.#byOwner.get(session.countedFor)
+    own?.delete(session)
+    if (own?.size === 0) this.#byOwner.delete(session.countedFor)
     if (this.#sessions.size > 0) return
     this.#stopListening?.()
     this.#stopListening = undefined

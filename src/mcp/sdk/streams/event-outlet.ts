@@ -1,9 +1,15 @@
 import type { JSONRPCNotification, LoggingLevel } from '@modelcontextprotocol/server'
 import type { HttpResponse, PlainResponse } from '../../../base/http/plain-response.ts'
-import type { ClientConnection } from '../../wire/client-connection.ts'
-import { EVENT_STREAM_HEADERS, KEEP_ALIVE, OPEN, type StreamResponse } from '../../wire/event-stream.ts'
+import { AsyncContext } from '../../../base/runtime.ts'
+import {
+  type ClientConnection,
+  EVENT_STREAM_HEADERS,
+  KEEP_ALIVE,
+  KEEP_ALIVE_MS,
+  OPEN,
+  type StreamResponse,
+} from '../../wire/event-stream.ts'
 import type { Outflow } from '../../wire/exchange.ts'
-import { keepOpen } from './keep-open.ts'
 
 /** While fewer bytes wait for the client, it can take more. */
 const ROOM_BYTES = 64 * 1024
@@ -38,6 +44,16 @@ interface SkippedLogs {
   readonly send: (notice: JSONRPCNotification) => Promise<void>
 }
 
+/** Changes the stream of a transport of the SDK that is relayed. */
+export interface StreamFilter {
+  /** Returns the chunk to send instead of one of the transport, if there is one. */
+  chunk(chunk: Uint8Array): Uint8Array | undefined
+  /** Called when the stream of the transport has ended. It must end the outlet. */
+  end(): void
+  /** Called when the outlet has ended. */
+  stop(): void
+}
+
 export interface EventOutletOptions {
   /** Called once, when the client has disconnected or the stream has ended. */
   readonly onEnd?: (() => void) | undefined
@@ -60,6 +76,7 @@ export class EventOutlet implements Outflow {
   #body: ReadableStream<Uint8Array> | undefined
   #controller: ReadableStreamDefaultController<Uint8Array> | undefined
   #source: ReadableStreamDefaultReader<Uint8Array> | undefined
+  #filter: StreamFilter | undefined
   #isOpen = true
   #stopWatching: (() => void) | undefined
   /** Resolves when the client can take more. All callers share the promise. */
@@ -195,8 +212,9 @@ export class EventOutlet implements Outflow {
   }
 
   /** Relays the stream of a transport of the SDK, which does not wait for its client. Begins with a comment if there is nothing to send. */
-  relay(source: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {
+  relay(source: ReadableStream<Uint8Array>, filter?: StreamFilter): ReadableStream<Uint8Array> {
     this.#source = source.getReader()
+    this.#filter = filter
     this.#keepOpen()
     void this.#pump(this.#source)
     return this.body
@@ -217,10 +235,12 @@ export class EventOutlet implements Outflow {
     try {
       for (let read = await source.read(); !read.done; read = await source.read()) {
         isFirst = false
+        const chunk = this.#isOpen && this.#filter ? this.#filter.chunk(read.value) : read.value
         if (read.value[0] === EVENT_BYTE && this.#handed > 0 && --this.#handed === 0) this.#handedBytes = 0
-        this.write(read.value)
+        if (chunk !== undefined) this.write(chunk)
       }
-      this.end()
+      if (this.#filter === undefined) this.end()
+      else this.#filter.end()
     } catch (error) {
       if (!this.#isOpen) return
       this.#ended()
@@ -253,6 +273,7 @@ export class EventOutlet implements Outflow {
     if (!this.#isOpen) return
     this.#isOpen = false
     this.#stopWatching?.()
+    this.#filter?.stop()
     this.#skipped = undefined
     this.#handed = 0
     this.#handedBytes = 0
@@ -344,4 +365,33 @@ export class Reply {
     this.#respond?.(response)
     this.#respond = undefined
   }
+}
+
+/** Timers must not keep the context of the request that opens a stream. */
+const context = /* @__PURE__ */ new AsyncContext('McpStreams')
+
+/**
+ * Keeps an event stream open until the returned function is called.
+ * @param comment called every 15 s, to send a comment
+ * @param expiresAt the expiry of the token, in seconds since 1970. By default, it does not expire.
+ * @param expire called when the token has expired. It must end the stream.
+ */
+export function keepOpen(
+  comment: () => void,
+  expiresAt: number = Number.POSITIVE_INFINITY,
+  expire: () => void = () => undefined,
+): () => void {
+  let timer: NodeJS.Timeout
+  const wait = (): void => {
+    timer = setTimeout(serve, Math.min(KEEP_ALIVE_MS, Math.max(0, expiresAt * 1000 - Date.now())))
+    timer.unref?.()
+  }
+  const serve = (): void => {
+    if (Date.now() < expiresAt * 1000) {
+      wait()
+      comment()
+    } else expire()
+  }
+  context.runInAsyncScope(wait)
+  return () => clearTimeout(timer)
 }

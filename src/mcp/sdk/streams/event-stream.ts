@@ -1,8 +1,7 @@
 import type { ServerEvent, ServerEventBus } from '@modelcontextprotocol/server'
 import { SubscribedUris, type Subscriptions } from '../../operations/subscriptions.ts'
 import { canonicalUri } from '../../router/uris/canonical-uri.ts'
-import type { ClientConnection } from '../../wire/client-connection.ts'
-import { messageEvent, type StreamResponse } from '../../wire/event-stream.ts'
+import { type ClientConnection, messageEvent, type StreamResponse } from '../../wire/event-stream.ts'
 import { EventOutlet } from './event-outlet.ts'
 
 const METHODS: Readonly<Record<Exclude<ServerEvent['kind'], 'resource_updated'>, string>> = {
@@ -29,24 +28,46 @@ export interface StreamOptions {
  */
 export class EventStreams implements Subscriptions {
   readonly #bus: ServerEventBus
-  readonly #open = new Set<EventStream>()
+  readonly #open = new Set<
+    Pick<StreamOptions, 'owner' | 'permitsResource'> & { readonly subscribed: SubscribedUris }
+  >()
 
   constructor(bus: ServerEventBus) {
     this.#bus = bus
   }
 
-  open(client: ClientConnection, options: StreamOptions): StreamResponse {
+  open(
+    client: ClientConnection,
+    { owner, expiresAt, permitsResource, onEnd }: StreamOptions,
+  ): StreamResponse {
+    const stream = { owner, permitsResource, subscribed: new SubscribedUris() }
+    /** The events that a client that does not read has missed. Each is kept once, until the client can take more. */
+    let missed: Set<string> | undefined
     const outlet = new EventOutlet({
-      expiresAt: options.expiresAt,
+      expiresAt,
       onEnd: () => {
         this.#open.delete(stream)
         unsubscribe()
-        options.onEnd()
+        onEnd()
       },
     })
-    const stream = new EventStream(outlet, options)
+    const unsubscribe = this.#bus.subscribe((event) => {
+      if (event.kind === 'resource_updated' && !stream.subscribed.has(event.uri)) return
+      const notification = notificationOf(event)
+      if (notification === undefined) return
+      const text = messageEvent(JSON.stringify({ jsonrpc: '2.0', ...notification }))
+      if (missed === undefined && outlet.unsentBytes === 0) return outlet.write(text)
+      if (missed === undefined) {
+        const events = new Set<string>()
+        missed = events
+        void outlet.room().then(() => {
+          missed = undefined
+          outlet.write([...events].join(''))
+        })
+      }
+      missed.add(text)
+    })
     this.#open.add(stream)
-    const unsubscribe = this.#bus.subscribe((event) => stream.receive(event))
     // A web-standard host may leave the body open.
     client.onDisconnect(() => outlet.end())
     return outlet.open()
@@ -54,57 +75,12 @@ export class EventStreams implements Subscriptions {
 
   /** Subscribes the open streams of `owner` whose token may read `uri`. */
   subscribe(owner: string, uri: string): void {
-    for (const stream of this.#open) if (stream.owner === owner) stream.subscribe(uri)
+    for (const stream of this.#open)
+      if (stream.owner === owner && stream.permitsResource(uri)) stream.subscribed.add(uri)
   }
 
   unsubscribe(owner: string, uri: string): void {
-    for (const stream of this.#open) if (stream.owner === owner) stream.unsubscribe(uri)
-  }
-}
-
-class EventStream {
-  readonly owner: string
-  readonly #outlet: EventOutlet
-  readonly #permitsResource: (uri: string) => boolean
-  #subscribed: SubscribedUris | undefined
-  /** The events that a client that does not read has missed. Each is kept once. */
-  #missed: Set<string> | undefined
-
-  constructor(outlet: EventOutlet, { owner, permitsResource }: StreamOptions) {
-    this.#outlet = outlet
-    this.owner = owner
-    this.#permitsResource = permitsResource
-  }
-
-  subscribe(uri: string): void {
-    if (!this.#permitsResource(uri)) return
-    this.#subscribed ??= new SubscribedUris()
-    this.#subscribed.add(uri)
-  }
-
-  unsubscribe(uri: string): void {
-    this.#subscribed?.delete(uri)
-  }
-
-  receive(event: ServerEvent): void {
-    if (event.kind === 'resource_updated' && this.#subscribed?.has(event.uri) !== true) return
-    const notification = notificationOf(event)
-    if (notification === undefined) return
-    const text = messageEvent(JSON.stringify({ jsonrpc: '2.0', ...notification }))
-    if (this.#missed === undefined && this.#outlet.unsentBytes === 0) this.#outlet.write(text)
-    else this.#miss(text)
-  }
-
-  /** Keeps an event until the client can take more. */
-  #miss(text: string): void {
-    if (this.#missed === undefined) {
-      this.#missed = new Set()
-      void this.#outlet.room().then(() => {
-        this.#outlet.write([...(this.#missed ?? [])].join(''))
-        this.#missed = undefined
-      })
-    }
-    this.#missed.add(text)
+    for (const stream of this.#open) if (stream.owner === owner) stream.subscribed.delete(uri)
   }
 }
 

@@ -4,16 +4,14 @@ import type { TaskKey } from '../../tasks/task-store.ts'
 import type { Tasks } from '../../tasks/tasks.ts'
 import { messageEvent } from '../../wire/event-stream.ts'
 import type { Exchange } from '../../wire/exchange.ts'
-import type { McpRequest } from '../../wire/mcp-request.ts'
+import type { EventOutlet, StreamFilter } from './event-outlet.ts'
 
 export interface TaskEventOptions {
-  readonly tasks: Pick<Tasks, 'watch' | 'mayBeSent'>
+  readonly tasks: Tasks
   /** The request that has opened the stream. */
   readonly exchange: Exchange
   /** The tasks that the stream may watch. */
   readonly watched: readonly TaskKey[]
-  /** If the client has disconnected, the host may leave the stream open. */
-  readonly client: Pick<McpRequest, 'onDisconnect'>
   /** The message `subscriptions/listen`. */
   readonly message: { readonly method: string; readonly id: string | number }
 }
@@ -23,95 +21,73 @@ const DATA = '\ndata: '
 /**
  * Adds notifications about tasks to the stream with which the SDK serves `subscriptions/listen`, which does not know them. The
  * stream ends when the SDK's stream has ended and all tasks have ended, too. A task that the policy no longer permits counts as
- * ended.
- * @param source the stream of the SDK. Each chunk is one event.
+ * ended. Each chunk of the SDK is one event.
  */
-export function withTaskEvents(
-  source: ReadableStream<Uint8Array>,
-  { tasks, exchange, watched, client, message }: TaskEventOptions,
-): ReadableStream<Uint8Array> {
+export function taskEvents(
+  outlet: EventOutlet,
+  { tasks, exchange, watched, message }: TaskEventOptions,
+): StreamFilter {
   const encoder = new TextEncoder()
   const decoder = new TextDecoder()
-  const reader = source.getReader()
   const open = new Set(watched.map((key) => key.id))
   /** The latest records of the tasks about which the policy is asked. */
   const asked = new Map<string, TaskRecord>()
   /** The times of the questions that were sent. A task is read again now and then, also without a change. */
   const sentQuestions = new Map<string, number>()
-  let isOpen = true
   let hasSourceEnded = false
   let last: Uint8Array | undefined
   let stop: (() => void) | undefined
 
-  return new ReadableStream<Uint8Array>({
-    start(controller) {
-      client.onDisconnect(() => {
-        if (!isOpen) return
-        end()
-        controller.close()
-      })
-      void pump(controller)
-    },
-    async cancel(reason) {
-      end()
-      await reader.cancel(reason)
-    },
-  })
-
-  async function pump(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
-    try {
-      const first = await reader.read()
-      if (!isOpen) return
-      if (first.value !== undefined) controller.enqueue(acknowledged(first.value))
-      stop = tasks.watch(watched, (taskId, record) => {
-        if (!isOpen || !open.has(taskId)) return
-        if (record === undefined) drop(controller, taskId)
-        else if (asked.has(taskId)) asked.set(taskId, record)
-        else if (record.status === 'input_required' && sentQuestions.get(taskId) === record.updatedAt) return
-        else void send(controller, taskId, record)
-      })
-      for (let read = await reader.read(); !read.done; read = await reader.read()) {
-        if (!isOpen) return
-        if (isResult(read.value)) last = read.value
-        else controller.enqueue(read.value)
+  return {
+    chunk(chunk) {
+      const event = parsed(chunk)
+      if (stop === undefined) {
+        stop = tasks.runner.watch(watched, changed)
+        return event?.method === 'notifications/subscriptions/acknowledged' ? acknowledged(event) : chunk
       }
+      if (event?.result === undefined) return chunk
+      last = chunk
+      return undefined
+    },
+    end() {
       hasSourceEnded = true
-      close(controller)
-    } catch (error) {
-      if (!isOpen) return
-      end()
-      controller.error(error)
-    }
+      endIfDone()
+    },
+    stop: () => stop?.(),
+  }
+
+  function changed(taskId: string, record: TaskRecord | undefined): void {
+    if (!open.has(taskId)) return
+    if (record === undefined) drop(taskId)
+    else if (asked.has(taskId)) asked.set(taskId, record)
+    else if (record.status === 'input_required' && sentQuestions.get(taskId) === record.updatedAt) return
+    else void send(taskId, record)
   }
 
   /** Sends the latest record of a task if the policy permits it, which may take a while. */
-  async function send(
-    controller: ReadableStreamDefaultController<Uint8Array>,
-    taskId: string,
-    first: TaskRecord,
-  ): Promise<void> {
+  async function send(taskId: string, first: TaskRecord): Promise<void> {
     asked.set(taskId, first)
     for (let record = first; ; ) {
       const verdict = tasks.mayBeSent(exchange, record, message)
       const mayBeSent = typeof verdict === 'boolean' ? verdict : await verdict
-      if (!isOpen || !open.has(taskId)) return
+      if (!open.has(taskId)) return
       const latest = asked.get(taskId) as TaskRecord
       if (latest !== record) {
         record = latest
         continue
       }
       asked.delete(taskId)
-      if (mayBeSent) controller.enqueue(encoder.encode(notification(taskId, record)))
-      if (!mayBeSent || isTerminal(record)) drop(controller, taskId)
+      if (mayBeSent) outlet.write(notification(taskId, record))
+      if (!mayBeSent || isTerminal(record)) drop(taskId)
       else if (record.status === 'input_required') sentQuestions.set(taskId, record.updatedAt)
       return
     }
   }
 
   /** Ends the notifications about a task. */
-  function drop(controller: ReadableStreamDefaultController<Uint8Array>, taskId: string): void {
+  function drop(taskId: string): void {
     open.delete(taskId)
-    close(controller)
+    endIfDone()
   }
 
   function notification(taskId: string, record: TaskRecord): string {
@@ -120,33 +96,20 @@ export function withTaskEvents(
   }
 
   /** Ends the stream if there is nothing left to send. */
-  function close(controller: ReadableStreamDefaultController<Uint8Array>): void {
-    if (!isOpen || !hasSourceEnded || open.size > 0) return
-    if (last !== undefined) controller.enqueue(last)
-    end()
-    controller.close()
-  }
-
-  function end(): void {
-    isOpen = false
-    stop?.()
+  function endIfDone(): void {
+    if (!hasSourceEnded || open.size > 0) return
+    if (last !== undefined) outlet.write(last)
+    outlet.end()
   }
 
   /** Returns the acknowledgement with the ids of the tasks. */
-  function acknowledged(chunk: Uint8Array): Uint8Array {
-    const first = parsed(chunk)
-    if (first?.method !== 'notifications/subscriptions/acknowledged') return chunk
-    const { params } = first as { params?: { notifications?: object } }
-    const notifications = { ...params?.notifications, taskIds: watched.map((key) => key.id) }
-    const changed = { ...first, params: { ...params, notifications } }
+  function acknowledged(first: { readonly params?: { readonly notifications?: object } }): Uint8Array {
+    const notifications = { ...first.params?.notifications, taskIds: watched.map((key) => key.id) }
+    const changed = { ...first, params: { ...first.params, notifications } }
     return encoder.encode(messageEvent(JSON.stringify(changed)))
   }
 
-  function isResult(chunk: Uint8Array): boolean {
-    return parsed(chunk)?.result !== undefined
-  }
-
-  function parsed(chunk: Uint8Array): Record<string, unknown> | undefined {
+  function parsed(chunk: Uint8Array): Record<string, any> | undefined {
     const text = decoder.decode(chunk)
     const start = text.indexOf(DATA)
     return start < 0 ? undefined : JSON.parse(text.slice(start + DATA.length))

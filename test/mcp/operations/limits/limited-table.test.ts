@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { tableWithLimits } from '../../../../src/mcp/operations/limits/limited-table.ts'
+import { tableWithLimits } from '../../../../src/mcp/operations/limits/limited-tool.ts'
 import type { McpLimits } from '../../../../src/mcp/router/limits.ts'
 import { KitMcpRouter, tableOf } from '../../../../src/mcp/router/router.ts'
 

@@ -222,8 +222,7 @@ describe('LimitedTool', () => {
     let ends = 0
     const tool = new LimitedTool({
       tool: 'x',
-      running: [{ begin: () => () => ends++ }] as never,
-      calls: [],
+      begins: [() => () => ends++],
       timeoutMs: 60_000,
     })
     const thrown = new Error('thrown')
@@ -241,8 +240,7 @@ describe('LimitedTool', () => {
         const controller = new AbortController()
         const tool = new LimitedTool({
           tool: 'x',
-          running: [{ begin: () => () => undefined }] as never,
-          calls: [],
+          begins: [() => () => undefined],
           timeoutMs,
         })
         const timers = () => process.getActiveResourcesInfo().filter((type) => type === 'Timeout').length

@@ -71,18 +71,18 @@ describe('mcp: SessionEvents', () => {
     expect(replayed(events, begin)).to.have.length(1)
   })
 
-  it('SessionEvents reports each change of its size, and drops the oldest event on request', () => {
-    let bytes = 0
-    const events = new SessionEvents(3 * OVERHEAD, (change) => {
-      bytes += change
-    })
-    expect(events.dropOldest()).to.equal(false)
-    for (const text of ['one', 'two', 'é', 'x'.repeat(3 * OVERHEAD), 'four']) {
-      kept(events, notification(text))
-      expect(bytes).to.equal(events.bytes)
+  it('SessionEvents reports each event that it keeps, and drops the oldest event on request', () => {
+    let reports = 0
+    const events = new SessionEvents(3 * OVERHEAD, () => reports++)
+    expect(events.dropOldest()).to.equal(0)
+    for (const text of ['one', 'two', 'é', 'x'.repeat(3 * OVERHEAD), 'four']) kept(events, notification(text))
+    expect(reports).to.equal(5)
+    let left = events.bytes
+    for (let dropped = events.dropOldest(); dropped > 0; dropped = events.dropOldest()) {
+      left -= dropped
+      expect(events.bytes).to.equal(left)
     }
-    while (events.dropOldest()) expect(bytes).to.equal(events.bytes)
-    expect(bytes).to.equal(0)
+    expect(left).to.equal(0)
   })
 
   it('SessionEvents keeps at most 1,000 events', () => {

@@ -1,6 +1,6 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { OwnerSlots } from '../../../../src/mcp/sdk/streams/owner-slots.ts'
+import { OwnerSlots } from '../../../../src/mcp/wire/owner-slots.ts'
 
 describe('mcp: OwnerSlots', () => {
   it('OwnerSlots returns the limit that an owner has reached', () => {
