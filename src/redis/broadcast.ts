@@ -85,14 +85,27 @@ export interface RedisBroadcast {
  * Sends short messages to all other nodes with Redis pub/sub, which does not store them. A message that could not be sent
  * is sent again until it succeeds, and a node that was disconnected is notified of a gap. A message may arrive twice. If
  * the same message is sent many times in a short time, it is published at most twice: at the beginning and at the end.
- * @throws {KitMcpConfigError} if `redis` is not a client.
+ * @param defaultChannel the default of the option `channel`
+ * @throws {KitMcpConfigError} if `redis` is not a client, or an option is invalid.
  */
 export function redisBroadcast(
   owner: string,
   redis: unknown,
-  { channel, onError, onCaughtUp }: RedisBroadcastOptions,
+  options: RedisBroadcastOptions,
+  defaultChannel: string,
   { onMessage, onGap }: BroadcastListener,
 ): RedisBroadcast {
+  const { callable, readOptions, text } = optionChecksOf(owner)
+  const expected = 'must be called with options such as { channel, onError: console.warn }'
+  const { channel, onError, onCaughtUp } = readOptions(owner, expected, options, {
+    channel: optional(text, defaultChannel),
+    onError: optional(
+      callable<(error: Error) => void>('set it to a function that is called when Redis is unavailable'),
+    ),
+    onCaughtUp: optional(
+      callable<() => void>('set it to a function that is called when the subscription is established'),
+    ),
+  } satisfies RulesFor<RedisBroadcastOptions>)
   const node = randomUUID()
   const { publisher, subscriber: given } = checkRedis(owner, redis)
   const subscriber = given ?? duplicateOf(publisher)
@@ -222,26 +235,4 @@ function checkRedis(owner: string, redis: unknown): { publisher: AnyClient; subs
     'must be called with an ioredis or node-redis client, or with { publisher, subscriber }',
     redis,
   )
-}
-
-/**
- * Reads the options of a function that shares something through Redis.
- * @param channel the default of the option `channel`.
- */
-export function readBroadcastOptions(
-  owner: string,
-  options: unknown,
-  channel: string,
-): RedisBroadcastOptions {
-  const { callable, readOptions, text } = optionChecksOf(owner)
-  const expected = 'must be called with options such as { channel, onError: console.warn }'
-  return readOptions(owner, expected, options, {
-    channel: optional(text, channel),
-    onError: optional(
-      callable<(error: Error) => void>('set it to a function that is called when Redis is unavailable'),
-    ),
-    onCaughtUp: optional(
-      callable<() => void>('set it to a function that is called when the subscription is established'),
-    ),
-  } satisfies RulesFor<RedisBroadcastOptions>)
 }

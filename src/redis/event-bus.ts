@@ -4,7 +4,6 @@ import {
   type RedisBroadcastOptions,
   type RedisClients,
   type RedisSubscription,
-  readBroadcastOptions,
   redisBroadcast,
 } from './broadcast.ts'
 
@@ -46,12 +45,12 @@ export function redisEventBus(redis: RedisClients, options: RedisBroadcastOption
       try {
         call(event)
       } catch (error) {
-        report('a listener failed', error instanceof Error ? error : new Error(String(error)))
+        report('a listener failed', error)
       }
     }
   }
-  const resolved = readBroadcastOptions('redisEventBus', options, 'mcp-gatekit:events')
-  const { subscription, send, report } = redisBroadcast('redisEventBus', redis, resolved, {
+  const channel = 'mcp-gatekit:events'
+  const { subscription, send, report } = redisBroadcast('redisEventBus', redis, options, channel, {
     onMessage(message) {
       const event = readEvent(message)
       if (event === undefined) report('a message could not be read', undefined)

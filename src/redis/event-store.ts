@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { optionChecksOf } from '../base/options/option-checks.ts'
-import { optional, type RulesFor } from '../base/options/option-rules.ts'
+import { optional, type RulesFor, unchecked } from '../base/options/option-rules.ts'
 import { checkRedisClient } from '../base/options/redis-client.ts'
 import { valueIn } from '../base/redis-replies.ts'
 import type {
@@ -13,13 +13,13 @@ import type {
   StoredSubscription,
   SubscriptionRecord,
 } from '../mcp/events/store.ts'
-import { redisBroadcast } from './broadcast.ts'
+import { type RedisSubscription, redisBroadcast } from './broadcast.ts'
 import { checkBull, type EventJob, eventJobs } from './event-jobs.ts'
 import { APPEND, BATCH, DONE, SUBSCRIBE, WAIT } from './event-scripts.ts'
 import { scriptRunner } from './run-script.ts'
 
 const checks = optionChecksOf('redisEventStore')
-const { callable, readOptions, text, wholeNumber } = checks
+const { readOptions, text, wholeNumber } = checks
 
 /** The part of an ioredis or node-redis client that {@link redisEventStore} uses. */
 export interface EventRedisClient {
@@ -27,7 +27,7 @@ export interface EventRedisClient {
   eval(...args: any[]): unknown
   /** Sends a message to a channel. */
   publish(...args: any[]): unknown
-  /** Creates a client with the same options, for the subscription and for BullMQ. */
+  /** Creates a client with the same options, for what the store opens. */
   duplicate(...args: any[]): unknown
 }
 
@@ -45,12 +45,7 @@ export interface RedisEventStoreOptions extends EventStoreLimits {
 }
 
 /** A store of events in Redis, as {@link redisEventStore} returns it. */
-export interface RedisEventStore extends EventStore {
-  /** `true` while this node receives the notifications of other nodes. */
-  readonly connected: boolean
-  /** Closes the connections that were opened. Never rejects. */
-  close(): Promise<void>
-}
+export interface RedisEventStore extends EventStore, RedisSubscription {}
 
 const RULES = {
   maxLogBytes: optional(wholeNumber(1), 8 * 1024 * 1024),
@@ -58,9 +53,7 @@ const RULES = {
   maxBytesPerOwner: optional(wholeNumber(1), 8 * 1024 * 1024),
   maxSubscriptions: optional(wholeNumber(1), 100_000),
   prefix: optional(text, 'mcp-gatekit:events'),
-  onError: optional(
-    callable<(error: Error) => void>('set it to a function that is called when Redis is unavailable'),
-  ),
+  onError: unchecked<RedisEventStoreOptions['onError']>(),
 } satisfies RulesFor<RedisEventStoreOptions>
 
 /** The maximum number of subscriptions in one page. */
@@ -106,8 +99,8 @@ export function redisEventStore(
   const call = (name: string | undefined): void => {
     for (const listener of listeners) listener(name)
   }
-  const shared = { channel: `${prefix}:changes`, onError }
-  const { subscription, send, report } = redisBroadcast('redisEventStore', client, shared, {
+  const channel = `${prefix}:changes`
+  const { subscription, send, report } = redisBroadcast('redisEventStore', client, { onError }, channel, {
     onMessage: call,
     onGap: () => call(undefined),
   })
@@ -148,12 +141,12 @@ export function redisEventStore(
   }
 
   /** Removes a subscription. @param member `id owner since type` */
-  async function forget(member: string, kind: string): Promise<void> {
+  async function forget(member: string, hasWebhook: boolean): Promise<void> {
     const [id, owner, , type] = member.split(' ')
     await batch(
       ['DEL', `sub:${id}`],
-      ['ZREM', `own:${kind}${owner}`, member],
-      ['ZREM', `type:${kind}${type}`, member],
+      ['ZREM', `own:${hasWebhook}:${owner}`, member],
+      ['ZREM', `type:${hasWebhook}:${type}`, member],
       ['ZREM', 'all', member],
     )
   }
@@ -162,11 +155,11 @@ export function redisEventStore(
   async function endOldest(owner?: string): Promise<boolean> {
     const [top] = owner === undefined ? textsIn(await command('ZREVRANGE', 'most', 0, 0)) : [owner]
     if (top === undefined) return false
-    const [found, count] = await batch(['ZRANGE', `own:r:${top}`, 0, 0], ['ZCARD', `own:r:${top}`])
+    const [found, count] = await batch(['ZRANGE', `own:false:${top}`, 0, 0], ['ZCARD', `own:false:${top}`])
     const [oldest] = textsIn(found)
-    if (oldest !== undefined) await forget(oldest, 'r:')
+    if (oldest !== undefined) await forget(oldest, false)
     const size = Number(count) - 1
-    await (size > 0 ? command('ZADD', 'most', size, top) : command('ZREM', 'most', top))
+    await (size > 0 ? command('ZADD', 'most', 'XX', size, top) : command('ZREM', 'most', top))
     return true
   }
 
@@ -198,7 +191,7 @@ export function redisEventStore(
     async subscribe(record, { ttlMs, max }) {
       const { id, owner, name, webhook } = record
       const head = await newest(name)
-      const texts = [id, kindOf(webhook !== undefined), owner, name, JSON.stringify(record)]
+      const texts = [id, String(webhook !== undefined), owner, name, JSON.stringify(record)]
       const numbers = [ttlMs, Date.now(), head, max, maxSubscriptions]
       const made = randomUUID()
       for (;;) {
@@ -213,8 +206,8 @@ export function redisEventStore(
     },
 
     async *subscribers(name, { owners, hasWebhook, needsArgs }) {
-      const kind = kindOf(hasWebhook)
-      for (const key of owners?.map((owner) => `own:${kind}${owner}`) ?? [`type:${kind}${name}`])
+      const keyOf = (owner: string): string => `own:${hasWebhook}:${owner}`
+      for (const key of owners?.map(keyOf) ?? [`type:${hasWebhook}:${name}`])
         for (let cursor: string | undefined; cursor !== '0'; ) {
           const scan = await command('ZSCAN', key, cursor ?? '0', 'COUNT', PAGE)
           const [next, entries] = scan as [unknown, unknown]
@@ -244,7 +237,7 @@ export function redisEventStore(
         await command('SET', `last:${id}`, JSON.stringify(ended), 'PX', DAY_MS)
         await jobs.add('terminated', ended, terminated)
       }
-      await forget(`${id} ${owner} ${since} ${name}`, kindOf(webhook !== undefined))
+      await forget(`${id} ${owner} ${since} ${name}`, webhook !== undefined)
       return true
     },
 
@@ -307,10 +300,6 @@ export function redisEventStore(
       await jobs.close()
     },
   })
-}
-
-function kindOf(hasWebhook: boolean): string {
-  return hasWebhook ? 'w:' : 'r:'
 }
 
 /** Returns the texts of a list. What is not there becomes an empty text. */

@@ -6,7 +6,6 @@ import {
   type RedisBroadcastOptions,
   type RedisClients,
   type RedisSubscription,
-  readBroadcastOptions,
   redisBroadcast,
 } from './broadcast.ts'
 
@@ -54,8 +53,8 @@ export function shareInvalidations<App = unknown, User = unknown>(
   checkFunction('verifier', verifier, 'pass the return value of cachedVerifier()')
   if (typeof verifier.invalidateKey !== 'function')
     throw invalidKind('verifier', 'must be the return value of cachedVerifier()', verifier)
-  const resolved = readBroadcastOptions('shareInvalidations', options, 'mcp-gatekit:invalidations')
-  const { subscription, send } = redisBroadcast('shareInvalidations', redis, resolved, {
+  const channel = 'mcp-gatekit:invalidations'
+  const { subscription, send } = redisBroadcast('shareInvalidations', redis, options, channel, {
     onMessage(message) {
       if (KEY.test(message)) verifier.invalidateKey(message)
       else verifier.clear()

@@ -1,27 +1,22 @@
 import { randomUUID } from 'node:crypto'
 import { optionChecksOf } from '../base/options/option-checks.ts'
-import { optional, type RulesFor } from '../base/options/option-rules.ts'
+import { optional, type RulesFor, unchecked } from '../base/options/option-rules.ts'
 import { checkRedisClient } from '../base/options/redis-client.ts'
 import { isOne, valueIn } from '../base/redis-replies.ts'
 import type { TaskKey, TaskStore } from '../mcp/tasks/task-store.ts'
-import { redisBroadcast } from './broadcast.ts'
+import { type RedisSubscription, redisBroadcast } from './broadcast.ts'
+import type { EventRedisClient } from './event-store.ts'
 import { isLikeNodeRedis, scriptRunner } from './run-script.ts'
 
 const checks = optionChecksOf('redisTaskStore')
-const { callable, readOptions, text } = checks
+const { readOptions, text } = checks
 
 /** The part of an ioredis or node-redis client that {@link redisTaskStore} uses. */
-export interface TaskRedisClient {
-  /** Runs a Lua script. */
-  eval(...args: any[]): unknown
+export interface TaskRedisClient extends EventRedisClient {
   /** Stores a value. */
   set(...args: any[]): unknown
   /** Counts the keys that exist. */
   exists(...args: any[]): unknown
-  /** Sends a message to a channel. */
-  publish(...args: any[]): unknown
-  /** Creates a client with the same options, for the subscription. */
-  duplicate(...args: any[]): unknown
 }
 
 /** Options of {@link redisTaskStore}. */
@@ -33,18 +28,11 @@ export interface RedisTaskStoreOptions {
 }
 
 /** A store of tasks in Redis, as {@link redisTaskStore} returns it. */
-export interface RedisTaskStore extends TaskStore {
-  /** `true` while this node receives the changes of other nodes. */
-  readonly connected: boolean
-  /** Closes the connection that was opened for notifications. Never rejects. */
-  close(): Promise<void>
-}
+export interface RedisTaskStore extends TaskStore, RedisSubscription {}
 
 const RULES = {
   prefix: optional(text, 'mcp-gatekit:tasks'),
-  onError: optional(
-    callable<(error: Error) => void>('set it to a function that is called when Redis is unavailable'),
-  ),
+  onError: unchecked<RedisTaskStoreOptions['onError']>(),
 } satisfies RulesFor<RedisTaskStoreOptions>
 
 /**
@@ -100,8 +88,8 @@ export function redisTaskStore(client: TaskRedisClient, options: RedisTaskStoreO
   const { prefix, onError } = readOptions('redisTaskStore', expected, options, RULES, 'options')
   const run = scriptRunner(client)
   const listeners = new Set<(key: TaskKey) => void>()
-  const shared = { channel: `${prefix}:changes`, onError }
-  const { subscription, send } = redisBroadcast('redisTaskStore', client, shared, {
+  const channel = `${prefix}:changes`
+  const { subscription, send } = redisBroadcast('redisTaskStore', client, { onError }, channel, {
     onMessage(message) {
       const [owner, id, more] = message.split(' ', 3)
       if (owner === undefined || id === undefined || more !== undefined) return
