@@ -1,11 +1,10 @@
 import type { ServerEvent, ServerEventBus } from '@modelcontextprotocol/server'
 import { tryOrUndefined } from '../base/try-or-undefined.ts'
 import {
-  RedisBroadcast,
   type RedisBroadcastOptions,
   type RedisClients,
   type RedisSubscription,
-  readBroadcastOptions,
+  redisBroadcast,
 } from './broadcast.ts'
 
 /** An event bus that reaches the clients of all nodes. Returned by {@link redisEventBus}. */
@@ -46,36 +45,32 @@ export function redisEventBus(redis: RedisClients, options: RedisBroadcastOption
       try {
         call(event)
       } catch (error) {
-        broadcast.report('a listener failed', error instanceof Error ? error : new Error(String(error)))
+        report('a listener failed', error)
       }
     }
   }
-  const resolved = readBroadcastOptions('redisEventBus', options, 'mcp-gatekit:events')
-  const broadcast: RedisBroadcast = new RedisBroadcast('redisEventBus', redis, resolved, {
+  const channel = 'mcp-gatekit:events'
+  const { subscription, send, report } = redisBroadcast('redisEventBus', redis, options, channel, {
     onMessage(message) {
       const event = readEvent(message)
-      if (event === undefined) broadcast.report('a message could not be read', undefined)
+      if (event === undefined) report('a message could not be read', undefined)
       else publish(event)
     },
     onGap() {
       for (const event of LIST_CHANGES) publish(event)
     },
   })
-  return {
-    publish(event) {
+  return Object.assign(subscription, {
+    publish(event: ServerEvent) {
       publish(event)
-      broadcast.send(JSON.stringify(event))
+      send(JSON.stringify(event))
     },
-    subscribe(call) {
+    subscribe(call: (event: ServerEvent) => void) {
       const listener = { call }
       listeners.add(listener)
       return () => listeners.delete(listener)
     },
-    get connected() {
-      return broadcast.connected
-    },
-    close: () => broadcast.close(),
-  }
+  })
 }
 
 function readEvent(message: string): ServerEvent | undefined {

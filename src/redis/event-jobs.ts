@@ -29,72 +29,69 @@ function notLoaded(cause: unknown): Error {
 }
 
 /** The messages to webhooks, as jobs of BullMQ. The job of an event is named by its subscription, `id.since`, and its position. */
-export class EventJobs {
-  readonly #open: () => ReturnType<typeof opened>
-  #opened: ReturnType<typeof opened> | undefined
-
-  constructor(client: object, prefix: string, report: (error: Error) => void) {
-    this.#open = () => {
-      this.#opened ??= opened(client as Duplicated, `{${prefix}}`, report)
-      return this.#opened
-    }
+export function eventJobs(client: Duplicated, prefix: string, report: (error: Error) => void) {
+  let opening: ReturnType<typeof opened> | undefined
+  const open = (): ReturnType<typeof opened> => {
+    opening ??= opened(client, `{${prefix}}`, report)
+    return opening
   }
+  return {
+    async add(
+      kind: Delivery['kind'],
+      { id, owner, since }: Subscriber,
+      body = '',
+      position: Position = 0,
+      priority = 1,
+    ): Promise<void> {
+      const name = `${id}.${since}`
+      const jobId = `${name}.${{ event: position, gap: randomUUID(), terminated: 'end' }[kind]}`
+      // A gap that waits tells of what is dropped later, too.
+      const once = kind === 'gap' && { deduplication: { id: name, keepLastIfActive: true } }
+      const { queue } = await open()
+      await queue.add(kind, { id, owner, since, position, body }, { jobId, priority, ...once })
+    },
 
-  async add(
-    kind: Delivery['kind'],
-    { id, owner, since }: Subscriber,
-    body = '',
-    position: Position = 0,
-    priority = 1,
-  ): Promise<void> {
-    const name = `${id}.${since}`
-    const jobId = kind === 'event' ? `${name}.${position}` : `${name}.${randomUUID()}`
-    // A gap that waits tells of what is dropped later, too.
-    const once = kind === 'gap' && { deduplication: { id: name, keepLastIfActive: true } }
-    const { queue } = await this.#open()
-    await queue.add(kind, { id, owner, since, position, body }, { jobId, priority, ...once })
-  }
+    /** Removes the job of an event. An attempt that runs may still succeed. */
+    async remove(name: string): Promise<void> {
+      const { queue } = await open()
+      await queue.remove(name).catch(() => undefined)
+    },
 
-  /** Removes the job of an event. An attempt that runs may still succeed. */
-  async remove(name: string): Promise<void> {
-    const { queue } = await this.#open()
-    await queue.remove(name).catch(() => undefined)
-  }
-
-  /** Runs what is due, as `EventStore.work` does. @param run returns undefined if the message is done */
-  work(
-    run: (job: EventJob) => Promise<Extract<DeliveryOutcome, { readonly delayMs: number }> | undefined>,
-    max: number,
-  ): () => Promise<void> {
-    const working = this.#open().then(({ bull, shared, report }) => {
-      const attempt = async (job: EventJob, token?: string): Promise<void> => {
-        const outcome = await run(job)
-        if (outcome === undefined) return
-        if (outcome.outcome === 'failed')
-          throw new Error('The attempt has failed', { cause: outcome.delayMs })
-        await job.moveToDelayed(Date.now() + outcome.delayMs, token)
-        throw new bull.DelayedError()
-      }
-      const backoffStrategy = (_made: number, _type?: string, error?: Error): number =>
-        typeof error?.cause === 'number' ? error.cause : RETRY_MS
-      const worker = new bull.Worker(QUEUE, attempt, {
-        ...shared,
-        concurrency: max,
-        maxStalledCount: MAX_STARTS,
-        lockDuration: LOCK_MS,
-        stalledInterval: LOCK_MS / 2,
-        settings: { backoffStrategy },
+    /** Runs what is due, as `EventStore.work` does. @param run returns undefined if the message is done */
+    work(
+      run: (job: EventJob) => Promise<Extract<DeliveryOutcome, { readonly delayMs: number }> | undefined>,
+      max: number,
+    ): () => Promise<void> {
+      const working = open().then(({ bull, shared }) => {
+        const attempt = async (job: EventJob, token?: string): Promise<void> => {
+          const outcome = await run(job)
+          if (outcome === undefined) return
+          if (outcome.outcome === 'failed')
+            throw new Error('The attempt has failed', { cause: outcome.delayMs })
+          await job.moveToDelayed(Date.now() + outcome.delayMs, token)
+          throw new bull.DelayedError()
+        }
+        const backoffStrategy = (_made: number, _type?: string, error?: Error): number =>
+          typeof error?.cause === 'number' ? error.cause : RETRY_MS
+        const worker = new bull.Worker(QUEUE, attempt, {
+          ...shared,
+          concurrency: max,
+          maxStalledCount: MAX_STARTS,
+          lockDuration: LOCK_MS,
+          stalledInterval: LOCK_MS / 2,
+          settings: { backoffStrategy },
+        })
+        return worker.on('error', report)
       })
-      return worker.on('error', report)
-    })
-    working.catch(() => undefined)
-    return async () => await (await working).close()
-  }
+      working.catch(() => undefined)
+      return async () => await (await working).close()
+    },
 
-  async close(): Promise<void> {
-    const { queue, connection } = (await this.#opened?.catch(() => undefined)) ?? {}
-    await queue?.close().catch(() => undefined)
-    connection?.disconnect()
+    async close(): Promise<void> {
+      const { queue, connection } = (await opening?.catch(() => undefined)) ?? {}
+      await queue?.close().catch(() => undefined)
+      connection?.disconnect()
+    },
   }
 }
 
@@ -121,5 +118,5 @@ async function opened(client: Duplicated, prefix: string, report: (error: Error)
     streams: { events: { maxLen: 100 } },
     defaultJobOptions: { attempts: MAX_STARTS, backoff: { type: 'custom' }, ...once },
   })
-  return { bull, connection, shared, queue: queue.on('error', report), report }
+  return { bull, connection, shared, queue: queue.on('error', report) }
 }

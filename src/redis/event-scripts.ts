@@ -9,30 +9,29 @@ end
 return replies`
 
 /**
- * Arguments: id, kind, owner, event type, record, time to live, time, position, and the maximum of the owner and of all. Returns
- * `new`, `renewed`, or what is full: `owner` or `all`.
+ * Arguments: id, whether it has a webhook, owner, event type, record, time to live, time, position, the maximum of the owner and of all, and an id of the
+ * call, with which a client repeats it if the reply was lost. Returns `new`, `renewed`, or what is full: `owner` or `all`.
  */
 export const SUBSCRIBE = `local base, id, kind, owner, type, ttl, now = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[6] + 0, ARGV[7]
-local sub, own, all, most = base .. 'sub:' .. id, base .. 'own:' .. kind .. owner, base .. 'all', base .. 'most'
-local keys = { own, base .. 'type:' .. kind .. type, all, most }
-local since, ended = unpack(redis.call('HMGET', sub, 'since', 'ended'))
-local isNew = not since or ended
-if isNew then
+local sub, own, all, most = base .. 'sub:' .. id, base .. 'own:' .. kind .. ':' .. owner, base .. 'all', base .. 'most'
+local keys = { own, base .. 'type:' .. kind .. ':' .. type, all, most }
+local since, made = unpack(redis.call('HMGET', sub, 'since', 'made'))
+if not since then
   for i = 1, 3 do redis.call('ZREMRANGEBYSCORE', keys[i], '-inf', now) end
   if redis.call('ZCARD', own) >= tonumber(ARGV[9]) then return 'owner' end
   if redis.call('ZCARD', all) >= tonumber(ARGV[10]) then return 'all' end
-  since = ARGV[8]
-  redis.call('DEL', sub, base .. 'status:' .. id, base .. 'pend:' .. id)
+  since, made = ARGV[8], ARGV[11]
+  redis.call('DEL', base .. 'last:' .. id, base .. 'status:' .. id, base .. 'pend:' .. id)
 end
-redis.call('HSET', sub, 'record', ARGV[5], 'since', since, 'expiresAt', now + ttl)
+redis.call('HSET', sub, 'record', ARGV[5], 'since', since, 'made', made, 'expiresAt', now + ttl)
 redis.call('PEXPIRE', sub, ttl)
 for i = 1, 3 do redis.call('ZADD', keys[i], now + ttl, table.concat({ id, owner, since, type }, ' ')) end
-if kind == 'r:' then redis.call('ZADD', most, redis.call('ZCARD', own), owner) end
+if kind == 'false' then redis.call('ZADD', most, redis.call('ZCARD', own), owner) end
 redis.call('ZREMRANGEBYRANK', most, 0, -1 - ARGV[10])
 for _, key in ipairs(keys) do
   if redis.call('PTTL', key) < ttl then redis.call('PEXPIRE', key, ttl) end
 end
-return isNew and 'new' or 'renewed'`
+return made == ARGV[11] and 'new' or 'renewed'`
 
 /** Arguments: event type, first position, time, event, maximum bytes, maximum age, life of an empty log. Returns the position. */
 export const APPEND = `local log, meta, now = KEYS[1] .. 'log:' .. ARGV[1], KEYS[1] .. 'meta:' .. ARGV[1], ARGV[3]

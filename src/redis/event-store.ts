@@ -1,26 +1,25 @@
+import { randomUUID } from 'node:crypto'
 import { optionChecksOf } from '../base/options/option-checks.ts'
-import { optional, type ReadBy, type RulesFor } from '../base/options/option-rules.ts'
+import { optional, type RulesFor, unchecked } from '../base/options/option-rules.ts'
 import { checkRedisClient } from '../base/options/redis-client.ts'
-import { isOne, valueIn } from '../base/redis-replies.ts'
+import { valueIn } from '../base/redis-replies.ts'
 import type {
   Delivery,
   DeliveryOutcome,
   EventStore,
   EventStoreLimits,
   LoggedEvent,
-  LogPage,
   Position,
   StoredSubscription,
-  Subscriber,
   SubscriptionRecord,
 } from '../mcp/events/store.ts'
-import { RedisBroadcast, type RedisClient } from './broadcast.ts'
-import { checkBull, type EventJob, EventJobs } from './event-jobs.ts'
+import { type RedisSubscription, redisBroadcast } from './broadcast.ts'
+import { checkBull, type EventJob, eventJobs } from './event-jobs.ts'
 import { APPEND, BATCH, DONE, SUBSCRIBE, WAIT } from './event-scripts.ts'
-import { type RunScript, scriptRunner } from './run-script.ts'
+import { scriptRunner } from './run-script.ts'
 
 const checks = optionChecksOf('redisEventStore')
-const { callable, readOptions, text, wholeNumber } = checks
+const { readOptions, text, wholeNumber } = checks
 
 /** The part of an ioredis or node-redis client that {@link redisEventStore} uses. */
 export interface EventRedisClient {
@@ -28,7 +27,7 @@ export interface EventRedisClient {
   eval(...args: any[]): unknown
   /** Sends a message to a channel. */
   publish(...args: any[]): unknown
-  /** Creates a client with the same options, for the subscription and for BullMQ. */
+  /** Creates a client with the same options, for what the store opens. */
   duplicate(...args: any[]): unknown
 }
 
@@ -46,12 +45,7 @@ export interface RedisEventStoreOptions extends EventStoreLimits {
 }
 
 /** A store of events in Redis, as {@link redisEventStore} returns it. */
-export interface RedisEventStore extends EventStore {
-  /** `true` while this node receives the notifications of other nodes. */
-  readonly connected: boolean
-  /** Closes the connections that were opened. Never rejects. */
-  close(): Promise<void>
-}
+export interface RedisEventStore extends EventStore, RedisSubscription {}
 
 const RULES = {
   maxLogBytes: optional(wholeNumber(1), 8 * 1024 * 1024),
@@ -59,9 +53,7 @@ const RULES = {
   maxBytesPerOwner: optional(wholeNumber(1), 8 * 1024 * 1024),
   maxSubscriptions: optional(wholeNumber(1), 100_000),
   prefix: optional(text, 'mcp-gatekit:events'),
-  onError: optional(
-    callable<(error: Error) => void>('set it to a function that is called when Redis is unavailable'),
-  ),
+  onError: unchecked<RedisEventStoreOptions['onError']>(),
 } satisfies RulesFor<RedisEventStoreOptions>
 
 /** The maximum number of subscriptions in one page. */
@@ -100,255 +92,214 @@ export function redisEventStore(
 ): RedisEventStore {
   checkRedisClient(checks, 'client', client, ['eval', 'publish', 'duplicate'])
   const expected = `must be an object such as { prefix: 'my-server:events' }`
-  const read = readOptions('redisEventStore', expected, options, RULES, 'options')
+  const limits = readOptions('redisEventStore', expected, options, RULES, 'options')
   checkBull()
-  return new EventsInRedis(client, read)
-}
-
-class EventsInRedis implements RedisEventStore {
-  readonly #limits: ReadBy<typeof RULES>
-  readonly #eval: RunScript
-  readonly #broadcast: RedisBroadcast
-  readonly #jobs: EventJobs
-  #count = 0
-  readonly #listeners = new Set<(name: string | undefined) => void>()
-
-  constructor(client: EventRedisClient, limits: ReadBy<typeof RULES>) {
-    this.#limits = limits
-    this.#eval = scriptRunner(client)
-    const { prefix, onError } = limits
-    this.#broadcast = new RedisBroadcast(
-      'redisEventStore',
-      client as unknown as RedisClient,
-      { channel: `${prefix}:changes`, ...(onError !== undefined && { onError }) },
-      { onMessage: (name) => this.#call(name), onGap: () => this.#call(undefined) },
-    )
-    this.#jobs = new EventJobs(client, prefix, (error) => this.#broadcast.report('deliveries', error))
+  const { prefix, onError, maxLogBytes, maxLogAgeMs, maxBytesPerOwner, maxSubscriptions } = limits
+  const listeners = new Set<(name: string | undefined) => void>()
+  const call = (name: string | undefined): void => {
+    for (const listener of listeners) listener(name)
   }
-
-  get connected(): boolean {
-    return this.#broadcast.connected
+  const channel = `${prefix}:changes`
+  const { subscription, send, report } = redisBroadcast('redisEventStore', client, { onError }, channel, {
+    onMessage: call,
+    onGap: () => call(undefined),
+  })
+  const jobs = eventJobs(client, prefix, (error) => report('deliveries', error))
+  const evaluate = scriptRunner(client)
+  const run = (script: string, ...values: readonly (string | number)[]): Promise<unknown> =>
+    evaluate(script, [`{${prefix}}:s:`], values.map(String))
+  const batch = async (...commands: readonly Command[]): Promise<unknown[]> => {
+    const texts = commands.map((command) => command.map(String))
+    return texts.length === 0 ? [] : ((await run(BATCH, JSON.stringify(texts))) as unknown[])
   }
+  const command = async (...one: Command): Promise<unknown> => (await batch(one))[0]
+  let calls = 0
 
-  async subscribe(
-    record: SubscriptionRecord,
-    { ttlMs, max }: Parameters<EventStore['subscribe']>[1],
-  ): ReturnType<EventStore['subscribe']> {
-    const { id, owner, name, webhook } = record
-    const kind = webhook === undefined ? 'r:' : 'w:'
-    const values = [id, kind, owner, name, JSON.stringify(record), ttlMs, Date.now(), await this.#head(name)]
-    for (;;) {
-      const reply = await this.#run(SUBSCRIBE, ...values, max, this.#limits.maxSubscriptions)
-      const outcome = valueIn(reply)
-      if (outcome === 'new' || outcome === 'renewed') {
-        const [subscription, head] = await Promise.all([this.get(id), this.#head(name)])
-        return subscription && { isNew: outcome === 'new', subscription, head }
-      }
-      if (outcome === 'owner' && webhook !== undefined) return undefined
-      if (!(await this.#endOldest(outcome === 'owner' ? owner : undefined))) return undefined
-    }
-  }
+  /** Reads the newest position. A log that is not there begins, so that every node sees the same one. */
+  const headOf = (name: string): readonly Command[] => [
+    ['HSETNX', `meta:${name}`, 'head', Date.now() * 1_000],
+    ['PEXPIRE', `meta:${name}`, maxLogAgeMs + DAY_MS],
+    ['HGET', `meta:${name}`, 'head'],
+  ]
+  const newest = async (name: string): Promise<Position> => Number(valueIn((await batch(...headOf(name)))[2]))
 
-  get(id: string): Promise<StoredSubscription | undefined> {
-    return this.#load(id, false)
-  }
-
-  async *subscribers(
-    name: string,
-    { owners, hasWebhook, needsArgs }: Parameters<EventStore['subscribers']>[1],
-  ): AsyncGenerator<readonly Subscriber[]> {
-    const kind = hasWebhook ? 'w:' : 'r:'
-    for (const key of owners?.map((owner) => `own:${kind}${owner}`) ?? [`type:${kind}${name}`])
-      for (let cursor: string | undefined; cursor !== '0'; ) {
-        const scan = await this.#command('ZSCAN', key, cursor ?? '0', 'COUNT', PAGE)
-        const [next, entries] = scan as [unknown, unknown]
-        cursor = valueIn(next) ?? '0'
-        // A member is followed by its time of expiry.
-        const found = textsIn(entries).flatMap((member, index, all) => {
-          const [id = '', owner = '', since, type] = member.split(' ')
-          const isLive = type === name && Number(all[index + 1]) > Date.now()
-          return isLive ? [{ id, owner, since: Number(since) }] : []
-        })
-        const records = await this.#batch(
-          ...(needsArgs ? found : []).map(({ id }): Command => ['HGET', `sub:${id}`, 'record']),
-        )
-        yield found.flatMap((one, index) => {
-          const record = valueIn(records[index])
-          if (record === undefined) return needsArgs ? [] : [one]
-          return [{ ...one, args: JSON.parse(record).args }]
-        })
-      }
-  }
-
-  async end(id: string, terminated?: string): Promise<boolean> {
-    const subscription = await this.get(id)
-    if (subscription === undefined) return false
-    const { owner, since, name, webhook } = subscription
-    const isFirst = isOne(await this.#command('HSETNX', `sub:${id}`, 'ended', 1))
-    const isLast = terminated !== undefined && webhook !== undefined
-    await this.#forget(`${id} ${owner} ${since} ${name}`, webhook === undefined ? 'r:' : 'w:', isLast)
-    if (isLast && isFirst) await this.#jobs.add('terminated', subscription, terminated)
-    return isFirst
-  }
-
-  async append(name: string, event: Pick<LoggedEvent, 'body' | 'channels'>): Promise<Position> {
-    const { maxLogBytes, maxLogAgeMs } = this.#limits
-    const atMs = Date.now()
-    const limits = [maxLogBytes, maxLogAgeMs, maxLogAgeMs + DAY_MS]
-    const values = [name, atMs * 1_000, atMs, JSON.stringify({ ...event, atMs }), ...limits]
-    const position = Number(await this.#run(APPEND, ...values))
-    this.#call(name)
-    this.#broadcast.send(name)
-    return position
-  }
-
-  async read(name: string, after: Position, max: number): Promise<LogPage> {
-    const [, , head, oldest, found] = await this.#batch(
-      ...this.#headOf(name),
-      ['XRANGE', `log:${name}`, '-', '+', 'COUNT', 1],
-      ['XRANGE', `log:${name}`, `(${after}-0`, '+', 'COUNT', max],
-    )
-    const newest = Number(valueIn(head))
-    const [first] = eventsIn(oldest)
-    return { events: eventsIn(found), head: newest, droppedUpTo: (first?.position ?? newest + 1) - 1 }
-  }
-
-  async deliver(
-    _name: string,
-    { position, body }: Pick<LoggedEvent, 'position' | 'body'>,
-    subscribers: readonly Subscriber[],
-  ): Promise<readonly string[]> {
-    const limits = [MAX_WAITING, this.#limits.maxBytesPerOwner, 2 * DAY_MS]
-    const dropped = subscribers.map(async (subscriber) => {
-      // In the order of the calls, also in one millisecond.
-      const at = Date.now() * 1_000 + (this.#count++ % 1_000)
-      const { id, owner, since } = subscriber
-      const values = [owner, `${id}.${since}`, position, Buffer.byteLength(body), at, ...limits]
-      const [count, ...oldest] = (await this.#run(WAIT, ...values)) as unknown[]
-      // The owner with fewer events that wait comes first.
-      await this.#jobs.add('event', subscriber, body, position, Number(count))
-      return await Promise.all(textsIn(oldest).map((member) => this.#drop(owner, member)))
-    })
-    return (await Promise.all(dropped)).flat()
-  }
-
-  work(attempt: Parameters<EventStore['work']>[0], max: number): () => Promise<void> {
-    return this.#jobs.work((job) => this.#attempt(job, attempt), max)
-  }
-
-  watch(listener: (name: string | undefined) => void): () => void {
-    this.#listeners.add(listener)
-    return () => this.#listeners.delete(listener)
-  }
-
-  async close(): Promise<void> {
-    await this.#broadcast.close()
-    await this.#jobs.close()
-  }
-
-  /** Ends the oldest subscription without a webhook of an owner, by default of the one with the most. Returns `false` without one. */
-  async #endOldest(owner?: string): Promise<boolean> {
-    const [top] = owner === undefined ? textsIn(await this.#command('ZREVRANGE', 'most', 0, 0)) : [owner]
-    if (top === undefined) return false
-    const [popped, count] = await this.#batch(['ZPOPMIN', `own:r:${top}`], ['ZCARD', `own:r:${top}`])
-    const size = Number(count)
-    await this.#command(...((size === 0 ? ['ZREM', 'most', top] : ['ZADD', 'most', size, top]) as Command))
-    const [oldest] = textsIn(popped)
-    if (oldest !== undefined) await this.#forget(oldest, 'r:', false)
-    return true
-  }
-
-  /** Removes a subscription. @param member `id owner since type` */
-  async #forget(member: string, kind: string, isKept: boolean): Promise<void> {
-    const [id, owner, , type] = member.split(' ')
-    await this.#batch(
-      ['PEXPIRE', `sub:${id}`, isKept ? DAY_MS : 0],
-      ['ZREM', `own:${kind}${owner}`, member],
-      ['ZREM', `type:${kind}${type}`, member],
-      ['ZREM', 'all', member],
-    )
-  }
-
-  async #load(id: string, isEnded: boolean): Promise<StoredSubscription | undefined> {
-    const [found, stored, [pending]] = (await this.#batch(
-      ['HMGET', `sub:${id}`, 'record', 'since', 'expiresAt', 'ended'],
+  async function get(id: string): Promise<StoredSubscription | undefined> {
+    const [found, stored, pending] = (await batch(
+      ['HMGET', `sub:${id}`, 'record', 'since', 'expiresAt'],
       ['GET', `status:${id}`],
       ['ZRANGE', `pend:${id}`, 0, 0],
     )) as [unknown, unknown, unknown[]]
-    const [record = '', since, expiresAt, ended] = textsIn(found)
-    if (record === '' || isEnded !== (ended !== '')) return undefined
+    const [record = '', since, expiresAt] = textsIn(found)
+    if (record === '') return undefined
     return {
       ...(JSON.parse(record) as SubscriptionRecord),
       since: Number(since),
       expiresAtMs: Number(expiresAt),
       status: JSON.parse(valueIn(stored) ?? '{}'),
-      ...(pending !== undefined && { firstPending: Number(valueIn(pending)) }),
+      ...(pending.length > 0 && { firstPending: Number(valueIn(pending[0])) }),
     }
   }
 
-  async #head(name: string): Promise<Position> {
-    return Number(valueIn((await this.#batch(...this.#headOf(name)))[2]))
+  /** Removes a subscription. @param member `id owner since type` */
+  async function forget(member: string, hasWebhook: boolean): Promise<void> {
+    const [id, owner, , type] = member.split(' ')
+    await batch(
+      ['DEL', `sub:${id}`],
+      ['ZREM', `own:${hasWebhook}:${owner}`, member],
+      ['ZREM', `type:${hasWebhook}:${type}`, member],
+      ['ZREM', 'all', member],
+    )
   }
 
-  /** Reads the newest position. A log that is not there begins, so that every node sees the same one. */
-  #headOf(name: string): readonly Command[] {
-    const key = `meta:${name}`
-    const lifeMs = this.#limits.maxLogAgeMs + DAY_MS
-    return [
-      ['HSETNX', key, 'head', Date.now() * 1_000],
-      ['PEXPIRE', key, lifeMs],
-      ['HGET', key, 'head'],
-    ]
-  }
-
-  /** Removes the job of an event that no longer waits, and returns the id of its subscription. */
-  async #drop(owner: string, member: string): Promise<string> {
-    const [name = '', position] = member.split(' ')
-    const [id = '', since] = name.split('.')
-    await this.#jobs.remove(`${name}.${position}`)
-    await this.#jobs.add('gap', { id, owner, since: Number(since) })
-    return id
+  /** Ends the oldest subscription without a webhook of an owner, by default of the one with the most. Returns `false` without one. */
+  async function endOldest(owner?: string): Promise<boolean> {
+    const [top] = owner === undefined ? textsIn(await command('ZREVRANGE', 'most', 0, 0)) : [owner]
+    if (top === undefined) return false
+    const [found, count] = await batch(['ZRANGE', `own:false:${top}`, 0, 0], ['ZCARD', `own:false:${top}`])
+    const [oldest] = textsIn(found)
+    if (oldest !== undefined) await forget(oldest, false)
+    const size = Number(count) - 1
+    await (size > 0 ? command('ZADD', 'most', 'XX', size, top) : command('ZREM', 'most', top))
+    return true
   }
 
   /** Attempts a job. Returns undefined if it is done. */
-  async #attempt(
+  async function attempted(
     { id: jobId, name: kind, data, attemptsMade: attempts, timestamp: addedAtMs }: EventJob,
     attempt: Parameters<EventStore['work']>[0],
-  ): ReturnType<Parameters<EventJobs['work']>[0]> {
+  ): ReturnType<Parameters<typeof jobs.work>[0]> {
     const { id, owner, since, position, body } = data
-    const found = await this.#load(id, kind === 'terminated')
+    const last = async () => JSON.parse(valueIn(await command('GET', `last:${id}`)) ?? '{}')
+    const found: Delivery['subscription'] | undefined = await (kind === 'terminated' ? last() : get(id))
     let outcome: DeliveryOutcome = { outcome: 'delivered' }
     if (found?.since === since) {
-      const subscription = found as Delivery['subscription']
       const message = { id: String(jobId), kind, position, body, attempts, addedAtMs }
-      outcome = await attempt({ ...message, subscription, head: await this.#head(found.name) })
+      outcome = await attempt({ ...message, subscription: found, head: await newest(found.name) })
       const { status } = outcome
-      if (status !== undefined)
-        await this.#command('SET', `status:${id}`, JSON.stringify(status), 'PX', DAY_MS)
+      if (status !== undefined) await command('SET', `status:${id}`, JSON.stringify(status), 'PX', DAY_MS)
       if ('delayMs' in outcome) return outcome
     }
     if (kind !== 'event') return undefined
-    await this.#run(DONE, owner, `${id}.${since}`, position, Buffer.byteLength(body))
-    if (outcome.outcome === 'abandoned') await this.#jobs.add('gap', data)
+    await run(DONE, owner, `${id}.${since}`, position, Buffer.byteLength(body))
+    if (outcome.outcome === 'abandoned') await jobs.add('gap', data)
     return undefined
   }
 
-  #call(name: string | undefined): void {
-    for (const listener of this.#listeners) listener(name)
-  }
+  const store: EventStore = {
+    get,
 
-  #run(script: string, ...values: readonly (string | number)[]): Promise<unknown> {
-    return this.#eval(script, [`{${this.#limits.prefix}}:s:`], values.map(String))
-  }
+    async subscribe(record, { ttlMs, max }) {
+      const { id, owner, name, webhook } = record
+      const head = await newest(name)
+      const texts = [id, String(webhook !== undefined), owner, name, JSON.stringify(record)]
+      const numbers = [ttlMs, Date.now(), head, max, maxSubscriptions]
+      const made = randomUUID()
+      for (;;) {
+        const outcome = valueIn(await run(SUBSCRIBE, ...texts, ...numbers, made))
+        if (outcome === 'new' || outcome === 'renewed') {
+          const stored = await get(id)
+          return stored && { isNew: outcome === 'new', subscription: stored, head }
+        }
+        if (outcome === 'owner' && webhook !== undefined) return undefined
+        if (!(await endOldest(outcome === 'owner' ? owner : undefined))) return undefined
+      }
+    },
 
-  async #batch(...commands: readonly Command[]): Promise<unknown[]> {
-    const texts = commands.map((command) => command.map(String))
-    return texts.length === 0 ? [] : ((await this.#run(BATCH, JSON.stringify(texts))) as unknown[])
-  }
+    async *subscribers(name, { owners, hasWebhook, needsArgs }) {
+      const keyOf = (owner: string): string => `own:${hasWebhook}:${owner}`
+      for (const key of owners?.map(keyOf) ?? [`type:${hasWebhook}:${name}`])
+        for (let cursor: string | undefined; cursor !== '0'; ) {
+          const scan = await command('ZSCAN', key, cursor ?? '0', 'COUNT', PAGE)
+          const [next, entries] = scan as [unknown, unknown]
+          cursor = valueIn(next) ?? '0'
+          // A member is followed by its time of expiry.
+          const found = textsIn(entries).flatMap((member, index, all) => {
+            const [id = '', owner = '', since, type] = member.split(' ')
+            const isLive = type === name && Number(all[index + 1]) > Date.now()
+            return isLive ? [{ id, owner, since: Number(since) }] : []
+          })
+          const records = await batch(
+            ...(needsArgs ? found : []).map(({ id }): Command => ['HGET', `sub:${id}`, 'record']),
+          )
+          yield found.flatMap((one, index) => {
+            const record = valueIn(records[index])
+            if (record === undefined) return needsArgs ? [] : [one]
+            return [{ ...one, args: JSON.parse(record).args }]
+          })
+        }
+    },
 
-  async #command(...command: Command): Promise<unknown> {
-    return (await this.#batch(command))[0]
+    async end(id, terminated) {
+      const ended = await get(id)
+      if (ended === undefined) return false
+      const { owner, since, name, webhook } = ended
+      if (terminated !== undefined && webhook !== undefined) {
+        await command('SET', `last:${id}`, JSON.stringify(ended), 'PX', DAY_MS)
+        await jobs.add('terminated', ended, terminated)
+      }
+      await forget(`${id} ${owner} ${since} ${name}`, webhook !== undefined)
+      return true
+    },
+
+    async append(name, event) {
+      const atMs = Date.now()
+      const log = [maxLogBytes, maxLogAgeMs, maxLogAgeMs + DAY_MS]
+      const values = [name, atMs * 1_000, atMs, JSON.stringify({ ...event, atMs })]
+      const position = Number(await run(APPEND, ...values, ...log))
+      call(name)
+      send(name)
+      return position
+    },
+
+    async read(name, after, max) {
+      const [, , last, oldest, found] = await batch(
+        ...headOf(name),
+        ['XRANGE', `log:${name}`, '-', '+', 'COUNT', 1],
+        ['XRANGE', `log:${name}`, `(${after}-0`, '+', 'COUNT', max],
+      )
+      const head = Number(valueIn(last))
+      const [first] = eventsIn(oldest)
+      return { events: eventsIn(found), head, droppedUpTo: (first?.position ?? head + 1) - 1 }
+    },
+
+    async deliver(_name, { position, body }, subscribers) {
+      const all = subscribers.map(async (subscriber) => {
+        const { id, owner, since } = subscriber
+        // In the order of the calls, also in one millisecond.
+        const at = Date.now() * 1_000 + (calls++ % 1_000)
+        const values = [owner, `${id}.${since}`, position, Buffer.byteLength(body), at]
+        const reply = await run(WAIT, ...values, MAX_WAITING, maxBytesPerOwner, 2 * DAY_MS)
+        const [count, ...dropped] = reply as unknown[]
+        // The owner with fewer events that wait comes first.
+        await jobs.add('event', subscriber, body, position, Number(count))
+        return await Promise.all(
+          textsIn(dropped).map(async (member) => {
+            const [name = '', oldest] = member.split(' ')
+            const [of = '', made] = name.split('.')
+            // In this order, an event is not lost in silence.
+            await jobs.add('gap', { id: of, owner, since: Number(made) })
+            await jobs.remove(`${name}.${oldest}`)
+            return of
+          }),
+        )
+      })
+      return (await Promise.all(all)).flat()
+    },
+
+    work: (attempt, max) => jobs.work((job) => attempted(job, attempt), max),
+
+    watch(listener) {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
   }
+  const { close } = subscription
+  return Object.assign(subscription, store, {
+    async close() {
+      await close()
+      await jobs.close()
+    },
+  })
 }
 
 /** Returns the texts of a list. What is not there becomes an empty text. */

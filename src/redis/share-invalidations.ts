@@ -3,11 +3,10 @@ import { optionChecksOf } from '../base/options/option-checks.ts'
 import type { CachedVerifier } from '../oauth/verifiers/cached.ts'
 import { traitsOf, withTraits } from '../oauth/verifiers/verifier-traits.ts'
 import {
-  RedisBroadcast,
   type RedisBroadcastOptions,
   type RedisClients,
   type RedisSubscription,
-  readBroadcastOptions,
+  redisBroadcast,
 } from './broadcast.ts'
 
 const { checkFunction, invalidKind } = optionChecksOf('shareInvalidations')
@@ -54,8 +53,8 @@ export function shareInvalidations<App = unknown, User = unknown>(
   checkFunction('verifier', verifier, 'pass the return value of cachedVerifier()')
   if (typeof verifier.invalidateKey !== 'function')
     throw invalidKind('verifier', 'must be the return value of cachedVerifier()', verifier)
-  const resolved = readBroadcastOptions('shareInvalidations', options, 'mcp-gatekit:invalidations')
-  const broadcast: RedisBroadcast = new RedisBroadcast('shareInvalidations', redis, resolved, {
+  const channel = 'mcp-gatekit:invalidations'
+  const { subscription, send } = redisBroadcast('shareInvalidations', redis, options, channel, {
     onMessage(message) {
       if (KEY.test(message)) verifier.invalidateKey(message)
       else verifier.clear()
@@ -65,19 +64,18 @@ export function shareInvalidations<App = unknown, User = unknown>(
   const invalidateKey = (key: string): void => {
     verifier.invalidateKey(key)
     // Something that is not a SHA-256 is not in any cache, and might be a token.
-    if (KEY.test(key)) broadcast.send(key)
+    if (KEY.test(key)) send(key)
   }
   const shared = Object.assign((input: Parameters<CachedVerifier<App, User>>[0]) => verifier(input), {
     invalidate: (token: string) => invalidateKey(hash('sha256', token, 'hex')),
     invalidateKey,
     clear() {
       verifier.clear()
-      broadcast.send(CLEAR)
+      send(CLEAR)
     },
-    close: () => broadcast.close(),
   })
   withTraits(shared, traitsOf(verifier))
-  return Object.defineProperty(shared, 'connected', { get: () => broadcast.connected }) as CachedVerifier<
+  return Object.defineProperties(shared, Object.getOwnPropertyDescriptors(subscription)) as CachedVerifier<
     App,
     User
   > &

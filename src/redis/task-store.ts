@@ -1,26 +1,22 @@
+import { randomUUID } from 'node:crypto'
 import { optionChecksOf } from '../base/options/option-checks.ts'
-import { optional, type ReadBy, type RulesFor } from '../base/options/option-rules.ts'
+import { optional, type RulesFor, unchecked } from '../base/options/option-rules.ts'
 import { checkRedisClient } from '../base/options/redis-client.ts'
 import { isOne, valueIn } from '../base/redis-replies.ts'
 import type { TaskKey, TaskStore } from '../mcp/tasks/task-store.ts'
-import { RedisBroadcast, type RedisClient } from './broadcast.ts'
-import { isLikeNodeRedis, type RunScript, scriptRunner } from './run-script.ts'
+import { type RedisSubscription, redisBroadcast } from './broadcast.ts'
+import type { EventRedisClient } from './event-store.ts'
+import { isLikeNodeRedis, scriptRunner } from './run-script.ts'
 
 const checks = optionChecksOf('redisTaskStore')
-const { callable, readOptions, text } = checks
+const { readOptions, text } = checks
 
 /** The part of an ioredis or node-redis client that {@link redisTaskStore} uses. */
-export interface TaskRedisClient {
-  /** Runs a Lua script. */
-  eval(...args: any[]): unknown
+export interface TaskRedisClient extends EventRedisClient {
   /** Stores a value. */
   set(...args: any[]): unknown
   /** Counts the keys that exist. */
   exists(...args: any[]): unknown
-  /** Sends a message to a channel. */
-  publish(...args: any[]): unknown
-  /** Creates a client with the same options, for the subscription. */
-  duplicate(...args: any[]): unknown
 }
 
 /** Options of {@link redisTaskStore}. */
@@ -32,22 +28,19 @@ export interface RedisTaskStoreOptions {
 }
 
 /** A store of tasks in Redis, as {@link redisTaskStore} returns it. */
-export interface RedisTaskStore extends TaskStore {
-  /** `true` while this node receives the changes of other nodes. */
-  readonly connected: boolean
-  /** Closes the connection that was opened for notifications. Never rejects. */
-  close(): Promise<void>
-}
+export interface RedisTaskStore extends TaskStore, RedisSubscription {}
 
 const RULES = {
   prefix: optional(text, 'mcp-gatekit:tasks'),
-  onError: optional(
-    callable<(error: Error) => void>('set it to a function that is called when Redis is unavailable'),
-  ),
+  onError: unchecked<RedisTaskStoreOptions['onError']>(),
 } satisfies RulesFor<RedisTaskStoreOptions>
 
-/** Adds a task unless the owner has too many. Removes expired tasks from the index first. Uses the clock of Redis. */
+/**
+ * Adds a task unless the owner has too many. Removes expired tasks from the index first. Uses the clock of Redis. A client repeats
+ * it if the reply was lost.
+ */
 const ADD = `
+if redis.call('EXISTS', KEYS[1]) == 1 then return 1 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
@@ -59,10 +52,12 @@ if redis.call('PTTL', KEYS[2]) < tonumber(ARGV[1]) then redis.call('PEXPIRE', KE
 return 1
 `
 
-/** Replaces a task if it has the given version. Its time of expiry stays. */
+/** Replaces a task if it has the given version, or if this very change is repeated, as a client does if the reply was lost. */
 const REPLACE = `
-if redis.call('HGET', KEYS[1], 'version') ~= ARGV[1] then return 0 end
-redis.call('HSET', KEYS[1], 'value', ARGV[2], 'version', ARGV[1] + 1)
+local version, change = unpack(redis.call('HMGET', KEYS[1], 'version', 'change'))
+if change == ARGV[3] then return 1 end
+if version ~= ARGV[1] then return 0 end
+redis.call('HSET', KEYS[1], 'value', ARGV[2], 'version', ARGV[1] + 1, 'change', ARGV[3])
 return 1
 `
 
@@ -90,89 +85,48 @@ const GET = `return redis.call('HMGET', KEYS[1], 'value', 'version')`
 export function redisTaskStore(client: TaskRedisClient, options: RedisTaskStoreOptions = {}): RedisTaskStore {
   checkRedisClient(checks, 'client', client, ['eval', 'set', 'exists', 'publish', 'duplicate'])
   const expected = `must be an object such as { prefix: 'my-server:tasks' }`
-  return new TasksInRedis(client, readOptions('redisTaskStore', expected, options, RULES, 'options'))
-}
-
-class TasksInRedis implements RedisTaskStore {
-  readonly #client: TaskRedisClient
-  readonly #prefix: string
-  readonly #eval: RunScript
-  readonly #listeners = new Set<(key: TaskKey) => void>()
-  readonly #broadcast: RedisBroadcast
-
-  constructor(client: TaskRedisClient, { prefix, onError }: ReadBy<typeof RULES>) {
-    this.#client = client
-    this.#prefix = prefix
-    this.#eval = scriptRunner(client)
-    this.#broadcast = new RedisBroadcast(
-      'redisTaskStore',
-      client as unknown as RedisClient,
-      { channel: `${prefix}:changes`, ...(onError !== undefined && { onError }) },
-      { onMessage: (message) => this.#onMessage(message), onGap: () => undefined },
-    )
+  const { prefix, onError } = readOptions('redisTaskStore', expected, options, RULES, 'options')
+  const run = scriptRunner(client)
+  const listeners = new Set<(key: TaskKey) => void>()
+  const channel = `${prefix}:changes`
+  const { subscription, send } = redisBroadcast('redisTaskStore', client, { onError }, channel, {
+    onMessage(message) {
+      const [owner, id, more] = message.split(' ', 3)
+      if (owner === undefined || id === undefined || more !== undefined) return
+      for (const listener of listeners) listener({ owner, id })
+    },
+    onGap: () => undefined,
+  })
+  // The keys of one owner share a hash tag, so that a cluster keeps them on one node.
+  const keyOf = ({ owner, id }: TaskKey): string => `${prefix}:{${owner}}:task:${id}`
+  const store: TaskStore = {
+    async add(key, value, { expiresAtMs, countedFor, max }) {
+      const keys = [keyOf(key), `${prefix}:{${key.owner}}:count:${countedFor}`]
+      const ttlMs = Math.max(1, expiresAtMs - Date.now())
+      const reply = await run(ADD, keys, [String(ttlMs), String(max), key.id, value])
+      return isOne(reply) ? 'added' : 'owner-full'
+    },
+    async get(key) {
+      const reply = await run(GET, [keyOf(key)], [])
+      const [value, version] = (reply as readonly unknown[]).map(valueIn)
+      return value === undefined ? undefined : { value, version: Number(version) }
+    },
+    async replace(key, version, value) {
+      const reply = await run(REPLACE, [keyOf(key)], [String(version), value, randomUUID()])
+      return isOne(reply) ? 'replaced' : 'changed'
+    },
+    async beat(node, ttlMs) {
+      const life = isLikeNodeRedis(client) ? [{ PX: ttlMs }] : ['PX', ttlMs]
+      await client.set(`${prefix}:node:${node}`, '1', ...life)
+    },
+    async isAlive(node) {
+      return isOne(await client.exists(`${prefix}:node:${node}`))
+    },
+    announce: ({ owner, id }) => send(`${owner} ${id}`),
+    subscribe(listener) {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
   }
-
-  get connected(): boolean {
-    return this.#broadcast.connected
-  }
-
-  async add(
-    key: TaskKey,
-    value: string,
-    { expiresAtMs, countedFor, max }: Parameters<TaskStore['add']>[2],
-  ): Promise<'added' | 'owner-full'> {
-    const index = `${this.#prefix}:{${key.owner}}:count:${countedFor}`
-    const ttlMs = Math.max(1, expiresAtMs - Date.now())
-    const args = [String(ttlMs), String(max), key.id, value]
-    return isOne(await this.#eval(ADD, [this.#keyOf(key), index], args)) ? 'added' : 'owner-full'
-  }
-
-  async get(key: TaskKey): Promise<{ value: string; version: number } | undefined> {
-    const reply = await this.#eval(GET, [this.#keyOf(key)], [])
-    const [value, version] = (reply as readonly unknown[]).map(valueIn)
-    return value === undefined ? undefined : { value, version: Number(version) }
-  }
-
-  async replace(key: TaskKey, version: number, value: string): Promise<'replaced' | 'changed'> {
-    const reply = await this.#eval(REPLACE, [this.#keyOf(key)], [String(version), value])
-    return isOne(reply) ? 'replaced' : 'changed'
-  }
-
-  async beat(node: string, ttlMs: number): Promise<void> {
-    const key = this.#nodeKey(node)
-    if (isLikeNodeRedis(this.#client)) await this.#client.set(key, '1', { PX: ttlMs })
-    else await this.#client.set(key, '1', 'PX', ttlMs)
-  }
-
-  async isAlive(node: string): Promise<boolean> {
-    return isOne(await this.#client.exists(this.#nodeKey(node)))
-  }
-
-  announce({ owner, id }: TaskKey): void {
-    this.#broadcast.send(`${owner} ${id}`)
-  }
-
-  subscribe(listener: (key: TaskKey) => void): () => void {
-    this.#listeners.add(listener)
-    return () => this.#listeners.delete(listener)
-  }
-
-  async close(): Promise<void> {
-    await this.#broadcast.close()
-  }
-
-  #onMessage(message: string): void {
-    const [owner, id, more] = message.split(' ', 3)
-    if (owner === undefined || id === undefined || more !== undefined) return
-    for (const listener of this.#listeners) listener({ owner, id })
-  }
-
-  /** The keys of one owner share a hash tag, so that a cluster keeps them on one node. */
-  #keyOf({ owner, id }: TaskKey): string {
-    return `${this.#prefix}:{${owner}}:task:${id}`
-  }
-
-  #nodeKey(node: string): string {
-    return `${this.#prefix}:node:${node}`
-  }
+  return Object.assign(subscription, store)
 }

@@ -158,20 +158,6 @@ describe('shareInvalidations', () => {
         const statistics = String(await ((await client()) as unknown as InfoClient).info('commandstats'))
         expect(/cmdstat_subscribe:calls=(\d+)/.exec(statistics)?.[1]).to.equal('1')
       })
-
-      it(`a node shares nothing after close() (${name})`, async () => {
-        const [one, other, third] = [await node(), await node(), await node()]
-        for (const each of [one, other, third]) await each.ask('token')
-        await other.verify.close()
-        one.verify.invalidate('token')
-        await third.forgets('token')
-        await other.ask('token')
-        expect(other.asked).to.equal(1)
-        other.verify.invalidate('token')
-        await other.ask('token')
-        expect(other.asked).to.equal(2)
-        expect(other.verify.connected).to.equal(false)
-      })
     })
   }
 

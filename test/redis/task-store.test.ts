@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { inputRequired } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
+import { Redis } from 'ioredis'
 import { mcpHandler } from '../../src/express/mcp-handler.ts'
 import { createMcpAdapter, type McpAdapter } from '../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../src/mcp/router/router.ts'
@@ -11,7 +12,7 @@ import { type RedisTaskStore, redisTaskStore, type TaskRedisClient } from '../..
 import { expectConfigError } from '../support/config-error.ts'
 import { TaskClient } from '../support/mcp/tasks.ts'
 import { type Listening, listen } from '../support/mcp/wire.ts'
-import { type RedisServer, redisMissing, startRedis } from '../support/redis.ts'
+import { type RedisServer, redisMissing, startCuttingProxy, startRedis } from '../support/redis.ts'
 import { REDIS_CLIENTS } from '../support/redis-clients.ts'
 import { skipIf } from '../support/skip.ts'
 import { until } from '../support/until.ts'
@@ -235,6 +236,29 @@ describe('redis: redisTaskStore', () => {
       })
     })
   }
+
+  it('a task whose commands ioredis sends again, because their replies were lost, is added and replaced once', async () => {
+    const proxy = await startCuttingProxy(redis.port)
+    const client = new Redis(proxy.port, '127.0.0.1')
+    const store = redisTaskStore(client, { prefix: 'resent' })
+    try {
+      let cut = proxy.cutAnswerTo('ZREMRANGEBYSCORE')
+      const limits = { expiresAtMs: Date.now() + 60_000, countedFor: 'owner', max: 1 }
+      const adding = store.add(KEY, 'a', limits)
+      await cut
+      expect(await adding).to.equal('added')
+      cut = proxy.cutAnswerTo("'CHANGE'")
+      const replacing = store.replace(KEY, 1, 'b')
+      await cut
+      expect(await replacing).to.equal('replaced')
+      expect(await store.get(KEY)).to.deep.equal({ value: 'b', version: 2 })
+      expect(await store.replace(KEY, 1, 'b')).to.equal('changed')
+    } finally {
+      await store.close()
+      client.disconnect()
+      await proxy.close()
+    }
+  })
 
   it('tools and tasks/get respond with an error while Redis is down, and work again afterwards', async () => {
     const own = await startRedis()

@@ -239,8 +239,9 @@ export class RedisData {
     switch (calls) {
       case 'HMGET':
         return [fields?.get('value') ?? null, fields?.get('version') ?? null]
-      case 'HGET HSET': {
-        if (fields === undefined || fields.get('version') !== args[0]) return 0
+      case 'HMGET HSET': {
+        if (fields?.get('change') === args[2]) return 1
+        if (fields?.get('version') !== args[0]) return 0
         const version = String(Number(args[0]) + 1)
         this.#put(
           task,
@@ -249,13 +250,15 @@ export class RedisData {
             fields: new Map([
               ['value', String(args[1])],
               ['version', version],
+              ['change', String(args[2])],
             ]),
           },
           found?.expiresAtMs,
         )
         return 1
       }
-      case 'TIME ZREMRANGEBYSCORE ZCARD HSET PEXPIRE ZADD PTTL PEXPIRE': {
+      case 'EXISTS TIME ZREMRANGEBYSCORE ZCARD HSET PEXPIRE ZADD PTTL PEXPIRE': {
+        if (found !== undefined) return 1
         const [ttl, max, id = '', value = ''] = args
         const nowMs = this.#now()
         const before = this.#get(index)

@@ -7,18 +7,22 @@ import { LazyRequest, RequestContext } from '../../oauth/inputs.ts'
 import { StoreGuard } from '../../oauth/store-guard.ts'
 import { traitsOf } from '../../oauth/verifiers/verifier-traits.ts'
 import type { EventName } from '../instrumentation/request-events.ts'
+import { callerKey } from '../operations/limits/call-counters.ts'
 import { type Denied, Policy } from '../operations/policy.ts'
-import type { EventEntry } from '../router/event.ts'
+import type { EventDelivery, EventEntry } from '../router/event.ts'
 import type { RouterTable } from '../router/router-table.ts'
 import { type Caller, type Exchange, permitsScopes } from '../wire/exchange.ts'
 import { type EventLedger, newLedger } from './event-ledger.ts'
-import type { ResolvedEventOptions } from './event-options.ts'
+import { type ResolvedEventOptions, resolveEventOptions } from './event-options.ts'
 import {
+  exhausted,
   forbidden,
   invalidParams,
-  type NamedSubscription,
+  namedEvent,
   type Params,
   storeUnavailable,
+  subscriptionId,
+  wholeNumberOf,
   withProposedCode,
 } from './event-params.ts'
 import type {
@@ -36,7 +40,8 @@ export type EventTelemetry = Extract<EventName, `event.${string}`>
 
 export interface EventsProps {
   readonly table: RouterTable
-  readonly options: ResolvedEventOptions
+  /** Undefined if the option is not set. */
+  readonly options: ResolvedEventOptions | undefined
   readonly gate: Gate | undefined
   readonly policy: Policy | undefined
   readonly authorizeTimeoutMs: number
@@ -52,6 +57,14 @@ export interface Receiver {
   readonly exchange: Caller
   readonly entry: EventEntry
   readonly record: SubscriptionRecord
+}
+
+/** A request for a subscription. */
+export interface Requested extends Receiver {
+  readonly exchange: Exchange
+  /** The position that the client names. */
+  readonly cursor: Position | undefined
+  readonly maxAgeMs: number | undefined
 }
 
 /** The events after a cursor that a subscription may read. */
@@ -78,23 +91,19 @@ const MAX_SCANNED = 1_000
  */
 export class EventCore {
   readonly props: EventsProps
+  readonly options: ResolvedEventOptions
   /** The counts of `stats`. */
   readonly ledger: EventLedger = newLedger()
   readonly #guard = new StoreGuard(STORE_TIMEOUT_MS)
-  /** The policies of event types. */
-  readonly #own: ReadonlyMap<EventEntry, Policy>
 
   constructor(props: EventsProps) {
     this.props = props
-    const withPolicies = [...props.table.events.values()].filter(({ authorize }) => authorize !== undefined)
-    this.#own = new Map(
-      withPolicies.map((entry) => [entry, new Policy(entry.authorize as never, props.authorizeTimeoutMs)]),
-    )
+    this.options = props.options ?? resolveEventOptions({})
   }
 
   /** Sends a command to the store. @throws the error of the store, or a `TimeoutError` */
   ask<T>(command: (store: EventStore) => Promise<T>, bytes: number = 0): Promise<T> {
-    return this.#guard.ask(() => command(this.props.options.store), bytes)
+    return this.#guard.ask(() => command(this.options.store), bytes)
   }
 
   /** Like `ask`, for a request of a client. @throws {ProtocolError} -32603 if the store is unavailable. */
@@ -140,21 +149,39 @@ export class EventCore {
   }
 
   /**
-   * Checks that a request may receive events. A policy that fails denies.
-   * @throws {ProtocolError} -32012 if it may not.
+   * Reads a request for a subscription, and checks that its owner may receive the events. A policy that fails denies.
+   * @param url the receiver of a webhook
+   * @throws {ProtocolError} if the request is invalid, or -32012 if it is not permitted.
    */
-  async permit(
+  async requested(
     exchange: Exchange,
-    { entry, args }: NamedSubscription,
     params: Params,
-    { mcpReq: { method, id } }: ServerContext,
-  ): Promise<void> {
+    { mcpReq: { method, id: requestId } }: ServerContext,
+    way: EventDelivery,
+    url: string = '',
+  ): Promise<Requested> {
+    const maxAgeMs = wholeNumberOf(params, 'maxAgeMs', 0)
+    const cursor = cursorOf(params.cursor)
+    const { entry, args } = await namedEvent(this.props.table, params, way)
     const denied = await this.#denial(exchange, entry, 'subscribe', { args })
-    if (denied === undefined) return
-    const { failure, text } = denied
-    const attributes = { purpose: 'call', failure, reason: text } as const
-    exchange.telemetry.record('policy.denied', { method, id, params }, attributes)
-    throw forbidden(text)
+    if (denied !== undefined) {
+      const { failure, text } = denied
+      const attributes = { purpose: 'call', failure, reason: text } as const
+      exchange.telemetry.record('policy.denied', { method, id: requestId, params }, attributes)
+      throw forbidden(text)
+    }
+    const owner = callerKey(exchange, 'user').key
+    const id = subscriptionId(owner, url, params)
+    const record = { id, owner, name: entry.definition.name, args: JSON.stringify(args) }
+    return { exchange, entry, record, cursor, maxAgeMs }
+  }
+
+  /** Makes or renews a subscription. @throws {ProtocolError} -32013 if its owner has too many. */
+  async subscribe(record: SubscriptionRecord, ttlMs: number) {
+    const max = this.options.maxPerOwner
+    const result = await this.serve((store) => store.subscribe(record, { ttlMs, max }))
+    if (result === undefined) throw exhausted('subscriptions', max)
+    return result
   }
 
   /**
@@ -185,15 +212,14 @@ export class EventCore {
     purpose: 'subscribe' | 'deliver',
     use: { readonly args: unknown; readonly data?: unknown },
   ): Promise<Denied | undefined> {
-    if (!permitsScopes(exchange, entry.scopes))
+    if (!permitsScopes(exchange, entry.scopes) || (purpose === 'deliver' && !(await this.#isLive(exchange))))
       return { text: undefined, scopes: entry.scopes, failure: undefined }
-    if (purpose === 'deliver' && !(await this.#isLive(exchange)))
-      return { text: undefined, scopes: [], failure: undefined }
-    const { name } = entry.definition
-    const subject = { kind: 'event', name, args: use.args as Readonly<Record<string, unknown>> } as const
+    const { policy, authorizeTimeoutMs } = this.props
+    const own = new Policy(entry.authorize as never, authorizeTimeoutMs)
+    const subject = { kind: 'event', name: entry.definition.name, ...use } as const
     return (
-      (await this.props.policy?.denial(exchange, { ...subject, purpose: 'call' })) ??
-      (await this.#own.get(entry)?.denial(exchange, { ...subject, ...use, purpose } as never))
+      (await policy?.denial(exchange, { ...subject, purpose: 'call' } as never)) ??
+      (await own.denial(exchange, { ...subject, purpose } as never))
     )
   }
 
@@ -209,22 +235,17 @@ export class EventCore {
    * headers.
    * @throws what the router's `.context()` throws
    */
-  async exchangeOf({ auth }: SubscriptionRecord): Promise<Caller> {
+  async exchangeOf({ auth }: SubscriptionRecord, { authorize }: EventEntry): Promise<Caller> {
     const source = { request: new Request('event:delivery') }
     const { gate, policy, table } = this.props
-    const { makeContext } = table
-    const needsContext = makeContext !== undefined && (policy !== undefined || this.#own.size > 0)
-    const made = needsContext ? await makeContext(new LazyRequest(source)) : {}
-    return {
-      gate,
-      auth: auth && restoredAuth(auth),
-      context: new RequestContext(source, made),
-    }
+    const needsContext = policy !== undefined || authorize !== undefined
+    const made = needsContext ? await table.makeContext?.(new LazyRequest(source)) : {}
+    return { gate, auth: auth && restoredAuth(auth), context: new RequestContext(source, made ?? {}) }
   }
 
   /** Returns an error with the code that the options choose. */
   coded(error: unknown): unknown {
-    return this.props.options.errorCodes === 'proposed' ? withProposedCode(error) : error
+    return this.options.errorCodes === 'proposed' ? withProposedCode(error) : error
   }
 
   /** Returns the form in which notifications and webhooks contain an error. */
@@ -263,7 +284,7 @@ export function cursorText(position: Position): string {
  * server has not sent.
  * @throws {ProtocolError} -32602 if it is not a string.
  */
-export function cursorOf(cursor: unknown): Position | undefined {
+function cursorOf(cursor: unknown): Position | undefined {
   if (cursor === undefined || cursor === null) return undefined
   if (typeof cursor !== 'string') throw invalidParams('cursor must be a string or null')
   return CURSOR.test(cursor) ? Number.parseInt(cursor, 36) : -1

@@ -1,10 +1,12 @@
-import { createHash, randomUUID } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import { quotedName } from '../../base/options/describe-value.ts'
 import { isOptionsObject, optionChecksOf } from '../../base/options/option-checks.ts'
 import { isRecord } from '../../base/options/value-kinds.ts'
 import { utf8Length } from '../../base/runtime.ts'
+import { tryOrUndefined } from '../../base/try-or-undefined.ts'
 import { AuthInfo } from '../../oauth/auth-info.ts'
 import { ownerOf } from '../../oauth/owner.ts'
+import { userKey } from '../operations/limits/call-counters.ts'
 import { validate } from '../router/schemas/json-schema.ts'
 import type { EventCore } from './event-core.ts'
 import type { Subscriber } from './store.ts'
@@ -75,9 +77,16 @@ export async function emit(
   if (match !== undefined) checkFunction('match', match, 'set it to a function ({ args }) => true or false')
   const owners = to === undefined ? undefined : ownersOf(to, gate?.userIssuers)
   const body = await bodyOf(name, eventId, data, entry.payload)
-  const isMatch = ({ args = '' }: Subscriber): boolean => match?.({ args: JSON.parse(args) }) === true
-  const matching = (hasWebhook: boolean): AsyncGenerator<readonly Subscriber[]> =>
-    pages(core, name, { owners, hasWebhook, needsArgs: match !== undefined }, isMatch)
+  const isMatch = ({ args = '' }: Subscriber): boolean =>
+    match === undefined || match({ args: JSON.parse(args) }) === true
+  /** Returns subscriptions in pages. The store has its time for each page. */
+  async function* matching(hasWebhook: boolean): AsyncGenerator<readonly Subscriber[]> {
+    const { store } = core.options
+    const all = store.subscribers(name, { owners, hasWebhook, needsArgs: match !== undefined })
+    const iterator = all[Symbol.asyncIterator]()
+    const next = () => core.ask(() => iterator.next())
+    for (let page = await next(); !page.done; page = await next()) yield page.value.filter(isMatch)
+  }
   const channels: string[] = match === undefined ? [...(owners ?? [''])] : []
   if (match !== undefined)
     for await (const page of matching(false)) channels.push(...page.map(({ id }) => id))
@@ -97,21 +106,6 @@ export async function emit(
   return { eventId }
 }
 
-/** Returns subscriptions in pages. The store has its time for each page. */
-async function* pages(
-  core: EventCore,
-  name: string,
-  options: Parameters<EventCore['props']['options']['store']['subscribers']>[1],
-  isMatch: (subscriber: Subscriber) => boolean,
-): AsyncGenerator<readonly Subscriber[]> {
-  const all = core.props.options.store.subscribers(name, options)[Symbol.asyncIterator]()
-  for (;;) {
-    const { done, value } = await core.ask(() => all.next())
-    if (done) return
-    yield options.needsArgs ? value.filter(isMatch) : value
-  }
-}
-
 /** Returns the body of an event. @throws {KitMcpConfigError} if the data is invalid or too large. */
 async function bodyOf(
   name: string,
@@ -122,12 +116,9 @@ async function bodyOf(
   const validation = await validate(payload, data)
   if ('problem' in validation)
     throw unusableOption('data', `does not fit the payload of ${quotedName(name)}: ${validation.problem}`)
-  let body: string
-  try {
-    body = JSON.stringify({ eventId, name, timestamp: new Date().toISOString(), data: validation.value })
-  } catch {
-    throw unusableOption('data', 'must contain only JSON values')
-  }
+  const event = { eventId, name, timestamp: new Date().toISOString(), data: validation.value }
+  const body = tryOrUndefined(() => JSON.stringify(event))
+  if (body === undefined) throw unusableOption('data', 'must contain only JSON values')
   const bytes = utf8Length(body)
   if (bytes > MAX_BODY_BYTES)
     throw unusableOption(
@@ -138,37 +129,28 @@ async function bodyOf(
   return body
 }
 
-/** Returns the name of an owner in the store, as `callerKey` does. */
-function ownerKey(owner: string): string {
-  return `user:${createHash('sha256').update(owner).digest('base64url')}`
-}
-
 /**
  * Returns the owners that `to` names.
  * @param issuers the issuers of a user whose issuer is not given, as tokens name them. Undefined if OAuth is disabled.
  * @throws {KitMcpConfigError} if a recipient is invalid, or OAuth is disabled.
  */
 function ownersOf(to: unknown, issuers: readonly string[] | undefined): readonly string[] {
-  const recipients: readonly unknown[] = Array.isArray(to) ? to : [to]
   if (issuers === undefined)
     throw unusableOption('to', 'needs OAuth, because only tokens name users', 'Set oauth, or omit to.')
-  return [...new Set(recipients.flatMap((recipient) => ownersOfOne(recipient, issuers)))]
-}
-
-function ownersOfOne(recipient: unknown, issuers: readonly string[]): readonly string[] {
-  if (recipient instanceof AuthInfo) return [ownerKey(ownerOf(recipient))]
-  const { sub, issuer }: Record<string, unknown> = isRecord(recipient) ? recipient : { sub: recipient }
-  const isUser = (typeof sub === 'string' && sub.trim() !== '') || Number.isFinite(sub)
-  if (!isUser || (issuer !== undefined && typeof issuer !== 'string'))
-    throw invalidKind(
-      'to',
-      `must be the id of a user, { sub, issuer }, context.auth, or a list of them`,
-      recipient,
-    )
-  // Tokens whose verifier names no issuer are from the issuer of the gate, too.
-  const isOwn = issuer === undefined || issuers.includes(`iss:${issuer}`)
-  // As `ownerOf` writes them.
-  return (isOwn ? issuers : [`iss:${issuer}`]).map((one) =>
-    ownerKey(JSON.stringify([one, typeof sub, String(sub)])),
-  )
+  const owners = [to].flat().flatMap((recipient) => {
+    if (recipient instanceof AuthInfo) return ownerOf(recipient)
+    const { sub, issuer }: Record<string, unknown> = isRecord(recipient) ? recipient : { sub: recipient }
+    const isUser = (typeof sub === 'string' && sub.trim() !== '') || Number.isFinite(sub)
+    if (!isUser || (issuer !== undefined && typeof issuer !== 'string'))
+      throw invalidKind(
+        'to',
+        `must be the id of a user, { sub, issuer }, context.auth, or a list of them`,
+        recipient,
+      )
+    // Tokens whose verifier names no issuer are from the issuer of the gate, too.
+    const isOwn = issuer === undefined || issuers.includes(`iss:${issuer}`)
+    // As `ownerOf` writes them.
+    return (isOwn ? issuers : [`iss:${issuer}`]).map((one) => JSON.stringify([one, typeof sub, String(sub)]))
+  })
+  return [...new Set(owners)].map(userKey)
 }

@@ -20,12 +20,10 @@ export interface EventStats {
   readonly dropped: number
 }
 
-type Counts<T> = { -readonly [Member in keyof T]: T[Member] extends number ? number : Counts<T[Member]> }
-
 /** Counts what a node does with events. */
-export type EventLedger = Counts<EventStats>
+export type EventLedger = ReturnType<typeof newLedger>
 
-export function newLedger(): EventLedger {
+export function newLedger() {
   const delivered = { webhook: 0, poll: 0, stream: 0 }
   const subscriptions = { subscribed: 0, renewed: 0, unsubscribed: 0, terminated: 0 }
   return { emitted: 0, streams: 0, ...subscriptions, delivered, failed: 0, abandoned: 0, dropped: 0 }

@@ -1,5 +1,5 @@
 import { isOptionsObject, optionChecksOf } from '../../base/options/option-checks.ts'
-import { also, optional, type ReadBy, type RulesFor } from '../../base/options/option-rules.ts'
+import { also, optional, orEmpty, type ReadBy, type RulesFor } from '../../base/options/option-rules.ts'
 import { memoryEventStore } from './memory-event-store.ts'
 import type { EventStore } from './store.ts'
 
@@ -61,10 +61,7 @@ const RULES = {
   store: checkStore,
   maxPerOwner: optional(wholeNumber(1), 100),
   ttlMs: optional(wholeNumber(1), 3_600_000),
-  webhooks: optional(
-    members(`must be an object such as { webhookId: 'event' }`, WEBHOOK_RULES),
-    Object.freeze({ webhookId: 'event' as const, controlMessages: true, allowLoopback: false }),
-  ),
+  webhooks: orEmpty(members(`must be an object such as { webhookId: 'event' }`, WEBHOOK_RULES)),
   errorCodes: optional(oneOf(['deployed', 'proposed'] as const), 'deployed'),
 } satisfies RulesFor<McpEventOptions>
 

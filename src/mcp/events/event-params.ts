@@ -14,35 +14,25 @@ export type Params = Readonly<Record<string, unknown>>
 /** The maximum length of the arguments of a subscription as JSON, in characters. */
 const MAX_ARGUMENTS = 16_384
 
-/** The subscription that a request names. */
-export interface NamedSubscription {
-  readonly entry: EventEntry
-  readonly name: string
-  /** The arguments as the client has sent them, in canonical form. They identify the subscription. */
-  readonly given: string
-  /** The validated arguments. */
-  readonly args: Readonly<Record<string, unknown>>
-}
-
-/** Returns the subscription that a request names. @throws {ProtocolError} if it cannot exist. */
-export async function namedSubscription(
+/** Returns the event type that a request names, with the validated arguments. @throws {ProtocolError} if there is none. */
+export async function namedEvent(
   table: RouterTable,
   params: Params,
   way: EventDelivery,
-): Promise<NamedSubscription> {
+): Promise<{ readonly entry: EventEntry; readonly args: Readonly<Record<string, unknown>> }> {
   const { name } = params
   if (typeof name !== 'string') throw invalidParams('name must be a string')
   const entry = table.events.get(name)
   if (entry === undefined) throw notFound('event')
   if (!entry.delivery.has(way)) throw unsupportedDelivery(way === 'stream' ? 'push' : way)
-  const given = givenArguments(params)
+  givenArguments(params)
   const validation =
     entry.input === undefined ? { value: {} } : await validate(entry.input, params.arguments ?? {})
   if ('problem' in validation) throw invalidParams(validation.problem)
   // What is kept must be what is judged.
   const args = tryOrUndefined(() => plainCopy(validation.value))
   if (!isRecord(args)) throw invalidParams('arguments must be an object')
-  return { entry, name, given, args }
+  return { entry, args }
 }
 
 /** Returns the arguments of a request in canonical form. */
@@ -54,11 +44,11 @@ export function givenArguments({ arguments: given = {} }: Params): string {
 }
 
 /**
- * Returns the id of a subscription (SEP-3415, "Subscription Identity"): the same for the same owner, URL, name, and arguments. It
- * permits nothing.
+ * Returns the id of a subscription (SEP-3415, "Subscription Identity"): the same for the same owner, URL, name, and arguments as the
+ * client has sent them. It permits nothing.
  */
-export function subscriptionId(owner: string, url: string, name: string, given: string): string {
-  const key = canonicalJson([owner, url, name, given])
+export function subscriptionId(owner: string, url: string, params: Params): string {
+  const key = canonicalJson([owner, url, params.name, givenArguments(params)])
   return `sub_${createHash('sha256').update(key).digest('hex').slice(0, 32)}`
 }
 

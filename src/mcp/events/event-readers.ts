@@ -1,18 +1,12 @@
 import type { ServerContext } from '@modelcontextprotocol/server'
 import { utf8Length } from '../../base/runtime.ts'
-import { callerKey } from '../operations/limits/call-counters.ts'
 import type { Exchange } from '../wire/exchange.ts'
-import { cursorOf, cursorText, type EventCore, type EventPage, type Receiver } from './event-core.ts'
-import {
-  exhausted,
-  invalidParams,
-  namedSubscription,
-  type Params,
-  subscriptionId,
-  wholeNumberOf,
-} from './event-params.ts'
-import type { Position, SubscriptionRecord } from './store.ts'
+import { cursorText, type EventCore, type EventPage, type Requested } from './event-core.ts'
+import { invalidParams, type Params, wholeNumberOf } from './event-params.ts'
+import type { Position } from './store.ts'
 
+/** The interval of heartbeats on a stream (SEP-3415: at least every 30 s). */
+const HEARTBEAT_MS = 15_000
 /**
  * The time for which a subscription without a webhook is known after it was last polled or its stream has sent a heartbeat. An event
  * that is for some arguments only reaches the subscriptions that are known.
@@ -27,13 +21,9 @@ const MAX_ID_BYTES = 512
 const SUBSCRIPTION_ID = 'io.modelcontextprotocol/subscriptionId'
 
 /** A subscription that is being read. */
-interface Reading extends Receiver {
-  readonly exchange: Exchange
-  readonly maxAgeMs: number | undefined
+interface Reading extends Requested {
   /** The position after which events are read. */
   readonly from: Position
-  /** `true` if the client has named a position. */
-  readonly resumes: boolean
   /** `true` if events may have been sent that the subscription did not get, because it was not known. */
   readonly isLate: boolean
 }
@@ -41,15 +31,13 @@ interface Reading extends Receiver {
 /** Serves `events/poll` and `events/stream`. */
 export class EventReaders {
   readonly #core: EventCore
-  readonly #heartbeatMs: number
-  /** The streams that wait for an event, by its name. */
+  /** Wakes the streams that wait for an event, by its name. */
   readonly #waking = new Map<string, Set<() => void>>()
   #unwatch: (() => void) | undefined
   #isClosed = false
 
-  constructor(core: EventCore, heartbeatMs: number) {
+  constructor(core: EventCore) {
     this.#core = core
-    this.#heartbeatMs = heartbeatMs
   }
 
   /** Serves `events/poll`. */
@@ -85,17 +73,14 @@ export class EventReaders {
     const reading = await this.#begin(exchange, params, sdk, 'stream')
     const { ledger } = this.#core
     ledger.streams++
-    this.#unwatch ??= this.#core.props.options.store.watch((name) => this.#wake(name))
-    const waking = this.#waking.get(reading.record.name) ?? new Set()
-    this.#waking.set(reading.record.name, waking)
+    this.#unwatch ??= this.#core.options.store.watch((name) => this.#wake(name))
     try {
-      await this.#send(reading, sdk, waking)
+      await this.#send(reading, sdk)
     } catch (error) {
       // Nothing can be sent to a client that has left.
       if (!signalOf(exchange, sdk).aborted) throw error
     } finally {
       ledger.streams--
-      if (ledger.streams === 0) this.#release()
     }
     return { _meta: { [SUBSCRIPTION_ID]: sdk.mcpReq.id } }
   }
@@ -104,7 +89,7 @@ export class EventReaders {
   close(): void {
     this.#isClosed = true
     this.#wake(undefined)
-    this.#release()
+    this.#unwatch?.()
   }
 
   async #begin(
@@ -113,35 +98,23 @@ export class EventReaders {
     sdk: ServerContext,
     way: 'poll' | 'stream',
   ): Promise<Reading> {
-    const maxAgeMs = wholeNumberOf(params, 'maxAgeMs', 0)
-    const named = await namedSubscription(this.#core.props.table, params, way)
-    await this.#core.permit(exchange, named, params, sdk)
-    const { name, given, args } = named
-    const owner = callerKey(exchange, 'user').key
-    const id = subscriptionId(owner, '', name, given)
-    const record = { id, owner, name, args: JSON.stringify(args) }
-    const cursor = cursorOf(params.cursor)
-    const { isNew, head } = await this.#renew(record)
-    const isLate = cursor !== undefined && isNew && cursor < head
+    const requested = await this.#core.requested(exchange, params, sdk, way)
+    const { record, cursor } = requested
+    const { isNew, head } = await this.#core.subscribe(record, LEASE_MS)
     const from = cursor ?? head
-    return { exchange, entry: named.entry, record, maxAgeMs, from, resumes: cursor !== undefined, isLate }
+    return { ...requested, from, isLate: isNew && from < head }
   }
 
-  async #renew(record: SubscriptionRecord): Promise<{ readonly isNew: boolean; readonly head: Position }> {
-    const max = this.#core.props.options.maxPerOwner
-    const result = await this.#core.serve((store) => store.subscribe(record, { ttlMs: LEASE_MS, max }))
-    if (result === undefined) throw exhausted('subscriptions', max)
-    return result
-  }
-
-  async #firstPage(reading: Reading, maxEvents: number): Promise<EventPage> {
-    const { record, from, resumes, isLate, maxAgeMs } = reading
-    if (!resumes) return { position: from, events: [], truncated: false, hasMore: false }
+  async #firstPage(
+    { record, cursor, from, isLate, maxAgeMs }: Reading,
+    maxEvents: number,
+  ): Promise<EventPage> {
+    if (cursor === undefined) return { position: from, events: [], truncated: false, hasMore: false }
     const page = await this.#core.page(record, from, maxEvents, maxAgeMs)
     return { ...page, truncated: page.truncated || isLate }
   }
 
-  async #send(reading: Reading, sdk: ServerContext, waking: Set<() => void>): Promise<void> {
+  async #send(reading: Reading, sdk: ServerContext): Promise<void> {
     const { mcpReq } = sdk
     const { exchange, record } = reading
     const signal = signalOf(exchange, sdk)
@@ -154,12 +127,21 @@ export class EventReaders {
     let isActive = false
     let sentAt = performance.now()
     let renewedAt = sentAt
+    let isWoken = false
+    let resume = (): void => undefined
+    const wake = (): void => {
+      isWoken = true
+      resume()
+    }
+    const waking = this.#waking.get(record.name) ?? new Set()
+    this.#waking.set(record.name, waking.add(wake))
+    signal.addEventListener('abort', wake)
     const { expiresAt } = exchange.auth ?? {}
     const expiresAtMs = expiresAt === undefined ? Number.POSITIVE_INFINITY : expiresAt * 1000
-    while (!signal.aborted && !this.#isClosed && Date.now() < expiresAtMs) {
-      // Begins to wait before it reads, so that no event comes in between.
-      const event = nextEvent(waking)
-      try {
+    try {
+      while (!signal.aborted && !this.#isClosed && Date.now() < expiresAtMs) {
+        // What comes while this reads is read next.
+        isWoken = false
         const page = await (isActive
           ? this.#core.page(record, at, DEFAULT_EVENTS)
           : this.#firstPage(reading, DEFAULT_EVENTS))
@@ -184,50 +166,29 @@ export class EventReaders {
         }
         if (isDone) at = page.position
         if (isDone && page.hasMore) continue
-        const quietMs = this.#heartbeatMs - (performance.now() - sentAt)
-        await event.within(Math.min(quietMs, expiresAtMs - Date.now()), signal)
-        if (performance.now() - sentAt < this.#heartbeatMs) continue
+        const quietMs = Math.min(HEARTBEAT_MS - (performance.now() - sentAt), expiresAtMs - Date.now())
+        const timer = setTimeout(() => resume(), Math.max(quietMs, 0))
+        if (!isWoken)
+          await new Promise<void>((resolve) => {
+            resume = resolve
+          })
+        clearTimeout(timer)
+        if (performance.now() - sentAt < HEARTBEAT_MS) continue
         await notify('heartbeat', { cursor: cursorText(at) })
         sentAt = performance.now()
         if (sentAt - renewedAt < LEASE_MS / 10) continue
-        await this.#renew(record)
+        await this.#core.subscribe(record, LEASE_MS)
         renewedAt = sentAt
-      } finally {
-        event.forget()
       }
+    } finally {
+      waking.delete(wake)
+      signal.removeEventListener('abort', wake)
     }
   }
 
-  #release(): void {
-    this.#unwatch?.()
-    this.#unwatch = undefined
-    this.#waking.clear()
-  }
-
   #wake(name: string | undefined): void {
-    const all = name === undefined ? [...this.#waking.values()] : [this.#waking.get(name) ?? new Set()]
-    for (const waking of all) for (const wake of [...waking]) wake()
-  }
-}
-
-/** Waits for the next call of a function that it adds to a set. */
-function nextEvent(waking: Set<() => void>) {
-  let wake = (): void => undefined
-  const woken = new Promise<void>((resolve) => {
-    wake = resolve
-  })
-  waking.add(wake)
-  return {
-    /** Resolves after the call, after `ms`, or when `signal` aborts. */
-    async within(ms: number, signal: AbortSignal): Promise<void> {
-      const timer = setTimeout(wake, Math.max(ms, 0))
-      signal.addEventListener('abort', wake)
-      if (signal.aborted) wake()
-      await woken
-      clearTimeout(timer)
-      signal.removeEventListener('abort', wake)
-    },
-    forget: () => waking.delete(wake),
+    const all = name === undefined ? [...this.#waking.values()] : [this.#waking.get(name) ?? []]
+    for (const waking of all) for (const wake of waking) wake()
   }
 }
 

@@ -5,18 +5,14 @@ import { isWorkerd } from '../../base/runtime.ts'
 import { callerKey } from '../operations/limits/call-counters.ts'
 import type { Serving } from '../operations/operation.ts'
 import { permittedEntries } from '../operations/policy.ts'
-import type { EventDefinition } from '../router/event.ts'
 import { type Exchange, isAnonymous, permitsScopes } from '../wire/exchange.ts'
-import { cursorOf, cursorText, EventCore, type EventsProps, storedAuth, watermark } from './event-core.ts'
+import { cursorText, EventCore, type EventsProps, storedAuth, watermark } from './event-core.ts'
 import { type EmitOptions, emit } from './event-emitter.ts'
 import type { EventStats } from './event-ledger.ts'
-import { type ResolvedEventOptions, resolveEventOptions } from './event-options.ts'
 import {
   exhausted,
   forbidden,
-  givenArguments,
   invalidParams,
-  namedSubscription,
   notFound,
   type Params,
   subscriptionId,
@@ -28,9 +24,6 @@ import type { Position, StoredSubscription, WebhookSecret, WebhookTarget } from 
 import { problemWithUrl } from './webhooks/callback-url.ts'
 import { signingKeyOf } from './webhooks/signature.ts'
 import { Webhooks } from './webhooks/webhooks.ts'
-
-/** The interval of heartbeats on a stream (SEP-3415: at least every 30 s). */
-const HEARTBEAT_MS = 15_000
 
 /** The minimum time that a client can ask for, so that clients do not renew a subscription all the time. */
 const MIN_TTL_MS = 60_000
@@ -49,20 +42,11 @@ export class Events {
   readonly #core: EventCore
   readonly #readers: EventReaders
   readonly #webhooks: Webhooks
-  readonly #definitions: ReadonlyMap<string, EventDefinition>
 
-  constructor(props: EventsProps, heartbeatMs: number = HEARTBEAT_MS) {
-    const core = new EventCore(props)
-    this.#core = core
-    this.#readers = new EventReaders(core, heartbeatMs)
-    this.#webhooks = new Webhooks(core)
-    const { table, gate } = props
-    this.#definitions = new Map(
-      [...table.events.values()].map(({ definition }) => [
-        definition.name,
-        offered(definition, gate !== undefined),
-      ]),
-    )
+  constructor(props: EventsProps) {
+    this.#core = new EventCore(props)
+    this.#readers = new EventReaders(this.#core)
+    this.#webhooks = new Webhooks(this.#core)
   }
 
   emit(name: string, data: unknown, options?: EmitOptions): Promise<{ readonly eventId: string }> {
@@ -91,19 +75,15 @@ export class Events {
     sdk: ServerContext,
   ): Promise<Record<string, unknown>> {
     const { exchange } = serving
+    const serve = {
+      'events/list': () => this.#list(serving, params, sdk),
+      'events/poll': () => this.#readers.poll(exchange, params, sdk),
+      'events/stream': () => this.#readers.stream(exchange, params, sdk),
+      'events/subscribe': () => this.#subscribe(exchange, params, sdk),
+      'events/unsubscribe': () => this.#unsubscribe(exchange, params),
+    }
     try {
-      switch (method) {
-        case 'events/list':
-          return await this.#list(serving, params, sdk)
-        case 'events/poll':
-          return await this.#readers.poll(exchange, params, sdk)
-        case 'events/stream':
-          return await this.#readers.stream(exchange, params, sdk)
-        case 'events/subscribe':
-          return await this.#subscribe(exchange, params, sdk)
-        default:
-          return await this.#unsubscribe(exchange, params)
-      }
+      return await serve[method]()
     } catch (error) {
       throw this.#core.coded(error)
     }
@@ -119,11 +99,16 @@ export class Events {
     { mcpReq }: ServerContext,
   ): Promise<Record<string, unknown>> {
     if (cursor !== undefined && cursor !== null) throw invalidParams('cursor is not one of this server')
-    const { table, policy } = this.#core.props
+    const { gate, table, policy } = this.#core.props
     const permitted = [...table.events.values()].filter(({ scopes }) =>
       isAnonymous(exchange) ? !listOnlyPermitted : permitsScopes(exchange, scopes),
     )
-    const all = permitted.map(({ definition: { name } }) => this.#definitions.get(name) as EventDefinition)
+    // Webhooks need OAuth.
+    const isOffered = (way: string): boolean => gate !== undefined || way !== 'webhook'
+    const all = permitted.map(({ definition }) => ({
+      ...definition,
+      delivery: definition.delivery.filter(isOffered),
+    }))
     if (policy === undefined) return { events: all }
     const listed = all.map((entry) => ({ entry, kind: 'event', name: entry.name }) as const)
     return { events: await permittedEntries(policy, exchange, mcpReq, listed) }
@@ -131,44 +116,33 @@ export class Events {
 
   /** Serves `events/subscribe`: makes a subscription, or renews the one with the same owner, URL, name, and arguments. */
   async #subscribe(exchange: Exchange, params: Params, sdk: ServerContext): Promise<Record<string, unknown>> {
-    const { table, options } = this.#core.props
+    const { options } = this.#core
     const { auth } = exchange
     // Without an owner, anyone could end the subscription (SEP-3415, "Authentication required").
     if (auth === undefined) throw withoutToken()
     const ttlMs = wholeNumberOf(params, 'ttlMs', 1) ?? options.ttlMs
-    const maxAgeMs = wholeNumberOf(params, 'maxAgeMs', 0)
-    const cursor = cursorOf(params.cursor)
     const { url, secret } = this.#target(params)
-    const named = await namedSubscription(table, params, 'webhook')
-    await this.#core.permit(exchange, named, params, sdk)
-    const owner = callerKey(exchange, 'user').key
-    const { name, args } = named
-    const id = subscriptionId(owner, url, name, named.given)
+    const requested = await this.#core.requested(exchange, params, sdk, 'webhook', url)
+    const { id, name } = requested.record
     const existing = await this.#core.serve((store) => store.get(id))
     const target = { url, secrets: secretsOf(existing?.webhook, secret) }
-    const given = { id, owner, name, args: JSON.stringify(args), auth: storedAuth(auth) }
+    const given = { ...requested.record, auth: storedAuth(auth) }
     if (JSON.stringify([given, target]).length > MAX_RECORD) throw exhausted('bytes', MAX_RECORD)
-    const verifiedAtMs = await this.#webhooks.verify(given, target, existing?.webhook?.verifiedAtMs)
+    const verifiedAtMs = await this.#webhooks.verify(given, url, secret, existing?.webhook?.verifiedAtMs)
     const record = { ...given, webhook: { ...target, verifiedAtMs } }
     const grantedMs = Math.min(Math.max(MIN_TTL_MS, ttlMs), options.ttlMs)
-    const result = await this.#core.serve((store) =>
-      store.subscribe(record, { ttlMs: grantedMs, max: options.maxPerOwner }),
-    )
-    if (result === undefined) throw exhausted('subscriptions', options.maxPerOwner)
+    const { isNew, subscription, head } = await this.#core.subscribe(record, grantedMs)
     this.#webhooks.start()
-    const { isNew, subscription, head } = result
     this.#core.ledger[isNew ? 'subscribed' : 'renewed']++
     this.#core.record(isNew ? 'event.subscribed' : 'event.renewed', name, {
       'kit.mcp.event.subscription': id,
       'kit.mcp.event.host': new URL(url).host,
     })
+    const { cursor = head, maxAgeMs } = requested
     const start =
-      isNew && cursor !== undefined
+      isNew && requested.cursor !== undefined
         ? await this.#replay(subscription, cursor, maxAgeMs)
-        : {
-            position: watermark(subscription, head),
-            truncated: cursor !== undefined && (cursor < 0 || cursor > head),
-          }
+        : { position: watermark(subscription, head), truncated: cursor < 0 || cursor > head }
     return {
       id,
       refreshBefore: new Date(subscription.expiresAtMs).toISOString(),
@@ -186,7 +160,7 @@ export class Events {
     if (typeof name !== 'string' || typeof url !== 'string')
       throw invalidParams('name and delivery.url must be strings')
     const href = URL.parse(url)?.href ?? url
-    const id = subscriptionId(callerKey(exchange, 'user').key, href, name, givenArguments(params))
+    const id = subscriptionId(callerKey(exchange, 'user').key, href, params)
     if (!(await this.#core.serve((store) => store.end(id)))) throw notFound('subscription')
     this.#core.ledger.unsubscribed++
     this.#core.record('event.unsubscribed', name, { 'kit.mcp.event.subscription': id })
@@ -198,8 +172,8 @@ export class Events {
     const { mode = 'webhook', url, secret } = delivery
     if (typeof mode !== 'string') throw invalidParams('delivery.mode must be a string')
     if (mode !== 'webhook') throw unsupportedDelivery(mode.slice(0, 64))
-    const { network, options } = this.#core.props
-    const problem = problemWithUrl(url, network?.isAllowed, options.webhooks.allowLoopback)
+    const { props, options } = this.#core
+    const problem = problemWithUrl(url, props.network?.isAllowed, options.webhooks.allowLoopback)
     if (problem !== undefined) throw invalidParams(`delivery.url ${problem}`)
     if (signingKeyOf(secret) === undefined)
       throw invalidParams('delivery.secret must be whsec_ and the base64 of 24 to 64 bytes')
@@ -234,34 +208,17 @@ function secretsOf(known: WebhookTarget | undefined, secret: string): readonly W
 }
 
 function statusOf({ status }: StoredSubscription): object {
-  const { lastDeliveryAtMs, lastError, failedSinceMs } = status
-  const time = (ms: number): string => new Date(ms).toISOString()
-  return {
-    active: true,
-    lastDeliveryAt: lastDeliveryAtMs === undefined ? null : time(lastDeliveryAtMs),
-    lastError: lastError ?? null,
-    ...(failedSinceMs !== undefined && { failedSince: time(failedSinceMs) }),
-  }
-}
-
-/** Returns the entry of an event type in lists. Webhooks need OAuth. */
-function offered(definition: EventDefinition, hasOAuth: boolean): EventDefinition {
-  if (hasOAuth) return definition
-  return Object.freeze({ ...definition, delivery: definition.delivery.filter((way) => way !== 'webhook') })
+  const { lastDeliveryAtMs, lastError = null, failedSinceMs } = status
+  const time = (ms: number | undefined) => (ms === undefined ? null : new Date(ms).toISOString())
+  const failedSince = failedSinceMs !== undefined && { failedSince: time(failedSinceMs) }
+  return { active: true, lastDeliveryAt: time(lastDeliveryAtMs), lastError, ...failedSince }
 }
 
 /**
  * Returns the events of a server, or undefined if the router declares no event type.
- * @param options undefined if the option is not set
  * @throws {KitMcpConfigError} if an event type can only be delivered to webhooks, which need OAuth.
  */
-export function makeEvents(
-  {
-    options,
-    ...props
-  }: Omit<EventsProps, 'options'> & { readonly options: ResolvedEventOptions | undefined },
-  { unusableOption }: OptionChecks,
-): Events | undefined {
+export function makeEvents(props: EventsProps, { unusableOption }: OptionChecks): Events | undefined {
   const { table, gate } = props
   if (table.events.size === 0) return undefined
   for (const [name, { delivery }] of table.events)
@@ -271,10 +228,9 @@ export function makeEvents(
         `must not be only 'webhook' without OAuth, because a webhook belongs to a user`,
         `Set oauth, or add 'poll' or 'stream'.`,
       )
-  const events = new Events({ ...props, options: options ?? resolveEventOptions({}) })
+  const events = new Events(props)
+  const hasWebhooks = [...table.events.values()].some(({ delivery }) => delivery.has('webhook'))
   // Another node may have left deliveries in a store that is shared.
-  const hasWebhooks =
-    gate !== undefined && [...table.events.values()].some(({ delivery }) => delivery.has('webhook'))
-  if (options !== undefined && hasWebhooks && !isWorkerd()) events.start()
+  if (gate !== undefined && hasWebhooks && !isWorkerd()) events.start()
   return events
 }

@@ -1,17 +1,15 @@
 import { randomInt, randomUUID } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { optionChecksOf } from '../../base/options/option-checks.ts'
-import { optional, type ReadBy, type RulesFor } from '../../base/options/option-rules.ts'
+import { optional, type RulesFor } from '../../base/options/option-rules.ts'
 import type {
   Delivery,
   DeliveryStatus,
   EventStore,
   EventStoreLimits,
   LoggedEvent,
-  LogPage,
   Position,
   StoredSubscription,
-  Subscriber,
   SubscriptionRecord,
 } from './store.ts'
 
@@ -103,166 +101,75 @@ interface EventType {
  */
 export function memoryEventStore(options: MemoryEventStoreOptions = {}): EventStore {
   const expected = 'must be called with an object such as { maxLogAgeMs: 3600000 }'
-  return new MemoryEventStore(readOptions('memoryEventStore', expected, options, RULES))
-}
-
-class MemoryEventStore implements EventStore {
-  readonly #limits: ReadBy<typeof RULES>
-  readonly #subscriptions = new LRUCache<string, Kept>({
+  const limits = readOptions('memoryEventStore', expected, options, RULES)
+  const { maxLogBytes, maxLogAgeMs, maxBytesPerOwner, maxBytes } = limits
+  const subscriptions = new LRUCache<string, Kept>({
     ttl: 1,
     ttlAutopurge: true,
-    dispose: (kept) => this.#forget(kept),
+    dispose(kept) {
+      groupOf(kept).delete(kept)
+      typeOf(kept.record.name).webhooks.delete(kept)
+      count(kept.owner, 'recordBytes', -kept.bytes)
+    },
   })
-  readonly #types = new Map<string, EventType>()
-  readonly #owners = new Map<string, Owner>()
-  readonly #listeners = new Set<(name: string | undefined) => void>()
+  const types = new Map<string, EventType>()
+  const owners = new Map<string, Owner>()
+  const listeners = new Set<(name: string | undefined) => void>()
   /** The owners with messages that are due, in the order of their turns. */
-  readonly #turns = new Set<Owner>()
-  readonly #running = new Set<Promise<void>>()
-  #worker: { readonly attempt: Parameters<EventStore['work']>[0]; readonly max: number } | undefined
-  #bytes = 0
+  const turns = new Set<Owner>()
+  const running = new Set<Promise<void>>()
+  let worker: { readonly attempt: Parameters<EventStore['work']>[0]; readonly max: number } | undefined
+  let allBytes = 0
 
-  constructor(limits: ReadBy<typeof RULES>) {
-    this.#limits = limits
+  function count(owner: Owner, what: 'recordBytes' | 'waitingBytes', bytes: number): void {
+    owner[what] += bytes
+    allBytes += bytes
+    if (owner.webhooks.size + owner.readers.size + owner.waiting.size === 0) owners.delete(owner.name)
   }
 
-  async subscribe(
-    record: SubscriptionRecord,
-    { ttlMs, max }: Parameters<EventStore['subscribe']>[1],
-  ): ReturnType<EventStore['subscribe']> {
-    const { id, name } = record
-    const bytes = 2 * JSON.stringify(record).length + RECORD_BYTES
-    const known = this.#subscriptions.get(id)
-    const kept = known ?? this.#added(record, max, bytes)
-    if (kept === undefined) return undefined
-    this.#count(kept, bytes - kept.bytes)
-    Object.assign(kept, { record, expiresAtMs: Date.now() + ttlMs })
-    this.#subscriptions.set(id, kept, { ttl: ttlMs })
-    const group = groupOf(kept)
-    // The newest one comes last.
-    group.delete(kept)
-    group.add(kept)
-    const { webhooks, head } = this.#type(name)
-    if (record.webhook !== undefined) webhooks.add(kept)
-    return { isNew: known === undefined, subscription: shown(kept), head }
+  function typeOf(name: string): EventType {
+    const head = Date.now() * 1_000 + randomInt(1_000)
+    const type = types.get(name) ?? { entries: [], webhooks: new Set(), bytes: 0, head }
+    types.set(name, type)
+    return type
   }
 
-  async get(id: string): Promise<StoredSubscription | undefined> {
-    const kept = this.#subscriptions.get(id)
-    return kept && shown(kept)
-  }
-
-  async *subscribers(
-    name: string,
-    { owners, hasWebhook, needsArgs }: Parameters<EventStore['subscribers']>[1],
-  ): AsyncGenerator<readonly Subscriber[]> {
-    const ofOwner = (owner: string): Kept[] => [
-      ...(this.#owners.get(owner)?.[hasWebhook ? 'webhooks' : 'readers'] ?? []),
-    ]
-    const ofType = hasWebhook ? this.#type(name).webhooks : this.#subscriptions.values()
-    yield (owners?.flatMap(ofOwner) ?? [...ofType])
-      .filter(({ record }) => record.name === name && (record.webhook !== undefined) === hasWebhook)
-      .map(({ record: { id, owner, args }, since }) => ({ id, owner, since, ...(needsArgs && { args }) }))
-  }
-
-  async end(id: string, terminated?: string): Promise<boolean> {
-    const kept = this.#subscriptions.get(id)
-    if (kept === undefined) return false
-    this.#subscriptions.delete(id)
-    if (terminated !== undefined) this.#add(kept, 'terminated', terminated)
-    return true
-  }
-
-  async append(name: string, { body, channels }: Pick<LoggedEvent, 'body' | 'channels'>): Promise<Position> {
-    const type = this.#type(name)
-    const bytes = 2 * (body.length + channels.join().length) + EVENT_BYTES
-    type.entries.push({ position: ++type.head, body, channels, atMs: Date.now(), bytes })
-    type.bytes += bytes
-    this.#trim(type)
-    for (const listener of this.#listeners) listener(name)
-    return type.head
-  }
-
-  async read(name: string, after: Position, max: number): Promise<LogPage> {
-    const type = this.#type(name)
-    this.#trim(type)
-    const { entries, head } = type
-    const droppedUpTo = head - entries.length
-    const first = Math.max(0, after - droppedUpTo)
-    return { events: entries.slice(first, first + max), head, droppedUpTo }
-  }
-
-  async deliver(
-    _name: string,
-    { position, body }: Pick<LoggedEvent, 'position' | 'body'>,
-    subscribers: readonly Subscriber[],
-  ): Promise<readonly string[]> {
-    const { maxBytesPerOwner, maxBytes } = this.#limits
-    const dropped: string[] = []
-    for (const { id, since } of subscribers) {
-      const kept = this.#subscriptions.get(id)
-      if (kept?.record.webhook === undefined || kept.since !== since || kept.pending.has(position)) continue
-      const { owner } = kept
-      this.#add(kept, 'event', body, position)
-      while (owner.waiting.size > MAX_WAITING || owner.waitingBytes > maxBytesPerOwner)
-        dropped.push(...this.#drop(owner))
-      while (this.#bytes > maxBytes) {
-        const one = this.#drop(this.#largest('waiting'))
-        if (one.length === 0) break
-        dropped.push(...one)
-      }
-    }
-    return dropped
-  }
-
-  work(attempt: Parameters<EventStore['work']>[0], max: number): () => Promise<void> {
-    this.#worker = { attempt, max }
-    this.#begin()
-    return async () => {
-      this.#worker = undefined
-      await Promise.all(this.#running)
-    }
-  }
-
-  watch(listener: (name: string | undefined) => void): () => void {
-    this.#listeners.add(listener)
-    return () => this.#listeners.delete(listener)
+  /** Drops the events that are too old, and the oldest ones of a log that is too large. */
+  function trim(type: EventType): void {
+    const oldestMs = Date.now() - maxLogAgeMs
+    const kept = type.entries.findIndex(({ atMs, bytes }) => {
+      if (type.bytes <= maxLogBytes && atMs > oldestMs) return true
+      type.bytes -= bytes
+      return false
+    })
+    type.entries.splice(0, kept < 0 ? type.entries.length : kept)
   }
 
   /** Returns a new subscription, or undefined without room for it. */
-  #added(record: SubscriptionRecord, max: number, bytes: number): Kept | undefined {
-    const { maxBytesPerOwner, maxBytes } = this.#limits
-    const owner = this.#owners.get(record.owner) ?? newOwner(record.owner)
-    const since = this.#type(record.name).head
+  function added(record: SubscriptionRecord, max: number, bytes: number): Kept | undefined {
+    const owner = owners.get(record.owner) ?? newOwner(record.owner)
     const state = { bytes: 0, expiresAtMs: 0, status: {}, pending: new Set<Position>(), hasGap: false }
-    const kept: Kept = { record, since, owner, ...state }
+    const kept: Kept = { record, since: typeOf(record.name).head, owner, ...state }
     const isFull = groupOf(kept).size >= max || owner.recordBytes + bytes > maxBytesPerOwner
-    if (isFull && (record.webhook !== undefined || !this.#endOldest(owner))) return undefined
-    while (this.#bytes + bytes > maxBytes) if (!this.#endOldest(this.#largest('readers'))) return undefined
-    this.#owners.set(owner.name, owner)
+    if (isFull && (record.webhook !== undefined || !endOldest(owner))) return undefined
+    while (allBytes + bytes > maxBytes) if (!endOldest(largest('readers'))) return undefined
+    owners.set(owner.name, owner)
     return kept
   }
 
   /** Ends the oldest subscription without a webhook of an owner. Returns `false` if there is none. */
-  #endOldest(owner: Owner | undefined): boolean {
+  function endOldest(owner: Owner | undefined): boolean {
     const [oldest] = owner?.readers ?? []
-    return oldest !== undefined && this.#subscriptions.delete(oldest.record.id)
+    return oldest !== undefined && subscriptions.delete(oldest.record.id)
   }
 
-  #forget(kept: Kept): void {
-    groupOf(kept).delete(kept)
-    this.#type(kept.record.name).webhooks.delete(kept)
-    this.#count(kept, -kept.bytes)
-    this.#forgetIfEmpty(kept.owner)
+  function largest(member: 'readers' | 'waiting'): Owner | undefined {
+    let found: Owner | undefined
+    for (const owner of owners.values()) if (owner[member].size > (found?.[member].size ?? 0)) found = owner
+    return found
   }
 
-  #count(kept: Kept, bytes: number): void {
-    kept.bytes += bytes
-    kept.owner.recordBytes += bytes
-    this.#bytes += bytes
-  }
-
-  #add(kept: Kept, kind: Delivery['kind'], body = '', position: Position = 0): void {
+  function add(kept: Kept, kind: Delivery['kind'], body = '', position: Position = 0): void {
     if (kind === 'gap' && kept.hasGap) return
     kept.hasGap ||= kind === 'gap'
     const bytes = Buffer.byteLength(body)
@@ -271,106 +178,166 @@ class MemoryEventStore implements EventStore {
     if (kind === 'event') {
       kept.pending.add(position)
       kept.owner.waiting.add(job)
-      kept.owner.waitingBytes += bytes
-      this.#bytes += bytes
+      count(kept.owner, 'waitingBytes', bytes)
     }
-    this.#enqueue(job)
+    enqueue(job)
   }
 
   /** Drops the oldest event that waits for an owner. Returns the id of its subscription, if there is one. */
-  #drop(owner: Owner | undefined): string[] {
+  function drop(owner: Owner | undefined): string[] {
     const [oldest] = owner?.waiting ?? []
     if (oldest === undefined) return []
-    this.#settle(oldest)
-    this.#add(oldest.kept, 'gap')
+    settle(oldest)
+    add(oldest.kept, 'gap')
     return [oldest.kept.record.id]
   }
 
   /** Removes a job. */
-  #settle(job: Job): void {
+  function settle(job: Job): void {
     const { owner, pending } = job.kept
     clearTimeout(job.timer)
     owner.due.delete(job)
     if (!owner.waiting.delete(job)) return
     pending.delete(job.position)
-    owner.waitingBytes -= job.bytes
-    this.#bytes -= job.bytes
-    this.#forgetIfEmpty(owner)
+    count(owner, 'waitingBytes', -job.bytes)
   }
 
-  #enqueue(job: Job): void {
+  function enqueue(job: Job): void {
     const { owner } = job.kept
     owner.due.add(job)
-    this.#turns.add(owner)
-    this.#begin()
+    turns.add(owner)
+    begin()
   }
 
   /** Begins with what is due. Owners take turns. */
-  #begin(): void {
-    for (const owner of this.#turns) {
-      if (this.#worker === undefined || this.#running.size >= this.#worker.max) return
-      this.#turns.delete(owner)
+  function begin(): void {
+    for (const owner of turns) {
+      if (worker === undefined || running.size >= worker.max) return
+      turns.delete(owner)
       const [job] = owner.due
       if (job === undefined) continue
       owner.due.delete(job)
-      this.#turns.add(owner)
-      const running = this.#attempt(job, this.#worker.attempt)
+      turns.add(owner)
+      const run = attempted(job, worker.attempt)
         .catch(() => REJECTED_MS)
         .then((delayMs) => {
-          this.#running.delete(running)
-          if (delayMs === undefined) this.#settle(job)
-          else job.timer = setTimeout(() => this.#enqueue(job), delayMs).unref()
-          this.#begin()
+          running.delete(run)
+          if (delayMs === undefined) settle(job)
+          else job.timer = setTimeout(() => enqueue(job), delayMs).unref()
+          begin()
         })
-      this.#running.add(running)
+      running.add(run)
     }
   }
 
   /** Returns the time after which the job is attempted again, or undefined if it is done. */
-  async #attempt(job: Job, attempt: Parameters<EventStore['work']>[0]): Promise<number | undefined> {
+  async function attempted(
+    job: Job,
+    attempt: Parameters<EventStore['work']>[0],
+  ): Promise<number | undefined> {
     const { kept, kind } = job
-    const now = this.#subscriptions.get(kept.record.id)
+    const now = subscriptions.get(kept.record.id)
     // The last message would end a new subscription at the receiver.
     if (kind === 'terminated' ? now !== undefined : now !== kept) return undefined
     if (kind === 'gap') kept.hasGap = false
     const subscription = shown(kept) as Delivery['subscription']
-    const outcome = await attempt({ ...job, subscription, head: this.#type(kept.record.name).head })
+    const outcome = await attempt({ ...job, subscription, head: typeOf(kept.record.name).head })
     kept.status = outcome.status ?? kept.status
     if (outcome.outcome === 'failed') job.attempts++
     if ('delayMs' in outcome && (kind !== 'event' || kept.owner.waiting.has(job))) return outcome.delayMs
-    if (outcome.outcome === 'abandoned' && kind === 'event') this.#add(kept, 'gap')
+    if (outcome.outcome === 'abandoned' && kind === 'event') add(kept, 'gap')
     return undefined
   }
 
-  #largest(member: 'readers' | 'waiting'): Owner | undefined {
-    let largest: Owner | undefined
-    for (const owner of this.#owners.values())
-      if (owner[member].size > (largest?.[member].size ?? 0)) largest = owner
-    return largest
-  }
+  return {
+    async subscribe(record, { ttlMs, max }) {
+      const bytes = 2 * JSON.stringify(record).length + RECORD_BYTES
+      const known = subscriptions.get(record.id)
+      const kept = known ?? added(record, max, bytes)
+      if (kept === undefined) return undefined
+      const group = groupOf(kept)
+      // The newest one comes last.
+      group.delete(kept)
+      group.add(kept)
+      count(kept.owner, 'recordBytes', bytes - kept.bytes)
+      Object.assign(kept, { record, bytes, expiresAtMs: Date.now() + ttlMs })
+      subscriptions.set(record.id, kept, { ttl: ttlMs })
+      const { webhooks, head } = typeOf(record.name)
+      if (record.webhook !== undefined) webhooks.add(kept)
+      return { isNew: known === undefined, subscription: shown(kept), head }
+    },
 
-  #type(name: string): EventType {
-    const head = Date.now() * 1_000 + randomInt(1_000)
-    const type = this.#types.get(name) ?? { entries: [], webhooks: new Set(), bytes: 0, head }
-    this.#types.set(name, type)
-    return type
-  }
+    async get(id) {
+      const kept = subscriptions.get(id)
+      return kept && shown(kept)
+    },
 
-  /** Drops the events that are too old, and the oldest ones of a log that is too large. */
-  #trim(type: EventType): void {
-    const { maxLogBytes, maxLogAgeMs } = this.#limits
-    const oldestMs = Date.now() - maxLogAgeMs
-    let count = 0
-    for (const { atMs, bytes } of type.entries) {
-      if (type.bytes <= maxLogBytes && atMs > oldestMs) break
-      type.bytes -= bytes
-      count++
-    }
-    type.entries.splice(0, count)
-  }
+    async *subscribers(name, { owners: named, hasWebhook, needsArgs }) {
+      const ofType = hasWebhook ? typeOf(name).webhooks : subscriptions.values()
+      const member = hasWebhook ? 'webhooks' : 'readers'
+      yield (named?.flatMap((owner) => [...(owners.get(owner)?.[member] ?? [])]) ?? [...ofType])
+        .filter(({ record }) => record.name === name && (record.webhook !== undefined) === hasWebhook)
+        .map(({ record: { id, owner, args }, since }) => ({ id, owner, since, ...(needsArgs && { args }) }))
+    },
 
-  #forgetIfEmpty({ name, webhooks, readers, waiting }: Owner): void {
-    if (webhooks.size + readers.size + waiting.size === 0) this.#owners.delete(name)
+    async end(id, terminated) {
+      const kept = subscriptions.get(id)
+      if (kept === undefined) return false
+      subscriptions.delete(id)
+      if (terminated !== undefined) add(kept, 'terminated', terminated)
+      return true
+    },
+
+    async append(name, { body, channels }) {
+      const type = typeOf(name)
+      const bytes = 2 * (body.length + channels.join().length) + EVENT_BYTES
+      type.entries.push({ position: ++type.head, body, channels, atMs: Date.now(), bytes })
+      type.bytes += bytes
+      trim(type)
+      for (const listener of listeners) listener(name)
+      return type.head
+    },
+
+    async read(name, after, max) {
+      const type = typeOf(name)
+      trim(type)
+      const { entries, head } = type
+      const droppedUpTo = head - entries.length
+      const first = Math.max(0, after - droppedUpTo)
+      return { events: entries.slice(first, first + max), head, droppedUpTo }
+    },
+
+    async deliver(_name, { position, body }, subscribers) {
+      const dropped: string[] = []
+      for (const { id, since } of subscribers) {
+        const kept = subscriptions.get(id)
+        if (kept?.record.webhook === undefined || kept.since !== since || kept.pending.has(position)) continue
+        const { owner } = kept
+        add(kept, 'event', body, position)
+        while (owner.waiting.size > MAX_WAITING || owner.waitingBytes > maxBytesPerOwner)
+          dropped.push(...drop(owner))
+        while (allBytes > maxBytes) {
+          const one = drop(largest('waiting'))
+          if (one.length === 0) break
+          dropped.push(...one)
+        }
+      }
+      return dropped
+    },
+
+    work(attempt, max) {
+      worker = { attempt, max }
+      begin()
+      return async () => {
+        worker = undefined
+        await Promise.all(running)
+      }
+    },
+
+    watch(listener) {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
   }
 }
 

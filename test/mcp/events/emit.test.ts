@@ -176,6 +176,7 @@ describe('adapter.events.emit', () => {
     ['data that the payload rejects', ['incident', { id: 'x' }], 'data', /payload of 'incident': .*id/],
     ['data of more than 256 KiB', ['big', { text: 'x'.repeat(300_000) }], 'data', /larger than 261120 bytes/],
     ['data that is not JSON', ['big', { text: 1n }], 'data', /JSON/],
+    ['no data', ['incident', undefined], 'data', /payload of 'incident'/],
     ['an id with a space', ['incident', { id: 1 }, { eventId: 'a b' }], 'eventId', /1 to 128 characters/],
     ['match that is not a function', ['incident', { id: 1 }, { match: {} }], 'match', /function/],
     ['an empty recipient', ['incident', { id: 1 }, { to: '' }], 'to', /the id of a user/],
@@ -188,6 +189,13 @@ describe('adapter.events.emit', () => {
       await expectConfigRejection((adapter.events.emit as any)(...args), { code, option, message })
       expect(adapter.events.stats().emitted).to.equal(0)
     })
+
+  it('emit of data with a getter that throws rejects, and stores nothing', async () => {
+    const { adapter } = await serveEvents()
+    const data = Object.defineProperty({}, 'id', { enumerable: true, get: () => JSON.parse('') })
+    expect(await adapter.events.emit('incident', data).catch((error: Error) => error)).to.be.an('error')
+    expect(adapter.events.stats().emitted).to.equal(0)
+  })
 
   it('emit accepts only declared names, their data, and their arguments', async () => {
     const sub = KitMcpRouter.create().event('paid', {

@@ -5,6 +5,7 @@ import { type EventServer, serveEvents } from '../../support/mcp/events.ts'
 import { SECRET, startReceiver } from '../../support/mcp/webhooks.ts'
 import { type RedisServer, redisMissing, startCuttingProxy, startRedis } from '../../support/redis.ts'
 import { skipIf } from '../../support/skip.ts'
+import { until } from '../../support/until.ts'
 
 describe('Events on several nodes with one Redis', () => {
   let redis: RedisServer
@@ -19,12 +20,17 @@ describe('Events on several nodes with one Redis', () => {
   after(() => redis?.stop())
 
   /** Serves the nodes of one server. The deliveries of one test do not reach another. */
-  async function nodes(count: number, prefix: string, port = redis.port): Promise<EventServer[]> {
+  async function nodes(
+    count: number,
+    prefix: string,
+    port = redis.port,
+    options = {},
+  ): Promise<EventServer[]> {
     return await Promise.all(
       Array.from({ length: count }, () => {
         const client = new Redis(port, '127.0.0.1')
         clients.push(client)
-        return serveEvents({ events: { store: redisEventStore(client as never, { prefix }) } })
+        return serveEvents({ events: { store: redisEventStore(client as never, { prefix }) }, ...options })
       }),
     )
   }
@@ -76,17 +82,32 @@ describe('Events on several nodes with one Redis', () => {
     expect(sent.reduce((sum, one) => sum + one)).to.equal(200)
   })
 
-  it('an event whose command ioredis sends again, because its reply was lost, is delivered', async () => {
+  it('what ioredis sends again, because its reply was lost, is neither lost nor taken for another request', async () => {
+    let isPermitted = true
     const proxy = await startCuttingProxy(redis.port)
-    const [node] = (await nodes(1, 'resent', proxy.port)) as [EventServer]
     const receiver = await startReceiver()
-    await node.ask('ada', 'events/subscribe', subscription(receiver.url))
-    const cut = proxy.cutAnswerTo(`OWN = PEND ..`)
-    const emitting = node.adapter.events.emit('incident', { id: 1 })
-    await cut
-    const { eventId } = await emitting
-    const [message] = await receiver.received(1)
-    expect(message?.json.eventId).to.equal(eventId)
+    const options = { authorize: () => isPermitted }
+    const [node] = (await nodes(1, 'resent', proxy.port, options)) as [EventServer]
+    const emit = (id: number) => node.adapter.events.emit('incident', { id })
+    const subscribe = (cursor: unknown = null) =>
+      node.ask('ada', 'events/subscribe', { ...subscription(receiver.url), cursor })
+    async function resent(text: string, request: () => Promise<any>) {
+      const [answer] = await Promise.all([request(), proxy.cutAnswerTo(text)])
+      return answer
+    }
+    const { cursor } = await node.ask('ada', 'events/poll', { name: 'incident' })
+    const first = await emit(1)
+    const made = await resent('ZREMRANGEBYRANK', () => subscribe(cursor))
+    expect(made).to.deep.include({ truncated: false, cursor })
+    expect((await receiver.received(1))[0]?.json.eventId).to.equal(first.eventId)
+    const second = await resent('OWN = PEND ..', () => emit(2))
+    expect((await receiver.received(2))[1]?.json.eventId).to.equal(second.eventId)
+    isPermitted = false
+    await resent(`"DEL","SUB:${made.id.toUpperCase()}`, () => emit(3))
+    expect((await receiver.received(3))[2]?.json.type).to.equal('terminated')
+    isPermitted = true
+    await until(async () => (await subscribe()).deliveryStatus === undefined, 10)
+    expect(node.adapter.events.stats().subscribed).to.equal(2)
     await node.adapter.events.close()
     for (const client of clients.splice(0)) client.disconnect()
     await proxy.close()

@@ -1,6 +1,5 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto'
 import { FetchFailure, FetchRefusal, ResponseRefusal } from '../../../base/http/bounded-fetch.ts'
-import { retryAfterMs } from '../../../base/http/retry-after.ts'
 import type { SafeFetch } from '../../../base/http/safe-fetch.ts'
 import { isRecord } from '../../../base/options/value-kinds.ts'
 import { tryOrUndefined } from '../../../base/try-or-undefined.ts'
@@ -21,21 +20,14 @@ export interface WebhookMessage {
 }
 
 /** The outcome of one attempt. */
-export type AttemptOutcome =
-  /** The endpoint has accepted the message. */
-  | { readonly kind: 'accepted'; readonly status: number; readonly text: () => Promise<string> }
-  /** The endpoint does not want this message (410, 413). */
-  | { readonly kind: 'refused'; readonly error: WebhookError; readonly status: number }
-  /** Another attempt can succeed. */
-  | {
-      readonly kind: 'failed'
-      readonly error: WebhookError
-      /** `true` if the host has sent a response. */
-      readonly isReached: boolean
-      readonly status?: number
-      /** The time that the endpoint asks to wait. */
-      readonly retryAfterMs?: number | undefined
-    }
+export interface Attempt {
+  /** Absent if the host has sent none, or an invalid one. */
+  readonly response?: Response
+  /** Absent if the endpoint has accepted the message. */
+  readonly error?: WebhookError
+  /** `true` if the host has sent a response. */
+  readonly isReached: boolean
+}
 
 /**
  * Sends one message once. Signs it with the current time, so that a later attempt is not rejected as old. Never rejects.
@@ -45,7 +37,7 @@ export async function attempt(
   safeFetch: SafeFetch,
   { url, subscriptionId, messageId: id, body, secrets }: WebhookMessage,
   { responseBytes = 0, signal }: { readonly responseBytes?: number; readonly signal?: AbortSignal } = {},
-): Promise<AttemptOutcome> {
+): Promise<Attempt> {
   const timestamp = Math.floor(Date.now() / 1_000)
   const headers = {
     'content-type': 'application/json',
@@ -61,21 +53,12 @@ export async function attempt(
       maxBytes: responseBytes,
       ...(signal !== undefined && { signal }),
     })
-    return outcomeOf(response)
+    if (response.ok) return { response, isReached: true }
+    // A redirect is not followed. It is a mistake of the endpoint, like other statuses below 500.
+    return { response, isReached: true, error: response.status >= 500 ? 'http_5xx' : 'http_4xx' }
   } catch (error) {
-    const isReached = error instanceof ResponseRefusal
-    return { kind: 'failed', error: categoryOf(error), isReached }
+    return { isReached: error instanceof ResponseRefusal, error: categoryOf(error) }
   }
-}
-
-function outcomeOf(response: Response): AttemptOutcome {
-  const { status, headers } = response
-  if (response.ok) return { kind: 'accepted', status, text: () => response.text() }
-  // A redirect is not followed. It is a mistake of the endpoint, like other statuses below 500.
-  const error = status >= 500 ? 'http_5xx' : 'http_4xx'
-  if (status === 410 || status === 413) return { kind: 'refused', error, status }
-  const wait = { retryAfter: headers.get('retry-after'), date: headers.get('date') }
-  return { kind: 'failed', error, isReached: true, status, retryAfterMs: retryAfterMs(wait) }
 }
 
 /** Returns the category of an error of the network. An address that is not public does not differ from one that is closed. */
@@ -105,7 +88,7 @@ export async function challengeEndpoint(
   endpoint: Pick<WebhookMessage, 'url' | 'subscriptionId' | 'secrets'>,
 ): Promise<WebhookError | undefined> {
   const challenge = randomBytes(32).toString('base64url')
-  const outcome = await attempt(
+  const { response, error } = await attempt(
     safeFetch,
     {
       ...endpoint,
@@ -114,9 +97,8 @@ export async function challengeEndpoint(
     },
     { responseBytes: MAX_ANSWER_BYTES },
   )
-  if (outcome.kind !== 'accepted') return outcome.error
-  const answer = await outcome.text()
-  return isAnswer(answer, challenge) ? undefined : 'challenge_failed'
+  if (error !== undefined) return error
+  return isAnswer((await response?.text()) ?? '', challenge) ? undefined : 'challenge_failed'
 }
 
 /** Returns `true` for the challenge in an object. A server that reflects each body does not want messages, and sends `type` too. */

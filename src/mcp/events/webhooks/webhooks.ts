@@ -4,12 +4,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { ProtocolError } from '@modelcontextprotocol/server'
 import { LRUCache } from 'lru-cache'
 import { createResolverLookup } from '../../../base/http/resolver-lookup.ts'
+import { retryAfterMs } from '../../../base/http/retry-after.ts'
 import { createSafeFetch, isPublicAddress, type SafeFetch } from '../../../base/http/safe-fetch.ts'
 import { within } from '../../../base/within.ts'
 import { cursorText, type EventCore, watermark } from '../event-core.ts'
 import { callbackError, exhausted } from '../event-params.ts'
-import type { Delivery, DeliveryOutcome, SubscriptionRecord, WebhookTarget } from '../store.ts'
-import { type AttemptOutcome, attempt, challengeEndpoint, type WebhookMessage } from './attempt.ts'
+import type { Delivery, DeliveryOutcome, SubscriptionRecord } from '../store.ts'
+import { type Attempt, attempt, challengeEndpoint, type WebhookMessage } from './attempt.ts'
 import { isLoopback } from './callback-url.ts'
 import { PLACES, Places, QUARTER } from './places.ts'
 
@@ -62,13 +63,12 @@ export class Webhooks {
     this.#core = core
     // One for each message that is sent.
     setMaxListeners(0, this.#aborted.signal)
-    const { network, options } = core.props
-    const local = options.webhooks.allowLoopback && {
+    const local = core.options.webhooks.allowLoopback && {
       protocols: ['http:', 'https:'],
       isAllowed: (address: string) => isLoopback(address) || isPublicAddress(address),
     }
     const own = { timeoutMs: ATTEMPT_MS, lookup: createResolverLookup() }
-    this.#safeFetch = createSafeFetch({ ...own, ...local, ...network })
+    this.#safeFetch = createSafeFetch({ ...own, ...local, ...core.props.network })
   }
 
   /**
@@ -78,14 +78,14 @@ export class Webhooks {
    */
   async verify(
     { id, owner, name }: Pick<SubscriptionRecord, 'id' | 'owner' | 'name'>,
-    { url, secrets: [current] }: Pick<WebhookTarget, 'url' | 'secrets'>,
+    url: string,
+    secret: string,
     verifiedAtMs = 0,
   ): Promise<number> {
     const key = hash('sha256', `${owner} ${url}`, 'base64url')
     const knownMs = Math.max(verifiedAtMs, this.#verified.get(key) ?? 0)
     if (knownMs > Date.now() - VERIFIED_MS) return knownMs
-    const secrets = current === undefined ? [] : [current.secret]
-    const error = await this.#challenge(owner, { url, subscriptionId: id, secrets })
+    const error = await this.#challenge(owner, { url, subscriptionId: id, secrets: [secret] })
     if (error !== undefined) {
       const { reason = 'rate_limited' } = error.data as { readonly reason?: string }
       this.#core.record('event.refused', name, { 'error.type': reason })
@@ -127,7 +127,7 @@ export class Webhooks {
   /** Starts to take what waits in the store. */
   start(): void {
     if (this.#isClosed) return
-    this.#stop ??= this.#core.props.options.store.work((delivery) => this.#deliver(delivery), 2 * PLACES)
+    this.#stop ??= this.#core.options.store.work((delivery) => this.#deliver(delivery), 2 * PLACES)
   }
 
   /** Takes nothing more, and waits for the running attempts, at most `timeoutMs`. Never rejects. */
@@ -146,7 +146,7 @@ export class Webhooks {
     const { kind, subscription } = delivery
     const { owner, webhook } = subscription
     const { host } = new URL(webhook.url)
-    if (kind !== 'event' && !this.#core.props.options.webhooks.controlMessages) return this.#giveUp(delivery)
+    if (kind !== 'event' && !this.#core.options.webhooks.controlMessages) return this.#giveUp(delivery)
     const waitMs = this.#places.enter(host, owner)
     if (waitMs > 0) {
       const pauseMs = this.#places.pauseMs(host)
@@ -158,59 +158,52 @@ export class Webhooks {
     const enteredMs = performance.now()
     let isReached: boolean | undefined
     try {
-      const verdict = kind === 'event' ? await this.#judge(delivery) : 'permitted'
-      if (verdict === 'denied') return { outcome: 'abandoned' }
-      if (verdict === 'unavailable') {
+      const refusal = kind === 'event' ? await this.#refusal(delivery) : undefined
+      if (refusal === 'unavailable') {
         if (ageOf(delivery) > MAX_AGE_MS) return this.#giveUp(delivery)
         return { outcome: 'postponed', delayMs: UNAVAILABLE_MS }
       }
-      const { message, eventId } = this.#messageOf(delivery)
+      if (refusal !== undefined) return { outcome: 'abandoned' }
+      const eventId: string | undefined = kind === 'event' ? JSON.parse(delivery.body).eventId : undefined
+      const message = this.#messageOf(delivery, eventId)
       const made = await attempt(this.#safeFetch, message, { signal: this.#aborted.signal })
-      isReached = made.kind !== 'failed' || made.isReached
+      isReached = made.isReached
       // This node has ended the attempt.
       if (this.#aborted.signal.aborted && !isReached) return { outcome: 'postponed', delayMs: 0 }
-      const outcome = outcomeOf(delivery, made)
-      this.#report(delivery, outcome, {
+      return this.#report(delivery, outcomeOf(delivery, made), {
         ...(eventId !== undefined && { 'kit.mcp.event.id': eventId }),
         'kit.mcp.event.attempts': delivery.attempts + 1,
-        ...(made.kind !== 'accepted' && { 'error.type': made.error }),
-        ...(made.status !== undefined && { 'http.response.status_code': made.status }),
+        ...(made.error !== undefined && { 'error.type': made.error }),
+        ...(made.response !== undefined && { 'http.response.status_code': made.response.status }),
         duration_ms: performance.now() - enteredMs,
       })
-      return outcome
     } finally {
       this.#places.leave(host, owner, performance.now() - enteredMs, isReached)
     }
   }
 
-  /** Decides about an event. A denial ends the subscription. */
-  async #judge({ subscription, body }: Delivery): Promise<'permitted' | 'denied' | 'unavailable'> {
-    const { props } = this.#core
-    const entry = props.table.events.get(subscription.name)
+  /** Decides about an event. A denial ends the subscription. See `EventCore.refusal`. */
+  async #refusal({ subscription, body }: Delivery): Promise<ProtocolError | 'unavailable' | undefined> {
+    const entry = this.#core.props.table.events.get(subscription.name)
     // Another version of the server may know the event type.
     if (entry === undefined) return 'unavailable'
     const terminated = (error: ProtocolError): string | undefined =>
-      props.options.webhooks.controlMessages
+      this.#core.options.webhooks.controlMessages
         ? JSON.stringify({ type: 'terminated', error: this.#core.errorBody(error) })
         : undefined
     try {
-      const exchange = await this.#core.exchangeOf(subscription)
-      const receiver = { exchange, entry, record: subscription }
-      const refusal = await this.#core.refusal(receiver, { body }, terminated)
-      if (refusal === undefined) return 'permitted'
-      return refusal === 'unavailable' ? refusal : 'denied'
+      const exchange = await this.#core.exchangeOf(subscription, entry)
+      return await this.#core.refusal({ exchange, entry, record: subscription }, { body }, terminated)
     } catch {
       return 'unavailable'
     }
   }
 
   /** Returns the message of a delivery, with the cursor that the client may keep, and the secrets that sign it now. */
-  #messageOf({ id, kind, subscription, head, position, body }: Delivery): {
-    readonly message: WebhookMessage
-    readonly eventId: string | undefined
-  } {
-    const { url, secrets } = subscription.webhook
-    const eventId: string | undefined = kind === 'event' ? JSON.parse(body).eventId : undefined
+  #messageOf(
+    { id, kind, subscription, head, position, body }: Delivery,
+    eventId: string | undefined,
+  ): WebhookMessage {
     const ownId = `msg_${kind}_${createHash('sha256').update(id).digest('base64url').slice(0, 22)}`
     // Everything before the first event that waits is settled. This event is settled if the client keeps the cursor.
     const settled = watermark(subscription, head)
@@ -221,51 +214,56 @@ export class Webhooks {
       gap: JSON.stringify({ type: 'gap', cursor }),
       terminated: body,
     }
-    const isById = this.#core.props.options.webhooks.webhookId === 'event'
-    const message = {
+    const { webhookId } = this.#core.options.webhooks
+    const { url, secrets } = subscription.webhook
+    return {
       url,
       subscriptionId: subscription.id,
-      messageId: isById && eventId !== undefined ? eventId : ownId,
+      messageId: (webhookId === 'event' ? eventId : undefined) ?? ownId,
       body: bodies[kind],
       secrets: secrets
         .filter(({ untilMs = Number.POSITIVE_INFINITY }) => untilMs > Date.now())
         .slice(0, 2)
         .map(({ secret }) => secret),
     }
-    return { message, eventId }
   }
 
   /** Ends a delivery without an attempt. */
   #giveUp(delivery: Delivery): DeliveryOutcome {
-    const outcome = { outcome: 'abandoned' } as const
-    this.#report(delivery, outcome, { 'kit.mcp.event.attempts': delivery.attempts, duration_ms: 0 })
-    return outcome
+    const attributes = { 'kit.mcp.event.attempts': delivery.attempts, duration_ms: 0 }
+    return this.#report(delivery, { outcome: 'abandoned' }, attributes)
   }
 
+  /** Counts an outcome, and returns it. */
   #report(
     { kind, subscription: { id, name } }: Delivery,
-    { outcome }: DeliveryOutcome,
+    result: DeliveryOutcome,
     attributes: Readonly<Record<string, unknown>>,
-  ): void {
+  ): DeliveryOutcome {
     const { ledger } = this.#core
-    if (outcome === 'postponed') return
+    const { outcome } = result
+    if (outcome === 'postponed') return result
     if (outcome !== 'delivered') ledger[outcome]++
     else if (kind === 'event') ledger.delivered.webhook++
     const own = { 'kit.mcp.event.subscription': id, 'kit.mcp.event.kind': kind }
     this.#core.record(`event.${outcome}`, name, { ...own, ...attributes })
+    return result
   }
 }
 
-function outcomeOf(delivery: Delivery, made: AttemptOutcome): DeliveryOutcome {
+function outcomeOf(delivery: Delivery, { response, error }: Attempt): DeliveryOutcome {
   const nowMs = Date.now()
-  if (made.kind === 'accepted') return { outcome: 'delivered', status: { lastDeliveryAtMs: nowMs } }
-  const status = { failedSinceMs: nowMs, ...delivery.subscription.status, lastError: made.error }
+  if (error === undefined) return { outcome: 'delivered', status: { lastDeliveryAtMs: nowMs } }
+  const status = { failedSinceMs: nowMs, ...delivery.subscription.status, lastError: error }
   const waitMs = RETRY_MS[delivery.attempts]
-  if (made.kind === 'refused' || waitMs === undefined || ageOf(delivery) > MAX_TRY_MS)
+  const isUnwanted = response?.status === 410 || response?.status === 413
+  if (isUnwanted || waitMs === undefined || ageOf(delivery) > MAX_TRY_MS)
     return { outcome: 'abandoned', status }
-  const asked = Math.min(made.retryAfterMs ?? 0, LONGEST_ASKED_MS)
+  const { headers } = response ?? {}
+  const askedMs = retryAfterMs({ retryAfter: headers?.get('retry-after'), date: headers?.get('date') })
   // With jitter, so that the messages of an outage do not arrive together.
-  const delayMs = Math.round(Math.max(waitMs * (0.5 + Math.random() / 2), asked))
+  const jitteredMs = waitMs * (0.5 + Math.random() / 2)
+  const delayMs = Math.round(Math.max(jitteredMs, Math.min(askedMs ?? 0, LONGEST_ASKED_MS)))
   return { outcome: 'failed', status, delayMs }
 }
 

@@ -165,8 +165,13 @@ export function callerKey(exchange: Exchange, by: LimitedBy): CallerKey {
   if (auth === undefined || by === 'address') return addressKey(exchange)
   const client = by === 'client' ? clientOf(auth) : undefined
   return client === undefined
-    ? { key: `user:${hashOf(ownerOf(auth))}`, isAddress: false, scope: 'each user' }
+    ? { key: userKey(ownerOf(auth)), isAddress: false, scope: 'each user' }
     : { key: `client:${hashOf(client)}`, isAddress: false, scope: 'each client' }
+}
+
+/** Returns the key of a user. @param owner as `ownerOf` returns it */
+export function userKey(owner: string): string {
+  return `user:${hashOf(owner)}`
 }
 
 /** Identifies the client of a token. Returns undefined if the verifier did not name it. */
