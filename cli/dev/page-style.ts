@@ -1,4 +1,4 @@
-import { THEME } from '../theme.ts'
+import { THEME } from '../html.ts'
 
 /** The style sheet of the console, for light and dark color schemes and for narrow and wide screens. */
 export const PAGE_STYLE = `:root {

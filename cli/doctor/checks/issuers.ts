@@ -3,17 +3,7 @@ import { grantedScopes } from '../../../src/oauth/scope.ts'
 import type { IssuerForm } from '../clients.ts'
 import { distinctUrls, type FoundDocument, fetchDocument } from '../documents.ts'
 import { type CheckFunctions, clientProblem, type Examination, observation } from '../examination.ts'
-import {
-  type Finding,
-  type Found,
-  fail,
-  findingsOfEach,
-  ok,
-  onlyIf,
-  warn,
-  worst,
-  worstOfEach,
-} from '../finding.ts'
+import { type Finding, type Found, fail, findingsOfEach, ok, onlyIf, warn, worst } from '../finding.ts'
 import type { HttpExchange } from '../http-exchange.ts'
 import { quote, quoteAll, quoteValue } from '../quote.ts'
 import { type JsonObject, textsOf, urlOf, withoutSlash } from '../values.ts'
@@ -129,7 +119,7 @@ export function ofEach(
   check: (server: KnownServer, examination: Examination) => Found | Promise<Found>,
 ): CheckFunctions[string] {
   return async (examination) =>
-    await worstOfEach(await knownServers(examination), (server) => check(server, examination))
+    worst(await findingsOfEach(await knownServers(examination), (server) => check(server, examination)))
 }
 
 /** A registration as a client sends it. */
