@@ -30,15 +30,12 @@ Exit codes: 0 if the keys were printed or written, 1 if a file could not be read
 
 const MAX_KEPT = 100
 
-/** The number of signing keys and encryption secrets that remain after a rotation. */
-interface KeptKeys {
-  readonly signing: number
-  readonly encryption: number
-}
-
 /** The ways to change keys: new ones in front, new ones at the end, or the last ones to the front. */
 const CHANGES = {
-  rotate(keys: AuthorizationKeys, kept: KeptKeys): AuthorizationKeys {
+  rotate(
+    keys: AuthorizationKeys,
+    kept: Readonly<Record<keyof AuthorizationKeys, number>>,
+  ): AuthorizationKeys {
     const { signing, encryption } = createKeys()
     return {
       signing: [...signing, ...keys.signing].slice(0, kept.signing),

@@ -122,16 +122,8 @@ export function ofEach(
     worst(await findingsOfEach(await knownServers(examination), (server) => check(server, examination)))
 }
 
-/** A registration as a client sends it. */
-interface Attempt {
-  readonly name: string
-  readonly redirectUris: readonly string[]
-  /** `true` to request the scopes of the resource and `offline_access`. */
-  readonly hasScope?: true
-  readonly quirk: string
-}
-
-const ATTEMPTS: readonly Attempt[] = [
+/** Registrations as clients send them. With `hasScope`, they request the scopes of the resource and `offline_access`. */
+const ATTEMPTS = [
   {
     name: 'a loopback redirect URI and no scope',
     redirectUris: ['http://localhost:3118/callback', 'http://127.0.0.1:33418/', 'http://127.0.0.1/'],
@@ -283,7 +275,7 @@ const registerClients = ofEach(async (server, examination) => {
 async function tryRegistration(
   examination: Examination,
   endpoint: URL,
-  { name, redirectUris, hasScope, quirk }: Attempt,
+  { name, redirectUris, hasScope, quirk }: (typeof ATTEMPTS)[number],
 ): Promise<Finding> {
   const scopes = hasScope === true ? (await scopesOfResource(examination)).slice(0, MAX_SCOPES) : []
   const { response, client } = await registerClient(examination, endpoint, {
