@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { readBounded } from '../src/base/http/bounded-fetch.ts'
 import { isLoopbackHostname } from '../src/base/options/option-checks.ts'
 import { UsageError } from './command.ts'
 
@@ -40,19 +41,9 @@ export async function stopServer(server: Server): Promise<void> {
 
 /** Returns the body of a request, or `undefined` if it is too large or was cut off. */
 export async function bodyOf(req: IncomingMessage, maxBytes: number): Promise<string | undefined> {
-  const chunks: Buffer[] = []
-  let size = 0
-  try {
-    // The request stays open for a response.
-    for await (const chunk of req.iterator({ destroyOnReturn: false })) {
-      chunks.push(chunk)
-      size += chunk.length
-      if (size > maxBytes) return undefined
-    }
-  } catch {
-    return undefined
-  }
-  return Buffer.concat(chunks).toString('utf8')
+  // The request stays open for a response.
+  const body = readBounded(req.iterator({ destroyOnReturn: false }), maxBytes)
+  return (await body.catch(() => undefined))?.toString('utf8')
 }
 
 /**

@@ -1,9 +1,10 @@
 // Writes `dist`, which is published, from the compiler's output in `build/package`: one file for each entry of package.json,
-// and the chunks that they share. The code is not minified, so that stack traces name functions. Docstrings are in the
-// declarations only.
+// and the chunks that they share. The code keeps its lines and the names of functions, which stack traces show. Comments are in
+// the declarations only.
 import { readFileSync, rmSync } from 'node:fs'
 import { basename, resolve } from 'node:path'
 import { rolldown } from 'rolldown'
+import { minifySync } from 'rolldown/utils'
 import { dts } from 'rolldown-plugin-dts'
 
 const COMPILED = 'build/package/'
@@ -22,22 +23,37 @@ const dependencies = new Map()
 /** The chunks that several entries share. Each may import those before it. */
 const SHARED = ['basics', 'verify-audit', 'telemetry', 'gate-parts']
 
-const WITHOUT_DOCSTRINGS = { comments: { jsdoc: false } }
+/** Shorter code with the same lines and names of functions. */
+const SHORTENED = {
+  compress: { keepNames: { function: true, class: true } },
+  mangle: { keepNames: true },
+  codegen: { removeWhitespace: false },
+}
+/** Libraries also keep the names of variables. Bundlers can only leave out declarations that are not joined. */
+const LIBRARY = {
+  compress: { ...SHORTENED.compress, joinVars: false },
+  mangle: false,
+  codegen: SHORTENED.codegen,
+}
 
 rmSync('dist', { recursive: true, force: true })
 await bundle(
   { ...inputOf([...libraries, ...conditional], 'src/', '.js'), ...inputOf(programs, '', '.js') },
-  [conditionalImports(), forEachFile(withSourcePaths)],
+  [conditionalImports(), forEachFile(withoutPaths), forEachFile(withShortProgram)],
   {
-    ...WITHOUT_DOCSTRINGS,
+    comments: { jsdoc: false },
+    minify: LIBRARY,
     chunkFileNames: 'shared/[name].js',
     codeSplitting: { groups: SHARED.map(groupOf) },
   },
 )
 // The script of the console page, which `dev` serves.
-await bundle({ 'cli/page/main': `${COMPILED}cli/dev/page/main.js` }, [], WITHOUT_DOCSTRINGS)
+await bundle({ 'cli/page/main': `${COMPILED}cli/dev/page/main.js` }, [], { comments: false, minify: true })
 // The observer of requests, which `dev` loads into the server.
-await bundle({ 'cli/observer/main': `${COMPILED}cli/dev/observer/main.js` }, [], WITHOUT_DOCSTRINGS)
+await bundle({ 'cli/observer/main': `${COMPILED}cli/dev/observer/main.js` }, [forEachFile(withoutPaths)], {
+  comments: false,
+  minify: SHORTENED,
+})
 await bundle(
   inputOf(libraries, 'src/', '.d.ts'),
   [dts({ dtsInput: true, tsconfig: false }), forEachFile(withoutPaths)],
@@ -117,17 +133,17 @@ function forEachFile(change) {
   return {
     name: 'for-each-file',
     generateBundle(_options, files) {
-      for (const file of Object.values(files)) file.code = change(file.code)
+      for (const file of Object.values(files)) file.code = change(file.code, file.fileName)
     },
   }
 }
 
-/** Changes the comments that name compiled files so that they name the sources. */
-function withSourcePaths(code) {
-  return code.replace(/^\/\/ build\/package\/(.*)\.js$/gm, '// $1.ts')
+/** Shortens the program further than the libraries, with which it is bundled. */
+function withShortProgram(code, name) {
+  return name.startsWith('cli/') ? minifySync(name, code, { module: true, ...SHORTENED }).code : code
 }
 
-/** Removes the comments that name the file of a declaration. */
+/** Removes the comments that name the compiled files. */
 function withoutPaths(code) {
   return code.replace(/^\/\/ build\/.*\n/gm, '')
 }

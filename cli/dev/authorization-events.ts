@@ -24,80 +24,10 @@ interface Context {
 }
 
 /** Emits what clients and users do at the authorization server. No event contains a token, a code, or a secret. */
-export class AuthorizationEvents {
-  readonly #options: AuthorizationEventsOptions
+export type AuthorizationEvents = ReturnType<typeof authorizationEvents>
 
-  constructor(options: AuthorizationEventsOptions) {
-    this.#options = options
-  }
-
-  /** Listens to the events of `oidc-provider`. */
-  listenTo(provider: OidcProvider): void {
-    const on = (name: string, listener: (ctx: Context, detail: unknown) => void): void =>
-      void (provider as { on(name: string, listener: unknown): unknown }).on(name, listener)
-    on('registration_create.success', (ctx, client) => {
-      const { clientId, clientName, redirectUris } = client as Record<string, unknown>
-      this.emit('client.registered', ctx.req, {
-        client_id: clientId,
-        client_name: clientName,
-        redirect_uris: redirectUris,
-      })
-    })
-    on('registration_create.error', (ctx, error) => this.#refused('client.refused', ctx, error))
-    on('authorization.error', (ctx, error) => {
-      // `consent.denied` was emitted for it.
-      if ((error as { error?: unknown }).error !== 'access_denied')
-        this.#refused('request.refused', ctx, error)
-    })
-    on('grant.error', (ctx, error) => this.#refused('token.refused', ctx, error))
-    on('grant.success', (ctx) => {
-      const { access_token: token, scope, expires_in: seconds } = (ctx.body ?? {}) as Record<string, unknown>
-      this.emit('token.issued', ctx.req, {
-        client_id: ctx.oidc?.client?.clientId,
-        grant_type: ctx.oidc?.params?.grant_type,
-        resource: ctx.oidc?.params?.resource,
-        scope,
-        expires_in: seconds,
-        ...(typeof token === 'string' && { token: this.#options.fingerprint(token) }),
-      })
-    })
-  }
-
-  /** Emits the request of a client for metadata, or its preflight. */
-  observe(req: IncomingMessage, res: ServerResponse): void {
-    const path = (req.url ?? '/').split('?', 1)[0] as string
-    const isPreflight = req.method === 'OPTIONS'
-    if (!isPreflight && !/^\/\.well-known\/(?:oauth-authorization-server|openid-configuration)\b/.test(path))
-      return
-    res.once('finish', () => {
-      this.#send('dev.request', req, {
-        server: 'authorization',
-        'http.request.method': req.method,
-        'url.path': path,
-        'http.response.status_code': res.statusCode,
-        ...(isPreflight && { preflight: true }),
-        covered: false,
-      })
-    })
-  }
-
-  emit(name: string, req: IncomingMessage, attributes: Attributes): void {
-    const isProblem = /refused$|denied$/.test(name)
-    this.#send(`kit.authorization.${name}`, req, attributes, isProblem ? 'warn' : 'info')
-  }
-
-  #refused(name: string, ctx: Context, thrown: unknown): void {
-    const { error, error_description: description, error_detail: detail } = thrown as Record<string, unknown>
-    const { params, client, body } = ctx.oidc ?? {}
-    this.emit(name, ctx.req, {
-      client_id: client?.clientId ?? params?.client_id ?? body?.client_id,
-      resource: params?.resource,
-      error,
-      error_description: [description, detail].filter((text) => typeof text === 'string').join(': '),
-    })
-  }
-
-  #send(name: string, req: IncomingMessage, attributes: Attributes, level = 'info'): void {
+export function authorizationEvents(options: AuthorizationEventsOptions) {
+  const send = (name: string, req: IncomingMessage, attributes: Attributes, level = 'info'): void => {
     const all = {
       ...attributes,
       'client.address': req.socket.remoteAddress,
@@ -105,13 +35,80 @@ export class AuthorizationEvents {
       origin: req.headers.origin,
     }
     const short = Object.entries(all).map(([key, value]) => [key, shortened(value)] as const)
-    this.#options.emit({
+    options.emit({
       name,
       time: new Date().toISOString(),
       level,
       sessionId: 'authorization-server',
       attributes: Object.fromEntries(short.filter(([, value]) => value !== undefined)),
     })
+  }
+  const emit = (name: string, req: IncomingMessage, attributes: Attributes): void => {
+    const isProblem = /refused$|denied$/.test(name)
+    send(`kit.authorization.${name}`, req, attributes, isProblem ? 'warn' : 'info')
+  }
+  const refused = (name: string, ctx: Context, thrown: unknown): void => {
+    const { error, error_description: description, error_detail: detail } = thrown as Record<string, unknown>
+    const { params, client, body } = ctx.oidc ?? {}
+    emit(name, ctx.req, {
+      client_id: client?.clientId ?? params?.client_id ?? body?.client_id,
+      resource: params?.resource,
+      error,
+      error_description: [description, detail].filter((text) => typeof text === 'string').join(': '),
+    })
+  }
+  return {
+    emit,
+
+    /** Listens to the events of `oidc-provider`. */
+    listenTo(provider: OidcProvider): void {
+      const on = (name: string, listener: (ctx: Context, detail: unknown) => void): void =>
+        void (provider as { on(name: string, listener: unknown): unknown }).on(name, listener)
+      on('registration_create.success', (ctx, client) => {
+        const { clientId, clientName, redirectUris } = client as Record<string, unknown>
+        const registered = { client_id: clientId, client_name: clientName, redirect_uris: redirectUris }
+        emit('client.registered', ctx.req, registered)
+      })
+      on('registration_create.error', (ctx, error) => refused('client.refused', ctx, error))
+      on('authorization.error', (ctx, error) => {
+        // `consent.denied` was emitted for it.
+        if ((error as { error?: unknown }).error !== 'access_denied') refused('request.refused', ctx, error)
+      })
+      on('grant.error', (ctx, error) => refused('token.refused', ctx, error))
+      on('grant.success', (ctx) => {
+        const {
+          access_token: token,
+          scope,
+          expires_in: seconds,
+        } = (ctx.body ?? {}) as Record<string, unknown>
+        emit('token.issued', ctx.req, {
+          client_id: ctx.oidc?.client?.clientId,
+          grant_type: ctx.oidc?.params?.grant_type,
+          resource: ctx.oidc?.params?.resource,
+          scope,
+          expires_in: seconds,
+          ...(typeof token === 'string' && { token: options.fingerprint(token) }),
+        })
+      })
+    },
+
+    /** Emits the request of a client for metadata, or its preflight. */
+    observe(req: IncomingMessage, res: ServerResponse): void {
+      const path = (req.url ?? '/').split('?', 1)[0] as string
+      const isPreflight = req.method === 'OPTIONS'
+      const isMetadata = /^\/\.well-known\/(?:oauth-authorization-server|openid-configuration)\b/.test(path)
+      if (!isPreflight && !isMetadata) return
+      res.once('finish', () => {
+        send('dev.request', req, {
+          server: 'authorization',
+          'http.request.method': req.method,
+          'url.path': path,
+          'http.response.status_code': res.statusCode,
+          ...(isPreflight && { preflight: true }),
+          covered: false,
+        })
+      })
+    },
   }
 }
 

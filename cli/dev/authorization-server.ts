@@ -1,9 +1,14 @@
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
-import { createServer, type RequestListener } from 'node:http'
+import { createServer, type IncomingMessage } from 'node:http'
 import type { Configuration, Provider as OidcProvider } from 'oidc-provider'
 import { withoutNotices } from '../../src/authorization/server/without-notices.ts'
+import { CORS_RESPONSE_HEADERS, preflightHeaders } from '../../src/base/http/cors-headers.ts'
 import { bodyOf, forLoopbackHosts, listenOnLoopback, type Port, stopServer } from '../loopback.ts'
-import { AuthorizationEvents, type AuthorizationEventsOptions } from './authorization-events.ts'
+import {
+  type AuthorizationEvents,
+  type AuthorizationEventsOptions,
+  authorizationEvents,
+} from './authorization-events.ts'
 import { CONSENT_STYLE, consentPage } from './consent-page.ts'
 
 export interface DevAuthorizationServerOptions {
@@ -17,12 +22,7 @@ export interface DevAuthorizationServerOptions {
 }
 
 /** A running authorization server on 127.0.0.1. */
-export interface DevAuthorizationServer {
-  readonly issuer: string
-  /** Issues an access token for a resource to the user `dev`, as a sign-in with consent to the scopes would. */
-  issueToken(resource: string, scopes: readonly string[]): Promise<string>
-  close(): Promise<void>
-}
+export type DevAuthorizationServer = Awaited<ReturnType<typeof startDevAuthorizationServer>>
 
 type OidcProviderModule = typeof import('oidc-provider')
 
@@ -54,17 +54,17 @@ export async function startDevAuthorizationServer({
   port,
   tokenSeconds,
   events: eventsOptions = { emit: () => undefined, fingerprint: () => '' },
-}: DevAuthorizationServerOptions): Promise<DevAuthorizationServer> {
+}: DevAuthorizationServerOptions) {
   const http = createServer()
-  let issueToken: DevAuthorizationServer['issueToken']
   const issuer = `http://127.0.0.1:${await listenOnLoopback(http, port, 'auth-port')}`
   try {
     const module = (await withoutNotices(() => import(oidcProvider))) as OidcProviderModule
     const provider = await withoutNotices(
       () => new module.Provider(issuer, configuration(module, tokenSeconds)),
     )
-    removeScopes(provider)
-    issueToken = async (resource, scopes) => {
+    openToPages(provider)
+    /** Issues an access token for a resource to the user `dev`, as a sign-in with consent to the scopes would. */
+    const issueToken = async (resource: string, scopes: readonly string[]): Promise<string> => {
       const client = await provider.Client.find(OWN_CLIENT)
       if (client === undefined) throw new Error(`The client ${OWN_CLIENT} is not registered`)
       const scope = scopes.join(' ')
@@ -75,22 +75,23 @@ export async function startDevAuthorizationServer({
       )
       return await token.save()
     }
-    const events = new AuthorizationEvents(eventsOptions)
+    const events = authorizationEvents(eventsOptions)
     events.listenTo(provider)
     addConsentPage(provider, events)
-    const handle = withCors(withoutSessions(provider.callback()))
+    const handle = provider.callback()
     http.on(
       'request',
       forLoopbackHosts((req, res) => {
         events.observe(req, res)
+        removeSession(req)
         handle(req, res)
       }),
     )
+    return { issuer, issueToken, close: () => stopServer(http) }
   } catch (error) {
     await stopServer(http)
     throw error
   }
-  return { issuer, issueToken, close: () => stopServer(http) }
 }
 
 function configuration({ errors }: OidcProviderModule, tokenSeconds: number): Configuration {
@@ -172,11 +173,25 @@ function resourceServer(audience: string, scope: string, accessTokenTTL: number)
   }
 }
 
-/** Removes the scopes from the metadata. Some clients request only listed scopes, and those of the MCP server are not known. */
-function removeScopes(provider: OidcProvider): void {
+/** The paths that pages of other origins may request. The consent page and `/auth` are not among them. */
+const OPEN = /^\/(?:\.well-known\/|(?:reg|token|jwks|me)(?:[/?]|$)|token\/)/
+
+/**
+ * Lets pages of every origin register, exchange codes, and read metadata. Credentials of the browser, such as cookies, are not
+ * allowed. Removes the scopes from the metadata: some clients request only listed scopes, and those of the MCP server are not known.
+ */
+function openToPages(provider: OidcProvider): void {
   provider.use(async (ctx, next) => {
+    const isOpen = ctx.get('origin') !== '' && OPEN.test(ctx.url)
+    if (isOpen && ctx.method === 'OPTIONS' && ctx.get('access-control-request-method') !== '') {
+      ctx.status = 204
+      ctx.set(preflightHeaders(undefined))
+      return
+    }
     await next()
     if (ctx.oidc?.route === 'discovery') delete (ctx.body as { scopes_supported?: unknown }).scopes_supported
+    // oidc-provider sets the same headers for some paths.
+    if (isOpen) ctx.set(CORS_RESPONSE_HEADERS)
   })
 }
 
@@ -240,46 +255,11 @@ function addConsentPage(provider: OidcProvider, events: AuthorizationEvents): vo
 }
 
 /** Removes the session cookie, so that the consent page asks for the user name every time. */
-function withoutSessions(listener: RequestListener): RequestListener {
-  return (req, res) => {
-    const cookies = req.headers.cookie?.split('; ').filter((cookie) => !/^_session(?:\.|=)/.test(cookie))
-    if (cookies !== undefined) req.headers.cookie = cookies.join('; ')
-    listener(req, res)
-  }
+function removeSession({ headers }: IncomingMessage): void {
+  const cookies = headers.cookie?.split('; ').filter((cookie) => !/^_session(?:\.|=)/.test(cookie))
+  if (cookies !== undefined) headers.cookie = cookies.join('; ')
 }
 
 function scopesOf(value: unknown): string[] {
   return typeof value === 'string' ? value.split(' ').filter((scope) => scope !== '') : []
-}
-
-/** The paths that pages of other origins may request. The consent page and `/auth` are not among them. */
-const OPEN = /^\/(?:\.well-known\/|(?:reg|token|jwks|me)(?:[/?]|$)|token\/)/
-
-/**
- * Lets pages of every origin register, exchange codes, and read metadata. Credentials of the browser, such as cookies, are not
- * allowed.
- */
-function withCors(listener: RequestListener): RequestListener {
-  return (req, res) => {
-    if (req.headers.origin === undefined || !OPEN.test(req.url ?? '/')) return listener(req, res)
-    if (req.method !== 'OPTIONS' || req.headers['access-control-request-method'] === undefined) {
-      // oidc-provider sets the same headers for some paths.
-      const { writeHead } = res
-      res.writeHead = ((...args: Parameters<typeof writeHead>) => {
-        res.setHeader('Access-Control-Allow-Origin', '*')
-        res.setHeader('Access-Control-Expose-Headers', 'WWW-Authenticate, DPoP-Nonce, Retry-After')
-        return Reflect.apply(writeHead, res, args) as typeof res
-      }) as typeof writeHead
-      return listener(req, res)
-    }
-    res.writeHead(204, {
-      'Access-Control-Allow-Origin': '*',
-      'Access-Control-Allow-Methods': 'GET, POST, PUT, DELETE',
-      'Access-Control-Allow-Headers':
-        'Authorization, Content-Type, Accept, DPoP, MCP-Protocol-Version, traceparent, tracestate, baggage',
-      'Access-Control-Max-Age': '600',
-      Vary: 'Origin',
-    })
-    res.end()
-  }
 }

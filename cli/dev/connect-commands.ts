@@ -1,16 +1,7 @@
 import { isLoopbackHostname } from '../../src/base/options/option-checks.ts'
 
-/** A command that connects one client to the server. */
-export interface ConnectCommand {
-  readonly client: string
-  readonly command: string
-}
-
 /** The URL of the server, and the commands that connect clients to it. */
-export interface Connect {
-  readonly url: string
-  readonly commands: readonly ConnectCommand[]
-}
+export type Connect = NonNullable<ReturnType<typeof connectTo>>
 
 /** A URL without characters that a shell or a terminal treats in a special way. */
 const PLAIN_URL = /^https?:\/\/[\w.:[\]-]+(?:\/[\w.~%/-]*)?$/
@@ -19,7 +10,7 @@ const PLAIN_URL = /^https?:\/\/[\w.:[\]-]+(?:\/[\w.~%/-]*)?$/
  * Returns the commands for the server of a resource metadata document. Returns `undefined` if the resource is not a plain URL on
  * this machine.
  */
-export function connectTo(resource: string | undefined): Connect | undefined {
+export function connectTo(resource: string | undefined) {
   if (resource === undefined || !PLAIN_URL.test(resource) || !URL.canParse(resource)) return undefined
   if (!isLoopbackHostname(new URL(resource).hostname)) return undefined
   // A shell expands brackets, which IPv6 addresses contain.

@@ -8,13 +8,7 @@ import { PAGE_DOCUMENT } from './page-document.ts'
 import { PAGE_STYLE } from './page-style.ts'
 
 /** The running server of the console. */
-export interface ConsoleServer {
-  /** The URL of the page. */
-  readonly url: string
-  /** The URL to which the transport posts. Its path is secret, so that other programs cannot send events. */
-  readonly feedUrl: string
-  close(): Promise<void>
-}
+export type ConsoleServer = Awaited<ReturnType<typeof startConsoleServer>>
 
 /** The folder with the modules of the page, which are one file in the bundled package. */
 const MODULES = new URL('./page/', import.meta.url)
@@ -48,7 +42,7 @@ export async function startConsoleServer(
   log: EventLog,
   port: Port,
   onProcess: OnProcess = () => () => undefined,
-): Promise<ConsoleServer> {
+) {
   const key = randomBytes(16).toString('hex')
   const files = await pageFiles()
   const streams = new Set<ServerResponse>()
@@ -83,9 +77,11 @@ export async function startConsoleServer(
     for (const res of streams) res.write(':\n\n')
   }, KEEP_ALIVE_MS).unref()
   return {
+    /** The URL of the page. */
     url: `${origin}/`,
+    /** The URL to which the transport posts. Its path is secret, so that other programs cannot send events. */
     feedUrl: `${origin}/feed/${key}`,
-    async close() {
+    async close(): Promise<void> {
       clearInterval(keepAlive)
       // Pages must get the last message.
       const ends = [...streams].map((res) => new Promise<void>((resolve) => void res.end(resolve)))

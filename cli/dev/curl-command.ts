@@ -4,20 +4,8 @@ import { OWN_USER_AGENT } from './observer/observed-request.ts'
 const TIMEOUT_MS = 5_000
 const MAX_BYTES = 1_048_576
 
-interface InputSchema {
-  readonly type?: string
-  readonly properties?: Readonly<Record<string, InputSchema>>
-  readonly required?: readonly string[]
-  readonly enum?: readonly unknown[]
-  readonly default?: unknown
-  readonly examples?: readonly unknown[]
-}
-
-interface Tool {
-  readonly name: string
-  readonly inputSchema: InputSchema
-  readonly annotations?: { readonly readOnlyHint?: boolean }
-}
+/** A member of a list of tools, which is not checked. */
+type Tool = Readonly<Record<string, any>>
 
 /**
  * Returns a `curl` command that calls a tool of a server with a token: the first tool that only reads, or otherwise the first one.
@@ -59,17 +47,13 @@ function escapeOf(character: string): string {
 }
 
 /** Returns a value that a simple schema accepts, with only the required members of an object. */
-function sampleOf({ type, properties, required, ...schema }: InputSchema): unknown {
+function sampleOf({ type, properties, required, ...schema }: Tool): unknown {
   const known = schema.default ?? schema.examples?.[0] ?? schema.enum?.[0]
   if (known !== undefined) return known
   if (type === 'object')
-    return Object.fromEntries((required ?? []).map((name) => [name, sampleOf(properties?.[name] ?? {})]))
-  const samples: Readonly<Record<string, unknown>> = {
-    integer: 1,
-    number: 1,
-    boolean: true,
-    array: [],
-    null: null,
-  }
+    return Object.fromEntries(
+      (required ?? []).map((name: string) => [name, sampleOf(properties?.[name] ?? {})]),
+    )
+  const samples: Tool = { integer: 1, number: 1, boolean: true, array: [], null: null }
   return type !== undefined && type in samples ? samples[type] : 'Ada'
 }

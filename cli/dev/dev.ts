@@ -9,7 +9,7 @@ import { type ConsoleEvent, OBSERVER } from './events/event.ts'
 import { EventLog } from './events/event-log.ts'
 import type { ServerState } from './events/panels.ts'
 import { fingerprintOf } from './observer/observed-request.ts'
-import { fromProject, LastLines, nodeArguments, type ProcessEnd, ServerProcess } from './server-process.ts'
+import { fromProject, LastLines, nodeArguments, type ProcessEnd, startServer } from './server-process.ts'
 import { fetchResourceMetadata, type Listening, startupWarnings } from './startup-checks.ts'
 
 export interface DevOptions {
@@ -37,21 +37,10 @@ const AFTER_SERVER_MS = 150
 const OBSERVER_FILE = new URL('./observer/main.js', import.meta.url).href
 
 /** A running console and authorization server. */
-export interface Dev {
-  /** The URL of the console. */
-  readonly url: string
-  /** The URL of the authorization server, or `undefined` if none is running. */
-  readonly issuer: string | undefined
-  /** `true` if no authorization server is running because the project does not have `oidc-provider`. */
-  readonly lacksOidcProvider: boolean
-  /** Starts the server. Must be called at most once. */
-  run(env: NodeJS.ProcessEnv): ServerProcess
-  /** Stops the console and the authorization server. */
-  close(): Promise<void>
-}
+export type Dev = Awaited<ReturnType<typeof startDev>>
 
 /** Starts the console and the authorization server. @throws {UsageError} */
-export async function startDev(options: DevOptions): Promise<Dev> {
+export async function startDev(options: DevOptions) {
   const argv = [
     '--import',
     OBSERVER_FILE,
@@ -138,12 +127,16 @@ export async function startDev(options: DevOptions): Promise<Dev> {
   }
 
   return {
+    /** The URL of the console. */
     url,
+    /** The URL of the authorization server, or `undefined` if none is running. */
     issuer: authorization?.issuer,
+    /** `true` if no authorization server is running because the project does not have `oidc-provider`. */
     lacksOidcProvider: options.authorization !== undefined && oidcProvider === undefined,
-    run(env) {
+    /** Starts the server. Must be called at most once. */
+    run(env: NodeJS.ProcessEnv) {
       const issuer = authorization && { MCP_GATEKIT_ISSUER: authorization.issuer }
-      const server = new ServerProcess(argv, { ...env, MCP_GATEKIT_DEV_URL: feedUrl, ...issuer }, (chunk) => {
+      const server = startServer(argv, { ...env, MCP_GATEKIT_DEV_URL: feedUrl, ...issuer }, (chunk) => {
         output.add(chunk)
         // Output can arrive after the end of its process.
         if (state.state === 'ended' && ended !== undefined) setEnded(ended, state.waits === true)
@@ -152,7 +145,8 @@ export async function startDev(options: DevOptions): Promise<Dev> {
       void server.ended.then((end) => setEnded(end, false))
       return server
     },
-    async close() {
+    /** Stops the console and the authorization server. */
+    async close(): Promise<void> {
       await Promise.all([console?.close(), authorization?.close()])
     },
   }

@@ -60,11 +60,6 @@ export const PAGE_DOCUMENT = `<!doctype html>
   </section>
   <aside>
     <section id="details" class="details" aria-label="Details of the event"></section>
-    <section class="panel timing" aria-labelledby="timing-title">
-      <h2 id="timing-title">Tool calls</h2>
-      <div id="plot"></div>
-      <p id="plot-caption" class="dim"></p>
-    </section>
     <section class="panel delivery" aria-labelledby="delivery-title">
       <h2 id="delivery-title">Delivery statistics <small>by transport</small></h2>
       <p id="delivery-total" class="dim">No statistics from the server yet.</p>
@@ -73,11 +68,6 @@ export const PAGE_DOCUMENT = `<!doctype html>
         <thead><tr><th scope="col">transport</th><th scope="col">accepted</th><th scope="col">delivered</th><th scope="col">failed</th><th scope="col">dropped</th><th scope="col">pending</th></tr></thead>
         <tbody id="delivery"></tbody>
       </table>
-    </section>
-    <section class="panel sessions" aria-labelledby="sessions-title">
-      <h2 id="sessions-title">Sessions <small>one per request</small></h2>
-      <p id="no-sessions" class="dim"></p>
-      <ul id="sessions"></ul>
     </section>
   </aside>
 </main>

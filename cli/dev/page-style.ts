@@ -1,4 +1,4 @@
-import { THEME } from '../theme.ts'
+import { THEME } from '../html.ts'
 
 /** The style sheet of the console, for light and dark color schemes and for narrow and wide screens. */
 export const PAGE_STYLE = `:root {
@@ -132,20 +132,6 @@ body:not([data-view=clients]) #stories { display: none }
 .body dd { font-family: var(--mono); font-size: 12.5px; overflow-wrap: anywhere }
 .body pre { font-size: 12px; background: var(--raised); border-radius: 7px; padding: 9px }
 .actions { display: flex; flex-wrap: wrap; gap: 8px; padding: 9px 14px; border-top: 1px solid var(--line) }
-
-#plot svg { display: block; width: 100%; height: auto; margin-bottom: 4px }
-.grid { stroke: var(--line) }
-.label { fill: var(--dim); font-size: 10px; text-anchor: end }
-.bar:is(rect) { fill: var(--accent); cursor: pointer }
-.bar.bad:is(rect) { fill: var(--bad) }
-#plot-caption { font-size: 12.5px }
-
-#sessions { display: grid; gap: 6px }
-.session { --tone: var(--good); display: grid; gap: 1px; width: 100%; text-align: left; padding: 6px 10px; border-left: 3px solid var(--tone) }
-.session.bad { --tone: var(--bad) }
-.session .head { display: flex; justify-content: space-between; gap: 8px }
-.session :is(.dim, .latest, code) { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; font-size: 12.5px }
-.session code { color: var(--dim) }
 
 table { width: 100%; border-collapse: collapse; font-size: 12.5px; font-variant-numeric: tabular-nums; margin-top: 6px }
 th { font-weight: 500; text-align: right; color: var(--dim); padding: 3px 0 3px 6px; border-bottom: 1px solid var(--line) }

@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { createRequire } from 'node:module'
 import { extname } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -20,44 +20,40 @@ export interface ProcessEnd {
   readonly signal: string | undefined
 }
 
-/** The user's server as a child process that uses the same terminal. */
-export class ServerProcess {
-  readonly #child: ChildProcess
-  /** Resolves when the process has exited and its output has arrived. Never rejects. */
-  readonly ended: Promise<ProcessEnd>
-
-  /** @param argv the arguments of `node` @param onStderr receives the error output, which the terminal shows too */
-  constructor(argv: readonly string[], env: NodeJS.ProcessEnv, onStderr: (chunk: Buffer) => void) {
-    const { stdout, stderr } = process
-    // The error output is a pipe, although the terminal shows it.
-    const isColored = stdout.isTTY && stderr.isTTY && env.NO_COLOR === undefined
-    const child = spawn(process.execPath, argv, {
-      env: isColored ? { FORCE_COLOR: '1', ...env } : env,
-      stdio: ['inherit', 'inherit', 'pipe'],
-    })
-    child.stderr.on('data', onStderr).pipe(stderr, { end: false })
-    this.#child = child
-    this.ended = new Promise((resolve) => {
-      child.once('error', () => resolve({ code: 1, signal: undefined }))
-      // A process that the server has started can keep the pipe open.
-      child.once('exit', () => setTimeout(() => child.stderr.destroy(), OUTPUT_MS).unref())
-      child.once('close', (code, signal) => resolve({ code: code ?? undefined, signal: signal ?? undefined }))
-    })
-  }
-
-  get pid(): number | undefined {
-    return this.#child.pid
-  }
-
-  /**
-   * Stops the process with a signal, and kills it after a timeout. Resolves when it has exited.
-   * @param signal `undefined` if the process has already received the signal
-   */
-  async stop(signal: NodeJS.Signals | undefined): Promise<void> {
-    if (signal !== undefined) this.#child.kill(signal)
-    const timer = setTimeout(() => this.#child.kill('SIGKILL'), GRACE_MS)
-    await this.ended
-    clearTimeout(timer)
+/** Starts the user's server. @param argv the arguments of `node` @param onStderr receives the error output, which the terminal shows too */
+export function startServer(
+  argv: readonly string[],
+  env: NodeJS.ProcessEnv,
+  onStderr: (chunk: Buffer) => void,
+) {
+  const { stdout, stderr } = process
+  // The error output is a pipe, although the terminal shows it.
+  const isColored = stdout.isTTY && stderr.isTTY && env.NO_COLOR === undefined
+  const child = spawn(process.execPath, argv, {
+    env: isColored ? { FORCE_COLOR: '1', ...env } : env,
+    stdio: ['inherit', 'inherit', 'pipe'],
+  })
+  child.stderr.on('data', onStderr).pipe(stderr, { end: false })
+  const ended = new Promise<ProcessEnd>((resolve) => {
+    child.once('error', () => resolve({ code: 1, signal: undefined }))
+    // A process that the server has started can keep the pipe open.
+    child.once('exit', () => setTimeout(() => child.stderr.destroy(), OUTPUT_MS).unref())
+    child.once('close', (code, signal) => resolve({ code: code ?? undefined, signal: signal ?? undefined }))
+  })
+  return {
+    pid: child.pid,
+    /** Resolves when the process has exited and its output has arrived. Never rejects. */
+    ended,
+    /**
+     * Stops the process with a signal, and kills it after a timeout. Resolves when it has exited.
+     * @param signal `undefined` if the process has already received the signal
+     */
+    async stop(signal: NodeJS.Signals | undefined): Promise<void> {
+      if (signal !== undefined) child.kill(signal)
+      const timer = setTimeout(() => child.kill('SIGKILL'), GRACE_MS)
+      await ended
+      clearTimeout(timer)
+    },
   }
 }
 

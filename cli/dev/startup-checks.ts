@@ -10,11 +10,7 @@ export interface Listening {
 }
 
 /** The part of the server's resource metadata that clients compare. */
-export interface ResourceMetadata {
-  readonly resource: string | undefined
-  readonly authorizationServers: readonly string[]
-  readonly scopes: readonly string[]
-}
+export type ResourceMetadata = NonNullable<Awaited<ReturnType<typeof fetchResourceMetadata>>>
 
 const TIMEOUT_MS = 2000
 const MAX_BYTES = 65_536
@@ -22,7 +18,7 @@ const MAX_TEXT = 256
 const MAX_TEXTS = 32
 
 /** Fetches the metadata document of a server on this machine. Resolves with `undefined` if it has none. Never rejects. */
-export async function fetchResourceMetadata(listening: Listening): Promise<ResourceMetadata | undefined> {
+export async function fetchResourceMetadata(listening: Listening) {
   try {
     const init = { headers: { 'user-agent': OWN_USER_AGENT }, signal: AbortSignal.timeout(TIMEOUT_MS) }
     const url = `${originOf(listening)}/.well-known/oauth-protected-resource`

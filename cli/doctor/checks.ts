@@ -10,7 +10,7 @@ import { SERVER_CARD } from './checks/server-card.ts'
 import { SIGN_IN_FLAWS } from './checks/sign-in-flaws.ts'
 import { TOKENS } from './checks/tokens.ts'
 import { TOOLS } from './checks/tools.ts'
-import type { Check, CheckFunction, CheckFunctions } from './examination.ts'
+import type { CheckFunction, CheckFunctions } from './examination.ts'
 
 const FUNCTIONS: CheckFunctions = Object.assign(
   {},
@@ -20,7 +20,11 @@ const FUNCTIONS: CheckFunctions = Object.assign(
 
 type Row = readonly [id: string, title: string, ...needs: string[]]
 
-function groupOf(group: string, rows: readonly Row[]): readonly Check[] {
+/** One check of a server. Its ID `group.name` never changes once published, because CI configurations use it. */
+export type Check = ReturnType<typeof groupOf>[number]
+
+/** @param group the heading in the report */
+function groupOf(group: string, rows: readonly Row[]) {
   return rows.map(([id, title, ...needs]) => ({
     id,
     group,
@@ -30,7 +34,7 @@ function groupOf(group: string, rows: readonly Row[]): readonly Check[] {
   }))
 }
 
-/** All checks in order: the ID, the title, and the checks that must succeed first, which come before it. */
+/** All checks in order: the ID, a title that is true if the check succeeds, and the checks that must succeed first. */
 export const CHECKS: readonly Check[] = [
   ...groupOf('Server', [
     ['server.reachable', 'The server responds'],

@@ -37,41 +37,7 @@ export type IssuerForm =
   | 'openid-root'
 
 /** The discovery of one client, as `doctor --as` replays it. */
-export interface ClientProfile {
-  readonly name: string
-  /** The requests to the MCP endpoint that begin the discovery. */
-  readonly requests: readonly EndpointRequest[]
-  /** The first request after the sign-in, if it differs from those before. */
-  readonly requestAfterSignIn: EndpointRequest | undefined
-  /** The headers of requests for metadata. */
-  readonly metadataHeaders: Readonly<Record<string, string>>
-  /** The `Accept` header of requests for the metadata of the authorization server, if it differs. */
-  readonly issuerAccept: string | undefined
-  /** The places of the resource metadata, in order. */
-  readonly places: readonly MetadataPlace[]
-  /** The well-known places of which one must also have the document. */
-  readonly requiredPlaces: readonly MetadataPlace[] | undefined
-  /** `exact` if `resource` must be the URL of the server, `parent` if it can be a parent of it. */
-  readonly resource: 'exact' | 'parent'
-  /** The forms of the metadata URL of the authorization server, in order. */
-  readonly issuerForms: readonly IssuerForm[]
-  /** The sources of the requested scopes, in order. */
-  readonly scopes: readonly ('challenge' | 'resource' | 'issuer')[]
-  /** Returns `true` for a rule of the client, such as `strict`. The page explains them. */
-  readonly has: (rule: string) => boolean
-  /** The URL of the source code or documentation that the profile is based on. */
-  readonly source: string
-}
-
-/** A behavior of some clients that differs from the specifications or from other clients. */
-export interface Quirk {
-  /** The names of the clients. */
-  readonly affected: readonly string[]
-  /** The URL of a report, of documentation, or of source code. */
-  readonly source: string
-  /** The measure that a server or an authorization server can take. */
-  readonly remedy: string
-}
+export type ClientProfile = ReturnType<typeof profileOf>
 
 let page: string | undefined
 
@@ -83,15 +49,22 @@ function cellsOf(heading: string, id: string): readonly string[] {
   return row.slice(2).split(' | ')
 }
 
-/** Returns a quirk by its ID. */
-export function quirkOf(id: string): Quirk {
+/** Returns a behavior of some clients that differs from the specifications or from other clients, by its ID. */
+export function quirkOf(id: string) {
   const [clients = '', problem = '', remedy = ''] = cellsOf('Known problems', id)
   const source = /\]\((https:[^)]*)\)/.exec(problem)?.[1] ?? ''
-  return { affected: clients.split(', '), source, remedy: remedy.replaceAll('`', '').replace(/\.$/, '') }
+  return {
+    /** The names of the clients. */
+    affected: clients.split(', '),
+    /** The URL of a report, of documentation, or of source code. */
+    source,
+    /** The measure that a server or an authorization server can take. */
+    remedy: remedy.replaceAll('`', '').replace(/\.$/, ''),
+  }
 }
 
 /** Returns the profile of a client. */
-export function profileOf(id: ClientId): ClientProfile {
+export function profileOf(id: ClientId) {
   const [name = '', before = '', after = '', places = '', metadata = '', ...others] = cellsOf('Discovery', id)
   const [resource, forms = '', scopes = '', given = '', basis = ''] = others
   const [{ userAgent = '', accept = '', protocolVersion = '' } = {}] = requestsIn(`GET as ${metadata}`)
@@ -99,20 +72,31 @@ export function profileOf(id: ClientId): ClientProfile {
   const required = rules.find((rule) => rule.startsWith('also at '))?.slice('also at '.length)
   return {
     name,
+    /** The requests to the MCP endpoint that begin the discovery. */
     requests: requestsIn(before),
+    /** The first request after the sign-in, if it differs from those before. */
     requestAfterSignIn: requestsIn(after)[0],
+    /** The headers of requests for metadata. */
     metadataHeaders: {
       'user-agent': userAgent,
       accept,
       ...(protocolVersion !== '' && { 'mcp-protocol-version': protocolVersion }),
     },
+    /** The `Accept` header of requests for the metadata of the authorization server, if it differs. */
     issuerAccept: /, then `(.*)`/.exec(metadata)?.[1],
+    /** The places of the resource metadata, in order. */
     places: places.split(', ') as MetadataPlace[],
+    /** The well-known places of which one must also have the document. */
     requiredPlaces: required?.split(' or ') as MetadataPlace[] | undefined,
-    resource: resource as ClientProfile['resource'],
+    /** `exact` if `resource` must be the URL of the server, `parent` if it can be a parent of it. */
+    resource: resource as 'exact' | 'parent',
+    /** The forms of the metadata URL of the authorization server, in order. */
     issuerForms: forms.split(', ') as IssuerForm[],
-    scopes: scopes.split(', ') as ClientProfile['scopes'],
-    has: (rule) => rules.includes(rule),
+    /** The sources of the requested scopes, in order. */
+    scopes: scopes.split(', ') as ('challenge' | 'resource' | 'issuer')[],
+    /** Returns `true` for a rule of the client, such as `strict`. The page explains them. */
+    has: (rule: string) => rules.includes(rule),
+    /** The URL of the source code or documentation that the profile is based on. */
     source: /<(https:[^>]*)>/.exec(basis)?.[1] ?? '',
   }
 }

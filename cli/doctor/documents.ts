@@ -6,15 +6,7 @@ const WELL_KNOWN = '/.well-known/oauth-protected-resource'
 const MAX_REDIRECTS = 3
 
 /** The result of a request for a JSON document. */
-export interface FoundDocument {
-  readonly url: URL
-  /** The last response, or `undefined` if the URL is not safe to fetch or the server did not respond. */
-  readonly response: HttpExchange | undefined
-  /** The document, if the response was 200 with a JSON object. */
-  readonly document: JsonObject | undefined
-  /** The reason for a missing response, if the URL was fetched. */
-  readonly failure: NoResponseError | undefined
-}
+export type FoundDocument = Awaited<ReturnType<typeof fetchDocument>>
 
 /** Returns the URLs that clients try if a challenge names none (RFC 9728 §3.1): first with the path, then at the root. */
 export function metadataUrls({ origin, pathname }: URL): { readonly path: URL; readonly root: URL } {
@@ -46,11 +38,7 @@ export async function followRedirects(
 }
 
 /** Fetches a JSON document as a web page would, and follows redirects to URLs that are safe to fetch. */
-export async function fetchDocument(
-  examination: Examination,
-  url: URL,
-  accept = 'application/json',
-): Promise<FoundDocument> {
+export async function fetchDocument(examination: Examination, url: URL, accept = 'application/json') {
   let failure: NoResponseError | undefined
   const headers = { accept, origin: examination.pageOrigin }
   const response = await followRedirects(url, async (at) => {
@@ -64,7 +52,15 @@ export async function fetchDocument(
     failure = answer
     return undefined
   })
-  return { url, response, document: documentOf(response), failure }
+  return {
+    url,
+    /** The last response, or `undefined` if the URL is not safe to fetch or the server did not respond. */
+    response,
+    /** The document, if the response was 200 with a JSON object. */
+    document: documentOf(response),
+    /** The reason for a missing response, if the URL was fetched. */
+    failure,
+  }
 }
 
 /** Returns the JSON object of a response with the status 200, or `undefined`. */

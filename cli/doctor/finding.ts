@@ -49,11 +49,6 @@ export async function findingsOfEach<Item>(
   return findings.flat()
 }
 
-/** Checks items one after the other, and combines the findings. */
-export async function worstOfEach<Item>(...args: Parameters<typeof findingsOfEach<Item>>): Promise<Finding> {
-  return worst(await findingsOfEach(...args))
-}
-
 /** Thrown by a check that is not possible. The message is the reason. */
 export class InconclusiveError extends Error {
   override readonly name = 'InconclusiveError'

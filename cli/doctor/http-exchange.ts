@@ -121,20 +121,25 @@ export class HttpExchange {
   /** The protocol of a TLS connection, and the time at which the certificate expires. */
   readonly tls: ReturnType<typeof tlsFacts>
   readonly #headers: NodeJS.Dict<string[]>
-  #message: { readonly found: JsonObject | undefined } | undefined
+  /** The JSON-RPC response in a JSON body or an event stream, or `undefined`. */
+  readonly message: JsonObject | undefined
 
   constructor(
     outgoing: Outgoing,
-    response: Pick<IncomingMessage, 'statusCode' | 'headersDistinct' | 'socket'>,
+    response: Pick<IncomingMessage, 'statusCode' | 'headersDistinct'>,
     body: string,
-    startedAt: number,
+    durationMs: number,
+    tls: HttpExchange['tls'],
   ) {
     this.outgoing = outgoing
     this.status = response.statusCode ?? 0
-    this.body = body
-    this.durationMs = Math.round(performance.now() - startedAt)
-    this.tls = tlsFacts(response.socket)
     this.#headers = response.headersDistinct
+    this.body = body
+    this.durationMs = durationMs
+    this.tls = tls
+    // The end of the body can cut off the last event.
+    const texts = this.mediaType === 'text/event-stream' ? new EventReader().read(`${body}\n\n`) : [body]
+    this.message = texts.map(rpcResponseOf).find((response) => response !== undefined)
   }
 
   /** Returns a header by its lowercase name. Several lines are joined by commas (RFC 9110 §5.3). */
@@ -160,19 +165,6 @@ export class HttpExchange {
   get object(): JsonObject | undefined {
     const { json } = this
     return isRecord(json) ? json : undefined
-  }
-
-  /** The JSON-RPC response in a JSON body or an event stream, or `undefined`. */
-  get message(): JsonObject | undefined {
-    // The end of the body can cut off the last event.
-    const texts = (): readonly string[] =>
-      this.mediaType === 'text/event-stream' ? new EventReader().read(`${this.body}\n\n`) : [this.body]
-    this.#message ??= {
-      found: texts()
-        .map(rpcResponseOf)
-        .find((response) => response !== undefined),
-    }
-    return this.#message.found
   }
 
   /** Returns a member of the result of the JSON-RPC response. */
@@ -260,68 +252,41 @@ function rpcResponseOf(text: string): JsonObject | undefined {
  * stream that a GET opens is closed when its headers have arrived, unless its first event is wanted.
  * @throws {NoResponseError}
  */
-export function sendRequest(outgoing: Outgoing): Promise<HttpExchange> {
+export async function sendRequest(outgoing: Outgoing): Promise<HttpExchange> {
   const { method, url, headers, body, timeoutMs, readsFirstEvent = false } = outgoing
   const startedAt = performance.now()
-  return new Promise((resolve, reject) => {
-    const options = {
-      method,
-      headers: {
-        ...headers,
-        ...(body !== undefined && { 'content-length': String(Buffer.byteLength(body)) }),
-      },
-      agent: false as const,
-      maxHeaderSize: 65_536,
-    }
-    /** Settles the promise and closes the connection. Later calls have no effect. */
-    const end = (settle: () => void): void => {
-      clearTimeout(timer)
-      settle()
-      request.destroy()
-    }
-    const lost = (error: Error): void => end(() => reject(noResponseError(error)))
-
-    const respond = (response: IncomingMessage): void => {
-      let received = ''
-      let size = 0
-      const events = new EventReader()
-      const finish = (): void => end(() => resolve(new HttpExchange(outgoing, response, received, startedAt)))
-      const isWanted = (data: string): boolean =>
-        readsFirstEvent ? data !== '' : rpcResponseOf(data) !== undefined
-      const streams = /^text\/event-stream\b/i.test(response.headers['content-type'] ?? '')
-      if (streams && method === 'GET' && !readsFirstEvent) {
-        finish()
-        return
-      }
-      let isOver = false
-      response.setEncoding('utf8')
-      response.on('data', (chunk: string) => {
-        // Chunks that were read together still arrive after the request was destroyed.
-        if (isOver) return
+  const signal = AbortSignal.timeout(timeoutMs)
+  const length = body === undefined ? {} : { 'content-length': String(Buffer.byteLength(body)) }
+  const options = { method, headers: { ...headers, ...length }, agent: false, maxHeaderSize: 65_536, signal }
+  // Without `servername`, Node.js would use the Host header, which can name another host.
+  const servername = isIP(url.hostname.replace(/^\[|\]$/g, '')) === 0 ? url.hostname : ''
+  const isEncrypted = url.protocol === 'https:'
+  const request = isEncrypted ? httpsRequest(url, { ...options, servername }) : httpRequest(url, options)
+  request.end(body)
+  try {
+    const response = await responseOf(request)
+    // The socket loses these facts when it is closed.
+    const tls = tlsFacts(response.socket)
+    const streams = /^text\/event-stream\b/i.test(response.headers['content-type'] ?? '')
+    const events = new EventReader()
+    const isWanted = (data: string): boolean =>
+      readsFirstEvent ? data !== '' : rpcResponseOf(data) !== undefined
+    let received = ''
+    let size = 0
+    if (!streams || method !== 'GET' || readsFirstEvent)
+      for await (const chunk of response.setEncoding('utf8')) {
         received += chunk
         size += Buffer.byteLength(chunk)
-        isOver = size > MAX_BODY_BYTES || (streams && (events.read(chunk).some(isWanted) || events.isFull))
-        if (isOver) finish()
-      })
-      response.on('end', finish)
-      response.on('error', lost)
-    }
-    const request =
-      url.protocol === 'https:'
-        ? // Without `servername`, Node.js would use the Host header, which can name another host.
-          httpsRequest(url, {
-            ...options,
-            servername: isIP(url.hostname.replace(/^\[|\]$/g, '')) === 0 ? url.hostname : '',
-          })
-        : httpRequest(url, options)
-    const timer = setTimeout(
-      () => end(() => reject(new NoResponseError('timeout', `timeout after ${timeoutMs / 1000} s`))),
-      timeoutMs,
-    )
-    request.on('error', lost)
-    responseOf(request).then(respond, lost)
-    request.end(body)
-  })
+        if (size > MAX_BODY_BYTES || (streams && (events.read(chunk).some(isWanted) || events.isFull))) break
+      }
+    const durationMs = Math.round(performance.now() - startedAt)
+    return new HttpExchange(outgoing, response, received, durationMs, tls)
+  } catch (error) {
+    if (signal.aborted) throw new NoResponseError('timeout', `timeout after ${timeoutMs / 1000} s`)
+    throw noResponseError(error as Error)
+  } finally {
+    request.destroy()
+  }
 }
 
 function noResponseError(error: Error & { code?: unknown }): NoResponseError {

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto'
 import { counted } from '../../src/base/options/counted.ts'
-import { Html, html } from '../html.ts'
-import { THEME } from '../theme.ts'
+import { Html, html, THEME } from '../html.ts'
 import { type CheckReport, countsOf, type DoctorReport } from './doctor.ts'
 import type { Status } from './finding.ts'
 

@@ -7,58 +7,33 @@ const PAGE = 'docs/reference/errors.md'
 
 export type EntryKind = 'error code' | 'option' | 'other'
 
-/** The help for an error code, for an option, or for a function that takes options. */
-export interface ReferenceEntry {
-  /** The argument of `explain`: an error code, or the anchor or the heading of an option. */
-  readonly code: string
-  readonly kind: EntryKind
-  readonly heading: string
-  /** Markdown, without the heading and without nested entries. */
-  readonly body: string
-  /** The codes of nested entries. */
-  readonly children: readonly string[]
-}
-
-/** The entries of the reference page of errors. */
-export class ErrorReference {
-  readonly entries: readonly ReferenceEntry[]
-
-  constructor(markdown: string) {
-    this.entries = entriesOf(markdown)
-  }
-
-  /**
-   * Returns the entry for an error code (`MCP_CONFIG_INVALID_OPTION`), an anchor (`oauth-issuer`), or an option
-   * (`oauth.issuer`, `oauth.dpop.nonce`, `issuer`), in any case.
-   */
-  find(name: string): ReferenceEntry | undefined {
-    const anchor = name.slice(name.lastIndexOf('#') + 1)
-    if (keyOf(anchor) === '') return undefined
-    return this.#named(anchor) ?? this.#named(`oauth-${anchor}`) ?? this.#ownerOf(anchor)
-  }
-
-  /** Returns the code that is nearest to a misspelled one, or `undefined` if none is near. */
-  nearest(name: string): string | undefined {
-    const codes = new Map(this.entries.map(({ code }) => [keyOf(code), code]))
-    return codes.get(nearestName(keyOf(name), codes.keys()) ?? '')
-  }
-
-  #named(name: string): ReferenceEntry | undefined {
-    const isNamed = (own: string): boolean => keyOf(own) === keyOf(name)
-    return this.entries.findLast(({ heading, code }) => isNamed(heading) || isNamed(code))
-  }
-
+/** Reads the reference of errors. @param markdown by default, the page that this package contains */
+export function readErrorReference(markdown: string = readFileSync(packageFile(PAGE), 'utf8')) {
+  const entries = entriesOf(markdown)
+  const named = (name: string) =>
+    entries.findLast(({ heading, code }) => [heading, code].some((own) => keyOf(own) === keyOf(name)))
   /** Returns the entry that lists a nested option: that of `oauth.dpop` for `oauth.dpop.nonce`. */
-  #ownerOf(name: string): ReferenceEntry | undefined {
+  const ownerOf = (name: string) => {
     const end = Math.max(name.lastIndexOf('.'), name.lastIndexOf('-'))
-    const owner = end === -1 ? undefined : this.#named(name.slice(0, end))
+    const owner = end === -1 ? undefined : named(name.slice(0, end))
     return owner?.body.toLowerCase().includes(`\`${name.slice(end + 1).toLowerCase()}\``) ? owner : undefined
   }
-}
-
-/** Reads the reference page that this package contains. */
-export function readErrorReference(): ErrorReference {
-  return new ErrorReference(readFileSync(packageFile(PAGE), 'utf8'))
+  return {
+    entries,
+    /**
+     * Returns the entry for an error code (`MCP_CONFIG_INVALID_OPTION`), an anchor (`oauth-issuer`), or an option
+     * (`oauth.issuer`, `oauth.dpop.nonce`, `issuer`), in any case.
+     */
+    find(name: string) {
+      const anchor = name.slice(name.lastIndexOf('#') + 1)
+      return keyOf(anchor) === '' ? undefined : (named(anchor) ?? named(`oauth-${anchor}`) ?? ownerOf(anchor))
+    },
+    /** Returns the code that is nearest to a misspelled one, or `undefined` if none is near. */
+    nearest(name: string): string | undefined {
+      const codes = new Map(entries.map(({ code }) => [keyOf(code), code]))
+      return codes.get(nearestName(keyOf(name), codes.keys()) ?? '')
+    },
+  }
 }
 
 /** Returns the form of a code in which case and punctuation do not matter. */
@@ -74,7 +49,11 @@ export function anchorOf(heading: string): string {
     .replaceAll(' ', '-')
 }
 
-function entriesOf(markdown: string): ReferenceEntry[] {
+/**
+ * Returns the entries of a page: the help for an error code, for an option, or for a function that takes options. The `code` is
+ * the argument of `explain`, the `body` Markdown without the heading and without nested entries, whose codes are `children`.
+ */
+function entriesOf(markdown: string) {
   const sections: { level: number; heading: string; lines: string[] }[] = []
   let isCode = false
   for (const line of markdown.split(/\r?\n/)) {

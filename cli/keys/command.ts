@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { chown, open, readFile, realpath, rename, rm, stat } from 'node:fs/promises'
+import { chown, readFile, realpath, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { type AuthorizationKeys, createKeys, resolveKeys } from '../../src/authorization/keys.ts'
 import { KitMcpConfigError } from '../../src/base/options/config-error.ts'
 import { counted } from '../../src/base/options/counted.ts'
@@ -30,15 +30,12 @@ Exit codes: 0 if the keys were printed or written, 1 if a file could not be read
 
 const MAX_KEPT = 100
 
-/** The number of signing keys and encryption secrets that remain after a rotation. */
-interface KeptKeys {
-  readonly signing: number
-  readonly encryption: number
-}
-
 /** The ways to change keys: new ones in front, new ones at the end, or the last ones to the front. */
 const CHANGES = {
-  rotate(keys: AuthorizationKeys, kept: KeptKeys): AuthorizationKeys {
+  rotate(
+    keys: AuthorizationKeys,
+    kept: Readonly<Record<keyof AuthorizationKeys, number>>,
+  ): AuthorizationKeys {
     const { signing, encryption } = createKeys()
     return {
       signing: [...signing, ...keys.signing].slice(0, kept.signing),
@@ -145,23 +142,17 @@ async function replaceFile(file: string, text: string): Promise<void> {
     // Only root may give a file to another user.
     if (found !== undefined) await chown(temporary, found.uid, found.gid).catch(() => undefined)
     await rename(temporary, target)
-  } catch (error) {
-    // The first error is the cause.
+  } finally {
     await rm(temporary, { force: true }).catch(() => undefined)
-    throw error
   }
 }
 
 async function writeNewFile(file: string, text: string): Promise<void> {
-  const handle = await open(file, 'wx', 0o600)
   try {
-    await handle.writeFile(text)
-    await handle.sync()
+    await writeFile(file, text, { flag: 'wx', mode: 0o600, flush: true })
   } catch (error) {
     // The first error is the cause.
-    await rm(file, { force: true }).catch(() => undefined)
+    if (fileErrorCode(error) !== 'EEXIST') await rm(file, { force: true }).catch(() => undefined)
     throw error
-  } finally {
-    await handle.close()
   }
 }

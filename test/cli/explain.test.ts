@@ -1,5 +1,5 @@
 import { expect } from 'chai'
-import { ErrorReference, readErrorReference } from '../../cli/explain/error-reference.ts'
+import { readErrorReference } from '../../cli/explain/error-reference.ts'
 import { KitMcpConfigError } from '../../src/base/options/config-error.ts'
 import { KIT_TELEMETRY_ERROR_CODES } from '../../src/telemetry/errors.ts'
 import { itRejects, runCommand, runProgram } from '../support/cli/run-command.ts'
@@ -127,7 +127,7 @@ describe('mcp-gatekit explain', function () {
 
 describe('the reference page of errors, as explain reads it', () => {
   it('does not take a comment in a code block for a heading', () => {
-    const { entries } = new ErrorReference('# Page\n\n### A_CODE\n\nText.\n\n```sh\n### comment\n```\n')
+    const { entries } = readErrorReference('# Page\n\n### A_CODE\n\nText.\n\n```sh\n### comment\n```\n')
     expect(entries).to.deep.equal([
       {
         code: 'A_CODE',

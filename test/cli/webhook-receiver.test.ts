@@ -1,12 +1,11 @@
 import { expect } from 'chai'
-import { WebhookReceiver } from '../../cli/doctor/checks/webhook-receiver.ts'
+import { receiveWebhooks } from '../../cli/doctor/checks/webhook-receiver.ts'
 import { freePort } from '../support/free-port.ts'
 
 describe('the webhook receiver of doctor', () => {
   it('accepts only messages to its own URLs, of a limited size and number', async () => {
-    const receiver = new WebhookReceiver()
     const port = await freePort()
-    await receiver.listen(port)
+    const receiver = await receiveWebhooks(port)
     try {
       const base = `http://127.0.0.1:${port}/hook?a=b`
       const endpoint = receiver.endpoint(new URL(base), true)

@@ -2,7 +2,7 @@ import type { WebhookError } from '../../../src/mcp/events/store.ts'
 import { LIMITS } from '../../../src/mcp/router/limits.ts'
 import { namesLoopback } from '../../loopback.ts'
 import { type Attributes, attributeText, type ConsoleEvent, lookUp, operationOf, textOf } from './event.ts'
-import { assertionRefusal, forbiddenText, type RefusalText, refusalText, signInRefusal } from './refusals.ts'
+import { ASSERTIONS, explain, forbiddenText, type RefusalText, refusalText, SIGN_INS } from './refusals.ts'
 import type { Stage } from './stages.ts'
 
 export type Tone = 'good' | 'bad' | 'warn' | 'plain'
@@ -29,14 +29,10 @@ export interface EventKind {
   readonly stage?: Stage | undefined
 }
 
-/** The groups of events, by the part of their names before the last one. */
+/** The groups of events, by the part of their names before the last one. Others are about tools. */
 const GROUPS: Readonly<Record<string, EventKind['group']>> = {
   'kit.mcp.auth': 'gate',
   'kit.mcp.policy': 'gate',
-  'kit.mcp.limit': 'tool',
-  'kit.mcp.confirm': 'tool',
-  'kit.mcp.task': 'tool',
-  'kit.mcp.tool': 'tool',
   'kit.mcp.request': 'request',
   'kit.mcp.event': 'event',
   'kit.authorization': 'gate',
@@ -191,12 +187,12 @@ export function kindOf(event: ConsoleEvent): EventKind {
   const key = keyOf(event)
   const isSignIn = name.startsWith('kit.authorization.')
   const prefix = isSignIn ? 'kit.authorization' : name.slice(0, name.lastIndexOf('.'))
-  const group = lookUp(GROUPS, prefix)
+  const group = lookUp(GROUPS, prefix) ?? 'tool'
   const webhook = group === 'event' ? lookUp(WEBHOOK_HINTS, a['error.type']) : undefined
   const own = lookUp(HINTS, key)
   const hint = refusal?.hint ?? webhook ?? (own && fill(own))
   const known = lookUp(lookUp(KINDS, prefix) ?? {}, key.slice(prefix.length + 1))
-  if (group !== undefined && known !== undefined) {
+  if (known !== undefined) {
     const [tone, word, title, reached, stage] = known
     const outcome = a['kit.mcp.policy.purpose'] === 'list' ? 'failed' : reached
     return { group, tone, word, title: fill(title), hint, outcome, stage }
@@ -216,8 +212,8 @@ function keyOf({ name, error, attributes = {} }: ConsoleEvent): string {
 
 /** Returns the explanation of a request, a sign-in, or a token request that was refused. */
 function refusalOf({ name, request }: ConsoleEvent, a: Attributes): RefusalText | undefined {
-  if (name === 'kit.authorization.token.refused') return assertionRefusal(a.cause)
-  if (name === 'kit.authorization.signin.refused') return signInRefusal(a.reason)
+  if (name === 'kit.authorization.token.refused') return explain(ASSERTIONS, a.cause)
+  if (name === 'kit.authorization.signin.refused') return explain(SIGN_INS, a.reason)
   if (name !== 'kit.mcp.auth.refused') return undefined
   const { host, origin }: Attributes = request ?? {}
   if (a.reason === 'host' && host) return forbiddenText(undefined, host)

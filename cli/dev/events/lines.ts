@@ -1,22 +1,10 @@
 import { type Html, html, span } from '../../html.ts'
 import type { ConsoleEvent } from './event.ts'
-import type { EventKind } from './kinds.ts'
 import type { EventRow, Row } from './row.ts'
 import type { Story } from './stories.ts'
 
 /** The line of an event, as the page gets it. */
-export interface PageRow {
-  readonly number: number
-  readonly group: EventKind['group']
-  readonly isProblem: boolean
-  /** The words of the line, in which the page searches. */
-  readonly words: string
-  /** The sentence for screen readers, if the request was refused. */
-  readonly refusal: string | undefined
-  readonly line: string
-  readonly details: string
-  readonly event: ConsoleEvent
-}
+export type PageRow = ReturnType<typeof pageRow>
 
 const SIGNS: Readonly<Record<Row['tone'], string>> = { good: '✓', bad: '✕', warn: '!', plain: '·' }
 
@@ -24,13 +12,15 @@ const SIGNS: Readonly<Record<Row['tone'], string>> = { good: '✓', bad: '✕', 
 export const timeOf = (iso: string): Html => html`<time>${iso}</time>`
 
 /** Returns the line of an event with its details. */
-export function pageRow(row: EventRow): PageRow {
+export function pageRow(row: EventRow) {
   const { number, event, group, tone, word, title, operation, outcome, isProbe, ms } = row
   return {
     number,
     group,
     isProblem: (tone === 'bad' || tone === 'warn') && !isProbe,
+    /** The words of the line, in which the page searches. */
     words: `${word} ${title}`,
+    /** The sentence for screen readers, if the request was refused. */
     refusal: outcome === 'refused' && !isProbe ? [title, operation ?? []].flat().join(', ') : undefined,
     line: html`<li class="row ${tone}" id="event-${number}" role="option" aria-selected="false"
       data-number="${number}">${contentOf(row, row.about)}<span class="ms">${ms === undefined ? '' : durationText(ms)}</span></li>`

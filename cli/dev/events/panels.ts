@@ -1,8 +1,8 @@
 import { type Html, html, span, type Value } from '../../html.ts'
 import type { Connect } from '../connect-commands.ts'
 import type { Attributes, Feed } from './event.ts'
-import { countText, durationText, timeOf } from './lines.ts'
-import type { SessionSummary, Summary, ToolCall } from './summary.ts'
+import { countText, durationText } from './lines.ts'
+import type { Summary } from './summary.ts'
 
 /** Facts that are constant while `mcp-gatekit dev` runs. */
 export interface About {
@@ -88,7 +88,7 @@ function copyButton(what: string, text: string): Html {
 
 /** Returns the numbers of all events. @param kept the number of events that the page can list */
 export function statisticsContents(
-  { counts, lastReason, calls, sessions }: Summary,
+  { counts, lastReason, calls }: Summary,
   kept: number,
   sender: Attributes = {},
   given: Feed['stats'],
@@ -99,7 +99,7 @@ export function statisticsContents(
   const incomplete = isSampled ? 'not all are counted' : ''
   const share = Math.round((accepted / (accepted + refused + outages)) * 100)
   const failures = toolFailures === 0 ? '' : `${toolFailures} failed`
-  const median = quantile(calls, 0.5)
+  const [median, high] = [quantile(calls, 0.5), quantile(calls, 0.95)]
   const { service, environment } = sender
   const tools = [failures, incomplete].filter((text) => text !== '').join(', ')
   // If sampling has dropped events, 0 is not known.
@@ -114,12 +114,8 @@ export function statisticsContents(
     'tools-value': textOf(toolCalls),
     'tools-note': toolFailures > 0 ? span('bad', tools) : tools,
     'median-value': textOf(median === undefined ? '–' : durationText(median)),
-    'median-note': calls.length === 0 ? '' : `of the latest ${calls.length}`,
+    'median-note': high === undefined ? '' : `95 % of ${calls.length} within ${durationText(high)}`,
     'how-many': events > kept ? `the latest ${countText(kept)} of ${all}` : all,
-    plot: calls.length === 0 ? '' : plotOf(calls),
-    'plot-caption': captionOf(calls),
-    sessions: sessions.map(sessionOf),
-    'no-sessions': sessions.length === 0 ? 'No sessions yet.' : '',
     ...(typeof service === 'string' && {
       service: environment === undefined ? service : `${service} · ${environment}`,
       title: `${service} · mcp-gatekit dev`,
@@ -153,63 +149,8 @@ function deliveryContents(stats: Stats): Contents {
 
 const SAMPLED = html`Events that are sampled out are not shown. To keep all events, use <code>.withSampling({ debugRate: 1, infoRate: 1 })</code>.`
 
-function sessionOf({ id, who = 'unknown user', events, ...session }: SessionSummary): Html {
-  const count = html`${events} event${events === 1 ? '' : 's'} · ${timeOf(session.startedAt)}`
-  const mcp = session.mcpSession === undefined ? '' : ` · MCP session ${session.mcpSession}`
-  return html`<li><button type="button" class="session ${session.hasProblem ? 'bad' : ''}" data-session="${id}">
-    <span class="head"><strong>${who}</strong><span class="dim">${count}</span></span>
-    ${span('latest', session.latest)}${span('dim', session.kept)}<code>${id}${mcp}</code></button></li>`
-}
-
-const WIDTH = 400
-const HEIGHT = 120
-/** The left edge of the bars. The durations are left of it. */
-const LEFT = 52
-const TOP = 6
-const BOTTOM = HEIGHT - 6
-/** The number of bars that fit in the chart: those of the latest calls in the summary. */
-const PLACES = 96
-const STEP = (WIDTH - LEFT) / PLACES
-
-/** Returns a bar chart of the latest tool calls, newest on the right. The heights are logarithmic. */
-function plotOf(calls: readonly ToolCall[]): Html {
-  const { from, to } = decades(calls)
-  const y = (ms: number): number =>
-    BOTTOM - ((Math.log10(Math.max(ms, 10 ** from)) - from) / (to - from)) * (BOTTOM - TOP)
-  const grid = Array.from({ length: to - from + 1 }, (_, index) => {
-    const decade = from + index
-    const at = y(10 ** decade)
-    const label = decade >= 3 ? `${10 ** (decade - 3)} s` : `${10 ** decade} ms`
-    return html`<line x1="${LEFT}" x2="${WIDTH}" y1="${at}" y2="${at}" class="grid"/>
-      <text x="${LEFT - 6}" y="${at + 3.5}" class="label">${label}</text>`
-  })
-  const bars = calls.map(({ number, tool, ms, failed }, index) => {
-    const height = Math.max(2, BOTTOM - y(ms))
-    return html`<rect x="${WIDTH - (calls.length - index) * STEP}" y="${BOTTOM - height}" width="${STEP * 0.76}"
-      height="${height}" rx="1" class="bar ${failed ? 'bad' : ''}" data-number="${number}">
-      <title>${tool} ${failed ? 'failed after' : 'took'} ${durationText(ms)}</title></rect>`
-  })
-  return html`<svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="${captionOf(calls)}">${grid}${bars}</svg>`
-}
-
-function captionOf(calls: readonly ToolCall[]): string {
-  const [median, high] = [quantile(calls, 0.5), quantile(calls, 0.95)]
-  if (median === undefined || high === undefined) return 'No tool calls yet.'
-  const which = calls.length === 1 ? 'One call' : `Latest ${calls.length} calls`
-  const failed = calls.filter((call) => call.failed).length
-  const failures = failed === 0 ? '' : `, ${failed} failed`
-  return `${which}: median ${durationText(median)}, 95 % within ${durationText(high)}${failures}.`
-}
-
 /** Returns a quantile of the durations, such as the median for 0.5, or `undefined` without calls. */
-export function quantile(calls: readonly ToolCall[], part: number): number | undefined {
-  const sorted = calls.map(({ ms }) => ms).sort((a, b) => a - b)
+export function quantile(calls: readonly number[], part: number): number | undefined {
+  const sorted = calls.toSorted((a, b) => a - b)
   return sorted[Math.min(sorted.length - 1, Math.ceil(sorted.length * part) - 1)]
-}
-
-/** Returns the exponents of the powers of ten, in milliseconds, that enclose all durations. */
-export function decades(calls: readonly ToolCall[]): { readonly from: number; readonly to: number } {
-  const durations = calls.map(({ ms }) => ms)
-  const from = Math.max(-2, Math.floor(Math.log10(Math.min(1, ...durations))))
-  return { from, to: Math.max(2, Math.ceil(Math.log10(Math.max(1, ...durations)))) }
 }

@@ -3,10 +3,7 @@ import { REFUSAL_DESCRIPTIONS } from '../../../src/oauth/refusal-responses.ts'
 import { attributeText, lookUp } from './event.ts'
 
 /** The explanation of a refusal, and the suggested fix. */
-export interface RefusalText {
-  readonly says: string
-  readonly hint: string
-}
+export type RefusalText = ReturnType<typeof forbiddenText>
 
 /** Sentences about a refusal, by reason: the explanation up to the first full stop, and the suggested fix. */
 type Explanations<Reason extends string = string> = Readonly<Record<Reason, string>>
@@ -44,7 +41,7 @@ const CAUSES: Explanations<InvalidCause> = {
 const START_AGAIN = 'The user starts again from the client, and stays in one browser.'
 
 /** The reasons of `kit.authorization.signin.refused`. */
-const SIGN_INS: Explanations = {
+export const SIGN_INS: Explanations = {
   check_failed:
     'allow or grantScopes failed. Correct the function: it threw an error, its promise was rejected, or it did not decide within 10 s.',
   failed: `a page failed with an unexpected error. ${START_AGAIN}`,
@@ -65,7 +62,7 @@ const REQUEST_ANOTHER = 'The client requests another assertion from the identity
 const CORRECT_ISSUER = 'The identity provider corrects what it issues.'
 
 /** The causes of `kit.authorization.token.refused` for identity assertions. */
-const ASSERTIONS: Explanations = {
+export const ASSERTIONS: Explanations = {
   algorithm: `the algorithm is not asymmetric. ${CORRECT_ISSUER}`,
   audience: 'aud is not this server. The client requests the assertion with audience set to the option url.',
   client:
@@ -92,7 +89,7 @@ const ASSERTIONS: Explanations = {
 }
 
 /** Returns the explanation for a request whose `Origin` or, if `origin` is `undefined`, `Host` is not allowed. */
-export function forbiddenText(origin: unknown, host: unknown): RefusalText {
+export function forbiddenText(origin: unknown, host: unknown) {
   return origin === undefined
     ? {
         says: `Host ${attributeText(host)} is not allowed`,
@@ -109,17 +106,8 @@ export function refusalText(reason: unknown, cause?: unknown): RefusalText | und
   return (reason === 'invalid' ? explain(CAUSES, cause) : undefined) ?? explain(REASONS, reason)
 }
 
-/** Returns the explanation for the reason of a refused sign-in. */
-export function signInRefusal(reason: unknown): RefusalText | undefined {
-  return explain(SIGN_INS, reason)
-}
-
-/** Returns the explanation for the cause for which an identity assertion was refused. */
-export function assertionRefusal(cause: unknown): RefusalText | undefined {
-  return explain(ASSERTIONS, cause)
-}
-
-function explain(explanations: Explanations, reason: unknown): RefusalText | undefined {
+/** Returns the explanation of a reason in a table, or `undefined` if it is unknown. */
+export function explain(explanations: Explanations, reason: unknown): RefusalText | undefined {
   const text = lookUp(explanations, reason)
   if (text === undefined) return undefined
   const end = text.indexOf('. ')

@@ -1,5 +1,5 @@
 import { type Attributes, attributeText } from './event.ts'
-import { assertionRefusal, signInRefusal } from './refusals.ts'
+import { ASSERTIONS, explain, SIGN_INS } from './refusals.ts'
 
 /**
  * The states of a client by the latest step that matters for its sign-in. `bad`: it cannot continue without a change. `warn`: it has
@@ -55,12 +55,13 @@ const NEXT: Readonly<Partial<Record<Stage, string | Next>>> = {
   denied: 'The client shows that access was denied. It starts again when the user tries again.',
   'not-authorized':
     'The client corrects its authorization request: client_id, redirect_uri, code_challenge, and resource.',
-  'not-signed-in': ({ reason }) => signInRefusal(reason)?.hint ?? 'The user starts again from the client.',
+  'not-signed-in': ({ reason }) =>
+    explain(SIGN_INS, reason)?.hint ?? 'The user starts again from the client.',
   token: 'The client repeats its request with Authorization: Bearer <token>.',
   'token-refused': ({ cause }) =>
     cause === undefined
       ? 'The client starts the sign-in again. A code works once, with the same redirect_uri, resource, and code_verifier.'
-      : assertionRefusal(cause)?.hint,
+      : explain(ASSERTIONS, cause)?.hint,
   refused: 'The client refreshes its token or signs in again.',
   scopes({ challenge }) {
     const scope = parameterOf(challenge, 'scope')

@@ -11,34 +11,6 @@ interface Step extends Mutable<Row> {
   count: number
 }
 
-/** Everything that one client has done: one sign-in, and the calls after it. */
-export interface Story {
-  readonly id: number
-  startedAt: string
-  name: string
-  user?: string | undefined
-  /** The state of the sign-in. */
-  state: string
-  tone: Tone
-  /** The step that the client has to take next, or `undefined` if it is signed in. */
-  next?: string | undefined
-  /** Oldest first. */
-  readonly steps: Step[]
-  /** `true` for the probes of `mcp-gatekit doctor`, which are folded. */
-  readonly isProbe: boolean
-  /** The number of steps that were removed. */
-  dropped: number
-  stage: Stage
-  /** The time of the event that led to this stage. Events do not arrive in the order of their times. */
-  stageAt: string
-  /** The time of the event that ended the story, or `undefined` if it has not ended. */
-  endedAt: string | undefined
-  /** `true` if an event of the story says who has sent its request. */
-  hasSender: boolean
-  /** Where the name comes from. A name of a later source replaces it. */
-  namedBy: NameSource
-}
-
 const NAME_SOURCES = ['nothing', 'id', 'request', 'registration'] as const
 type NameSource = (typeof NAME_SOURCES)[number]
 
@@ -254,23 +226,8 @@ export class Stories {
     return open.find((story) => known.has(story)) ?? open[0]
   }
 
-  #begin({ time, isProbe }: EventRow): Story {
-    const story: Story = {
-      id: ++this.#count,
-      startedAt: time,
-      name: 'a client',
-      namedBy: 'nothing',
-      hasSender: false,
-      user: undefined,
-      stage: 'begun',
-      stageAt: '',
-      endedAt: undefined,
-      state: isProbe ? 'probes' : STATES.begun[0],
-      tone: isProbe ? 'plain' : STATES.begun[1],
-      isProbe,
-      steps: [],
-      dropped: 0,
-    }
+  #begin(row: EventRow): Story {
+    const story = newStory(++this.#count, row)
     this.#stories = [story, ...this.#stories]
     const [gone] = this.#stories.splice(MAX_STORIES)
     for (const [key, one] of [...this.#byKey.entries()]) if (one === gone) this.#byKey.delete(key)
@@ -333,6 +290,39 @@ export class Stories {
     const record = this.#requests.get(id) ?? { details: [] }
     this.#requests.set(id, record)
     return record
+  }
+}
+
+/** Everything that one client has done: one sign-in, and the calls after it. */
+export type Story = ReturnType<typeof newStory>
+
+function newStory(id: number, { time, isProbe }: EventRow) {
+  const [state, tone]: readonly [string, Tone] = isProbe ? ['probes', 'plain'] : STATES.begun
+  return {
+    id,
+    startedAt: time,
+    name: 'a client',
+    /** Where the name comes from. A name of a later source replaces it. */
+    namedBy: 'nothing' as NameSource,
+    user: undefined as string | undefined,
+    /** The state of the sign-in. */
+    state,
+    tone,
+    /** The step that the client has to take next, or `undefined` if it is signed in. */
+    next: undefined as string | undefined,
+    /** Oldest first. */
+    steps: [] as Step[],
+    /** `true` for the probes of `mcp-gatekit doctor`, which are folded. */
+    isProbe,
+    /** The number of steps that were removed. */
+    dropped: 0,
+    stage: 'begun' as Stage,
+    /** The time of the event that led to this stage. Events do not arrive in the order of their times. */
+    stageAt: '',
+    /** The time of the event that ended the story, or `undefined` if it has not ended. */
+    endedAt: undefined as string | undefined,
+    /** `true` if an event of the story says who has sent its request. */
+    hasSender: false,
   }
 }
 

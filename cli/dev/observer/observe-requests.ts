@@ -4,7 +4,7 @@ import { Agent, type IncomingMessage, request, Server, type ServerResponse } fro
 import { Server as TlsServer } from 'node:https'
 import { type AddressInfo, Server as NetServer } from 'node:net'
 import { OBSERVER } from '../events/event.ts'
-import { ObservedRequest } from './observed-request.ts'
+import { type ObservedRequest, observedRequest } from './observed-request.ts'
 
 /** The function through which the transport finds the request that it runs in. */
 const CURRENT = Symbol.for('mcp-gatekit.dev.request')
@@ -23,7 +23,7 @@ const TIMEOUT_MS = 2000
  */
 export function observeRequests(feedUrl: string): () => void {
   const current = new AsyncLocalStorage<ObservedRequest>()
-  const feed = new Feed(feedUrl)
+  const send = feedTo(feedUrl)
   let count = 0
 
   const started = (message: unknown): void => {
@@ -32,9 +32,9 @@ export function observeRequests(feedUrl: string): () => void {
         request: IncomingMessage
         response: ServerResponse
       }
-      const observed = new ObservedRequest(`${process.pid}-${++count}`, req, res)
+      const observed = observedRequest(`${process.pid}-${++count}`, req, res)
       current.enterWith(observed)
-      res.once('close', () => feed.add(() => observed.event(feedUrl)))
+      res.once('close', () => send(() => observed.event(feedUrl)))
     } catch {
       // The server must not notice the observer.
     }
@@ -47,7 +47,7 @@ export function observeRequests(feedUrl: string): () => void {
 
   Object.defineProperty(globalThis, CURRENT, { value: findCurrent, configurable: true })
   subscribe('http.server.request.start', started)
-  const restoreListen = observeListen((address) => feed.add(() => listeningEvent(address)))
+  const restoreListen = observeListen((address) => send(() => listeningEvent(address)))
   return () => {
     unsubscribe('http.server.request.start', started)
     restoreListen()
@@ -77,48 +77,38 @@ function observeListen(report: (address: AddressInfo) => void): () => void {
   }
 }
 
-/** Sends events in batches. It never keeps the process alive, and never fails. */
-class Feed {
-  readonly #url: string
-  readonly #agent = new Agent({ keepAlive: true, maxSockets: 1 })
-  #waiting: object[] = []
-  #isBusy = false
-
-  constructor(url: string) {
-    this.#url = url
+/** Returns a function that sends events in batches. It never keeps the process alive, and never fails. */
+function feedTo(url: string): (make: () => object | undefined) => void {
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  const waiting: object[] = []
+  let isBusy = false
+  const sendSoon = (): void => {
+    if (isBusy || waiting.length === 0) return
+    isBusy = true
+    setTimeout(send, WINDOW_MS).unref()
   }
-
-  /** @param make returns an event, or `undefined` for none */
-  add(make: () => object | undefined): void {
-    try {
-      const event = this.#waiting.length < MAX_WAITING ? make() : undefined
-      if (event === undefined) return
-      this.#waiting.push(event)
-      this.#sendSoon()
-    } catch {
-      // An event that cannot be made is left out.
-    }
-  }
-
-  #sendSoon(): void {
-    if (this.#isBusy || this.#waiting.length === 0) return
-    this.#isBusy = true
-    setTimeout(() => this.#send(), WINDOW_MS).unref()
-  }
-
-  #send(): void {
-    const body = JSON.stringify({ sender: OBSERVER, events: this.#waiting.splice(0, BATCH) })
-    const done = (): void => {
-      this.#isBusy = false
-      this.#sendSoon()
-    }
+  const send = (): void => {
+    const body = JSON.stringify({ sender: OBSERVER, events: waiting.splice(0, BATCH) })
     const headers = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }
-    const req = request(this.#url, { method: 'POST', agent: this.#agent, headers, timeout: TIMEOUT_MS })
+    const req = request(url, { method: 'POST', agent, headers, timeout: TIMEOUT_MS })
     req.once('socket', (socket) => socket.unref())
     req.once('timeout', () => req.destroy())
     req.once('response', (res) => res.resume())
     req.on('error', () => undefined)
-    req.once('close', done)
+    req.once('close', () => {
+      isBusy = false
+      sendSoon()
+    })
     req.end(body)
+  }
+  return (make) => {
+    try {
+      const event = waiting.length < MAX_WAITING ? make() : undefined
+      if (event === undefined) return
+      waiting.push(event)
+      sendSoon()
+    } catch {
+      // An event that cannot be made is left out.
+    }
   }
 }

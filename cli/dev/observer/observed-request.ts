@@ -13,88 +13,75 @@ const MAX_CHALLENGE = 1024
 const MAX_TOKEN = 16_384
 
 /** A request to the user's server, as it was received. */
-export class ObservedRequest {
-  readonly id: string
-  readonly #req: IncomingMessage
-  readonly #res: ServerResponse
-  readonly #token: string | undefined
-  readonly #startedAt = performance.now()
-  readonly #time = new Date().toISOString()
-  /** `true` if the server has emitted an event during the request. */
-  hasEvents = false
+export type ObservedRequest = ReturnType<typeof observedRequest>
 
-  constructor(id: string, req: IncomingMessage, res: ServerResponse) {
-    this.id = id
-    this.#req = req
-    this.#res = res
-    this.#token = /^(?:Bearer|DPoP) +(\S+) *$/i.exec(req.headers.authorization ?? '')?.[1]
-  }
+export function observedRequest(id: string, req: IncomingMessage, res: ServerResponse) {
+  const startedAt = performance.now()
+  const time = new Date().toISOString()
+  const { headers, method = 'GET' } = req
+  const token = /^(?:Bearer|DPoP) +(\S+) *$/i.exec(headers.authorization ?? '')?.[1]
 
-  /** The part of an event that names its request. */
-  toJSON(): object {
-    const { host, origin, 'user-agent': agent } = this.#req.headers
-    return {
-      id: this.id,
-      unverified: this.#claims(),
-      host: this.#clean(host),
-      origin: this.#clean(origin),
-      agent: this.#clean(agent),
-    }
-  }
-
-  /** Returns the event of the completed request, or `undefined` if it is not a request of an MCP client. */
-  event(key: string): Readonly<Record<string, unknown>> | undefined {
-    const { headers, method = 'GET', socket } = this.#req
-    const path = pathOf(this.#req)
-    const challenge = headerOf(this.#res, 'www-authenticate')
-    if (headers['user-agent']?.startsWith(OWN_USER_AGENT)) return undefined
-    if (!this.hasEvents && challenge === undefined && !isOfClient(this.#req, path)) return undefined
-    const attributes = {
-      'http.request.method': method,
-      'url.path': this.#clean(path),
-      'http.response.status_code': this.#res.headersSent ? this.#res.statusCode : 499,
-      'client.address': socket.remoteAddress,
-      'user_agent.original': this.#clean(headers['user-agent']),
-      origin: this.#clean(headers.origin),
-      host: this.#clean(headers.host),
-      preflight: isPreflight(this.#req) ? true : undefined,
-      'mcp.session.id': this.#clean(headers['mcp-session-id'] ?? headerOf(this.#res, 'mcp-session-id')),
-      'mcp.method.name': this.#clean(headers['mcp-method']),
-      'gen_ai.tool.name':
-        headers['mcp-method'] === 'tools/call' ? this.#clean(headers['mcp-name']) : undefined,
-      token: this.#token === undefined ? undefined : fingerprintOf(key, this.#token),
-      challenge: this.#clean(challenge, MAX_CHALLENGE),
-      covered: this.hasEvents,
-      duration_ms: Math.round((performance.now() - this.#startedAt) * 1000) / 1000,
-    }
-    const level = this.#res.statusCode >= 400 ? 'warn' : 'info'
-    const about = { name: 'dev.request', time: this.#time, level, sessionId: `request-${this.id}` }
-    return { ...about, request: this, attributes }
-  }
-
-  #clean(value: string | readonly string[] | undefined, max: number = MAX_TEXT): string | undefined {
+  const clean = (
+    value: string | readonly string[] | undefined,
+    max: number = MAX_TEXT,
+  ): string | undefined => {
     if (value === undefined) return undefined
     // The header can be long, so it is cut before the token is searched.
     const text = String(value).slice(0, max + MAX_TOKEN)
-    const token = this.#token
     return (token === undefined ? text : text.replaceAll(token, '[token]')).slice(0, max)
   }
+  const about = { host: clean(headers.host), origin: clean(headers.origin) }
+  return {
+    /** `true` if the server has emitted an event during the request. */
+    hasEvents: false,
 
-  /** Reads the claims of a JWT without checking its signature. Each one is shortened. */
-  #claims(): object | undefined {
-    const payload = (this.#token ?? '').length > MAX_TOKEN ? undefined : this.#token?.split('.', 4)[1]
-    if (payload === undefined) return undefined
-    return tryOrUndefined(() => {
-      const claims = JSON.parse(Buffer.from(payload, 'base64url').toString()) as Record<string, unknown>
-      return {
-        ...textOf('iss', claims.iss),
-        ...textOf('aud', claims.aud),
-        ...(typeof claims.exp === 'number' && { exp: timeOf(claims.exp) }),
-        ...textOf('scope', claims.scope ?? claims.scp),
-        ...textOf('client_id', claims.client_id ?? claims.azp ?? claims.cid),
+    /** The part of an event that names its request. */
+    toJSON(): object {
+      return { id, unverified: claimsOf(token), ...about, agent: clean(headers['user-agent']) }
+    },
+
+    /** Returns the event of the completed request, or `undefined` if it is not a request of an MCP client. */
+    event(key: string): Readonly<Record<string, unknown>> | undefined {
+      const path = pathOf(req)
+      const challenge = headerOf(res, 'www-authenticate')
+      if (headers['user-agent']?.startsWith(OWN_USER_AGENT)) return undefined
+      if (!this.hasEvents && challenge === undefined && !isOfClient(req, path)) return undefined
+      const attributes = {
+        'http.request.method': method,
+        'url.path': clean(path),
+        'http.response.status_code': res.headersSent ? res.statusCode : 499,
+        'client.address': req.socket.remoteAddress,
+        'user_agent.original': clean(headers['user-agent']),
+        ...about,
+        preflight: isPreflight(req) ? true : undefined,
+        'mcp.session.id': clean(headers['mcp-session-id'] ?? headerOf(res, 'mcp-session-id')),
+        'mcp.method.name': clean(headers['mcp-method']),
+        'gen_ai.tool.name': headers['mcp-method'] === 'tools/call' ? clean(headers['mcp-name']) : undefined,
+        token: token === undefined ? undefined : fingerprintOf(key, token),
+        challenge: clean(challenge, MAX_CHALLENGE),
+        covered: this.hasEvents,
+        duration_ms: Math.round((performance.now() - startedAt) * 1000) / 1000,
       }
-    })
+      const level = res.statusCode >= 400 ? 'warn' : 'info'
+      return { name: 'dev.request', time, level, sessionId: `request-${id}`, request: this, attributes }
+    },
   }
+}
+
+/** Reads the claims of a JWT without checking its signature. Each one is shortened. */
+function claimsOf(token: string | undefined): object | undefined {
+  const payload = token === undefined || token.length > MAX_TOKEN ? undefined : token.split('.', 4)[1]
+  if (payload === undefined) return undefined
+  return tryOrUndefined(() => {
+    const claims = JSON.parse(Buffer.from(payload, 'base64url').toString()) as Record<string, unknown>
+    return {
+      ...textOf('iss', claims.iss),
+      ...textOf('aud', claims.aud),
+      ...(typeof claims.exp === 'number' && { exp: timeOf(claims.exp) }),
+      ...textOf('scope', claims.scope ?? claims.scp),
+      ...textOf('client_id', claims.client_id ?? claims.azp ?? claims.cid),
+    }
+  })
 }
 
 function textOf(name: string, value: unknown): Record<string, string> {

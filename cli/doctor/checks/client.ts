@@ -1,5 +1,11 @@
 import type { Challenge } from '../challenges.ts'
-import { type EndpointRequest, type MetadataPlace, profileOf, quirkOf } from '../clients.ts'
+import {
+  type ClientProfile,
+  type EndpointRequest,
+  type MetadataPlace,
+  profileOf,
+  quirkOf,
+} from '../clients.ts'
 import { documentOf, followRedirects, metadataUrls } from '../documents.ts'
 import type { CheckFunctions, Examination } from '../examination.ts'
 import { type Finding, fail, ok, onlyIf, Stop, warn } from '../finding.ts'
@@ -26,7 +32,7 @@ export const CLIENT: CheckFunctions = {
 }
 
 /** Repeats the requests of one client, up to the sign-in. */
-async function replay(examination: Examination, client: ReturnType<typeof profileOf>): Promise<Finding> {
+async function replay(examination: Examination, client: ClientProfile): Promise<Finding> {
   const { name } = client
   /** The requests so far, each with its result. */
   const requests: string[] = []

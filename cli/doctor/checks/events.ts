@@ -2,13 +2,13 @@ import { counted } from '../../../src/base/options/counted.ts'
 import { isRecord } from '../../../src/base/options/value-kinds.ts'
 import { signatureOf } from '../../../src/mcp/events/webhooks/signature.ts'
 import { type CheckFunctions, type Examination, observation, type WebhookOptions } from '../examination.ts'
-import { type Finding, fail, InconclusiveError, ok, onlyIf, warn, worst, worstOfEach } from '../finding.ts'
+import { type Finding, fail, findingsOfEach, InconclusiveError, ok, onlyIf, warn, worst } from '../finding.ts'
 import { answerOf, HttpExchange } from '../http-exchange.ts'
 import { quote, quoteAll, quoteValue } from '../quote.ts'
 import { entriesOf, memberOf } from '../values.ts'
 import { conversation, revisions } from './protocol.ts'
 import { pageOf, repeated, SEE_LOG } from './tools.ts'
-import { type WebhookEndpoint, type WebhookMessage, WebhookReceiver } from './webhook-receiver.ts'
+import { receiveWebhooks, type WebhookEndpoint, type WebhookMessage } from './webhook-receiver.ts'
 
 const EXTENSION = 'io.modelcontextprotocol/events'
 
@@ -106,8 +106,7 @@ const eventName = observation(async (examination) => {
 })
 
 const receiver = observation(async (examination) => {
-  const server = new WebhookReceiver()
-  await server.listen(webhookOptions(examination).port)
+  const server = await receiveWebhooks(webhookOptions(examination).port)
   examination.closing.push(() => server.close())
   return server
 })
@@ -209,7 +208,7 @@ export const EVENTS: CheckFunctions = {
     const offered = new Set((await listedEvents(examination)).flatMap(deliveriesOf))
     const methods = Object.entries(METHODS).flatMap(([way, names]) => (offered.has(way) ? names : []))
     onlyIf(methods.length > 0, 'the server lists no event type')
-    return await worstOfEach(methods, (method) => probe(examination, method))
+    return worst(await findingsOfEach(methods, (method) => probe(examination, method)))
   },
   // The first one: a server may verify a host once for all its URLs.
   async 'events.wrong-challenge'(examination) {

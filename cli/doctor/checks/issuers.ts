@@ -3,17 +3,7 @@ import { grantedScopes } from '../../../src/oauth/scope.ts'
 import type { IssuerForm } from '../clients.ts'
 import { distinctUrls, type FoundDocument, fetchDocument } from '../documents.ts'
 import { type CheckFunctions, clientProblem, type Examination, observation } from '../examination.ts'
-import {
-  type Finding,
-  type Found,
-  fail,
-  findingsOfEach,
-  ok,
-  onlyIf,
-  warn,
-  worst,
-  worstOfEach,
-} from '../finding.ts'
+import { type Finding, type Found, fail, findingsOfEach, ok, onlyIf, warn, worst } from '../finding.ts'
 import type { HttpExchange } from '../http-exchange.ts'
 import { quote, quoteAll, quoteValue } from '../quote.ts'
 import { type JsonObject, textsOf, urlOf, withoutSlash } from '../values.ts'
@@ -129,19 +119,11 @@ export function ofEach(
   check: (server: KnownServer, examination: Examination) => Found | Promise<Found>,
 ): CheckFunctions[string] {
   return async (examination) =>
-    await worstOfEach(await knownServers(examination), (server) => check(server, examination))
+    worst(await findingsOfEach(await knownServers(examination), (server) => check(server, examination)))
 }
 
-/** A registration as a client sends it. */
-interface Attempt {
-  readonly name: string
-  readonly redirectUris: readonly string[]
-  /** `true` to request the scopes of the resource and `offline_access`. */
-  readonly hasScope?: true
-  readonly quirk: string
-}
-
-const ATTEMPTS: readonly Attempt[] = [
+/** Registrations as clients send them. With `hasScope`, they request the scopes of the resource and `offline_access`. */
+const ATTEMPTS = [
   {
     name: 'a loopback redirect URI and no scope',
     redirectUris: ['http://localhost:3118/callback', 'http://127.0.0.1:33418/', 'http://127.0.0.1/'],
@@ -293,7 +275,7 @@ const registerClients = ofEach(async (server, examination) => {
 async function tryRegistration(
   examination: Examination,
   endpoint: URL,
-  { name, redirectUris, hasScope, quirk }: Attempt,
+  { name, redirectUris, hasScope, quirk }: (typeof ATTEMPTS)[number],
 ): Promise<Finding> {
   const scopes = hasScope === true ? (await scopesOfResource(examination)).slice(0, MAX_SCOPES) : []
   const { response, client } = await registerClient(examination, endpoint, {

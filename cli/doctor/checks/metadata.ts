@@ -7,17 +7,7 @@ import {
   wellKnownDocuments,
 } from '../documents.ts'
 import { type CheckFunctions, clientProblem, type Examination, observation } from '../examination.ts'
-import {
-  type Finding,
-  fail,
-  InconclusiveError,
-  ifPossible,
-  ok,
-  onlyIf,
-  warn,
-  worst,
-  worstOfEach,
-} from '../finding.ts'
+import { type Finding, fail, findingsOfEach, ifPossible, ok, onlyIf, warn, worst } from '../finding.ts'
 import { answerOf, type HttpExchange, NoResponseError } from '../http-exchange.ts'
 import { quote, quoteAll } from '../quote.ts'
 import { type JsonObject, nearMiss, textsOf, urlOf, withoutSlash } from '../values.ts'
@@ -50,9 +40,13 @@ const documents = observation(async (examination) => {
 export async function resourceMetadata(
   examination: Examination,
 ): Promise<FoundDocument & { readonly document: JsonObject }> {
-  for (const { document, ...found } of await documents(examination))
-    if (document !== undefined) return { ...found, document }
-  throw new InconclusiveError('the metadata document is missing: see metadata.found')
+  const found = (await documents(examination)).find(({ document }) => document !== undefined)
+  const { document } = found ?? {}
+  onlyIf(
+    found !== undefined && document !== undefined,
+    'the metadata document is missing: see metadata.found',
+  )
+  return { ...found, document }
 }
 
 /** Returns the document that clients use, or `undefined` if there is none. */
@@ -174,7 +168,7 @@ export const METADATA: CheckFunctions = {
     const names = [`${server}${suffix}`, server, 'openid-configuration']
     const others = names.map((name) => new URL(`/.well-known/${name}`, url.origin))
     const urls = distinctUrls([path, root, ...others])
-    const documents = await worstOfEach(urls, async (one) => {
+    const documents = await findingsOfEach(urls, async (one) => {
       const request = examination.fetch('GET', one, { headers: { accept: 'application/json' } })
       const problem = problemOf(await answerOf(request))
       if (problem === undefined) return ok(`${urls.length} URLs`)
@@ -185,9 +179,9 @@ export const METADATA: CheckFunctions = {
     const request = { method: 'GET', userAgent, accept: 'application/json' } as const
     const page = await answerOf(requestEndpoint(examination, request))
     if (page.status !== 200 || page.mediaType === 'text/event-stream' || page.json !== undefined)
-      return documents
+      return worst(documents)
     const seen = `GET ${quote(url.pathname)} without a token: ${page.summary}, which is not JSON`
-    return worst([documents, clientProblem(examination, 'body-at-endpoint', seen)])
+    return worst([...documents, clientProblem(examination, 'body-at-endpoint', seen)])
   },
 }
 

@@ -4,7 +4,7 @@ import { isScopeToken } from '../../../src/base/options/scope-token.ts'
 import { ChallengeSyntaxError, parseChallenges } from '../challenges.ts'
 import { metadataUrls, publishedDocuments } from '../documents.ts'
 import { type CheckFunctions, type Examination, observation } from '../examination.ts'
-import { fail, InconclusiveError, ok, onlyIf, warn, worst, worstOfEach } from '../finding.ts'
+import { fail, findingsOfEach, InconclusiveError, ok, onlyIf, warn, worst } from '../finding.ts'
 import type { HttpExchange } from '../http-exchange.ts'
 import { legacyMessage, type McpMessage, modernMessage, NEWEST_LEGACY } from '../messages.ts'
 import { quote } from '../quote.ts'
@@ -134,7 +134,7 @@ export const PROTECTION: CheckFunctions = {
   },
   async 'auth.methods'(examination) {
     await refusal(examination)
-    return await worstOfEach(['GET', 'DELETE'], async (method) => {
+    const findings = await findingsOfEach(['GET', 'DELETE'], async (method) => {
       const accept = method === 'GET' ? 'text/event-stream' : 'application/json'
       const { status, succeeded, summary } = await examination.send(method, { headers: { accept } })
       const seen = `${method}: ${summary}`
@@ -143,6 +143,7 @@ export const PROTECTION: CheckFunctions = {
       if (status < 500) return ok(seen)
       return warn(seen, 'respond with 401, or with 405 for an unsupported method')
     })
+    return worst(findings)
   },
   async 'challenge.present'(examination) {
     const header = (await refusal(examination)).header('www-authenticate')

@@ -25,46 +25,44 @@ export interface WebhookMessage {
 }
 
 /** A callback URL that no client has used before, and everything that was sent to it. */
-export class WebhookEndpoint {
-  readonly url: string
-  readonly secret: string = `whsec_${randomBytes(32).toString('base64')}`
-  readonly key: string = randomBytes(16).toString('base64url')
-  readonly challenges: WebhookMessage[] = []
-  readonly messages: WebhookMessage[] = []
-  readonly #arrivals = new EventEmitter()
-  readonly #answersRightly: boolean
+export type WebhookEndpoint = ReturnType<typeof newEndpoint>
 
-  /** @param base the URL that leads to the receiver */
-  constructor(base: URL, answersRightly: boolean) {
-    const url = new URL(base)
-    url.searchParams.set(PARAMETER, this.key)
-    this.url = url.href
-    this.#answersRightly = answersRightly
-  }
+/** @param base the URL that leads to the receiver @param answersRightly `false` for a wrong answer to each challenge */
+function newEndpoint(base: URL, answersRightly: boolean) {
+  const key = randomBytes(16).toString('base64url')
+  const url = new URL(base)
+  url.searchParams.set(PARAMETER, key)
+  const challenges: WebhookMessage[] = []
+  const messages: WebhookMessage[] = []
+  const arrivals = new EventEmitter()
+  return {
+    key,
+    url: url.href,
+    secret: `whsec_${randomBytes(32).toString('base64')}`,
+    challenges,
+    messages,
 
-  /** Keeps a message. Returns the response. */
-  take(message: WebhookMessage): { readonly status: number; readonly body?: string } {
-    const { type, challenge } = message.content ?? {}
-    const isChallenge = type === 'verification'
-    const kept = isChallenge ? this.challenges : this.messages
-    if (kept.length >= MAX_MESSAGES) return { status: 429 }
-    kept.push(message)
-    if (!isChallenge) {
-      this.#arrivals.emit('message')
-      return { status: 204 }
-    }
-    const answer = this.#answersRightly ? challenge : randomBytes(32).toString('base64url')
-    return { status: 200, body: JSON.stringify({ challenge: answer }) }
-  }
+    /** Keeps a message. Returns the response. */
+    take(message: WebhookMessage): readonly [status: number, body?: string] {
+      const { type, challenge } = message.content ?? {}
+      const isChallenge = type === 'verification'
+      const kept = isChallenge ? challenges : messages
+      if (kept.length >= MAX_MESSAGES) return [429]
+      kept.push(message)
+      if (!isChallenge) arrivals.emit('message')
+      const answer = answersRightly ? challenge : randomBytes(32).toString('base64url')
+      return isChallenge ? [200, JSON.stringify({ challenge: answer })] : [204]
+    },
 
-  /** Returns the first message that is not a `gap`, or `undefined` if none arrives in time. */
-  async next(timeoutMs: number): Promise<WebhookMessage | undefined> {
-    const signal = AbortSignal.timeout(timeoutMs)
-    for (;;) {
-      const first = this.messages.find(({ content }) => content?.type !== 'gap')
-      if (first !== undefined || signal.aborted) return first
-      await once(this.#arrivals, 'message', { signal }).catch(() => undefined)
-    }
+    /** Returns the first message that is not a `gap`, or `undefined` if none arrives in time. */
+    async next(timeoutMs: number): Promise<WebhookMessage | undefined> {
+      const signal = AbortSignal.timeout(timeoutMs)
+      for (;;) {
+        const first = messages.find(({ content }) => content?.type !== 'gap')
+        if (first !== undefined || signal.aborted) return first
+        await once(arrivals, 'message', { signal }).catch(() => undefined)
+      }
+    },
   }
 }
 
@@ -75,31 +73,12 @@ export async function listen(server: Server, port: number, option: string): Prom
   })
 }
 
-/** Receives webhooks on 127.0.0.1. */
-export class WebhookReceiver {
-  readonly #server: Server = createServer((req, res) => void this.#serve(req, res))
-  readonly #endpoints = new Map<string, WebhookEndpoint>()
-
-  /** @throws {InconclusiveError} if the port is not available */
-  async listen(port: number): Promise<void> {
-    this.#server.maxConnections = MAX_CONNECTIONS
-    await listen(this.#server, port, '--events-port')
-  }
-
-  /** Returns a new endpoint. @param answersRightly `false` for a wrong answer to each challenge */
-  endpoint(base: URL, answersRightly: boolean): WebhookEndpoint {
-    const endpoint = new WebhookEndpoint(base, answersRightly)
-    this.#endpoints.set(endpoint.key, endpoint)
-    return endpoint
-  }
-
-  close(): Promise<void> {
-    return stopServer(this.#server)
-  }
-
-  async #serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
+/** Receives webhooks on 127.0.0.1. @throws {InconclusiveError} if the port is not available */
+export async function receiveWebhooks(port: number) {
+  const endpoints = new Map<string, WebhookEndpoint>()
+  const serve = async (req: IncomingMessage, res: ServerResponse): Promise<void> => {
     const key = urlOf(`http://127.0.0.1${req.url}`)?.searchParams.get(PARAMETER)
-    const endpoint = this.#endpoints.get(key ?? '')
+    const endpoint = endpoints.get(key ?? '')
     const respond = (status: number, body?: string): void => {
       res.writeHead(status, { 'content-type': 'application/json', connection: 'close' }).end(body)
     }
@@ -107,8 +86,20 @@ export class WebhookReceiver {
     const body = await bodyOf(req, MAX_BODY_BYTES)
     if (body === undefined) return respond(413)
     const content = parseJson(body)
-    const { headers } = req
-    const answer = endpoint.take({ headers, body, content: isRecord(content) ? content : undefined })
-    respond(answer.status, answer.body)
+    respond(
+      ...endpoint.take({ headers: req.headers, body, content: isRecord(content) ? content : undefined }),
+    )
+  }
+  const server = createServer((req, res) => void serve(req, res))
+  server.maxConnections = MAX_CONNECTIONS
+  await listen(server, port, '--events-port')
+  return {
+    /** Returns a new endpoint. @param answersRightly `false` for a wrong answer to each challenge */
+    endpoint(base: URL, answersRightly: boolean): WebhookEndpoint {
+      const endpoint = newEndpoint(base, answersRightly)
+      endpoints.set(endpoint.key, endpoint)
+      return endpoint
+    },
+    close: (): Promise<void> => stopServer(server),
   }
 }

@@ -74,7 +74,7 @@ describe('EventLog', () => {
     const [second, contents, ...more] = take()
     expect(second?.data.map(({ number }: any) => number)).to.deep.equal([2, 3])
     expect([contents?.event, more]).to.deep.equal(['contents', []])
-    expect(Object.keys(contents?.data)).to.have.members(['how-many', 'sessions'])
+    expect(Object.keys(contents?.data)).to.have.members(['how-many'])
     log.add(feed([asked()]))
     expect(names()).to.deep.equal(['events', 'stories', 'contents'])
     log.add(feed([]))

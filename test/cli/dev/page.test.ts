@@ -3,9 +3,9 @@ import fc from 'fast-check'
 import { type ConsoleEvent, operationOf, whoOf } from '../../../cli/dev/events/event.ts'
 import { kindOf } from '../../../cli/dev/events/kinds.ts'
 import { durationText, pageRow } from '../../../cli/dev/events/lines.ts'
-import { decades, quantile } from '../../../cli/dev/events/panels.ts'
+import { quantile } from '../../../cli/dev/events/panels.ts'
 import { type EventRow, eventRow } from '../../../cli/dev/events/row.ts'
-import { Summary, type ToolCall } from '../../../cli/dev/events/summary.ts'
+import { Summary } from '../../../cli/dev/events/summary.ts'
 import { EVENTS } from '../../../src/mcp/instrumentation/request-events.ts'
 import { InMemoryTransportAdapter, KitTelemetry } from '../../../src/telemetry/index.ts'
 import { Recording } from '../../support/cli/recording.ts'
@@ -273,7 +273,6 @@ describe('the reason why sampling has kept a session', () => {
       await session.end()
       const events: readonly ConsoleEvent[] = transport.getEvents()
       expect(events.map((given) => rowOf(given).kept)).to.deep.equal([expected, expected])
-      expect(summaryOf(events).sessions[0]?.kept).to.equal(expected)
     })
   }
 
@@ -281,33 +280,17 @@ describe('the reason why sampling has kept a session', () => {
     it(`the console says nothing about a session that was kept by ${condition}`, () => {
       const given = event('x', { 'kit.sampled_by': condition })
       expect(rowOf(given).kept).to.equal(undefined)
-      expect(summaryOf([given]).sessions[0]?.kept).to.equal(undefined)
     })
 })
 
 describe('Summary', () => {
-  it('the summary lists the latest 12 of 100 sessions and 96 tool calls, and counts all events', () => {
+  it('the summary has the latest 96 tool calls, and counts all events', () => {
     const called = { ...call, duration_ms: 3 }
     const summary = summaryOf(
       Array.from({ length: 3000 }, (_, n) => event('kit.mcp.tool.failed', called, { sessionId: `ses_${n}` })),
     )
     expect(summary.counts).to.include({ events: 3000, toolCalls: 3000, toolFailures: 3000 })
     expect(summary.calls).to.have.length(96)
-    expect(summary.calls.at(-1)?.number).to.equal(number)
-    expect(summary.sessions).to.have.length(12)
-    expect(summary.sessions[0]?.id).to.equal('ses_2999')
-  })
-
-  it('the summary forgets the first of 101 sessions, and none of 100', () => {
-    const events = (count: number) =>
-      Array.from({ length: count }, (_, n) => event('x', {}, { sessionId: `ses_${n % 101}` }))
-    const again = (count: number) =>
-      summaryOf([...events(count), event('x', {}, { sessionId: 'ses_0' })]).sessions.find(
-        ({ id }) => id === 'ses_0',
-      )?.events
-    // An old session stays where it was, so the others have to leave the list.
-    expect(again(12)).to.equal(2)
-    expect([again(100), again(101)]).to.deep.equal([undefined, 1])
   })
 
   it('the summary counts decisions of the gate and tool calls, but not a request without a token', () => {
@@ -330,52 +313,21 @@ describe('Summary', () => {
       events: 7,
     })
     expect(summary.lastReason).to.equal('expired')
-    expect(summary.calls.map(({ tool, ms, failed }) => [tool, ms, failed])).to.deep.equal([
-      ['search', 3, false],
-      ['search', 3, true],
-    ])
-  })
-
-  it('the summary knows the user and the problems of a session', () => {
-    const { sessions } = summaryOf([
-      event('kit.mcp.auth.accepted', { 'mcp.session.id': 'mcp-1' }),
-      event('kit.mcp.tool.failed', call, { actor: { type: 'user', id: 'ada' } }),
-      event('kit.mcp.request.completed', { ...call, 'http.response.status_code': 200 }),
-    ])
-    expect(sessions[0]).to.include({
-      who: 'ada',
-      events: 3,
-      hasProblem: true,
-      mcpSession: 'mcp-1',
-      latest: 'completed: tools/call search → 200',
-    })
+    expect(summary.calls).to.deep.equal([3, 3])
   })
 })
 
-describe('the chart of the console', () => {
-  const took = (...durations: readonly number[]): ToolCall[] =>
-    durations.map((ms) => ({ number: 1, tool: 'a', ms, failed: false }))
-
-  it('has powers of ten as limits that enclose every duration', () => {
-    expect(decades([])).to.deep.equal({ from: 0, to: 2 })
-    expect(decades(took(0))).to.deep.equal({ from: -2, to: 2 })
-    fc.assert(
-      fc.property(
-        fc.array(fc.double({ min: 0.01, max: 1e9, noNaN: true }), { minLength: 1 }),
-        (durations) => {
-          const { from, to } = decades(took(...durations))
-          expect(10 ** to).to.be.at.least(Math.max(...durations) * 0.999)
-          expect(10 ** from).to.be.at.most(Math.min(...durations) * 1.001)
-        },
-      ),
-    )
-  })
-
+describe('the durations of the console', () => {
   it('has quantiles of the durations', () => {
     expect(quantile([], 0.5)).to.equal(undefined)
-    expect(quantile(took(5), 0.95)).to.equal(5)
-    expect(quantile(took(3, 1, 2), 0.5)).to.equal(2)
-    expect(quantile(took(...Array.from({ length: 100 }, (_, index) => index + 1)), 0.95)).to.equal(95)
+    expect(quantile([5], 0.95)).to.equal(5)
+    expect(quantile([3, 1, 2], 0.5)).to.equal(2)
+    expect(
+      quantile(
+        Array.from({ length: 100 }, (_, index) => index + 1),
+        0.95,
+      ),
+    ).to.equal(95)
   })
 
   for (const [ms, text] of [
