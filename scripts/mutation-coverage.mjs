@@ -16,8 +16,7 @@ const GROUP = 12
 /** Tests that read the sources or that measure, which notice no mutant of the compiled code, or every one. */
 const OF_ALL_SOURCES = ['attacks/growth.test.js', 'attacks/regular-expressions.test.js']
 /** The tests of the package, its examples, and test/full. */
-const TOO_LONG =
-  /^(?:full\/|examples\/|browser\/|frameworks\/|(?:api-report|docs|package|mcp\/router\/hover)\.)/
+const TOO_LONG = /^(?:full\/|examples\/|browser\/|frameworks\/|(?:api-report|docs|package)\.)/
 
 /** Returns the tests of the code, as paths within `build/test`. */
 export function testFiles() {

@@ -4,11 +4,8 @@ import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
 import { z } from 'zod'
 import * as kit from '../src/index.ts'
-import { createMcpAdapter } from '../src/mcp/adapter.ts'
+import { createMcpAdapter, KitMcpRouter, serveStdio, VerifierUnavailableError } from '../src/index.ts'
 import { EVENTS } from '../src/mcp/instrumentation/request-events.ts'
-import { KitMcpRouter } from '../src/mcp/router/router.ts'
-import { serveStdio } from '../src/mcp/stdio/serve-stdio.ts'
-import { VerifierUnavailableError } from '../src/oauth/errors.ts'
 import { toolsFromOpenApi } from '../src/openapi/index.ts'
 import { loadSkills } from '../src/skills/index.ts'
 import {
@@ -23,7 +20,7 @@ import { web } from './support/mcp/entry-points.ts'
 import { emitEveryEvent } from './support/mcp/every-event.ts'
 import { oauth } from './support/mcp/notes.ts'
 import { TaskClient } from './support/mcp/tasks.ts'
-import { bearer, call, legacy, rpc } from './support/mcp/wire.ts'
+import { bearer, beginSession, call, initialization, legacy, rpc } from './support/mcp/wire.ts'
 import { knownTo as optionsOf } from './support/option-lists.ts'
 
 const read = (path: string): string =>
@@ -209,10 +206,7 @@ async function everyEvent(): Promise<TelemetryEnvelope[]> {
   const { send } = web(adapter.server)
   const tasks = new TaskClient({ send }, bearer('reader'))
   const reader = bearer('reader')
-  const clientInfo = { name: 'x', version: '1' }
-  const initialize = rpc('initialize', { protocolVersion: '2025-11-25', capabilities: {}, clientInfo })
-  const { headers } = await send(legacy(initialize, reader))
-  const session = { ...reader, 'mcp-session-id': headers.get('mcp-session-id') ?? '' }
+  const session = { ...reader, ...(await beginSession({ send }, reader)) }
   for (const action of ['accept', 'decline']) {
     const { requestState } = await tasks.call('confirmed')
     await tasks.call('confirmed', {}, { requestState, inputResponses: { confirm: { action } } })
@@ -237,7 +231,7 @@ async function everyEvent(): Promise<TelemetryEnvelope[]> {
     legacy({ ...call('echo'), jsonrpc: '1.0' }, session),
     legacy(call('echo'), { ...session, 'x-no-hook': '1' }),
     legacy(call('echo')),
-    legacy(initialize),
+    legacy(initialization()),
     legacy(call('echo'), bearer('agent')),
     legacy(call('echo'), bearer('throws')),
     legacy(call('echo'), bearer('outage')),

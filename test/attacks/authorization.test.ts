@@ -16,8 +16,8 @@ import {
   type TestFacade,
   toClient,
 } from '../support/authorization/facade.ts'
+import { selfSigned } from '../support/certificates.ts'
 import { rawRequest } from '../support/raw-http.ts'
-import { selfSigned } from '../support/self-signed.ts'
 
 const HTTPS_CALLBACK = 'https://app.example.com/callback'
 const STATIC = { clientId: 'desk', redirectUris: [HTTPS_CALLBACK], name: 'Desk' }

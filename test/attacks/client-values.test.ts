@@ -1,15 +1,13 @@
 import { McpServer } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import { z } from 'zod'
-import { mcpHandler } from '../../src/express/mcp-handler.ts'
-import { type CreateMcpAdapterOptions, createMcpAdapter } from '../../src/mcp/adapter.ts'
-import { KitMcpRouter } from '../../src/mcp/router/router.ts'
+import { type CreateMcpAdapterOptions, createMcpAdapter, KitMcpRouter, mcpHandler } from '../../src/index.ts'
 import { spokenOAuth, token } from '../support/attacks/spoken-tokens.ts'
 import { listen } from '../support/listen.ts'
 import { WITH_TASKS } from '../support/mcp/tasks.ts'
 import {
   bearer,
-  LEGACY,
+  initialization,
   legacy,
   modern,
   rpc,
@@ -148,9 +146,7 @@ describe('attacks with long values of clients', () => {
     beforeEach(async () => {
       const adapter = createMcpAdapter({ oauth: spokenOAuth(), ...(setup as CreateMcpAdapterOptions) })
       port = (await listen(mcpHandler(adapter))).port
-      const clientInfo = { name: 'test', version: '1' }
-      const initialize = rpc('initialize', { protocolVersion: LEGACY, capabilities: {}, clientInfo })
-      const id = (await ask(legacy(initialize, { 'mcp-protocol-version': undefined }))).headers.get(
+      const id = (await ask(legacy(initialization(), { 'mcp-protocol-version': undefined }))).headers.get(
         'mcp-session-id',
       )
       own = id === null ? {} : { 'mcp-session-id': id }

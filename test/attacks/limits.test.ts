@@ -2,21 +2,17 @@ import { once } from 'node:events'
 import { expect } from 'chai'
 import express from 'express'
 import { z } from 'zod'
-import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import { AuthInfo, firstMatch, jwtVerifier, KitMcpRouter, KitToolError, mcpHandler } from '../../src/index.ts'
 import { createMcpAdapter, type FetchHandler } from '../../src/mcp/adapter.ts'
 import { CallCounts, callerKey, inProgress } from '../../src/mcp/operations/limits/call-counters.ts'
 import { LimitedTool } from '../../src/mcp/operations/limits/limited-tool.ts'
 import type { LimitedBy, McpLimits } from '../../src/mcp/router/limits.ts'
-import { KitMcpRouter } from '../../src/mcp/router/router.ts'
-import { KitToolError } from '../../src/mcp/router/tool-error.ts'
-import { AuthInfo } from '../../src/oauth/auth-info.ts'
 import type { OAuthOptions } from '../../src/oauth/options.ts'
-import { firstMatch } from '../../src/oauth/verifiers/first-match.ts'
-import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
 import { createTestIssuer } from '../../src/testing/index.ts'
 import { spokenOAuth } from '../support/attacks/spoken-tokens.ts'
 import { onNode, type Served, type Setup, web } from '../support/mcp/entry-points.ts'
 import {
+  beginSession,
   call,
   definedOf,
   type HeaderFields,
@@ -24,7 +20,6 @@ import {
   legacy,
   listen,
   modern,
-  rpc,
   type Signalled,
   signalled,
 } from '../support/mcp/wire.ts'
@@ -184,12 +179,10 @@ async function abortedCall(handler: FetchHandler, name: string): Promise<void> {
 
 const batch = (messages: unknown[]) => legacy(messages, { ...ADA, 'mcp-protocol-version': '2025-03-26' })
 
-async function session(served: Served, headers: HeaderFields): Promise<HeaderFields> {
-  const clientInfo = { name: 'x', version: '1' }
-  const initialize = rpc('initialize', { protocolVersion: LEGACY, capabilities: {}, clientInfo })
-  const answer = await served.send(legacy(initialize, headers))
-  return { ...headers, 'mcp-session-id': answer.headers.get('mcp-session-id') ?? 'none' }
-}
+const session = async (served: Served, headers: HeaderFields): Promise<HeaderFields> => ({
+  ...headers,
+  ...(await beginSession(served, headers as Record<string, string>)),
+})
 
 const forwarded = (address: string): HeaderFields => ({ 'x-forwarded-for': address })
 

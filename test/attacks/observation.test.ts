@@ -1,13 +1,21 @@
 import { McpServer, Server } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import { z } from 'zod'
+import { KitMcpRouter, KitToolError } from '../../src/index.ts'
 import type { CreateMcpAdapterOptions, RouterOption } from '../../src/mcp/adapter.ts'
-import { KitMcpRouter } from '../../src/mcp/router/router.ts'
-import { KitToolError } from '../../src/mcp/router/tool-error.ts'
 import { InMemoryTransportAdapter, KitTelemetry, type TelemetryEnvelope } from '../../src/telemetry/index.ts'
 import { ENTRY_POINTS, type Served } from '../support/mcp/entry-points.ts'
 import { oauth } from '../support/mcp/notes.ts'
-import { bearer, call, legacy, modern, rpc, type WireAnswer, type WireRequest } from '../support/mcp/wire.ts'
+import {
+  bearer,
+  beginSession,
+  call,
+  legacy,
+  modern,
+  rpc,
+  type WireAnswer,
+  type WireRequest,
+} from '../support/mcp/wire.ts'
 
 const TOKEN = 'opaque-token_mF9.B5f4/1JqM+zzyy=='
 
@@ -256,17 +264,8 @@ describe('attacks on observation', () => {
         const setup = { router: hello, oauth: verifying(user), sessions: true }
         const telemetry = KitTelemetry.create().withLogger(console).build()
         await using(entry.serve({ ...setup, telemetry }), async (served) => {
-          const params = {
-            protocolVersion: '2025-11-25',
-            capabilities: {},
-            clientInfo: { name: 'x', version: '1' },
-          }
-          const opened = await served.send(legacy(rpc('initialize', params), bearer(TOKEN)))
-          const id = opened.headers.get('mcp-session-id')
-          expect([opened.status, typeof id]).to.deep.equal([200, 'string'])
-          const answer = await served.send(
-            legacy(call('hello'), { ...bearer(TOKEN), 'mcp-session-id': id as string }),
-          )
+          const session = await beginSession(served, bearer(TOKEN))
+          const answer = await served.send(legacy(call('hello'), { ...bearer(TOKEN), ...session }))
           expect(answer.message.result.content).to.deep.equal([{ type: 'text', text: 'Hello!' }])
         })
       }

@@ -12,7 +12,6 @@ import {
 import { freePort } from '../support/free-port.ts'
 import { spawnOtlpClient } from '../support/otlp-client.ts'
 import { type OtlpReceiver, type OtlpReceiverOptions, startOtlpReceiver } from '../support/otlp-receiver.ts'
-import { selfSigned } from '../support/self-signed.ts'
 import { until } from '../support/until.ts'
 
 const MIB = 2 ** 20
@@ -260,24 +259,6 @@ describe('collectors with errors or limits', function () {
     await manager.flush()
     expect(stats(manager).lastError?.message).to.include('could not be reached (ENOTFOUND)')
   })
-
-  it(
-    'OTLP: a certificate that is not trusted: the error names DEPTH_ZERO_SELF_SIGNED_CERT',
-    names(async () => {
-      const receiver = await receive({ tls: await selfSigned() })
-      return `${receiver.url}/?key=url-secret`
-    }, 'DEPTH_ZERO_SELF_SIGNED_CERT'),
-  )
-
-  it(
-    'OTLP: a connection that is reset: the error names ECONNRESET',
-    names(async () => {
-      const server = createServer((socket) => socket.resetAndDestroy())
-      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-      cleanups.push(async () => server.close())
-      return `http://127.0.0.1:${(server.address() as { port: number }).port}`
-    }, 'ECONNRESET'),
-  )
 
   it('OTLP: a refused connection at the deadline of shutdown: the process ends at once', async () => {
     const url = `http://127.0.0.1:${await freePort()}`

@@ -3,15 +3,13 @@ import { createServer, type Server as HttpServer, request as httpRequest } from 
 import type { AddressInfo } from 'node:net'
 import { expect } from 'chai'
 import { z } from 'zod'
-import { mcpHandler } from '../../src/express/mcp-handler.ts'
-import { createMcpAdapter } from '../../src/mcp/adapter.ts'
-import { KitMcpRouter } from '../../src/mcp/router/router.ts'
+import { createMcpAdapter, KitMcpRouter, mcpHandler } from '../../src/index.ts'
 import { spokenOAuth, token } from '../support/attacks/spoken-tokens.ts'
 import { ENTRY_POINTS, serving } from '../support/mcp/entry-points.ts'
 import {
   call,
   type HeaderFields,
-  LEGACY,
+  initialization,
   legacy,
   modern,
   rpc,
@@ -81,11 +79,7 @@ const OTHER = { authorization: `Bearer ${token('eve', ['mcp:read'])}` }
 const WEAK = { authorization: `Bearer ${token('ada', [])}` }
 
 const read = (uri: unknown, id: unknown = 1) => rpc('resources/read', { uri }, id)
-const initialize = rpc('initialize', {
-  protocolVersion: LEGACY,
-  capabilities: {},
-  clientInfo: { name: 'test', version: '1' },
-})
+const initialize = initialization()
 const batch = (...messages: unknown[]) => legacy(messages, { 'mcp-protocol-version': '2025-03-26' })
 const complete = (ref: object) => rpc('completion/complete', { ref, argument: { name: 'id', value: '' } })
 const readModern = (uri: string, headers: HeaderFields = {}) =>

@@ -1,14 +1,10 @@
 import { once } from 'node:events'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
-import { InMemoryServerEventBus, McpServer, Server } from '@modelcontextprotocol/server'
+import { InMemoryServerEventBus, inputRequired, McpServer, Server } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import { z } from 'zod'
-import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import { cachedVerifier, firstMatch, KitMcpRouter, mcpHandler, type ServerFactory } from '../../src/index.ts'
 import { type CreateMcpAdapterOptions, createMcpAdapter, type McpAdapter } from '../../src/mcp/adapter.ts'
-import { KitMcpRouter } from '../../src/mcp/router/router.ts'
-import type { ServerFactory } from '../../src/mcp/sdk/sdk-servers.ts'
-import { cachedVerifier } from '../../src/oauth/verifiers/cached.ts'
-import { firstMatch } from '../../src/oauth/verifiers/first-match.ts'
 import { introspectionVerifier } from '../../src/oauth/verifiers/introspection.ts'
 import { spokenOAuth, token } from '../support/attacks/spoken-tokens.ts'
 import { listen } from '../support/listen.ts'
@@ -17,6 +13,7 @@ import {
   call,
   definedOf,
   eventsOf,
+  initialization,
   LEGACY,
   legacy,
   modern,
@@ -32,12 +29,7 @@ import { until } from '../support/until.ts'
 const READ = ['mcp:read']
 const WRITE = ['mcp:read', 'mcp:write']
 
-const initialize = (capabilities: object = { elicitation: {} }) =>
-  rpc('initialize', {
-    protocolVersion: LEGACY,
-    capabilities,
-    clientInfo: { name: 'test', version: '1' },
-  })
+const initialize = (capabilities: object = { elicitation: {} }) => initialization(capabilities)
 
 type Headers = Record<string, string>
 
@@ -266,6 +258,11 @@ describe('attacks on sessions', () => {
         releaseStream()
         return 'the secret'
       })
+      .tool('question', { description: 'x', scopes: ['mcp:write'] }, (_args, { inputRequired: ask }) =>
+        ask({
+          name: inputRequired.elicit({ message: 'x', requestedSchema: { type: 'object', properties: {} } }),
+        }),
+      )
       .resource('open', { uri: 'notes://open' }, () => 'x')
       .resource('scoped', { uri: 'notes://scoped', scopes: ['mcp:write'] }, () => 'x')
       .resourceTemplate(
@@ -742,6 +739,21 @@ describe('attacks on sessions', () => {
       expect(refused.statusCode).to.equal(403)
       expect(refused.headers['www-authenticate']).to.contain('mcp:write')
       expect(await textOf(await target.stream(wide, again))).to.contain('the secret')
+    })
+
+    it('updates of resources: a token without the scope that asks again for the question of a call of one with it: 403', async () => {
+      const target = await Target.start({ router })
+      const session = await target.begin(wide)
+      const asked = await target.stream(wide, session, { body: legacy(call('question')) })
+      let text = ''
+      for await (const chunk of asked) {
+        text += chunk
+        if (eventsOf(text).length === 1) break
+      }
+      expect(eventsOf(text)[0].method).to.equal('elicitation/create')
+      expect((await target.stream(ada, { ...session, 'last-event-id': lastIdOf(text) })).statusCode).to.equal(
+        403,
+      )
     })
 
     it('owners: an opaque token of another authorization server with the same subject: the session is not found (404), cached or not', async () => {

@@ -15,9 +15,9 @@ const impatient: RedisClientKind = {
 
 describe('stores in Redis that does not answer, with a client that gives up', function () {
   // After ten seconds, the guard asks a store that does not answer less than once per second.
-  this.timeout(60_000)
+  this.timeout(240_000)
   before(function () {
     skipIf(this, redisMissing())
   })
-  silentStoreTests(impatient)
+  silentStoreTests([impatient])
 })

@@ -2,12 +2,18 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { McpServer } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
-import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import { KitMcpRouter, mcpHandler, type ServerFactory } from '../../src/index.ts'
 import { createMcpAdapter, type FetchHandler } from '../../src/mcp/adapter.ts'
-import { KitMcpRouter } from '../../src/mcp/router/router.ts'
-import type { ServerFactory } from '../../src/mcp/sdk/sdk-servers.ts'
 import { listen } from '../support/listen.ts'
-import { definedOf, eventsOf, LEGACY, legacy, modern, rpc, type WireRequest } from '../support/mcp/wire.ts'
+import {
+  definedOf,
+  eventsOf,
+  initialization,
+  legacy,
+  modern,
+  rpc,
+  type WireRequest,
+} from '../support/mcp/wire.ts'
 import { standstill, until } from '../support/until.ts'
 
 const REPORT = 'x'.repeat(20_000)
@@ -101,14 +107,7 @@ const WAYS: Readonly<
 }
 
 async function sessionOf(server: FetchHandler): Promise<Record<string, string>> {
-  const { headers, body } = legacy(
-    rpc('initialize', {
-      protocolVersion: LEGACY,
-      capabilities: {},
-      clientInfo: { name: 'test', version: '1' },
-    }),
-    { 'mcp-protocol-version': undefined },
-  )
+  const { headers, body } = legacy(initialization(), { 'mcp-protocol-version': undefined })
   const begun = await server(
     new Request('http://localhost:3000/mcp', {
       method: 'POST',

@@ -5,9 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { expect } from 'chai'
 import express from 'express'
 import { CompactEncrypt } from 'jose'
-import { mcpAuth } from '../../src/express/mcp-auth.ts'
-import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
-import type { JwtVerifierOptions } from '../../src/oauth/verifiers/jwt-options.ts'
+import { type JwtVerifierOptions, jwtVerifier, mcpAuth } from '../../src/index.ts'
 import {
   AUDIENCE,
   claimsWith,

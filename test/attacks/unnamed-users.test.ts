@@ -1,13 +1,10 @@
 import { inputRequired } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
-import { mcpHandler } from '../../src/express/mcp-handler.ts'
-import { createMcpAdapter } from '../../src/mcp/adapter.ts'
-import { KitMcpRouter } from '../../src/mcp/router/router.ts'
-import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
+import { createMcpAdapter, jwtVerifier, KitMcpRouter, mcpHandler } from '../../src/index.ts'
 import type { JwtVerifierOptions } from '../../src/oauth/verifiers/jwt-options.ts'
 import { listen } from '../support/listen.ts'
 import { TaskClient } from '../support/mcp/tasks.ts'
-import { bearer, LEGACY, legacy, rpc, send, type WireRequest } from '../support/mcp/wire.ts'
+import { bearer, beginSession, legacy, rpc, send, type WireRequest } from '../support/mcp/wire.ts'
 import { AUDIENCE, type ClaimChanges, ISSUER, signToken } from '../support/tokens.ts'
 
 const SECRET = Buffer.from('a shared secret of more than thirty-two bytes')
@@ -66,11 +63,7 @@ describe('attacks by users whose tokens do not name them', () => {
     for (const [what, mapUser] of Object.entries(MAPPERS)) {
       it(`tokens ${which}, and ${what}: the session of another user: 404; the same token can use it`, async () => {
         const [one, other] = await usersWith(claims, mapUser)
-        const clientInfo = { name: 'test', version: '1' }
-        const initialize = rpc('initialize', { protocolVersion: LEGACY, capabilities: {}, clientInfo })
-        const begun = await one.ask(legacy(initialize, { 'mcp-protocol-version': undefined }))
-        expect(begun.status).to.equal(200)
-        const session = { 'mcp-session-id': begun.headers.get('mcp-session-id') as string }
+        const session = await beginSession({ send: one.ask })
         expect((await one.ask(legacy(rpc('ping')), session)).status).to.equal(200)
         expect((await other.ask(legacy(rpc('ping')), session)).status).to.equal(404)
       })

@@ -14,7 +14,7 @@ import {
   type TestFacade,
   toClient,
 } from '../support/authorization/facade.ts'
-import { selfSigned } from '../support/self-signed.ts'
+import { selfSigned } from '../support/certificates.ts'
 
 const GOOD = 'good.example.com'
 const EVIL = 'evil.example.com'

@@ -11,11 +11,11 @@ import { z } from 'zod'
 import { CHECKS } from '../../cli/doctor/checks.ts'
 import { run } from '../../cli/run.ts'
 import { VERSION } from '../../src/base/version.ts'
+import { selfSigned } from '../support/certificates.ts'
 import { startTarget } from '../support/cli/doctor-target.ts'
 import { itRejects, runCommand, runProgram } from '../support/cli/run-command.ts'
 import { expectNoSecret } from '../support/expect-no-secret.ts'
 import { listen } from '../support/listen.ts'
-import { selfSigned } from '../support/self-signed.ts'
 
 const IDS = CHECKS.map(({ id }) => id)
 

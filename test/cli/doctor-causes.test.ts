@@ -5,9 +5,9 @@ import type { AddressInfo } from 'node:net'
 import { pipeline } from 'node:stream/promises'
 import { expect } from 'chai'
 import type { DoctorReport } from '../../cli/doctor/doctor.ts'
-import { introspectionVerifier } from '../../src/oauth/verifiers/introspection.ts'
-import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
+import { introspectionVerifier, jwtVerifier } from '../../src/index.ts'
 import { createTestIssuer, type TestTokenOptions } from '../../src/testing/test-issuer.ts'
+import { selfSigned } from '../support/certificates.ts'
 import {
   type DoctorTarget,
   failuresOf,
@@ -22,7 +22,6 @@ import { expectNoSecret } from '../support/expect-no-secret.ts'
 import { freePorts } from '../support/free-port.ts'
 import { listen } from '../support/listen.ts'
 import { nginxMissing, startNginxProxy } from '../support/nginx.ts'
-import { selfSigned } from '../support/self-signed.ts'
 import { skipIf } from '../support/skip.ts'
 
 /** Issues a token that is wrong for a server in the given respects, with the key that the server accepts. */

@@ -14,13 +14,9 @@ import express, { type Express } from 'express'
 import { CHECKS } from '../../cli/doctor/checks.ts'
 import { startAuthorizationServer } from '../../examples/authorization-server.ts'
 import { Browser } from '../../examples/clients.ts'
-import { mcpAuth } from '../../src/express/mcp-auth.ts'
-import { mcpCors } from '../../src/express/mcp-cors.ts'
-import { mcpHandler } from '../../src/express/mcp-handler.ts'
 import { protectedResourceRouter } from '../../src/express/protected-resource-router.ts'
-import { createMcpAdapter } from '../../src/mcp/adapter.ts'
-import { KitMcpRouter } from '../../src/mcp/router/router.ts'
-import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
+import { createMcpAdapter, jwtVerifier, KitMcpRouter, mcpAuth, mcpCors, mcpHandler } from '../../src/index.ts'
+import { selfSigned } from '../support/certificates.ts'
 import {
   examineTarget,
   findingOf,
@@ -33,7 +29,6 @@ import { on } from '../support/cli/faults.ts'
 import { Findings } from '../support/cli/recorded.ts'
 import { expectNoSecret } from '../support/expect-no-secret.ts'
 import { listen } from '../support/listen.ts'
-import { selfSigned } from '../support/self-signed.ts'
 
 describe('doctor', () => {
   it('reports no problems for a correct server', async () => {

@@ -32,13 +32,14 @@ async function lookUp(token: string): Promise<KnownToken | undefined> {
 
 const asking = (authorization?: string): WireRequest => legacy(call('whoami'), { authorization })
 
-interface Row {
-  readonly what: string
-  readonly request: WireRequest
-  readonly look: (answer: WireAnswer) => unknown
-  readonly before: unknown
-  readonly after: unknown
-}
+/** A response, and what it shows without and with this package. */
+type Row = readonly [
+  what: string,
+  request: WireRequest,
+  look: (answer: WireAnswer) => unknown,
+  before?: unknown,
+  after?: unknown,
+]
 
 const challenge = ({ headers }: WireAnswer): Record<string, string> => {
   const header = headers.get('www-authenticate')
@@ -57,136 +58,73 @@ const preflight = {
   headers: { origin: 'http://localhost:5173', 'access-control-request-method': 'POST' },
 }
 
-const SAME: readonly Omit<Row, 'before' | 'after'>[] = [
-  { what: 'a good token reaches the same tool', request: asking('Bearer good'), look: said },
-  { what: 'a lower-case scheme is one too', request: asking('bearer good'), look: said },
-  { what: 'no token', request: asking(), look: outcome },
-  { what: 'an unknown token', request: asking('Bearer eve'), look: outcome },
-  { what: 'a token without the scope', request: asking('Bearer poor'), look: outcome },
-  {
-    what: 'the scope that is asked for',
-    request: asking('Bearer poor'),
-    look: (answer) => challenge(answer).scope,
-  },
-  {
-    what: 'where the metadata document is',
-    request: asking(),
-    look: (answer) => challenge(answer).resource_metadata,
-  },
-  {
-    what: 'what the document says of the resource',
-    request: { method: 'GET', path: `${METADATA}/mcp` },
-    look: ({ message: { resource, scopes_supported } }) => ({ resource, scopes_supported }),
-  },
+const SAME: readonly Row[] = [
+  ['a good token reaches the same tool', asking('Bearer good'), said],
+  ['a lower-case scheme is one too', asking('bearer good'), said],
+  ['no token', asking(), outcome],
+  ['an unknown token', asking('Bearer eve'), outcome],
+  ['a token without the scope', asking('Bearer poor'), outcome],
+  ['the scope that is asked for', asking('Bearer poor'), (answer) => challenge(answer).scope],
+  ['where the metadata document is', asking(), (answer) => challenge(answer).resource_metadata],
+  [
+    'what the document says of the resource',
+    { method: 'GET', path: `${METADATA}/mcp` },
+    ({ message: { resource, scopes_supported } }) => ({ resource, scopes_supported }),
+  ],
 ]
 
 const DIFFERENT: readonly Row[] = [
-  {
-    what: 'a token that has expired and lacks the scope',
-    request: asking('Bearer old-and-poor'),
-    look: outcome,
-    before: '403 insufficient_scope',
-    after: '401 invalid_token',
-  },
-  {
-    what: 'a verifier that could not find out',
-    request: asking('Bearer outage'),
-    look: (answer) => [outcome(answer), answer.headers.get('retry-after')],
-    before: ['500', null],
-    after: ['503', '3'],
-  },
-  {
-    what: 'a verifier with a bug',
-    request: asking('Bearer crash'),
-    look: outcome,
-    before: '500',
-    after: '401 invalid_token',
-  },
-  {
-    what: 'a token without an end',
-    request: asking('Bearer eternal'),
-    look: outcome,
-    before: '401 invalid_token',
-    after: '200',
-  },
-  {
-    what: 'something behind the token',
-    request: asking('Bearer good anything'),
-    look: outcome,
-    before: '200',
-    after: '401 invalid_token',
-  },
-  {
-    what: 'two spaces before the token',
-    request: asking('Bearer  good'),
-    look: outcome,
-    before: '401 invalid_token',
-    after: '200',
-  },
-  {
-    what: 'the realm',
-    request: asking(),
-    look: (answer) => challenge(answer).realm,
-    before: undefined,
-    after: 'mcp-server',
-  },
-  {
-    what: 'whether a refusal may be cached',
-    request: asking(),
-    look: header('cache-control'),
-    before: null,
-    after: 'no-store',
-  },
-  {
-    what: 'the words of the verifier in the answer',
-    request: asking('Bearer eve'),
-    look: ({ text }) => JSON.parse(text).error_description,
-    before: 'Unknown token',
-    after: 'The access token is invalid',
-  },
-  {
-    // The request passes the gate, and the server responds.
-    what: 'a CORS preflight',
-    request: preflight,
-    look: outcome,
-    before: '401 invalid_token',
-    after: '405',
-  },
-  {
-    what: 'the document at the root',
-    request: { method: 'GET', path: METADATA },
-    look: outcome,
-    before: '404',
-    after: '200',
-  },
-  {
-    what: 'the document asked for with HEAD',
-    request: { method: 'HEAD', path: `${METADATA}/mcp` },
-    look: outcome,
-    before: '405',
-    after: '200',
-  },
-  {
-    what: 'whether the document may be cached',
-    request: { method: 'GET', path: `${METADATA}/mcp` },
-    look: header('cache-control'),
-    before: null,
-    after: 'public, max-age=3600',
-  },
-  {
-    what: 'how tokens are to be sent',
-    request: { method: 'GET', path: `${METADATA}/mcp` },
-    look: ({ message }) => message.bearer_methods_supported,
-    before: undefined,
-    after: ['header'],
-  },
-  {
-    what: 'a copy of the metadata of the authorization server',
-    request: { method: 'GET', path: '/.well-known/oauth-authorization-server' },
-    look: outcome,
-    before: '200',
-    after: '404',
-  },
+  [
+    'a token that has expired and lacks the scope',
+    asking('Bearer old-and-poor'),
+    outcome,
+    '403 insufficient_scope',
+    '401 invalid_token',
+  ],
+  [
+    'a verifier that could not find out',
+    asking('Bearer outage'),
+    (answer) => [outcome(answer), answer.headers.get('retry-after')],
+    ['500', null],
+    ['503', '3'],
+  ],
+  ['a verifier with a bug', asking('Bearer crash'), outcome, '500', '401 invalid_token'],
+  ['a token without an end', asking('Bearer eternal'), outcome, '401 invalid_token', '200'],
+  ['something behind the token', asking('Bearer good anything'), outcome, '200', '401 invalid_token'],
+  ['two spaces before the token', asking('Bearer  good'), outcome, '401 invalid_token', '200'],
+  ['the realm', asking(), (answer) => challenge(answer).realm, undefined, 'mcp-server'],
+  ['whether a refusal may be cached', asking(), header('cache-control'), null, 'no-store'],
+  [
+    'the words of the verifier in the answer',
+    asking('Bearer eve'),
+    ({ text }) => JSON.parse(text).error_description,
+    'Unknown token',
+    'The access token is invalid',
+  ],
+  ['a CORS preflight', preflight, outcome, '401 invalid_token', '405'],
+  ['the document at the root', { method: 'GET', path: METADATA }, outcome, '404', '200'],
+  ['the document asked for with HEAD', { method: 'HEAD', path: `${METADATA}/mcp` }, outcome, '405', '200'],
+  [
+    'whether the document may be cached',
+    { method: 'GET', path: `${METADATA}/mcp` },
+    header('cache-control'),
+    null,
+    'public, max-age=3600',
+  ],
+  [
+    'how tokens are to be sent',
+    { method: 'GET', path: `${METADATA}/mcp` },
+    ({ message }) => message.bearer_methods_supported,
+    undefined,
+    ['header'],
+  ],
+  [
+    'a copy of the metadata of the authorization server',
+    { method: 'GET', path: '/.well-known/oauth-authorization-server' },
+    outcome,
+    '200',
+    '404',
+  ],
 ]
 
 describe('the migration from the SDK', () => {
@@ -211,14 +149,14 @@ describe('the migration from the SDK', () => {
   })
   after(() => Promise.all(servers.map(stopListening)))
 
-  for (const { what, request, look } of SAME) {
+  for (const [what, request, look] of SAME) {
     it(`the migration does not change ${what}`, async () => {
       const [then, now] = await Promise.all([send(ports.before, request), send(ports.after, request)])
       expect(look(now)).to.deep.equal(look(then)).and.not.equal(undefined)
     })
   }
 
-  for (const { what, request, look, before, after } of DIFFERENT) {
+  for (const [what, request, look, before, after] of DIFFERENT) {
     it(`the migration changes ${what} from ${JSON.stringify(before)} to ${JSON.stringify(after)}`, async () => {
       expect(look(await send(ports.before, request))).to.deep.equal(before)
       expect(look(await send(ports.after, request))).to.deep.equal(after)

@@ -9,7 +9,7 @@ import { parser } from '@prometheus-io/lezer-promql'
 import { expect } from 'chai'
 import { parse } from 'yaml'
 import { type RunningExample, startExample } from '../support/examples/run.ts'
-import { bearer, call, LEGACY, legacy, modern, rpc, send } from '../support/mcp/wire.ts'
+import { bearer, beginSession, call, LEGACY, legacy, modern, send } from '../support/mcp/wire.ts'
 import { skipIf } from '../support/skip.ts'
 
 const run = promisify(execFile)
@@ -126,18 +126,8 @@ describe('the example observability', function () {
     const [port, metricsPort] = [...said.matchAll(/127\.0\.0\.1:(\d+)/g)].map(([, digits]) =>
       Number(digits),
     ) as [number, number]
-    const begun = await send(
-      port,
-      legacy(
-        rpc('initialize', {
-          protocolVersion: LEGACY,
-          capabilities: {},
-          clientInfo: { name: 'c', version: '1' },
-        }),
-        bearer('demo'),
-      ),
-    )
-    const headers = { ...bearer('demo'), 'mcp-session-id': begun.headers.get('mcp-session-id') as string }
+    const session = await beginSession({ send: (request) => send(port, request) }, bearer('demo'))
+    const headers = { ...bearer('demo'), ...session }
     await send(port, { method: 'DELETE', headers: { ...headers, 'mcp-protocol-version': LEGACY } })
     await send(
       port,

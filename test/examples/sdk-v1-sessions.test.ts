@@ -3,8 +3,7 @@ import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
 import { expect } from 'chai'
 import { createApp } from '../../examples/sdk-v1-sessions.ts'
-import type { OAuthOptions } from '../../src/oauth/options.ts'
-import type { JwtUser } from '../../src/oauth/verifiers/jwt-options.ts'
+import type { JwtUser, OAuthOptions } from '../../src/index.ts'
 import { listen } from '../support/listen.ts'
 
 const expiresAt = Math.floor(Date.now() / 1000) + 600

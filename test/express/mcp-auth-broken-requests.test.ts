@@ -1,6 +1,5 @@
 import { expect } from 'chai'
-import { mcpAuth } from '../../src/express/mcp-auth.ts'
-import { KitTelemetry } from '../../src/telemetry/index.ts'
+import { KitTelemetry, mcpAuth } from '../../src/index.ts'
 import { listen } from '../support/listen.ts'
 
 const OAUTH = {

@@ -7,12 +7,9 @@ import { createMcpHandler, McpServer as McpServerV2 } from '@modelcontextprotoco
 import { expect } from 'chai'
 import express, { type Express, type Request, type RequestHandler } from 'express'
 import type { NodeMiddleware } from '../../src/base/http/node-middleware.ts'
-import { mcpAuth } from '../../src/express/mcp-auth.ts'
 import type { McpAuthOptions } from '../../src/express/mcp-auth-options.ts'
 import { protectedResourceRouter } from '../../src/express/protected-resource-router.ts'
-import { createMcpAdapter } from '../../src/mcp/adapter.ts'
-import { KitMcpRouter } from '../../src/mcp/router/router.ts'
-import type { OAuthOptions } from '../../src/oauth/options.ts'
+import { createMcpAdapter, KitMcpRouter, mcpAuth, type OAuthOptions } from '../../src/index.ts'
 import { Http2Exchange, listenHttp2 } from '../support/http2.ts'
 import { listen } from '../support/listen.ts'
 

@@ -1,8 +1,7 @@
 import { once } from 'node:events'
 import { expect } from 'chai'
 import express, { type RequestHandler } from 'express'
-import { mcpAuth } from '../../src/express/mcp-auth.ts'
-import { InMemoryTransportAdapter, KitTelemetry } from '../../src/telemetry/index.ts'
+import { InMemoryTransportAdapter, KitTelemetry, mcpAuth } from '../../src/index.ts'
 import { listen } from '../support/listen.ts'
 
 const OAUTH = {

@@ -1,8 +1,7 @@
 import { expect } from 'chai'
 import express, { type RequestHandler } from 'express'
 import request from 'supertest'
-import { type McpCorsOptions, mcpCors } from '../../src/express/mcp-cors.ts'
-import type { OAuthOptions } from '../../src/oauth/options.ts'
+import { type McpCorsOptions, mcpCors, type OAuthOptions } from '../../src/index.ts'
 import { gatedApp, oauthOptions } from '../support/gate-app.ts'
 import { listen } from '../support/listen.ts'
 

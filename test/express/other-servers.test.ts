@@ -11,11 +11,8 @@ import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/
 import { createMcpHandler, McpServer as McpServerV2 } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import express, { type Express, type RequestHandler } from 'express'
-import { mcpAuth } from '../../src/express/mcp-auth.ts'
-import { mcpCors } from '../../src/express/mcp-cors.ts'
 import { protectedResourceRouter } from '../../src/express/protected-resource-router.ts'
-import type { AuthInfo } from '../../src/oauth/auth-info.ts'
-import type { OAuthOptions } from '../../src/oauth/options.ts'
+import { type AuthInfo, mcpAuth, mcpCors, type OAuthOptions } from '../../src/index.ts'
 import { listen } from '../support/listen.ts'
 
 const EXPIRES_AT = Math.floor(Date.now() / 1000) + 600

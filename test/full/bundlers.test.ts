@@ -97,49 +97,73 @@ const WITHOUT = ['./package.json']
 /** The entries that serve MCP. They need the official SDK. */
 const WITH_SDK = ['.', './openapi', './skills']
 
+/** Each module builds one application. */
 const BUNDLERS: Readonly<Record<string, string>> = {
   esbuild: `
-    import { build } from 'esbuild'
-    await build({ entryPoints: [entry], bundle: true, platform: 'node', format, outfile, logLevel: 'error' })`,
+    import { build as bundle } from 'esbuild'
+    export async function build({ entry, format, outfile }) {
+      await bundle({ entryPoints: [entry], bundle: true, platform: 'node', format, outfile, logLevel: 'error' })
+    }`,
   webpack: `
     import { promisify } from 'node:util'
     import { dirname, basename } from 'node:path'
     import webpack from 'webpack'
-    const isModule = format === 'esm'
-    const stats = await promisify(webpack)({
-      mode: 'production',
-      target: 'node20',
-      entry,
-      optimization: { minimize: false },
-      experiments: { outputModule: isModule },
-      output: {
-        path: dirname(outfile),
-        filename: basename(outfile),
-        chunkFilename: basename(outfile) + '.[id].' + (isModule ? 'mjs' : 'cjs'),
-        module: isModule,
-        library: { type: isModule ? 'module' : 'commonjs2' },
-      },
-    })
-    if (stats.hasErrors()) throw new Error(stats.toString('errors-only'))`,
+    export async function build({ entry, format, outfile }) {
+      const isModule = format === 'esm'
+      const stats = await promisify(webpack)({
+        mode: 'production',
+        target: 'node20',
+        entry,
+        optimization: { minimize: false },
+        experiments: { outputModule: isModule },
+        output: {
+          path: dirname(outfile),
+          filename: basename(outfile),
+          chunkFilename: basename(outfile) + '.[id].' + (isModule ? 'mjs' : 'cjs'),
+          module: isModule,
+          library: { type: isModule ? 'module' : 'commonjs2' },
+        },
+      })
+      if (stats.hasErrors()) throw new Error(stats.toString('errors-only'))
+    }`,
   rolldown: `
     import { rolldown } from 'rolldown'
-    const bundle = await rolldown({ input: entry, platform: 'node', logLevel: 'silent' })
-    await bundle.write({ file: outfile, format, codeSplitting: false })`,
+    export async function build({ entry, format, outfile }) {
+      const bundle = await rolldown({ input: entry, platform: 'node', logLevel: 'silent' })
+      await bundle.write({ file: outfile, format, codeSplitting: false })
+    }`,
   vite: `
     import { dirname, basename } from 'node:path'
-    import { build } from 'vite'
-    await build({
-      configFile: false,
-      logLevel: 'error',
-      ssr: { noExternal: true, target: 'node' },
-      build: {
-        ssr: entry,
-        outDir: dirname(outfile),
-        emptyOutDir: false,
-        rolldownOptions: { output: { format, entryFileNames: basename(outfile), codeSplitting: false } },
-      },
-    })`,
+    import { build as bundle } from 'vite'
+    export async function build({ entry, format, outfile }) {
+      await bundle({
+        configFile: false,
+        logLevel: 'error',
+        ssr: { noExternal: true, target: 'node' },
+        build: {
+          ssr: entry,
+          outDir: dirname(outfile),
+          emptyOutDir: false,
+          rolldownOptions: { output: { format, entryFileNames: basename(outfile), codeSplitting: false } },
+        },
+      })
+    }`,
 }
+
+/** Builds each application of a list, and prints the errors by the files that could not be written. */
+const BUILD_ALL = `
+  const [, , bundler, list] = process.argv
+  const { build } = await import(bundler)
+  const errors = {}
+  for (const application of JSON.parse(list))
+    await build(application).catch((error) => {
+      errors[application.outfile] = String(error)
+    })
+  console.log(JSON.stringify(errors))
+  process.exit()`
+
+const FORMATS = ['esm', 'cjs'] as const
+
 /** The newest versions that this test has seen. `rolldown` is a development dependency as well. */
 const VERSIONS = ['esbuild@0.28', 'webpack@5', 'rolldown@1.2', 'vite@8']
 
@@ -152,37 +176,69 @@ describe('bundles of applications without optional peers', function () {
   before(async () => {
     scratch = await mkdtemp(join(tmpdir(), 'bundlers-'))
     const { tarball } = await pack(scratch)
-    plain = await project('plain', [tarball, ...VERSIONS])
-    withSdk = await project('with-sdk', [tarball, ...VERSIONS, '@modelcontextprotocol/server@2'])
+    plain = join(scratch, 'plain')
+    await mkdir(plain)
+    await writeFile(join(plain, 'package.json'), '{"private":true,"type":"module"}')
+    const install = (cwd: string, ...packages: string[]) =>
+      run('npm', ['install', '--no-audit', '--no-fund', ...packages], { cwd })
+    await install(plain, tarball, ...VERSIONS)
+    withSdk = join(scratch, 'with-sdk')
+    await run('cp', ['-al', plain, withSdk])
+    await install(withSdk, '@modelcontextprotocol/server@2')
+    for (const folder of [plain, withSdk]) {
+      await writeFile(join(folder, 'build-all.js'), BUILD_ALL)
+      for (const [bundler, code] of Object.entries(BUNDLERS))
+        await writeFile(join(folder, `${bundler}.build.js`), code)
+      for (const [entry, program] of Object.entries(PROGRAMS))
+        await writeFile(join(folder, `${nameOf(entry)}.source.js`), program)
+    }
   })
   after(() => rm(scratch, { recursive: true, force: true }))
 
-  async function project(name: string, packages: readonly string[]): Promise<string> {
-    const folder = join(scratch, name)
-    await mkdir(folder)
-    await writeFile(join(folder, 'package.json'), '{"private":true,"type":"module"}')
-    await run('npm', ['install', '--no-audit', '--no-fund', ...packages], { cwd: folder })
-    return folder
+  const nameOf = (entry: string) => `entry${entry.replace(/\W/g, '')}`
+  const folderOf = (entry: string) => (WITH_SDK.includes(entry) ? withSdk : plain)
+  const outfileOf = (bundler: string, format: string, entry: string) =>
+    join(folderOf(entry), 'out', `${bundler}-${format}-${nameOf(entry)}.${format === 'esm' ? 'mjs' : 'cjs'}`)
+
+  /** Builds all applications with a bundler, in one process for each folder. Returns the errors. */
+  async function buildAll(bundler: string): Promise<Readonly<Record<string, string>>> {
+    const errors = await Promise.all(
+      [plain, withSdk].map(async (folder) => {
+        const applications = FORMATS.flatMap((format) =>
+          Object.keys(PROGRAMS)
+            .filter((entry) => folderOf(entry) === folder)
+            .map((entry) => ({
+              entry: join(folder, `${nameOf(entry)}.source.js`),
+              format,
+              outfile: outfileOf(bundler, format, entry),
+            })),
+        )
+        const args = ['build-all.js', `./${bundler}.build.js`, JSON.stringify(applications)]
+        const { stdout } = await run(process.execPath, args, { cwd: folder })
+        return JSON.parse(stdout.trim().split('\n').at(-1) as string)
+      }),
+    )
+    return Object.assign({}, ...errors)
   }
 
   it('every entry has a program', () => {
     expect([...Object.keys(PROGRAMS), ...WITHOUT]).to.have.members(Object.keys(entries))
   })
 
-  for (const [bundler, build] of Object.entries(BUNDLERS))
-    for (const format of ['esm', 'cjs'])
-      for (const [entry, program] of Object.entries(PROGRAMS))
-        it(`${bundler} builds an application with ${entry} as ${format}, and it runs`, async () => {
-          const folder = WITH_SDK.includes(entry) ? withSdk : plain
-          const name = `${bundler}-${format}-${entry.replace(/\W/g, '')}`
-          const source = join(folder, `${name}.source.js`)
-          const outfile = join(folder, 'out', `${name}.${format === 'esm' ? 'mjs' : 'cjs'}`)
-          await writeFile(source, program)
-          const builder = join(folder, `${name}.build.js`)
-          const settings = `const { entry, format, outfile } = ${JSON.stringify({ entry: source, format, outfile })}`
-          await writeFile(builder, settings + build)
-          await run(process.execPath, [builder], { cwd: folder })
-          const { stdout } = await run(process.execPath, [outfile], { cwd: tmpdir() })
-          expect(stdout.trim()).to.equal('true')
-        })
+  for (const bundler of Object.keys(BUNDLERS))
+    describe(bundler, () => {
+      let errors: Readonly<Record<string, string>>
+      before(async () => {
+        errors = await buildAll(bundler)
+      })
+
+      for (const format of FORMATS)
+        for (const entry of Object.keys(PROGRAMS))
+          it(`${bundler} builds an application with ${entry} as ${format}, and it runs`, async () => {
+            const outfile = outfileOf(bundler, format, entry)
+            expect(errors[outfile]).to.equal(undefined)
+            const { stdout } = await run(process.execPath, [outfile], { cwd: tmpdir() })
+            expect(stdout.trim()).to.equal('true')
+          })
+    })
 })

@@ -1,23 +1,16 @@
-import { execFile } from 'node:child_process'
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { promisify } from 'node:util'
 import { expect } from 'chai'
 import {
   expectChallenge,
   expectGreetings,
   expectPreflights,
   expectStreamsToClose,
+  type OpenedStream,
   openStream,
   statusFor,
 } from '../frameworks/expect-protected.ts'
 import { filesOf } from '../frameworks/page-programs.ts'
 import { type RunningProgram, startProgram } from '../frameworks/running-program.ts'
-import { pack } from '../support/packed.ts'
-import { skipIf } from '../support/skip.ts'
-
-const run = promisify(execFile)
+import { installRuntimes, type Runtimes } from '../support/runtimes.ts'
 
 /** Longer than the time between two keep-alive comments. */
 const STREAM_MS = 35_000
@@ -31,7 +24,7 @@ interface Program {
   readonly rebound: number
 }
 
-const RUNTIMES = ['bun', 'deno']
+const RUNTIMES = ['bun', 'deno'] as const
 const PERMISSIONS = ['--allow-env', '--allow-net']
 const PROGRAMS: readonly Program[] = [
   {
@@ -51,51 +44,48 @@ const PROGRAMS: readonly Program[] = [
   },
 ]
 
+/** A program that runs, and its stream, which began with it. */
+interface Running {
+  readonly server: RunningProgram
+  readonly stream: Promise<OpenedStream>
+}
+
 describe('the programs for Bun and Deno', function () {
   this.timeout(600_000)
 
-  let folder: string
-  /** The reason why a runtime cannot be used, by its name. */
-  const missing = new Map<string, string>()
-  const binary = (runtime: string) => join(folder, 'node_modules', '.bin', runtime)
+  let runtimes: Runtimes
+  const running = new Map<string, Promise<Running>>()
 
   before(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'runtimes-'))
-    const { tarball } = await pack(folder)
-    await writeFile(join(folder, 'package.json'), JSON.stringify({ private: true, type: 'module' }))
-    for (const { page, folder: name } of PROGRAMS) {
-      await mkdir(join(folder, name))
-      for (const [path, code] of await filesOf(page)) await writeFile(join(folder, name, path), code)
-    }
-    const install = (...packages: string[]) =>
-      run('npm', ['install', '--no-audit', '--no-fund', ...packages], { cwd: folder })
-    await install(tarball, '@modelcontextprotocol/server@2', 'express@5', 'zod@4')
-    for (const [runtime, version] of [
-      ['bun', 'bun@1'],
-      ['deno', 'deno@2'],
-    ] as const) {
-      try {
-        await install(version)
-        const { stdout } = await run(binary(runtime), ['--version'])
-        console.log(`    ${runtime} ${stdout.split('\n', 1)[0]?.replace(/^\D+/, '')}`)
-      } catch (error) {
-        missing.set(runtime, (error as Error).message.split('\n', 1)[0] as string)
+    runtimes = await installRuntimes()
+    for (const { page, folder: name, commands } of PROGRAMS) {
+      const folder = await runtimes.makeFolder(name, Object.fromEntries(await filesOf(page)))
+      for (const runtime of RUNTIMES) {
+        const begun = startProgram(runtimes.binary(runtime), commands[runtime] ?? [], folder).then(
+          (server): Running => ({ server, stream: openStream(server, STREAM_MS) }),
+        )
+        begun.then(({ stream }) => stream).catch(() => undefined)
+        running.set(`${page} ${runtime}`, begun)
       }
     }
   })
-  after(() => rm(folder, { recursive: true, force: true }))
+  after(async () => {
+    for (const one of await Promise.allSettled(running.values()))
+      if (one.status === 'fulfilled') await one.value.server.stop()
+  })
 
   for (const runtime of RUNTIMES)
-    for (const { page, folder: name, commands, rebound } of PROGRAMS) {
+    for (const { page, rebound } of PROGRAMS) {
       describe(`${page} on ${runtime}`, () => {
         let server: RunningProgram
+        let stream: Promise<OpenedStream>
 
         before(async function () {
-          const reason = missing.get(runtime)
-          if (reason !== undefined) skipIf(this, `${runtime} cannot be installed: ${reason}`)
-          server = await startProgram(binary(runtime), commands[runtime] ?? [], join(folder, name))
+          runtimes.skipIfMissing(this, runtime)
+          const begun = (await running.get(`${page} ${runtime}`)) as Running
+          server = begun.server
+          stream = begun.stream
         })
-        after(() => server?.stop())
 
         it(`a client that has a token calls a tool of ${page} on ${runtime}`, () => expectGreetings(server))
 
@@ -112,7 +102,7 @@ describe('the programs for Bun and Deno', function () {
           expectStreamsToClose(server))
 
         it(`an event stream of ${page} on ${runtime} stays open while nothing happens`, async () => {
-          const { status, type, chunks } = await openStream(server, STREAM_MS)
+          const { status, type, chunks } = await stream
           expect(status).to.equal(200)
           expect(type).to.match(/^text\/event-stream/)
           expect(chunks.join('').match(/: keep-alive/g)).to.have.length.above(1)

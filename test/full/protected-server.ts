@@ -6,14 +6,10 @@ import {
   startAuthorizationServer,
 } from '../../examples/authorization-server.ts'
 import { listen, stop } from '../../examples/listen.ts'
-import { mcpAuth } from '../../src/express/mcp-auth.ts'
-import { mcpCors } from '../../src/express/mcp-cors.ts'
-import { mcpHandler } from '../../src/express/mcp-handler.ts'
 import { protectedResourceRouter } from '../../src/express/protected-resource-router.ts'
+import { jwtVerifier, mcpAuth, mcpCors, mcpHandler, type OAuthOptions } from '../../src/index.ts'
 import { createMcpAdapter, type McpAdapter, type RouterOption } from '../../src/mcp/adapter.ts'
 import type { McpAdapterOptions } from '../../src/mcp/options.ts'
-import type { OAuthOptions } from '../../src/oauth/options.ts'
-import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
 
 export interface ProtectedServerOptions {
   readonly router: RouterOption

@@ -9,5 +9,5 @@ describe('stores in Redis that does not answer', function () {
   before(function () {
     skipIf(this, redisMissing())
   })
-  for (const kind of REDIS_CLIENTS) silentStoreTests(kind)
+  silentStoreTests(REDIS_CLIENTS)
 })

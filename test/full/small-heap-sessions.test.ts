@@ -7,7 +7,7 @@ import {
   bearer,
   call,
   definedOf,
-  LEGACY,
+  initialization,
   legacy,
   modern,
   rpc,
@@ -18,7 +18,7 @@ import {
 const PROGRAM = new URL('../attacks/resources/sessions.program.js', import.meta.url)
 
 const initialize = (clientInfo: object = { name: 'test', version: '1' }) =>
-  legacy(rpc('initialize', { protocolVersion: LEGACY, capabilities: {}, clientInfo }), {
+  legacy(initialization({}, clientInfo), {
     'mcp-protocol-version': undefined,
   })
 
@@ -100,11 +100,11 @@ describe('sessions and streams in a small heap', function () {
     await program.expectSurvival(validRequests(session))
   })
 
-  it('memory of sessions: 1,000 sessions of 10 addresses without a token that initialize with 130,000 and with 8,000 bytes: the larger requests are refused, the server survives, and users keep their sessions', async () => {
+  it('memory of sessions: 300 sessions of 10 addresses without a token that initialize with 130,000 and with 8,000 bytes: the larger requests are refused, the server survives, and users keep their sessions', async () => {
     const session = await begin('bob')
     const sized = (length: number) =>
       initialize({ name: 'test', version: '1', title: '中'.repeat(length / 3) })
-    for (let time = 0; time < 1_000; time++) {
+    for (let time = 0; time < 300; time++) {
       const address = `127.0.0.${(time % 10) + 10}`
       expect(await beginWithoutToken(address, sized(130_000))).to.equal(400)
       expect(await beginWithoutToken(address, sized(7_800))).to.equal(200)
@@ -112,14 +112,13 @@ describe('sessions and streams in a small heap', function () {
     await program.expectSurvival(validRequests(session))
   })
 
-  for (const last of ['x', '中'] as const)
-    it(`memory of sessions: 100 sessions of one user with 1,100 reports each, and a progressToken that ends in ${last}: the server survives, and others keep their sessions`, async () => {
-      const session = await begin('bob')
-      const params = { name: 'report', arguments: {}, _meta: { progressToken: 'x'.repeat(59) + last } }
-      for (let time = 0; time < 100; time++)
-        await ask('ada', legacy(rpc('tools/call', params)), await begin('ada'))
-      await program.expectSurvival(validRequests(session))
-    })
+  it('memory of sessions: 100 sessions of one user with 1,100 reports each, and a progressToken that ends in 中: the server survives, and others keep their sessions', async () => {
+    const session = await begin('bob')
+    const params = { name: 'report', arguments: {}, _meta: { progressToken: `${'x'.repeat(59)}中` } }
+    for (let time = 0; time < 100; time++)
+      await ask('ada', legacy(rpc('tools/call', params)), await begin('ada'))
+    await program.expectSurvival(validRequests(session))
+  })
 
   it('memory of sessions: 100 streams of each kind that are never read, with 100,000 notifications: the server survives, and others are served', async () => {
     const session = await begin('bob')
@@ -134,7 +133,7 @@ describe('sessions and streams in a small heap', function () {
     await program.expectSurvival(validRequests(session))
   })
 
-  it('memory of sessions: 5 calls that report 400 MB each without waiting, to clients that never read: the server survives, and others are served', async () => {
+  it('memory of sessions: 5 calls that report 120 MB each without waiting, to clients that never read: the server survives, and others are served', async () => {
     const session = await begin('bob')
     const params = { name: 'flood', arguments: {}, _meta: { progressToken: 1 } }
     for (let time = 0; time < 5; time++) {

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
-import { call, rpc } from '../support/mcp/wire.ts'
+import { call, initialization } from '../support/mcp/wire.ts'
 
 const PROGRAM = fileURLToPath(new URL('../attacks/resources/stdio.program.js', import.meta.url))
 const CALLS = 300
@@ -24,11 +24,7 @@ describe('serveStdio() in a small heap', function () {
         errors += text
       })
       const ended = once(child, 'exit')
-      const initialize = rpc('initialize', {
-        protocolVersion: '2025-11-25',
-        capabilities: {},
-        clientInfo: { name: 'test', version: '1' },
-      })
+      const initialize = initialization()
       const calls = Array.from({ length: CALLS }, (_, index) => call('large', {}, index + 10))
       child.stdin.write([initialize, ...calls].map((message) => `${JSON.stringify(message)}\n`).join(''))
       await sleep(pauseMs)

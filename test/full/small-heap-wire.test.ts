@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { expect } from 'chai'
 import { type ResourceProgram, startResourceProgram } from '../support/attacks/resource-program.ts'
-import { call, definedOf, LEGACY, legacy, rpc, send, type WireRequest } from '../support/mcp/wire.ts'
+import { beginSession, call, definedOf, legacy, rpc, send, type WireRequest } from '../support/mcp/wire.ts'
 
 const PROGRAM = new URL('../attacks/resources/wire.program.js', import.meta.url)
 const HUNDRED = Array.from({ length: 100 }, (_, id) => id)
@@ -27,14 +27,7 @@ for (const mode of ['', 'sessions'] as const) {
       for (const socket of sockets.splice(0)) socket.destroy()
     })
 
-    async function begin(): Promise<Record<string, string>> {
-      const params = { protocolVersion: LEGACY, capabilities: {}, clientInfo: { name: 'x', version: '1' } }
-      const { headers } = await send(
-        program.port,
-        legacy(rpc('initialize', params), { 'mcp-protocol-version': undefined }),
-      )
-      return { 'mcp-session-id': headers.get('mcp-session-id') as string }
-    }
+    const begin = () => beginSession({ send: (request) => send(program.port, request) })
 
     const inSession = (request: WireRequest, own = session): WireRequest => ({
       ...request,

@@ -1,15 +1,13 @@
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect } from 'chai'
 import { rolldown } from 'rolldown'
 import { startCollector, type Target } from '../support/chat-services.ts'
 import { freePort } from '../support/free-port.ts'
-import { pack } from '../support/packed.ts'
-import { skipIf } from '../support/skip.ts'
+import { installRuntimes, type Runtimes } from '../support/runtimes.ts'
 import { until } from '../support/until.ts'
 
 const run = promisify(execFile)
@@ -65,54 +63,31 @@ const EXPECTED = {
 describe('telemetry on other runtimes', function () {
   this.timeout(600_000)
 
+  let runtimes: Runtimes
   let folder: string
   let collector: Target
-  /** The reason why a runtime cannot be used, by its name. */
-  const missing = new Map<string, string>()
-  const binary = (runtime: string) => join(folder, 'node_modules', '.bin', runtime)
 
   before(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'telemetry-runtimes-'))
-    const { tarball } = await pack(folder)
-    const files = {
-      'package.json': JSON.stringify({ private: true, type: 'module' }),
+    runtimes = await installRuntimes()
+    folder = await runtimes.makeFolder('telemetry', {
       'report.js': REPORT,
       'program.js': PROGRAM,
       'cloudflare.js': CLOUDFLARE,
-    }
-    for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text)
-    const install = (...packages: string[]) =>
-      run('npm', ['install', '--no-audit', '--no-fund', ...packages], { cwd: folder })
-    await install(tarball)
-    for (const name of ['bun', 'deno', 'workerd']) {
-      try {
-        await install(`${name}@1`.replace('deno@1', 'deno@2'))
-        await run(binary(name), ['--version'])
-      } catch (error) {
-        missing.set(name, (error as Error).message.split('\n', 1)[0] as string)
-      }
-    }
+    })
   })
-  after(() => rm(folder, { recursive: true, force: true }))
 
   beforeEach(async () => {
     collector = await startCollector()
   })
 
-  function skipIfMissing(this: Mocha.Context, runtime: string): void {
-    const reason = missing.get(runtime)
-    if (reason !== undefined) skipIf(this, `${runtime} cannot be installed: ${reason}`)
-  }
-
-  const ARGUMENTS: Readonly<Record<string, readonly string[]>> = {
-    bun: [],
-    deno: ['run', '--allow-env', '--allow-net', '--allow-read', '--allow-sys'],
-  }
-  for (const [runtime, flags] of Object.entries(ARGUMENTS)) {
+  for (const [runtime, flags] of [
+    ['bun', []],
+    ['deno', ['run', '--allow-env', '--allow-net', '--allow-read', '--allow-sys']],
+  ] as const) {
     it(`${runtime} delivers events, keeps the context of a session, and hashes`, async function () {
-      skipIfMissing.call(this, runtime)
+      runtimes.skipIfMissing(this, runtime)
       const args = [...flags, 'program.js', collector.origin]
-      const { stdout } = await run(binary(runtime), args, { cwd: folder })
+      const { stdout } = await run(runtimes.binary(runtime), args, { cwd: folder })
       expect(JSON.parse(stdout)).to.deep.equal({ ...EXPECTED, hashes: true, context: true })
       expect(collector.requests.map(({ path }) => path)).to.have.members(['/events', '/chat'])
     })
@@ -123,7 +98,7 @@ describe('telemetry on other runtimes', function () {
     ['with nodejs_compat delivers events, with context and hashes', '"nodejs_compat"', true],
   ] as const) {
     it(`workerd ${what}`, async function () {
-      skipIfMissing.call(this, 'workerd')
+      runtimes.skipIfMissing(this, 'workerd')
       const bundle = await rolldown({
         input: join(folder, 'cloudflare.js'),
         platform: 'browser',
@@ -142,7 +117,7 @@ describe('telemetry on other runtimes', function () {
           modules = [(name = "main", esModule = embed "bundle.js")],
           compatibilityDate = "2025-09-01", compatibilityFlags = [${flags}] );`,
       )
-      const workerd = execFile(binary('workerd'), ['serve', 'config.capnp'], { cwd: folder })
+      const workerd = execFile(runtimes.binary('workerd'), ['serve', 'config.capnp'], { cwd: folder })
       const exited = once(workerd, 'exit')
       try {
         let response: Response | undefined

@@ -3,8 +3,8 @@ import { expect } from 'chai'
 import { type RunResult, runWeek } from '../week/shrink.ts'
 
 const HOUR = ['--hours', '1', '--act-every', '8', '--fault-every', '4']
-// The new seed finds what the fixed ones do not. Its failure names the command that repeats it.
-const SEEDS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, randomInt(1_000, 2 ** 31)]
+// New seeds find what the fixed ones do not. A failure names the command that repeats it.
+const SEEDS = [1, 2, 3, randomInt(1_000, 2 ** 31), randomInt(1_000, 2 ** 31)]
 
 describe('a simulated hour with three nodes, people, and faults', function () {
   this.timeout(600_000)

@@ -1,22 +1,17 @@
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
 import { builtinModules } from 'node:module'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
 import { expect } from 'chai'
 import { rolldown } from 'rolldown'
 import { esmExternalRequirePlugin } from 'rolldown/plugins'
 import { createTestIssuer, type TestIssuer } from '../../src/testing/test-issuer.ts'
 import { freePort } from '../support/free-port.ts'
-import { pack } from '../support/packed.ts'
-import { skipIf } from '../support/skip.ts'
+import { installRuntimes } from '../support/runtimes.ts'
 import { until } from '../support/until.ts'
-
-const run = promisify(execFile)
 
 /** The program of the page about other runtimes, as a worker. */
 const WORKER = `
@@ -49,27 +44,15 @@ const EXTERNAL =
 describe('a protected server in workerd, the runtime of Cloudflare Workers', function () {
   this.timeout(300_000)
 
-  let folder: string
   let keys: Server
   let issuer: TestIssuer
   let resource: string
   let stop: (() => Promise<void>) | undefined
 
   before(async function () {
-    folder = await mkdtemp(join(tmpdir(), 'workers-'))
-    const { tarball } = await pack(folder)
-    await writeFile(join(folder, 'package.json'), '{"private":true,"type":"module"}')
-    await writeFile(join(folder, 'worker.js'), WORKER)
-    const install = (...packages: string[]) =>
-      run('npm', ['install', '--no-audit', '--no-fund', ...packages], { cwd: folder })
-    await install(tarball, '@modelcontextprotocol/server', 'zod')
-    const workerd = join(folder, 'node_modules', '.bin', 'workerd')
-    try {
-      await install('workerd@1')
-      await run(workerd, ['--version'])
-    } catch (error) {
-      skipIf(this, `workerd cannot be installed: ${(error as Error).message.split('\n', 1)[0]}`)
-    }
+    const runtimes = await installRuntimes()
+    runtimes.skipIfMissing(this, 'workerd')
+    const folder = await runtimes.makeFolder('workers', { 'worker.js': WORKER })
     keys = createServer((req, res) => {
       const documents: Record<string, unknown> = {
         '/.well-known/oauth-authorization-server': {
@@ -109,7 +92,7 @@ describe('a protected server in workerd, the runtime of Cloudflare Workers', fun
         bindings = [(name = "ISSUER", text = "${issuer.issuer}"), (name = "RESOURCE", text = "${resource}")],
         compatibilityDate = "2026-08-01", compatibilityFlags = ["nodejs_compat"]);`,
     )
-    const child = execFile(workerd, ['serve', 'config.capnp'], { cwd: folder })
+    const child = execFile(runtimes.binary('workerd'), ['serve', 'config.capnp'], { cwd: folder })
     const exited = once(child, 'exit')
     let errors = ''
     child.stderr?.on('data', (text) => {
@@ -127,7 +110,6 @@ describe('a protected server in workerd, the runtime of Cloudflare Workers', fun
   after(async () => {
     await stop?.()
     keys?.close()
-    await rm(folder, { recursive: true, force: true })
   })
 
   const tokenOf = (id: string, scopes = ['mcp:read']) => issuer.issueToken({ claims: { sub: id }, scopes })

@@ -1,7 +1,5 @@
 import { expect } from 'chai'
-import { createMcpAdapter } from '../../src/mcp/adapter.ts'
-import type { McpAdapterOptions } from '../../src/mcp/options.ts'
-import { KitMcpRouter } from '../../src/mcp/router/router.ts'
+import { createMcpAdapter, KitMcpRouter, type McpAdapterOptions } from '../../src/index.ts'
 import { web } from '../support/mcp/entry-points.ts'
 import { oauth } from '../support/mcp/notes.ts'
 import { bearer, legacy, modern, rpc } from '../support/mcp/wire.ts'

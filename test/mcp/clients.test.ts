@@ -8,13 +8,8 @@ import { StreamableHTTPClientTransport as TransportV1 } from '@modelcontextproto
 import { LoggingMessageNotificationSchema } from '@modelcontextprotocol/sdk/types.js'
 import { expect } from 'chai'
 import { z } from 'zod'
-import { mcpAuth } from '../../src/express/mcp-auth.ts'
-import { mcpCors } from '../../src/express/mcp-cors.ts'
-import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import { KitMcpRouter, KitToolError, mcpAuth, mcpCors, mcpHandler } from '../../src/index.ts'
 import { createMcpAdapter } from '../../src/mcp/adapter.ts'
-import { KitMcpRouter } from '../../src/mcp/router/router.ts'
-import { KitToolError } from '../../src/mcp/router/tool-error.ts'
-import { fakeTime } from '../support/fake-time.ts'
 import { onExpress, serving } from '../support/mcp/entry-points.ts'
 import { oauth } from '../support/mcp/notes.ts'
 import { LEGACY, MODERN, type Signalled, signalled } from '../support/mcp/wire.ts'
@@ -234,48 +229,4 @@ describe('mcp: clients of the official SDK through Express', () => {
       }
     })
   }
-})
-
-describe('mcp: the event stream of GET', () => {
-  it('event streams are limited in number, and closing one frees a slot', async () => {
-    const { server } = createMcpAdapter({ router })
-    const open = () =>
-      server(new Request('http://localhost/mcp', { headers: { accept: 'text/event-stream' } }))
-    const streams: Response[] = []
-    let refused: Response | undefined
-    while (refused === undefined && streams.length < 2000) {
-      const response = await open()
-      if (response.status === 200) streams.push(response)
-      else refused = response
-    }
-    expect(streams.length).to.be.within(1000, 1024)
-    expect(refused?.status).to.equal(503)
-    expect(refused?.headers.get('retry-after')).to.equal('5')
-    await streams.pop()?.body?.cancel()
-    const again = await open()
-    expect(again.status).to.equal(200)
-    await Promise.all([again, ...streams].map((stream) => stream.body?.cancel()))
-  })
-
-  it('an event stream sends a comment every 15 s', async () => {
-    const { server } = createMcpAdapter({ router })
-    const time = fakeTime()
-    try {
-      const response = await server(new Request('http://localhost/mcp'))
-      const reader = response.body?.getReader()
-      await reader?.read()
-      let isIdle = true
-      const comment = reader?.read().finally(() => {
-        isIdle = false
-      })
-      time.advance(14_999)
-      await new Promise(setImmediate)
-      expect(isIdle).to.equal(true)
-      time.advance(101)
-      expect(Buffer.from((await comment)?.value ?? []).toString()).to.equal(': keep-alive\n\n')
-      await reader?.cancel()
-    } finally {
-      time.restore()
-    }
-  })
 })

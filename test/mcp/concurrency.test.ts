@@ -6,11 +6,8 @@ import { toNodeHandler } from '@modelcontextprotocol/node'
 import { expect } from 'chai'
 import express, { type RequestHandler } from 'express'
 import { z } from 'zod'
-import { mcpAuth } from '../../src/express/mcp-auth.ts'
-import { mcpCors } from '../../src/express/mcp-cors.ts'
-import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import { KitMcpRouter, mcpAuth, mcpCors, mcpHandler } from '../../src/index.ts'
 import { createMcpAdapter, type McpAdapter } from '../../src/mcp/adapter.ts'
-import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import type { OAuthOptions, VerifiedToken, VerifyToken } from '../../src/oauth/options.ts'
 import {
   InMemoryTransportAdapter,

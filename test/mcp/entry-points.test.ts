@@ -4,6 +4,7 @@ import { METADATA, notes, oauth } from '../support/mcp/notes.ts'
 import {
   bearer,
   call,
+  initialization,
   LEGACY,
   legacy,
   MODERN,
@@ -49,13 +50,13 @@ function expectRefusal(answer: WireAnswer, status: 401 | 403, scopes: string): v
 const said = (text: string) => [{ type: 'text', text }]
 const NO_VERSION = { 'mcp-protocol-version': undefined }
 
-interface Vector {
-  readonly title: string
-  readonly request: WireRequest
-  check(answer: WireAnswer, entryPoint: EntryPoint): void
-  /** The entry points that the case applies to. Defaults to all. */
-  readonly where?: (entryPoint: EntryPoint) => boolean
-}
+/** A request to the entry points for which `where` is true. By default, all. */
+type Vector = readonly [
+  title: string,
+  request: WireRequest,
+  check: (answer: WireAnswer, entryPoint: EntryPoint) => void,
+  where?: (entryPoint: EntryPoint) => boolean,
+]
 
 const withToken = (token: string, request: WireRequest): WireRequest => ({
   ...request,
@@ -71,29 +72,19 @@ const eras: readonly { name: string; call: (tool: string, args: Record<string, u
 
 const VECTORS: readonly Vector[] = [
   ...eras.flatMap((era): Vector[] => [
-    {
-      title: `serves a call to a token with all scopes ${era.name}`,
-      request: withToken('writer', era.call('write', { text: 'hello' })),
-      check(answer) {
+    [
+      `serves a call to a token with all scopes ${era.name}`,
+      withToken('writer', era.call('write', { text: 'hello' })),
+      (answer) => {
         expect(answer.status).to.equal(200)
         expect(answer.message.result.content).to.deep.equal(said('wrote hello'))
       },
-    },
+    ],
   ]),
-  {
-    title: 'responds to initialize with the name of the server',
-    request: withToken(
-      'reader',
-      legacy(
-        rpc('initialize', {
-          protocolVersion: LEGACY,
-          capabilities: {},
-          clientInfo: { name: 'test', version: '1' },
-        }),
-        NO_VERSION,
-      ),
-    ),
-    check(answer) {
+  [
+    'responds to initialize with the name of the server',
+    withToken('reader', legacy(initialization(), NO_VERSION)),
+    (answer) => {
       expect(answer.status).to.equal(200)
       expect(answer.message.result).to.deep.include({
         protocolVersion: LEGACY,
@@ -101,173 +92,166 @@ const VECTORS: readonly Vector[] = [
         instructions: 'Be kind',
       })
     },
-  },
-  {
-    title: 'responds with 400 to an empty body',
-    request: withToken('reader', legacy('')),
-    check: (answer) => expectJsonRpcError(answer, 400, -32700, null),
-    // A parser that finds nothing to parse leaves an empty object or nothing.
-    where: (entryPoint) => !entryPoint.parsed,
-  },
+  ],
+  [
+    'responds with 400 to an empty body',
+    withToken('reader', legacy('')),
+    (answer) => expectJsonRpcError(answer, 400, -32700, null),
+    (entryPoint) => !entryPoint.parsed,
+  ],
   ...['text/plain', 'application/jsonx', undefined].map(
-    (type): Vector => ({
-      title: `rejects the content type ${type}`,
-      request: withToken('reader', legacy(call('echo', { text: 'hello' }), { 'content-type': type })),
-      check: (answer) => expectJsonRpcError(answer, 415, -32000, null),
-    }),
+    (type): Vector => [
+      `rejects the content type ${type}`,
+      withToken('reader', legacy(call('echo', { text: 'hello' }), { 'content-type': type })),
+      (answer) => expectJsonRpcError(answer, 415, -32000, null),
+    ],
   ),
-  {
-    title: 'accepts a content type with a charset',
-    request: withToken(
+  [
+    'accepts a content type with a charset',
+    withToken(
       'reader',
       legacy(call('echo', { text: 'ä€😀' }), { 'content-type': 'Application/JSON; charset=utf-8' }),
     ),
-    check: (answer) => expect(answer.message.result.content).to.deep.equal(said('you said ä€😀')),
-  },
-  {
-    title: 'accepts a body of 4 MiB with Content-Length',
-    request: withToken('reader', legacy(callOf(MAX))),
-    check: (answer) => expect(answer.status).to.equal(200),
-  },
-  {
-    title: 'rejects a body of one byte more than 4 MiB with Content-Length',
-    request: withToken('reader', legacy(callOf(MAX + 1))),
-    check: (answer) => expectJsonRpcError(answer, 413, -32000, null),
-    where: (entryPoint) => !entryPoint.parsed,
-  },
-  {
-    title: 'accepts a body of 4 MiB in chunks',
-    request: withToken('reader', { ...legacy(''), body: [callOf(MAX).slice(0, -5), callOf(MAX).slice(-5)] }),
-    check: (answer) => expect(answer.status).to.equal(200),
-  },
-  {
-    title: 'rejects a body of one byte more than 4 MiB in chunks',
-    request: withToken('reader', {
+    (answer) => expect(answer.message.result.content).to.deep.equal(said('you said ä€😀')),
+  ],
+  [
+    'accepts a body of 4 MiB with Content-Length',
+    withToken('reader', legacy(callOf(MAX))),
+    (answer) => expect(answer.status).to.equal(200),
+  ],
+  [
+    'rejects a body of one byte more than 4 MiB with Content-Length',
+    withToken('reader', legacy(callOf(MAX + 1))),
+    (answer) => expectJsonRpcError(answer, 413, -32000, null),
+    (entryPoint) => !entryPoint.parsed,
+  ],
+  [
+    'accepts a body of 4 MiB in chunks',
+    withToken('reader', { ...legacy(''), body: [callOf(MAX).slice(0, -5), callOf(MAX).slice(-5)] }),
+    (answer) => expect(answer.status).to.equal(200),
+  ],
+  [
+    'rejects a body of one byte more than 4 MiB in chunks',
+    withToken('reader', {
       ...legacy(''),
       body: [callOf(MAX + 1).slice(0, -5), callOf(MAX + 1).slice(-5)],
     }),
-    check: (answer) => expectJsonRpcError(answer, 413, -32000, null),
-    where: (entryPoint) => !entryPoint.parsed,
-  },
+    (answer) => expectJsonRpcError(answer, 413, -32000, null),
+    (entryPoint) => !entryPoint.parsed,
+  ],
   ...['PUT', 'DELETE', 'PATCH'].map(
-    (method): Vector => ({
-      title: `does not allow the method ${method}`,
-      request: withToken('reader', { method }),
-      check(answer) {
+    (method): Vector => [
+      `does not allow the method ${method}`,
+      withToken('reader', { method }),
+      (answer) => {
         expectJsonRpcError(answer, 405, -32000, null)
         expect(answer.headers.get('allow')).to.equal('GET, POST, OPTIONS')
       },
-    }),
+    ],
   ),
-  {
-    title: 'does not allow GET in 2026-07-28',
-    request: withToken('reader', {
+  [
+    'does not allow GET in 2026-07-28',
+    withToken('reader', {
       method: 'GET',
       headers: { accept: 'text/event-stream', 'mcp-protocol-version': MODERN },
     }),
-    check: (answer) => expectJsonRpcError(answer, 405, -32000, null),
-  },
-  {
-    title: 'rejects GET of an unknown revision',
-    request: withToken('reader', {
+    (answer) => expectJsonRpcError(answer, 405, -32000, null),
+  ],
+  [
+    'rejects GET of an unknown revision',
+    withToken('reader', {
       method: 'GET',
       headers: { accept: 'text/event-stream', 'mcp-protocol-version': '2025-01-01' },
     }),
-    check: (answer) => expectJsonRpcError(answer, 400, -32000, null),
-  },
-  {
-    title: 'responds to an unknown method with -32601 in the legacy era',
-    request: withToken('reader', legacy(rpc('notes/unknown'))),
-    check(answer) {
+    (answer) => expectJsonRpcError(answer, 400, -32000, null),
+  ],
+  [
+    'responds to an unknown method with -32601 in the legacy era',
+    withToken('reader', legacy(rpc('notes/unknown'))),
+    (answer) => {
       expect(answer.status).to.equal(200)
       expect(answer.message).to.have.nested.property('error.code', -32601)
     },
-  },
+  ],
   ...eras.map(
-    (era): Vector => ({
-      title: `responds to an unknown tool with -32602 ${era.name}`,
-      request: withToken('reader', era.call('nothing', {})),
-      check(answer) {
+    (era): Vector => [
+      `responds to an unknown tool with -32602 ${era.name}`,
+      withToken('reader', era.call('nothing', {})),
+      (answer) => {
         expect(answer.status).to.equal(200)
         expect(answer.message).to.have.nested.property('error.code', -32602)
         expect(answer.message.error.message).to.equal('Tool nothing not found')
       },
-    }),
+    ],
   ),
-  {
-    title: 'rejects an Mcp-Name that differs from the body',
-    request: withToken(
-      'admin',
-      modern('tools/call', { name: 'wipe', arguments: {} }, { 'mcp-name': 'echo' }),
-    ),
-    check: (answer) => expectJsonRpcError(answer, 400, -32020, 1),
-  },
-  {
-    title: 'checks the scopes of the tool in the body, for any Mcp-Name',
-    request: withToken(
-      'reader',
-      modern('tools/call', { name: 'wipe', arguments: {} }, { 'mcp-name': 'echo' }),
-    ),
-    check: (answer) => expectRefusal(answer, 403, 'mcp:read mcp:write mcp:admin'),
-  },
-  {
-    title: 'rejects an Mcp-Method that differs from the body',
-    request: withToken('reader', modern('tools/list', {}, { 'mcp-method': 'tools/call' })),
-    check: (answer) => expectJsonRpcError(answer, 400, -32020, 1),
-  },
-  {
-    title: 'rejects an unknown revision',
-    request: withToken('reader', legacy(rpc('tools/list'), { 'mcp-protocol-version': '2025-01-01' })),
-    check: (answer) => expect(answer.status).to.equal(400),
-  },
+  [
+    'rejects an Mcp-Name that differs from the body',
+    withToken('admin', modern('tools/call', { name: 'wipe', arguments: {} }, { 'mcp-name': 'echo' })),
+    (answer) => expectJsonRpcError(answer, 400, -32020, 1),
+  ],
+  [
+    'checks the scopes of the tool in the body, for any Mcp-Name',
+    withToken('reader', modern('tools/call', { name: 'wipe', arguments: {} }, { 'mcp-name': 'echo' })),
+    (answer) => expectRefusal(answer, 403, 'mcp:read mcp:write mcp:admin'),
+  ],
+  [
+    'rejects an Mcp-Method that differs from the body',
+    withToken('reader', modern('tools/list', {}, { 'mcp-method': 'tools/call' })),
+    (answer) => expectJsonRpcError(answer, 400, -32020, 1),
+  ],
+  [
+    'rejects an unknown revision',
+    withToken('reader', legacy(rpc('tools/list'), { 'mcp-protocol-version': '2025-01-01' })),
+    (answer) => expect(answer.status).to.equal(400),
+  ],
   ...[LEGACY, '2025-06-18', '2025-03-26', undefined].map(
-    (revision): Vector => ({
-      title: `serves ${revision === undefined ? 'a request without a revision' : `revision ${revision}`}`,
-      request: withToken('reader', legacy(rpc('tools/list'), { 'mcp-protocol-version': revision })),
-      check(answer) {
+    (revision): Vector => [
+      `serves ${revision === undefined ? 'a request without a revision' : `revision ${revision}`}`,
+      withToken('reader', legacy(rpc('tools/list'), { 'mcp-protocol-version': revision })),
+      (answer) => {
         expect(answer.status).to.equal(200)
         const names = answer.message.result.tools.map((tool: { name: string }) => tool.name)
         expect(names).to.deep.equal(['echo', 'write', 'wipe'])
       },
-    }),
+    ],
   ),
   ...[LEGACY, undefined].map(
-    (revision): Vector => ({
-      title: `accepts a notification with 202 (revision ${revision})`,
-      request: withToken(
+    (revision): Vector => [
+      `accepts a notification with 202 (revision ${revision})`,
+      withToken(
         'reader',
         legacy({ jsonrpc: '2.0', method: 'notifications/initialized' }, { 'mcp-protocol-version': revision }),
       ),
-      check(answer) {
+      (answer) => {
         expect(answer.status).to.equal(202)
         expect(answer.text).to.equal('')
       },
-    }),
+    ],
   ),
   ...['*/*', 'application/json, text/event-stream', 'text/event-stream;q=0.5, */*;q=0.1', undefined].flatMap(
     (accept): Vector[] =>
-      eras.map((era) => ({
-        title: `serves Accept: ${accept} ${era.name}`,
-        request: {
+      eras.map((era) => [
+        `serves Accept: ${accept} ${era.name}`,
+        {
           ...era.call('echo', { text: 'a' }),
           headers: { ...era.call('echo', { text: 'a' }).headers, accept, ...bearer('reader') },
         },
-        check(answer) {
+        (answer) => {
           expect(answer.status).to.equal(200)
           expect(answer.message.result.content).to.deep.equal(said('you said a'))
         },
-      })),
+      ]),
   ),
   ...['2025-03-26', undefined].map(
-    (revision): Vector => ({
-      title: `serves a batch (revision ${revision})`,
-      request: withToken(
+    (revision): Vector => [
+      `serves a batch (revision ${revision})`,
+      withToken(
         'reader',
         legacy([call('echo', { text: 'a' }, 1), call('echo', { text: 'b' }, 'two')], {
           'mcp-protocol-version': revision,
         }),
       ),
-      check(answer) {
+      (answer) => {
         expect(answer.status).to.equal(200)
         const texts = answer.messages.map(({ id, result }) => [id, result.content[0].text])
         expect(texts).to.have.deep.members([
@@ -275,74 +259,74 @@ const VECTORS: readonly Vector[] = [
           ['two', 'you said b'],
         ])
       },
-    }),
+    ],
   ),
   ...[LEGACY, '2025-06-18', MODERN].map(
-    (revision): Vector => ({
-      title: `rejects a batch in revision ${revision}`,
-      request: withToken('reader', legacy([rpc('tools/list')], { 'mcp-protocol-version': revision })),
-      check: (answer) => expectJsonRpcError(answer, 400, -32600, null),
-    }),
+    (revision): Vector => [
+      `rejects a batch in revision ${revision}`,
+      withToken('reader', legacy([rpc('tools/list')], { 'mcp-protocol-version': revision })),
+      (answer) => expectJsonRpcError(answer, 400, -32600, null),
+    ],
   ),
-  {
-    title: 'serves a batch of 100 requests',
-    request: withToken(
+  [
+    'serves a batch of 100 requests',
+    withToken(
       'reader',
       legacy(
         Array.from({ length: 100 }, (_, id) => call('echo', { text: `${id}` }, id)),
         NO_VERSION,
       ),
     ),
-    check(answer) {
+    (answer) => {
       expect(answer.status).to.equal(200)
       expect(new Set(answer.messages.map(({ id }) => id)).size).to.equal(100)
     },
-  },
+  ],
   ...[0, 101].map(
-    (length): Vector => ({
-      title: `rejects a batch of ${length} requests`,
-      request: withToken(
+    (length): Vector => [
+      `rejects a batch of ${length} requests`,
+      withToken(
         'reader',
         legacy(
           Array.from({ length }, (_, id) => call('echo', { text: `${id}` }, id)),
           NO_VERSION,
         ),
       ),
-      check: (answer) => expectJsonRpcError(answer, 400, -32600, null),
-    }),
+      (answer) => expectJsonRpcError(answer, 400, -32600, null),
+    ],
   ),
-  {
-    title: 'responds with 403 to a whole batch if one request lacks a scope, and names all needed scopes',
-    request: withToken(
+  [
+    'responds with 403 to a whole batch if one request lacks a scope, and names all needed scopes',
+    withToken(
       'reader',
       legacy([call('echo', { text: 'a' }, 1), call('write', { text: 'b' }, 2), call('wipe', {}, 3)], {
         'mcp-protocol-version': '2025-03-26',
       }),
     ),
-    check: (answer) => expectRefusal(answer, 403, 'mcp:read mcp:write mcp:admin'),
-  },
-  {
-    title: 'responds with 403 and no id to a foreign Origin, before it reads the token',
-    request: legacy(call('echo', { text: 'a' }), { origin: 'https://evil.example' }),
-    check(answer) {
+    (answer) => expectRefusal(answer, 403, 'mcp:read mcp:write mcp:admin'),
+  ],
+  [
+    'responds with 403 and no id to a foreign Origin, before it reads the token',
+    legacy(call('echo', { text: 'a' }), { origin: 'https://evil.example' }),
+    (answer) => {
       expect(answer.status).to.equal(403)
       expect(answer.message.error).to.include({ code: -32000 })
       expect(answer.message).not.to.have.property('id')
       expect(answer.headers.get('www-authenticate')).to.equal(null)
     },
-    where: (entryPoint) => !entryPoint.auth,
-  },
-  {
-    title: 'responds with 403 to a foreign Origin with a valid token',
-    request: withToken('reader', legacy(call('echo', { text: 'a' }), { origin: 'https://evil.example' })),
-    check(answer) {
+    (entryPoint) => !entryPoint.auth,
+  ],
+  [
+    'responds with 403 to a foreign Origin with a valid token',
+    withToken('reader', legacy(call('echo', { text: 'a' }), { origin: 'https://evil.example' })),
+    (answer) => {
       expect(answer.status).to.equal(403)
       expect(answer.message).to.deep.equal({
         jsonrpc: '2.0',
         error: { code: -32000, message: answer.message.error.message },
       })
     },
-  },
+  ],
 ]
 
 describe('mcp: responses of every entry point', () => {
@@ -361,7 +345,7 @@ describe('mcp: responses of every entry point', () => {
           instructions: 'Be kind',
         }),
       )
-      for (const { title, request, check, where = () => true } of VECTORS) {
+      for (const [title, request, check, where = () => true] of VECTORS) {
         if (!where(entryPoint)) continue
         it(`${entryPoint.name} ${title}`, async () => {
           const answer = await served().send(request)

@@ -1,9 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { expect } from 'chai'
-import { mcpAuth } from '../../src/express/mcp-auth.ts'
-import { mcpHandler } from '../../src/express/mcp-handler.ts'
-import { protectedResourceRouter } from '../../src/express/protected-resource-router.ts'
-import { createMcpAdapter } from '../../src/mcp/adapter.ts'
+import { createMcpAdapter, mcpAuth, mcpHandler, protectedResourceRouter } from '../../src/index.ts'
 import { VerifierUnavailableError } from '../../src/oauth/errors.ts'
 import { type Setup, serving } from '../support/mcp/entry-points.ts'
 import { FRAMEWORKS, HOSTS, type Host, NESTED, serveWhole } from '../support/mcp/hosts.ts'
@@ -127,14 +124,11 @@ const INVALID = unauthorized('The access token is invalid')
 /** An error of JSON-RPC, whose words are free but the same everywhere. */
 const rpcError = (status: number, code: number, id: unknown = null) => ({ status, code, id })
 
-interface Row {
-  readonly title: string
-  readonly request: WireRequest
-  /** The whole answer, or a status for what is only the same everywhere. */
-  readonly expected: Essence | ReturnType<typeof rpcError> | number
-  /** For which hosts; all by default. */
-  readonly where?: (host: Host) => boolean
-}
+/** The whole answer, or a status for what is only the same everywhere. */
+type Answer = Essence | ReturnType<typeof rpcError> | number
+
+/** A request to the hosts for which `where` is true. By default, all. */
+type Row = readonly [title: string, request: WireRequest, expected: Answer, where?: (host: Host) => boolean]
 
 const READER = bearer('reader')
 const list = (headers: Record<string, string | undefined> = {}): WireRequest =>
@@ -151,103 +145,55 @@ const EVIL = 'https://evil.example'
 const own = (host: Host): boolean => !host.parsed
 
 const ROWS: readonly Row[] = [
-  { title: 'an accepted call', request: echo(), expected: 200 },
-  {
-    title: 'an accepted call of the legacy era',
-    request: legacy(call('echo', { text: 'ä' }), READER),
-    expected: 200,
-  },
-  {
-    title: 'an accepted notification',
-    request: legacy({ jsonrpc: '2.0', method: 'notifications/initialized' }, READER),
-    expected: 202,
-  },
-  { title: 'a request without a token', request: list(), expected: MISSING },
-  {
-    title: 'a request without a token in the legacy era',
-    request: legacy(rpc('tools/list')),
-    expected: MISSING,
-  },
-  { title: 'an empty Authorization header', request: withScheme(''), expected: MISSING },
-  { title: 'another authorization scheme', request: withScheme('Basic cmVhZGVy'), expected: MISSING },
-  { title: 'a DPoP scheme', request: withScheme('DPoP reader'), expected: MISSING },
-  { title: 'a scheme without a token', request: withScheme('Bearer'), expected: MALFORMED },
-  {
-    title: 'a list of tokens with a comma',
-    request: withScheme('Bearer reader, Bearer reader'),
-    expected: MALFORMED,
-  },
-  { title: 'two tokens in one value', request: withScheme('Bearer reader reader'), expected: MALFORMED },
-  { title: 'a token that is not a b64token', request: withScheme('Bearer rea(der'), expected: MALFORMED },
+  ['an accepted call', echo(), 200],
+  ['an accepted call of the legacy era', legacy(call('echo', { text: 'ä' }), READER), 200],
+  ['an accepted notification', legacy({ jsonrpc: '2.0', method: 'notifications/initialized' }, READER), 202],
+  ['a request without a token', list(), MISSING],
+  ['a request without a token in the legacy era', legacy(rpc('tools/list')), MISSING],
+  ['an empty Authorization header', withScheme(''), MISSING],
+  ['another authorization scheme', withScheme('Basic cmVhZGVy'), MISSING],
+  ['a DPoP scheme', withScheme('DPoP reader'), MISSING],
+  ['a scheme without a token', withScheme('Bearer'), MALFORMED],
+  ['a list of tokens with a comma', withScheme('Bearer reader, Bearer reader'), MALFORMED],
+  ['two tokens in one value', withScheme('Bearer reader reader'), MALFORMED],
+  ['a token that is not a b64token', withScheme('Bearer rea(der'), MALFORMED],
   ...['Bearer reader', 'bearer reader', 'BEARER reader', 'bEaReR    reader'].map(
-    (given): Row => ({
-      title: `the scheme written as in ${given}`,
-      request: withScheme(given),
-      expected: 200,
-    }),
+    (given): Row => [`the scheme written as in ${given}`, withScheme(given), 200],
   ),
-  { title: 'an unknown token', request: list(bearer('unknown')), expected: INVALID },
-  { title: 'a token in another case', request: list(bearer('READER')), expected: INVALID },
-  {
-    title: 'a token whose verifier does not return valid: true',
-    request: list(bearer('unsaid')),
-    expected: INVALID,
-  },
-  { title: 'a token whose verifier throws', request: list(bearer('broken')), expected: INVALID },
-  {
-    title: 'an expired token that also lacks the scope',
-    request: list(bearer('expired')),
-    expected: unauthorized('The access token has expired'),
-  },
-  {
-    title: 'a token for another resource',
-    request: list(bearer('elsewhere')),
-    expected: unauthorized('The access token was issued for another resource'),
-  },
-  {
-    title: 'a token without the scope of the endpoint',
-    request: list(bearer('stranger')),
-    expected: forbidden('mcp:read'),
-  },
-  {
-    title: 'a token without the scopes of the operation',
-    request: modern('tools/call', { name: 'wipe', arguments: {} }, READER),
-    expected: forbidden('mcp:read mcp:write mcp:admin'),
-  },
-  {
-    title: 'a token without the scopes of the endpoint and of the operation',
-    request: modern('tools/call', { name: 'write', arguments: { text: 'a' } }, bearer('stranger')),
-    expected: forbidden('mcp:read mcp:write'),
-  },
-  {
-    title: 'a token whose verifier is unavailable',
-    request: list(bearer('down')),
-    expected: unavailable('7'),
-  },
-  {
-    title: 'a token whose verifier does not settle',
-    request: list(bearer('hung')),
-    expected: unavailable('5'),
-  },
-  {
-    title: 'a request whose context fails',
-    request: list({ ...READER, 'x-no-context': '1' }),
-    expected: FAILED,
-  },
-  {
-    title: 'a request without a token whose context fails',
-    request: list({ 'x-no-context': '1' }),
-    expected: MISSING,
-  },
-  {
-    title: 'a request whose onVerified fails',
-    request: list({ ...READER, 'x-no-hook': '1' }),
-    expected: FAILED,
-  },
-  {
-    title: 'a preflight',
-    request: { method: 'OPTIONS', headers: PREFLIGHT },
-    expected: {
+  ['an unknown token', list(bearer('unknown')), INVALID],
+  ['a token in another case', list(bearer('READER')), INVALID],
+  ['a token whose verifier does not return valid: true', list(bearer('unsaid')), INVALID],
+  ['a token whose verifier throws', list(bearer('broken')), INVALID],
+  [
+    'an expired token that also lacks the scope',
+    list(bearer('expired')),
+    unauthorized('The access token has expired'),
+  ],
+  [
+    'a token for another resource',
+    list(bearer('elsewhere')),
+    unauthorized('The access token was issued for another resource'),
+  ],
+  ['a token without the scope of the endpoint', list(bearer('stranger')), forbidden('mcp:read')],
+  [
+    'a token without the scopes of the operation',
+    modern('tools/call', { name: 'wipe', arguments: {} }, READER),
+    forbidden('mcp:read mcp:write mcp:admin'),
+  ],
+  [
+    'a token without the scopes of the endpoint and of the operation',
+    modern('tools/call', { name: 'write', arguments: { text: 'a' } }, bearer('stranger')),
+    forbidden('mcp:read mcp:write'),
+  ],
+  ['a token whose verifier is unavailable', list(bearer('down')), unavailable('7')],
+  ['a token whose verifier does not settle', list(bearer('hung')), unavailable('5')],
+  ['a request whose context fails', list({ ...READER, 'x-no-context': '1' }), FAILED],
+  ['a request without a token whose context fails', list({ 'x-no-context': '1' }), MISSING],
+  ['a request whose onVerified fails', list({ ...READER, 'x-no-hook': '1' }), FAILED],
+  [
+    'a preflight',
+    { method: 'OPTIONS', headers: PREFLIGHT },
+    {
       status: 204,
       headers: {
         ...CORS,
@@ -258,96 +204,58 @@ const ROWS: readonly Row[] = [
       },
       body: '',
     },
-  },
-  {
-    title: 'a preflight of a foreign origin',
-    request: { method: 'OPTIONS', headers: { ...PREFLIGHT, origin: EVIL } },
-    expected: 403,
-    where: (host) => !host.cors,
-  },
-  { title: 'OPTIONS that is not a preflight', request: { method: 'OPTIONS' }, expected: 204 },
-  {
-    title: 'OPTIONS with only Origin',
-    request: { method: 'OPTIONS', headers: { origin: 'http://localhost' } },
-    expected: 204,
-  },
-  { title: 'a foreign origin', request: echo({ ...READER, origin: EVIL }), expected: 403 },
-  { title: 'the origin null', request: echo({ ...READER, origin: 'null' }), expected: 403 },
-  {
-    title: 'a permitted origin',
-    request: echo({ ...READER, origin: 'http://localhost:5173' }),
-    expected: 200,
-  },
-  { title: 'GET without a token', request: { method: 'GET' }, expected: MISSING },
-  {
-    title: 'GET without the scope',
-    request: { method: 'GET', headers: bearer('stranger') },
-    expected: forbidden('mcp:read'),
-  },
-  {
-    title: 'GET that does not accept an event stream',
-    request: { method: 'GET', headers: { ...READER, accept: 'application/json' } },
-    expected: rpcError(406, -32000),
-  },
-  { title: 'HEAD without a token', request: { method: 'HEAD' }, expected: { ...MISSING, body: '' } },
-  { title: 'HEAD', request: { method: 'HEAD', headers: READER }, expected: 405 },
+  ],
+  [
+    'a preflight of a foreign origin',
+    { method: 'OPTIONS', headers: { ...PREFLIGHT, origin: EVIL } },
+    403,
+    (host) => !host.cors,
+  ],
+  ['OPTIONS that is not a preflight', { method: 'OPTIONS' }, 204],
+  ['OPTIONS with only Origin', { method: 'OPTIONS', headers: { origin: 'http://localhost' } }, 204],
+  ['a foreign origin', echo({ ...READER, origin: EVIL }), 403],
+  ['the origin null', echo({ ...READER, origin: 'null' }), 403],
+  ['a permitted origin', echo({ ...READER, origin: 'http://localhost:5173' }), 200],
+  ['GET without a token', { method: 'GET' }, MISSING],
+  ['GET without the scope', { method: 'GET', headers: bearer('stranger') }, forbidden('mcp:read')],
+  [
+    'GET that does not accept an event stream',
+    { method: 'GET', headers: { ...READER, accept: 'application/json' } },
+    rpcError(406, -32000),
+  ],
+  ['HEAD without a token', { method: 'HEAD' }, { ...MISSING, body: '' }],
+  ['HEAD', { method: 'HEAD', headers: READER }, 405],
   ...['DELETE', 'PUT', 'PATCH'].map(
-    (method): Row => ({
-      title: method,
-      request: { method, headers: READER },
-      expected: rpcError(405, -32000),
-    }),
+    (method): Row => [method, { method, headers: READER }, rpcError(405, -32000)],
   ),
-  { title: 'DELETE without a token', request: { method: 'DELETE' }, expected: MISSING },
-  {
-    title: 'a body that is too large',
-    request: legacy('x'.repeat(1_001), READER),
-    expected: rpcError(413, -32000),
-    where: own,
-  },
-  {
-    title: 'a body that is too large, without a token',
-    request: legacy(call('echo', { text: 'x'.repeat(10_000) })),
-    expected: MISSING,
-  },
-  {
-    title: 'another content type',
-    request: legacy('hello', { ...READER, 'content-type': 'text/plain' }),
-    expected: rpcError(415, -32000),
-  },
-  {
-    title: 'a form',
-    request: legacy('a=b', { ...READER, 'content-type': 'application/x-www-form-urlencoded' }),
-    expected: rpcError(415, -32000),
-  },
-  {
-    title: 'invalid JSON',
-    request: legacy('{"jsonrpc":', READER),
-    expected: rpcError(400, -32700),
-    where: own,
-  },
-  { title: 'JSON that is not JSON-RPC', request: legacy('{"a":1}', READER), expected: rpcError(400, -32600) },
-  {
-    title: 'a batch of a revision without batches',
-    request: legacy([rpc('tools/list')], READER),
-    expected: rpcError(400, -32600),
-  },
-  {
-    title: 'a batch of the revision with batches',
-    request: legacy([call('echo', { text: 'a' }, 1), rpc('ping', undefined, 2)], {
+  ['DELETE without a token', { method: 'DELETE' }, MISSING],
+  ['a body that is too large', legacy('x'.repeat(1_001), READER), rpcError(413, -32000), own],
+  ['a body that is too large, without a token', legacy(call('echo', { text: 'x'.repeat(10_000) })), MISSING],
+  [
+    'another content type',
+    legacy('hello', { ...READER, 'content-type': 'text/plain' }),
+    rpcError(415, -32000),
+  ],
+  [
+    'a form',
+    legacy('a=b', { ...READER, 'content-type': 'application/x-www-form-urlencoded' }),
+    rpcError(415, -32000),
+  ],
+  ['invalid JSON', legacy('{"jsonrpc":', READER), rpcError(400, -32700), own],
+  ['JSON that is not JSON-RPC', legacy('{"a":1}', READER), rpcError(400, -32600)],
+  ['a batch of a revision without batches', legacy([rpc('tools/list')], READER), rpcError(400, -32600)],
+  [
+    'a batch of the revision with batches',
+    legacy([call('echo', { text: 'a' }, 1), rpc('ping', undefined, 2)], {
       ...READER,
       'mcp-protocol-version': '2025-03-26',
     }),
-    expected: 200,
-  },
-  {
-    title: 'an unknown method',
-    request: modern('notes/unknown', {}, READER),
-    expected: rpcError(404, -32601, 1),
-  },
+    200,
+  ],
+  ['an unknown method', modern('notes/unknown', {}, READER), rpcError(404, -32601, 1)],
 ]
 
-function check({ expected, title }: Row, seen: Essence): void {
+function check([title, , expected]: Row, seen: Essence): void {
   if (typeof expected === 'number') expect(seen.status, title).to.equal(expected)
   else if ('code' in expected) {
     expect(seen.status, title).to.equal(expected.status)
@@ -362,7 +270,7 @@ function check({ expected, title }: Row, seen: Essence): void {
 }
 
 /** The rows that say something of `host`. */
-const rowsFor = (host: Host): readonly Row[] => ROWS.filter(({ where = () => true }) => where(host))
+const rowsFor = (host: Host): readonly Row[] => ROWS.filter(([, , , where = () => true]) => where(host))
 
 describe('mcp: every host gives the same answers', () => {
   const [reference, ...others] = HOSTS as [Host, ...Host[]]
@@ -371,10 +279,10 @@ describe('mcp: every host gives the same answers', () => {
   describe(`${reference.name} answers`, () => {
     const served = serving(() => reference.serve(setup))
     for (const row of rowsFor(reference)) {
-      it(`${reference.name} responds as expected to ${row.title}`, async () => {
-        const seen = essence(await served().send(row.request))
+      it(`${reference.name} responds as expected to ${row[0]}`, async () => {
+        const seen = essence(await served().send(row[1]))
         check(row, seen)
-        answers.set(row.title, seen)
+        answers.set(row[0], seen)
       })
     }
   })
@@ -387,7 +295,7 @@ describe('mcp: every host gives the same answers', () => {
       it(`${rows.length} requests get the same responses as from the reference host`, async () => {
         const seen: Record<string, Essence> = {}
         const expected: Record<string, Essence | undefined> = {}
-        for (const { title, request } of rows) {
+        for (const [title, request] of rows) {
           const answer = essence(await served().send(request))
           if (isDeepStrictEqual(answer, answers.get(title))) continue
           seen[title] = answer

@@ -1,11 +1,9 @@
 import { McpServer } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import { z } from 'zod'
-import { createMcpAdapter } from '../../src/mcp/adapter.ts'
-import { KitMcpRouter } from '../../src/mcp/router/router.ts'
-import { InMemoryTransportAdapter, KitTelemetry } from '../../src/telemetry/index.ts'
+import { createMcpAdapter, InMemoryTransportAdapter, KitMcpRouter, KitTelemetry } from '../../src/index.ts'
 import { web } from '../support/mcp/entry-points.ts'
-import { legacy, modern, rpc } from '../support/mcp/wire.ts'
+import { beginSession, legacy, modern, rpc } from '../support/mcp/wire.ts'
 
 const table = KitMcpRouter.create()
   .tool('t', { description: 'x', input: z.object({ n: z.number() }) }, () => 'x')
@@ -61,13 +59,7 @@ describe('mcp: invalid parameters of methods of the specification', () => {
   }
 
   async function session(): Promise<string> {
-    const params = {
-      protocolVersion: '2025-11-25',
-      capabilities: {},
-      clientInfo: { name: 'test', version: '1' },
-    }
-    const { headers } = await web(server).send(legacy(rpc('initialize', params)))
-    return headers.get('mcp-session-id') ?? ''
+    return (await beginSession(web(server)))['mcp-session-id']
   }
 
   for (const [method, params] of INVALID)

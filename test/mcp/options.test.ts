@@ -9,7 +9,7 @@ import { resolveAdapterOptions } from '../../src/mcp/options.ts'
 import { configError } from '../support/mcp/config-error.ts'
 import { web } from '../support/mcp/entry-points.ts'
 import { notes, oauth } from '../support/mcp/notes.ts'
-import { bearer, LEGACY, legacy, rpc } from '../support/mcp/wire.ts'
+import { bearer, initialization, legacy, rpc } from '../support/mcp/wire.ts'
 
 describe('mcp: options', () => {
   it('sessions and streams have default limits', () => {
@@ -51,15 +51,7 @@ describe('mcp: options', () => {
     for (const icon of info.icons) icon.src = 'changed'
     info.icons.push({ src: 'more' })
     for (const adapter of adapters) {
-      const { message } = await web(adapter.server).send(
-        legacy(
-          rpc('initialize', {
-            protocolVersion: LEGACY,
-            capabilities: {},
-            clientInfo: { name: 'x', version: '1' },
-          }),
-        ),
-      )
+      const { message } = await web(adapter.server).send(legacy(initialization()))
       expect(message.result.serverInfo.icons).to.deep.equal([{ src: 'https://example.com/a.png' }])
     }
   })

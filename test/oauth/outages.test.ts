@@ -23,13 +23,13 @@ type Documents = (origin: string) => Readonly<Record<string, unknown>>
 const METADATA = '/.well-known/oauth-authorization-server'
 const OPENID = '/.well-known/openid-configuration'
 
-interface Outage {
-  readonly what: string
-  readonly verifier: (origin: string, closed: string) => VerifyToken
-  readonly documents?: Documents
-  readonly status?: number
-  readonly reason: (origin: string, closed: string) => string
-}
+type Outage = readonly [
+  what: string,
+  verifier: (origin: string, closed: string) => VerifyToken,
+  reason: (origin: string, closed: string) => string,
+  status?: number | undefined,
+  documents?: Documents,
+]
 
 const keysAt = (jwksUri: string): VerifyToken => jwtVerifier({ issuer: ISSUER, audience: AUDIENCE, jwksUri })
 const found = (issuer: string): VerifyToken => jwtVerifier({ issuer, audience: AUDIENCE })
@@ -37,51 +37,52 @@ const asked = (endpoint: string): VerifyToken =>
   introspectionVerifier({ endpoint, clientId: 'c', clientSecret: 'a-secret', audience: AUDIENCE })
 
 const OUTAGES: readonly Outage[] = [
-  {
-    what: 'a JWKS at a closed port',
-    verifier: (_, closed) => keysAt(`${closed}/jwks?key=a-secret`),
-    reason: (_, closed) =>
+  [
+    'a JWKS at a closed port',
+    (_, closed) => keysAt(`${closed}/jwks?key=a-secret`),
+    (_, closed) =>
       `the JWKS of ${ISSUER} at ${closed}/jwks is unavailable: the request failed (ECONNREFUSED)`,
-  },
-  {
-    what: 'a JWKS at a port that fetch refuses',
-    verifier: () => keysAt('http://127.0.0.1:9/jwks'),
-    reason: () =>
+  ],
+  [
+    'a JWKS at a port that fetch refuses',
+    () => keysAt('http://127.0.0.1:9/jwks'),
+    () =>
       `the JWKS of ${ISSUER} at http://127.0.0.1:9/jwks is unavailable: the request failed (fetch has refused the port)`,
-  },
-  {
-    what: 'a JWKS with the status 500',
-    verifier: (origin) => keysAt(`${origin}/jwks`),
-    status: 500,
-    reason: (origin) =>
-      `the JWKS of ${ISSUER} at ${origin}/jwks is unavailable: the response has the status 500`,
-  },
-  {
-    what: 'metadata that name another issuer',
-    verifier: found,
-    documents: () => ({ [METADATA]: { issuer: 'http://keycloak:8080/realms/r', jwks_uri: 'x' } }),
-    reason: (origin) =>
+  ],
+  [
+    'a JWKS with the status 500',
+    (origin) => keysAt(`${origin}/jwks`),
+    (origin) => `the JWKS of ${ISSUER} at ${origin}/jwks is unavailable: the response has the status 500`,
+    500,
+  ],
+  [
+    'metadata that name another issuer',
+    found,
+    (origin) =>
       `the metadata document of ${origin} is unavailable: ${origin}${METADATA}: issuer must be "${origin}/"; received "http://keycloak:8080/realms/r"`,
-  },
-  {
-    what: 'metadata without jwks_uri',
-    verifier: found,
-    documents: (origin) => ({ [METADATA]: { issuer: origin }, [OPENID]: { issuer: origin } }),
-    reason: (origin) =>
+    undefined,
+    () => ({ [METADATA]: { issuer: 'http://keycloak:8080/realms/r', jwks_uri: 'x' } }),
+  ],
+  [
+    'metadata without jwks_uri',
+    found,
+    (origin) =>
       `the metadata document of ${origin} is unavailable: ${origin}${METADATA}: the metadata document has no jwks_uri`,
-  },
-  {
-    what: 'an introspection endpoint at a closed port',
-    verifier: (_, closed) => asked(`${closed}/introspect`),
-    reason: (_, closed) =>
+    undefined,
+    (origin) => ({ [METADATA]: { issuer: origin }, [OPENID]: { issuer: origin } }),
+  ],
+  [
+    'an introspection endpoint at a closed port',
+    (_, closed) => asked(`${closed}/introspect`),
+    (_, closed) =>
       `the introspection endpoint ${closed}/introspect could not be reached: the request failed (ECONNREFUSED)`,
-  },
-  {
-    what: 'an introspection endpoint with the status 500',
-    verifier: (origin) => asked(`${origin}/introspect`),
-    status: 500,
-    reason: (origin) => `the introspection endpoint ${origin}/introspect responded with 500`,
-  },
+  ],
+  [
+    'an introspection endpoint with the status 500',
+    (origin) => asked(`${origin}/introspect`),
+    (origin) => `the introspection endpoint ${origin}/introspect responded with 500`,
+    500,
+  ],
 ]
 
 it('the reason of a response that is not JSON is not its status', () => {
@@ -103,7 +104,7 @@ describe('the reason of a 503', () => {
     console.error = error
   })
 
-  for (const { what, verifier, documents, status, reason } of OUTAGES)
+  for (const [what, verifier, reason, status, documents] of OUTAGES)
     it(`${what} is in the line on stderr and in the event, without secrets`, async () => {
       const server = await startKeyServer([key], documents)
       if (status !== undefined) server.answer((_, res) => res.writeHead(status).end())

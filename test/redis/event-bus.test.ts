@@ -1,15 +1,9 @@
 import { EventEmitter } from 'node:events'
 import type { ServerEvent } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
-import { mcpHandler } from '../../src/express/mcp-handler.ts'
-import { createMcpAdapter } from '../../src/mcp/adapter.ts'
-import { KitMcpRouter } from '../../src/mcp/router/router.ts'
 import type { RedisBroadcastOptions, RedisClient } from '../../src/redis/broadcast.ts'
 import { type RedisEventBus, redisEventBus } from '../../src/redis/event-bus.ts'
 import { expectConfigError } from '../support/config-error.ts'
-import { CLIENT_KINDS } from '../support/mcp/clients.ts'
-import { onNode } from '../support/mcp/entry-points.ts'
-import { MODERN } from '../support/mcp/wire.ts'
 import { type RedisServer, redisMissing, startRedis } from '../support/redis.ts'
 import { REDIS_CLIENTS } from '../support/redis-clients.ts'
 import { skipIf } from '../support/skip.ts'
@@ -272,36 +266,6 @@ describe('mcp: redisEventBus', () => {
       subscriber.end()
     }
   })
-
-  for (const { name, revision, connect } of CLIENT_KINDS) {
-    it(`notify of one node reaches a ${name} at another one`, async () => {
-      const [kind] = REDIS_CLIENTS
-      const redisClient = await kind?.connect(redis.port)
-      if (redisClient === undefined) return
-      const router = KitMcpRouter.create().tool('a', { description: 'x' }, () => 'x')
-      const buses = [redisEventBus(redisClient), redisEventBus(redisClient)] as const
-      const [here, there] = buses.map((eventBus) => createMcpAdapter({ router, eventBus }))
-      if (here === undefined || there === undefined) return
-      const served = await onNode(mcpHandler(there))
-      try {
-        const received = new Promise<string>((resolve) => {
-          void (async () => {
-            const connected = await connect(served.origin, {
-              onNotification: ({ method }) => resolve(method),
-            })
-            if (revision === MODERN) await connected.client.listen({ toolsListChanged: true })
-            else await connected.streaming
-            here.notify.toolsChanged()
-          })()
-        })
-        expect(await received).to.equal('notifications/tools/list_changed')
-      } finally {
-        await served.close()
-        for (const bus of buses) await bus.close()
-        redisClient.end()
-      }
-    })
-  }
 
   it('redisEventBus throws for anything but clients, and for unknown options', () => {
     const publisher = { publish() {} }

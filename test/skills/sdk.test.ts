@@ -7,12 +7,10 @@ import { toNodeHandler } from '@modelcontextprotocol/node'
 import { createMcpHandler, McpServer } from '@modelcontextprotocol/server'
 import { loadSkills as loadCatalog } from '@modelcontextprotocol/server/ext/skills/node'
 import { expect } from 'chai'
-import { mcpHandler } from '../../src/express/mcp-handler.ts'
-import { createMcpAdapter } from '../../src/mcp/adapter.ts'
-import { KitMcpRouter } from '../../src/mcp/router/router.ts'
+import { createMcpAdapter, KitMcpRouter, mcpHandler } from '../../src/index.ts'
 import { loadSkills } from '../../src/skills/index.ts'
 import { onNode } from '../support/mcp/entry-points.ts'
-import { type Listening, legacy, listen, MODERN, modern, rpc } from '../support/mcp/wire.ts'
+import { initialization, type Listening, legacy, listen, MODERN, modern, rpc } from '../support/mcp/wire.ts'
 import { FILES, type Folder, folderOf, manifest } from '../support/skills/folder.ts'
 
 /** More entries than one page has. */
@@ -109,9 +107,7 @@ describe('skills: the results of the official server', () => {
   }
 
   it('the capabilities of a server with skills are those of the official server', async () => {
-    const clientInfo = { name: 'test', version: '1' }
-    const begin = rpc('initialize', { protocolVersion: '2025-11-25', capabilities: {}, clientInfo })
-    for (const request of [modern('server/discover'), legacy(begin)]) {
+    for (const request of [modern('server/discover'), legacy(initialization())]) {
       const capabilities = async (server: Listening) =>
         (await server.send(request)).message.result.capabilities
       const { extensions } = await capabilities(ours)

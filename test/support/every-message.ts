@@ -3,10 +3,9 @@ import { Agent, request as httpRequest } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { mcpHandler } from '../../src/express/mcp-handler.ts'
+import { KitTelemetry, mcpHandler } from '../../src/index.ts'
 import { createMcpAdapter, type McpAdapter } from '../../src/mcp/adapter.ts'
 import { endpointOf } from '../../src/mcp/endpoint-of.ts'
-import { KitTelemetry } from '../../src/telemetry/index.ts'
 import { listen } from './listen.ts'
 import { definedOf } from './mcp/wire.ts'
 import { type FuzzedRequest, fuzzedRequests, fuzzRouter } from './message-fuzz.ts'
@@ -15,7 +14,11 @@ interface PlainResponse {
   readonly status: number
   readonly type: string
   readonly text: string
+  /** Further headers that a path could forget. */
+  readonly more: readonly unknown[]
 }
+
+const MORE = ['cache-control', 'x-accel-buffering', 'www-authenticate']
 
 function adapter(direct: boolean, observed = false): McpAdapter {
   const telemetry = KitTelemetry.create()
@@ -28,10 +31,11 @@ function adapter(direct: boolean, observed = false): McpAdapter {
   return made
 }
 
-const plainResponse = (status: number, type: string | null | undefined, said: string): PlainResponse => ({
+const plainResponse = (status: number, header: (name: string) => unknown, said: string): PlainResponse => ({
   status,
-  type: type ?? '',
+  type: String(header('content-type') ?? ''),
   text: said.replace(/Reference: [\w-]+/g, 'Reference: …'),
+  more: MORE.map(header),
 })
 
 async function askFunction({ server }: McpAdapter, { body, headers }: FuzzedRequest): Promise<PlainResponse> {
@@ -41,7 +45,7 @@ async function askFunction({ server }: McpAdapter, { body, headers }: FuzzedRequ
     body: typeof body === 'string' ? body : new Uint8Array(body),
   }
   const response = await server(new Request('http://localhost/mcp', init))
-  return plainResponse(response.status, response.headers.get('content-type'), await response.text())
+  return plainResponse(response.status, (name) => response.headers.get(name), await response.text())
 }
 
 /**
@@ -81,7 +85,7 @@ export async function fuzzSockets(count: number, seed?: number): Promise<void> {
     })
     outgoing.end(body)
     const [response] = await once(outgoing, 'response')
-    return plainResponse(response.statusCode, response.headers['content-type'], await text(response))
+    return plainResponse(response.statusCode, (name) => response.headers[name], await text(response))
   }
   try {
     await fc.assert(

@@ -1,7 +1,5 @@
 import express, { type Express, type RequestHandler } from 'express'
-import type { NodeRequest } from '../../src/base/http/node-middleware.ts'
-import { mcpAuth } from '../../src/express/mcp-auth.ts'
-import type { GateTarget } from '../../src/express/target.ts'
+import { type GateTarget, mcpAuth, type NodeRequest } from '../../src/index.ts'
 import type { OAuthOptions, VerifiedToken } from '../../src/oauth/options.ts'
 
 /** Options whose verifier accepts only the token `good`. */

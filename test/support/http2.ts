@@ -10,7 +10,7 @@ import {
 } from 'node:http2'
 import type { AddressInfo } from 'node:net'
 import type { NodeMiddleware } from '../../src/base/http/node-middleware.ts'
-import { selfSigned } from './self-signed.ts'
+import { selfSigned } from './certificates.ts'
 
 export interface Http2Listening {
   readonly server: Http2Server | Http2SecureServer

@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { z } from 'zod'
-import { KitMcpRouter } from '../../src/mcp/router/router.ts'
-import { KitToolError } from '../../src/mcp/router/tool-error.ts'
+import { KitMcpRouter, KitToolError } from '../../src/index.ts'
 
 const MODERN = '2026-07-28'
 

@@ -647,7 +647,17 @@ const ENTRIES: readonly Entry[] = [
     call: (options) => telemetry().withAudit(options),
     good: { transport: kit.InMemoryTransportAdapter.create(), names: ['a.*'], secret: 'x'.repeat(32) },
     wrong: {
-      transport: [undefined, null, 5, 'x', {}, { type: 'x' }, { type: '', handle }],
+      transport: [
+        ...[undefined, null, 5, 'x', {}, { type: 'x' }, { type: '', handle }],
+        { type: 'x', handle, flush: 5 },
+        { type: 'x', handle, maxPending: 0 },
+        kit.TeamChatTransportAdapter.create({ webhookUrl }),
+        kit.CommunityChatTransportAdapter.create({ webhookUrl }),
+        kit.ErrorTrackerTransportAdapter.create({ sdk: { captureException() {} } as never }),
+        kit.LoggerTransportAdapter.create({ logger }),
+        kit.LoggerTransportAdapter.create({ logger, format: 'json', includeTimestamp: false }),
+        kit.LoggerTransportAdapter.create({ logger, format: 'json', minLevel: 'info' }),
+      ],
       names: [undefined, null, 'a.*', [5], [''], []],
       secret: [undefined, null, 5, '', 'x'.repeat(31), new Uint8Array(31), {}],
     },

@@ -1,9 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { KitTelemetry } from '../../src/telemetry/builder.ts'
-import type { TelemetryTransportStats } from '../../src/telemetry/delivery/transport.ts'
-import { OtlpTransportAdapter } from '../../src/telemetry/transports/otlp/otlp.ts'
+import { KitTelemetry, OtlpTransportAdapter, type TelemetryTransportStats } from '../../src/index.ts'
 
 export interface OtlpClientOptions {
   readonly url: string

@@ -1,4 +1,3 @@
-import { AsyncLocalStorage } from 'node:async_hooks'
 import { EdgeVM } from '@edge-runtime/vm'
 import { expect } from 'chai'
 import type * as Telemetry from '../../src/telemetry/index.ts'
@@ -110,41 +109,6 @@ describe('telemetry in an edge runtime', () => {
     expect(target.requests[0]?.headers['user-agent']).not.to.include('mcp-gatekit')
   })
 
-  for (const [what, answer, options, expected] of [
-    [
-      'does not follow redirects',
-      { status: 302, headers: { location: '/elsewhere' } },
-      {},
-      'redirects are not followed',
-    ],
-    ['ends slow requests at the timeout', 'hung', { timeout: 1_000 }, 'did not respond within 1000 ms'],
-  ] as const) {
-    it(`HttpTransportAdapter in an edge runtime ${what}`, async () => {
-      target.answers.push(answer)
-      const message = await inEdge(
-        async ({ kit, origin, options }) => {
-          const http = kit.HttpTransportAdapter.create({ url: `${origin}/events`, ...options })
-          try {
-            await http.handle({
-              name: 'a',
-              time: '2026-01-01T00:00:00.000Z',
-              level: 'info',
-              service: 's',
-              environment: 'e',
-              sessionId: 'ses_1',
-            })
-            return 'delivered'
-          } catch (error) {
-            return (error as Error).message
-          }
-        },
-        { options },
-      )
-      expect(message).to.contain(expected)
-      expect(target.requests.map(({ path }) => path)).to.deep.equal(['/events'])
-    })
-  }
-
   it('a shutdown in an edge runtime ends at its timeout, and leaves the event of a hung request pending', async () => {
     target.answers.push('hung')
     const [pending, failed] = await inEdge(async ({ kit, origin }) => {
@@ -160,44 +124,6 @@ describe('telemetry in an edge runtime', () => {
     })
     expect([pending, failed]).to.deep.equal([1, 0])
   })
-
-  it('a chat transport posts from an edge runtime', async () => {
-    const stats = await inEdge(async ({ kit, origin }) => {
-      const telemetry = kit.KitTelemetry.create()
-        .withLogger(false)
-        .addTransport(kit.TeamChatTransportAdapter.create({ webhookUrl: `${origin}/services/T/B/x` }))
-        .build()
-      telemetry.emit('a.failed', { level: 'error' })
-      await telemetry.shutdown()
-      return telemetry.stats().transports[0]?.delivered
-    })
-    expect(stats).to.equal(1)
-    expect(target.requests[0]?.body).to.contain('a.failed')
-  })
-
-  for (const [what, globals, expected] of [
-    ['with AsyncLocalStorage has', { AsyncLocalStorage }, true],
-    ['without AsyncLocalStorage does not have', {}, false],
-  ] as const) {
-    it(`an event after await in a run of a session ${what} its context, and an event of session.emit always has`, async () => {
-      const [ambient, own] = await inEdge(async ({ kit }) => {
-        const memory = kit.InMemoryTransportAdapter.create()
-        const telemetry = kit.KitTelemetry.create().withSampling({ infoRate: 1 }).addTransport(memory).build()
-        const session = telemetry.session()
-        session.actor('user', 'u1')
-        const result = await session.run(async () => {
-          await Promise.resolve()
-          telemetry.emit('a.a')
-          session.emit('a.b')
-          return 'result'
-        })
-        const { sessionId } = session.getState()
-        const events = memory.getEvents()
-        return [...events.map((event) => event.sessionId === sessionId && event.actor?.id === 'u1'), result]
-      }, globals)
-      expect([ambient, own]).to.deep.equal([expected, true])
-    })
-  }
 
   it('options that need Node.js throw in an edge runtime, and the errors name them', async () => {
     const messages = await inEdge(({ kit, origin }) => {

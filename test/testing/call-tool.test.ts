@@ -4,8 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { expect } from 'chai'
 import express from 'express'
 import { z } from 'zod'
-import { KitMcpConfigError } from '../../src/base/options/config-error.ts'
-import { createMcpAdapter, jwtVerifier, KitMcpRouter, mcpServer } from '../../src/index.ts'
+import { createMcpAdapter, jwtVerifier, KitMcpConfigError, KitMcpRouter, mcpServer } from '../../src/index.ts'
 import { callTool, createTestIssuer } from '../../src/testing/index.ts'
 
 describe('callTool()', () => {

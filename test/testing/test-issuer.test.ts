@@ -1,6 +1,5 @@
 import { expect } from 'chai'
-import { KitMcpConfigError } from '../../src/base/options/config-error.ts'
-import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
+import { jwtVerifier, KitMcpConfigError } from '../../src/index.ts'
 import { createTestIssuer } from '../../src/testing/index.ts'
 import { verifyInput } from '../support/tokens.ts'
 

@@ -4,10 +4,7 @@ import { expect } from 'chai'
 import { decodeJwt, generateKeyPair } from 'jose'
 import { PrivateKeyJwt } from 'oauth4webapi'
 import { listen, stop } from '../../examples/listen.ts'
-import { createMcpAdapter } from '../../src/mcp/adapter.ts'
-import { KitToolError } from '../../src/mcp/router/tool-error.ts'
-import { AuthInfo } from '../../src/oauth/auth-info.ts'
-import { jwtVerifier } from '../../src/oauth/verifiers/jwt.ts'
+import { AuthInfo, createMcpAdapter, jwtVerifier, KitToolError } from '../../src/index.ts'
 import { toolsFromOpenApi } from '../../src/openapi/index.ts'
 import {
   UpstreamConsentError,

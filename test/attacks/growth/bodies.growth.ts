@@ -1,7 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import { readBody } from '../../../src/base/http/body-reader.ts'
 import type { NodeRequest } from '../../../src/base/http/node-middleware.ts'
-import { requestOrigin } from '../../../src/base/http/request-origin.ts'
 import { NodeMcpRequest } from '../../../src/express/node-request.ts'
 import { isTooDeepValue, parsedBytes } from '../../../src/mcp/wire/json-rpc.ts'
 import { forbiddenHeader } from '../../../src/mcp/wire/origin-policy.ts'
@@ -91,6 +90,7 @@ describe('headers of a request', () => {
   for (const [what, make] of Object.entries({
     colons: (size: number) => `a${':'.repeat(size)}`,
     dots: (size: number) => `${'.'.repeat(size)}`,
+    'percent-encoded characters': (size: number) => '%C3%A9'.repeat(size),
     labels: (size: number) => `${'a.'.repeat(size)}b`,
     digits: (size: number) => `localhost:${'1'.repeat(size)}`,
     'percent signs': (size: number) => '%61'.repeat(size),
@@ -108,21 +108,6 @@ describe('headers of a request', () => {
           { ...request, host: 'localhost', header: () => `http://${value}` },
           { allowedOrigins: undefined, allowedHosts: undefined, hasOAuth: false },
         )
-      }, 10_000))
-  }
-
-  for (const [what, make] of Object.entries({
-    'spaces after a value': (size: number) => `proto=a${' '.repeat(size)}x"y`,
-    'spaces before a name': (size: number) => `${' '.repeat(size)}proto`,
-    'spaces around =': (size: number) => `host${' '.repeat(size)}x`,
-    'quotation marks': (size: number) => `host=${'"'.repeat(size)}`,
-    semicolons: (size: number) => ';host=a'.repeat(size),
-    commas: (size: number) => 'host=a,'.repeat(size),
-  })) {
-    it(`a Forwarded header with many ${what} is read in linear time`, () =>
-      expectLinearGrowth((size) => {
-        const value = make(size)
-        return requestOrigin({ protocol: 'http', host: 'a', header: () => value }, true)
       }, 10_000))
   }
 })

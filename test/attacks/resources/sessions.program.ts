@@ -14,7 +14,7 @@ const router = KitMcpRouter.create()
     return 'done'
   })
   .tool('flood', { description: 'Reports without waiting' }, async (_args, { progress, log }) => {
-    for (let n = 0; n < 200_000; n++) {
+    for (let n = 0; n < 60_000; n++) {
       void progress(n, undefined, 'x'.repeat(1_000))
       void log('info', 'x'.repeat(1_000))
       if (n % 100 === 0) await new Promise(setImmediate)

@@ -220,36 +220,6 @@ describe('Stories', () => {
       expect(steps.map(({ title }) => title)).to.deep.equal([expectedTitle])
     })
 
-  it('a request keeps eight telemetry events that arrive before it', () => {
-    const request = { id: 'r' }
-    const arrivals = (count: number) => [
-      ...Array.from({ length: count }, () => event('kit.mcp.auth.accepted', {}, { request })),
-      event('kit.mcp.auth.accepted', {}, { request, actor: { type: 'user', id: 'ada' } }),
-      asked('/mcp', 200, { token: 't' }, request),
-    ]
-    expect(only(storiesOf(...arrivals(7))).user).to.equal('ada')
-    expect(only(storiesOf(...arrivals(8))).user).to.equal(undefined)
-  })
-
-  it('equal steps of one time are counted, and other steps of that time keep their order', () => {
-    const [one, two, three] = ['/a', '/a', '/b'].map((path) => asked(path, 200, { token: 't' })) as [
-      ConsoleEvent,
-      ConsoleEvent,
-      ConsoleEvent,
-    ]
-    const { time } = one
-    const { steps } = only(storiesOf(one, { ...two, time }, { ...three, time }))
-    expect(steps.map(({ title, count }) => `${title} ${count}`)).to.deep.equal([
-      'POST /a → 200 2',
-      'POST /b → 200 1',
-    ])
-  })
-
-  it('the later one of two events of one time sets the stage of a story', () => {
-    const [one, two] = [first(), metadata()]
-    expect(only(storiesOf(one, { ...two, time: one.time })).stage).to.equal('metadata')
-  })
-
   it('steps that telemetry makes equal become one step', () => {
     const pair = (id: string) => [
       asked(`/${id}`, 200, { token: 't' }, { id }),
@@ -258,20 +228,6 @@ describe('Stories', () => {
     const { steps } = only(storiesOf(...pair('a'), ...pair('b'), ...pair('c')))
     expect(steps.map(({ title, count }) => `${title} ${count}`)).to.deep.equal(['ping 3'])
   })
-
-  for (const [count, what, expectedStories] of [
-    [998, 'fewer than 1000', 2],
-    [999, '1000', 3],
-  ] as const)
-    it(`a token ${expectedStories === 2 ? 'belongs to its story' : 'begins a new story'} after ${what} keys of others`, () => {
-      const use = (token: string, more: object = {}) => asked('/mcp', 200, { token, ...more })
-      const others = (length: number) => Array.from({ length }, () => use(`other-${++number}`))
-      const own = () => use('t', { 'user_agent.original': 'own' })
-      const unknown = { 'client.address': undefined, 'user_agent.original': undefined }
-      // A key counts from its latest use, and the sender is a key too.
-      const events = [own(), ...others(500), own(), ...others(count), use('t', unknown)]
-      expect(storiesOf(...events)).to.have.length(expectedStories)
-    })
 
   const recording = new Recording('stories')
   /** Tests that a story has the recorded state, latest step, and next step. */
@@ -448,17 +404,6 @@ describe('Stories', () => {
       signIn('token.refused', { client_id: 'c1', error: text, error_description: text }),
     )
     expect(JSON.stringify(stories).length).to.be.below(30_000)
-  })
-
-  it('only the stories that have changed since the last call are sent again', () => {
-    const stories = new Stories(ISSUER)
-    const add = (one: ConsoleEvent) => stories.add(eventRow(1, one, {}), {})
-    add(first())
-    add(asked('/mcp', 401, { ...PAGE, challenge: CHALLENGE }))
-    expect(stories.takeChanged().map(({ id }) => id)).to.deep.equal([1, 2])
-    add(metadata())
-    expect(stories.takeChanged().map(({ id }) => id)).to.deep.equal([1])
-    expect(stories.takeChanged()).to.deep.equal([])
   })
 
   for (const name of ['constructor', '__proto__', 'toString']) {

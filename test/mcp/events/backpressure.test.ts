@@ -2,10 +2,9 @@ import { once } from 'node:events'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { expect } from 'chai'
 import { z } from 'zod'
-import { memoryEventStore } from '../../../src/mcp/events/memory-event-store.ts'
-import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
+import { KitMcpRouter, memoryEventStore } from '../../../src/index.ts'
 import { serveEvents } from '../../support/mcp/events.ts'
-import { BOTH_KINDS, legacy, modern, send } from '../../support/mcp/wire.ts'
+import { BOTH_KINDS, beginSession, legacy, modern, send } from '../../support/mcp/wire.ts'
 import { standstill, until } from '../../support/until.ts'
 
 /** More than the buffers of the sockets hold. */
@@ -33,13 +32,8 @@ describe('events/stream with a client that does not read', () => {
           ...options,
         })
         let session = {}
-        if ('sessions' in options) {
-          const clientInfo = { name: 'test', version: '1' }
-          const initialize = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo }
-          const message = { jsonrpc: '2.0', id: 0, method: 'initialize', params: initialize }
-          const answer = await send(port, legacy(message, headers))
-          session = { 'mcp-session-id': answer.headers.get('mcp-session-id') ?? '' }
-        }
+        if ('sessions' in options)
+          session = await beginSession({ send: (request) => send(port, request) }, headers)
         const request =
           title === '2026-07-28'
             ? modern('events/stream', params, headers)

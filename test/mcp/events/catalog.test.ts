@@ -1,7 +1,6 @@
 import { expect } from 'chai'
 import { z } from 'zod'
-import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
-import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
+import { createMcpAdapter, KitMcpRouter } from '../../../src/index.ts'
 import { expectConfigError } from '../../support/config-error.ts'
 import { ERAS, NAMED_USERS, serveEvents } from '../../support/mcp/events.ts'
 import { incidentRouter } from '../../support/mcp/incident-router.ts'

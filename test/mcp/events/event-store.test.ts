@@ -1,20 +1,19 @@
 import { expect } from 'chai'
 import { Redis } from 'ioredis'
-import { type MemoryEventStoreOptions, memoryEventStore } from '../../../src/mcp/events/memory-event-store.ts'
-import type {
-  Delivery,
-  DeliveryOutcome,
-  EventStore,
-  EventStoreLimits,
-  Subscriber,
-  SubscriptionRecord,
-} from '../../../src/mcp/events/store.ts'
 import {
+  type Delivery,
+  type DeliveryOutcome,
   type EventRedisClient,
+  type EventStore,
+  type EventStoreLimits,
+  type MemoryEventStoreOptions,
+  memoryEventStore,
   type RedisEventStore,
   type RedisEventStoreOptions,
   redisEventStore,
-} from '../../../src/redis/event-store.ts'
+  type Subscriber,
+  type SubscriptionRecord,
+} from '../../../src/index.ts'
 import { expectConfigError } from '../../support/config-error.ts'
 import { type RedisServer, redisMissing, startRedis } from '../../support/redis.ts'
 import { REDIS_CLIENTS } from '../../support/redis-clients.ts'

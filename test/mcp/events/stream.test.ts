@@ -1,7 +1,6 @@
 import { expect } from 'chai'
 import { z } from 'zod'
-import { memoryEventStore } from '../../../src/mcp/events/memory-event-store.ts'
-import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
+import { KitMcpRouter, memoryEventStore } from '../../../src/index.ts'
 import { fakeTime } from '../../support/fake-time.ts'
 import { ERAS, NAMED_USERS, serveEvents } from '../../support/mcp/events.ts'
 import { legacy, send } from '../../support/mcp/wire.ts'

@@ -1,7 +1,6 @@
 import { expect } from 'chai'
 import { z } from 'zod'
-import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
-import { InMemoryTransportAdapter, KitTelemetry } from '../../../src/telemetry/index.ts'
+import { InMemoryTransportAdapter, KitMcpRouter, KitTelemetry } from '../../../src/index.ts'
 import { listen } from '../../support/listen.ts'
 import { type EventServer, NAMED_USERS, serveEvents } from '../../support/mcp/events.ts'
 import { accept, isSignedWith, OTHER_SECRET, SECRET, startReceiver } from '../../support/mcp/webhooks.ts'

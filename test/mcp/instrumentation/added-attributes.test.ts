@@ -1,9 +1,6 @@
 import { expect } from 'chai'
 import { z } from 'zod'
-import { mcpAuth } from '../../../src/express/mcp-auth.ts'
-import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
-import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
-import { VerifierUnavailableError } from '../../../src/oauth/errors.ts'
+import { createMcpAdapter, KitMcpRouter, mcpAuth, VerifierUnavailableError } from '../../../src/index.ts'
 import {
   InMemoryTransportAdapter,
   KitTelemetry,
@@ -14,6 +11,7 @@ import { ENTRY_POINTS, onExpress, type Served, type Setup, web } from '../../sup
 import { oauth } from '../../support/mcp/notes.ts'
 import {
   bearer,
+  beginSession,
   call,
   LEGACY,
   legacy,
@@ -257,9 +255,7 @@ describe('attributes that an application adds to the event of a request', () => 
 
   it('a session of MCP adds attributes only to the request of the call', async () => {
     const served = web(createMcpAdapter(setup({ sessions: true })).server)
-    const params = { protocolVersion: LEGACY, capabilities: {}, clientInfo: { name: 'c', version: '1' } }
-    const begun = await served.send(legacy(rpc('initialize', params), bearer('reader')))
-    const headers = { ...bearer('reader'), 'mcp-session-id': begun.headers.get('mcp-session-id') as string }
+    const headers = { ...bearer('reader'), ...(await beginSession(served, bearer('reader'))) }
     await served.send(legacy(rpc('tools/call', REPORT, 2), headers))
     await served.send(legacy(rpc('tools/list', {}, 3), headers))
     expect(

@@ -2,13 +2,9 @@ import { mock } from 'node:test'
 import { McpServer } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import { z } from 'zod'
-import { mcpAuth } from '../../../src/express/mcp-auth.ts'
-import { mcpCors } from '../../../src/express/mcp-cors.ts'
-import { mcpServer } from '../../../src/express/mcp-server.ts'
+import { KitMcpRouter, KitToolError, mcpAuth, mcpCors, mcpServer } from '../../../src/index.ts'
 import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
 import { FailureLog } from '../../../src/mcp/instrumentation/failure-log.ts'
-import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
-import { KitToolError } from '../../../src/mcp/router/tool-error.ts'
 import { VerifierUnavailableError } from '../../../src/oauth/errors.ts'
 import type { OAuthOptions } from '../../../src/oauth/options.ts'
 import { InMemoryTransportAdapter, KitTelemetry } from '../../../src/telemetry/index.ts'
@@ -68,118 +64,121 @@ function recordedLines(): string[] {
 let recorder: { readonly mock: { restore(): void } } | undefined
 const stopRecording = () => recorder?.mock.restore()
 
-interface Case {
-  readonly title: string
-  readonly request: WireRequest
-  readonly setup?: Partial<Setup>
-  readonly status?: number
-  /** The end of the line, after `mcp-gatekit: `. `undefined` if nothing is written. */
-  readonly line: RegExp | undefined
-}
+/** A request and the end of its line, after `mcp-gatekit: `. `undefined` if nothing is written. The status is 200 by default. */
+type Case = readonly [
+  title: string,
+  request: WireRequest,
+  line?: RegExp | undefined,
+  setup?: Partial<Setup> | undefined,
+  status?: number,
+]
 
 const REFERENCE = 'Reference: [0-9a-f-]{36}\\.'
 const withToken = (message: unknown, headers: Record<string, string> = {}) =>
   legacy(message, { ...bearer(TOKEN), ...headers })
 
 const CASES: readonly Case[] = [
-  {
-    title: 'a tool that throws, with the reference and without the token',
-    request: withToken(call('crash')),
-    line: new RegExp(
+  [
+    'a tool that throws, with the reference and without the token',
+    withToken(call('crash')),
+    new RegExp(
       `^tools/call "crash" failed\\. ${REFERENCE} TypeError: lost connection \\[31m with \\[token\\] \\(at .*failure-log`,
     ),
-  },
-  {
-    title: 'a prompt that throws',
-    request: withToken(rpc('prompts/get', { name: 'broken' })),
-    line: new RegExp(`^prompts/get "broken" failed\\. ${REFERENCE} Error: no template`),
-  },
-  {
-    title: 'a resource that throws',
-    request: withToken(rpc('resources/read', { uri: 'note://broken' })),
-    line: new RegExp(`^resources/read "note://broken" failed\\. ${REFERENCE} Error: no file`),
-  },
-  {
-    title: 'an authorize function that throws',
-    request: withToken(call('guarded')),
-    line: /^tools\/call "guarded" was denied, because authorize failed\. Error: no database/,
-  },
-  {
-    title: 'a request that is answered with 500',
-    request: withToken(call('fine'), { 'x-no-context': '1' }),
-    status: 500,
-    line: /^A request was answered with 500\. RangeError: no context \(at /,
-  },
-  {
-    title: 'a router function that throws',
-    request: withToken(call('fine')),
-    setup: {
+  ],
+  [
+    'a prompt that throws',
+    withToken(rpc('prompts/get', { name: 'broken' })),
+    new RegExp(`^prompts/get "broken" failed\\. ${REFERENCE} Error: no template`),
+  ],
+  [
+    'a resource that throws',
+    withToken(rpc('resources/read', { uri: 'note://broken' })),
+    new RegExp(`^resources/read "note://broken" failed\\. ${REFERENCE} Error: no file`),
+  ],
+  [
+    'an authorize function that throws',
+    withToken(call('guarded')),
+    /^tools\/call "guarded" was denied, because authorize failed\. Error: no database/,
+  ],
+  [
+    'a request that is answered with 500',
+    withToken(call('fine'), { 'x-no-context': '1' }),
+    /^A request was answered with 500\. RangeError: no context \(at /,
+    undefined,
+    500,
+  ],
+  [
+    'a router function that throws',
+    withToken(call('fine')),
+    /^A request was answered with 500\. Error: no server/,
+    {
       router: () => {
         throw new Error('no server')
       },
     },
-    status: 500,
-    line: /^A request was answered with 500\. Error: no server/,
-  },
-  {
-    title: 'a verifier that throws, without the message',
-    request: withToken(call('fine')),
-    setup: {
+    500,
+  ],
+  [
+    'a verifier that throws, without the message',
+    withToken(call('fine')),
+    /^The verifier threw, so the token was refused as invalid\. Error: ERR_BAD$/,
+    {
       oauth: verified({
         verifyToken: ({ bearerToken }) => {
           throw Object.assign(new TypeError(`bad ${bearerToken}`), { code: 'ERR_BAD' })
         },
       }),
     },
-    status: 401,
-    line: /^The verifier threw, so the token was refused as invalid\. Error: ERR_BAD$/,
-  },
-  {
-    title: 'a verifier that cannot verify, without the message',
-    request: withToken(call('fine')),
-    setup: {
+    401,
+  ],
+  [
+    'a verifier that cannot verify, without the message',
+    withToken(call('fine')),
+    /^A token could not be verified, so the request was answered with 503\. Error: \w+$/,
+    {
       oauth: verified({
         verifyToken: ({ bearerToken }) => {
           throw new VerifierUnavailableError(`bad ${bearerToken}`)
         },
       }),
     },
-    status: 503,
-    line: /^A token could not be verified, so the request was answered with 503\. Error: \w+$/,
-  },
-  {
-    title: 'a foreign Origin, without control characters',
-    request: withToken(call('fine'), { origin: `https://evil.example/\u0085${'x'.repeat(500)}` }),
-    status: 403,
-    line: /^A request was refused with 403, because its Origin "https:\/\/evil\.example\/[ Â]+x{1,100}" is not allowed\. If it is one of yours, add it to allowedOrigins\.$/,
-  },
-  {
-    title: 'the preflight of a foreign Origin',
-    request: {
+    503,
+  ],
+  [
+    'a foreign Origin, without control characters',
+    withToken(call('fine'), { origin: `https://evil.example/\u0085${'x'.repeat(500)}` }),
+    /^A request was refused with 403, because its Origin "https:\/\/evil\.example\/[ Â]+x{1,100}" is not allowed\. If it is one of yours, add it to allowedOrigins\.$/,
+    undefined,
+    403,
+  ],
+  [
+    'the preflight of a foreign Origin',
+    {
       method: 'OPTIONS',
       headers: { origin: 'https://evil.example', 'access-control-request-method': 'POST' },
     },
-    setup: { allowedOrigins: ['https://app.example.com'] },
-    status: 403,
-    line: /^A request was refused with 403, because its Origin "https:\/\/evil\.example" is not allowed/,
-  },
-  {
-    title: 'a foreign Host',
-    request: withToken(call('fine')),
-    setup: { allowedHosts: ['mcp.example.com'] },
-    status: 403,
-    line: /^A request was refused with 403, because its Host "(?:localhost|127\.0\.0\.1):\d+" is not allowed\. If it is one of yours, add it to allowedHosts\.$/,
-  },
-  { title: 'nothing for a call that succeeds', request: withToken(call('fine')), line: undefined },
-  { title: 'nothing for a KitToolError', request: withToken(call('known')), line: undefined },
-  { title: 'nothing for arguments that are invalid', request: withToken(call('typed')), line: undefined },
-  { title: 'nothing for a missing token', request: legacy(call('fine')), status: 401, line: undefined },
-  {
-    title: 'nothing for a token that the verifier rejects',
-    request: legacy(call('fine'), bearer('unknown')),
-    status: 401,
-    line: undefined,
-  },
+    /^A request was refused with 403, because its Origin "https:\/\/evil\.example" is not allowed/,
+    { allowedOrigins: ['https://app.example.com'] },
+    403,
+  ],
+  [
+    'a foreign Host',
+    withToken(call('fine')),
+    /^A request was refused with 403, because its Host "(?:localhost|127\.0\.0\.1):\d+" is not allowed\. If it is one of yours, add it to allowedHosts\.$/,
+    { allowedHosts: ['mcp.example.com'] },
+    403,
+  ],
+  ['nothing for a call that succeeds', withToken(call('fine'))],
+  ['nothing for a KitToolError', withToken(call('known'))],
+  ['nothing for arguments that are invalid', withToken(call('typed'))],
+  ['nothing for a missing token', legacy(call('fine')), undefined, undefined, 401],
+  [
+    'nothing for a token that the verifier rejects',
+    legacy(call('fine'), bearer('unknown')),
+    undefined,
+    undefined,
+    401,
+  ],
 ]
 
 for (const entryPoint of ENTRY_POINTS) {
@@ -191,8 +190,8 @@ for (const entryPoint of ENTRY_POINTS) {
     })
 
     // In front of mcpAuth, mcpCors() answers preflights.
-    const cases = CASES.filter(({ request }) => !entryPoint.auth || request.method !== 'OPTIONS')
-    for (const { title, request, setup, status = 200, line } of cases)
+    const cases = CASES.filter(([, request]) => !entryPoint.auth || request.method !== 'OPTIONS')
+    for (const [title, request, line, setup, status = 200] of cases)
       for (const telemetry of [undefined, false] as const)
         it(telemetry === false ? `telemetry: false writes nothing: ${title}` : title, async () => {
           served = await entryPoint.serve({ router, oauth: verified(), telemetry, ...setup })

@@ -1,6 +1,5 @@
 import { expect } from 'chai'
-import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
-import { InMemoryTransportAdapter, KitTelemetry } from '../../../src/telemetry/index.ts'
+import { InMemoryTransportAdapter, KitMcpRouter, KitTelemetry } from '../../../src/index.ts'
 import { ENTRY_POINTS, type Served } from '../../support/mcp/entry-points.ts'
 import { oauth } from '../../support/mcp/notes.ts'
 import { Otel } from '../../support/mcp/otel.ts'

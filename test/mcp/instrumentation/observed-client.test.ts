@@ -1,13 +1,12 @@
 import type { DataPoint, Histogram } from '@opentelemetry/sdk-metrics'
 import { expect } from 'chai'
 import { CLIENT_NAMES } from '../../../src/base/client-names.ts'
-import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
-import { InMemoryTransportAdapter, KitTelemetry } from '../../../src/telemetry/index.ts'
+import { InMemoryTransportAdapter, KitMcpRouter, KitTelemetry } from '../../../src/index.ts'
 import { ENTRY_POINTS, type Served, type Setup } from '../../support/mcp/entry-points.ts'
 import { oauth } from '../../support/mcp/notes.ts'
 import { Otel } from '../../support/mcp/otel.ts'
 import { TaskClient, WITH_TASKS } from '../../support/mcp/tasks.ts'
-import { bearer, call, LEGACY, legacy, modern, rpc } from '../../support/mcp/wire.ts'
+import { bearer, call, initialization, LEGACY, legacy, modern } from '../../support/mcp/wire.ts'
 
 const NAME = 'mcp.client.name'
 const VERSION = 'mcp.client.version'
@@ -30,8 +29,7 @@ const telemetry = KitTelemetry.create()
 
 const setup: Setup = { router, oauth: oauth(), sessions: true, telemetry }
 
-const initialize = (clientInfo: unknown) =>
-  rpc('initialize', { protocolVersion: LEGACY, capabilities: {}, clientInfo })
+const initialize = (clientInfo: unknown) => initialization({}, clientInfo)
 
 const modernCall = (clientInfo: unknown, name = 'echo', token = 'reader') =>
   modern('tools/call', { name, _meta: { [INFO]: clientInfo } }, bearer(token))

@@ -7,7 +7,7 @@ import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
 import { ENTRY_POINTS, type Served, type Setup } from '../../support/mcp/entry-points.ts'
 import { oauth } from '../../support/mcp/notes.ts'
 import { Otel } from '../../support/mcp/otel.ts'
-import { bearer, LEGACY, legacy, modern, rpc } from '../../support/mcp/wire.ts'
+import { bearer, beginSession, LEGACY, legacy, modern, rpc } from '../../support/mcp/wire.ts'
 
 /** `docs/gen-ai/mcp.md` and `model/mcp` of open-telemetry/semantic-conventions-genai, read in November 2026. */
 const BUCKETS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300]
@@ -119,9 +119,7 @@ describe('the semantic conventions for MCP', () => {
     let metrics: MetricData[]
     beforeEach(async () => {
       const { send } = await serve('mcpHandler on Express')
-      const params = { protocolVersion: LEGACY, capabilities: {}, clientInfo: { name: 'c', version: '1' } }
-      const begun = await send(legacy(rpc('initialize', params), bearer('reader')))
-      const headers = { ...bearer('reader'), 'mcp-session-id': begun.headers.get('mcp-session-id') as string }
+      const headers = { ...bearer('reader'), ...(await beginSession({ send }, bearer('reader'))) }
       await send({ method: 'DELETE', headers: { ...headers, 'mcp-protocol-version': LEGACY } })
       await send(modern('tools/call', { name: 'echo' }, bearer('reader')))
       await send(modern('prompts/get', { name: 'hello' }, bearer('reader')))

@@ -1,11 +1,7 @@
 import { performance } from 'node:perf_hooks'
 import { expect } from 'chai'
+import { InMemoryTransportAdapter, KitTelemetry, type TelemetrySamplingPolicy } from '../../../src/index.ts'
 import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
-import {
-  InMemoryTransportAdapter,
-  KitTelemetry,
-  type TelemetrySamplingPolicy,
-} from '../../../src/telemetry/index.ts'
 import { ENTRY_POINTS, type Served } from '../../support/mcp/entry-points.ts'
 import { oauth } from '../../support/mcp/notes.ts'
 import { bearer, call, legacy, modern, signalled, type WireRequest } from '../../support/mcp/wire.ts'

@@ -5,24 +5,20 @@ import { exportJWK, generateKeyPair, SignJWT } from 'jose'
 import { z } from 'zod'
 import { mcpAuth } from '../../../src/express/mcp-auth.ts'
 import { mcpHandler } from '../../../src/express/mcp-handler.ts'
+import { InMemoryTransportAdapter, KitTelemetry, type TelemetryEnvelope } from '../../../src/index.ts'
 import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
 import { KitToolError } from '../../../src/mcp/router/tool-error.ts'
 import { VerifierUnavailableError } from '../../../src/oauth/errors.ts'
 import type { VerifyToken } from '../../../src/oauth/options.ts'
 import { jwtVerifier } from '../../../src/oauth/verifiers/jwt.ts'
-import {
-  InMemoryTransportAdapter,
-  KitTelemetry,
-  type TelemetryEnvelope,
-} from '../../../src/telemetry/index.ts'
 import { ENTRY_POINTS, onExpress, type Served, type Setup, web } from '../../support/mcp/entry-points.ts'
 import { oauth, RESOURCE } from '../../support/mcp/notes.ts'
 import {
   bearer,
+  beginSession,
   call,
   definedOf,
-  LEGACY,
   legacy,
   modern,
   rpc,
@@ -451,10 +447,9 @@ describe('mcp: telemetry', () => {
           ? makeServer
           : KitMcpRouter.create().tool('slow', { description: 'x' }, (_args, { signal }) => wait(signal))
       await using(servedAsFunction(setup({ router: slow, sessions: true })), async ({ send }) => {
-        const params = { protocolVersion: LEGACY, capabilities: {}, clientInfo: { name: 'c', version: '1' } }
-        const begun = await send(legacy(rpc('initialize', params), bearer('reader')))
-        const id = begun.headers.get('mcp-session-id') as string
-        const headers = { ...bearer('reader'), 'mcp-session-id': id }
+        const session = await beginSession({ send }, bearer('reader'))
+        const _id = session['mcp-session-id']
+        const headers = { ...bearer('reader'), ...session }
         transport.clear()
         const called = send(legacy(call('slow', {}, 7), headers))
         await running.promise

@@ -10,11 +10,8 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import { z } from 'zod'
 import { VERSION } from '../../../src/base/version.ts'
-import { mcpAuth } from '../../../src/express/mcp-auth.ts'
-import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
-import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
+import { createMcpAdapter, KitMcpRouter, mcpAuth, type VerifyToken } from '../../../src/index.ts'
 import { VerifierUnavailableError } from '../../../src/oauth/errors.ts'
-import type { VerifyToken } from '../../../src/oauth/options.ts'
 import {
   InMemoryTransportAdapter,
   KitTelemetry,

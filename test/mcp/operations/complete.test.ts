@@ -1,6 +1,5 @@
 import { expect } from 'chai'
-import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
-import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
+import { createMcpAdapter, KitMcpRouter } from '../../../src/index.ts'
 import { web } from '../../support/mcp/entry-points.ts'
 import { modern } from '../../support/mcp/wire.ts'
 

@@ -1,10 +1,8 @@
 import { McpServer, Server } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import { z } from 'zod'
-import { mcpHandler } from '../../../src/express/mcp-handler.ts'
-import { createMcpAdapter, type RouterOption } from '../../../src/mcp/adapter.ts'
+import { createMcpAdapter, KitMcpRouter, mcpHandler, type RouterOption } from '../../../src/index.ts'
 import { endpointOf } from '../../../src/mcp/endpoint-of.ts'
-import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
 import { InMemoryTransportAdapter, KitTelemetry } from '../../../src/telemetry/index.ts'
 import { onNode, type Served, serving, web } from '../../support/mcp/entry-points.ts'
 import {

@@ -1,11 +1,8 @@
 import { expect } from 'chai'
 import express, { type RequestHandler } from 'express'
 import { z } from 'zod'
-import { mcpServer } from '../../../src/express/mcp-server.ts'
-import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
+import { createMcpAdapter, KitMcpRouter, mcpServer, serveStdio } from '../../../src/index.ts'
 import type { McpAdapterOptions } from '../../../src/mcp/options.ts'
-import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
-import { serveStdio } from '../../../src/mcp/stdio/serve-stdio.ts'
 import { InMemoryTransportAdapter, KitTelemetry } from '../../../src/telemetry/index.ts'
 import { listen } from '../../support/listen.ts'
 

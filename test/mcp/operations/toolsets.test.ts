@@ -1,11 +1,10 @@
 import { McpServer } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
-import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
-import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
+import { createMcpAdapter, KitMcpRouter } from '../../../src/index.ts'
 import { expectConfigError } from '../../support/config-error.ts'
 import { ENTRY_POINTS, type Served, type Setup } from '../../support/mcp/entry-points.ts'
 import { oauth } from '../../support/mcp/notes.ts'
-import { bearer, call, LEGACY, legacy, modern, rpc } from '../../support/mcp/wire.ts'
+import { bearer, beginSession, call, legacy, modern, rpc } from '../../support/mcp/wire.ts'
 
 const router = KitMcpRouter.create()
   .tool('list_notes', { description: 'x' }, () => 'listed')
@@ -63,10 +62,7 @@ describe('toolsets', () => {
 
   it('each request of a session chooses its own toolsets', async () => {
     served = (await ENTRY_POINTS[1]?.serve({ ...setup, sessions: true })) as Served
-    const clientInfo = { name: 'x', version: '1' }
-    const initialize = rpc('initialize', { protocolVersion: LEGACY, capabilities: {}, clientInfo })
-    const { headers } = await served.send(legacy(initialize, chosen('admin')))
-    const session = { 'mcp-session-id': headers.get('mcp-session-id') as string }
+    const session = await beginSession(served, chosen('admin'))
     for (const [header, expected] of [
       ['admin', ['list_notes', 'wipe']],
       ['read', toolsets.read],

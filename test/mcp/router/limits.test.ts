@@ -1,9 +1,8 @@
 import { expect } from 'chai'
 import { expectTypeOf } from 'expect-type'
 import { RateLimiterMemory, type RateLimiterRedis } from 'rate-limiter-flexible'
-import type { LimitStore, LimitStoreOptions, McpLimits } from '../../../src/index.ts'
+import { KitMcpRouter, type LimitStore, type LimitStoreOptions, type McpLimits } from '../../../src/index.ts'
 import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
-import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
 import { configError } from '../../support/mcp/config-error.ts'
 
 const calls = { max: 60, perSeconds: 60, by: 'user' } as const

@@ -1,9 +1,6 @@
 import { expect } from 'chai'
-import { mcpAuth } from '../../../src/express/mcp-auth.ts'
-import { mcpHandler } from '../../../src/express/mcp-handler.ts'
-import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
+import { createMcpAdapter, KitMcpRouter, mcpAuth, mcpHandler } from '../../../src/index.ts'
 import { MAX_LISTENED_URIS, withCanonicalSubscriptions } from '../../../src/mcp/router/named-operations.ts'
-import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
 import { oauth } from '../../support/mcp/notes.ts'
 import { bearer, modern, listen as serve } from '../../support/mcp/wire.ts'
 

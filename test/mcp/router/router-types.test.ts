@@ -2,11 +2,8 @@ import { expect } from 'chai'
 import connect, { type NextHandleFunction } from 'connect'
 import { expectTypeOf } from 'expect-type'
 import { z } from 'zod'
-import { mcpAuth } from '../../../src/express/mcp-auth.ts'
+import { type KitContext, KitMcpRouter, mcpAuth, type TemplateVariables } from '../../../src/index.ts'
 import { createMcpAdapter, KitMcpServer } from '../../../src/mcp/adapter.ts'
-import type { KitContext } from '../../../src/mcp/router/context.ts'
-import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
-import type { TemplateVariables } from '../../../src/mcp/router/uris/uri-template.ts'
 import type { OnVerifiedInput, UserOf, VerifyToken } from '../../../src/oauth/options.ts'
 
 interface Account {

@@ -1,8 +1,7 @@
 import { inputRequired, McpServer, type ServerContext } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import { z } from 'zod'
-import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
-import type { ServerFactory } from '../../../src/mcp/sdk/sdk-servers.ts'
+import { createMcpAdapter, type ServerFactory } from '../../../src/index.ts'
 import { web } from '../../support/mcp/entry-points.ts'
 import { call, legacy, modern, rpc } from '../../support/mcp/wire.ts'
 

@@ -1,7 +1,6 @@
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
 import { expect } from 'chai'
-import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
-import { InMemoryTransportAdapter, KitTelemetry } from '../../../src/telemetry/index.ts'
+import { createMcpAdapter, InMemoryTransportAdapter, KitTelemetry } from '../../../src/index.ts'
 
 describe('a router function that returns a server of SDK v1', () => {
   for (const revision of ['2025-11-25', '2026-07-28'])

@@ -4,13 +4,12 @@ import { PassThrough } from 'node:stream'
 import { SpanKind, trace } from '@opentelemetry/api'
 import type { DataPoint, Histogram } from '@opentelemetry/sdk-metrics'
 import { expect } from 'chai'
-import { KitToolError } from '../../../src/index.ts'
+import { InMemoryTransportAdapter, KitTelemetry, KitToolError } from '../../../src/index.ts'
 import { Instrumentation } from '../../../src/mcp/instrumentation/instrumentation.ts'
 import { KitMcpRouter, tableOf } from '../../../src/mcp/router/router.ts'
 import { StdioConnection } from '../../../src/mcp/stdio/stdio-connection.ts'
-import { InMemoryTransportAdapter, KitTelemetry } from '../../../src/telemetry/index.ts'
 import { Otel } from '../../support/mcp/otel.ts'
-import { call, LEGACY, MODERN, modern, rpc, signalled } from '../../support/mcp/wire.ts'
+import { call, initialization, LEGACY, MODERN, modern, rpc, signalled } from '../../support/mcp/wire.ts'
 import { until } from '../../support/until.ts'
 
 const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736'
@@ -79,7 +78,7 @@ class Connection {
 }
 
 const clientInfo = { name: 'c', version: '1' }
-const initialize = rpc('initialize', { protocolVersion: LEGACY, capabilities: {}, clientInfo }, 'init')
+const initialize = initialization({}, clientInfo, 'init')
 
 describe('long values over stdio', () => {
   it('an id, a token, or a name of 1,025 characters gets an error that does not repeat it', async () => {

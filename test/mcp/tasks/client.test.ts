@@ -2,9 +2,8 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import { createTaskSessionFromClient, resultFromTaskOutcome } from '@modelcontextprotocol/ext-tasks/client'
 import { inputRequired } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
-import { mcpHandler } from '../../../src/express/mcp-handler.ts'
+import { KitMcpRouter, mcpHandler } from '../../../src/index.ts'
 import { createMcpAdapter, type McpAdapter } from '../../../src/mcp/adapter.ts'
-import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
 import { WITH_TASKS } from '../../support/mcp/tasks.ts'
 import { type Listening, listen, MODERN, modern, send } from '../../support/mcp/wire.ts'
 

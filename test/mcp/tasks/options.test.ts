@@ -1,7 +1,5 @@
 import { expect } from 'chai'
-import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
-import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
-import { serveStdio } from '../../../src/mcp/stdio/serve-stdio.ts'
+import { createMcpAdapter, KitMcpRouter, serveStdio } from '../../../src/index.ts'
 import { expectConfigError } from '../../support/config-error.ts'
 
 const tool = (config: object) =>

@@ -1,9 +1,8 @@
 import { EventEmitter, once } from 'node:events'
 import { expect } from 'chai'
-import { memoryTaskStore } from '../../../src/mcp/tasks/memory-task-store.ts'
+import { memoryTaskStore, type TaskStore } from '../../../src/index.ts'
 import type { TaskRecord } from '../../../src/mcp/tasks/task-record.ts'
 import { TaskRunner } from '../../../src/mcp/tasks/task-runner.ts'
-import type { TaskStore } from '../../../src/mcp/tasks/task-store.ts'
 import type { ObservedTask, RequestTelemetry } from '../../../src/mcp/wire/exchange.ts'
 import { countTimers } from '../../support/count-timers.ts'
 

@@ -8,11 +8,8 @@ import {
 import { inputRequired, ProtocolError } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import { z } from 'zod'
-import { mcpHandler } from '../../../src/express/mcp-handler.ts'
+import { type KitContext, KitMcpRouter, KitToolError, mcpHandler } from '../../../src/index.ts'
 import { createMcpAdapter, type McpAdapter } from '../../../src/mcp/adapter.ts'
-import type { KitContext } from '../../../src/mcp/router/context.ts'
-import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
-import { KitToolError } from '../../../src/mcp/router/tool-error.ts'
 import { memoryTaskStore } from '../../../src/mcp/tasks/memory-task-store.ts'
 import { spokenOAuth, token } from '../../support/attacks/spoken-tokens.ts'
 import { ENTRY_POINTS } from '../../support/mcp/entry-points.ts'
@@ -20,6 +17,7 @@ import { TASKS, TaskClient } from '../../support/mcp/tasks.ts'
 import {
   bearer,
   eventsOf,
+  initialization,
   type Listening,
   legacy,
   listen,
@@ -224,10 +222,7 @@ describe('mcp/tasks: tasks', () => {
   it('server/discover names the extension, and initialize of a 2025 revision does not', async () => {
     const discovered = await client.result('server/discover')
     expect(discovered.capabilities.extensions).to.deep.equal({ [TASKS]: {} })
-    const clientInfo = { name: 'x', version: '1' }
-    const { message } = await server.send(
-      legacy(rpc('initialize', { protocolVersion: '2025-11-25', capabilities: {}, clientInfo })),
-    )
+    const { message } = await server.send(legacy(initialization()))
     expect(message.result.capabilities).not.to.have.property('extensions')
   })
 

@@ -1,16 +1,11 @@
 import { expect } from 'chai'
-import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
-import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
+import { createMcpAdapter, KitMcpRouter } from '../../../src/index.ts'
 import { accepts } from '../../../src/mcp/wire/request-headers.ts'
 import { web } from '../../support/mcp/entry-points.ts'
-import { legacy, modern, rpc } from '../../support/mcp/wire.ts'
+import { initialization, legacy, modern, rpc } from '../../support/mcp/wire.ts'
 
 const router = KitMcpRouter.create().tool('t', { description: 'x' }, () => 'x')
-const INITIALIZE = rpc('initialize', {
-  protocolVersion: '2025-11-25',
-  capabilities: {},
-  clientInfo: { name: 'test', version: '1' },
-})
+const INITIALIZE = initialization()
 
 /** By `Accept`, whether JSON and an event stream are acceptable. */
 const HEADERS: readonly (readonly [string | undefined, json: boolean, events: boolean])[] = [

@@ -2,11 +2,8 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import { expect } from 'chai'
 import express from 'express'
 import type { NodeMiddleware } from '../../../src/base/http/node-middleware.ts'
-import { mcpAuth } from '../../../src/express/mcp-auth.ts'
-import { mcpHandler } from '../../../src/express/mcp-handler.ts'
-import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
+import { createMcpAdapter, mcpAuth, mcpHandler, type OAuthOptions } from '../../../src/index.ts'
 import { VerifierUnavailableError } from '../../../src/oauth/errors.ts'
-import type { OAuthOptions } from '../../../src/oauth/options.ts'
 import { KitTelemetry, MockTelemetryAdapter } from '../../../src/telemetry/index.ts'
 import { createProofKey, proofFor } from '../../support/dpop.ts'
 import {

@@ -11,12 +11,9 @@ import {
 import { expect } from 'chai'
 import express, { type RequestHandler } from 'express'
 import { withoutNotices } from '../../../src/authorization/server/without-notices.ts'
-import { mcpHandler } from '../../../src/express/mcp-handler.ts'
 import { protectedResourceRouter } from '../../../src/express/protected-resource-router.ts'
-import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
-import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
+import { createMcpAdapter, jwtVerifier, KitMcpRouter, mcpHandler } from '../../../src/index.ts'
 import type { DpopOptions } from '../../../src/oauth/dpop/options.ts'
-import { jwtVerifier } from '../../../src/oauth/verifiers/jwt.ts'
 import { listen, stopListening } from '../../support/listen.ts'
 
 const SERVICE = { client_id: 'service', client_secret: 'not a secret, as it never leaves this machine' }

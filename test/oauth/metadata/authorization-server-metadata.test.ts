@@ -2,10 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { expect } from 'chai'
 import express, { type RequestHandler } from 'express'
 import { mcpServer } from '../../../src/express/mcp-server.ts'
-import {
-  type ProtectedResourceRouterOptions,
-  protectedResourceRouter,
-} from '../../../src/express/protected-resource-router.ts'
+import { type ProtectedResourceRouterOptions, protectedResourceRouter } from '../../../src/index.ts'
 import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
 import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
 import { AuthorizationServerMetadata } from '../../../src/oauth/metadata/authorization-server-metadata.ts'

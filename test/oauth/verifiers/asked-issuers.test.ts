@@ -1,9 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { expect } from 'chai'
 import { expectTypeOf } from 'expect-type'
-import { VerifierUnavailableError } from '../../../src/oauth/errors.ts'
+import { jwtVerifier, VerifierUnavailableError } from '../../../src/index.ts'
 import type { OAuthOptions, VerifyToken } from '../../../src/oauth/options.ts'
-import { jwtVerifier } from '../../../src/oauth/verifiers/jwt.ts'
 import type { JwtUser, JwtVerifierOptions } from '../../../src/oauth/verifiers/jwt-options.ts'
 import { parseChallenge } from '../../support/challenge.ts'
 import { fakeTime } from '../../support/fake-time.ts'
@@ -113,15 +112,6 @@ describe('issuers as a function', () => {
       expect(await outcome(verifier, await signToken(key, { iss: named }))).to.equal('accepted')
       expect(await outcome(verifier, await signToken(key, { iss }))).to.equal('refused')
     })
-
-  it('keys of an issuer verify only tokens of that issuer', async () => {
-    way = (req, res, issuer) => respond(req, res, issuer, { keys: [(issuer === TENANT ? key : other).jwk] })
-    const verifier = verifierFor(() => true)
-    expect(await outcome(verifier, await signToken(key, { iss: TENANT }))).to.equal('accepted')
-    expect(await outcome(verifier, await signToken(other, { iss: tenant(1) }))).to.equal('accepted')
-    expect(await outcome(verifier, await signToken(other, { iss: TENANT }))).to.equal('refused')
-    expect(await outcome(verifier, await signToken(key, { iss: tenant(1) }))).to.equal('refused')
-  })
 
   const noes: readonly (readonly [what: string, ask: () => unknown])[] = [
     ['false', () => false],

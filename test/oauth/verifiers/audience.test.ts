@@ -1,8 +1,6 @@
 import { expect } from 'chai'
 import express from 'express'
-import type { VerifyToken } from '../../../src/oauth/options.ts'
-import { introspectionVerifier } from '../../../src/oauth/verifiers/introspection.ts'
-import { jwtVerifier } from '../../../src/oauth/verifiers/jwt.ts'
+import { introspectionVerifier, jwtVerifier, type VerifyToken } from '../../../src/index.ts'
 import { gatedApp } from '../../support/gate-app.ts'
 import { listen } from '../../support/listen.ts'
 import { createSigningKey, ISSUER, nowSeconds, type SigningKey, signToken } from '../../support/tokens.ts'
@@ -15,107 +13,48 @@ interface Given {
   readonly audienceSlash?: 'exact' | 'optional'
 }
 
-/** An audience of a token, and the status of the response to it. */
-interface Row {
-  readonly what: string
-  readonly given: Given
-  /** The `resource` of the gate. Defaults to none. */
-  readonly resource?: string
-  readonly aud: unknown
-  readonly status: 200 | 401
-}
+/** An audience of a token, and the status of the response to it. The gate has no `resource` by default. */
+type Row = readonly [what: string, given: Given, aud: unknown, status: 200 | 401, resource?: string]
 
 const optional = { audienceSlash: 'optional' } as const
 
 const ROWS: readonly Row[] = [
-  { what: 'the slash by default', given: { audience: BARE }, aud: SLASH, status: 401 },
-  { what: 'no slash by default', given: { audience: SLASH }, aud: BARE, status: 401 },
-  {
-    what: 'the slash with exact',
-    given: { audience: BARE, audienceSlash: 'exact' },
-    aud: SLASH,
-    status: 401,
-  },
-  { what: 'the slash with optional', given: { audience: BARE, ...optional }, aud: SLASH, status: 200 },
-  { what: 'no slash with optional', given: { audience: SLASH, ...optional }, aud: BARE, status: 200 },
-  { what: 'the same with optional', given: { audience: BARE, ...optional }, aud: BARE, status: 200 },
-  {
-    what: 'the slash among others',
-    given: { audience: ['x', BARE], ...optional },
-    aud: ['y', SLASH],
-    status: 200,
-  },
-  {
-    what: 'the slash, in a gate of the bare resource',
-    given: { audience: BARE, ...optional },
-    resource: BARE,
-    aud: SLASH,
-    status: 200,
-  },
-  {
-    what: 'no slash, in a gate of the resource with a slash',
-    given: { audience: BARE, ...optional },
-    resource: SLASH,
-    aud: BARE,
-    status: 200,
-  },
-  {
-    what: 'the slash by default, in a gate of the bare resource that accepts both',
-    given: { audience: [BARE, SLASH] },
-    resource: BARE,
-    aud: SLASH,
-    status: 401,
-  },
-  {
-    what: 'the slash with a port',
-    given: { audience: 'http://localhost:3000', ...optional },
-    aud: 'http://localhost:3000/',
-    status: 200,
-  },
-  {
-    what: 'the slash of a path',
-    given: { audience: `${BARE}/mcp`, ...optional },
-    aud: `${BARE}/mcp/`,
-    status: 401,
-  },
-  {
-    what: 'no slash of a path',
-    given: { audience: `${BARE}/mcp/`, ...optional },
-    aud: `${BARE}/mcp`,
-    status: 401,
-  },
-  { what: 'two slashes', given: { audience: BARE, ...optional }, aud: `${BARE}//`, status: 401 },
-  { what: 'a query', given: { audience: BARE, ...optional }, aud: `${SLASH}?`, status: 401 },
-  {
-    what: 'the slash of a query',
-    given: { audience: `${BARE}?a=b`, ...optional },
-    aud: `${BARE}?a=b/`,
-    status: 401,
-  },
-  {
-    what: 'another host',
-    given: { audience: BARE, ...optional },
-    aud: 'https://mcp.example.com.evil.example/',
-    status: 401,
-  },
-  {
-    what: 'another scheme',
-    given: { audience: BARE, ...optional },
-    aud: 'http://mcp.example.com/',
-    status: 401,
-  },
-  { what: 'the slash of a name', given: { audience: 'notes', ...optional }, aud: 'notes/', status: 401 },
-  {
-    what: 'the slash of a URN',
-    given: { audience: 'urn:notes', ...optional },
-    aud: 'urn:notes/',
-    status: 401,
-  },
-  { what: 'no audience', given: { audience: BARE, ...optional }, aud: undefined, status: 401 },
+  ['the slash by default', { audience: BARE }, SLASH, 401],
+  ['no slash by default', { audience: SLASH }, BARE, 401],
+  ['the slash with exact', { audience: BARE, audienceSlash: 'exact' }, SLASH, 401],
+  ['the slash with optional', { audience: BARE, ...optional }, SLASH, 200],
+  ['no slash with optional', { audience: SLASH, ...optional }, BARE, 200],
+  ['the same with optional', { audience: BARE, ...optional }, BARE, 200],
+  ['the slash among others', { audience: ['x', BARE], ...optional }, ['y', SLASH], 200],
+  ['the slash, in a gate of the bare resource', { audience: BARE, ...optional }, SLASH, 200, BARE],
+  ['no slash, in a gate of the resource with a slash', { audience: BARE, ...optional }, BARE, 200, SLASH],
+  [
+    'the slash by default, in a gate of the bare resource that accepts both',
+    { audience: [BARE, SLASH] },
+    SLASH,
+    401,
+    BARE,
+  ],
+  [
+    'the slash with a port',
+    { audience: 'http://localhost:3000', ...optional },
+    'http://localhost:3000/',
+    200,
+  ],
+  ['the slash of a path', { audience: `${BARE}/mcp`, ...optional }, `${BARE}/mcp/`, 401],
+  ['no slash of a path', { audience: `${BARE}/mcp/`, ...optional }, `${BARE}/mcp`, 401],
+  ['two slashes', { audience: BARE, ...optional }, `${BARE}//`, 401],
+  ['a query', { audience: BARE, ...optional }, `${SLASH}?`, 401],
+  ['the slash of a query', { audience: `${BARE}?a=b`, ...optional }, `${BARE}?a=b/`, 401],
+  ['another host', { audience: BARE, ...optional }, 'https://mcp.example.com.evil.example/', 401],
+  ['another scheme', { audience: BARE, ...optional }, 'http://mcp.example.com/', 401],
+  ['the slash of a name', { audience: 'notes', ...optional }, 'notes/', 401],
+  ['the slash of a URN', { audience: 'urn:notes', ...optional }, 'urn:notes/', 401],
+  ['no audience', { audience: BARE, ...optional }, undefined, 401],
 ]
 
 async function statusOf(
-  { given, resource }: Row,
+  [, given, , , resource]: Row,
   verifier: (given: Given) => VerifyToken,
   token: string,
 ): Promise<number> {
@@ -132,21 +71,22 @@ describe('audienceSlash', () => {
   })
 
   for (const row of ROWS) {
-    const outcome = row.status === 200 ? 'accepts' : 'rejects'
-    it(`jwtVerifier() ${outcome} a token whose audience has ${row.what}`, async () => {
+    const [what, , aud, status] = row
+    const outcome = status === 200 ? 'accepts' : 'rejects'
+    it(`jwtVerifier() ${outcome} a token whose audience has ${what}`, async () => {
       const verifier = (given: Given) => jwtVerifier({ issuer: ISSUER, publicKey: key.jwk, ...given })
-      expect(await statusOf(row, verifier, await signToken(key, { aud: row.aud }))).to.equal(row.status)
+      expect(await statusOf(row, verifier, await signToken(key, { aud }))).to.equal(status)
     })
 
-    it(`introspectionVerifier() ${outcome} a token whose audience has ${row.what}`, async () => {
+    it(`introspectionVerifier() ${outcome} a token whose audience has ${what}`, async () => {
       const { origin } = await listen(
         express().use((_req, res) => {
-          res.json({ active: true, aud: row.aud, exp: nowSeconds() + 300 })
+          res.json({ active: true, aud, exp: nowSeconds() + 300 })
         }),
       )
       const verifier = (given: Given) =>
         introspectionVerifier({ endpoint: origin, clientId: 'mcp', clientSecret: 'S', ...given })
-      expect(await statusOf(row, verifier, 'opaque')).to.equal(row.status)
+      expect(await statusOf(row, verifier, 'opaque')).to.equal(status)
     })
   }
 

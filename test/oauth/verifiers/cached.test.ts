@@ -1,12 +1,10 @@
 import { createHash } from 'node:crypto'
 import { expect } from 'chai'
 import { expectTypeOf } from 'expect-type'
+import { cachedVerifier, jwtVerifier, type VerifyTokenInput } from '../../../src/index.ts'
 import { VerifierUnavailableError } from '../../../src/oauth/errors.ts'
-import type { VerifyTokenInput } from '../../../src/oauth/gate-values.ts'
 import { rejected, verificationOf } from '../../../src/oauth/inputs.ts'
 import type { VerifiedToken, VerifyToken } from '../../../src/oauth/options.ts'
-import { cachedVerifier } from '../../../src/oauth/verifiers/cached.ts'
-import { jwtVerifier } from '../../../src/oauth/verifiers/jwt.ts'
 import { AUDIENCE, createSigningKey, ISSUER, nowSeconds, signToken } from '../../support/tokens.ts'
 import { verifyInput } from '../../support/verify-input.ts'
 

@@ -1,10 +1,7 @@
 import { expect } from 'chai'
 import { expectTypeOf } from 'expect-type'
-import { VerifierUnavailableError } from '../../../src/oauth/errors.ts'
+import { firstMatch, jwtVerifier, VerifierUnavailableError, type VerifyToken } from '../../../src/index.ts'
 import { type RefusalNote, rejected, verificationOf } from '../../../src/oauth/inputs.ts'
-import type { VerifyToken } from '../../../src/oauth/options.ts'
-import { firstMatch } from '../../../src/oauth/verifiers/first-match.ts'
-import { jwtVerifier } from '../../../src/oauth/verifiers/jwt.ts'
 import { AUDIENCE, createSigningKey, nowSeconds, signToken } from '../../support/tokens.ts'
 import { verifyInput } from '../../support/verify-input.ts'
 

@@ -5,13 +5,10 @@ import { mock } from 'node:test'
 import { inspect } from 'node:util'
 import { expect } from 'chai'
 import { expectTypeOf } from 'expect-type'
+import type { IntrospectionUser, IntrospectionVerifierOptions } from '../../../src/index.ts'
 import { VerifierUnavailableError } from '../../../src/oauth/errors.ts'
 import { verificationOf } from '../../../src/oauth/inputs.ts'
 import type { VerifyToken } from '../../../src/oauth/options.ts'
-import type {
-  IntrospectionUser,
-  IntrospectionVerifierOptions,
-} from '../../../src/oauth/verifiers/introspection.ts'
 import { introspectionVerifier } from '../../../src/oauth/verifiers/introspection.ts'
 import { expectConfigError } from '../../support/config-error.ts'
 import { listen, stopListening } from '../../support/listen.ts'

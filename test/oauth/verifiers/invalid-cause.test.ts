@@ -1,10 +1,8 @@
 import { expect } from 'chai'
+import { cachedVerifier, firstMatch, jwtVerifier } from '../../../src/index.ts'
 import { Gate } from '../../../src/oauth/gate.ts'
 import { RequestContext } from '../../../src/oauth/inputs.ts'
 import { resolveOAuthOptions, type VerifyToken } from '../../../src/oauth/options.ts'
-import { cachedVerifier } from '../../../src/oauth/verifiers/cached.ts'
-import { firstMatch } from '../../../src/oauth/verifiers/first-match.ts'
-import { jwtVerifier } from '../../../src/oauth/verifiers/jwt.ts'
 import {
   AUDIENCE,
   createSigningKey,

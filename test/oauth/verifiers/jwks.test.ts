@@ -1,9 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { expect } from 'chai'
+import { type JwtVerifierOptions, jwtVerifier, type VerifyToken } from '../../../src/index.ts'
 import { VerifierUnavailableError } from '../../../src/oauth/errors.ts'
-import type { VerifyToken } from '../../../src/oauth/options.ts'
-import { jwtVerifier } from '../../../src/oauth/verifiers/jwt.ts'
-import type { JwtVerifierOptions } from '../../../src/oauth/verifiers/jwt-options.ts'
 import {
   AUDIENCE,
   createSigningKey,

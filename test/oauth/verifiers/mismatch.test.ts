@@ -1,12 +1,8 @@
 import { once } from 'node:events'
 import { expect } from 'chai'
-import { mcpAuth } from '../../../src/express/mcp-auth.ts'
 import { protectedResourceRouter } from '../../../src/express/protected-resource-router.ts'
-import type { OAuthOptions } from '../../../src/oauth/options.ts'
-import { cachedVerifier } from '../../../src/oauth/verifiers/cached.ts'
-import { firstMatch } from '../../../src/oauth/verifiers/first-match.ts'
+import { cachedVerifier, firstMatch, jwtVerifier, mcpAuth, type OAuthOptions } from '../../../src/index.ts'
 import { introspectionVerifier } from '../../../src/oauth/verifiers/introspection.ts'
-import { jwtVerifier } from '../../../src/oauth/verifiers/jwt.ts'
 import type { JwtVerifierOptions } from '../../../src/oauth/verifiers/jwt-options.ts'
 
 const ISSUER = 'https://auth.example.com'

@@ -1,9 +1,6 @@
 import { expect } from 'chai'
 import express from 'express'
-import type { VerifyToken } from '../../../src/oauth/options.ts'
-import { cachedVerifier } from '../../../src/oauth/verifiers/cached.ts'
-import { introspectionVerifier } from '../../../src/oauth/verifiers/introspection.ts'
-import { jwtVerifier } from '../../../src/oauth/verifiers/jwt.ts'
+import { cachedVerifier, introspectionVerifier, jwtVerifier, type VerifyToken } from '../../../src/index.ts'
 import { gatedApp } from '../../support/gate-app.ts'
 import { listen } from '../../support/listen.ts'
 import {

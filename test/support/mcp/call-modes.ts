@@ -1,7 +1,6 @@
-import { mcpHandler } from '../../../src/express/mcp-handler.ts'
-import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
+import { createMcpAdapter, mcpHandler } from '../../../src/index.ts'
 import { onNode, type Served, type Setup, web } from './entry-points.ts'
-import { bearer, legacy, modern, rpc, type WireAnswer } from './wire.ts'
+import { bearer, beginSession, legacy, modern, rpc, type WireAnswer } from './wire.ts'
 
 /** A way to send a request: a revision, with or without a session, to one of the handlers. */
 export interface CallMode {
@@ -29,10 +28,7 @@ const sendInBatch: Send = (served, method, params = {}, token = 'reader') =>
   )
 
 const sendInSession: Send = async (served, method, params = {}, token = 'reader') => {
-  const clientInfo = { name: 'test', version: '1' }
-  const begin = rpc('initialize', { protocolVersion: '2025-11-25', capabilities: {}, clientInfo })
-  const begun = await served.send(legacy(begin, bearer(token)))
-  const session = { 'mcp-session-id': begun.headers.get('mcp-session-id') ?? 'none' }
+  const session = await beginSession(served, bearer(token))
   return await served.send(legacy(rpc(method, params, 'called'), { ...bearer(token), ...session }))
 }
 

@@ -1,8 +1,5 @@
 import express from 'express'
-import type { NodeMiddleware } from '../../../src/base/http/node-middleware.ts'
-import { mcpAuth } from '../../../src/express/mcp-auth.ts'
-import { mcpCors } from '../../../src/express/mcp-cors.ts'
-import { mcpHandler } from '../../../src/express/mcp-handler.ts'
+import { mcpAuth, mcpCors, mcpHandler, type NodeMiddleware } from '../../../src/index.ts'
 import {
   type CreateMcpAdapterOptions,
   createMcpAdapter,

@@ -1,5 +1,4 @@
-import { memoryEventStore } from '../../../src/mcp/events/memory-event-store.ts'
-import type { KitTelemetryManager } from '../../../src/telemetry/index.ts'
+import { type KitTelemetryManager, memoryEventStore } from '../../../src/index.ts'
 import { until } from '../until.ts'
 import { accept, type ReceiverResponse, SECRET, serveWebhooks, startReceiver } from './webhooks.ts'
 

@@ -1,6 +1,5 @@
 import { z } from 'zod'
-import { KitMcpRouter } from '../../../src/mcp/router/router.ts'
-import type { OAuthOptions, VerifiedToken } from '../../../src/oauth/options.ts'
+import { KitMcpRouter, type OAuthOptions, type VerifiedToken } from '../../../src/index.ts'
 
 export const RESOURCE = 'https://mcp.example.com/mcp'
 export const METADATA = 'https://mcp.example.com/.well-known/oauth-protected-resource'

@@ -173,6 +173,24 @@ export function rpc(method: string, params?: unknown, id: unknown = 1): Record<s
   return { jsonrpc: '2.0', id, method, ...(params !== undefined && { params }) }
 }
 
+/** An `initialize` of 2025-11-25. */
+export function initialization(
+  capabilities: object = {},
+  clientInfo: unknown = { name: 'test', version: '1' },
+  id: unknown = 1,
+) {
+  return rpc('initialize', { protocolVersion: LEGACY, capabilities, clientInfo }, id)
+}
+
+/** Begins a session. Resolves with its header. */
+export async function beginSession(
+  { send }: { send(request: WireRequest): Promise<WireAnswer> },
+  headers: Record<string, string> = {},
+): Promise<{ 'mcp-session-id': string }> {
+  const answer = await send(legacy(initialization(), { ...headers, 'mcp-protocol-version': undefined }))
+  return { 'mcp-session-id': answer.headers.get('mcp-session-id') ?? 'none' }
+}
+
 /** A `tools/call`. */
 export function call(name: string, args: Record<string, unknown> = {}, id: unknown = 1) {
   return rpc('tools/call', { name, arguments: args }, id)

@@ -1,7 +1,6 @@
 import Ajv2020Module from 'ajv/dist/2020.js'
 import { expect } from 'chai'
-import { mcpHandler } from '../../../src/express/mcp-handler.ts'
-import { KitMcpServer } from '../../../src/mcp/adapter.ts'
+import { KitMcpServer, mcpHandler } from '../../../src/index.ts'
 import { tableOf } from '../../../src/mcp/router/router.ts'
 import { toolsFromOpenApi } from '../../../src/openapi/index.ts'
 import { listen } from '../listen.ts'

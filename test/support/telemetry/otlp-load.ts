@@ -1,5 +1,4 @@
-import { KitTelemetry } from '../../../src/telemetry/builder.ts'
-import { OtlpTransportAdapter } from '../../../src/telemetry/transports/otlp/otlp.ts'
+import { KitTelemetry, OtlpTransportAdapter } from '../../../src/index.ts'
 
 /**
  * A program under load, as an application would write it: 5 000 events per second to the collector in

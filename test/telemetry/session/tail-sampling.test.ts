@@ -55,114 +55,106 @@ describe('tail sampling', () => {
     performance.now = now
   })
 
-  const conditions: readonly {
-    readonly title: string
-    readonly keep: Keep
-    readonly emits: readonly [name: string, level?: TelemetryLevel][]
-    readonly lastsMs?: number
-    readonly policy?: TelemetrySamplingPolicy
-    readonly delivered: readonly string[]
-  }[] = [
-    {
-      title: 'a session without a condition is dropped when it ends',
-      keep: { level: 'warn', slowerThanMs: 1000, names: ['*.kept'] },
-      emits: [['a'], ['b', 'debug']],
-      delivered: [],
-    },
-    {
-      title:
-        'a session with an event of the level is delivered in order after the events that sampling keeps',
-      keep: { level: 'warn' },
-      emits: [['a'], ['b', 'debug'], ['c', 'warn'], ['d']],
-      delivered: ['c', 'a by level', 'b by level', 'd by level'],
-    },
-    {
-      title: 'a session with an event above the level is delivered',
-      keep: { level: 'warn' },
-      emits: [['a'], ['b', 'fatal']],
-      delivered: ['b', 'a by level'],
-    },
-    {
-      title: 'a session with events below the level is dropped',
-      keep: { level: 'error' },
-      emits: [['a'], ['b', 'warn']],
-      delivered: ['b'],
-    },
-    {
-      title: 'a held event itself can meet the condition level',
-      keep: { level: 'info' },
-      emits: [['a', 'debug'], ['b']],
-      delivered: ['a by level', 'b by level'],
-    },
-    {
-      title: 'a session that lasts longer than slowerThanMs is delivered',
-      keep: { slowerThanMs: 1000 },
-      emits: [['a'], ['b', 'warn']],
-      lastsMs: 1001,
-      delivered: ['b', 'a by slowerThanMs'],
-    },
-    {
-      title: 'a session that ends before slowerThanMs is dropped',
-      keep: { slowerThanMs: 60_000 },
-      emits: [['a']],
-      lastsMs: 50_000,
-      delivered: [],
-    },
-    {
-      title: 'a session with an event whose name matches a pattern is delivered',
-      keep: { names: ['order.*', 'x?'] },
-      emits: [['a'], ['order.item.paid'], ['b']],
-      delivered: ['a by names', 'order.item.paid by names', 'b by names'],
-    },
-    {
-      title: 'the condition level has precedence over slowerThanMs and names',
-      keep: { level: 'warn', slowerThanMs: 10, names: ['a'] },
-      emits: [['a'], ['b', 'warn']],
-      lastsMs: 20,
-      delivered: ['b', 'a by level'],
-    },
-    {
-      title: 'the condition slowerThanMs has precedence over names',
-      keep: { slowerThanMs: 10, names: ['a'] },
-      emits: [['a']],
-      lastsMs: 20,
-      delivered: ['a by slowerThanMs'],
-    },
-    {
-      title: 'an event that never matches is dropped and does not meet a condition',
-      keep: { level: 'error', names: ['*'] },
-      policy: { never: ['secret'] },
-      emits: [['secret', 'fatal']],
-      delivered: [],
-    },
-    {
-      title: 'an event that never matches is dropped in a session that is kept',
-      keep: { level: 'error' },
-      policy: { never: ['secret'] },
-      emits: [['secret'], ['a'], ['b', 'error']],
-      delivered: ['b', 'a by level'],
-    },
-    {
-      title: 'an event that always matches is delivered at once and meets a condition',
-      keep: { names: ['login'] },
-      policy: { always: ['login'] },
-      emits: [['a'], ['login'], ['b']],
-      delivered: ['login', 'a by names', 'b by names'],
-    },
-    {
-      title: 'the oldest held events beyond maxBuffered are dropped',
-      keep: { level: 'warn', maxBuffered: 2 },
-      emits: [['a'], ['b'], ['c'], ['d'], ['e'], ['f', 'warn']],
-      delivered: ['f', 'd by level', 'e by level'],
-    },
-    {
-      title: 'a dropped event beyond maxBuffered still meets its condition',
-      keep: { names: ['a'], maxBuffered: 1 },
-      emits: [['a'], ['b']],
-      delivered: ['b by names'],
-    },
+  type Condition = readonly [
+    title: string,
+    keep: Keep,
+    emits: readonly (readonly [name: string, level?: TelemetryLevel])[],
+    delivered: readonly string[],
+    lastsMs?: number | undefined,
+    policy?: TelemetrySamplingPolicy,
   ]
-  for (const { title, keep, emits, lastsMs = 0, policy, delivered } of conditions) {
+  const conditions: readonly Condition[] = [
+    [
+      'a session without a condition is dropped when it ends',
+      { level: 'warn', slowerThanMs: 1000, names: ['*.kept'] },
+      [['a'], ['b', 'debug']],
+      [],
+    ],
+    [
+      'a session with an event of the level is delivered in order after the events that sampling keeps',
+      { level: 'warn' },
+      [['a'], ['b', 'debug'], ['c', 'warn'], ['d']],
+      ['c', 'a by level', 'b by level', 'd by level'],
+    ],
+    [
+      'a session with an event above the level is delivered',
+      { level: 'warn' },
+      [['a'], ['b', 'fatal']],
+      ['b', 'a by level'],
+    ],
+    ['a session with events below the level is dropped', { level: 'error' }, [['a'], ['b', 'warn']], ['b']],
+    [
+      'a held event itself can meet the condition level',
+      { level: 'info' },
+      [['a', 'debug'], ['b']],
+      ['a by level', 'b by level'],
+    ],
+    [
+      'a session that lasts longer than slowerThanMs is delivered',
+      { slowerThanMs: 1000 },
+      [['a'], ['b', 'warn']],
+      ['b', 'a by slowerThanMs'],
+      1001,
+    ],
+    ['a session that ends before slowerThanMs is dropped', { slowerThanMs: 60_000 }, [['a']], [], 50_000],
+    [
+      'a session with an event whose name matches a pattern is delivered',
+      { names: ['order.*', 'x?'] },
+      [['a'], ['order.item.paid'], ['b']],
+      ['a by names', 'order.item.paid by names', 'b by names'],
+    ],
+    [
+      'the condition level has precedence over slowerThanMs and names',
+      { level: 'warn', slowerThanMs: 10, names: ['a'] },
+      [['a'], ['b', 'warn']],
+      ['b', 'a by level'],
+      20,
+    ],
+    [
+      'the condition slowerThanMs has precedence over names',
+      { slowerThanMs: 10, names: ['a'] },
+      [['a']],
+      ['a by slowerThanMs'],
+      20,
+    ],
+    [
+      'an event that never matches is dropped and does not meet a condition',
+      { level: 'error', names: ['*'] },
+      [['secret', 'fatal']],
+      [],
+      undefined,
+      { never: ['secret'] },
+    ],
+    [
+      'an event that never matches is dropped in a session that is kept',
+      { level: 'error' },
+      [['secret'], ['a'], ['b', 'error']],
+      ['b', 'a by level'],
+      undefined,
+      { never: ['secret'] },
+    ],
+    [
+      'an event that always matches is delivered at once and meets a condition',
+      { names: ['login'] },
+      [['a'], ['login'], ['b']],
+      ['login', 'a by names', 'b by names'],
+      undefined,
+      { always: ['login'] },
+    ],
+    [
+      'the oldest held events beyond maxBuffered are dropped',
+      { level: 'warn', maxBuffered: 2 },
+      [['a'], ['b'], ['c'], ['d'], ['e'], ['f', 'warn']],
+      ['f', 'd by level', 'e by level'],
+    ],
+    [
+      'a dropped event beyond maxBuffered still meets its condition',
+      { names: ['a'], maxBuffered: 1 },
+      [['a'], ['b']],
+      ['b by names'],
+    ],
+  ]
+  for (const [title, keep, emits, delivered, lastsMs = 0, policy] of conditions) {
     it(title, () => {
       const { manager, summary } = keeping(keep, policy)
       const session = manager.session()

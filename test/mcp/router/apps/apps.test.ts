@@ -9,8 +9,7 @@ import {
 } from '@modelcontextprotocol/ext-apps/server'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { expect } from 'chai'
-import { mcpHandler } from '../../../../src/express/mcp-handler.ts'
-import { createMcpAdapter } from '../../../../src/mcp/adapter.ts'
+import { createMcpAdapter, mcpHandler } from '../../../../src/index.ts'
 import { Instrumentation } from '../../../../src/mcp/instrumentation/instrumentation.ts'
 import {
   APP_MIME_TYPE,
@@ -26,7 +25,16 @@ import { expectConfigError } from '../../../support/config-error.ts'
 import { CLIENT_KINDS, type Connected } from '../../../support/mcp/clients.ts'
 import { onNode, type Served } from '../../../support/mcp/entry-points.ts'
 import { oauth } from '../../../support/mcp/notes.ts'
-import { bearer, call, LEGACY, legacy, MODERN, modern, rpc } from '../../../support/mcp/wire.ts'
+import {
+  bearer,
+  call,
+  initialization,
+  LEGACY,
+  legacy,
+  MODERN,
+  modern,
+  rpc,
+} from '../../../support/mcp/wire.ts'
 
 const HTML = '<!doctype html><title>é</title><script>"</script>"</script>'
 const CSP = {
@@ -330,10 +338,7 @@ describe('mcp/router: apps', () => {
       input,
       output,
     })
-    const clientInfo = { name: 'c', version: '1' }
-    const { capabilities } = await ask(
-      rpc('initialize', { protocolVersion: LEGACY, capabilities: {}, clientInfo }),
-    )
+    const { capabilities } = await ask(initialization())
     expect(capabilities.extensions).to.deep.equal({ [EXTENSION_ID]: {} })
     const { contents } = await ask(rpc('resources/read', { uri: 'ui://chart' }))
     expect(contents[0]).to.deep.include({ mimeType: RESOURCE_MIME_TYPE, text: HTML })

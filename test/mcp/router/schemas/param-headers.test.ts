@@ -1,7 +1,6 @@
 import { expect } from 'chai'
 import { z } from 'zod'
-import { mcpHandler } from '../../../../src/express/mcp-handler.ts'
-import { createMcpAdapter } from '../../../../src/mcp/adapter.ts'
+import { createMcpAdapter, mcpHandler } from '../../../../src/index.ts'
 import { KitMcpRouter, tableOf } from '../../../../src/mcp/router/router.ts'
 import { CLIENT_KINDS } from '../../../support/mcp/clients.ts'
 import { configError } from '../../../support/mcp/config-error.ts'

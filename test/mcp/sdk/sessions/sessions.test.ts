@@ -5,15 +5,12 @@ import { ElicitRequestSchema as ELICIT_V1 } from '@modelcontextprotocol/sdk/type
 import { inputRequired, McpServer } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import { z } from 'zod'
-import { mcpHandler } from '../../../../src/express/mcp-handler.ts'
+import { KitMcpRouter, KitTelemetry, mcpHandler, type VerifyToken } from '../../../../src/index.ts'
 import {
   type CreateMcpAdapterOptions,
   createMcpAdapter,
   type McpAdapter,
 } from '../../../../src/mcp/adapter.ts'
-import { KitMcpRouter } from '../../../../src/mcp/router/router.ts'
-import type { VerifyToken } from '../../../../src/oauth/options.ts'
-import { KitTelemetry } from '../../../../src/telemetry/index.ts'
 import { createTelemetryRecorder } from '../../../../src/testing/index.ts'
 import { CLIENT_KINDS } from '../../../support/mcp/clients.ts'
 import { onNode, web } from '../../../support/mcp/entry-points.ts'
@@ -23,6 +20,7 @@ import {
   call,
   definedOf,
   eventsOf,
+  initialization,
   LEGACY,
   type Listening,
   legacy,
@@ -56,11 +54,7 @@ const router = KitMcpRouter.create()
   )
   .resource('one', { uri: 'notes://one' }, () => 'x')
 
-const INITIALIZE = rpc('initialize', {
-  protocolVersion: LEGACY,
-  capabilities: { elicitation: {} },
-  clientInfo: { name: 'test', version: '1' },
-})
+const INITIALIZE = initialization({ elicitation: {} })
 
 const as = (token: string, request: WireRequest, headers: Record<string, string> = {}): WireRequest => ({
   ...request,
@@ -98,12 +92,22 @@ class Host {
   }
 
   /** Opens the event stream of a session. */
-  async listen(token: string, headers: Record<string, string>): Promise<IncomingMessage> {
+  listen(token: string, headers: Record<string, string>): Promise<IncomingMessage> {
+    return this.open(token, headers)
+  }
+
+  /** Opens the event stream of a session, or that of a request. */
+  async open(token: string, headers: Record<string, string>, message?: unknown): Promise<IncomingMessage> {
+    const request: WireRequest =
+      message === undefined
+        ? { headers: { accept: 'text/event-stream', 'mcp-protocol-version': LEGACY } }
+        : legacy(message)
     const outgoing = httpRequest(`${this.origin}/mcp`, {
       agent: false,
-      headers: { accept: 'text/event-stream', 'mcp-protocol-version': LEGACY, ...bearer(token), ...headers },
+      method: message === undefined ? 'GET' : 'POST',
+      headers: definedOf({ ...request.headers, ...bearer(token), ...headers }),
     })
-    outgoing.end()
+    outgoing.end(request.body)
     const [response] = (await once(outgoing, 'response')) as [IncomingMessage]
     return response
   }
@@ -276,6 +280,26 @@ describe('mcp: sessions', () => {
     expect(answer.result.content[0].text).to.equal('sent later')
   })
 
+  it('a call that takes long begins its stream at once, and its result can be read again, but not after it', async () => {
+    const finished = signalled<string>()
+    const own = await Host.start({
+      router: KitMcpRouter.create().tool('wait', { description: 'Waits' }, () => finished.promise),
+    })
+    const session = await own.begin()
+    const response = await own.open('reader', session, call('wait'))
+    const [chunk] = (await once(response, 'data')) as [Buffer]
+    expect(eventsOf(String(chunk))).to.deep.equal([])
+    response.destroy()
+    finished.resolve('late')
+    const idIn = (text: string) => [...text.matchAll(/^id: (\S+)$/gm)].at(-1)?.[1] ?? ''
+    const again = await own.listen('reader', { ...session, 'last-event-id': idIn(String(chunk)) })
+    const text = (await again.setEncoding('utf8').toArray()).join('')
+    expect(eventsOf(text)[0].result.content[0].text).to.equal('late')
+    const nothing = await own.listen('reader', { ...session, 'last-event-id': idIn(text) })
+    expect([nothing.statusCode, await nothing.toArray()]).to.deep.equal([200, []])
+    await own.close()
+  })
+
   it('the standalone stream of a session ends when its token expires', async () => {
     const user = { id: 'u1' }
     const verifyToken = () => ({
@@ -401,11 +425,12 @@ describe('mcp: sessions', () => {
       }),
     })
     const session = await own.begin()
-    own.send('reader', legacy(call('wait', {}, 7)), session).catch(() => undefined)
+    const sent = own.send('reader', legacy(call('wait', {}, 7)), session)
     await began.promise
     const cancelled = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 7 } }
     expect((await own.send('reader', legacy(cancelled), session)).status).to.equal(202)
     await aborted.promise
+    expect((await sent).message.error).to.deep.equal({ code: -32_800, message: 'The request was canceled' })
     await own.close()
   })
 
@@ -426,14 +451,7 @@ describe('mcp: sessions', () => {
         })
         const own = await onNode(mcpHandler(adapter))
         const ofSize = (bytes: number) => {
-          const made = (name: string) =>
-            JSON.stringify(
-              rpc('initialize', {
-                protocolVersion: LEGACY,
-                capabilities: {},
-                clientInfo: { name, version: '1' },
-              }),
-            )
+          const made = (name: string) => JSON.stringify(initialization({}, { name, version: '1' }))
           const room = bytes - made('').length
           const size = Buffer.byteLength(character)
           return made('x'.repeat(room % size) + character.repeat(Math.floor(room / size)))
@@ -515,7 +533,7 @@ describe('mcp: sessions', () => {
     await own.begin()
     const before = listeners
     const clientInfo = { name: 'x'.repeat(131_072), version: '1' }
-    const tooLong = rpc('initialize', { protocolVersion: LEGACY, capabilities: {}, clientInfo })
+    const tooLong = initialization({}, clientInfo)
     expect(
       (await own.send('reader', legacy(tooLong, { 'mcp-protocol-version': undefined }))).status,
     ).to.equal(400)

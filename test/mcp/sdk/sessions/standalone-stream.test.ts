@@ -3,13 +3,7 @@ import { expect } from 'chai'
 import { z } from 'zod'
 import { createMcpAdapter, type McpAdapter } from '../../../../src/mcp/adapter.ts'
 import { web } from '../../../support/mcp/entry-points.ts'
-import { call, eventsOf, LEGACY, legacy, rpc, type WireAnswer } from '../../../support/mcp/wire.ts'
-
-const INITIALIZE = rpc('initialize', {
-  protocolVersion: LEGACY,
-  capabilities: {},
-  clientInfo: { name: 'test', version: '1' },
-})
+import { beginSession, call, eventsOf, LEGACY, legacy, type WireAnswer } from '../../../support/mcp/wire.ts'
 
 /** Returns the message of a JSON-RPC error. */
 async function messageOf(response: Response): Promise<string> {
@@ -52,8 +46,7 @@ describe('mcp: the standalone stream of a session', () => {
     }
     adapter = createMcpAdapter({ router, sessions: true })
     session = {}
-    const { headers } = await send(INITIALIZE)
-    session = { 'mcp-session-id': headers.get('mcp-session-id') ?? '' }
+    session = await beginSession(web(adapter.server))
     await send({ jsonrpc: '2.0', method: 'notifications/initialized' })
   })
 

@@ -3,9 +3,7 @@ import { once } from 'node:events'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { expect } from 'chai'
 import { z } from 'zod'
-import { mcpHandler } from '../../../../src/express/mcp-handler.ts'
-import { createMcpAdapter } from '../../../../src/mcp/adapter.ts'
-import { KitMcpRouter } from '../../../../src/mcp/router/router.ts'
+import { createMcpAdapter, KitMcpRouter, mcpHandler } from '../../../../src/index.ts'
 import { keepOpen } from '../../../../src/mcp/sdk/streams/event-outlet.ts'
 import { type FakeTime, fakeTime } from '../../../support/fake-time.ts'
 import { oauth } from '../../../support/mcp/notes.ts'
@@ -13,7 +11,7 @@ import { TASKS, TaskClient } from '../../../support/mcp/tasks.ts'
 import {
   bearer,
   definedOf,
-  LEGACY,
+  initialization,
   type Listening,
   legacy,
   listen,
@@ -92,11 +90,7 @@ describe('keepOpen() with real timers', () => {
 
 const WITH_TASKS = { 'io.modelcontextprotocol/clientCapabilities': { extensions: { [TASKS]: {} } } }
 const REPORT = rpc('tools/call', { name: 'report', arguments: {}, _meta: { progressToken: 1 } })
-const INITIALIZE = rpc('initialize', {
-  protocolVersion: LEGACY,
-  capabilities: {},
-  clientInfo: { name: 'test', version: '1' },
-})
+const INITIALIZE = initialization()
 
 /** The ways in which a client opens a stream that stays open. */
 const STREAMS: readonly {

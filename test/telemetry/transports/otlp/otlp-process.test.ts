@@ -3,12 +3,8 @@ import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
-import { KitTelemetry } from '../../../../src/telemetry/builder.ts'
+import { KitTelemetry, OtlpTransportAdapter, type OtlpTransportOptions } from '../../../../src/index.ts'
 import type { KitTelemetryManager } from '../../../../src/telemetry/manager.ts'
-import {
-  OtlpTransportAdapter,
-  type OtlpTransportOptions,
-} from '../../../../src/telemetry/transports/otlp/otlp.ts'
 import { freePort } from '../../../support/free-port.ts'
 import { spawnOtlpClient } from '../../../support/otlp-client.ts'
 import { clientOptions, countArrivals, otlpFaults, startFaulty } from '../../../support/otlp-faults.ts'

@@ -12,8 +12,8 @@ import {
   OtlpTransportAdapter,
   type OtlpTransportOptions,
 } from '../../../../src/telemetry/index.ts'
+import { selfSigned } from '../../../support/certificates.ts'
 import { type OtlpReceiver, startOtlpReceiver } from '../../../support/otlp-receiver.ts'
-import { selfSigned } from '../../../support/self-signed.ts'
 import { skipIf } from '../../../support/skip.ts'
 
 describe('OtlpTransportAdapter and proxies', () => {

@@ -7,6 +7,7 @@ import {
   StoreStreamTransportAdapter,
   type StreamStore,
 } from '../../../../src/telemetry/index.ts'
+import { itAtOnce } from '../../../support/at-once.ts'
 import {
   type CuttingProxy,
   type RedisServer,
@@ -54,8 +55,8 @@ const CLIENTS: readonly (readonly [options: string, connect: (port: number) => P
       { enableReadyCheck: false },
       { enableAutoPipelining: true },
       { enableAutoPipelining: true, autoResendUnfulfilledCommands: false },
-      { commandTimeout: 300 },
-      { commandTimeout: 300, autoResendUnfulfilledCommands: false },
+      { commandTimeout: 1_000 },
+      { commandTimeout: 1_000, autoResendUnfulfilledCommands: false },
       { maxRetriesPerRequest: 0 },
       { maxRetriesPerRequest: 1 },
       { maxRetriesPerRequest: null },
@@ -67,8 +68,8 @@ const CLIENTS: readonly (readonly [options: string, connect: (port: number) => P
       { disableOfflineQueue: true },
       { commandsQueueMaxLength: 400 },
       { pingInterval: 100 },
-      { socket: { socketTimeout: 300 } },
-      { commandOptions: { timeout: 300 } },
+      { socket: { socketTimeout: 1_000 } },
+      { commandOptions: { timeout: 1_000 } },
     ] as RedisClientOptions[]
   ).map((options) => [`node-redis with ${JSON.stringify(options)}`, nodeRedis(options)] as const),
 ]
@@ -76,7 +77,7 @@ const CLIENTS: readonly (readonly [options: string, connect: (port: number) => P
 const missing = redisMissing()
 
 describe('StoreStreamTransportAdapter after a lost connection', function () {
-  this.timeout(60_000)
+  this.timeout(120_000)
   let server: RedisServer
   const cleanups: (() => unknown)[] = []
   before(async function () {
@@ -109,38 +110,50 @@ describe('StoreStreamTransportAdapter after a lost connection', function () {
       },
     ],
   ]
-  for (const [options, connect] of CLIENTS) {
-    const resends = !options.includes('"autoResendUnfulfilledCommands":false')
-    for (const [what, cut] of resends ? [...cuts, ...cutsOfResends] : cuts) {
-      it(`${options} writes each event once, in order, after the connection is closed instead of passing ${what}`, async () => {
-        const proxy = await startCuttingProxy(server.port)
-        cleanups.push(proxy.close)
-        const { store, close } = await connect(proxy.port)
-        cleanups.push(close)
-        const reader = new Redis(server.port)
-        cleanups.push(() => reader.disconnect())
-        const stream = `${options} ${what}`
-        const manager = KitTelemetry.create()
-          .withSampling({ infoRate: 1 })
-          .withLogger(new RecordingLogger())
-          .addTransport(StoreStreamTransportAdapter.create({ store, stream }))
-          .build()
-        cleanups.push(() => manager.shutdown({ timeoutMs: 0 }))
-        const names = Array.from({ length: 60 }, (_, index) => `test.${index}`)
-        const emit = (from: number, to: number) => {
-          for (const name of names.slice(from, to)) manager.emit(name)
-        }
-        emit(0, 1)
-        await manager.flush()
-        const closed = cut(proxy)
-        emit(1, 30)
-        await closed
-        emit(30, 60)
-        await manager.flush({ timeoutMs: 25_000 })
-        expect(manager.stats().transports[0]).to.include({ delivered: 60, failed: 0, dropped: 0, pending: 0 })
-        const entries = await reader.xrange(stream, '-', '+')
-        expect(entries.map(([, fields]) => fields[1])).to.deep.equal(names)
-      })
+  itAtOnce(
+    4,
+    CLIENTS.flatMap(([options, connect]) => {
+      const resends = !options.includes('"autoResendUnfulfilledCommands":false')
+      return (resends ? [...cuts, ...cutsOfResends] : cuts).map(([what, cut]) => [
+        `${options} writes each event once, in order, after the connection is closed instead of passing ${what}`,
+        () => expectOnce(connect, cut, `${options} ${what}`),
+      ])
+    }),
+  )
+
+  async function expectOnce(
+    connect: (port: number) => Promise<Connected>,
+    cut: (proxy: CuttingProxy) => Promise<void>,
+    stream: string,
+  ): Promise<void> {
+    const proxy = await startCuttingProxy(server.port)
+    const { store, close } = await connect(proxy.port)
+    const reader = new Redis(server.port)
+    const manager = KitTelemetry.create()
+      .withSampling({ infoRate: 1 })
+      .withLogger(new RecordingLogger())
+      .addTransport(StoreStreamTransportAdapter.create({ store, stream }))
+      .build()
+    try {
+      const names = Array.from({ length: 60 }, (_, index) => `test.${index}`)
+      const emit = (from: number, to: number) => {
+        for (const name of names.slice(from, to)) manager.emit(name)
+      }
+      emit(0, 1)
+      await manager.flush()
+      const closed = cut(proxy)
+      emit(1, 30)
+      await closed
+      emit(30, 60)
+      await manager.flush({ timeoutMs: 60_000 })
+      expect(manager.stats().transports[0]).to.include({ delivered: 60, failed: 0, dropped: 0, pending: 0 })
+      const entries = await reader.xrange(stream, '-', '+')
+      expect(entries.map(([, fields]) => fields[1])).to.deep.equal(names)
+    } finally {
+      await manager.shutdown({ timeoutMs: 0 })
+      reader.disconnect()
+      close()
+      await proxy.close()
     }
   }
 

@@ -23,12 +23,23 @@ export function createAuthority(name = 'authority'): CertificateAuthority {
     cert: certificateOf(name, publicKey, isAuthority, { name, key: privateKey }),
     issue(subject) {
       const pair = generateKeyPairSync('ec', { namedCurve: 'P-256' })
-      const addresses = extension([0x55, 0x1d, 0x11], sequence(der(0x87, Buffer.from([127, 0, 0, 1]))))
       return {
         key: String(pair.privateKey.export({ type: 'pkcs8', format: 'pem' })),
-        cert: certificateOf(subject, pair.publicKey, addresses, { name, key: privateKey }),
+        cert: certificateOf(subject, pair.publicKey, alternativeNames(), { name, key: privateKey }),
       }
     },
+  }
+}
+
+/** Creates a self-signed certificate for 127.0.0.1 and further host names, and its key. */
+export function selfSigned(...hosts: readonly string[]): IssuedCertificate {
+  const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  return {
+    key: String(privateKey.export({ type: 'pkcs8', format: 'pem' })),
+    cert: certificateOf('loopback', publicKey, alternativeNames(...hosts), {
+      name: 'loopback',
+      key: privateKey,
+    }),
   }
 }
 
@@ -62,6 +73,15 @@ function nameOf(commonName: string): Buffer {
 
 function utcTime(ms: number): Buffer {
   return der(0x17, Buffer.from(`${new Date(ms).toISOString().replace(/[-:T]/g, '').slice(2, 14)}Z`))
+}
+
+/** The address 127.0.0.1 and host names. */
+function alternativeNames(...hosts: readonly string[]): Buffer {
+  const address = der(0x87, Buffer.from([127, 0, 0, 1]))
+  return extension(
+    [0x55, 0x1d, 0x11],
+    sequence(address, ...hosts.map((host) => der(0x82, Buffer.from(host)))),
+  )
 }
 
 function extension(id: number[], value: Buffer): Buffer {
