@@ -1,4 +1,5 @@
 /** The people of the world: models of real clients, by the quirks of docs/guides/clients.md, and one attacker. */
+import { DpopSession } from '@modelcontextprotocol/client'
 import {
   type Connection,
   type SignInClient,
@@ -30,6 +31,8 @@ export interface Profile {
   readonly cancels: boolean
   /** It keeps its connection, and so its event stream, between calls. */
   readonly staysConnected: boolean
+  /** Its tokens are bound to a key. */
+  readonly hasKey?: boolean
 }
 
 export const PROFILES: readonly Profile[] = [
@@ -78,25 +81,57 @@ export const PROFILES: readonly Profile[] = [
     cancels: true,
     staysConnected: true,
   },
+  {
+    name: 'agent',
+    kind: V2_MODERN,
+    processes: 2,
+    hasDocument: false,
+    isImpatient: true,
+    cancels: false,
+    staysConnected: false,
+    hasKey: true,
+  },
 ]
+
+/** The client of the attacker. Other people have other clients. */
+const MALLORY: Profile = {
+  name: 'mallory',
+  kind: V2_LEGACY,
+  processes: 1,
+  hasDocument: true,
+  isImpatient: true,
+  cancels: false,
+  staysConnected: false,
+}
+
+/** The key of the clients that have one. */
+const KEY = await DpopSession.create()
 
 export const DOCUMENT_HOST = 'clients.example.com'
 
 /** The paths of the metadata documents, and the documents. */
 export function documents(): ReadonlyMap<string, object> {
   return new Map(
-    PROFILES.filter(({ hasDocument }) => hasDocument).map(({ name }) => [
-      `/${name}`,
-      {
-        client_id: `https://${DOCUMENT_HOST}/${name}`,
-        client_name: name,
-        redirect_uris: ['http://127.0.0.1:33418/callback'],
-        token_endpoint_auth_method: 'none',
-        grant_types: ['authorization_code', 'refresh_token'],
-        response_types: ['code'],
-      },
-    ]),
+    [...PROFILES, MALLORY]
+      .filter(({ hasDocument }) => hasDocument)
+      .map(({ name }) => [
+        `/${name}`,
+        {
+          client_id: `https://${DOCUMENT_HOST}/${name}`,
+          client_name: name,
+          redirect_uris: ['http://127.0.0.1:33418/callback'],
+          token_endpoint_auth_method: 'none',
+          grant_types: ['authorization_code', 'refresh_token'],
+          response_types: ['code'],
+        },
+      ]),
   )
+}
+
+/** A request with a DPoP proof. */
+export interface Proven {
+  readonly headers: Headers
+  readonly body: string
 }
 
 /** One request of a person and what came of it. */
@@ -110,6 +145,8 @@ export interface Exchange {
   readonly token: string | undefined
   /** The MCP session of the request. */
   readonly session: string | undefined
+  /** The parts of a request with a DPoP proof, for the attacker. */
+  readonly proven: Proven | undefined
   readonly startedMs: number
   /** The status, or 0 if the request failed. */
   readonly status: number
@@ -125,7 +162,11 @@ export interface Judge {
   isTroubled(fromMs: number): boolean
   /** The ids of calls that must have run. */
   called(id: string, person: Person): void
+  /** A call was denied. */
+  denied(id: string, person: Person, startedMs: number): void
   taskBegan(task: Task): void
+  /** A client has closed its connection, and its session stays. */
+  sessionLeft(session: string, person: Person): void
   /** A consent page is open in the browser of a person. */
   consentShown(page: Page, person: Person): void
   readonly isRunning: boolean
@@ -135,6 +176,8 @@ export interface Judge {
 
 export interface Task {
   readonly id: string
+  /** The id that the caller chose. */
+  readonly call: string
   readonly person: Person
   readonly begunMs: number
   readonly lastsMs: number
@@ -149,7 +192,7 @@ class SharedWallet extends Wallet {
     user: (url: URL, redirectUri: string) => Promise<URL>,
     judge: (url: URL) => void,
   ) {
-    super(fetch, { user })
+    super(fetch, { user, ...(person.profile.hasKey === true && { dpop: KEY }) })
     this.#judge = judge
     if (person.profile.hasDocument) this.clientMetadataUrl = `https://${DOCUMENT_HOST}/${person.profile.name}`
   }
@@ -239,6 +282,11 @@ export class Person {
     })
   }
 
+  /** The running clients that have an event stream in one of these sessions. */
+  listeners(sessions: ReadonlySet<string>): ClientProcess[] {
+    return this.#processes.filter(({ session }) => session !== undefined && sessions.has(session))
+  }
+
   /** Returns `true` if the person can call a tool, after as many sign-ins as it takes. */
   async check(): Promise<boolean> {
     return await this.machine.program.run(async () => {
@@ -301,7 +349,10 @@ export class Person {
     const authorization = new Headers(init?.headers).get('authorization') ?? undefined
     const token = authorization?.replace(/^(?:Bearer|DPoP) /, '')
     const call = callIn(init?.body)
-    const session = new Headers(init?.headers).get('mcp-session-id') ?? undefined
+    const headers = new Headers(init?.headers)
+    const session = headers.get('mcp-session-id') ?? undefined
+    const proven =
+      headers.has('dpop') && typeof init?.body === 'string' ? { headers, body: init.body } : undefined
     const exchange = {
       person: this,
       method: init?.method ?? 'GET',
@@ -309,6 +360,7 @@ export class Person {
       form,
       token,
       session,
+      proven,
       call,
       startedMs,
     }
@@ -344,7 +396,16 @@ export class Person {
     const { headers = {}, body } = modern(
       method,
       { ...params, _meta },
-      { ...named, authorization: `Bearer ${token}`, ...more },
+      {
+        ...named,
+        ...(this.profile.hasKey === true
+          ? {
+              authorization: `DPoP ${token}`,
+              dpop: await KEY.buildProof({ htm: 'POST', htu: RESOURCE, accessToken: token }),
+            }
+          : { authorization: `Bearer ${token}` }),
+        ...more,
+      },
     )
     try {
       const response = await this.fetch(RESOURCE, {
@@ -382,7 +443,9 @@ type Action = 'who' | 'write' | 'slow' | 'job' | 'list'
 const ACTIONS: readonly Action[] = ['who', 'who', 'who', 'write', 'write', 'slow', 'job', 'job', 'list']
 
 /** A running client. */
-class ClientProcess {
+export class ClientProcess {
+  /** The number of times at which it has learned that the tools have changed. */
+  heard = 0
   readonly #person: Person
   #connection: Connection | undefined
   #isAway = false
@@ -390,6 +453,11 @@ class ClientProcess {
 
   constructor(person: Person) {
     this.#person = person
+  }
+
+  /** The MCP session of the open connection. */
+  get session(): string | undefined {
+    return this.#isAway ? undefined : this.#connection?.client.transport?.sessionId
   }
 
   /** Does one thing within a few milliseconds, unless it is busy. */
@@ -434,6 +502,9 @@ class ClientProcess {
     this.#connection = connection
     this.#isAway = false
     connection.client.onerror = () => undefined
+    connection.client.fallbackNotificationHandler = async ({ method }: { method: string }) => {
+      if (method === 'notifications/tools/list_changed') this.heard++
+    }
     connection.client.onclose = () => {
       if (this.#connection === connection) this.#isAway = true
     }
@@ -468,7 +539,9 @@ class ClientProcess {
       }
       case 'write': {
         if (!String(person.wallet.claims.scope).includes('mcp:write')) return
+        const startedMs = time.nowMs
         const { content, isError } = await client.callTool({ name: 'write', arguments: { id } })
+        if (isError === true) judge.denied(id, person, startedMs)
         if (isError !== true && content?.[0]?.text === id) judge.called(id, person)
         return
       }
@@ -488,7 +561,7 @@ class ClientProcess {
         return
       }
       case 'job': {
-        if (profile.kind !== V2_MODERN) return
+        if (profile.kind === V1) return
         const ms = Math.floor(random.between(1_000, 900_000))
         const begunMs = time.nowMs
         const token = person.wallet.tokens()?.access_token
@@ -497,7 +570,8 @@ class ClientProcess {
           'mcp-name': 'job',
         })
         const taskId = reply?.message?.result?.taskId
-        if (typeof taskId === 'string') judge.taskBegan({ id: taskId, person, begunMs, lastsMs: ms })
+        if (typeof taskId === 'string')
+          judge.taskBegan({ id: taskId, call: id, person, begunMs, lastsMs: ms })
         return
       }
     }
@@ -505,15 +579,18 @@ class ClientProcess {
 
   async close(): Promise<void> {
     const connection = this.#connection
+    const session: unknown = this.session
     this.#connection = undefined
+    if (typeof session === 'string') this.#person.judge.sessionLeft(session, this.#person)
     await connection?.client.close().catch(() => undefined)
   }
 }
 
 /** Something that the attacker has seen. */
 export interface Loot {
-  readonly kind: 'access' | 'refresh' | 'code' | 'session' | 'task'
+  readonly kind: 'access' | 'refresh' | 'code' | 'session' | 'task' | 'proof'
   readonly value: string
+  readonly proven?: Proven
   readonly owner: Person
   readonly atMs: number
 }
@@ -525,8 +602,7 @@ export class Attacker {
   attempts = 0
 
   constructor(lives: Lives, judge: Judge) {
-    const [, codex] = PROFILES
-    this.person = new Person('mallory', { ...(codex as Profile), processes: 1 }, lives, judge)
+    this.person = new Person(MALLORY.name, MALLORY, lives, judge)
   }
 
   see(loot: Loot): void {
@@ -572,7 +648,7 @@ export class Attacker {
     const { person } = this
     const { random, judge } = person
     if (this.#loot.size === 0 || person.wallet.tokens() === undefined) return
-    const { kind, value, owner } = random.pick(random.pick([...this.#loot.values()]))
+    const { kind, value, owner, proven } = random.pick(random.pick([...this.#loot.values()]))
     const own = String(person.wallet.tokens()?.access_token)
     const ownClient = String(person.wallet.clientInformation()?.client_id)
     const fail = (what: string, detail: unknown): void =>
@@ -588,18 +664,19 @@ export class Attacker {
           'mcp-name': 'who',
         })
         if (reply?.status === 200) fail('an access token that is over', reply)
+      } else if (proven !== undefined) {
+        // The whole request once more, or the token without its proof.
+        const { headers, body } = proven
+        const sent = new Headers(headers)
+        if (random.chance(0.5)) {
+          sent.set('authorization', `Bearer ${value}`)
+          sent.delete('dpop')
+        }
+        const response = await raw(RESOURCE, { method: 'POST', headers: sent, body })
+        if (response?.status === 200) fail('a request with a proof', await response.text())
+        else await response?.body?.cancel()
       } else if (kind === 'session') {
-        const response = await raw(RESOURCE, {
-          method: 'POST',
-          headers: {
-            'content-type': 'application/json',
-            accept: 'application/json, text/event-stream',
-            authorization: `Bearer ${own}`,
-            'mcp-session-id': value,
-            'mcp-protocol-version': '2025-11-25',
-          },
-          body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} }),
-        })
+        const response = await list(value, own)
         if (response?.status === 200) fail('a session', await response.text())
         else await response?.body?.cancel()
       } else if (kind === 'task') {
@@ -624,6 +701,19 @@ export class Attacker {
       }
     })
   }
+}
+
+/** Lists the tools in a session. */
+export function list(session: string, token: string): Promise<Response | undefined> {
+  const headers = {
+    'content-type': 'application/json',
+    accept: 'application/json, text/event-stream',
+    authorization: `Bearer ${token}`,
+    'mcp-session-id': session,
+    'mcp-protocol-version': '2025-11-25',
+  }
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} })
+  return raw(RESOURCE, { method: 'POST', headers, body })
 }
 
 async function raw(url: string, init: RequestInit): Promise<Response | undefined> {
