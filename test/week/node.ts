@@ -63,12 +63,18 @@ export const MAX_RARE = 5
 /** The time in which a decision of the policy has been made. */
 const DECISION_MS = 10_000
 
+/** A time in which something is not as usual. */
+export interface Trouble {
+  readonly fromMs: number
+  toMs: number
+}
+
 /** The part of the world that all nodes know. */
 export interface Surroundings {
   readonly roles: ReadonlyMap<string, Role>
   readonly effects: Map<string, Effect>
-  /** The subjects who may not write, and since when. */
-  readonly denied: ReadonlyMap<string, number>
+  /** The times in which subjects may not write. */
+  readonly denied: ReadonlyMap<string, Trouble>
   violation(invariant: string, detail: string): void
   /** The ids of events that were emitted, by process. */
   readonly emitted: Map<string, string[]>
@@ -115,8 +121,9 @@ const router = (
       'write',
       { description: 'Writes a note', scopes: ['mcp:write'], input: z.object({ id: z.string() }) },
       async ({ id }, { auth }) => {
-        const deniedMs = denied.get(subOf(auth)) ?? Number.POSITIVE_INFINITY
-        if (time.nowMs > deniedMs + DECISION_MS) violation('what the policy denies does not run', id)
+        const { fromMs = Number.POSITIVE_INFINITY, toMs = 0 } = denied.get(subOf(auth)) ?? {}
+        if (time.nowMs > fromMs + DECISION_MS && time.nowMs < toMs)
+          violation('what the policy denies does not run', id)
         happen(id, subOf(auth))
         return id
       },
@@ -349,7 +356,8 @@ export class Node {
       ),
       authorize: async ({ kind, name, auth }) => {
         await pause(1)
-        return kind !== 'tool' || name !== 'write' || !this.#world.denied.has(String(auth?.user?.id))
+        const { toMs = 0 } = this.#world.denied.get(String(auth?.user?.id)) ?? {}
+        return kind !== 'tool' || name !== 'write' || time.nowMs > toMs
       },
       oauth: {
         ...facade.oauth,

@@ -95,13 +95,10 @@ export const PROFILES: readonly Profile[] = [
 
 /** The client of the attacker. Other people have other clients. */
 const MALLORY: Profile = {
+  ...(PROFILES[1] as Profile),
   name: 'mallory',
-  kind: V2_LEGACY,
   processes: 1,
   hasDocument: true,
-  isImpatient: true,
-  cancels: false,
-  staysConnected: false,
 }
 
 /** The key of the clients that have one. */
@@ -128,12 +125,6 @@ export function documents(): ReadonlyMap<string, object> {
   )
 }
 
-/** A request with a DPoP proof. */
-export interface Proven {
-  readonly headers: Headers
-  readonly body: string
-}
-
 /** One request of a person and what came of it. */
 export interface Exchange {
   readonly person: Person
@@ -145,8 +136,8 @@ export interface Exchange {
   readonly token: string | undefined
   /** The MCP session of the request. */
   readonly session: string | undefined
-  /** The parts of a request with a DPoP proof, for the attacker. */
-  readonly proven: Proven | undefined
+  /** A request with a DPoP proof. */
+  readonly proven: RequestInit | undefined
   readonly startedMs: number
   /** The status, or 0 if the request failed. */
   readonly status: number
@@ -352,7 +343,9 @@ export class Person {
     const headers = new Headers(init?.headers)
     const session = headers.get('mcp-session-id') ?? undefined
     const proven =
-      headers.has('dpop') && typeof init?.body === 'string' ? { headers, body: init.body } : undefined
+      headers.has('dpop') && typeof init?.body === 'string'
+        ? { method: 'POST', headers, body: init.body }
+        : undefined
     const exchange = {
       person: this,
       method: init?.method ?? 'GET',
@@ -588,9 +581,8 @@ export class ClientProcess {
 
 /** Something that the attacker has seen. */
 export interface Loot {
-  readonly kind: 'access' | 'refresh' | 'code' | 'session' | 'task' | 'proof'
+  readonly kind: 'access' | 'refresh' | 'code' | 'session' | 'task'
   readonly value: string
-  readonly proven?: Proven
   readonly owner: Person
   readonly atMs: number
 }
@@ -643,12 +635,30 @@ export class Attacker {
     })
   }
 
+  /** Sends a whole request of another user once more, or its token without the proof. */
+  async repeat(proven: RequestInit, token: string, owner: Person): Promise<void> {
+    const { machine, judge, random } = this.person
+    this.attempts++
+    const headers = new Headers(proven.headers)
+    if (random.chance(0.5)) {
+      headers.set('authorization', `Bearer ${token}`)
+      headers.delete('dpop')
+    }
+    const response = await machine.program.run(() => raw(RESOURCE, { ...proven, headers }))
+    if (response?.status === 200)
+      judge.violation(
+        'nothing works for anybody else, after its end, or twice',
+        `a request of ${owner.name} with ${headers.has('dpop') ? 'a proof' : 'its token'}`,
+      )
+    await response?.body?.cancel()
+  }
+
   /** Tries one thing that must fail. `isOver` tells which tokens must not work any more. */
   async attack(isOver: (token: string) => boolean): Promise<void> {
     const { person } = this
     const { random, judge } = person
     if (this.#loot.size === 0 || person.wallet.tokens() === undefined) return
-    const { kind, value, owner, proven } = random.pick(random.pick([...this.#loot.values()]))
+    const { kind, value, owner } = random.pick(random.pick([...this.#loot.values()]))
     const own = String(person.wallet.tokens()?.access_token)
     const ownClient = String(person.wallet.clientInformation()?.client_id)
     const fail = (what: string, detail: unknown): void =>
@@ -664,17 +674,6 @@ export class Attacker {
           'mcp-name': 'who',
         })
         if (reply?.status === 200) fail('an access token that is over', reply)
-      } else if (proven !== undefined) {
-        // The whole request once more, or the token without its proof.
-        const { headers, body } = proven
-        const sent = new Headers(headers)
-        if (random.chance(0.5)) {
-          sent.set('authorization', `Bearer ${value}`)
-          sent.delete('dpop')
-        }
-        const response = await raw(RESOURCE, { method: 'POST', headers: sent, body })
-        if (response?.status === 200) fail('a request with a proof', await response.text())
-        else await response?.body?.cancel()
       } else if (kind === 'session') {
         const response = await list(value, own)
         if (response?.status === 200) fail('a session', await response.text())

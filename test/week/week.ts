@@ -20,6 +20,7 @@ import {
   ORIGIN,
   type Role,
   STREAM,
+  type Trouble,
 } from './node.ts'
 import {
   Attacker,
@@ -114,12 +115,6 @@ interface Grant {
   ended?: { readonly atMs: number; readonly reason: string }
 }
 
-interface Trouble {
-  readonly kind: FaultKind
-  readonly fromMs: number
-  toMs: number
-}
-
 export class Week implements Judge, Disposable {
   readonly options: WeekOptions
   readonly random: Random
@@ -142,7 +137,7 @@ export class Week implements Judge, Disposable {
   readonly #roles = new Map<string, Role>()
   readonly #effects = new Map<string, Effect>()
   readonly #emitted = new Map<string, string[]>()
-  readonly #troubles: Trouble[] = []
+  readonly #troubles: (Trouble & { readonly kind: FaultKind })[] = []
   readonly #grants = new Map<string, Grant>()
   /** The first use of each refresh token, and the token that replaced it. */
   readonly #refreshes = new Map<string, { firstMs: number; successor?: string }>()
@@ -152,9 +147,7 @@ export class Week implements Judge, Disposable {
   readonly #grantIds = new Map<string, string>()
   /** The times at which people lost access to something, by person. */
   readonly #demotions = new Map<string, { readonly atMs: number; readonly role: Role }>()
-  /** The subjects whom the policy denies, and when it did so for the last time. */
-  readonly #denied = new Map<string, number>()
-  readonly #deniedUntil = new Map<string, number>()
+  readonly #denied = new Map<string, Trouble>()
   /** The processes that were killed, and the times at which any process ended. */
   readonly #killed = new Map<string, number>()
   #lastEndMs = Number.NEGATIVE_INFINITY
@@ -249,12 +242,12 @@ export class Week implements Judge, Disposable {
     void this.#repeat(4 * MINUTE, () => this.#notify(this.random.pick(this.nodes)))
     void this.#repeat(6 * MINUTE, () => this.#exceed(this.random.pick(this.people)))
     const endMs = time.nowMs + durationMs
-    let measureMs = time.nowMs + durationMs / 3
+    let measureMs = time.nowMs + durationMs / 2
     while (time.nowMs < endMs && this.#violations.length === 0) {
       await time.run(Math.min(time.nowMs + MINUTE, endMs))
       this.#checkStep()
       if (time.nowMs < measureMs) continue
-      measureMs += durationMs / 3
+      measureMs += durationMs
       await this.#checkMemory()
     }
     if (this.#violations.length === 0) await this.#end()
@@ -354,18 +347,18 @@ export class Week implements Judge, Disposable {
   }
 
   denied(id: string, { name, sub }: Person, startedMs: number): void {
-    if (!this.#denied.has(sub) && (this.#deniedUntil.get(sub) ?? -1) < startedMs)
+    if ((this.#denied.get(sub)?.toMs ?? -1) < startedMs)
       this.violation('what the policy permits is not denied', `${name}: ${id}`)
   }
 
   deny({ name, sub }: Person): void {
     this.log(`the policy denies ${name}`)
-    this.#denied.set(sub, time.nowMs)
+    this.#denied.set(sub, { fromMs: time.nowMs, toMs: Number.POSITIVE_INFINITY })
   }
 
   permit({ sub }: Person): void {
-    this.#denied.delete(sub)
-    this.#deniedUntil.set(sub, time.nowMs)
+    const denied = this.#denied.get(sub)
+    if (denied !== undefined) denied.toMs = time.nowMs
   }
 
   /** Checks that an idle session stays for its time, and not longer. */
@@ -451,8 +444,10 @@ export class Week implements Judge, Disposable {
     if (url.origin !== ORIGIN) return
     if (session !== undefined)
       this.attacker.see({ kind: 'session', value: session, owner: person, atMs: time.nowMs })
-    if (proven !== undefined && token !== undefined && status === 200)
-      this.attacker.see({ kind: 'proof', value: token, owner: person, atMs: time.nowMs, proven })
+    if (proven !== undefined && token !== undefined && status === 200 && this.random.chance(0.2))
+      void sleep(this.random.between(0, 2 * MINUTE)).then(() => {
+        if (this.isRunning && this.#lostDataMs < startedMs) void this.attacker.repeat(proven, token, person)
+      })
     if (status === 0) {
       if (detail !== 'aborted' && this.isRunning && !this.isTroubled(startedMs))
         this.violation('every request is answered', `${person.name} ${method} ${url.pathname}: ${detail}`)
@@ -653,7 +648,7 @@ export class Week implements Judge, Disposable {
     if (!this.isRunning) return
     this.#figures.faults++
     this.log(`FAULT ${fault.number}: ${fault.kind}`)
-    const trouble: Trouble = { kind: fault.kind, fromMs: time.nowMs, toMs: Number.POSITIVE_INFINITY }
+    const trouble = { kind: fault.kind, fromMs: time.nowMs, toMs: Number.POSITIVE_INFINITY }
     this.#troubles.push(trouble)
     try {
       await FAULTS[fault.kind].run(this, new Random(fault.seed))
