@@ -4,7 +4,7 @@ import { type RunResult, runWeek } from '../week/shrink.ts'
 
 const DENSE = ['--hours', '0.7', '--act-every', '7', '--fault-every', '3']
 // The new seed finds what the fixed ones do not. Its failure names the command that repeats it.
-const SEEDS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, randomInt(1_000, 2 ** 31)]
+const SEEDS = [1, 2, 3, 4, 5, 6, 7, 8, randomInt(1_000, 2 ** 31)]
 
 describe('a simulated server with three nodes, people, and faults', function () {
   this.timeout(600_000)
