@@ -1,6 +1,7 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { Redis } from 'ioredis'
+import { RateLimiterRedis } from 'rate-limiter-flexible'
 import { redisTaskStore } from '../../src/redis/task-store.ts'
 import { type RedisServer, redisMissing, startRedis } from '../support/redis.ts'
 import { skipIf } from '../support/skip.ts'
@@ -72,6 +73,23 @@ describe('the Redis of the simulation', function () {
         }
       }),
     )
+  })
+
+  it('runs the script of RateLimiterRedis as a real one does', async () => {
+    await redis.flushall()
+    const model = new RedisData(Date.now)
+    const storeClient = {
+      async eval(script: string, { keys, arguments: args }: { keys: string[]; arguments: string[] }) {
+        const command = ['EVAL', script, String(keys.length), ...keys, ...args]
+        const [real, modelled] = [await redis.call(...(command as [string])), model.run(command)]
+        expect((modelled as number[])[0]).to.equal((real as number[])[0])
+        expect((modelled as number[])[1]).to.be.closeTo((real as number[])[1] as number, 5_000)
+        return real
+      },
+    }
+    const limiter = new RateLimiterRedis({ storeClient, useRedisPackage: true, points: 2, duration: 60 })
+    for (let call = 0; call < 3; call++) await limiter.consume('ada').catch(() => undefined)
+    expect((await limiter.consume('ada').catch((rejection) => rejection)).consumedPoints).to.equal(4)
   })
 
   it('runs the scripts of redisTaskStore as a real one does', async () => {

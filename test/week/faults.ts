@@ -38,6 +38,16 @@ async function during(week: Week, ms: number, begin: () => void, end: () => void
   end()
 }
 
+/** Starts each node again, one after the other. */
+async function deploy(week: Week): Promise<void> {
+  for (const node of week.nodes) {
+    if (!week.isRunning) return
+    await week.drain(node)
+    week.start(node)
+    await week.sleep(20 * SECOND)
+  }
+}
+
 function service(
   week: Week,
   random: Random,
@@ -64,7 +74,7 @@ function service(
 
 export const FAULTS = {
   'kill a node': {
-    weight: 3,
+    weight: 4,
     async run(week, random) {
       const node = random.pick(week.nodes)
       if (!node.isServing) return
@@ -86,14 +96,29 @@ export const FAULTS = {
     weight: 1,
     async run(week, random) {
       week.configuration = {
+        ...week.configuration,
         accessTtlSeconds: random.pick([300, 600]),
         accessSeconds: random.pick([1, 5, 10]),
         refreshGraceSeconds: random.pick([45, 60, 120]),
       }
-      for (const node of week.nodes) {
-        await week.drain(node)
-        week.start(node)
-        await week.sleep(20 * SECOND)
+      await deploy(week)
+    },
+  },
+  'rotate the keys of the facade': {
+    weight: 2,
+    async run(week) {
+      const { keys, secrets } = week.configuration
+      const [key = 0, other] = keys
+      if (other !== undefined) return
+      // As `mcp-gatekit keys` does: all nodes know the new keys before one uses them. Secrets stay.
+      for (const stage of [
+        { keys: [key, key + 1], secrets: [...secrets, key + 1] },
+        { keys: [key + 1, key], secrets: [key + 1, ...secrets] },
+        { keys: [key + 1] },
+      ]) {
+        week.configuration = { ...week.configuration, ...stage }
+        await deploy(week)
+        if (stage.keys[0] !== key) await week.sleep(12 * MINUTE)
       }
     },
   },
@@ -257,9 +282,7 @@ export const FAULTS = {
   'fill a disk': {
     weight: 1,
     async run(week, random) {
-      const node = random.pick(week.nodes)
-      const { machine } = node
-      node.mayHaveBreak = true
+      const { machine } = random.pick(week.nodes)
       await during(
         week,
         random.between(MINUTE, 30 * MINUTE),
@@ -287,6 +310,18 @@ export const FAULTS = {
       await week.changeRole(person, 'editor')
     },
   },
+  'deny a person by the policy': {
+    weight: 4,
+    async run(week, random) {
+      const person = random.pick(week.people)
+      await during(
+        week,
+        random.between(5 * MINUTE, 60 * MINUTE),
+        () => week.deny(person),
+        () => week.permit(person),
+      )
+    },
+  },
   'burst of calls': {
     weight: 1,
     async run(week, random) {
@@ -304,6 +339,7 @@ const HARMLESS: ReadonlySet<FaultKind> = new Set<FaultKind>([
   'fail the collector',
   'fail the chat',
   'fill a disk',
+  'deny a person by the policy',
   'burst of calls',
 ])
 

@@ -2,6 +2,8 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import express from 'express'
 import { Redis } from 'ioredis'
+import { RateLimiterRedis } from 'rate-limiter-flexible'
+import { createClient } from 'redis'
 import { z } from 'zod'
 import { createFacade } from '../../src/authorization/facade.ts'
 import { type AuthorizationFacade, oidc, redisStore } from '../../src/authorization/index.ts'
@@ -11,6 +13,7 @@ import {
   gracefulShutdown,
   KitMcpRouter,
   KitTelemetry,
+  type LimitStore,
   mcpServer,
   OtlpTransportAdapter,
   redisEventBus,
@@ -25,7 +28,7 @@ import { auditFile } from '../../src/telemetry/index.ts'
 import { EventFeed, type EventReceiver } from './event-feed.ts'
 import { createServer, type Listener, listenerOf } from './network.ts'
 import { CLIENT_ID, CLIENT_SECRET, ISSUER, keyOf } from './services.ts'
-import { Machine } from './time.ts'
+import { Machine, time } from './time.ts'
 
 export const ORIGIN = 'https://mcp.example.com'
 export const RESOURCE = `${ORIGIN}/mcp`
@@ -37,6 +40,10 @@ export interface Configuration {
   readonly accessTtlSeconds: number
   readonly accessSeconds: number
   readonly refreshGraceSeconds: number
+  /** The numbers of the keys of the facade. The first one signs. */
+  readonly keys: readonly number[]
+  /** The numbers of its secrets. The first one encrypts. */
+  readonly secrets: readonly number[]
 }
 
 /** The role that the application gives to a person. */
@@ -46,12 +53,29 @@ export type Role = 'editor' | 'reader' | 'none'
 export interface Effect {
   count: number
   readonly sub: string
+  /** The process that ran the tool. */
+  readonly process: string
+}
+
+/** The calls of `rare` that a user may make in a minute. */
+export const MAX_RARE = 5
+
+/** The time in which a decision of the policy has been made. */
+const DECISION_MS = 10_000
+
+/** A time in which something is not as usual. */
+export interface Trouble {
+  readonly fromMs: number
+  toMs: number
 }
 
 /** The part of the world that all nodes know. */
 export interface Surroundings {
   readonly roles: ReadonlyMap<string, Role>
   readonly effects: Map<string, Effect>
+  /** The times in which subjects may not write. */
+  readonly denied: ReadonlyMap<string, Trouble>
+  violation(invariant: string, detail: string): void
   /** The ids of events that were emitted, by process. */
   readonly emitted: Map<string, string[]>
   /** The receiver of the events of all processes. */
@@ -70,11 +94,16 @@ function pause(ms: number): Promise<void> {
   return new Promise((resolve) => void setTimeout(resolve, ms).unref())
 }
 
-const router = ({ effects, emitted }: Surroundings, name: string, emit: (id: string) => void) => {
+const router = (
+  { effects, emitted, denied, violation }: Surroundings,
+  name: string,
+  emit: (id: string) => void,
+  store: LimitStore,
+) => {
   const ids: string[] = []
   emitted.set(name, ids)
   const happen = (id: string, sub: string): void => {
-    const effect = effects.get(id) ?? { count: 0, sub }
+    const effect = effects.get(id) ?? { count: 0, sub, process: name }
     effect.count++
     effects.set(id, effect)
     ids.push(id)
@@ -92,9 +121,21 @@ const router = ({ effects, emitted }: Surroundings, name: string, emit: (id: str
       'write',
       { description: 'Writes a note', scopes: ['mcp:write'], input: z.object({ id: z.string() }) },
       async ({ id }, { auth }) => {
+        const { fromMs = Number.POSITIVE_INFINITY, toMs = 0 } = denied.get(subOf(auth)) ?? {}
+        if (time.nowMs > fromMs + DECISION_MS && time.nowMs < toMs)
+          violation('what the policy denies does not run', id)
         happen(id, subOf(auth))
         return id
       },
+    )
+    .tool(
+      'rare',
+      {
+        description: 'Runs rarely',
+        scopes: ['mcp:read'],
+        limits: { calls: { max: MAX_RARE, perSeconds: 60, by: 'user' }, store },
+      },
+      () => 'done',
     )
     .tool(
       'slow',
@@ -135,9 +176,10 @@ export class Node {
   readonly #world: Surroundings
   #starts = 0
   #server: Server | undefined
-  #redis: Redis | undefined
+  #redis: ReturnType<Node['connect']> | undefined
   #closers: (() => unknown)[] = []
   facade: AuthorizationFacade | undefined
+  notify: ReturnType<typeof createMcpAdapter>['notify'] | undefined
   telemetry: { stats(): TelemetryStats } | undefined
   shutdown: GracefulShutdown<TelemetryStats> | undefined
   /** Counts of the events of this process, by name and reason. */
@@ -148,12 +190,14 @@ export class Node {
   readonly open = new Set<IncomingMessage>()
   isServing = false
   feed: EventFeed | undefined
-  /** `true` if its audit log may have a break. */
-  mayHaveBreak = false
+  /** The ids of the chains in its audit log, of processes that have ended. */
+  readonly chains = new Set<string>()
+  readonly #usesNodeRedis: boolean
 
-  constructor(name: string, world: Surroundings) {
+  constructor(name: string, world: Surroundings, usesNodeRedis: boolean) {
     this.machine = new Machine(name)
     this.#world = world
+    this.#usesNodeRedis = usesNodeRedis
   }
 
   /** The name of the running process. */
@@ -176,7 +220,6 @@ export class Node {
 
   kill(): void {
     this.isServing = false
-    this.mayHaveBreak = true
     this.machine.program.kill()
     this.open.clear()
   }
@@ -197,7 +240,7 @@ export class Node {
   async close(): Promise<void> {
     await this.machine.program.wake(async () => {
       for (const close of this.#closers.splice(0)) await close()
-      this.#redis?.disconnect()
+      this.#redis?.close()
       await this.facade?.close()
     })
   }
@@ -209,18 +252,31 @@ export class Node {
     return count
   }
 
-  #build({ accessTtlSeconds, accessSeconds, refreshGraceSeconds }: Configuration): void {
-    const { events, machine } = this
+  /** Connects to Redis with one of the two libraries. */
+  connect(): { readonly redis: Redis; close(): void } {
+    const address = { host: 'redis.internal', port: 6379 }
+    const waitMs = (times: number) => Math.min(times * 50, 1_000)
+    if (this.#usesNodeRedis) {
+      const client = createClient({ RESP: 2, socket: { ...address, reconnectStrategy: waitMs } })
+      client.on('error', () => undefined)
+      client.connect().catch(() => undefined)
+      return { redis: client as unknown as Redis, close: () => client.destroy() }
+    }
     const redis = new Redis({
-      host: 'redis.internal',
-      port: 6379,
+      ...address,
       commandTimeout: 1_000,
       maxRetriesPerRequest: 1,
       autoResubscribe: false,
-      retryStrategy: (times) => Math.min(times * 50, 1_000),
+      retryStrategy: waitMs,
     })
     redis.on('error', () => undefined)
-    this.#redis = redis
+    return { redis, close: () => redis.disconnect() }
+  }
+
+  #build({ accessTtlSeconds, accessSeconds, refreshGraceSeconds, keys, secrets }: Configuration): void {
+    const { events, machine } = this
+    this.#redis = this.connect()
+    const { redis } = this.#redis
     const telemetry = KitTelemetry.create()
       .withService('week')
       .withLogger(false)
@@ -266,10 +322,10 @@ export class Node {
         clients: { maxRegistrationsPerMinute: 1_000 },
         store: redisStore(redis),
         keys: {
-          signing: [
-            { ...keyOf(0).export({ format: 'jwk' }), alg: 'ES256', use: 'sig', kid: 'facade' } as never,
-          ],
-          encryption: ['the encryption secret of the simulation'],
+          signing: keys.map(
+            (number) => ({ ...keyOf(number).export({ format: 'jwk' }), kid: `facade-${number}` }) as never,
+          ),
+          encryption: secrets.map((number) => `the encryption secret ${number} of the simulation`),
         },
         telemetry,
         page: { title: 'Week' },
@@ -291,7 +347,18 @@ export class Node {
     }
     const adapter = createMcpAdapter({
       serverInfo: { name: 'week', version: '1.0.0' },
-      router: router(this.#world, this.name, emit),
+      router: router(
+        this.#world,
+        this.name,
+        emit,
+        (options) =>
+          new RateLimiterRedis({ storeClient: redis, useRedisPackage: this.#usesNodeRedis, ...options }),
+      ),
+      authorize: async ({ kind, name, auth }) => {
+        await pause(1)
+        const { toMs = 0 } = this.#world.denied.get(String(auth?.user?.id)) ?? {}
+        return kind !== 'tool' || name !== 'write' || time.nowMs > toMs
+      },
       oauth: {
         ...facade.oauth,
         dpop: { mode: 'allowed', replayStore: redisReplayStore(redis) },
@@ -302,6 +369,7 @@ export class Node {
       requestStateSecret: 'the state secret of the simulated nodes',
       telemetry,
     })
+    this.notify = adapter.notify
     this.#closers = [() => eventBus.close(), () => tasks.close(), () => feed.close()]
     const app = express()
     const server = createServer(app)

@@ -1,4 +1,5 @@
 /** The people of the world: models of real clients, by the quirks of docs/guides/clients.md, and one attacker. */
+import { DpopSession } from '@modelcontextprotocol/client'
 import {
   type Connection,
   type SignInClient,
@@ -30,6 +31,8 @@ export interface Profile {
   readonly cancels: boolean
   /** It keeps its connection, and so its event stream, between calls. */
   readonly staysConnected: boolean
+  /** Its tokens are bound to a key. */
+  readonly hasKey?: boolean
 }
 
 export const PROFILES: readonly Profile[] = [
@@ -78,24 +81,47 @@ export const PROFILES: readonly Profile[] = [
     cancels: true,
     staysConnected: true,
   },
+  {
+    name: 'agent',
+    kind: V2_MODERN,
+    processes: 2,
+    hasDocument: false,
+    isImpatient: true,
+    cancels: false,
+    staysConnected: false,
+    hasKey: true,
+  },
 ]
+
+/** The client of the attacker. Other people have other clients. */
+const MALLORY: Profile = {
+  ...(PROFILES[1] as Profile),
+  name: 'mallory',
+  processes: 1,
+  hasDocument: true,
+}
+
+/** The key of the clients that have one. */
+const KEY = await DpopSession.create()
 
 export const DOCUMENT_HOST = 'clients.example.com'
 
 /** The paths of the metadata documents, and the documents. */
 export function documents(): ReadonlyMap<string, object> {
   return new Map(
-    PROFILES.filter(({ hasDocument }) => hasDocument).map(({ name }) => [
-      `/${name}`,
-      {
-        client_id: `https://${DOCUMENT_HOST}/${name}`,
-        client_name: name,
-        redirect_uris: ['http://127.0.0.1:33418/callback'],
-        token_endpoint_auth_method: 'none',
-        grant_types: ['authorization_code', 'refresh_token'],
-        response_types: ['code'],
-      },
-    ]),
+    [...PROFILES, MALLORY]
+      .filter(({ hasDocument }) => hasDocument)
+      .map(({ name }) => [
+        `/${name}`,
+        {
+          client_id: `https://${DOCUMENT_HOST}/${name}`,
+          client_name: name,
+          redirect_uris: ['http://127.0.0.1:33418/callback'],
+          token_endpoint_auth_method: 'none',
+          grant_types: ['authorization_code', 'refresh_token'],
+          response_types: ['code'],
+        },
+      ]),
   )
 }
 
@@ -110,6 +136,8 @@ export interface Exchange {
   readonly token: string | undefined
   /** The MCP session of the request. */
   readonly session: string | undefined
+  /** A request with a DPoP proof. */
+  readonly proven: RequestInit | undefined
   readonly startedMs: number
   /** The status, or 0 if the request failed. */
   readonly status: number
@@ -125,7 +153,11 @@ export interface Judge {
   isTroubled(fromMs: number): boolean
   /** The ids of calls that must have run. */
   called(id: string, person: Person): void
+  /** A call was denied. */
+  denied(id: string, person: Person, startedMs: number): void
   taskBegan(task: Task): void
+  /** A client has closed its connection, and its session stays. */
+  sessionLeft(session: string, person: Person): void
   /** A consent page is open in the browser of a person. */
   consentShown(page: Page, person: Person): void
   readonly isRunning: boolean
@@ -135,6 +167,8 @@ export interface Judge {
 
 export interface Task {
   readonly id: string
+  /** The id that the caller chose. */
+  readonly call: string
   readonly person: Person
   readonly begunMs: number
   readonly lastsMs: number
@@ -149,7 +183,7 @@ class SharedWallet extends Wallet {
     user: (url: URL, redirectUri: string) => Promise<URL>,
     judge: (url: URL) => void,
   ) {
-    super(fetch, { user })
+    super(fetch, { user, ...(person.profile.hasKey === true && { dpop: KEY }) })
     this.#judge = judge
     if (person.profile.hasDocument) this.clientMetadataUrl = `https://${DOCUMENT_HOST}/${person.profile.name}`
   }
@@ -239,6 +273,11 @@ export class Person {
     })
   }
 
+  /** The running clients that have an event stream in one of these sessions. */
+  listeners(sessions: ReadonlySet<string>): ClientProcess[] {
+    return this.#processes.filter(({ session }) => session !== undefined && sessions.has(session))
+  }
+
   /** Returns `true` if the person can call a tool, after as many sign-ins as it takes. */
   async check(): Promise<boolean> {
     return await this.machine.program.run(async () => {
@@ -301,7 +340,12 @@ export class Person {
     const authorization = new Headers(init?.headers).get('authorization') ?? undefined
     const token = authorization?.replace(/^(?:Bearer|DPoP) /, '')
     const call = callIn(init?.body)
-    const session = new Headers(init?.headers).get('mcp-session-id') ?? undefined
+    const headers = new Headers(init?.headers)
+    const session = headers.get('mcp-session-id') ?? undefined
+    const proven =
+      headers.has('dpop') && typeof init?.body === 'string'
+        ? { method: 'POST', headers, body: init.body }
+        : undefined
     const exchange = {
       person: this,
       method: init?.method ?? 'GET',
@@ -309,6 +353,7 @@ export class Person {
       form,
       token,
       session,
+      proven,
       call,
       startedMs,
     }
@@ -344,7 +389,16 @@ export class Person {
     const { headers = {}, body } = modern(
       method,
       { ...params, _meta },
-      { ...named, authorization: `Bearer ${token}`, ...more },
+      {
+        ...named,
+        ...(this.profile.hasKey === true
+          ? {
+              authorization: `DPoP ${token}`,
+              dpop: await KEY.buildProof({ htm: 'POST', htu: RESOURCE, accessToken: token }),
+            }
+          : { authorization: `Bearer ${token}` }),
+        ...more,
+      },
     )
     try {
       const response = await this.fetch(RESOURCE, {
@@ -382,7 +436,9 @@ type Action = 'who' | 'write' | 'slow' | 'job' | 'list'
 const ACTIONS: readonly Action[] = ['who', 'who', 'who', 'write', 'write', 'slow', 'job', 'job', 'list']
 
 /** A running client. */
-class ClientProcess {
+export class ClientProcess {
+  /** The number of times at which it has learned that the tools have changed. */
+  heard = 0
   readonly #person: Person
   #connection: Connection | undefined
   #isAway = false
@@ -390,6 +446,11 @@ class ClientProcess {
 
   constructor(person: Person) {
     this.#person = person
+  }
+
+  /** The MCP session of the open connection. */
+  get session(): string | undefined {
+    return this.#isAway ? undefined : this.#connection?.client.transport?.sessionId
   }
 
   /** Does one thing within a few milliseconds, unless it is busy. */
@@ -434,6 +495,9 @@ class ClientProcess {
     this.#connection = connection
     this.#isAway = false
     connection.client.onerror = () => undefined
+    connection.client.fallbackNotificationHandler = async ({ method }: { method: string }) => {
+      if (method === 'notifications/tools/list_changed') this.heard++
+    }
     connection.client.onclose = () => {
       if (this.#connection === connection) this.#isAway = true
     }
@@ -468,7 +532,9 @@ class ClientProcess {
       }
       case 'write': {
         if (!String(person.wallet.claims.scope).includes('mcp:write')) return
+        const startedMs = time.nowMs
         const { content, isError } = await client.callTool({ name: 'write', arguments: { id } })
+        if (isError === true) judge.denied(id, person, startedMs)
         if (isError !== true && content?.[0]?.text === id) judge.called(id, person)
         return
       }
@@ -488,7 +554,7 @@ class ClientProcess {
         return
       }
       case 'job': {
-        if (profile.kind !== V2_MODERN) return
+        if (profile.kind === V1) return
         const ms = Math.floor(random.between(1_000, 900_000))
         const begunMs = time.nowMs
         const token = person.wallet.tokens()?.access_token
@@ -497,7 +563,8 @@ class ClientProcess {
           'mcp-name': 'job',
         })
         const taskId = reply?.message?.result?.taskId
-        if (typeof taskId === 'string') judge.taskBegan({ id: taskId, person, begunMs, lastsMs: ms })
+        if (typeof taskId === 'string')
+          judge.taskBegan({ id: taskId, call: id, person, begunMs, lastsMs: ms })
         return
       }
     }
@@ -505,7 +572,9 @@ class ClientProcess {
 
   async close(): Promise<void> {
     const connection = this.#connection
+    const session: unknown = this.session
     this.#connection = undefined
+    if (typeof session === 'string') this.#person.judge.sessionLeft(session, this.#person)
     await connection?.client.close().catch(() => undefined)
   }
 }
@@ -525,8 +594,7 @@ export class Attacker {
   attempts = 0
 
   constructor(lives: Lives, judge: Judge) {
-    const [, codex] = PROFILES
-    this.person = new Person('mallory', { ...(codex as Profile), processes: 1 }, lives, judge)
+    this.person = new Person(MALLORY.name, MALLORY, lives, judge)
   }
 
   see(loot: Loot): void {
@@ -567,6 +635,24 @@ export class Attacker {
     })
   }
 
+  /** Sends a whole request of another user once more, or its token without the proof. */
+  async repeat(proven: RequestInit, token: string, owner: Person): Promise<void> {
+    const { machine, judge, random } = this.person
+    this.attempts++
+    const headers = new Headers(proven.headers)
+    if (random.chance(0.5)) {
+      headers.set('authorization', `Bearer ${token}`)
+      headers.delete('dpop')
+    }
+    const response = await machine.program.run(() => raw(RESOURCE, { ...proven, headers }))
+    if (response?.status === 200)
+      judge.violation(
+        'nothing works for anybody else, after its end, or twice',
+        `a request of ${owner.name} with ${headers.has('dpop') ? 'a proof' : 'its token'}`,
+      )
+    await response?.body?.cancel()
+  }
+
   /** Tries one thing that must fail. `isOver` tells which tokens must not work any more. */
   async attack(isOver: (token: string) => boolean): Promise<void> {
     const { person } = this
@@ -589,17 +675,7 @@ export class Attacker {
         })
         if (reply?.status === 200) fail('an access token that is over', reply)
       } else if (kind === 'session') {
-        const response = await raw(RESOURCE, {
-          method: 'POST',
-          headers: {
-            'content-type': 'application/json',
-            accept: 'application/json, text/event-stream',
-            authorization: `Bearer ${own}`,
-            'mcp-session-id': value,
-            'mcp-protocol-version': '2025-11-25',
-          },
-          body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} }),
-        })
+        const response = await list(value, own)
         if (response?.status === 200) fail('a session', await response.text())
         else await response?.body?.cancel()
       } else if (kind === 'task') {
@@ -624,6 +700,19 @@ export class Attacker {
       }
     })
   }
+}
+
+/** Lists the tools in a session. */
+export function list(session: string, token: string): Promise<Response | undefined> {
+  const headers = {
+    'content-type': 'application/json',
+    accept: 'application/json, text/event-stream',
+    authorization: `Bearer ${token}`,
+    'mcp-session-id': session,
+    'mcp-protocol-version': '2025-11-25',
+  }
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} })
+  return raw(RESOURCE, { method: 'POST', headers, body })
 }
 
 async function raw(url: string, init: RequestInit): Promise<Response | undefined> {

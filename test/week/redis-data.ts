@@ -170,6 +170,8 @@ export class RedisData {
       }
       case 'eval':
         return this.#eval(key, rest)
+      case 'evalsha':
+        return new ErrorReply('NOSCRIPT No matching script.')
       case 'dbsize':
         return this.size
       default:
@@ -228,11 +230,14 @@ export class RedisData {
       .map(({ id, fields }) => [id, fields])
   }
 
-  /** The scripts of `redisTaskStore`, found by the commands that they call. test/full/week-redis.test.ts compares them with a real Redis. */
+  /**
+   * The scripts of `redisTaskStore` and `RateLimiterRedis`, found by the commands that they call. test/full/week-redis.test.ts
+   * compares them with a real Redis.
+   */
   #eval(script: string, [count = '0', ...rest]: readonly string[]): Reply {
     const keys = rest.slice(0, Number(count))
     const args = rest.slice(Number(count))
-    const calls = [...script.matchAll(/redis\.call\('([A-Z]+)'/g)].map(([, call]) => call).join(' ')
+    const calls = [...script.matchAll(/redis\.call\('([A-Z]+)'/gi)].map(([, call]) => call).join(' ')
     const [task = '', index = ''] = keys
     const found = this.#get(task)
     const fields = found?.value.kind === 'hash' ? found.value.fields : undefined
@@ -289,6 +294,13 @@ export class RedisData {
           )
         }
         return isFull ? 0 : 1
+      }
+      case 'set incrby pttl expire': {
+        const [points, seconds] = args
+        const before = found?.value.kind === 'string' ? Number(found.value.text) : 0
+        const expiresAtMs = found?.expiresAtMs ?? this.#now() + Number(seconds) * 1000
+        this.#put(task, { kind: 'string', text: String(before + Number(points)) }, expiresAtMs)
+        return [before + Number(points), expiresAtMs - this.#now()]
       }
       default:
         return new ErrorReply(`ERR the stand-in does not know this script, which calls ${calls}`)
