@@ -154,6 +154,8 @@ export class Week implements Judge, Disposable {
   #heapBefore = 0
   readonly #calledIds: { readonly id: string; readonly sub: string }[] = []
   readonly #tasks = new Set<Task>()
+  /** The process that has served each session. */
+  readonly #serves = new Map<string, unknown>()
   readonly #log: string[] = []
   readonly #digest = createHash('sha256')
   readonly #violations: Violation[] = []
@@ -363,9 +365,9 @@ export class Week implements Judge, Disposable {
 
   /** Checks that an idle session stays for its time, and not longer. */
   sessionLeft(session: string, person: Person): void {
+    const program = this.#serves.get(session)
     const node = this.nodes.find(({ machine }) => machine === network.affinity.get(session))
-    if (node === undefined || !this.random.chance(0.2)) return
-    const { program } = node.machine
+    if (node === undefined || program !== node.machine.program || !this.random.chance(0.2)) return
     const isLate = this.random.chance(0.5)
     const ask = async (): Promise<void> => {
       await sleep(SESSION_MS + (isLate ? 3 : -3) * MINUTE)
@@ -442,8 +444,11 @@ export class Week implements Judge, Disposable {
       `${person.name} ${method} ${url.pathname} ${call || String(form.get('grant_type') ?? '')} → ${status} ${status === 0 ? detail : String(body.error ?? '')} ${Math.round(time.nowMs - startedMs)} ms`,
     )
     if (url.origin !== ORIGIN) return
-    if (session !== undefined)
+    if (session !== undefined) {
       this.attacker.see({ kind: 'session', value: session, owner: person, atMs: time.nowMs })
+      if (status === 404) this.#serves.delete(session)
+      else if (status === 200) this.#serves.set(session, network.affinity.get(session)?.program)
+    }
     if (proven !== undefined && token !== undefined && status === 200 && this.random.chance(0.2))
       void sleep(this.random.between(0, 2 * MINUTE)).then(() => {
         if (this.isRunning && this.#lostDataMs < startedMs) void this.attacker.repeat(proven, token, person)
