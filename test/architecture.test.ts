@@ -276,6 +276,20 @@ describe('architecture', () => {
     })
   }
 
+  for (const entry of ['index.ts', 'gate.ts'])
+    it(`${entry} loads no code that imports the MCP SDK, which users of the gate need not install`, () => {
+      const files = sources()
+      const loaded = new Set([entry])
+      for (const file of loaded)
+        for (const { specifier, typeOnly } of importsOf(
+          (files.get(file) ?? '').replaceAll('import(', 'later('),
+        ))
+          if (!typeOnly)
+            loaded.add(specifier.startsWith('.') ? posix.join(posix.dirname(file), specifier) : specifier)
+      expect(loaded).to.include('base/runtime.ts')
+      expect([...loaded].filter((one) => one.startsWith('@modelcontextprotocol'))).to.deep.equal([])
+    })
+
   it('a circle of imports is found, and a file that only leads to it is not part of it', () => {
     const files = new Map([
       ['mcp/a.ts', "import type { B } from './wire/b.ts'"],

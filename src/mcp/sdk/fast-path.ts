@@ -35,8 +35,8 @@ import { CLIENT_GONE } from '../wire/json-rpc.ts'
 import { responseText } from '../wire/json-safe.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
 import { accepts, SERVED_TYPES } from '../wire/request-headers.ts'
+import { unreceivableRequest } from './refused-requests.ts'
 import { keepOpen, Reply } from './streams/event-outlet.ts'
-import { unreceivableRequest } from './watch-messages.ts'
 
 /** A request that the fast path can serve. */
 export interface FastRequest {

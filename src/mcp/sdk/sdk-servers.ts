@@ -24,17 +24,12 @@ import { Tasks } from '../tasks/tasks.ts'
 import type { Exchange } from '../wire/exchange.ts'
 import { buildCheckingServer, buildServer, type SdkServing } from './build-server.ts'
 import type { FastRequest } from './fast-path.ts'
+import { allowRequests, refuseRequests } from './refused-requests.ts'
 import { exchangeOf } from './served-request.ts'
 import type { Session } from './sessions/session.ts'
 import type { SessionCall } from './sessions/session-call.ts'
 import { guardUris } from './uri-guard.ts'
-import {
-  allowRequests,
-  BatchTurns,
-  type FindOutflow,
-  guardResponses,
-  refuseRequests,
-} from './watch-messages.ts'
+import { BatchTurns, type FindOutflow, guardResponses } from './watch-messages.ts'
 
 const { unusableOption } = optionChecksOf('createMcpAdapter')
 
