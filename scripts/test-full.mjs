@@ -87,7 +87,7 @@ async function runFiles() {
 }
 
 async function runGroup(title, before, groups, isFull) {
-  const options = ['--again', '--jobs', String(availableParallelism() + 1)]
+  const options = ['--again', '--jobs', String(availableParallelism())]
   const suite = ['scripts/test.mjs', ...options, ...groups.flatMap((group) => ['--group', group])]
   const [command, ...args] = [...before, 'node', ...suite]
   const failure = await run(title, command, args, isFull)
