@@ -114,7 +114,7 @@ export function statisticsContents(
     'tools-value': textOf(toolCalls),
     'tools-note': toolFailures > 0 ? span('bad', tools) : tools,
     'median-value': textOf(median === undefined ? '–' : durationText(median)),
-    'median-note': high === undefined ? '' : `95 % of ${calls.length} within ${durationText(high)}`,
+    'median-note': high === undefined ? '' : `95 % within ${durationText(high)}`,
     'how-many': events > kept ? `the latest ${countText(kept)} of ${all}` : all,
     ...(typeof service === 'string' && {
       service: environment === undefined ? service : `${service} · ${environment}`,
