@@ -154,6 +154,8 @@ export class Week implements Judge, Disposable {
   #heapBefore = 0
   readonly #calledIds: { readonly id: string; readonly sub: string }[] = []
   readonly #tasks = new Set<Task>()
+  /** The nodes that shut down. Who has told them to starts them again. */
+  readonly #draining = new Set<Node>()
   /** The process that has served each session. */
   readonly #serves = new Map<string, unknown>()
   readonly #log: string[] = []
@@ -664,7 +666,7 @@ export class Week implements Judge, Disposable {
   }
 
   start(node: Node): void {
-    if (node.isServing || !this.isRunning) return
+    if (node.isServing || this.#draining.has(node) || !this.isRunning) return
     this.#start(node)
   }
 
@@ -679,6 +681,7 @@ export class Week implements Judge, Disposable {
 
   kill(node: Node): void {
     this.#checkNode(node)
+    this.#draining.delete(node)
     node.kill()
     this.#lastEndMs = time.nowMs
     this.#killed.set(node.name, time.nowMs)
@@ -687,6 +690,11 @@ export class Week implements Judge, Disposable {
 
   async drain(node: Node): Promise<void> {
     if (!node.isServing) return
+    this.#draining.add(node)
+    await this.#shutDown(node).finally(() => this.#draining.delete(node))
+  }
+
+  async #shutDown(node: Node): Promise<void> {
     this.log(`${node.name} shuts down`)
     this.#lastEndMs = time.nowMs
     const { program } = node.machine
