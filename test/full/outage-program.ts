@@ -73,9 +73,9 @@ for (let event = 0; (manager.stats().transports[0]?.dropped ?? 0) < 20; event++)
 }
 print()
 for await (const _line of createInterface({ input: process.stdin })) {
-  await manager.flush({ timeoutMs: 60_000 })
+  await manager.flush({ timeoutMs: 280_000 })
   manager.emit('last', { level: 'error' })
-  await manager.flush({ timeoutMs: 60_000 })
+  await manager.flush({ timeoutMs: 280_000 })
   print()
   process.exit(0)
 }

@@ -78,7 +78,7 @@ async function startStore(): Promise<Target> {
 }
 
 describe('an outage of a target, with large events and a heap of 256 MB', function () {
-  this.timeout(180_000)
+  this.timeout(600_000)
   const ALL = ['strings', 'two-byte strings', 'control characters', 'objects', 'arrays', 'new keys']
   const outages: Readonly<
     Record<string, { readonly shapes: readonly string[]; readonly isDown: boolean }[]>

