@@ -154,7 +154,7 @@ export class Week implements Judge, Disposable {
   #heapBefore = 0
   readonly #calledIds: { readonly id: string; readonly sub: string }[] = []
   readonly #tasks = new Set<Task>()
-  /** The nodes that shut down. Who has told them to starts them again. */
+  /** The nodes that shut down. What began it starts them again. */
   readonly #draining = new Set<Node>()
   /** The process that has served each session. */
   readonly #serves = new Map<string, unknown>()
