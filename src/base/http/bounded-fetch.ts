@@ -78,10 +78,10 @@ export async function boundedFetch(
 }
 
 /** Reads a stream. @throws {ResponseRefusal} if it has more than `maxBytes` bytes. Throwing ends the stream. */
-export async function readBounded(chunks: AsyncIterable<Uint8Array>, maxBytes: number): Promise<Buffer> {
+export async function readBounded(chunks: AsyncIterable<Uint8Array>, maxBytes: number) {
   const body = new BodyBytes(maxBytes)
   for await (const chunk of chunks)
     if (body.add(chunk) !== 'added')
       throw new ResponseRefusal(`the response is larger than ${maxBytes} bytes`)
-  return body.whole
+  return body.whole as Buffer<ArrayBuffer>
 }
