@@ -138,7 +138,7 @@ describe('doctor, with a hostile server,', () => {
     })
   })
 
-  it('reads at most 1,000 events of a stream, and reads it once', async () => {
+  it('reads at most 1,000 events of a stream, and parses each at most twice', async () => {
     let sent = 0
     const { port } = await listen((_req, res) => {
       res.writeHead(200, { 'content-type': 'text/event-stream' })
@@ -148,15 +148,6 @@ describe('doctor, with a hostile server,', () => {
       res.on('drain', write)
       write()
     })
-    const exchange = await sendRequest({
-      method: 'POST',
-      url: new URL(`http://127.0.0.1:${port}/mcp`),
-      headers: {},
-      timeoutMs: 10_000,
-    })
-    // One chunk of the connection holds more than the events that are read.
-    expect(exchange.body.length).to.be.below(200_000)
-    expect(sent).to.be.greaterThan(0)
     const { parse } = JSON
     let parsed = 0
     JSON.parse = (...args: Parameters<typeof parse>) => {
@@ -164,10 +155,19 @@ describe('doctor, with a hostile server,', () => {
       return parse(...args)
     }
     try {
+      const exchange = await sendRequest({
+        method: 'POST',
+        url: new URL(`http://127.0.0.1:${port}/mcp`),
+        headers: {},
+        timeoutMs: 10_000,
+      })
+      // One chunk of the connection holds more than the events that are read.
+      expect(exchange.body.length).to.be.below(200_000)
+      expect(sent).to.be.greaterThan(0)
       for (let time = 0; time < 10; time++) expect(exchange.message).to.equal(undefined)
     } finally {
       JSON.parse = parse
     }
-    expect(parsed).to.equal(1_000)
+    expect(parsed).to.be.within(1_000, 2_000)
   })
 })
