@@ -216,10 +216,10 @@ export class EventCore {
       return { text: undefined, scopes: entry.scopes, failure: undefined }
     const { policy, authorizeTimeoutMs } = this.props
     const own = new Policy(entry.authorize as never, authorizeTimeoutMs)
-    const subject = { kind: 'event', name: entry.definition.name, ...use } as const
+    const subject = { kind: 'event', name: entry.definition.name, args: use.args } as const
     return (
       (await policy?.denial(exchange, { ...subject, purpose: 'call' } as never)) ??
-      (await own.denial(exchange, { ...subject, purpose } as never))
+      (await own.denial(exchange, { ...subject, ...use, purpose } as never))
     )
   }
 

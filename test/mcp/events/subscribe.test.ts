@@ -175,9 +175,11 @@ describe('events/subscribe', () => {
           act: { sub: 'agent', act: { sub: 'chat' } },
         }),
       },
-      authorize: ({ auth, kind }) => {
-        const { user, clientId, scopes, extra, act } = auth ?? {}
-        if (kind === 'event') seen.push({ user, clientId, scopes, extra, act })
+      authorize: (query) => {
+        const { user, clientId, scopes, extra, act } = query.auth ?? {}
+        // Only the policy of the event type gets the data of an event.
+        const data = Reflect.get(query, 'data')
+        if (query.kind === 'event') seen.push({ user, clientId, scopes, extra, act, data })
         return true
       },
     })
