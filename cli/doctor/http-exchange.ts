@@ -262,6 +262,8 @@ export async function sendRequest(outgoing: Outgoing): Promise<HttpExchange> {
   const servername = isIP(url.hostname.replace(/^\[|\]$/g, '')) === 0 ? url.hostname : ''
   const isEncrypted = url.protocol === 'https:'
   const request = isEncrypted ? httpsRequest(url, { ...options, servername }) : httpRequest(url, options)
+  const failures: Error[] = []
+  request.on('error', (error) => failures.push(error))
   request.end(body)
   try {
     const response = await responseOf(request)
@@ -273,17 +275,21 @@ export async function sendRequest(outgoing: Outgoing): Promise<HttpExchange> {
       readsFirstEvent ? data !== '' : rpcResponseOf(data) !== undefined
     let received = ''
     let size = 0
-    if (!streams || method !== 'GET' || readsFirstEvent)
+    let isOver = streams && method === 'GET' && !readsFirstEvent
+    if (!isOver)
       for await (const chunk of response.setEncoding('utf8')) {
         received += chunk
         size += Buffer.byteLength(chunk)
-        if (size > MAX_BODY_BYTES || (streams && (events.read(chunk).some(isWanted) || events.isFull))) break
+        isOver = size > MAX_BODY_BYTES || (streams && (events.read(chunk).some(isWanted) || events.isFull))
+        if (isOver) break
       }
+    // The end of a connection, also by the time limit, ends a body without a length.
+    if (!isOver && (signal.aborted || failures.length > 0)) throw signal.reason
     const durationMs = Math.round(performance.now() - startedAt)
     return new HttpExchange(outgoing, response, received, durationMs, tls)
   } catch (error) {
     if (signal.aborted) throw new NoResponseError('timeout', `timeout after ${timeoutMs / 1000} s`)
-    throw noResponseError(error as Error)
+    throw noResponseError(failures[0] ?? (error as Error))
   } finally {
     request.destroy()
   }

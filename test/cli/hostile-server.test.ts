@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { sendRequest } from '../../cli/doctor/http-exchange.ts'
@@ -137,6 +139,26 @@ describe('doctor, with a hostile server,', () => {
       )
     })
   })
+
+  for (const [what, body, kind] of [
+    ['does not end', '{}', 'timeout'],
+    ['has a chunk of an invalid size', 'zz\r\n', 'not-http'],
+  ] as const)
+    it(`reports a response whose body ${what} as ${kind}, not as a complete one`, async () => {
+      const coding = kind === 'timeout' ? '' : 'transfer-encoding: chunked\r\n'
+      const head = `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n${coding}\r\n`
+      const server = createServer((socket) => {
+        socket.on('error', () => undefined).once('data', () => socket.write(head + body))
+      }).listen(0, '127.0.0.1')
+      await once(server, 'listening')
+      const { port } = server.address() as AddressInfo
+      const url = new URL(`http://127.0.0.1:${port}/mcp`)
+      const failure = await sendRequest({ method: 'POST', url, headers: {}, timeoutMs: 200 }).catch(
+        (error) => error,
+      )
+      expect(failure).to.have.property('kind', kind)
+      server.close()
+    })
 
   it('reads at most 1,000 events of a stream, and parses each at most twice', async () => {
     let sent = 0
