@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { chown, readFile, realpath, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { chown, open, readFile, realpath, rename, rm, stat } from 'node:fs/promises'
 import { type AuthorizationKeys, createKeys, resolveKeys } from '../../src/authorization/keys.ts'
 import { KitMcpConfigError } from '../../src/base/options/config-error.ts'
 import { counted } from '../../src/base/options/counted.ts'
@@ -148,11 +148,15 @@ async function replaceFile(file: string, text: string): Promise<void> {
 }
 
 async function writeNewFile(file: string, text: string): Promise<void> {
+  const handle = await open(file, 'wx', 0o600)
   try {
-    await writeFile(file, text, { flag: 'wx', mode: 0o600, flush: true })
+    await handle.writeFile(text)
+    await handle.sync()
   } catch (error) {
     // The first error is the cause.
-    if (fileErrorCode(error) !== 'EEXIST') await rm(file, { force: true }).catch(() => undefined)
+    await rm(file, { force: true }).catch(() => undefined)
     throw error
+  } finally {
+    await handle.close()
   }
 }
