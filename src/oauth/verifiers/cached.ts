@@ -65,8 +65,8 @@ const JOINABLE_MS = 10_000
 const RESULT_MEMBERS = ['user', 'scopes', 'clientId', 'expiresAt', 'resource', 'extra', 'cnf', 'act']
 
 /**
- * The parts of a request, in addition to its token, that determine the results of this package's verifiers: the issuer and the
- * resource of the gate, the key of the proof, and the client's certificate, if the verifier reads it.
+ * The parts of a request, in addition to its token, that determine the results of this package's verifiers: the client's
+ * certificate, if the verifier reads it; the issuer and the resource of the gate, and the key of the proof.
  */
 type RequestVariant = readonly (string | undefined)[]
 
@@ -142,21 +142,22 @@ export function cachedVerifier<App = unknown, User = unknown>(
   })
   const inFlight = new LRUCache<string, PendingCall<User>>(entriesUpTo(maxEntries))
 
-  /** Gates for other resources, and other proofs, get results of their own. */
-  function variantOf(input: VerifyTokenInput<App>): RequestVariant {
-    const { gate, resource } = verificationOf(input)
-    return [gate?.issuer, resource, input.proofKey, readCertificate?.(input)]
-  }
-
   function verifyCached(input: VerifyTokenInput<App>): ReturnType<VerifyToken<App, User>> {
     const { bearerToken } = input
     if (!bearerToken) return verifier(input)
     const key = keyOf(bearerToken)
-    const variant = variantOf(input)
-    const isSame = (other: { readonly variant: RequestVariant }): boolean =>
-      other.variant.every((part, index) => part === variant[index])
+    const { gate, resource } = verificationOf(input)
+    // Gates for other resources, and other proofs, get results of their own.
+    const asked = [gate?.issuer, resource, input.proofKey]
+    /** Reading a certificate takes as long as the rest of a request. */
+    const isSame = (
+      { variant: [certificate, ...others] }: { variant: RequestVariant },
+      isBound = true,
+    ): boolean =>
+      others.every((part, index) => part === asked[index]) &&
+      (!isBound || certificate === readCertificate?.(input))
     const found = entries.get(key)
-    if (found !== undefined && isSame(found)) {
+    if (found !== undefined && isSame(found, certificateBindingOf(found.result.cnf) !== undefined)) {
       if (isCurrent(found.result)) {
         note(input, found.issuer, found.result)
         return found.result
@@ -165,7 +166,7 @@ export function cachedVerifier<App = unknown, User = unknown>(
     }
     const call = inFlight.get(key)
     const isJoinable = call && isSame(call) && performance.now() - call.startedAtMs < JOINABLE_MS
-    return isJoinable ? join(call, input) : start(key, variant, input)
+    return isJoinable ? join(call, input) : start(key, [readCertificate?.(input), ...asked], input)
   }
 
   function start(

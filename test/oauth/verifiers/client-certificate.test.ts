@@ -297,6 +297,14 @@ describe('clientCertificate', () => {
         expect(await statusOf(port, bound, ada)).to.equal(200)
       })
 
+      it(`cachedVerifier(${name}) verifies a token that is bound to no certificate once for all clients`, async () => {
+        const { verifier, token, count } = await make('tls')
+        const [port, unbound] = [await overTls(cachedVerifier(verifier)), await token({})]
+        for (const client of [ada, eve, undefined])
+          expect(await statusOf(port, unbound, client)).to.equal(200)
+        expect(count()).to.equal(1)
+      })
+
       it(`cachedVerifier(firstMatch(${name})) verifies a bound token with its certificate once`, async () => {
         const { verifier, token, count } = await make('tls')
         const cached = cachedVerifier(firstMatch(async () => undefined, verifier))
