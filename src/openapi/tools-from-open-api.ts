@@ -160,12 +160,11 @@ function routeCall(
     const lowered = Object.entries(added).map(([name, value]) => [name.toLowerCase(), value])
     const headers = { ...planned.headers, ...Object.fromEntries(lowered) }
     const request = { ...planned, path: prefix + planned.path, headers }
-    const limits = { signal: abortedWithin(timeoutMs, context.signal), maxBytes }
+    const limit = abortedWithin(timeoutMs, context.signal)
+    const limits = { signal: limit.signal, maxBytes }
     try {
-      const response = await untilAborted(
-        follow(target, request, (next) => target.send(next, context, limits)),
-        limits.signal,
-      )
+      const sent = follow(target, request, (next) => target.send(next, context, limits))
+      const response = await untilAborted(sent, limits.signal)
       const result = resultOf(response, plan.method, output !== undefined)
       return output === undefined || result.isError
         ? result
@@ -178,6 +177,8 @@ function routeCall(
       if (KitToolError.is(error)) throw error
       const problem = 'The route is not reachable, or did not complete its response.'
       throw new KitToolError(problem, { cause: error })
+    } finally {
+      limit.abort()
     }
   }
 }

@@ -145,13 +145,14 @@ export function createSafeFetch({
     }
   }
 
-  return (url, safeRequest = {}) => {
+  return async (url, safeRequest = {}) => {
     const { maxBytes = MAX_BYTES, signal } = safeRequest
-    return boundedFetch(
-      url,
-      { signal: signal === undefined ? AbortSignal.timeout(timeoutMs) : abortedWithin(timeoutMs, signal) },
-      { maxBytes, send: (href, init) => send(href, safeRequest, init.signal) },
-    )
+    const limit = abortedWithin(timeoutMs, ...(signal === undefined ? [] : [signal]))
+    const limits = {
+      maxBytes,
+      send: (href: string, init: { signal: AbortSignal }) => send(href, safeRequest, init.signal),
+    }
+    return await boundedFetch(url, { signal: limit.signal }, limits).finally(() => limit.abort())
   }
 }
 

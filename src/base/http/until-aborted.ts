@@ -9,14 +9,14 @@ export function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<
 }
 
 /**
- * Returns a signal that aborts like `signal`, or with a `TimeoutError` after `ms`. In Node 20, a garbage collection removes the
- * time limit of `AbortSignal.any([signal, AbortSignal.timeout(ms)])`.
+ * Returns a controller that aborts like `signal`, or with a `TimeoutError` after `ms`. Abort it at the end of the work, so that it
+ * frees its listeners. In Node 20, a garbage collection removes the time limit of `AbortSignal.any([signal, AbortSignal.timeout(ms)])`.
  */
-export function abortedWithin(ms: number, signal: AbortSignal): AbortSignal {
+export function abortedWithin(ms: number, ...signals: readonly AbortSignal[]): AbortController {
   const either = new AbortController()
-  for (const source of [AbortSignal.timeout(ms), signal]) {
+  for (const source of [AbortSignal.timeout(ms), ...signals]) {
     if (source.aborted) either.abort(source.reason)
     source.addEventListener('abort', () => either.abort(source.reason), { once: true, signal: either.signal })
   }
-  return either.signal
+  return either
 }

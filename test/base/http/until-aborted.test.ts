@@ -32,7 +32,7 @@ describe('abortedWithin()', () => {
     const gc = runInNewContext('gc') as () => void
     const late = new Promise<Event>((resolve) => {
       const listener = { once: true }
-      abortedWithin(100, new AbortController().signal).addEventListener('abort', resolve, listener)
+      abortedWithin(100, new AbortController().signal).signal.addEventListener('abort', resolve, listener)
     })
     await new Promise(setImmediate)
     gc()
@@ -44,7 +44,7 @@ describe('abortedWithin()', () => {
       const reason = new Error('aborted')
       const abort = new AbortController()
       if (when === 'before') abort.abort(reason)
-      const signal = abortedWithin(60_000, abort.signal)
+      const { signal } = abortedWithin(60_000, abort.signal)
       abort.abort(reason)
       expect(signal.reason).to.equal(reason)
       expect(getEventListeners(abort.signal, 'abort')).to.deep.equal([])
