@@ -7,7 +7,7 @@ export interface SlotLimits {
 }
 
 /**
- * Counts the streams that owners hold at the same time. An owner without any uses no memory. An unknown owner
+ * Counts what owners hold at the same time, such as streams or calls in progress. An owner without any uses no memory. An unknown owner
  * (`undefined`) counts only toward the total.
  */
 export class OwnerSlots {
