@@ -41,7 +41,7 @@ const attempt = {
 const failure = { error: { name: 'Error', message: 'the index is gone' } }
 
 /** The events that the page describes in words. */
-const _NAMES = [
+const NAMES = [
   ...Object.keys(EVENTS).map((name) => `kit.mcp.${name}`),
   ...['registered', 'refused'].map((name) => `kit.authorization.client.${name}`),
   ...['shown', 'given', 'denied'].map((name) => `kit.authorization.consent.${name}`),
@@ -180,6 +180,24 @@ describe('kindOf()', () => {
   it('every event that a server emits about its requests is described in words', () => {
     const other = Object.keys(EVENTS).filter((name) => kindOf(event(`kit.mcp.${name}`)).group === 'other')
     expect(other).to.deep.equal([])
+  })
+
+  it('lines accept events whose attributes, actor, error, and claims are any JSON', () => {
+    const keys =
+      `mcp.method.name gen_ai.tool.name http.request.method origin host scope user resource limit.max
+      limit.actual error.type http.response.status_code kit.mcp.auth.scopes.granted kit.mcp.event.attempts
+      kit.mcp.event.host kit.mcp.event.id kit.mcp.event.kind kit.mcp.event.name`.split(/\s+/)
+    for (const odd of [{ toString: null }, null, 1, ['a'], [{ toString: null }]])
+      for (const name of NAMES) {
+        const attributes = Object.fromEntries(keys.map((key) => [key, odd]))
+        const more = {
+          actor: { type: odd, id: odd },
+          error: { message: odd },
+          request: { id: odd, unverified: { aud: odd, iss: odd, exp: odd } },
+        }
+        const row = rowOf(event(name, { ...attributes, reason: 'invalid' }, more))
+        expect([row.title, row.about].every((text) => typeof text === 'string')).to.equal(true)
+      }
   })
 
   it('whoOf(), operationOf(), and the line return the actor, the operation, and the duration of an event', () => {
