@@ -1,5 +1,6 @@
 // Compiles the package and its bundles into dist, and everything with its tests into build. The two do not need each other.
-// With CI=true, what has not changed since the last build is not built again, because several commands begin with a build.
+// With KEEP_BUILD=true, as .ci/run sets it, what has not changed since the last build is not built again, because several of its
+// commands begin with a build. Nothing else may write into build in between.
 // usage: node scripts/build.mjs
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -33,7 +34,7 @@ async function run(...commands) {
 
 const inputs = hashOfInputs()
 const isBuilt = existsSync('dist') && existsSync(STAMP) && readFileSync(STAMP, 'utf8') === inputs
-if (process.env.CI === 'true' && isBuilt) process.exit()
+if (process.env.KEEP_BUILD === 'true' && isBuilt) process.exit()
 await run(['scripts/clean.mjs'])
 await Promise.all([
   // The other command checks the types of the same files.
