@@ -29,5 +29,5 @@ function kindsWithoutNode(): BuiltInKinds {
   return kinds as unknown as BuiltInKinds
 }
 
-/** The functions that recognize built-in objects by their internal slots, also objects of other realms. */
+/** The functions that recognize built-in objects, also of other realms: on Node.js by internal slots, elsewhere by tag. */
 export const types: BuiltInKinds = builtinModule('node:util')?.types ?? kindsWithoutNode()
