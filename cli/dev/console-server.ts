@@ -14,7 +14,7 @@ export type ConsoleServer = Awaited<ReturnType<typeof startConsoleServer>>
 const MODULES = new URL('./page/', import.meta.url)
 
 const MAX_FEED_BYTES = 32 * 1024 * 1024
-/** The maximum size of unread messages before a page is disconnected. It reconnects and gets the missed events. */
+/** The maximum size of unread messages before a page is disconnected. It reconnects, and gets all events. */
 const MAX_UNREAD_BYTES = 32 * 1024 * 1024
 /** The maximum number of open pages. Each one can have `MAX_UNREAD_BYTES` unread. */
 const MAX_PAGES = 32
@@ -155,14 +155,10 @@ function stream(
   res.writeHead(200, { ...HEADERS, 'Content-Type': 'text/event-stream', 'X-Accel-Buffering': 'no' })
   if (req.method === 'HEAD') return void res.end()
   res.write('retry: 500\n\n')
-  const lastId = req.headers['last-event-id']
-  const stopListening = log.listen(
-    (message) => {
-      res.write(message)
-      if (res.writableLength > MAX_UNREAD_BYTES) res.destroy()
-    },
-    typeof lastId === 'string' ? lastId : undefined,
-  )
+  const stopListening = log.listen((message) => {
+    res.write(message)
+    if (res.writableLength > MAX_UNREAD_BYTES) res.destroy()
+  })
   streams.add(res)
   res.once('close', () => {
     stopListening()

@@ -160,18 +160,6 @@ p.hint { background: var(--warn-ground); border-radius: 7px; padding: 6px 10px; 
   .details button { min-height: 40px }
   body:has(#details:not(:empty)) { padding-bottom: 72dvh }
 }
-@media (max-width: 479px) {
-  .tiles { grid-template-columns: 1fr 1fr }
-  .tile .note { grid-column: 1 / -1; min-height: 1.45em }
-  .row, .step { grid-template-columns: minmax(0, 1fr) auto auto; gap: 2px 8px; padding: 8px 10px }
-  :is(.row, .step) .chip { grid-area: 1 / 1 }
-  :is(.row, .step) .time { grid-area: 1 / 2 }
-  .row .ms { grid-area: 1 / 3 }
-  :is(.row, .step) .what { grid-area: 2 / 1 / 3 / -1 }
-  .story .head { flex-wrap: wrap }
-  .story .head .time { display: none }
-  #stories { padding: 8px }
-}
 @media (forced-colors: active) {
   .row[aria-selected=true] { outline: 2px solid Highlight; outline-offset: -2px }
 }

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import { html } from '../../html.ts'
 import { OWN_USER_AGENT } from '../observer/observed-request.ts'
 import type { ConsoleEvent, Feed } from './event.ts'
@@ -29,8 +28,6 @@ interface Kept {
 export class EventLog {
   /** The metadata document of the server. Refusals are compared with it. */
   expected: Expected = {}
-  /** Distinguishes this log from the log of an earlier start on the same port. */
-  readonly #run = randomBytes(4).toString('hex')
   readonly #listeners = new Set<Listener>()
   readonly #about: About
   readonly #onListening: (event: ConsoleEvent) => void
@@ -64,7 +61,7 @@ export class EventLog {
     })
     this.#trim()
     const added = this.#kept.filter(({ number }) => number >= first)
-    if (added.length > 0) this.#send(this.#eventsMessage(added))
+    if (added.length > 0) this.#send(eventsMessage(added))
     const changed = this.#stories.takeChanged()
     if (changed.length > 0) this.#send(storiesMessage(changed))
     this.#showAll()
@@ -78,16 +75,12 @@ export class EventLog {
 
   /**
    * Sends the current state and then all updates to a listener.
-   * @param lastId the ID of the last message that the listener has received; earlier events are not sent again
    * @returns a function that removes the listener
    */
-  listen(listener: Listener, lastId?: string): () => void {
-    const [run, number] = lastId?.split('-') ?? []
-    const seen = run === this.#run ? Number(number) : 0
-    const unseen = this.#kept.filter((event) => event.number > seen)
-    listener(message('hello', { run: this.#run }))
+  listen(listener: Listener): () => void {
+    listener(message('hello', {}))
     listener(message('contents', Object.fromEntries(this.#shown)))
-    if (unseen.length > 0) listener(this.#eventsMessage(unseen))
+    if (this.#kept.length > 0) listener(eventsMessage(this.#kept))
     listener(storiesMessage(this.#stories.all.toReversed()))
     this.#listeners.add(listener)
     return () => void this.#listeners.delete(listener)
@@ -117,11 +110,6 @@ export class EventLog {
     if (gone > 0) this.#kept = this.#kept.slice(gone)
   }
 
-  #eventsMessage(events: readonly Kept[]): string {
-    const json = `[${events.map((event) => event.json).join(',')}]`
-    return `id: ${this.#run}-${events.at(-1)?.number}\nevent: events\ndata: ${json}\n\n`
-  }
-
   /** Sends the contents of elements that have changed. */
   #showAll(): void {
     const kept = this.#kept.filter(({ isListed }) => isListed).length
@@ -135,6 +123,9 @@ export class EventLog {
     if (changed.length > 0) this.#send(message('contents', Object.fromEntries(changed)))
   }
 }
+
+const eventsMessage = (events: readonly Kept[]): string =>
+  `event: events\ndata: [${events.map(({ json }) => json).join(',')}]\n\n`
 
 const storiesMessage = (stories: readonly Story[]): string =>
   message(

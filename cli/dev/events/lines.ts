@@ -38,12 +38,12 @@ function contentOf({ time, tone, word, title, facts, hint }: Row, about: string)
 }
 
 /** Returns all data of one event. */
-function detailsOf({ event, tone, word, title, hint, kept, facts }: EventRow): Html {
+function detailsOf({ event, tone, word, title, hint, facts }: EventRow): Html {
   const { name, time, attributes = {}, error, ...about } = event
   return html`<div class="bar"><h2 id="details-title">${name}</h2><button type="button" id="close" aria-label="Close the details">✕</button></div>
     <div id="details-body" class="body" tabindex="0" role="region" aria-labelledby="details-title">
       <p class="verdict ${tone}"><strong>${word}</strong> ${title}</p>
-      ${[hint, kept && `Session ${kept}`].map((text) => paragraph('hint', text))}
+      ${paragraph('hint', hint)}
       ${facts.map((fact) => paragraph('fact', fact))}
       <dl><dt>time</dt><dd>${timeOf(time)}</dd>${definitions(about)}</dl>
       <dl>${definitions(attributes)}</dl>

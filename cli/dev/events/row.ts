@@ -17,8 +17,6 @@ export interface EventRow extends Row, EventKind {
   /** The text after the title: the operation and the user. */
   readonly about: string
   readonly ms?: number | undefined
-  /** The reason why sampling has kept the session of the event. */
-  readonly kept?: string | undefined
   /** `true` if `mcp-gatekit doctor` has caused the event. It does not count. */
   readonly isProbe: boolean
   readonly event: ConsoleEvent
@@ -32,13 +30,6 @@ export interface Expected {
 
 /** The `User-Agent` of `mcp-gatekit doctor`, and its name as a client. */
 const DOCTOR = 'mcp-gatekit-doctor'
-
-/** The conditions of `withSampling({ keep })`, in words. */
-const KEPT: Readonly<Record<string, string>> = {
-  level: 'kept because of the level of an event',
-  slowerThanMs: 'kept because it was slow',
-  names: 'kept because of the name of an event',
-}
 
 /** The claims that explain a reason. */
 const CLAIMS: Readonly<Record<string, readonly string[]>> = {
@@ -63,7 +54,6 @@ export function eventRow(number: number, event: ConsoleEvent, expected: Expected
     operation,
     about: [isAbout ? operation : undefined, whoOf(event)].filter(Boolean).join(' · '),
     ms: typeof ms === 'number' && Number.isFinite(ms) && ms >= 0 ? ms : undefined,
-    kept: lookUp(KEPT, attributes['kit.sampled_by']),
     isProbe: names.some((name) => typeof name === 'string' && name.startsWith(DOCTOR)),
     event,
   }

@@ -8,8 +8,6 @@ const VIEWS = ['clients', 'all', 'gate', 'tool', 'event', 'problems'] as const
 const MAX_ROWS = 2000
 const MAX_LISTED = 200
 const MAX_STORIES = 30
-/** The minimum time between two announcements. */
-const INTERVAL_MS = 2000
 
 /** By number, oldest first. */
 const rows = new Map<number, PageRow>()
@@ -21,7 +19,6 @@ let view: (typeof VIEWS)[number] = 'clients'
 let words = ''
 let paused = false
 let isDrawingDue = false
-let run: string | undefined
 
 /** The lines that the lists show, newest first. They stay while the page is paused. */
 let shown: { readonly rows: readonly PageRow[]; readonly upTo: number } = { rows: [], upTo: 0 }
@@ -71,16 +68,12 @@ function find(): void {
   shown = { rows: found.slice(-MAX_LISTED).reverse(), upTo: latest }
 }
 
-/** The searchable texts, created on demand. */
-const texts = new WeakMap<PageRow, string>()
-
 /** Returns `true` if the view has the event, and the event has all words of the filter, and none after a minus sign. */
 function matches(row: PageRow): boolean {
   const isInView =
     view === 'problems' ? row.isProblem : view === 'all' || view === 'clients' || view === row.group
   if (!isInView || row.group === 'hidden') return false
-  const text = texts.get(row) ?? `${row.words} ${JSON.stringify(row.event)}`.toLowerCase()
-  texts.set(row, text)
+  const text = words === '' ? '' : `${row.words} ${JSON.stringify(row.event)}`.toLowerCase()
   return words.split(/\s+/).every((word) => {
     const isExcluded = word.startsWith('-')
     const wanted = isExcluded ? word.slice(1) : word
@@ -161,21 +154,11 @@ async function copy(button: PageElement): Promise<void> {
   }
 }
 
-let refusals: readonly string[] = []
-let isResting = false
-
 /** Announces refused requests to screen readers. Combines several refusals into one sentence. */
-function announce(more: readonly string[]): void {
-  refusals = [...refusals, ...more]
-  if (refusals.length === 0 || isResting) return
+function announce(refusals: readonly string[]): void {
+  if (refusals.length === 0) return
   const start = refusals.length === 1 ? 'Refused:' : `${refusals.length} refused, most recently:`
   byId('announcer').textContent = `${start} ${refusals.at(-1)}`
-  refusals = []
-  isResting = true
-  setTimeout(() => {
-    isResting = false
-    announce([])
-  }, INTERVAL_MS)
 }
 
 search.addEventListener('input', () => {
@@ -231,14 +214,11 @@ browser.document.addEventListener('keydown', (event) => {
 
 /** Receives the messages of `mcp-gatekit dev`, by type. Lists begin with the oldest. */
 const LISTENERS = {
-  hello(message: { readonly run: string }) {
-    // The command was restarted on the same port, so the shown events are outdated.
-    if (run !== undefined && run !== message.run) {
-      rows.clear()
-      stories.clear()
-      select(undefined)
-    }
-    run = message.run
+  /** The first message of each connection. All events follow. */
+  hello() {
+    rows.clear()
+    stories.clear()
+    select(undefined)
   },
   /** The contents of elements by their IDs. */
   contents(contents: Readonly<Record<string, string>>) {

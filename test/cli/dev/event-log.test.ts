@@ -20,13 +20,13 @@ const feed = (events: readonly ConsoleEvent[], more: object = {}) => ({
 const asked = () =>
   event('dev.request', { attributes: { 'url.path': '/mcp', 'http.response.status_code': 401 } })
 
-/** Returns a listener, and the messages that it has received: `{ id, event, data }`. */
-function listening(log: EventLog, lastId?: string) {
-  const messages: { id: string | undefined; event: string; data: any }[] = []
+/** Returns a listener, and the messages that it has received: `{ event, data }`. */
+function listening(log: EventLog) {
+  const messages: { event: string; data: any }[] = []
   const stop = log.listen((text) => {
-    const [, id, name = '', data = ''] = /^(?:id: (\S+)\n)?event: (\S+)\ndata: (.*)\n\n$/.exec(text) ?? []
-    messages.push({ id, event: name, data: JSON.parse(data) })
-  }, lastId)
+    const [, name = '', data = ''] = /^event: (\S+)\ndata: (.*)\n\n$/.exec(text) ?? []
+    messages.push({ event: name, data: JSON.parse(data) })
+  })
   const take = () => messages.splice(0)
   return { stop, take, names: () => take().map((message) => message.event) }
 }
@@ -38,8 +38,6 @@ describe('EventLog', () => {
     log.setServer({ state: 'running', pid: 7 })
     const [hello, contents, events, stories, ...more] = listening(log).take()
     expect(more).to.deep.equal([])
-    const run = hello?.data.run as string
-    expect(run).to.match(/^[\da-f]{8}$/)
     expect(hello?.event).to.equal('hello')
     expect(contents?.event).to.equal('contents')
     expect(contents?.data).to.include({
@@ -48,7 +46,7 @@ describe('EventLog', () => {
       server: 'running, pid 7',
       'how-many': '3 events',
     })
-    expect([events?.event, events?.id]).to.deep.equal(['events', `${run}-3`])
+    expect(events?.event).to.equal('events')
     expect(events?.data.map(({ number, event: { name } }: any) => `${number} ${name}`)).to.deep.equal([
       '1 a',
       '2 dev.request',
@@ -87,19 +85,6 @@ describe('EventLog', () => {
     log.add(feed([event('d')]))
     log.setServer({ state: 'running' })
     expect(take()).to.deep.equal([])
-  })
-
-  it('a listener that comes back gets the events after the last one, and all events of another run', () => {
-    const log = new EventLog({ command: 'x' })
-    log.add(feed(['a', 'b', 'c'].map((name) => event(name))))
-    const eventsOf = (lastId?: string) =>
-      listening(log, lastId)
-        .take()
-        .find((one) => one.event === 'events')
-    const [run = ''] = String(eventsOf()?.id).split('-')
-    expect(eventsOf(`${run}-1`)?.data.map(({ number }: any) => number)).to.deep.equal([2, 3])
-    expect(eventsOf(`${run}-3`)).to.equal(undefined)
-    expect(eventsOf('other-3')?.data).to.have.length(3)
   })
 
   it('the page names the latest sender with its statistics, and the observer is not a sender', () => {

@@ -7,7 +7,6 @@ import { quantile } from '../../../cli/dev/events/panels.ts'
 import { type EventRow, eventRow } from '../../../cli/dev/events/row.ts'
 import { Summary } from '../../../cli/dev/events/summary.ts'
 import { EVENTS } from '../../../src/mcp/instrumentation/request-events.ts'
-import { InMemoryTransportAdapter, KitTelemetry } from '../../../src/telemetry/index.ts'
 import { Recording } from '../../support/cli/recording.ts'
 
 let number = 0
@@ -253,34 +252,6 @@ describe('kindOf()', () => {
       }),
     )
   })
-})
-
-describe('the reason why sampling has kept a session', () => {
-  for (const [keep, expected] of [
-    [{ level: 'warn' }, 'kept because of the level of an event'],
-    [{ slowerThanMs: 0.001 }, 'kept because it was slow'],
-    [{ names: ['order.*'] }, 'kept because of the name of an event'],
-  ] as const) {
-    it(`the console says why a session that withSampling kept by ${Object.keys(keep)[0]} is shown`, async () => {
-      const transport = InMemoryTransportAdapter.create()
-      const manager = KitTelemetry.create()
-        .withSampling({ unit: 'session', infoRate: 0, warnRate: 0, keep })
-        .addTransport(transport)
-        .build()
-      const session = manager.session()
-      session.emit('order.placed')
-      session.emit('shop.closed', { level: 'warn' })
-      await session.end()
-      const events: readonly ConsoleEvent[] = transport.getEvents()
-      expect(events.map((given) => rowOf(given).kept)).to.deep.equal([expected, expected])
-    })
-  }
-
-  for (const condition of [undefined, 'constructor', 5, '<b>'])
-    it(`the console says nothing about a session that was kept by ${condition}`, () => {
-      const given = event('x', { 'kit.sampled_by': condition })
-      expect(rowOf(given).kept).to.equal(undefined)
-    })
 })
 
 describe('Summary', () => {
