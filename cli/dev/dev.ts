@@ -57,7 +57,7 @@ export async function startDev(options: DevOptions) {
   const pids = new Set<number>()
   const events: AuthorizationEventsOptions = {
     emit(event) {
-      const feed = { sender: OBSERVER, stats: undefined, events: [event] }
+      const feed = { sender: OBSERVER, events: [event] }
       setTimeout(() => log?.add(feed), AFTER_SERVER_MS).unref()
     },
     fingerprint: (token) => fingerprintOf(console?.feedUrl ?? '', token),

@@ -60,14 +60,9 @@ export const PAGE_DOCUMENT = `<!doctype html>
   </section>
   <aside>
     <section id="details" class="details" aria-label="Details of the event"></section>
-    <section class="panel delivery" aria-labelledby="delivery-title">
-      <h2 id="delivery-title">Delivery statistics <small>by transport</small></h2>
-      <p id="delivery-total" class="dim">No statistics from the server yet.</p>
-      <p id="sampled" class="hint"></p>
-      <table>
-        <thead><tr><th scope="col">transport</th><th scope="col">accepted</th><th scope="col">delivered</th><th scope="col">failed</th><th scope="col">dropped</th><th scope="col">pending</th></tr></thead>
-        <tbody id="delivery"></tbody>
-      </table>
+    <section class="panel help" aria-label="Help">
+      <p>Select an event to see all its data.</p>
+      <p>Counts and lists have the events that sampling keeps. To keep all events, use <code>.withSampling({ debugRate: 1, infoRate: 1 })</code>.</p>
     </section>
   </aside>
 </main>

@@ -133,15 +133,8 @@ body:not([data-view=clients]) #stories { display: none }
 .body pre { font-size: 12px; background: var(--raised); border-radius: 7px; padding: 9px }
 .actions { display: flex; flex-wrap: wrap; gap: 8px; padding: 9px 14px; border-top: 1px solid var(--line) }
 
-table { width: 100%; border-collapse: collapse; font-size: 12.5px; font-variant-numeric: tabular-nums; margin-top: 6px }
-th { font-weight: 500; text-align: right; color: var(--dim); padding: 3px 0 3px 6px; border-bottom: 1px solid var(--line) }
-td { text-align: right; padding: 3px 0 3px 6px }
-th:first-child { text-align: left; padding-left: 0 }
-tbody th { color: var(--text); border: 0 }
-td.bad { color: var(--bad); font-weight: 600 }
-td.error { text-align: left; color: var(--bad); padding: 0 0 5px; overflow-wrap: anywhere }
 p.hint { background: var(--warn-ground); border-radius: 7px; padding: 6px 10px; font-size: 12.5px; margin-top: 6px }
-.delivery .dim { font-size: 13px }
+.help { display: grid; gap: 6px; color: var(--dim); font-size: 13px }
 
 @media (max-width: 899px) {
   body { height: auto; min-height: 100dvh; display: block; padding: 10px }

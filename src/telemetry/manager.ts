@@ -141,7 +141,7 @@ export class KitTelemetryManager<
       isAudited: this.#audit?.hasName(name) ?? false,
       report: (problem) => this.#reportLeftOut(name, problem),
     }))
-    this.#delivery = new Delivery(transports, meta, () => this.stats(), this.#reporter, this.#audit)
+    this.#delivery = new Delivery(transports, meta, this.#reporter, this.#audit)
   }
 
   /** Creates the manager for `KitTelemetry.build()`. @internal */

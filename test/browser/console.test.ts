@@ -92,14 +92,6 @@ describe('the console in a browser', function () {
   const _titleIs = (title: string) =>
     page.waitForFunction((title) => (globalThis as unknown as InPage).document.title === title, title)
 
-  /** Resolves when the delivery statistics match. */
-  async function statisticsAre(pattern: RegExp): Promise<void> {
-    await page.waitForFunction((pattern) => {
-      const { document } = globalThis as unknown as InPage
-      return pattern.test(document.getElementById('delivery').innerText.trim().replaceAll(/\s+/g, ' '))
-    }, pattern)
-  }
-
   /** Takes a screenshot. */
   async function picture(name: string): Promise<void> {
     if (PICTURES === undefined) return
@@ -134,7 +126,7 @@ describe('the console in a browser', function () {
   it('the console shows the MCP URL with commands to copy, and no setup for a transport that is connected', async () => {
     const connect = connectTo(`${sample.origin}/mcp`)
     log.setServer({ state: 'running', pid: 7, ...(connect && { connect }) })
-    log.add({ sender: { service: 'team' }, stats: undefined, events: [] })
+    log.add({ sender: { service: 'team' }, events: [] })
     await page.locator('#setup').waitFor({ state: 'hidden' })
     await page.locator('#mcp', { hasText: `${sample.origin}/mcp Copy` }).waitFor()
     expect(await page.locator('#connect-commands code').allInnerTexts()).to.deep.equal(
@@ -169,7 +161,7 @@ describe('the console in a browser', function () {
         { ...about, name, attributes: { ...attributes, ...more } },
       ]
     })
-    log.add({ sender: {}, stats: undefined, events } as unknown as Feed)
+    log.add({ sender: {}, events } as unknown as Feed)
   }
 
   it('the console shows and counts calls that were stopped, folds the probes of doctor, and cuts no word', async () => {
@@ -186,7 +178,7 @@ describe('the console in a browser', function () {
     ])
     log.add({
       sender: {},
-      stats: undefined,
+
       events: ['request.refused', 'signin.refused', 'client.refused'].map((name) => ({
         name: `kit.authorization.${name}`,
         time: '2026-11-20T12:00:00Z',
@@ -216,7 +208,7 @@ describe('the console in a browser', function () {
     const add = (...times: readonly string[]) =>
       log.add({
         sender: {},
-        stats: undefined,
+
         events: times.map((time) => ({ ...at(time), level: 'info', sessionId: 'ses_1', attributes: {} })),
       } as Feed)
     add('28.194', '25.725')
@@ -257,7 +249,7 @@ describe('the console in a browser', function () {
     const add = (number: number) =>
       log.add({
         sender: { observer: true },
-        stats: undefined,
+
         events: [
           {
             name: 'dev.request',
@@ -327,7 +319,7 @@ describe('the console in a browser', function () {
     expect(await page.locator('#announcer').getAttribute('aria-live')).to.equal('polite')
   })
 
-  it('the console shows decisions, durations of tool calls, and delivery statistics', async () => {
+  it('the console shows decisions, and durations of tool calls', async () => {
     for (let n = 0; n < 12; n++) {
       await callTool(sample.origin, 'good', 'search_notes', { ms: (n * 37) % 90 })
       if (n % 4 === 0) await callTool(sample.origin, 'good', 'break')
@@ -339,7 +331,6 @@ describe('the console in a browser', function () {
     await page.locator('#refused-value', { hasText: '3' }).waitFor()
     expect(await textOf('#tools')).to.equal('tool calls 15 3 failed')
     expect(await textOf('#median-note')).to.match(/^95 % within [\d.]+ ms$/)
-    await statisticsAre(/^dev-console (\d+) \1 0 0 0$/)
     await picture('desk-light')
     await page.locator('#view-tool').click()
     await page.locator('.row.bad').first().click()
@@ -366,7 +357,7 @@ describe('the console in a browser', function () {
     const about = { level: 'info', sessionId: 's' }
     log.add({
       sender: {},
-      stats: undefined,
+
       events: events.map(([name, attributes, more], index) => {
         const time = `2026-11-20T12:00:0${index}.000Z`
         return { ...about, name, attributes, time, ...more }
@@ -401,7 +392,7 @@ describe('the console in a browser', function () {
       const event = { name: 'kit.mcp.auth.refused', time: '2026-11-20T12:00:00.000Z', level: 'warn' }
       const attributes = { reason: 'expired', 'mcp.method.name': 'tools/list' }
       const events = Array.from({ length: count }, () => ({ ...event, sessionId: 'ses_1', attributes }))
-      log.add({ sender: {}, stats: undefined, events })
+      log.add({ sender: {}, events })
     }
     const announced = (text: string) =>
       page.locator('#announcer', { hasText: text }).waitFor({ state: 'attached' })
@@ -505,7 +496,6 @@ describe('the console in a browser', function () {
     ).to.be.below(3000)
     // The counters include all events.
     expect(await textOf('#refused')).to.contain('1')
-    await statisticsAre(/^dev-console 10,001 10,001 0 0 0$/)
     // Old rows are also removed if few events arrive at a time.
     burst(150)
     await page.locator('#how-many', { hasText: '10,151 events' }).waitFor()

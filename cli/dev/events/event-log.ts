@@ -38,7 +38,6 @@ export class EventLog {
   #latest = 0
   #server: ServerState = { state: 'starting' }
   #sender: Feed['sender'] | undefined
-  #stats: Feed['stats']
   /** The contents of elements of the page, by their IDs. */
   readonly #shown = new Map<string, string>()
 
@@ -50,9 +49,8 @@ export class EventLog {
     this.#showAll()
   }
 
-  add({ sender, stats, events }: Feed): void {
+  add({ sender, events }: Feed): void {
     if (sender.observer !== true) this.#sender = sender
-    this.#stats = stats ?? this.#stats
     const first = this.#latest + 1
     events.forEach((event, index) => {
       if (event.name === 'dev.listening') this.#onListening(event)
@@ -115,7 +113,7 @@ export class EventLog {
     const kept = this.#kept.filter(({ isListed }) => isListed).length
     const contents: Contents = {
       ...serverContents(this.#about, this.#server, this.#sender !== undefined),
-      ...statisticsContents(this.#summary, kept, this.#sender, this.#stats),
+      ...statisticsContents(this.#summary, kept, this.#sender),
     }
     const texts = Object.entries(contents).map(([id, value]) => [id, html`${value}`.text] as const)
     const changed = texts.filter(([id, text]) => this.#shown.get(id) !== text)

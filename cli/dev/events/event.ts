@@ -21,15 +21,13 @@ export interface ConsoleEvent {
 
 export type Attributes = Readonly<Record<string, unknown>>
 
-/** The sender of events that `dev` has observed itself. It has no statistics. */
+/** The sender of events that `dev` has observed itself. */
 export const OBSERVER: Attributes = { observer: true }
 
 /** A message from the server's transport. It is parsed JSON from another process. */
 export interface Feed {
   /** The process and the service that sent the message, or {@link OBSERVER}. */
   readonly sender: Attributes
-  /** The result of `manager.stats()`. */
-  readonly stats: Attributes | undefined
   readonly events: readonly ConsoleEvent[]
 }
 
@@ -73,10 +71,9 @@ export function textOf(...values: readonly unknown[]): string {
 export function readFeed(body: string): Feed | undefined {
   const value: unknown = tryOrUndefined(() => JSON.parse(body))
   if (!isRecord(value)) return undefined
-  const { sender, stats, events } = value
-  if (!isRecord(sender) || !(stats === undefined || isRecord(stats)) || !Array.isArray(events))
-    return undefined
-  return events.every(isEvent) ? { sender, stats, events } : undefined
+  const { sender, events } = value
+  if (!isRecord(sender) || !Array.isArray(events)) return undefined
+  return events.every(isEvent) ? { sender, events } : undefined
 }
 
 const STRINGS = ['name', 'time', 'level', 'sessionId']

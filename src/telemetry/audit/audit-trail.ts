@@ -3,11 +3,7 @@ import { TransportChannel } from '../delivery/channel.ts'
 import type { AuditChannel } from '../delivery/delivery.ts'
 import type { PendingWork } from '../delivery/pending-work.ts'
 import { LOSS_REPEAT_MS, type Reporter, transportError } from '../delivery/reporter.ts'
-import type {
-  TelemetryStats,
-  TelemetryTransportMeta,
-  TelemetryTransportStats,
-} from '../delivery/transport.ts'
+import type { TelemetryTransportMeta, TelemetryTransportStats } from '../delivery/transport.ts'
 import type { EnvelopeOrigin } from '../envelope/build-envelope.ts'
 import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 import { createSessionId } from '../envelope/session-id.ts'
@@ -68,13 +64,9 @@ export class AuditTrail implements AuditChannel {
   }
 
   /** Starts the transport, and writes the opening line. */
-  start(
-    meta: TelemetryTransportMeta,
-    stats: () => TelemetryStats,
-    inOrder: (deliver: () => void) => void,
-  ): void {
+  start(meta: TelemetryTransportMeta, inOrder: (deliver: () => void) => void): void {
     this.#inOrder = inOrder
-    this.#channel.start(meta, stats)
+    this.#channel.start(meta)
     this.#write(this.#event(OPENED), LINE_BYTES, { [FORMAT]: VERSION })
   }
 

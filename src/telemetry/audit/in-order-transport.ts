@@ -1,12 +1,6 @@
 import { isPromiseLike } from '../../base/options/value-kinds.ts'
 import { setLongTimeout } from '../../base/timers.ts'
-import {
-  setStatsSource,
-  type TelemetryStats,
-  type TelemetryStatsReader,
-  type TelemetryTransport,
-  type TelemetryTransportMeta,
-} from '../delivery/transport.ts'
+import type { TelemetryTransport, TelemetryTransportMeta } from '../delivery/transport.ts'
 import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 import { KitTelemetryError } from '../errors.ts'
 
@@ -44,12 +38,6 @@ export class InOrderTransport implements TelemetryTransport {
     this.type = transport.type
     this.#transport = transport
     this.#failed = failed
-  }
-
-  /** @internal */
-  [setStatsSource](stats: () => TelemetryStats): void {
-    const reader: TelemetryTransport & Partial<TelemetryStatsReader> = this.#transport
-    reader[setStatsSource]?.(stats)
   }
 
   init(meta: TelemetryTransportMeta): Promise<void> | void {

@@ -11,10 +11,7 @@ import {
   type EventTaker,
   eventTaker,
   minPriority,
-  setStatsSource,
   type TakeEvent,
-  type TelemetryStats,
-  type TelemetryStatsReader,
   type TelemetryTransport,
   type TelemetryTransportMeta,
   type TelemetryTransportStats,
@@ -89,10 +86,8 @@ export class TransportChannel {
   }
 
   /** Runs `init`. Events wait until its promise has settled. */
-  start(meta: TelemetryTransportMeta, stats: () => TelemetryStats): void {
+  start(meta: TelemetryTransportMeta): void {
     try {
-      const reader: TelemetryTransport & Partial<TelemetryStatsReader> = this.#transport
-      reader[setStatsSource]?.(stats)
       const initialized: unknown = this.#transport.init?.(meta)
       if (!isPromiseLike(initialized)) return
       this.#state = 'starting'

@@ -6,7 +6,7 @@ import { errorWithHelp } from '../options.ts'
 import { TransportChannel, type TransportEntry } from './channel.ts'
 import { type PendingWork, withDeadline } from './pending-work.ts'
 import type { Reporter } from './reporter.ts'
-import type { TelemetryStats, TelemetryTransportMeta, TelemetryTransportStats } from './transport.ts'
+import type { TelemetryTransportMeta, TelemetryTransportStats } from './transport.ts'
 
 /** The maximum depth of events that a transport emits while it handles an event. */
 const MAX_NESTING = 8
@@ -15,12 +15,9 @@ const MAX_NESTING = 8
 export type Route = 'transports' | 'audit' | 'all'
 
 /** The transport of `withAudit`. */
-export interface AuditChannel extends Pick<TransportChannel, 'flush' | 'close' | 'isCallingTransport'> {
-  start(
-    meta: TelemetryTransportMeta,
-    stats: () => TelemetryStats,
-    inOrder: (deliver: () => void) => void,
-  ): void
+export interface AuditChannel
+  extends Pick<TransportChannel, 'flush' | 'close' | 'isCallingTransport' | 'stats'> {
+  start(meta: TelemetryTransportMeta, inOrder: (deliver: () => void) => void): void
   offer(envelope: TelemetryEnvelope, bytes: number, session: PendingWork | undefined): void
   /** Counts an event that is not offered although it is audited. */
   lose(): void
@@ -45,30 +42,26 @@ export class Delivery {
   readonly #channels: readonly TransportChannel[]
   readonly #audit: AuditChannel | undefined
   /** The channels, and that of the audit transport. */
-  readonly #all: readonly Pick<AuditChannel, 'flush' | 'close' | 'isCallingTransport'>[]
+  readonly #all: readonly Pick<AuditChannel, 'flush' | 'close' | 'isCallingTransport' | 'stats'>[]
   readonly #reporter: Reporter
   readonly #nested: Nested[] = []
-  readonly #managerStats: () => TelemetryStats
   readonly #reference = new WeakRef(this)
   #delivering = false
   #nesting = 0
 
-  /** @param stats returns the manager's statistics. It can be called once the manager is built. */
   constructor(
     entries: readonly TransportEntry[],
     meta: TelemetryTransportMeta,
-    stats: () => TelemetryStats,
     reporter: Reporter,
     audit?: AuditChannel,
   ) {
     this.#reporter = reporter
-    this.#managerStats = stats
     this.#audit = audit
     const inOrder = (deliver: () => void): void => this.#inOrder(deliver)
     this.#channels = entries.map((entry) => new TransportChannel(entry, reporter, inOrder))
     this.#all = audit === undefined ? this.#channels : [...this.#channels, audit]
-    for (const channel of this.#channels) channel.start(meta, stats)
-    audit?.start(meta, stats, inOrder)
+    for (const channel of this.#channels) channel.start(meta)
+    audit?.start(meta, inOrder)
     open.add(this.#reference)
     forgotten.register(this, this.#reference)
     const { process } = globalThis as { process?: Partial<NodeJS.Process> }
@@ -134,10 +127,7 @@ export class Delivery {
 
   /** Reports the pending events at the end of the process. */
   reportPending(): void {
-    const { transports, audit } = this.#managerStats()
-    const pending = [...transports, ...(audit === undefined ? [] : [audit])].filter(
-      ({ pending }) => pending > 0,
-    )
+    const pending = this.#all.map((channel) => channel.stats()).filter(({ pending }) => pending > 0)
     if (pending.length === 0) return
     const which = pending.map(({ type, pending }) => `${pending} of transport ${JSON.stringify(type)}`)
     this.#reporter.warning(

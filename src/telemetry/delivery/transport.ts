@@ -59,18 +59,6 @@ export interface TelemetryTransport {
   shutdown?(deadline?: AbortSignal): Promise<void> | void
 }
 
-/**
- * A method of a transport that receives a function that returns the manager's `stats()`. It is called before `init`. The
- * function can be called once `build()` has returned.
- * @internal
- */
-export const setStatsSource: unique symbol = Symbol.for('mcp-gatekit.setStatsSource')
-
-/** A transport that reads the manager's `stats()`. @internal */
-export interface TelemetryStatsReader {
-  [setStatsSource](stats: () => TelemetryStats): void
-}
-
 /** Returns an envelope with redacted ids. A removed session id is `undefined`. */
 export type RedactIds = (envelope: TelemetryEnvelope) => TelemetryEnvelope
 

@@ -1,14 +1,9 @@
 import { optional, type RulesFor } from '../../base/options/option-rules.ts'
 import { environmentVariable, processId } from '../../base/runtime.ts'
-import {
-  setStatsSource,
-  type TelemetryStats,
-  type TelemetryTransport,
-  type TelemetryTransportMeta,
-} from '../delivery/transport.ts'
+import type { TelemetryTransport, TelemetryTransportMeta } from '../delivery/transport.ts'
 import type { TelemetryEnvelope } from '../envelope/envelope.ts'
 import { telemetryOptions } from '../options.ts'
-import { HttpTarget, jsonHeaders, type PostResult } from './http/http-target.ts'
+import { HttpTarget, jsonHeaders } from './http/http-target.ts'
 import { checkUrl } from './http/target-options.ts'
 import { BatchQueue } from './queue/batch-queue.ts'
 import type { Outcome } from './queue/batch-queue-options.ts'
@@ -35,11 +30,9 @@ const WINDOW_MS = 20
 const TIMEOUT_MS = 2000
 /** The pause after the console did not respond. */
 const PAUSE_MS = 500
-/** The interval at which the manager's statistics are sent if they have changed. */
-const STATS_INTERVAL_MS = 500
 
 /**
- * Shows events and the statistics of the manager in the console of `mcp-gatekit dev`.
+ * Shows events in the console of `mcp-gatekit dev`.
  *
  * It may stay in a production server. If the server does not run in `mcp-gatekit dev`, it sends nothing, counts every event
  * as delivered, and counts it in `unsent`. Events are sent in batches, only to a loopback host, and never twice. If the
@@ -60,9 +53,6 @@ export class DevConsoleTransportAdapter implements TelemetryTransport {
   readonly #target: HttpTarget | undefined
   readonly #queue: BatchQueue<TelemetryEnvelope>
   #sender: object = { pid: processId() }
-  #stats: (() => TelemetryStats) | undefined
-  #sentStats: string | undefined
-  #timer: NodeJS.Timeout | undefined
   #unsent = 0
 
   private constructor(url: string | undefined) {
@@ -96,21 +86,12 @@ export class DevConsoleTransportAdapter implements TelemetryTransport {
     return this.#unsent
   }
 
-  /** @internal */
-  [setStatsSource](stats: () => TelemetryStats): void {
-    this.#stats = stats
-  }
-
   /**
-   * Starts to send the statistics of the manager.
+   * Reads the names that the console shows.
    * @param meta the metadata of the manager.
    */
   init(meta: TelemetryTransportMeta): void {
     this.#sender = { pid: processId(), ...meta }
-    if (this.#target === undefined) return
-    this.#timer = setInterval(() => void this.#sendStats(), STATS_INTERVAL_MS)
-    // In browsers, a timer is a number.
-    if (typeof this.#timer === 'object') this.#timer.unref()
   }
 
   /**
@@ -138,17 +119,17 @@ export class DevConsoleTransportAdapter implements TelemetryTransport {
   }
 
   /**
-   * Flushes, and sends the final statistics.
+   * Flushes. Later events fail.
    * @param deadline when it aborts, nothing more is sent, and a pending request is aborted.
    */
-  async shutdown(deadline?: AbortSignal): Promise<void> {
-    clearInterval(this.#timer)
-    await this.#queue.close(deadline)
-    if (deadline?.aborted !== true) await this.#sendStats(deadline)
+  shutdown(deadline?: AbortSignal): Promise<void> {
+    return this.#queue.close(deadline)
   }
 
   async #send(events: readonly TelemetryEnvelope[], released: AbortSignal): Promise<Outcome> {
-    const result = await this.#post(this.#target as HttpTarget, events, released)
+    const target = this.#target as HttpTarget
+    const body = JSON.stringify({ sender: this.#sender, events })
+    const result = await target.post(jsonHeaders(), body, TIMEOUT_MS, released)
     const { status } = result
     if (status !== undefined && status < 300) return { result: 'delivered' }
     const failure =
@@ -157,37 +138,8 @@ export class DevConsoleTransportAdapter implements TelemetryTransport {
         : { reason: `the console responded with ${status}`, details: { status } }
     return { result: 'failed', failure, waitMs: PAUSE_MS }
   }
-
-  /** Sends the statistics if they have changed. Never rejects. */
-  async #sendStats(released?: AbortSignal): Promise<void> {
-    if (this.#target === undefined || JSON.stringify(this.#readStats()) === this.#sentStats) return
-    await this.#post(this.#target, [], released)
-  }
-
-  #post(
-    target: HttpTarget,
-    events: readonly TelemetryEnvelope[],
-    released: AbortSignal | undefined,
-  ): Promise<PostResult> {
-    const stats = this.#readStats()
-    this.#sentStats = JSON.stringify(stats)
-    const body = JSON.stringify({ sender: this.#sender, stats, events })
-    return target.post(jsonHeaders(), body, TIMEOUT_MS, released)
-  }
-
-  /** Returns the statistics. Of errors, only the message is included, which does not contain secrets. */
-  #readStats(): object | undefined {
-    const stats = this.#stats?.()
-    if (stats === undefined) return undefined
-    const transports = stats.transports.map(({ lastError, ...counters }) => ({
-      ...counters,
-      ...(lastError !== undefined && { lastError: lastError.message }),
-    }))
-    return { ...stats, transports }
-  }
 }
 
-/** Allows only loopback hosts, because events may contain personal data. */
 function checkConsoleUrl(option: string, value: unknown): string {
   const url = checkUrl(option, value)
   const { protocol, hostname } = new URL(url)

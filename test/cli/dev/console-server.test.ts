@@ -144,7 +144,6 @@ describe('the server of the console', () => {
     ['a body that is not an object', '[]'],
     ['a feed without sender', '{"events":[]}'],
     ['a feed without events', '{"sender":{}}'],
-    ['invalid statistics', '{"sender":{},"stats":1,"events":[]}'],
     ['an invalid event', '{"sender":{},"events":[null]}'],
     ['an event with null as attributes', JSON.stringify(feed({ ...event(1), attributes: null }))],
     ['an event with a string as error', JSON.stringify(feed({ ...event(1), error: 'x' }))],

@@ -12,7 +12,6 @@ const event = (name: string, more: Partial<ConsoleEvent> = {}): ConsoleEvent => 
 })
 const feed = (events: readonly ConsoleEvent[], more: object = {}) => ({
   sender: { pid: 1 },
-  stats: undefined,
   events,
   ...more,
 })
@@ -87,43 +86,20 @@ describe('EventLog', () => {
     expect(take()).to.deep.equal([])
   })
 
-  it('the page names the latest sender with its statistics, and the observer is not a sender', () => {
+  it('the page names the latest sender, and the observer is not a sender', () => {
     const log = new EventLog({ command: 'x' })
     const { take } = listening(log)
     take()
-    const stats = { emitted: 1, sampledOut: 0, droppedAfterShutdown: 0, transports: [] }
-    const add = (sender: object, emitted?: number) => {
-      log.add(feed([], { sender, ...(emitted !== undefined && { stats: { ...stats, emitted } }) }))
+    const add = (sender: object) => {
+      log.add(feed([], { sender }))
       return take().at(0)?.data
     }
-    expect(add({ service: 'a' }, 1)).to.include({ setup: '', service: 'a', title: 'a · mcp-gatekit dev' })
+    expect(add({ service: 'a' })).to.include({ setup: '', service: 'a', title: 'a · mcp-gatekit dev' })
     expect(add(OBSERVER)).to.equal(undefined)
-    expect(add({ service: 'b', environment: 'test' }, 5)).to.deep.equal({
+    expect(add({ service: 'b', environment: 'test' })).to.deep.equal({
       service: 'b · test',
       title: 'b · mcp-gatekit dev',
-      'delivery-total': '5 emitted, 0 sampled out.',
     })
-  })
-
-  it('the page shows lost events of a transport with the error, and "sampled" where 0 is not known', () => {
-    const log = new EventLog({ command: 'x' })
-    const { take } = listening(log)
-    const line = { type: 'http', accepted: 12, delivered: 9, failed: 2, dropped: 1, pending: 0 }
-    const stats = { emitted: 1234, sampledOut: 1215, held: 7, droppedAfterShutdown: 3 }
-    log.add(feed([], { stats: { ...stats, transports: [{ ...line, lastError: 'it <failed>' }] } }))
-    const { delivery, sampled, ...shown } = take().at(-1)?.data ?? {}
-    expect(delivery.replaceAll(/<td class="">|<\/t[dh]>/g, ' ')).to.equal(
-      '<tr><th scope="row">http  12  9 <td class="bad">2 <td class="bad">1  0 </tr><tr><td class="error" colspan="6">it &lt;failed&gt; </tr>',
-    )
-    expect(sampled).to.contain('.withSampling({ debugRate: 1, infoRate: 1 })')
-    expect(shown).to.include({
-      'delivery-total':
-        '1,234 emitted, 1,215 sampled out, 7 held until their sessions end, 3 after shutdown.',
-      'accepted-note': 'not all are counted',
-      'tools-note': 'not all are counted',
-    })
-    for (const tile of ['accepted', 'refused', 'tools', 'median'])
-      expect(shown[`${tile}-value`], tile).to.equal('sampled')
   })
 
   it('the page shows the warnings, the end, and the last lines of a server as text, and that it runs again', () => {

@@ -46,52 +46,8 @@ describe('DevConsoleTransportAdapter', () => {
       service: 'notes',
       environment: 'development',
     })
-    expect(first?.json.stats).to.deep.include({ emitted: 1200, sampledOut: 0 })
     expect(manager.stats().transports[0]).to.include({ delivered: 1200, pending: 0 })
     await manager.shutdown()
-  })
-
-  it('DevConsoleTransportAdapter sends the statistics at the end, and when they change without an event', async () => {
-    const manager = managerWith(DevConsoleTransportAdapter.create({ url }))
-    manager.emit('left.out')
-    await target.received(1)
-    expect(target.requests[0]?.json).to.deep.include({ events: [] })
-    expect(target.requests[0]?.json.stats).to.include({ emitted: 1, sampledOut: 1 })
-    manager.emit('tick', { level: 'debug' })
-    await manager.shutdown()
-    const last = target.requests.at(-1)?.json
-    expect(last.events).to.deep.equal([])
-    expect(last.stats.transports).to.deep.equal([
-      { type: 'dev-console', accepted: 1, delivered: 1, failed: 0, dropped: 0, pending: 0 },
-    ])
-  })
-
-  it('DevConsoleTransportAdapter does not send statistics that have not changed', async () => {
-    const manager = managerWith(DevConsoleTransportAdapter.create({ url }))
-    await manager.shutdown()
-    expect(target.requests).to.have.length(1)
-    await manager.shutdown()
-    expect(target.requests).to.have.length(1)
-  })
-
-  it('DevConsoleTransportAdapter sends the last error of other transports, without secrets', async () => {
-    const transport = DevConsoleTransportAdapter.create({ url })
-    const broken = {
-      type: 'broken',
-      handle: () => {
-        throw new Error('secret text')
-      },
-    }
-    const manager = KitTelemetry.create()
-      .withLogger(false)
-      .addTransport(broken)
-      .addTransport(transport)
-      .build()
-    manager.emit('tick', { level: 'error' })
-    await manager.shutdown()
-    const [line] = target.requests.at(-1)?.json.stats.transports ?? []
-    expect(line).to.include({ type: 'broken', failed: 1 })
-    expect(line.lastError).to.be.a('string').that.contains('broken').and.not.contains('secret')
   })
 
   it('DevConsoleTransportAdapter is enabled by the environment variable', async () => {
