@@ -1,8 +1,10 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
-import { Agent, type IncomingMessage, request, Server, type ServerResponse } from 'node:http'
+import { type IncomingMessage, Server, type ServerResponse } from 'node:http'
 import { Server as TlsServer } from 'node:https'
-import { type AddressInfo, Server as NetServer } from 'node:net'
+import type { Server as NetServer } from 'node:net'
+import { HttpTarget, jsonHeaders } from '../../../src/telemetry/transports/http/http-target.ts'
+import { BatchQueue } from '../../../src/telemetry/transports/queue/batch-queue.ts'
 import { OBSERVER } from '../events/event.ts'
 import { type ObservedRequest, observedRequest } from './observed-request.ts'
 
@@ -39,6 +41,10 @@ export function observeRequests(feedUrl: string): () => void {
       // The server must not notice the observer.
     }
   }
+  const listening = (message: unknown): void => {
+    const { server } = message as { server: NetServer }
+    if (server instanceof Server || server instanceof TlsServer) send(() => listeningEvent(server))
+  }
   const findCurrent = (): ObservedRequest | undefined => {
     const observed = current.getStore()
     if (observed !== undefined) observed.hasEvents = true
@@ -47,66 +53,46 @@ export function observeRequests(feedUrl: string): () => void {
 
   Object.defineProperty(globalThis, CURRENT, { value: findCurrent, configurable: true })
   subscribe('http.server.request.start', started)
-  const restoreListen = observeListen((address) => send(() => listeningEvent(address)))
+  subscribe('tracing:net.server.listen:asyncEnd', listening)
   return () => {
     unsubscribe('http.server.request.start', started)
-    restoreListen()
+    unsubscribe('tracing:net.server.listen:asyncEnd', listening)
     Reflect.deleteProperty(globalThis, CURRENT)
   }
 }
 
-function listeningEvent({ address, port }: AddressInfo): object {
+/** Returns the event of a server that has begun to listen, unless it listens on a pipe. */
+function listeningEvent(server: NetServer): object | undefined {
+  const listening = server.address()
+  if (listening === null || typeof listening === 'string') return undefined
+  const { address, port } = listening
   const time = new Date().toISOString()
   return { name: 'dev.listening', time, level: 'info', sessionId: 'dev', attributes: { address, port } }
 }
 
-/** Calls `report` for each HTTP server that begins to listen. Returns a function that stops. */
-function observeListen(report: (address: AddressInfo) => void): () => void {
-  const { listen } = NetServer.prototype
-  NetServer.prototype.listen = function (this: NetServer, ...args: never[]): NetServer {
-    if (this instanceof Server || this instanceof TlsServer) {
-      this.once('listening', () => {
-        const address = this.address()
-        if (typeof address === 'object' && address !== null) report(address)
-      })
-    }
-    return Reflect.apply(listen, this, args) as NetServer
-  } as typeof listen
-  return () => {
-    NetServer.prototype.listen = listen
-  }
-}
-
-/** Returns a function that sends events in batches. It never keeps the process alive, and never fails. */
+/** Returns a function that sends events in batches. It never fails. */
 function feedTo(url: string): (make: () => object | undefined) => void {
-  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
-  const waiting: object[] = []
-  let isBusy = false
-  const sendSoon = (): void => {
-    if (isBusy || waiting.length === 0) return
-    isBusy = true
-    setTimeout(send, WINDOW_MS).unref()
-  }
-  const send = (): void => {
-    const body = JSON.stringify({ sender: OBSERVER, events: waiting.splice(0, BATCH) })
-    const headers = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }
-    const req = request(url, { method: 'POST', agent, headers, timeout: TIMEOUT_MS })
-    req.once('socket', (socket) => socket.unref())
-    req.once('timeout', () => req.destroy())
-    req.once('response', (res) => res.resume())
-    req.on('error', () => undefined)
-    req.once('close', () => {
-      isBusy = false
-      sendSoon()
-    })
-    req.end(body)
-  }
+  const target = new HttpTarget(url)
+  const queue = new BatchQueue<object>({
+    type: 'observer',
+    ordered: true,
+    maxItems: BATCH,
+    delayMs: WINDOW_MS,
+    maxAttempts: 1,
+    backOff: { firstMs: 0, maxMs: 0 },
+    send: async (events, { signal }) => {
+      const body = JSON.stringify({ sender: OBSERVER, events })
+      await target.post(jsonHeaders(), body, TIMEOUT_MS, signal)
+      return { result: 'delivered' }
+    },
+  })
+  let waiting = 0
   return (make) => {
     try {
-      const event = waiting.length < MAX_WAITING ? make() : undefined
+      const event = waiting < MAX_WAITING ? make() : undefined
       if (event === undefined) return
-      waiting.push(event)
-      sendSoon()
+      waiting++
+      void queue.add(event).finally(() => waiting--)
     } catch {
       // An event that cannot be made is left out.
     }
