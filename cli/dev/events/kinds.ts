@@ -2,7 +2,7 @@ import type { WebhookError } from '../../../src/mcp/events/store.ts'
 import { LIMITS } from '../../../src/mcp/router/limits.ts'
 import { namesLoopback } from '../../loopback.ts'
 import { type Attributes, attributeText, type ConsoleEvent, lookUp, operationOf, textOf } from './event.ts'
-import { ASSERTIONS, explain, forbiddenText, type RefusalText, refusalText, SIGN_INS } from './refusals.ts'
+import { explain, forbiddenText, type RefusalText, refusalText, SIGN_INS } from './refusals.ts'
 import type { Stage } from './stages.ts'
 
 export type Tone = 'good' | 'bad' | 'warn' | 'plain'
@@ -212,7 +212,6 @@ function keyOf({ name, error, attributes = {} }: ConsoleEvent): string {
 
 /** Returns the explanation of a request, a sign-in, or a token request that was refused. */
 function refusalOf({ name, request }: ConsoleEvent, a: Attributes): RefusalText | undefined {
-  if (name === 'kit.authorization.token.refused') return explain(ASSERTIONS, a.cause)
   if (name === 'kit.authorization.signin.refused') return explain(SIGN_INS, a.reason)
   if (name !== 'kit.mcp.auth.refused') return undefined
   const { host, origin }: Attributes = request ?? {}
@@ -242,7 +241,7 @@ function partsOf(
     problem,
     advice: problem.slice(1),
     reason: attributeText(a.reason),
-    says: refusal === undefined ? '' : `: ${refusal.says}`,
+    says: refusal === undefined ? part('cause', ': ') : `: ${refusal.says}`,
     because: part('kit.mcp.policy.reason', ': '),
     limit: lookUp(REACHED, a.limit)?.(part('limit.max'), part('limit.actual')) ?? '',
     confirmation: part('kit.mcp.confirm.reason'),

@@ -58,36 +58,6 @@ export const SIGN_INS: Explanations = {
   unknown_state: `the sign-in has expired. ${START_AGAIN}`,
 }
 
-const REQUEST_ANOTHER = 'The client requests another assertion from the identity provider.'
-const CORRECT_ISSUER = 'The identity provider corrects what it issues.'
-
-/** The causes of `kit.authorization.token.refused` for identity assertions. */
-export const ASSERTIONS: Explanations = {
-  algorithm: `the algorithm is not asymmetric. ${CORRECT_ISSUER}`,
-  audience: 'aud is not this server. The client requests the assertion with audience set to the option url.',
-  client:
-    'client_id is another client. Give the identity provider the client id of the option clients.static.',
-  details: `authorization_details are not supported. ${CORRECT_ISSUER}`,
-  expired: `the assertion has expired. ${REQUEST_ANOTHER}`,
-  identifier: `sub or jti is missing or too long. ${CORRECT_ISSUER}`,
-  issuer:
-    'the issuer is not accepted. Add the iss of the assertion to the option identityAssertions.issuers.',
-  key_bound: 'the DPoP proof of the key is missing. The client sends a DPoP proof of the key in cnf.',
-  lifetime: `iat or exp is missing, or the assertion is valid for too long. ${CORRECT_ISSUER}`,
-  not_a_jwt: 'the assertion is not a JWT. The client sends the assertion unchanged.',
-  not_active: 'the assertion is not valid yet. Check the clocks of both servers.',
-  not_allowed: 'allow denied the user. Let allow return true for this user, or use another account.',
-  replayed: `the assertion was used already. ${REQUEST_ANOTHER}`,
-  resource:
-    'resource is not one resource of this server. The client requests the assertion with resource set to the URL of the MCP server.',
-  scope:
-    'no scope can be granted. The assertion names a scope of the option scopes, and grantScopes returns one.',
-  signature:
-    'the signature is not valid. Check that jwksUri or the metadata of the issuer names the keys that sign assertions.',
-  tenant: 'the tenant is not accepted. Set tenant of the issuer in the option identityAssertions.issuers.',
-  type: 'the type is not oauth-id-jag+jwt. The client sends an identity assertion, not an ID token.',
-}
-
 /** Returns the explanation for a request whose `Origin` or, if `origin` is `undefined`, `Host` is not allowed. */
 export function forbiddenText(origin: unknown, host: unknown) {
   return origin === undefined

@@ -1,5 +1,5 @@
 import { type Attributes, attributeText } from './event.ts'
-import { ASSERTIONS, explain, SIGN_INS } from './refusals.ts'
+import { explain, SIGN_INS } from './refusals.ts'
 
 /**
  * The states of a client by the latest step that matters for its sign-in. `bad`: it cannot continue without a change. `warn`: it has
@@ -61,7 +61,7 @@ const NEXT: Readonly<Partial<Record<Stage, string | Next>>> = {
   'token-refused': ({ cause }) =>
     cause === undefined
       ? 'The client starts the sign-in again. A code works once, with the same redirect_uri, resource, and code_verifier.'
-      : explain(ASSERTIONS, cause)?.hint,
+      : 'The client requests another assertion, which passes the check that the refusal names.',
   refused: 'The client refreshes its token or signs in again.',
   scopes({ challenge }) {
     const scope = parameterOf(challenge, 'scope')
