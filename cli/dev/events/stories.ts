@@ -38,8 +38,6 @@ export const MAX_STEPS = 80
 const MAX_KEYS = 1000
 /** The number of first steps that are kept when a story is long. */
 const FIRST_STEPS = 20
-/** The maximum number of requests that wait for the first event of their story. */
-const MAX_ORPHANS = 20
 
 /** The key of the story of `mcp-gatekit doctor`. */
 const PROBES = 'probes'
@@ -61,8 +59,6 @@ export class Stories {
   /** By `token:…`, `client:…`, `session:…`, and `from:…`. */
   readonly #byKey = new LRUCache<string, Story>({ max: MAX_KEYS })
   readonly #requests = new LRUCache<string, RequestRecord>({ max: MAX_KEYS })
-  /** The requests for the metadata of the authorization server that belong to no story so far, oldest first. */
-  #orphans: (readonly [row: EventRow, expected: Expected])[] = []
   readonly #issuer: string | undefined
   #count = 0
 
@@ -98,10 +94,7 @@ export class Stories {
     if (SIGN_IN_PAGE.test(attributeText(attributes['url.path']))) return
     const client = request?.unverified?.client_id
     const story = this.#storyOf(row, attributes, client)
-    if (story === undefined) {
-      this.#orphans = [...this.#orphans, [row, expected] as const].slice(-MAX_ORPHANS)
-      return
-    }
+    if (story === undefined) return
     const step = stepOf(row)
     if (stage === 'called') step.word = 'call'
     // The name of the story says where a preflight comes from.
@@ -120,18 +113,6 @@ export class Stories {
     record.step = this.#continue(story, row, step, attributes)
     for (const detail of record.details) this.#detail(story, record.step, detail, record)
     record.details = []
-    if (event.time === story.startedAt) this.#adopt(event.time, fromOf(attributes))
-  }
-
-  /** Adds the requests of the client of a story that arrived before its first event. */
-  #adopt(startedAt: string, from: string): void {
-    const orphans = this.#orphans
-    this.#orphans = []
-    for (const [row, expected] of orphans) {
-      const { time, attributes = {} } = row.event
-      if (time >= startedAt && fromOf(attributes) === from) this.#addRequest(row, expected)
-      else this.#orphans.push([row, expected])
-    }
   }
 
   /** Adds a telemetry event to the step of its request. */
@@ -180,7 +161,7 @@ export class Stories {
     if (typeof attributes.user === 'string') story.user = attributeText(attributes.user)
   }
 
-  /** Finds the story of a request to the server, or begins one. */
+  /** Finds the story of a request, or begins one. Returns `undefined` for a request for metadata that belongs to no story. */
   #storyOf(row: EventRow, attributes: Attributes, client: unknown): Story | undefined {
     const known = row.isProbe ? this.#probes(row) : this.#find(keysOf(attributes, client))
     if (known !== undefined) return known
