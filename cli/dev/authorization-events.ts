@@ -23,7 +23,7 @@ interface Context {
   }
 }
 
-/** Emits what clients and users do at the authorization server. No event contains a token, a code, or a secret. */
+/** Emits what clients and users do at the authorization server, with the attributes of `authorizationFacade`. No event contains a token, a code, or a secret. */
 export type AuthorizationEvents = ReturnType<typeof authorizationEvents>
 
 export function authorizationEvents(options: AuthorizationEventsOptions) {
@@ -51,9 +51,9 @@ export function authorizationEvents(options: AuthorizationEventsOptions) {
     const { error, error_description: description, error_detail: detail } = thrown as Record<string, unknown>
     const { params, client, body } = ctx.oidc ?? {}
     emit(name, ctx.req, {
-      client_id: client?.clientId ?? params?.client_id ?? body?.client_id,
+      client: client?.clientId ?? params?.client_id ?? body?.client_id,
       resource: params?.resource,
-      error,
+      reason: error,
       error_description: [description, detail].filter((text) => typeof text === 'string').join(': '),
     })
   }
@@ -66,7 +66,7 @@ export function authorizationEvents(options: AuthorizationEventsOptions) {
         void (provider as { on(name: string, listener: unknown): unknown }).on(name, listener)
       on('registration_create.success', (ctx, client) => {
         const { clientId, clientName, redirectUris } = client as Record<string, unknown>
-        const registered = { client_id: clientId, client_name: clientName, redirect_uris: redirectUris }
+        const registered = { client: clientId, client_name: clientName, redirect_uris: redirectUris }
         emit('client.registered', ctx.req, registered)
       })
       on('registration_create.error', (ctx, error) => refused('client.refused', ctx, error))
@@ -82,10 +82,10 @@ export function authorizationEvents(options: AuthorizationEventsOptions) {
           expires_in: seconds,
         } = (ctx.body ?? {}) as Record<string, unknown>
         emit('token.issued', ctx.req, {
-          client_id: ctx.oidc?.client?.clientId,
+          client: ctx.oidc?.client?.clientId,
           grant_type: ctx.oidc?.params?.grant_type,
           resource: ctx.oidc?.params?.resource,
-          scope,
+          scopes: scope,
           expires_in: seconds,
           ...(typeof token === 'string' && { token: options.fingerprint(token) }),
         })

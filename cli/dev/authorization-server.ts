@@ -214,9 +214,9 @@ function addConsentPage(provider: OidcProvider, events: AuthorizationEvents): vo
     const { params, ...interaction } = await provider.interactionDetails(ctx.req, ctx.res)
     const clientId = String(params.client_id)
     const asked = scopesOf(params.scope)
-    const request = { client_id: clientId, resource: params.resource }
+    const request = { client: clientId, resource: params.resource }
     if (ctx.method !== 'POST') {
-      events.emit('consent.shown', ctx.req, { ...request, scope: params.scope })
+      events.emit('consent.shown', ctx.req, { ...request, scopes: params.scope })
       const client = await provider.Client.find(clientId)
       ctx.type = 'html'
       ctx.body = consentPage({
@@ -241,7 +241,7 @@ function addConsentPage(provider: OidcProvider, events: AuthorizationEvents): vo
     const ticked = new Set([...form.getAll('scope'), 'openid'])
     const granted = asked.filter((scope) => ticked.has(scope)).join(' ')
     const rejected = asked.filter((scope) => !ticked.has(scope)).join(' ')
-    events.emit('consent.given', ctx.req, { ...request, user, scope: granted })
+    events.emit('consent.given', ctx.req, { ...request, subject: user, scopes: granted })
     grant.addOIDCScope(granted)
     grant.rejectOIDCScope(rejected)
     for (const resource of [params.resource ?? []].flat() as string[]) {

@@ -179,22 +179,21 @@ const WEBHOOK_HINTS: Readonly<Record<WebhookError, string>> = {
 export function kindOf(event: ConsoleEvent): EventKind {
   const { name, level, attributes = {} } = event
   if (name === 'dev.request') return requestKind(attributes)
-  const a = signInAttributes(event)
-  const refusal = refusalOf(event, a)
-  const parts = partsOf(event, a, refusal)
+  const refusal = refusalOf(event)
+  const parts = partsOf(event, refusal)
   const fill = (text: string): string =>
     text.replace(/\{(\w+)\|?([^}]*)\}/g, (_, part, fallback) => parts[part] || fallback)
   const key = keyOf(event)
   const isSignIn = name.startsWith('kit.authorization.')
   const prefix = isSignIn ? 'kit.authorization' : name.slice(0, name.lastIndexOf('.'))
   const group = lookUp(GROUPS, prefix) ?? 'tool'
-  const webhook = group === 'event' ? lookUp(WEBHOOK_HINTS, a['error.type']) : undefined
+  const webhook = group === 'event' ? lookUp(WEBHOOK_HINTS, attributes['error.type']) : undefined
   const own = lookUp(HINTS, key)
   const hint = refusal?.hint ?? webhook ?? (own && fill(own))
   const known = lookUp(lookUp(KINDS, prefix) ?? {}, key.slice(prefix.length + 1))
   if (known !== undefined) {
     const [tone, word, title, reached, stage] = known
-    const outcome = a['kit.mcp.policy.purpose'] === 'list' ? 'failed' : reached
+    const outcome = attributes['kit.mcp.policy.purpose'] === 'list' ? 'failed' : reached
     return { group, tone, word, title: fill(title), hint, outcome, stage }
   }
   const tone = level === 'error' || level === 'fatal' ? 'bad' : level === 'warn' ? 'warn' : 'plain'
@@ -211,7 +210,7 @@ function keyOf({ name, error, attributes = {} }: ConsoleEvent): string {
 }
 
 /** Returns the explanation of a request, a sign-in, or a token request that was refused. */
-function refusalOf({ name, request }: ConsoleEvent, a: Attributes): RefusalText | undefined {
+function refusalOf({ name, request, attributes: a = {} }: ConsoleEvent): RefusalText | undefined {
   if (name === 'kit.authorization.signin.refused') return explain(SIGN_INS, a.reason)
   if (name !== 'kit.mcp.auth.refused') return undefined
   const { host, origin }: Attributes = request ?? {}
@@ -221,18 +220,15 @@ function refusalOf({ name, request }: ConsoleEvent, a: Attributes): RefusalText 
 }
 
 /** Returns the parts of titles and hints. */
-function partsOf(
-  event: ConsoleEvent,
-  a: Attributes,
-  refusal: RefusalText | undefined,
-): Readonly<Record<string, string>> {
+function partsOf(event: ConsoleEvent, refusal: RefusalText | undefined): Readonly<Record<string, string>> {
+  const { attributes: a = {} } = event
   const part = (key: string, before = '', after = ''): string =>
     a[key] === undefined ? '' : `${before}${attributeText(a[key])}${after}`
   const { 'kit.mcp.event.kind': kind, 'http.response.status_code': status } = a
   const attempts = part('kit.mcp.event.attempts')
   const problem = event.error === undefined ? '' : `: ${attributeText(event.error.message)}`
-  const said = [part('error'), part('error_description')].filter((text) => text !== '').join(': ')
-  const scopes = part('scope').split(' ')
+  const said = [part('reason'), part('error_description')].filter((text) => text !== '').join(': ')
+  const scopes = part('scopes').split(' ')
   const response = [Number(attributeText(status)) || '', part('rpc.response.status_code', 'error ')]
   const isControl = kind === 'gap' || kind === 'terminated'
   return {
@@ -253,28 +249,12 @@ function partsOf(
     failure: part('error.type', ' (', `${part('http.response.status_code', ', status ')})`),
     attempts,
     again: Number(attempts) > 1 ? `, at attempt ${attempts}` : '',
-    client: part('client_name') || part('client_id') || 'a client',
+    client: part('client_name') || part('client') || 'a client',
     scopes: scopes.filter((scope) => scope !== '' && scope !== 'openid').join(' ') || 'no scopes',
-    user: part('user'),
+    user: part('subject'),
     refusal: said,
     resource: part('resource', ' for '),
     grant: a.grant_type === JWT_BEARER ? ', for an identity assertion' : '',
-  }
-}
-
-/**
- * Returns the attributes of an event of an authorization server under the names that the server of `mcp-gatekit dev` uses.
- * `authorizationFacade` emits events of the same names with its own attributes.
- */
-export function signInAttributes({ name, attributes = {} }: ConsoleEvent): Attributes {
-  const { client, scopes, subject, reason } = attributes
-  if (attributes.client_id !== undefined || !name.startsWith('kit.authorization.')) return attributes
-  return {
-    ...(client !== undefined && { client_id: client }),
-    ...(scopes !== undefined && { scope: scopes }),
-    ...(subject !== undefined && { user: subject }),
-    ...(reason !== undefined && { error: reason }),
-    ...attributes,
   }
 }
 

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import { type Attributes, attributeText, whoOf } from './event.ts'
-import { OUTCOMES, type Outcome, signInAttributes, type Tone } from './kinds.ts'
+import { OUTCOMES, type Outcome, type Tone } from './kinds.ts'
 import { type EventRow, type Expected, factsOf, type Row } from './row.ts'
 import { nextStep, parameterOf, STATES, type Stage } from './stages.ts'
 
@@ -143,8 +143,8 @@ export class Stories {
 
   #addSignIn(row: EventRow): void {
     const { stage, event } = row
-    const attributes = signInAttributes(event)
-    const client = typeof attributes.client_id === 'string' ? attributes.client_id : undefined
+    const { attributes = {} } = event
+    const client = typeof attributes.client === 'string' ? attributes.client : undefined
     const isRegistration = stage === 'registered' || stage === 'not-registered'
     const near = this.#byKey.get(fromOf(attributes))
     const isNear = near !== undefined && !hasEnded(near, event.time)
@@ -158,7 +158,7 @@ export class Stories {
     const isPage = stage === 'page' || stage === 'consented'
     this.#link(story, isPage ? { token: attributes.token } : attributes, client)
     this.#continue(story, row, stepOf(row), attributes)
-    if (typeof attributes.user === 'string') story.user = attributeText(attributes.user)
+    if (typeof attributes.subject === 'string') story.user = attributeText(attributes.subject)
   }
 
   /** Finds the story of a request, or begins one. Returns `undefined` for a request for metadata that belongs to no story. */
@@ -345,7 +345,7 @@ function fromOf(attributes: Attributes): string {
 }
 
 /** Returns the name of the client in an event: the one of the registration, the first word of the user agent, or the id. */
-function nameIn({ client_name: name, client_id: id, ...attributes }: Attributes): [string, NameSource] {
+function nameIn({ client_name: name, client: id, ...attributes }: Attributes): [string, NameSource] {
   if (typeof name === 'string') return [attributeText(name), 'registration']
   const { origin, 'user_agent.original': agent } = attributes
   if (typeof origin === 'string') return [`page of ${origin}`, 'request']

@@ -219,9 +219,14 @@ describe('the authorization server of the dev command', () => {
     const [registered, , given, issued, refused] = events.map(({ attributes }) => attributes)
     expect(registered).to.include({ client_name: 'x'.repeat(256), 'client.address': '127.0.0.1' })
     const { client_id } = client
-    expect(given).to.include({ user: 'ada', scope: 'openid mcp:read', resource: RESOURCE, client_id })
-    expect(issued).to.include({ token: `fp-${token.length}`, scope: 'mcp:read', client_id })
-    expect(refused).to.include({ error: 'invalid_grant', client_id })
+    expect(given).to.include({
+      subject: 'ada',
+      scopes: 'openid mcp:read',
+      resource: RESOURCE,
+      client: client_id,
+    })
+    expect(issued).to.include({ token: `fp-${token.length}`, scopes: 'mcp:read', client: client_id })
+    expect(refused).to.include({ reason: 'invalid_grant', client: client_id })
     const text = JSON.stringify(events)
     for (const secret of [token, refresh, redirected.searchParams.get('code'), verifier])
       expect(text).not.to.contain(secret)
@@ -234,7 +239,7 @@ describe('the authorization server of the dev command', () => {
     const visit = browser()
     await answer(visit, await visit(await authorizationUrl()), { answer: 'refuse' })
     expect(outline()).to.deep.equal(['client.refused', 'request.refused', 'consent.shown', 'consent.denied'])
-    expect(events[1]?.attributes).to.include({ error: 'invalid_target', client_id: client.client_id })
+    expect(events[1]?.attributes).to.include({ reason: 'invalid_target', client: client.client_id })
   })
 
   const ORIGIN = 'http://localhost:5173'

@@ -49,14 +49,13 @@ const first = () => asked('/mcp', 401, { challenge: CHALLENGE })
 const metadata = () => asked('/.well-known/oauth-protected-resource/mcp', 200)
 const issuerMetadata = (more: object = {}) =>
   asked('/.well-known/oauth-authorization-server', 200, { server: 'authorization', ...more })
-const registered = (client = 'c1') =>
-  signIn('client.registered', { client_id: client, client_name: 'A client' })
+const registered = (client = 'c1') => signIn('client.registered', { client: client, client_name: 'A client' })
 const shown = (client = 'c1') =>
-  event('kit.authorization.consent.shown', { ...PAGE, client_id: client, scope: 'mcp:read' })
+  event('kit.authorization.consent.shown', { ...PAGE, client: client, scopes: 'mcp:read' })
 const given = (client = 'c1') =>
-  event('kit.authorization.consent.given', { ...PAGE, client_id: client, scope: 'mcp:read', user: 'ada' })
+  event('kit.authorization.consent.given', { ...PAGE, client: client, scopes: 'mcp:read', subject: 'ada' })
 const issued = (client = 'c1', token = 't1') =>
-  signIn('token.issued', { client_id: client, token, scope: 'mcp:read' })
+  signIn('token.issued', { client: client, token, scopes: 'mcp:read' })
 const called = (token = 't1') => asked('/mcp', 200, { token })
 
 const WHOLE = () => [
@@ -130,9 +129,9 @@ describe('Stories', () => {
       'url.path',
       'http.response.status_code',
       'http.request.method',
-      'client_id',
-      'user',
-      'scope',
+      'client',
+      'subject',
+      'scopes',
     ]
     const all = Object.fromEntries([...keys, ...more].map((key) => [key, odd]))
     for (const attributes of [
@@ -245,13 +244,13 @@ describe('Stories', () => {
     itIsRecorded(`a sign-in up to event ${index + 1}, ${name}`, () => WHOLE().slice(0, index + 1))
   })
   for (const [what, last] of [
-    ['a denied consent', () => signIn('consent.denied', { client_id: 'c1' })],
-    ['a refused registration', () => signIn('client.refused', { error: 'invalid_redirect_uri' })],
+    ['a denied consent', () => signIn('consent.denied', { client: 'c1' })],
+    ['a refused registration', () => signIn('client.refused', { reason: 'invalid_redirect_uri' })],
     [
       'a refused authorization request',
-      () => signIn('request.refused', { client_id: 'c1', error: 'invalid_target' }),
+      () => signIn('request.refused', { client: 'c1', reason: 'invalid_target' }),
     ],
-    ['a refused token request', () => signIn('token.refused', { client_id: 'c1', error: 'invalid_grant' })],
+    ['a refused token request', () => signIn('token.refused', { client: 'c1', reason: 'invalid_grant' })],
     ['a forbidden origin', () => asked('/mcp', 403, { host: 'a' })],
     ['a forbidden preflight', () => asked('/mcp', 403, { preflight: true })],
     ['missing metadata', () => asked('/.well-known/oauth-protected-resource', 404)],
@@ -303,7 +302,7 @@ describe('Stories', () => {
       first(),
       asked('/mcp', 401, { ...PAGE, challenge: CHALLENGE }),
       registered('c1'),
-      signIn('client.registered', { ...PAGE, client_id: 'c2', client_name: 'A page' }),
+      signIn('client.registered', { ...PAGE, client: 'c2', client_name: 'A page' }),
       shown('c1'),
       shown('c2'),
       issued('c2', 't2'),
@@ -356,11 +355,11 @@ describe('Stories', () => {
     ['a sign-in and calls', () => [...WHOLE(), issuerMetadata(), called()]],
     [
       'a sign-in that the user denies',
-      () => [...WHOLE().slice(0, 5), signIn('consent.denied', { client_id: 'c1' })],
+      () => [...WHOLE().slice(0, 5), signIn('consent.denied', { client: 'c1' })],
     ],
     [
       'a refused registration',
-      () => [...WHOLE().slice(0, 3), signIn('client.refused', { error: 'invalid_redirect_uri' })],
+      () => [...WHOLE().slice(0, 3), signIn('client.refused', { reason: 'invalid_redirect_uri' })],
     ],
     [
       'a page, which sends preflights',
@@ -369,10 +368,10 @@ describe('Stories', () => {
         asked('/mcp', 401, { ...PAGE, challenge: CHALLENGE }),
         issuerMetadata({ ...PAGE, preflight: true }),
         issuerMetadata(PAGE),
-        signIn('client.registered', { ...PAGE, client_id: 'c1', client_name: 'A page' }),
+        signIn('client.registered', { ...PAGE, client: 'c1', client_name: 'A page' }),
         shown(),
         given(),
-        signIn('token.issued', { ...PAGE, client_id: 'c1', token: 't1', scope: 'mcp:read' }),
+        signIn('token.issued', { ...PAGE, client: 'c1', token: 't1', scopes: 'mcp:read' }),
         asked('/mcp', 200, { ...PAGE, token: 't1' }),
       ],
     ],
@@ -384,7 +383,7 @@ describe('Stories', () => {
   it('stories are bounded in number and length', () => {
     const many = Array.from({ length: 500 }, (_, index) => [
       asked('/mcp', 401, { 'user_agent.original': `agent-${index}`, challenge: CHALLENGE }),
-      signIn('token.issued', { client_id: `c${index}`, token: `t${index}` }),
+      signIn('token.issued', { client: `c${index}`, token: `t${index}` }),
     ]).flat()
     expect(storiesOf(...many)).to.have.length(MAX_STORIES)
     const long = only(
@@ -403,15 +402,15 @@ describe('Stories', () => {
     const stories = storiesOf(
       asked('/mcp', 200, { token: 't' }, request),
       event('kit.mcp.tool.failed', { 'gen_ai.tool.name': text }, { request, error, actor: { type: text } }),
-      signIn('consent.given', { client_id: 'c1', client_name: text, user: text, scope: text }),
-      signIn('token.refused', { client_id: 'c1', error: text, error_description: text }),
+      signIn('consent.given', { client: 'c1', client_name: text, subject: text, scopes: text }),
+      signIn('token.refused', { client: 'c1', reason: text, error_description: text }),
     )
     expect(JSON.stringify(stories).length).to.be.below(30_000)
   })
 
   for (const name of ['constructor', '__proto__', 'toString']) {
     it(`an unknown event of the authorization server does no harm: ${name}`, () => {
-      expect(only(storiesOf(signIn(name, { client_id: 'x' }))).stage).to.equal('begun')
+      expect(only(storiesOf(signIn(name, { client: 'x' }))).stage).to.equal('begun')
     })
   }
 
@@ -471,10 +470,10 @@ describe('Stories', () => {
       asked('/mcp', 401, { ...doctor, challenge: CHALLENGE }),
       asked('/mcp', 401, { ...doctor, token: 'forged', challenge: CHALLENGE }, request),
       event('kit.mcp.auth.refused', { reason: 'invalid' }, { request }),
-      signIn('client.refused', { ...doctor, error: 'invalid_redirect_uri' }),
-      signIn('client.registered', { ...doctor, client_id: 'c9', client_name: agent }),
-      event('kit.authorization.consent.given', { ...PAGE, client_id: 'c9', user: 'ada' }),
-      signIn('token.refused', { ...doctor, client_id: 'c9', error: 'invalid_grant' }),
+      signIn('client.refused', { ...doctor, reason: 'invalid_redirect_uri' }),
+      signIn('client.registered', { ...doctor, client: 'c9', client_name: agent }),
+      event('kit.authorization.consent.given', { ...PAGE, client: 'c9', subject: 'ada' }),
+      signIn('token.refused', { ...doctor, client: 'c9', reason: 'invalid_grant' }),
       asked('/mcp', 200, { 'user_agent.original': 'Claude-User', 'mcp.session.id': 's9' }),
     ]
     const [other, story, ...more] = storiesOf(...events)
