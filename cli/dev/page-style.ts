@@ -114,7 +114,6 @@ body:not([data-view=clients]) #stories { display: none }
 .commands dt { margin-top: 10px; color: var(--text) }
 .commands dd { display: flex; gap: 8px; align-items: start; justify-content: space-between; background: var(--ground); color: var(--text); border: 1px solid var(--line); border-radius: 8px; padding: 7px 7px 7px 12px }
 .commands code { overflow-wrap: anywhere; align-self: center }
-.option { white-space: nowrap }
 .copy { font-size: 12px; padding: 2px 9px; min-height: 26px }
 .ended pre { max-height: 30vh; overflow-y: auto; margin-top: 6px }
 .ended { background: var(--bad-ground); border: 1px solid var(--bad); border-radius: 10px; padding: 8px 14px; overflow-wrap: anywhere }

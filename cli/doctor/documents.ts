@@ -1,5 +1,5 @@
 import { type Examination, observation } from './examination.ts'
-import { type HttpExchange, NoResponseError } from './http-exchange.ts'
+import { answerOf, type HttpExchange, NoResponseError } from './http-exchange.ts'
 import type { JsonObject } from './values.ts'
 
 const WELL_KNOWN = '/.well-known/oauth-protected-resource'
@@ -43,11 +43,7 @@ export async function fetchDocument(examination: Examination, url: URL, accept =
   const headers = { accept, origin: examination.pageOrigin }
   const response = await followRedirects(url, async (at) => {
     if (!examination.mayFetch(at)) return undefined
-    const answer = await examination
-      .fetch('GET', at, { headers })
-      .catch((error: Error) =>
-        error instanceof NoResponseError ? error : new NoResponseError('network', error.name),
-      )
+    const answer = await answerOf(examination.fetch('GET', at, { headers }))
     if (!(answer instanceof NoResponseError)) return answer
     failure = answer
     return undefined

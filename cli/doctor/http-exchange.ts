@@ -147,6 +147,15 @@ export class HttpExchange {
     return this.#headers[name]?.join(', ')
   }
 
+  /** Returns the names and the values of the cookies that the response sets. */
+  get cookies(): readonly (readonly [name: string, value: string])[] {
+    const lines = this.#headers['set-cookie'] ?? []
+    return lines.flatMap((line) => {
+      const [, name, value] = /^([^\s;,=]+)=([^;]+)/.exec(line) ?? []
+      return name === undefined || value === undefined ? [] : [[name, value] as const]
+    })
+  }
+
   /** `true` if the status is 2xx. */
   get succeeded(): boolean {
     return this.status >= 200 && this.status < 300

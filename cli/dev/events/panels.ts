@@ -40,7 +40,7 @@ export function serverContents(about: About, server: ServerState, hasTransport: 
   const ended = html`The server has ${exited}. The terminal shows its output. ${next}${said}`
   const commands = connect?.commands.map(
     ({ client, command }) => html`<dt>${client}</dt>
-      <dd><code>${unbroken(command)}</code>${copyButton(`the command for ${client}`, command)}</dd>`,
+      <dd><code>${command}</code>${copyButton(`the command for ${client}`, command)}</dd>`,
   )
   return {
     command: about.command,
@@ -63,11 +63,6 @@ const SETUP = html`<p>The server has sent no telemetry yet. If this stays so, ad
 <pre>.withSampling({ debugRate: 1, infoRate: 1 })
 .addTransport(DevConsoleTransportAdapter.create())</pre>
 <p>Pass <code>telemetry</code> to <code>createMcpAdapter</code>. Then connect a client, or send a request without a token.</p>`
-
-/** Returns a command. A line does not break within an option, such as `--login`. */
-function unbroken(command: string): readonly Html[] {
-  return command.split(/( )/).map((part) => (part.startsWith('--') ? span('option', part) : html`${part}`))
-}
 
 function copyButton(what: string, text: string): Html {
   return html`<button type="button" class="copy" aria-label="Copy ${what}" data-copy="${text}">Copy</button>`

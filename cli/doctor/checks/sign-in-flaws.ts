@@ -67,7 +67,7 @@ async function open(
     onlyIf(response.status !== 429, 'the authorization server responded with 429: run doctor again later')
     const location = response.redirect === undefined ? undefined : response.header('location')
     if (location === undefined || !URL.canParse(location, at.href)) return pageOf(response, at, hop)
-    for (const [name, value] of cookiesOf(response)) cookies.set(name, value)
+    for (const [name, value] of response.cookies) cookies.set(name, value)
     at = new URL(location, at)
     if (at.origin === redirectUri.origin && at.pathname === redirectUri.pathname) {
       examination.secrets.add(at.searchParams.get('code') ?? undefined)
@@ -79,15 +79,6 @@ async function open(
     }
   }
   return { kind: 'elsewhere', url: at }
-}
-
-/** Returns the cookies of a response, whose lines are joined by commas. A date in an attribute contains a comma, too. */
-function cookiesOf(response: HttpExchange): readonly (readonly [name: string, value: string])[] {
-  const lines = (response.header('set-cookie') ?? '').split(/,\s*(?=[^\s;,=]+=)/)
-  return lines.flatMap((line) => {
-    const [, name, value] = /^([^\s;,=]+)=([^;]*)/.exec(line) ?? []
-    return name === undefined || value === undefined || value === '' ? [] : [[name, value] as const]
-  })
 }
 
 /** Describes a page by what two pages of the same kind have in common: the number of redirects, the path, and the title. */
