@@ -929,11 +929,6 @@ export class Week implements Judge, Disposable {
           'what a transport has delivered has arrived',
           `${node.name} ${type}: ${missing.length} are missing, but only ${failed + dropped + pending} are lost: ${missing.slice(0, 3)}`,
         )
-      if (type === 'store-stream') {
-        const twice = ids.filter((id) => (stream.get(id) ?? 0) > 1)
-        if (twice.length > 0)
-          this.violation('a stream has each event once', `${node.name}: ${twice.slice(0, 3)}`)
-      }
     }
   }
 

@@ -20,13 +20,6 @@ function fieldsOf(envelope: TelemetryEnvelope): Readonly<Record<string, string>>
   return { name, time, level, event: JSON.stringify(envelope) }
 }
 
-/** An entry that was read from the stream. */
-export interface StoredEntry {
-  readonly id: string
-  /** The envelope as JSON, or `undefined` for an entry in another format. */
-  readonly event: string | undefined
-}
-
 /** `ready` sends commands at once, `away` after the client has reconnected, `closed` only if the application connects it. */
 export type StoreState = 'ready' | 'away' | 'closed'
 
@@ -37,14 +30,6 @@ export interface StreamClient {
   add(envelope: TelemetryEnvelope): Promise<unknown>
   /** Adds all entries or none in one transaction. Returns an id or an error for each. `undefined` without transactions. */
   readonly addAll: ((batch: readonly TelemetryEnvelope[]) => Promise<readonly unknown[]>) | undefined
-  /** Returns the newest entries from `end` to `start`, the latest first. `undefined` if the client cannot read. */
-  readonly newest:
-    | ((end: string, start: string, count: number) => Promise<readonly StoredEntry[]>)
-    | undefined
-  /** Removes entries. `undefined` if the client cannot. */
-  readonly remove: ((ids: readonly string[]) => Promise<unknown>) | undefined
-  /** Starts to watch for a lost connection. The returned function stops it, and returns `true` if there was one. */
-  watch(): () => boolean
 }
 
 type Method = (...args: any[]) => any
@@ -72,27 +57,6 @@ function likeIoredis(store: AnyStore, stream: string, maxLen: number): StreamCli
           return replies.map(([error, id]) => error ?? id)
         }
       : undefined,
-    newest: hasMethod(store, 'xrevrange')
-      ? async (end, start, count) => {
-          const entries: [unknown, unknown[]][] = await store.xrevrange?.(stream, end, start, 'COUNT', count)
-          return entries.map(([id, fields]) => ({
-            id: String(id),
-            event: fields.map(String).find((_, index, all) => index % 2 === 1 && all[index - 1] === 'event'),
-          }))
-        }
-      : undefined,
-    remove: hasMethod(store, 'xdel') ? async (ids) => await store.xdel?.(stream, ...ids) : undefined,
-    watch: () => {
-      let lost = false
-      const onClose = () => {
-        lost = true
-      }
-      if (hasMethod(store, 'off')) store.once?.('close', onClose)
-      return () => {
-        store.off?.('close', onClose)
-        return lost
-      }
-    },
   }
 }
 
@@ -116,23 +80,6 @@ function likeNodeRedis(store: AnyStore, stream: string, maxLen: number): StreamC
           }
         }
       : undefined,
-    newest: hasMethod(store, 'xRevRange')
-      ? async (end, start, count) => {
-          const entries: { id: unknown; message: { event?: unknown } }[] = await store.xRevRange?.(
-            stream,
-            end,
-            start,
-            { COUNT: count },
-          )
-          return entries.map(({ id, message: { event } }) => ({
-            id: String(id),
-            event: event === undefined ? undefined : String(event),
-          }))
-        }
-      : undefined,
-    remove: hasMethod(store, 'xDel') ? async (ids) => await store.xDel?.(stream, [...ids]) : undefined,
-    // This client does not send pending commands again after a connection loss.
-    watch: () => () => false,
   }
 }
 

@@ -9,12 +9,6 @@ const MAX_BATCH = 200
 /** The maximum number of attempts for entries that fail for an unknown reason. */
 const MAX_UNKNOWN_FAILURES = 4
 
-/** The number of later entries of other writers among which a batch is still found. */
-const LOOK_BACK = 1_000
-
-/** The number of entries that are read at a time, because each of them may be large. */
-const PAGE = 20
-
 /** The time that a connected client may take for a reply, and the time between two checks, in milliseconds. */
 const MAX_REPLY_MS = 10_000
 const CHECK_MS = 500
@@ -23,18 +17,12 @@ const CHECK_MS = 500
 const CLOSING_MS = 30_000
 
 /**
- * Writes batches of entries to the stream, for an ordered queue that sends one batch at a time.
- *
- * A batch is a transaction, so the stream contains all of its entries or none. If the connection is lost during a batch, or if
- * the client never settles its command, the next attempt reads the end of the stream first, to find out whether the batch is
- * in it.
+ * Writes batches of entries to the stream, for an ordered queue that sends one batch at a time. A batch is a transaction, so the
+ * stream contains all of its entries or none. If the connection is lost during a batch, or if the client never settles its
+ * command, the batch is written again, although it may be in the stream.
  */
 export class StreamWriter {
   readonly #client: StreamClient
-  /** The latest entry that is known to be in the stream. */
-  #lastId: string | undefined
-  /** The first entry of the batch that may be in the stream. */
-  #unsure: TelemetryEnvelope | undefined
   /** When waiting events fail, because the transport was shut down. */
   #closedAtMs = Number.POSITIVE_INFINITY
   /** The state of transactions for this client. The first entry is sent on its own to find out. */
@@ -67,11 +55,6 @@ export class StreamWriter {
       return { result: 'stop', forGood: false, failure: { reason } }
     }
     if (state !== 'ready') return unavailable('Redis is unavailable')
-    if (this.#unsure === batch[0]) {
-      const found = await this.#findOut(batch)
-      if (found !== undefined) return found
-    }
-    this.#unsure = undefined
     if (batch.length > this.maxItems)
       return { result: 'split', failure: { reason: 'Redis no longer allows transactions' } }
     return await this.#send(batch)
@@ -90,21 +73,13 @@ export class StreamWriter {
   }
 
   async #send(batch: readonly TelemetryEnvelope[]): Promise<Outcome> {
-    const wasLost = this.#client.watch()
     let replies: readonly unknown[]
     try {
       replies = await this.#add(batch)
     } catch (error) {
-      wasLost()
-      return this.#outcomeOf(readStreamFailure(error), batch)
+      return this.#outcomeOf(readStreamFailure(error))
     }
     if (this.#transactions === 'untried') this.#transactions = 'yes'
-    const ids = replies.filter((reply) => typeof reply === 'string')
-    if (wasLost() && ids.length === batch.length) {
-      const outcome = await this.#findOut(batch)
-      if (outcome !== undefined) return outcome
-    }
-    this.#lastId = ids.at(-1) ?? this.#lastId
     const rejected = new Map<number, Failure>()
     for (const [index, reply] of replies.entries())
       if (reply instanceof Error) rejected.set(index, describe(readStreamFailure(reply)))
@@ -137,12 +112,11 @@ export class StreamWriter {
     })
   }
 
-  #outcomeOf(failure: StreamFailure, batch: readonly TelemetryEnvelope[]): Outcome {
+  #outcomeOf(failure: StreamFailure): Outcome {
     const { kind } = failure
     if (kind === 'refused') return { result: 'failed', failure: describe(failure) }
+    // If only MULTI was rejected, Redis has added the entry after it, which is written again.
     if (kind === 'no-transactions') this.#transactions = 'no'
-    // If only MULTI was rejected, Redis has added the entries after it.
-    if (kind !== 'busy') this.#unsure = batch[0]
     if (kind === 'unknown')
       return { result: 'retry', failure: describe(failure), maxAttempts: MAX_UNKNOWN_FAILURES }
     return kind === 'no-transactions'
@@ -152,60 +126,6 @@ export class StreamWriter {
             ? 'the connection to Redis was lost'
             : 'Redis does not accept entries at the moment',
         )
-  }
-
-  /**
-   * Looks for the batch in the stream, and removes all copies of it but one. ioredis sends pending commands again after each
-   * connection loss (`autoResendUnfulfilledCommands`), even if the earlier ones succeeded.
-   * @returns `undefined` if the stream does not contain the batch.
-   */
-  async #findOut(batch: readonly TelemetryEnvelope[]): Promise<Outcome | undefined> {
-    try {
-      const copies = await this.#copiesOf(batch)
-      // Redis may have trimmed the beginning of the oldest copy.
-      const kept = copies.findLast(({ length }) => length === batch.length) ?? copies.at(-1)
-      if (kept === undefined) return undefined
-      const others = copies.filter((copy) => copy !== kept).flat()
-      if (others.length > 0) await this.#reply(Promise.resolve(this.#client.remove?.(others)))
-      this.#unsure = undefined
-      this.#lastId = kept[0]
-      return { result: 'delivered' }
-    } catch (error) {
-      const { kind } = readStreamFailure(error)
-      // If the client may not read or remove, adding the batch twice is better than losing it.
-      if (kind !== 'lost' && kind !== 'busy') return undefined
-      this.#unsure = batch[0]
-      return unavailable('Redis is unavailable')
-    }
-  }
-
-  /** Returns the ids of each copy of `batch` after the latest known entry, the latest first. */
-  async #copiesOf(batch: readonly TelemetryEnvelope[]): Promise<string[][]> {
-    const { newest } = this.#client
-    const copies: string[][] = []
-    if (newest === undefined) return copies
-    const events = batch.map((envelope) => JSON.stringify(envelope)).reverse()
-    const after = this.#lastId
-    let copy: string[] = []
-    let end = '+'
-    let left = batch.length + LOOK_BACK
-    for (; left > 0; left -= PAGE) {
-      // Both ends are part of the page.
-      const page = await this.#reply(newest(end, after ?? '-', PAGE + 1))
-      for (const { id, event } of page) {
-        if (id === end || id === after) continue
-        if (event !== events[copy.length]) copy = []
-        if (event !== events[copy.length]) continue
-        copy.push(id)
-        if (copy.length < batch.length) continue
-        copies.push(copy)
-        copy = []
-        left += batch.length
-      }
-      if (page.length <= PAGE) break
-      end = page.at(-1)?.id ?? end
-    }
-    return copy.length > 0 ? [...copies, copy] : copies
   }
 }
 

@@ -43,10 +43,8 @@ const BACK_OFF = { firstMs: 50, maxMs: 1_000, minShare: 0.5 }
  * they wait in the queue of the transport, whose limits are those of `addTransport`. Errors that a retry cannot fix
  * (`WRONGTYPE`, `NOPERM`, …) fail with `TELEMETRY_TRANSPORT_FAILED`.
  *
- * If the client can read the stream, no event is written twice: after a connection loss, the transport reads the end of the
- * stream first. ioredis sends pending commands again by itself. The transport removes the resulting copies with XDEL. The
- * option `autoResendUnfulfilledCommands: false` of ioredis avoids them, but events then wait for 10 s after a lost connection:
- * a command that is never answered counts as lost after this time.
+ * Every event is in the stream at least once. After a connection loss, events whose transaction was not acknowledged are written
+ * again, so they may be in the stream twice. A command that is never answered counts as lost after 10 s.
  *
  * @example
  * ```ts
