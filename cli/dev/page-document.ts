@@ -26,7 +26,6 @@ export const PAGE_DOCUMENT = `<!doctype html>
   <div class="tile good"><span class="name">accepted</span><strong id="accepted-value">0</strong><span id="accepted-note" class="note"></span></div>
   <div class="tile" id="refused"><span class="name">refused</span><strong id="refused-value">0</strong><span id="refused-note" class="note"></span></div>
   <div class="tile" id="tools"><span class="name">tool calls</span><strong id="tools-value">0</strong><span id="tools-note" class="note"></span></div>
-  <div class="tile"><span class="name">median call</span><strong id="median-value">–</strong><span id="median-note" class="note"></span></div>
 </section>
 <main>
   <section class="panel list" aria-label="Events">

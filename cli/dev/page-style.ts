@@ -46,7 +46,7 @@ h1 { font-size: 17px; font-weight: 650; display: flex; align-items: center; gap:
 .facts dt, .facts dd > span { color: var(--dim) }
 .facts dd { overflow-wrap: anywhere }
 
-.tiles { display: grid; grid-template-columns: repeat(4, 1fr); gap: 12px }
+.tiles { display: grid; grid-template-columns: repeat(3, 1fr); gap: 12px }
 .tile { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 9px 14px; display: grid; grid-template-columns: auto 1fr; align-items: baseline; gap: 0 10px }
 .tile .name { grid-column: 1 / -1; color: var(--dim); font-size: 13px }
 .tile strong { font-size: 22px; line-height: 1.25; font-weight: 650; font-variant-numeric: tabular-nums; white-space: nowrap }

@@ -330,7 +330,6 @@ describe('the console in a browser', function () {
     await callTool(sample.origin, 'good', 'erase')
     await page.locator('#refused-value', { hasText: '3' }).waitFor()
     expect(await textOf('#tools')).to.equal('tool calls 15 3 failed')
-    expect(await textOf('#median-note')).to.match(/^95 % within [\d.]+ ms$/)
     await picture('desk-light')
     await page.locator('#view-tool').click()
     await page.locator('.row.bad').first().click()
@@ -379,11 +378,11 @@ describe('the console in a browser', function () {
     ] as const) {
       await page.locator(`#view-${view}`).click()
       await page.locator('#search').fill(text)
-      await rowsAre(expected.length)
-      const numbers = await page
-        .locator('#events .row')
-        .evaluateAll((all) => all.map(({ dataset }: any) => Number(dataset.number) - 1).reverse())
-      expect(numbers, `${view} ${text}`).to.deep.equal(expected)
+      await page.waitForFunction((numbers) => {
+        const { document } = globalThis as unknown as InPage
+        const listed = [...document.querySelectorAll('#events .row')].map(({ dataset }) => dataset.number - 1)
+        return String(listed.reverse()) === numbers
+      }, String(expected))
     }
   })
 
@@ -427,12 +426,10 @@ describe('the console in a browser', function () {
     expect(await page.locator('#events').getAttribute('aria-activedescendant')).to.equal(
       await page.locator('.row[aria-selected=true]').getAttribute('id'),
     )
-    await press('End')
+    await press('j', 'j', 'j')
     expect(await selected()).to.contain('missing')
-    await press('Home', 'k')
+    await press('ArrowUp', 'k', 'k', 'k', 'k')
     expect(await selected()).to.contain('completed')
-    await press('PageDown', 'ArrowUp')
-    expect(await selected()).to.contain('invalid')
     await press('Escape')
     expect(await page.locator('#details').isVisible()).to.equal(false)
     await press('/')

@@ -1,7 +1,7 @@
 import { type Html, html, span, type Value } from '../../html.ts'
 import type { Connect } from '../connect-commands.ts'
 import type { Attributes } from './event.ts'
-import { countText, durationText } from './lines.ts'
+import { countText } from './lines.ts'
 import type { Summary } from './summary.ts'
 
 /** Facts that are constant while `mcp-gatekit dev` runs. */
@@ -70,13 +70,12 @@ function copyButton(what: string, text: string): Html {
 
 /** Returns the numbers of all events. @param kept the number of events that the page can list */
 export function statisticsContents(
-  { counts, lastReason, calls }: Summary,
+  { counts, lastReason }: Summary,
   kept: number,
   sender: Attributes = {},
 ): Contents {
   const { accepted, refused, outages, toolCalls, toolFailures, events } = counts
   const share = Math.round((accepted / (accepted + refused + outages)) * 100)
-  const [median, high] = [quantile(calls, 0.5), quantile(calls, 0.95)]
   const { service, environment } = sender
   const all = `${countText(events)} ${events === 1 ? 'event' : 'events'}`
   return {
@@ -86,18 +85,10 @@ export function statisticsContents(
     'refused-note': lastReason === undefined ? '' : `last: ${lastReason}`,
     'tools-value': countText(toolCalls),
     'tools-note': toolFailures > 0 ? span('bad', `${countText(toolFailures)} failed`) : '',
-    'median-value': median === undefined ? '–' : durationText(median),
-    'median-note': high === undefined ? '' : `95 % within ${durationText(high)}`,
     'how-many': events > kept ? `the latest ${countText(kept)} of ${all}` : all,
     ...(typeof service === 'string' && {
       service: environment === undefined ? service : `${service} · ${environment}`,
       title: `${service} · mcp-gatekit dev`,
     }),
   }
-}
-
-/** Returns a quantile of the durations, such as the median for 0.5, or `undefined` without calls. */
-export function quantile(calls: readonly number[], part: number): number | undefined {
-  const sorted = calls.toSorted((a, b) => a - b)
-  return sorted[Math.min(sorted.length - 1, Math.ceil(sorted.length * part) - 1)]
 }

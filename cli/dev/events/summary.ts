@@ -1,18 +1,13 @@
 import { attributeText } from './event.ts'
 import type { EventRow } from './row.ts'
 
-/** The maximum number of tool calls in the median. */
-const MAX_CALLS = 96
-
 /** Counts all events that the page lists. Bounded in memory. */
 export class Summary {
   readonly counts = { accepted: 0, refused: 0, outages: 0, toolCalls: 0, toolFailures: 0, events: 0 }
   /** The reason of the latest refusal. */
   lastReason: string | undefined
-  /** The durations of the latest tool calls in milliseconds, oldest first. */
-  calls: readonly number[] = []
 
-  add({ event, group, outcome, word, ms, isProbe }: EventRow): void {
+  add({ event, group, outcome, word, isProbe }: EventRow): void {
     const { counts } = this
     counts.events++
     if (isProbe) return
@@ -24,7 +19,6 @@ export class Summary {
     } else if (group === 'tool' && (outcome === 'completed' || outcome === 'failed')) {
       counts.toolCalls++
       if (outcome === 'failed') counts.toolFailures++
-      if (ms !== undefined) this.calls = [...this.calls, ms].slice(-MAX_CALLS)
     }
   }
 }

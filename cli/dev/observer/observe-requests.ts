@@ -1,10 +1,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
-import { type IncomingMessage, Server, type ServerResponse } from 'node:http'
+import { Agent, type IncomingMessage, request, Server, type ServerResponse } from 'node:http'
 import { Server as TlsServer } from 'node:https'
 import type { Server as NetServer } from 'node:net'
-import { HttpTarget, jsonHeaders } from '../../../src/telemetry/transports/http/http-target.ts'
-import { BatchQueue } from '../../../src/telemetry/transports/queue/batch-queue.ts'
 import { OBSERVER } from '../events/event.ts'
 import { type ObservedRequest, observedRequest } from './observed-request.ts'
 
@@ -70,29 +68,36 @@ function listeningEvent(server: NetServer): object | undefined {
   return { name: 'dev.listening', time, level: 'info', sessionId: 'dev', attributes: { address, port } }
 }
 
-/** Returns a function that sends events in batches. It never fails. */
+/** Returns a function that sends events in batches. It never keeps the process alive, and never fails. */
 function feedTo(url: string): (make: () => object | undefined) => void {
-  const target = new HttpTarget(url)
-  const queue = new BatchQueue<object>({
-    type: 'observer',
-    ordered: true,
-    maxItems: BATCH,
-    delayMs: WINDOW_MS,
-    maxAttempts: 1,
-    backOff: { firstMs: 0, maxMs: 0 },
-    send: async (events, { signal }) => {
-      const body = JSON.stringify({ sender: OBSERVER, events })
-      await target.post(jsonHeaders(), body, TIMEOUT_MS, signal)
-      return { result: 'delivered' }
-    },
-  })
-  let waiting = 0
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  const waiting: object[] = []
+  let isBusy = false
+  const sendSoon = (): void => {
+    if (isBusy || waiting.length === 0) return
+    isBusy = true
+    setTimeout(send, WINDOW_MS).unref()
+  }
+  const send = (): void => {
+    const body = JSON.stringify({ sender: OBSERVER, events: waiting.splice(0, BATCH) })
+    const headers = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }
+    const req = request(url, { method: 'POST', agent, headers, timeout: TIMEOUT_MS })
+    req.once('socket', (socket) => socket.unref())
+    req.once('timeout', () => req.destroy())
+    req.once('response', (res) => res.resume())
+    req.on('error', () => undefined)
+    req.once('close', () => {
+      isBusy = false
+      sendSoon()
+    })
+    req.end(body)
+  }
   return (make) => {
     try {
-      const event = waiting < MAX_WAITING ? make() : undefined
+      const event = waiting.length < MAX_WAITING ? make() : undefined
       if (event === undefined) return
-      waiting++
-      void queue.add(event).finally(() => waiting--)
+      waiting.push(event)
+      sendSoon()
     } catch {
       // An event that cannot be made is left out.
     }

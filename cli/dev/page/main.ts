@@ -187,10 +187,6 @@ const MOVES: Readonly<Record<string, number>> = {
   k: -1,
   ArrowDown: 1,
   ArrowUp: -1,
-  PageDown: 10,
-  PageUp: -10,
-  Home: -10_000,
-  End: 10_000,
 }
 const ACTIONS: Readonly<Record<string, () => void>> = {
   '/': () => search.focus(),
