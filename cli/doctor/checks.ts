@@ -125,7 +125,6 @@ export const CHECKS: readonly Check[] = [
     ['cors.responses', 'Web pages can read every response', 'cors.preflight'],
     ['cors.exposed', 'Web pages can read the headers that clients need', 'cors.responses'],
     ['cors.metadata', 'Web pages can read the metadata document', 'cors.preflight', 'metadata.found'],
-    ['cors.issuers', 'Web pages can read the metadata of issuers', 'cors.preflight', 'issuer.metadata'],
     ['issuer.cors', 'Web pages can use the authorization servers', 'cors.preflight', 'issuer.metadata'],
   ]),
   ...groupOf('Origin and Host', [

@@ -4,7 +4,7 @@ import { answerOf, type HttpExchange, NoResponseError } from '../http-exchange.t
 import { initialize, MODERN_REVISION, NEWEST_LEGACY } from '../messages.ts'
 import { quote } from '../quote.ts'
 import { urlOf } from '../values.ts'
-import { authorizationServers, ofEach } from './issuers.ts'
+import { ofEach } from './issuers.ts'
 import { resourceMetadata } from './metadata.ts'
 import { answersWithoutToken, isGuarded, refusal } from './protection.ts'
 import { conversation, goodToken, revisions } from './protocol.ts'
@@ -274,13 +274,6 @@ export const CORS: CheckFunctions = {
     return asked.succeeded && readable(asked, examination) && allows(asked, 'mcp-protocol-version')
       ? ok('the document and its preflight')
       : warn(`its preflight gets ${asked.summary}`, hint)
-  },
-  async 'cors.issuers'(examination) {
-    await onlyForPages(examination)
-    const servers = await authorizationServers(examination)
-    const areReadable = servers.every(({ response }) => readable(response, examination))
-    onlyIf(areReadable, 'they cannot: see issuer.cors')
-    return ok(servers.map(({ issuer }) => quote(issuer)).join(', '))
   },
   'issuer.cors': ofEach(async ({ issuer, document, url: source, response }, examination) => {
     await onlyForPages(examination)

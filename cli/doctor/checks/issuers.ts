@@ -257,20 +257,16 @@ export const ISSUERS: CheckFunctions = {
       'shorten the list, or configure the scopes in Gemini CLI and in older versions of Codex: they request all of them (https://github.com/openai/codex/issues/15643)',
     )
   }),
-  async 'issuer.register'(examination) {
+  'issuer.register': ofEach(async (server, examination) => {
     onlyIf(examination.options.register === true, ONLY_WITH_REGISTER)
-    return await registerClients(examination)
-  },
+    const unknown = await checkUnknownClient(examination, server)
+    const endpoint = examination.safeUrl(server.document.registration_endpoint)
+    if (endpoint === undefined)
+      return unknown ?? ok(`${quote(server.issuer)} does not support dynamic registration`)
+    const registered = await findingsOfEach(ATTEMPTS, (one) => tryRegistration(examination, endpoint, one))
+    return [...registered, unknown]
+  }),
 }
-
-const registerClients = ofEach(async (server, examination) => {
-  const unknown = await checkUnknownClient(examination, server)
-  const endpoint = examination.safeUrl(server.document.registration_endpoint)
-  if (endpoint === undefined)
-    return unknown ?? ok(`${quote(server.issuer)} does not support dynamic registration`)
-  const registered = await findingsOfEach(ATTEMPTS, (one) => tryRegistration(examination, endpoint, one))
-  return [...registered, unknown]
-})
 
 async function tryRegistration(
   examination: Examination,

@@ -67,11 +67,6 @@ const ignoredToken = observation(async (examination) => {
   return { response, saysMissing: saysMissing(without.reason.description) }
 })
 
-/** Returns `true` if a token does not reach the server. */
-async function losesToken(examination: Examination): Promise<boolean> {
-  return (await ignoredToken(examination))?.saysMissing === true
-}
-
 /** JSON-RPC errors of a server that has accepted the token and does not support the request. */
 const BEHIND_THE_GATE: readonly unknown[] = [-32_022, -32_020, -32_600, -32_601, -32_602]
 
@@ -217,7 +212,7 @@ export const TOKENS: CheckFunctions = {
     await refusal(examination)
     const response = await tokenResponse(examination)
     const { status, summary: seen } = response
-    if (isRefused(response) && (await losesToken(examination)))
+    if (isRefused(response) && (await ignoredToken(examination))?.saysMissing === true)
       return fail(seen, 'see edge.proxy: the token does not reach the server')
     if (status === 503) return await unavailable(examination, response)
     if (status === 401) {
