@@ -37,9 +37,7 @@ export function setOrAppend(res: ServerResponse, name: string, value: string): v
  * origin that it denies.
  */
 export function isCorsDecided(res: ServerResponse): boolean {
-  return (
-    decided.has(res) ||
-    res.hasHeader('Access-Control-Allow-Origin') ||
-    /\borigin\b/i.test(String(res.getHeader('Vary') ?? ''))
-  )
+  if (decided.has(res) || res.hasHeader('Access-Control-Allow-Origin')) return true
+  const vary = res.getHeader('Vary')
+  return vary !== undefined && /\borigin\b/i.test(String(vary))
 }

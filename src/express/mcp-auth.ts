@@ -80,7 +80,7 @@ export function mcpAuth(target: GateTarget, options: McpAuthOptions = {}): NodeM
     const { req, res } = request
     try {
       const exchange = await authenticator.authenticate(request, known)
-      if ('response' in exchange) return writePlainResponse(req, res, exchange.response)
+      if ('response' in exchange) return writePlainResponse(req, res, exchange.response, request.hasReadBody)
       const owner = sessions === undefined ? '' : ownerOf(exchange.auth)
       const judged = sessions?.refuses(req, owner)
         ? refuseSession(exchange)

@@ -2,7 +2,6 @@ import type { NodeMiddleware } from '../base/http/node-middleware.ts'
 import { optionChecksOf } from '../base/options/option-checks.ts'
 import type { McpAdapter } from '../mcp/mcp-adapter.ts'
 import { ConnectionTurns } from './connection-turns.ts'
-import { restrictCors } from './cors-decision.ts'
 import { NodeMcpRequest } from './node-request.ts'
 import { writeFailure, writeResponse } from './node-response.ts'
 import { checkEndpoint } from './target.ts'
@@ -35,15 +34,14 @@ export function mcpHandler(adapter: McpAdapter): NodeMiddleware {
   const endpoint = checkEndpoint(optionChecksOf('mcpHandler'), adapter)
   return function mcpHandler(req, res, next) {
     const request = new NodeMcpRequest(req, res, endpoint.trustsProxy)
-    if (endpoint.restrictsOrigins) restrictCors(res, endpoint.corsHeaders(request))
-    ConnectionTurns.serve(req, res, () =>
-      endpoint
-        .respond(request)
-        .then((response) => writeResponse(req, res, response))
-        .catch((error: unknown) => {
-          request.authenticatedBy(endpoint.gate)?.telemetry.servedHere(false)
-          writeFailure(req, res, () => (next === undefined ? res.destroy() : next(error)))
-        }),
-    )
+    ConnectionTurns.serve(req, res, async () => {
+      try {
+        const response = await endpoint.respond(request)
+        await writeResponse(req, res, response, request.hasReadBody)
+      } catch (error) {
+        request.authenticatedBy(endpoint.gate)?.telemetry.servedHere(false)
+        writeFailure(req, res, () => (next === undefined ? res.destroy() : next(error)))
+      }
+    })
   }
 }

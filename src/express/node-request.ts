@@ -18,7 +18,7 @@ import { isEncoded, type McpRequest } from '../mcp/wire/mcp-request.ts'
 import type { AuthInfo } from '../oauth/auth-info.ts'
 import type { Gate } from '../oauth/gate.ts'
 import { authenticatedBy } from './authenticated-requests.ts'
-import { addHeaders, isCorsDecided } from './cors-decision.ts'
+import { addHeaders, isCorsDecided, restrictCors } from './cors-decision.ts'
 
 /** Returns `true` for a CORS preflight (Fetch §3.3.5). */
 export function isPreflight(req: IncomingMessage): boolean {
@@ -34,6 +34,8 @@ export class NodeMcpRequest implements McpRequest {
   readonly method: string
   readonly req: NodeRequest
   readonly res: ServerResponse
+  /** `true` if the whole body was read. Node.js reports the end of the body later. */
+  hasReadBody = false
   readonly #trustsProxy: boolean
   #request: Request | undefined
 
@@ -101,12 +103,9 @@ export class NodeMcpRequest implements McpRequest {
     return this.#request
   }
 
-  get decidesCors(): boolean {
-    return !isCorsDecided(this.res)
-  }
-
-  addResponseHeaders(headers: Readonly<Record<string, string>>): void {
-    addHeaders(this.res, headers)
+  setCorsHeaders(headers: Readonly<Record<string, string>>, restricts: boolean): void {
+    if (restricts) restrictCors(this.res, headers)
+    else if (!isCorsDecided(this.res)) addHeaders(this.res, headers)
   }
 
   authenticatedBy(gate: Gate | undefined): Exchange | undefined {
@@ -134,17 +133,21 @@ export class NodeMcpRequest implements McpRequest {
     })
   }
 
-  async readBody(limits: BodyLimits, memory?: BodyMemory): Promise<BodyRead> {
+  readBody(limits: BodyLimits, memory?: BodyMemory): BodyRead | Promise<BodyRead> {
     const { req } = this
-    if (Number(req.headers['content-length']) > limits.maxBytes) return { kind: 'too-large' }
+    const { 'content-length': length, 'content-encoding': coding } = req.headers
+    if (Number(length) > limits.maxBytes) return { kind: 'too-large' }
     if (isParsed(req)) return parsedBody(req.body, limits)
-    if (isEncoded(req.headers['content-encoding'])) return { kind: 'encoded' }
+    if (coding !== undefined && isEncoded(coding)) return { kind: 'encoded' }
     if (req.readableDidRead) return { kind: 'consumed' }
-    return await this.readStream(limits, memory)
+    return this.readStream(limits, memory)
   }
 
-  protected async readStream(limits: BodyLimits, memory?: BodyMemory): Promise<BodyRead> {
-    return readReceived(this.req, limits) ?? (await readBody(nodeSource(this.req), limits, memory))
+  protected readStream(limits: BodyLimits, memory?: BodyMemory): BodyRead | Promise<BodyRead> {
+    const received = readReceived(this.req, limits)
+    if (received === undefined) return readBody(nodeSource(this.req), limits, memory)
+    this.hasReadBody = true
+    return received
   }
 }
 
@@ -241,30 +244,18 @@ function parsedBody(body: unknown, { maxBytes }: BodyLimits): BodyRead {
   return { kind: 'text', text: typeof body === 'string' ? body : Buffer.from(body).toString('utf8') }
 }
 
-/** The requests whose body was read as a whole. Node.js reports the end of the body later. */
-const readWhole = new WeakSet<IncomingMessage>()
-
-/** Returns `true` if the whole body of an HTTP/1.1 request has arrived. */
-export function hasWholeBody(req: IncomingMessage): boolean {
-  if (req.complete || req.readableEnded || readWhole.has(req)) return true
-  const { 'content-length': length, 'transfer-encoding': coding } = req.headers
-  if (length === undefined) return coding === undefined
-  return req.readableLength === Number(length)
-}
-
 /**
- * Reads a body that was received together with its headers, as most are, without listeners and timers.
+ * Reads a body that was received together with its headers, as most are, without listeners and timers. Nothing has read it before.
  * @returns `undefined` if the body is not complete, or something else reads it
  */
 function readReceived(req: NodeRequest, { maxBytes }: BodyLimits): BodyRead | undefined {
   const { readableLength } = req
   const isReceived = readableLength > 0 && readableLength === Number(req.headers['content-length'])
-  const isUnread = req.readableFlowing === null && !req.readableDidRead && !req.destroyed
+  const isUnread = req.readableFlowing === null && !req.destroyed
   // With an encoding, the length is one of characters.
   const isPlain = req.readableEncoding === null && req.httpVersionMajor < 2
   if (!isReceived || !isUnread || !isPlain || readableLength > maxBytes) return undefined
   const body: unknown = req.read()
-  readWhole.add(req)
   // Lets the stream end.
   req.resume()
   return Buffer.isBuffer(body) ? { kind: 'text', text: body.toString('utf8') } : { kind: 'unreadable' }

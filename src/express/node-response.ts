@@ -1,11 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { HttpResponse, PlainResponse } from '../base/http/plain-response.ts'
 import { cutOff, http2StreamOf, isClosed, onceClosed } from '../base/http/response-close.ts'
-import { isEventStream, type StreamResponse } from '../mcp/wire/event-stream.ts'
+import type { StreamResponse } from '../mcp/wire/event-stream.ts'
 import { FAILED_RESPONSE } from '../oauth/refusal-responses.ts'
 import { ConnectionTurns } from './connection-turns.ts'
 import { addHeaders, setOrAppend } from './cors-decision.ts'
-import { hasWholeBody } from './node-request.ts'
 
 /** A longer body waits for its client as a buffer, because the characters of a string are on the heap of V8. */
 const MAX_STRING_LENGTH = 65_536
@@ -26,21 +25,30 @@ const UNREAD_MS = 60_000
 /** The time in which a client can read a response that was sent before the request body was complete. */
 const DISCARD_MS = 5_000
 
-/** Writes a response: a complete one at once, and a stream no faster than the client reads. */
+/**
+ * Writes a response: a complete one at once, and a stream no faster than the client reads.
+ * @param hasReadBody as for `writePlainResponse`
+ */
 export function writeResponse(
   req: IncomingMessage,
   res: ServerResponse,
   response: HttpResponse,
+  hasReadBody = false,
 ): void | Promise<void> {
-  if (isEventStream(response)) return writeStream(req, res, response)
-  writePlainResponse(req, res, response as PlainResponse)
+  const { body } = response
+  if (typeof body === 'object') return writeStream(req, res, { ...response, body })
+  writePlainResponse(req, res, response as PlainResponse, hasReadBody)
 }
 
-/** Writes a response of plain values. Headers that other middleware has set are kept. */
+/**
+ * Writes a response of plain values. Headers that other middleware has set are kept.
+ * @param hasReadBody `true` if the whole body of the request was read, which Node.js reports later
+ */
 export function writePlainResponse(
   req: IncomingMessage,
   res: ServerResponse,
   { status, headers, body = '' }: PlainResponse,
+  hasReadBody = false,
 ): void {
   if (isClosed(req, res) || res.headersSent) return
   res.statusCode = status
@@ -51,7 +59,7 @@ export function writePlainResponse(
   }
   if (status === 204 || status === 304) res.end()
   else endWithBody(req, res, body)
-  if (!isExpected(req)) return
+  if (hasReadBody || !isExpected(req)) return
   if (stream === undefined) discardBody(req)
   // A long body is still being written.
   else if (res.writableEnded) stream.close(NO_ERROR)
@@ -137,7 +145,10 @@ function closeUnlessRead(req: IncomingMessage, res: ServerResponse): () => void 
 
 /** Returns `true` if the body is not complete, or was not read. */
 function isExpected(req: IncomingMessage): boolean {
-  return req.httpVersionMajor >= 2 ? !req.readableEnded && !req.complete : !hasWholeBody(req)
+  if (req.readableEnded || req.complete) return false
+  if (req.httpVersionMajor >= 2) return true
+  const { 'content-length': length, 'transfer-encoding': coding } = req.headers
+  return length === undefined ? coding !== undefined : req.readableLength !== Number(length)
 }
 
 /** Reads and discards the rest of a body for a limited time, so that the client can read the response. */

@@ -313,7 +313,7 @@ function webHandlersOf(endpoint: McpEndpoint): Pick<McpAdapter, 'handler' | 'aut
         return webResponse(mcpRequest, await endpoint.respond(mcpRequest))
       } catch {
         // The client gets a response, whatever has failed.
-        mcpRequest.addResponseHeaders(endpoint.corsHeaders(mcpRequest))
+        endpoint.setCorsHeaders(mcpRequest)
         return webResponse(mcpRequest, FAILED_RESPONSE)
       }
     },
@@ -324,7 +324,7 @@ function webHandlersOf(endpoint: McpEndpoint): Pick<McpAdapter, 'handler' | 'aut
           const headers = preflightHeaders(mcpRequest.header('access-control-request-headers'))
           return toResponse({ status: 204, headers })
         }
-        mcpRequest.addResponseHeaders(endpoint.corsHeaders(mcpRequest))
+        endpoint.setCorsHeaders(mcpRequest)
         return webResponse(mcpRequest, endpoint.preflight(mcpRequest))
       },
       resource(request: Request) {

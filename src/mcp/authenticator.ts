@@ -8,7 +8,7 @@ import type { Instrumentation } from './instrumentation/instrumentation.ts'
 import { MODERN_REVISION, methodNamed } from './methods.ts'
 import { arePublic, neededScopes, type ScopedOperations } from './router/named-operations.ts'
 import { BodyBudget } from './wire/body-budget.ts'
-import type { Exchange, RequestTelemetry } from './wire/exchange.ts'
+import type { Exchange } from './wire/exchange.ts'
 import {
   isTooLong,
   jsonRpcError,
@@ -59,21 +59,24 @@ export class Authenticator {
    */
   async authenticate(request: McpRequest, known?: () => readonly unknown[]): Promise<AuthenticationResult> {
     const { gate } = this
-    const telemetry = await this.#props.instrumentation.begun(request)
-    if (gate === undefined) return await this.#withoutGate(request, telemetry)
-    let decision: Decision
+    const begun = this.#props.instrumentation.begun(request)
+    const telemetry = begun instanceof Promise ? await begun : begun
+    let decision: Decision | Admission
     try {
       // Only the verifier runs inside the session of the telemetry, not what follows.
-      decision = await telemetry.run(() => gate.authenticate(request))
+      decision = await telemetry.run(() => gate?.authenticate(request) ?? this.#admitted(request))
     } catch (cause) {
       decision = { outcome: 'failed', cause }
     }
+    if (decision.outcome === 'admitted')
+      return { gate, auth: undefined, context: decision.context, telemetry }
     if (decision.outcome === 'accepted') {
       const { auth, context } = decision
       telemetry.identify(auth)
       return { gate, auth, context, telemetry }
     }
     telemetry.finished(decision)
+    if (gate === undefined) return { response: FAILED_RESPONSE }
     try {
       const named = known === undefined ? decision : this.#withScopesOf(known(), gate, decision)
       return { response: await this.#refusal(gate, named, request) }
@@ -82,14 +85,9 @@ export class Authenticator {
     }
   }
 
-  async #withoutGate(request: McpRequest, telemetry: RequestTelemetry): Promise<AuthenticationResult> {
-    try {
-      const context = await telemetry.run(async () => this.#props.makeContext(request))
-      return { gate: undefined, auth: undefined, context, telemetry }
-    } catch (cause) {
-      telemetry.finished({ outcome: 'failed', cause })
-      return { response: FAILED_RESPONSE }
-    }
+  /** Without a gate, every request is served. */
+  async #admitted(request: McpRequest): Promise<Admission> {
+    return { outcome: 'admitted', context: await this.#props.makeContext(request) }
   }
 
   /** Returns `true` for a POST without an `Authorization` header, if the gate serves public operations without a token. */

@@ -14,20 +14,15 @@ import { Instrumentation } from './instrumentation/instrumentation.ts'
 import { authorizeCalls } from './operations/authorize-calls.ts'
 import { tableWithLimits } from './operations/limits/limited-tool.ts'
 import { Policy } from './operations/policy.ts'
+import { permitsScopes } from './router/named-operations.ts'
 import { type AppContextFactory, type RouterTable, tableWithSecuritySchemes } from './router/router-table.ts'
 import { tableWithInputs } from './router/schemas/closed-inputs.ts'
 import { countedFor, SdkHandler } from './sdk/sdk-handler.ts'
 import { type SdkServersProps, SERVED_REVISIONS } from './sdk/sdk-servers.ts'
 import type { TelemetryOption } from './telemetry-option.ts'
 import { isEventStream, withEnd } from './wire/event-stream.ts'
-import { type Exchange, permitsScopes } from './wire/exchange.ts'
-import {
-  jsonRpcError,
-  type ParsedMessages,
-  type ReceivedMessages,
-  refusedValue,
-  retryLater,
-} from './wire/json-rpc.ts'
+import type { Exchange } from './wire/exchange.ts'
+import { jsonRpcError, type ReceivedMessages, refusedValue, retryLater } from './wire/json-rpc.ts'
 import type { McpRequest } from './wire/mcp-request.ts'
 import {
   corsHeadersFor,
@@ -46,9 +41,6 @@ export interface McpEndpointProps extends SdkServersProps {
   /** The access to the network of webhooks. Tests replace it. */
   readonly network?: SafeFetchSettings | undefined
 }
-
-/** The parsed body of a request without one. */
-const NO_MESSAGES: ParsedMessages = { body: undefined, messages: [] }
 
 /**
  * The MCP endpoint behind `mcpHandler` and the web-standard handler, which only convert requests and responses. `respond` is the
@@ -115,7 +107,7 @@ export class McpEndpoint {
   /** Returns the response to any request to the MCP endpoint. */
   async respond(request: McpRequest): Promise<HttpResponse> {
     // 1. CORS: every response carries the headers, refusals too, so that browsers can read them.
-    if (request.decidesCors) request.addResponseHeaders(this.corsHeaders(request))
+    this.setCorsHeaders(request)
     const earlier = request.authenticatedBy(this.gate)
 
     // 2. Origin and Host. Nothing else of a forbidden request is read.
@@ -163,7 +155,7 @@ export class McpEndpoint {
       admitted ??
       (request.method === 'POST'
         ? await this.authenticator.bodies.receive(request, () => countedFor(request, auth) ?? '')
-        : NO_MESSAGES)
+        : { body: undefined, messages: [] })
     if (parsed === undefined) return retryLater(429, 'Too many large requests of this user are being served')
     if ('response' in parsed) return parsed.response
     let { release } = parsed
@@ -214,14 +206,10 @@ export class McpEndpoint {
     return FORBIDDEN_SENDER
   }
 
-  /** `true` if only some origins may read responses. */
-  get restrictsOrigins(): boolean {
-    return typeof this.#originPolicy.allowedOrigins === 'object'
-  }
-
-  /** Returns the CORS headers of every response to a request. */
-  corsHeaders(request: McpRequest): Readonly<Record<string, string>> {
-    return corsHeadersFor(request, this.#originPolicy)
+  /** Sets the CORS headers of the response to a request. */
+  setCorsHeaders(request: McpRequest): void {
+    const restricts = typeof this.#originPolicy.allowedOrigins === 'object'
+    request.setCorsHeaders(corsHeadersFor(request, this.#originPolicy), restricts)
   }
 
   /** @param foreign the exchange that `mcpAuth(oauthOptions)` has authenticated, for an adapter without OAuth */

@@ -24,6 +24,8 @@ export interface McpMethod {
   readonly hasPolicy?: true
   /** A single request takes the fast path: always, or if it is one of a 2025 revision. */
   readonly isFast?: true | 'legacy'
+  /** An extension defines the method, so that the SDK does not know its parameters. */
+  readonly isExtension?: true
   /** The SDK serves the method by itself. */
   readonly servedBySdk?: true
 }
@@ -31,11 +33,11 @@ export interface McpMethod {
 /** All methods that the revisions of the protocol and their extensions let a client send. */
 const METHODS = {
   'completion/complete': { names: 'reference', anonymous: 'public', isFast: true },
-  'events/list': { anonymous: 'all' },
-  'events/poll': { names: 'event' },
-  'events/stream': { names: 'event' },
-  'events/subscribe': { names: 'event' },
-  'events/unsubscribe': {},
+  'events/list': { anonymous: 'all', isExtension: true },
+  'events/poll': { names: 'event', isExtension: true },
+  'events/stream': { names: 'event', isExtension: true },
+  'events/subscribe': { names: 'event', isExtension: true },
+  'events/unsubscribe': { isExtension: true },
   initialize: { anonymous: 'all', isFast: 'legacy', servedBySdk: true },
   'logging/setLevel': { servedBySdk: true },
   'notifications/cancelled': { servedBySdk: true },
@@ -45,19 +47,19 @@ const METHODS = {
   ping: { anonymous: 'all', isFast: 'legacy', servedBySdk: true },
   'prompts/get': { names: 'prompt', anonymous: 'public', hasPolicy: true, isFast: true },
   'prompts/list': { anonymous: 'all', isFast: true },
-  'resources/directory/read': { names: 'directory', anonymous: 'public', hasPolicy: true },
+  'resources/directory/read': { names: 'directory', anonymous: 'public', hasPolicy: true, isExtension: true },
   'resources/list': { anonymous: 'all', isFast: true },
   'resources/read': { names: 'resource', anonymous: 'public', hasPolicy: true, isFast: true },
   'resources/subscribe': { names: 'resource' },
   'resources/templates/list': { anonymous: 'all', isFast: true },
   'resources/unsubscribe': { names: 'resource' },
   'server/discover': { anonymous: 'all', servedBySdk: true },
-  'skills/get': { names: 'skill', anonymous: 'public', hasPolicy: true },
-  'skills/list': { names: 'skills', anonymous: 'public' },
+  'skills/get': { names: 'skill', anonymous: 'public', hasPolicy: true, isExtension: true },
+  'skills/list': { names: 'skills', anonymous: 'public', isExtension: true },
   'subscriptions/listen': { names: 'subscription', servedBySdk: true },
-  'tasks/cancel': {},
-  'tasks/get': {},
-  'tasks/update': {},
+  'tasks/cancel': { isExtension: true },
+  'tasks/get': { isExtension: true },
+  'tasks/update': { isExtension: true },
   'tools/call': { names: 'tool', anonymous: 'public', hasPolicy: true, isFast: true },
   'tools/list': { anonymous: 'all', isFast: true },
 } as const satisfies Readonly<Record<string, McpMethod>>

@@ -9,6 +9,9 @@ import { ObservedRequest, type SharedInstrumentation } from './observed-request.
 import { type AnyManager, EVENTS, type EventName } from './request-events.ts'
 import { Tracing } from './tracing.ts'
 
+/** The global under which each copy of version 1 of the API of OpenTelemetry finds the registered providers. */
+const REGISTRATIONS = Symbol.for('opentelemetry.js.api.1')
+
 /** The options of the telemetry of an adapter. Their defaults are `false` and none, but `true` for `recordSpans`. */
 export interface InstrumentationOptions {
   readonly recordPayloads?: boolean
@@ -49,20 +52,24 @@ export class Instrumentation {
 
   /** Resolves when `begin` may be called. Undefined if it may be called at once. Never rejects. */
   get loading(): Promise<void> | undefined {
-    return this.#shared.tracing?.loading
+    return this.#registered?.loading
+  }
+
+  /** Undefined as long as no provider is registered. */
+  get #registered(): Tracing | undefined {
+    return REGISTRATIONS in globalThis ? this.#shared.tracing : undefined
   }
 
   /** Begins the telemetry of a request. */
   begin(request: McpRequest): RequestTelemetry {
-    const { manager, tracing } = this.#shared
-    const isObserved = manager !== undefined || tryOrUndefined(() => tracing?.hasProvider) === true
+    const isObserved = this.#shared.manager !== undefined || this.#registered?.hasProvider === true
     return new ObservedRequest(this.#shared, request, isObserved)
   }
 
   /** Begins the telemetry of a request as soon as it may begin. Never rejects. */
-  async begun(request: McpRequest): Promise<RequestTelemetry> {
-    await this.loading
-    return this.begin(request)
+  begun(request: McpRequest): RequestTelemetry | Promise<RequestTelemetry> {
+    const { loading } = this
+    return loading === undefined ? this.begin(request) : loading.then(() => this.begin(request))
   }
 
   /**

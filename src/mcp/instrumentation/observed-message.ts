@@ -219,10 +219,10 @@ function joined(scopes: readonly string[]): string {
   return text
 }
 
-/** Returns the JSON-RPC error in a response with an error status, if there is one. */
-export function rpcErrorOf({ status, headers, body }: HttpResponse): RpcError | undefined {
+/** Returns the JSON-RPC error in a response with an error status, if its body is one. */
+export function rpcErrorOf({ headers, body }: HttpResponse): RpcError | undefined {
   const type = headers['Content-Type'] ?? headers['content-type'] ?? null
-  if (status < 400 || typeof body !== 'string' || !isJsonContentType(type)) return undefined
+  if (typeof body !== 'string' || !isJsonContentType(type)) return undefined
   return tryOrUndefined(() => rpcErrorIn(JSON.parse(body)))
 }
 

@@ -96,7 +96,8 @@ export class ObservedRequest implements RequestTelemetry {
   }
 
   run<T>(fn: () => T): T {
-    const { session } = this
+    if (this.#events === undefined) return fn()
+    const { session } = this.#events
     const inside = session === undefined ? fn : () => runWithin((once) => session.run(once), fn)
     const [operation] = this.#operations
     if (this.#taskSpan !== undefined) return this.#taskSpan.run(inside)
@@ -105,7 +106,8 @@ export class ObservedRequest implements RequestTelemetry {
 
   identify(auth: AuthInfo): void {
     this.#auth = auth
-    tryOrUndefined(() => this.#events?.identify(auth))
+    const events = this.#events
+    if (events !== undefined) tryOrUndefined(() => events.identify(auth))
   }
 
   servedHere(isServed: boolean): void {
@@ -196,7 +198,7 @@ export class ObservedRequest implements RequestTelemetry {
 
   record(event: CallEvent, call: TimedCall, details: EventDetails): void {
     const events = this.#events
-    this.#shared.log?.record(this.#request, event, call, details)
+    if (details.failure !== undefined) this.#shared.log?.record(this.#request, event, call, details)
     if (events === undefined) return
     const durationMs = elapsedMs(call.startedAt ?? events.startedAt)
     tryOrUndefined(() => {
@@ -238,11 +240,12 @@ export class ObservedRequest implements RequestTelemetry {
 
   responded(response: HttpResponse, client: ClientConnection): HttpResponse {
     const { status } = response
-    if (this.#events === undefined) this.finished({ status }, rpcErrorOf(response))
-    else if (client.disconnected) this.finished({ status: CLIENT_GONE.status })
-    // If the client disconnects, the host may leave the stream open.
-    else if (isEventStream(response)) return withEnd(response, client, () => this.finished({ status }))
-    else this.finished({ status }, rpcErrorOf(response))
+    const isObserved = this.#events !== undefined
+    if (isObserved && client.disconnected) this.finished({ status: CLIENT_GONE.status })
+    else if (isObserved && isEventStream(response))
+      // If the client disconnects, the host may leave the stream open.
+      return withEnd(response, client, () => this.finished({ status }))
+    else this.finished({ status }, status < 400 ? undefined : rpcErrorOf(response))
     return response
   }
 
@@ -250,8 +253,9 @@ export class ObservedRequest implements RequestTelemetry {
   finished(outcome?: Outcome, error?: RpcError): void {
     if (this.#hasEnded) return
     this.#hasEnded = true
+    const isServed = outcome === undefined || ('status' in outcome && outcome.status < 500)
     // The reader of bodies writes a line of its own.
-    if (outcome && error?.message !== CONSUMED) this.#shared.log?.finished(this.#request, outcome)
+    if (!isServed && error?.message !== CONSUMED) this.#shared.log?.finished(this.#request, outcome)
     if (this.#events !== undefined) this.#report(this.#events, outcome, error)
   }
 

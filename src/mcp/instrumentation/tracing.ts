@@ -3,9 +3,6 @@ import { tryOrUndefined } from '../../base/try-or-undefined.ts'
 import { VERSION } from '../../base/version.ts'
 import { present } from './observed-message.ts'
 
-/** The global under which each copy of version 1 of the API finds the registered providers. */
-const REGISTRATIONS = Symbol.for('opentelemetry.js.api.1')
-
 /** The name of the instrumentation scope. Its version is the version of the package. */
 const SCOPE_NAME = 'mcp-gatekit'
 
@@ -74,19 +71,17 @@ export class Tracing {
     this.#recordsSpans = recordsSpans
   }
 
-  /**
-   * Resolves when the API has been loaded, or is missing. Undefined afterwards, and while no provider is registered. Never
-   * rejects.
-   */
+  /** Resolves when the API has been loaded, or is missing. Undefined afterwards. Never rejects. */
   get loading(): Promise<void> | undefined {
-    if (hasLoaded || !(REGISTRATIONS in globalThis)) return undefined
+    if (hasLoaded) return undefined
     loading ??= load()
     return loading
   }
 
   /** `true` if a provider for spans or for metrics is registered. */
   get hasProvider(): boolean {
-    return api !== undefined && (registeredTracer(api) ?? this.#registeredInstruments(api)) !== undefined
+    const found = tryOrUndefined(() => api && (registeredTracer(api) ?? this.#registeredInstruments(api)))
+    return found !== undefined
   }
 
   /**

@@ -5,6 +5,7 @@ import {
   CLIENT_CAPABILITIES_META_KEY,
   type ClientCapabilities,
   type InputRequiredResult,
+  isInputRequiredResult,
   ProtocolError,
   ProtocolErrorCode,
   type ServerContext,
@@ -14,7 +15,7 @@ import { memberOf } from '../../base/options/describe-value.ts'
 import { tryOrUndefined } from '../../base/try-or-undefined.ts'
 import { LazyRequest } from '../../oauth/inputs.ts'
 import type { KitContext } from '../router/context.ts'
-import { type InputRequired, inputRequired, isInputRequired, stateOf } from '../router/input-required.ts'
+import { type InputRequired, inputRequired, stateOf } from '../router/input-required.ts'
 import type { MiddlewareCall, MiddlewareResult, OperationKind, Wrapped } from '../router/middleware.ts'
 import type { PromptEntry } from '../router/prompt.ts'
 import type { RouterTable } from '../router/router-table.ts'
@@ -180,7 +181,7 @@ export async function runRound<Result>(
   const given: unknown = sdk.mcpReq.requestState()
   const state = given === undefined ? undefined : await openState(states, given, holder())
   const result = await run(callContext(serving, sdk, state))
-  if (!isInputRequired(result)) return result
+  if (!isInputRequiredResult(result)) return result
   const kept = stateOf(result)
   const { inputRequests } = result
   return {
@@ -309,7 +310,7 @@ export async function runAround<Result extends MiddlewareResult>(
   const args = operation.args as MiddlewareCall['args']
   const call = Object.assign(new LazyRequest(given), { ...operation, args, auth, context, signal, session })
   const result = await around(call, run)
-  if (isInputRequired(result) || isResult(result)) return result
+  if (isInputRequiredResult(result) || isResult(result)) return result
   throw new TypeError(`Middleware of ${call.kind} ${call.name} must return a result of ${method}`)
 }
 

@@ -1,11 +1,12 @@
-import type {
-  GetPromptRequest,
-  GetPromptResult,
-  InputRequiredResult,
-  PromptMessage,
-  ServerContext,
+import {
+  type GetPromptRequest,
+  type GetPromptResult,
+  type InputRequiredResult,
+  isInputRequiredResult,
+  type PromptMessage,
+  type ServerContext,
 } from '@modelcontextprotocol/server'
-import { type InputRequired, isInputRequired } from '../router/input-required.ts'
+import type { InputRequired } from '../router/input-required.ts'
 import type { PromptEntry, PromptResult } from '../router/prompt.ts'
 import {
   argumentsOf,
@@ -44,7 +45,7 @@ export async function getPrompt(
 }
 
 function promptResult({ definition }: PromptEntry, returned: PromptResult): GetPromptResult | InputRequired {
-  if (isInputRequired(returned)) return returned
+  if (isInputRequiredResult(returned)) return returned
   const described = definition.description === undefined ? {} : { description: definition.description }
   if (typeof returned === 'string') {
     return { ...described, messages: [{ role: 'user', content: { type: 'text', text: returned } }] }

@@ -1,12 +1,13 @@
 import {
   type CacheHint,
   type InputRequiredResult,
+  isInputRequiredResult,
   type ReadResourceRequest,
   type ReadResourceResult,
   ResourceNotFoundError,
   type ServerContext,
 } from '@modelcontextprotocol/server'
-import { type InputRequired, isInputRequired } from '../router/input-required.ts'
+import type { InputRequired } from '../router/input-required.ts'
 import type { ResourceEntry, ResourceTemplateEntry } from '../router/resource.ts'
 import { findResource } from '../router/router-table.ts'
 import type { Scoped } from '../router/uris/uri-scopes.ts'
@@ -41,7 +42,7 @@ export async function readResource(
       ? entry.handler(new URL(canonical), variables ?? {}, context)
       : entry.handler(new URL(canonical), context))
     if (returned === undefined) throw notFound(uri)
-    if (isInputRequired(returned) || isReadResult(returned)) return returned
+    if (isInputRequiredResult(returned) || isReadResult(returned)) return returned
     const contents = contentsOf(entry, uri, returned)
     const meta = 'app' in entry ? entry.app?.meta : undefined
     return { contents: [meta === undefined ? contents : { ...contents, _meta: meta }] }
@@ -52,7 +53,7 @@ export async function readResource(
       const operation = { kind: 'resource', name, uri: canonical, args: variables ?? {} } as const
       const run = () => read(context)
       const result = await runAround(entry, context, operation, run, 'resources/read', isReadResult)
-      if (isInputRequired(result)) return result
+      if (isInputRequiredResult(result)) return result
       // The revisions before 2026-07-28 do not have cache hints.
       return sdk.mcpReq.envelope === undefined
         ? result

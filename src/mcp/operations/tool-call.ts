@@ -8,7 +8,7 @@ import {
   specTypeSchemas,
 } from '@modelcontextprotocol/server'
 import type { StandardSchemaV1 } from '@standard-schema/spec'
-import { type InputRequired, isInputRequired } from '../router/input-required.ts'
+import type { InputRequired } from '../router/input-required.ts'
 import { validate } from '../router/schemas/json-schema.ts'
 import type { ToolEntry } from '../router/tool.ts'
 import type { Failure, TimedCall } from '../wire/exchange.ts'
@@ -65,7 +65,6 @@ export async function callTool(
     startedAt: performance.now(),
   }
   let result: CallToolResult | InputRequiredResult
-  let isError: boolean
   let failed: FailedCall | undefined
   try {
     const args =
@@ -81,34 +80,31 @@ export async function callTool(
     if ('refusal' in round)
       return server.projectCallToolResult(errorResult(round.refusal), tool.outputJsonSchema)
     if (beginTask === undefined)
-      result = await runRound(round.serving, round.sdk, tool.definition.name, async (context) =>
-        tool.limiter === undefined
-          ? await runTool(tool, args, context)
-          : await tool.limiter.run(
-              { exchange: serving.exchange, timed: call, context },
-              () => runTool(tool, args, context),
-              serving.endCounted,
-            ),
-      )
+      result = await runRound(round.serving, round.sdk, tool.definition.name, (context) => {
+        const { exchange, endCounted } = serving
+        const run = () => runTool(tool, args, context)
+        return tool.limiter?.run({ exchange, timed: call, context }, run, endCounted) ?? run()
+      })
     else {
       result = await beginTask(round, call, args)
       if (result.isError !== true) return result
     }
-    isError = result.isError === true
   } catch (thrown) {
     if (isRefusedRound(thrown)) throw thrown
-    isError = true
     if (serving.keepsProtocolErrors && isProtocolError(thrown)) {
       telemetry.record('tool.failed', call, { failure: { thrown } })
       throw thrown
     }
-    failed = failedCall(tool, thrown)
+    failed = failedCall(thrown)
     result = failed.result
-    const { limit } = failed
-    if (limit !== undefined) telemetry.record('limit.reached', call, { reached: limit.reached })
-    if (limit?.hasRun === false) return server.projectCallToolResult(result, tool.outputJsonSchema)
   }
-  if (isError)
+  const limit = failed?.limit ?? exceededLimit(tool, result)
+  if (limit !== undefined) {
+    telemetry.record('limit.reached', call, { reached: limit.reached })
+    result = limit.result
+    if (!limit.hasRun) return server.projectCallToolResult(result, tool.outputJsonSchema)
+  }
+  if (result.isError === true)
     telemetry.record('tool.failed', call, { failure: failed?.failure, reference: failed?.reference })
   else telemetry.record('tool.completed', call, { result })
   return isInputRequiredResult(result) ? result : server.projectCallToolResult(result, tool.outputJsonSchema)
@@ -125,18 +121,22 @@ interface FailedCall {
 }
 
 /** Returns the result for a value that a tool, or its limits, have thrown. */
-function failedCall(tool: ToolEntry, thrown: unknown): FailedCall {
-  const reached = LimitReached.in(thrown)
-  if (reached !== undefined) return { result: reached.result, limit: reached }
+function failedCall(thrown: unknown): FailedCall {
+  const limit = LimitReached.in(thrown)
+  if (limit !== undefined) return { result: limit.result, limit }
   const failure = { thrown }
   const text = textForClient(thrown)
-  if (text === undefined) {
-    const reference = randomUUID()
-    return { result: errorResult(`The tool failed. Reference: ${reference}`), failure, reference }
-  }
-  const result = errorResult(text)
-  const limit = LimitReached.in(tool.limiter?.exceededBy(result))
-  return { result: limit?.result ?? result, failure, limit }
+  if (text !== undefined) return { result: errorResult(text), failure }
+  const reference = randomUUID()
+  return { result: errorResult(`The tool failed. Reference: ${reference}`), failure, reference }
+}
+
+/** Returns the limit that a result exceeds, if it does. */
+function exceededLimit(
+  { limiter }: ToolEntry,
+  result: CallToolResult | InputRequiredResult,
+): LimitReached | undefined {
+  return isInputRequiredResult(result) ? undefined : LimitReached.in(limiter?.exceededBy(result))
 }
 
 /** The tools by structured content that has been validated. Middleware may return it again, unchanged. */
@@ -164,8 +164,8 @@ async function runTool(
 /** Returns the MCP result for the value that a handler, or middleware, has returned. */
 async function resultOf(tool: ToolEntry, returned: unknown): Promise<CallToolResult | InputRequired> {
   const isResult = isToolResult(returned)
-  if (isResult || isInputRequired(returned)) checkJson(returned)
-  if (isInputRequired(returned)) return returned
+  if (isResult || isInputRequiredResult(returned)) checkJson(returned)
+  if (isInputRequiredResult(returned)) return returned
   const result = isResult ? plainCopy(returned) : undefined
   if (result !== undefined && !isPlain(result)) checkToolResult(tool.definition.name, result)
   if (tool.output === undefined) return result ?? { content: textContent(returned) }

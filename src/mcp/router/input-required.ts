@@ -1,5 +1,4 @@
 import type { InputRequest, InputRequiredResult } from '@modelcontextprotocol/server'
-import { isRecord } from '../../base/options/value-kinds.ts'
 
 /** The property in which a result keeps its state until it is encrypted. It is never serialized. */
 const STATE: unique symbol = Symbol('state')
@@ -28,11 +27,6 @@ export function inputRequired(
     ...(asks && { inputRequests: { ...requests } }),
     ...(state !== undefined && { [STATE]: state }),
   }
-}
-
-/** Returns `true` if a handler asks the client for input, also with a result of the SDK's own `inputRequired()`. */
-export function isInputRequired(value: unknown): value is InputRequired {
-  return isRecord(value) && value.resultType === 'input_required'
 }
 
 /** Returns the state of a result, which must be encrypted. */

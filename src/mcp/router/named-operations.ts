@@ -1,6 +1,7 @@
 import { isRecord } from '../../base/options/value-kinds.ts'
 import { unionOfScopes } from '../../oauth/scope.ts'
 import { methodNamed, type NamedKind, namesUri } from '../methods.ts'
+import type { Caller } from '../wire/exchange.ts'
 import { canonicalTemplate } from './uris/canonical-template.ts'
 import { canonicalUri, hasControlCharacter, MAX_URI_LENGTH } from './uris/canonical-uri.ts'
 import {
@@ -139,6 +140,14 @@ export function neededScopes(operations: ScopedOperations, messages: readonly un
       return names === undefined ? [] : accessTo(names, operations, params ?? {}).scopes()
     }),
   )
+}
+
+/** Returns `true` if the token of a request has these scopes. Without a token, only an operation without scopes is permitted. */
+export function permitsScopes(
+  { gate, auth }: Pick<Caller, 'gate' | 'auth'>,
+  scopes: readonly string[],
+): boolean {
+  return gate === undefined || auth === undefined ? scopes.length === 0 : gate.permits(auth.scopes, scopes)
 }
 
 /**

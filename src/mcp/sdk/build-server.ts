@@ -17,7 +17,7 @@ import {
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { ownerOf } from '../../oauth/owner.ts'
 import type { EventMethod, Events } from '../events/events.ts'
-import { isServed, SERVED_METHODS, type ServedMethod } from '../methods.ts'
+import { isServed, methodNamed, SERVED_METHODS, type ServedMethod } from '../methods.ts'
 import { complete } from '../operations/complete.ts'
 import { callContext, repeatedUri, requestedUri, runSafely, type Serving } from '../operations/operation.ts'
 import { permittedEntries } from '../operations/policy.ts'
@@ -27,11 +27,12 @@ import { listSkills, readSkill, readSkillDirectory } from '../operations/skills.
 import { callTool } from '../operations/tool-call.ts'
 import type { ServerInfo } from '../options.ts'
 import type { OperationKind } from '../router/middleware.ts'
+import { permitsScopes } from '../router/named-operations.ts'
 import { findResource, type RouterTable } from '../router/router-table.ts'
 import { canonicalUri } from '../router/uris/canonical-uri.ts'
 import { isOpen, isPublicUri, type Scoped, scopesOfUri } from '../router/uris/uri-scopes.ts'
 import type { Tasks, TaskTool } from '../tasks/tasks.ts'
-import { isAnonymous, permitsScopes } from '../wire/exchange.ts'
+import { isAnonymous } from '../wire/exchange.ts'
 
 /**
  * Returns a server of the official SDK for a router. A server for one request has handlers only for the methods of its messages,
@@ -149,9 +150,6 @@ const HANDLERS: Readonly<Record<ServedMethod, Handler>> = {
   'events/unsubscribe': serveEvents,
 }
 
-/** The beginnings of the methods of extensions. They need a schema. With a schema, the SDK serves them in the revision that has removed them. */
-const EXTENSIONS = ['skills/', 'tasks/', 'events/', 'resources/directory/']
-
 /** Adds the handler of a method, unless the router has no operations for it. */
 function addHandler(
   server: Server,
@@ -161,7 +159,8 @@ function addHandler(
 ): void {
   if (!isServed(method) || !isOffered(table, method)) return
   const handler = HANDLERS[method]
-  if (EXTENSIONS.some((prefix) => method.startsWith(prefix)))
+  if (methodNamed(method)?.isExtension)
+    // With a schema, the SDK serves a method also in a revision that has removed it.
     server.setRequestHandler(method as string, { params: ANY_PARAMS }, async (params, sdk) =>
       handler(servingOf(sdk), { method, params }, sdk, server),
     )
@@ -187,16 +186,20 @@ function given<Served>(served: Served | undefined): Served {
 }
 
 /** Returns `true` if a router has operations of the kind that a method is about. */
-function isOffered({ capabilities, skills, events, hasTasks }: RouterTable, method: ServedMethod): boolean {
-  if (method === 'resources/directory/read') return skills.size > 0
-  const offered: Readonly<Record<string, unknown>> = {
-    ...capabilities,
-    completion: capabilities.completions,
-    skills: skills.size,
-    events: events.size,
-    tasks: hasTasks,
+function isOffered(table: RouterTable, method: ServedMethod): boolean {
+  if (method === 'resources/directory/read') return table.skills.size > 0
+  const kind = method.slice(0, method.indexOf('/'))
+  switch (kind) {
+    case 'completion':
+      return table.capabilities.completions !== undefined
+    case 'skills':
+    case 'events':
+      return table[kind].size > 0
+    case 'tasks':
+      return table.hasTasks
+    default:
+      return Object.hasOwn(table.capabilities, kind)
   }
-  return Boolean(offered[method.split('/', 1)[0] as string])
 }
 
 /** Returns the tools of the toolsets that a request has chosen. */

@@ -17,7 +17,6 @@ import {
   type JSONRPCRequest,
   LOG_LEVEL_META_KEY,
   type MessageClassification,
-  type MessageExtraInfo,
   PerRequestHTTPServerTransport,
   PROTOCOL_VERSION_META_KEY,
   ProtocolErrorCode,
@@ -44,6 +43,7 @@ export interface FastRequest {
   readonly classification: MessageClassification
 }
 
+/** The classification of a request without an envelope. */
 const LEGACY: MessageClassification = { era: 'legacy' }
 
 /**
@@ -58,9 +58,8 @@ export function fastRequest(request: McpRequest, body: unknown, table: RouterTab
   if (names === 'tool' && table.tools.get(params?.name as string)?.declaresHeaders === true) return undefined
   const classification = classifyRequest(body)
   if (classification === undefined) return undefined
-  const message = body as JSONRPCRequest
-  if (classification === 'legacy')
-    return isServedLegacy(request) ? { message, classification: LEGACY } : undefined
+  const served = { message: body as JSONRPCRequest, classification }
+  if (classification.era === 'legacy') return isServedLegacy(request) ? served : undefined
   // The modern revision has neither of these methods.
   if (isFast === 'legacy') return undefined
   const name = request.header('mcp-name')
@@ -70,8 +69,8 @@ export function fastRequest(request: McpRequest, body: unknown, table: RouterTab
     request.header('mcp-method') === method &&
     (names === undefined ||
       names === 'reference' ||
-      (name === params?.[names === 'resource' ? 'uri' : 'name'] && isUnencoded(name)))
-  return headersAgree ? { message, classification } : undefined
+      (name === params?.[names === 'resource' ? 'uri' : 'name'] && name?.startsWith('=?') === false))
+  return headersAgree ? served : undefined
 }
 
 /** Returns `true` if the headers of a request without an envelope are those of a 2025 revision that the SDK serves. */
@@ -83,14 +82,6 @@ function isServedLegacy(request: McpRequest): boolean {
   )
 }
 
-/** Returns `true` if a header value is not encoded as `=?base64?…?=`. */
-function isUnencoded(value: string | undefined): boolean {
-  return value !== undefined && !value.startsWith('=?')
-}
-
-/** The SDK's classification of the envelope (`params._meta`) of a modern request, or `legacy` for a request without one. */
-export type Classification = MessageClassification | 'legacy'
-
 /** The maximum number of envelopes in the cache. */
 const MAX_KNOWN = 1_000
 /** The maximum length of an envelope in the cache, in characters of JSON. */
@@ -99,14 +90,15 @@ const MAX_LENGTH = 1_024
 const known = new LRUCache<string, MessageClassification>({ max: MAX_KNOWN })
 
 /**
- * Returns the SDK's classification of a body that is one well-formed request. Returns undefined for any other body.
+ * Returns the SDK's classification of a body that is one well-formed request, by its envelope (`params._meta`). Returns undefined for
+ * any other body.
  *
  * A client sends the same envelope with every request, and classifying it costs more than reading the body. Therefore the
  * classifications of envelopes are cached. The caller must compare the headers with the message.
  */
-export function classifyRequest(body: unknown): Classification | undefined {
+function classifyRequest(body: unknown): MessageClassification | undefined {
   const envelope = hasShapeOfRequest(body) ? envelopeOf(body) : undefined
-  if (envelope === 'none') return 'legacy'
+  if (envelope === 'none') return LEGACY
   const cached = envelope === undefined ? undefined : known.get(envelope)
   if (cached !== undefined) return cached
   const outcome = classifyInboundRequest({ httpMethod: 'POST', body })
@@ -114,7 +106,7 @@ export function classifyRequest(body: unknown): Classification | undefined {
     if (envelope !== undefined && envelope.length <= MAX_LENGTH) known.set(envelope, outcome.classification)
     return outcome.classification
   }
-  return outcome.kind === 'legacy' && outcome.reason === 'no-claim' ? 'legacy' : undefined
+  return outcome.kind === 'legacy' && outcome.reason === 'no-claim' ? LEGACY : undefined
 }
 
 const REQUEST_MEMBERS: ReadonlySet<string> = new Set(['jsonrpc', 'id', 'method', 'params'])
@@ -152,12 +144,6 @@ function isPlain(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype
 }
 
-/** A request on the fast path. */
-export interface FastCall extends FastRequest {
-  readonly exchange: Exchange
-  readonly request: McpRequest
-}
-
 const JSON_HEADERS = { 'Content-Type': 'application/json' }
 
 /** The HTTP status of an error that the server returns before it calls a handler, by its code (2026-07-28). */
@@ -172,8 +158,13 @@ const STATUS_BEFORE_HANDLER: ReadonlyMap<number, number> = new Map([
  * Serves one request. The response is JSON or, if notifications come before the result, an event stream. In a 2025 revision, it
  * is always an event stream, as that of the SDK.
  */
-export function serveFast(server: Server, call: FastCall): Promise<HttpResponse> {
-  return new FastTransport(call).serve(server)
+export function serveFast(
+  server: Server,
+  fast: FastRequest,
+  request: McpRequest,
+  exchange: Exchange,
+): Promise<HttpResponse> {
+  return new FastTransport(fast, request, exchange).serve(server)
 }
 
 /**
@@ -187,41 +178,55 @@ const inProgress = new Set<object>()
  * are replaced.
  */
 class FastTransport extends PerRequestHTTPServerTransport {
-  readonly #call: FastCall
-  readonly #extra: MessageExtraInfo
-  readonly #reply: Reply
+  readonly #fast: FastRequest
+  readonly #request: McpRequest
+  readonly #exchange: Exchange
+  /** The event stream of a 2025 revision, or of a response with notifications before the result. */
+  #stream: Reply | undefined
+  #respond: (response: HttpResponse | Promise<HttpResponse>) => void = () => undefined
   #stopWatching: (() => void) | undefined
   #ended = false
   /** `true` while the server receives the request. Handlers run later. */
   #isDelivering = false
 
-  constructor(call: FastCall) {
-    const { classification } = call
-    super({ classification })
-    const { auth } = call.exchange
-    this.#call = call
-    this.#extra = auth === undefined ? { classification } : { classification, authInfo: auth }
-    this.#reply = new Reply({ client: call.request, onEnd: () => void this.close() })
+  constructor(fast: FastRequest, request: McpRequest, exchange: Exchange) {
+    super({ classification: fast.classification })
+    this.#fast = fast
+    this.#request = request
+    this.#exchange = exchange
   }
 
   async serve(server: Server): Promise<HttpResponse> {
-    const { request, message } = this.#call
-    // A stream of a 2025 revision begins after 15 s at the latest.
-    if (this.#isLegacy) this.#stopWatching = keepOpen(() => this.#reply.begin())
+    const { message, classification } = this.#fast
+    const { auth } = this.#exchange
+    const response = new Promise<HttpResponse>((resolve) => {
+      this.#respond = resolve
+    })
+    if (classification.era === 'legacy') {
+      const stream = this.#openStream()
+      // It begins after 15 s at the latest.
+      this.#stopWatching = keepOpen(() => stream.begin())
+    }
     await server.connect(this)
     inProgress.add(this)
-    request.onDisconnect(() => void this.close())
+    this.#request.onDisconnect(() => void this.close())
     // If the client has disconnected already, nothing would stop the handler.
-    if (this.#ended) return await this.#reply.response
+    if (this.#ended) return await response
     this.#isDelivering = true
     try {
-      this.onmessage?.(message, this.#extra)
+      this.onmessage?.(message, auth === undefined ? { classification } : { classification, authInfo: auth })
     } catch (error) {
       await this.close()
       throw error
     }
     this.#isDelivering = false
-    return await this.#reply.response
+    return await response
+  }
+
+  #openStream(): Reply {
+    this.#stream = new Reply({ client: this.#request, onEnd: () => void this.close() })
+    this.#respond(this.#stream.response)
+    return this.#stream
   }
 
   override async send(message: JSONRPCMessage, options?: TransportSendOptions): Promise<void> {
@@ -229,33 +234,35 @@ class FastTransport extends PerRequestHTTPServerTransport {
     if (this.#ended) return
     const last = 'result' in message || 'error' in message
     // No other stream could carry a message that does not belong to this request.
-    if ((last ? message.id : options?.relatedRequestId) !== this.#call.message.id) return
+    if ((last ? message.id : options?.relatedRequestId) !== this.#fast.message.id) return
     if (!last) return await this.#notify(message as JSONRPCNotification)
     const status = statusOf(message, this.#isDelivering)
-    const settled = this.#reply.settle()
+    const settled = this.#stream?.settle()
     if (settled !== undefined) await settled
     // The server is not closed, because it would abort the handler. It becomes garbage.
     this.#end()
     const body = responseText(message)
-    if (this.#isLegacy || this.#reply.hasBegun) this.#reply.end(messageEvent(body))
-    else this.#reply.end('', { status, headers: JSON_HEADERS, body })
+    if (this.#stream === undefined) this.#respond({ status, headers: JSON_HEADERS, body })
+    else this.#stream.end(messageEvent(body))
   }
 
   async #notify(message: JSONRPCNotification): Promise<void> {
-    const { outflow } = this.#reply
-    this.#call.exchange.outflow = outflow
+    const stream = this.#stream ?? this.#openStream()
+    const { outflow } = stream
+    this.#exchange.outflow = outflow
     const event = messageEvent(JSON.stringify(message))
     const notify = async (notice: JSONRPCMessage): Promise<void> =>
-      this.#reply.write(messageEvent(JSON.stringify(notice)))
+      stream.write(messageEvent(JSON.stringify(notice)))
     if (!outflow.admits(message, Buffer.byteLength(event), notify)) return
-    this.#reply.write(event)
+    stream.write(event)
     if (!outflow.hasRoom) await outflow.room()
   }
 
   override async close(): Promise<void> {
     if (this.#ended) return
     this.#end()
-    this.#reply.close(CLIENT_GONE)
+    if (this.#stream === undefined) this.#respond(CLIENT_GONE)
+    else this.#stream.close(CLIENT_GONE)
     this.onclose?.()
   }
 
@@ -263,10 +270,6 @@ class FastTransport extends PerRequestHTTPServerTransport {
     this.#ended = true
     inProgress.delete(this)
     this.#stopWatching?.()
-  }
-
-  get #isLegacy(): boolean {
-    return this.#call.classification.era === 'legacy'
   }
 }
 

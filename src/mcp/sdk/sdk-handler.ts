@@ -14,6 +14,7 @@ import { MODERN_REVISION } from '../methods.ts'
 import { MAX_SUBSCRIBED_LENGTH } from '../operations/subscriptions.ts'
 import {
   neededScopes,
+  permitsScopes,
   type RefusedUri,
   type ScopedOperations,
   withCanonicalUris,
@@ -23,7 +24,7 @@ import { scopesOfUri } from '../router/uris/uri-scopes.ts'
 import { declaresTasks, missingTasks } from '../tasks/task-outcome.ts'
 import type { Tasks } from '../tasks/tasks.ts'
 import { fromResponse, isEventStream, withEnd } from '../wire/event-stream.ts'
-import { type Exchange, isAnonymous, type ObservedClient, permitsScopes } from '../wire/exchange.ts'
+import { type Exchange, isAnonymous, type ObservedClient } from '../wire/exchange.ts'
 import { jsonRpcError, type ReceivedMessages, requestIdOf, retryLater } from '../wire/json-rpc.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
 import { OwnerSlots } from '../wire/owner-slots.ts'
@@ -181,7 +182,7 @@ export class SdkHandler {
       return this.#serveWithSdk(request, exchange, body, messages, outlet)
     }
     const server = this.#servers.forFastPath(table, exchange, this.#streams, fast)
-    return serveFast(server, { ...fast, exchange, request })
+    return serveFast(server, fast, request, exchange)
   }
 
   /** Serves `tasks/get`, `tasks/update`, and `tasks/cancel`. They need the scopes of the tool that the task runs. */

@@ -71,15 +71,10 @@ function matchTemplatesLinearly(server: Server | McpServer): void {
   }
 }
 
-/** The SDK matches longer URIs, and URIs with line breaks, which are not valid. */
-const LEFT_TO_SDK = /[\n\r\u2028\u2029]/
-const MAX_LENGTH = 1_000_000
-
-/** Returns a function that returns the same as `template.match`, in linear time. */
+/** Returns a function that returns the same as `template.match` for a URI, in linear time. */
 export function linearMatch(template: SdkTemplate): SdkTemplate['match'] {
   const { parts } = template
-  const original = template.match.bind(template)
-  if (!Array.isArray(parts)) return original
+  if (!Array.isArray(parts)) return template.match
   const tokens: TemplateToken[] = []
   const variables: { readonly name: string; readonly exploded: boolean }[] = []
   for (const part of parts as NonNullable<SdkTemplate['parts']>) {
@@ -87,7 +82,6 @@ export function linearMatch(template: SdkTemplate): SdkTemplate['match'] {
     else addExpression(part, tokens, variables)
   }
   return (uri) => {
-    if (uri.length > MAX_LENGTH || LEFT_TO_SDK.test(uri)) return original(uri)
     const values = matchTokens(tokens, uri, 'last')
     if (values === undefined) return null
     const found: Record<string, string | string[]> = {}

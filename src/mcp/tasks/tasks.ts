@@ -3,6 +3,7 @@ import {
   type CallToolRequest,
   type CallToolResult,
   type InputRequiredResult,
+  isInputRequiredResult,
   ProtocolError,
   ProtocolErrorCode,
   type Server,
@@ -24,10 +25,10 @@ import {
 } from '../operations/operation.ts'
 import type { Denied, Policy } from '../operations/policy.ts'
 import { callTool, errorResult } from '../operations/tool-call.ts'
-import { isInputRequired } from '../router/input-required.ts'
+import { permitsScopes } from '../router/named-operations.ts'
 import type { RouterTable } from '../router/router-table.ts'
 import type { ToolEntry, ToolTask } from '../router/tool.ts'
-import { type Exchange, isAnonymous, permitsScopes, type Verdict } from '../wire/exchange.ts'
+import { type Exchange, isAnonymous, type Verdict } from '../wire/exchange.ts'
 import type { ResolvedTaskOptions } from './task-options.ts'
 import { declaresTasks, missingTasks } from './task-outcome.ts'
 import {
@@ -302,7 +303,7 @@ async function answersBefore(
   if (before === undefined) return answers
   const asked = await runRound(serving, sdk, definition.name, async (context) => {
     const returned: unknown = await before(args, context)
-    if (returned !== undefined && !isInputRequired(returned))
+    if (returned !== undefined && !isInputRequiredResult(returned))
       throw new TypeError('beforeTask must return the result of context.inputRequired(), or undefined')
     const { inputResponses: responses, state } = context
     answers = { responses, state: state === undefined ? undefined : JSON.stringify(state) }

@@ -18,12 +18,15 @@ const MAX_RATIO = 16
  */
 export class BodyBudget {
   readonly #limits: BodyLimits
+  /** The most memory of a single body. */
+  readonly #maxMemory: number
   /** By owner. An owner without reserved memory has no entry. */
   readonly #reserved = new Map<string, number>()
   #hasWarned = false
 
   constructor(limits: BodyLimits) {
     this.#limits = limits
+    this.#maxMemory = limits.maxBytes * MAX_RATIO
   }
 
   /**
@@ -31,7 +34,7 @@ export class BodyBudget {
    * @param owner returns the owner. It is called only for large bodies.
    */
   receive(request: McpRequest, owner: () => string): Promise<ParsedMessages | undefined> {
-    return this.#receive(request, this.#limits, owner, Math.max(TOTAL_BYTES, this.#maxBytes))
+    return this.#receive(request, this.#limits, owner, Math.max(TOTAL_BYTES, this.#maxMemory))
   }
 
   /**
@@ -47,11 +50,6 @@ export class BodyBudget {
     return this.#receive(request, limits, UNVERIFIED, TOTAL_BYTES)
   }
 
-  /** The most memory of a single body. */
-  get #maxBytes(): number {
-    return this.#limits.maxBytes * MAX_RATIO
-  }
-
   async #receive(
     request: McpRequest,
     limits: BodyLimits,
@@ -63,7 +61,7 @@ export class BodyBudget {
     let isBusy = false
     const resize = (needed: number): 'too-large' | 'busy' | undefined => {
       const bytes = needed <= FREE_BYTES ? 0 : needed
-      if (bytes > this.#maxBytes) return 'too-large'
+      if (bytes > this.#maxMemory) return 'too-large'
       if (bytes === 0 && reserved === 0) return undefined
       const others = (this.#reserved.get(owner()) ?? 0) - reserved
       // A body that is alone may take more than the budget.
@@ -74,12 +72,14 @@ export class BodyBudget {
       else this.#reserved.set(owner(), others + bytes)
       return undefined
     }
-    const read = await request.readBody(limits, { resize })
+    const memory = { resize }
+    const reading = request.readBody(limits, memory)
+    const read = reading instanceof Promise ? await reading : reading
     if (read.kind === 'consumed' && !request.disconnected && !this.#hasWarned) {
       this.#hasWarned = true
       console.error(`mcp-gatekit: ${CONSUMED}`)
     }
-    const parsed = parseMessages(read, request.header('mcp-protocol-version'), request, { resize })
+    const parsed = parseMessages(read, request.header('mcp-protocol-version'), request, memory)
     if ('response' in parsed) {
       const wasBusy = isBusy
       resize(0)

@@ -50,14 +50,6 @@ export interface Exchange extends Caller {
   verdicts?: ReadonlyMap<unknown, Verdict>
 }
 
-/** Returns `true` if the token of a request has these scopes. Without a token, only an operation without scopes is permitted. */
-export function permitsScopes(
-  { gate, auth }: Pick<Exchange, 'gate' | 'auth'>,
-  scopes: readonly string[],
-): boolean {
-  return gate === undefined || auth === undefined ? scopes.length === 0 : gate.permits(auth.scopes, scopes)
-}
-
 /** Returns `true` if a gate serves the request without a token. Returns `false` if OAuth is disabled. */
 export function isAnonymous({ gate, auth }: Pick<Exchange, 'gate' | 'auth'>): boolean {
   return gate !== undefined && auth === undefined

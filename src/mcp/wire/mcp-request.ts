@@ -22,10 +22,11 @@ export interface McpRequest extends GateRequest, ClientConnection {
   readonly transport?: 'pipe'
   /** `true` if the server accepts connections only on a loopback address. */
   readonly listensOnLoopback: boolean
-  /** `false` if something in front of the endpoint, such as `mcpCors`, has decided about CORS. */
-  readonly decidesCors: boolean
-  /** Adds headers to the response. Refusals get them, too. */
-  addResponseHeaders(headers: Readonly<Record<string, string>>): void
+  /**
+   * Sets the CORS headers of the response, unless something in front of the endpoint, such as `mcpCors`, has decided about CORS.
+   * @param restricts `true` to overrule what is in front if that lets every origin read the response
+   */
+  setCorsHeaders(headers: Readonly<Record<string, string>>, restricts: boolean): void
   /**
    * Returns the exchange of a request that `mcpAuth` has authenticated.
    * @param gate the gate of the endpoint. Undefined for an endpoint without OAuth, which may have `mcpAuth(oauthOptions)` in front.
@@ -35,7 +36,7 @@ export interface McpRequest extends GateRequest, ClientConnection {
   authenticatedAs(auth: AuthInfo): void
   /** Returns the value of a request header by its lower-case name. */
   header(name: string): string | undefined
-  readBody(limits: BodyLimits, memory?: BodyMemory): Promise<BodyRead>
+  readBody(limits: BodyLimits, memory?: BodyMemory): BodyRead | Promise<BodyRead>
 }
 
 /** A request to the web-standard handler. */
@@ -43,7 +44,6 @@ export class WebMcpRequest implements McpRequest {
   readonly request: Request
   readonly listensOnLoopback = false
   readonly httpVersion = undefined
-  readonly decidesCors = true
   readonly #responseHeaders: Record<string, string> = {}
   readonly #url: URL
   readonly #trustsProxy: boolean
@@ -85,7 +85,7 @@ export class WebMcpRequest implements McpRequest {
     return this.#responseHeaders
   }
 
-  addResponseHeaders(headers: Readonly<Record<string, string>>): void {
+  setCorsHeaders(headers: Readonly<Record<string, string>>): void {
     Object.assign(this.#responseHeaders, headers)
   }
 
@@ -111,20 +111,21 @@ export class WebMcpRequest implements McpRequest {
     else signal.addEventListener('abort', listener, { once: true })
   }
 
-  async readBody(limits: BodyLimits, memory?: BodyMemory): Promise<BodyRead> {
+  readBody(limits: BodyLimits, memory?: BodyMemory): BodyRead | Promise<BodyRead> {
     const { body, bodyUsed, signal } = this.request
     if (body === null) return { kind: 'text', text: '' }
     // A locked stream belongs to another reader, which may never release it.
     if (bodyUsed || body.locked) return { kind: 'consumed' }
     if (Number(this.header('content-length')) > limits.maxBytes) return { kind: 'too-large' }
-    if (isEncoded(this.header('content-encoding'))) return { kind: 'encoded' }
-    return await readBody(webSource(body, signal), limits, memory)
+    const coding = this.header('content-encoding')
+    if (coding !== undefined && isEncoded(coding)) return { kind: 'encoded' }
+    return readBody(webSource(body, signal), limits, memory)
   }
 }
 
 /** Returns `true` if a body is compressed. Only a body parser in front can decompress it. */
-export function isEncoded(contentEncoding: string | undefined): boolean {
-  return contentEncoding !== undefined && contentEncoding.toLowerCase() !== 'identity'
+export function isEncoded(contentEncoding: string): boolean {
+  return contentEncoding.toLowerCase() !== 'identity'
 }
 
 /** Returns a request for a document. Its origin and its web-standard form are computed if they are read. */

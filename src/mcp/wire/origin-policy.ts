@@ -83,7 +83,8 @@ const MAX_HOST_LENGTH = 259
 function hostnameOf(host: string | undefined): string | undefined {
   if (host === undefined || host.length > MAX_HOST_LENGTH) return undefined
   // The usual hosts do not need the URL parser.
-  if (/^(?:localhost|127\.0\.0\.1)(?::\d{1,5})?$/.test(host)) return host.split(':', 1)[0]
+  const usual = /^(localhost|127\.0\.0\.1)(?::\d{1,5})?$/.exec(host)
+  if (usual !== null) return usual[1]
   return URL.canParse(`http://${host}`) ? new URL(`http://${host}`).hostname : undefined
 }
 

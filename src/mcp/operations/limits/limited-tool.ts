@@ -1,7 +1,6 @@
 import { optionChecksOf } from '../../../base/options/option-checks.ts'
 import { elapsedMs } from '../../../base/timers.ts'
 import type { RateLimiterLike } from '../../../oauth/limits/rate-limiter.ts'
-import { isInputRequired } from '../../router/input-required.ts'
 import type {
   Bounds,
   CallLimit,
@@ -35,7 +34,7 @@ export interface LimitPlan extends Bounds {
   readonly begins: readonly BeginCall[]
 }
 
-/** Runs one tool within its limits, in this order: concurrency, calls, time, and the size of the result. */
+/** Runs one tool within its limits, in this order: concurrency, calls, and time. `exceededBy` checks the size of the result. */
 export class LimitedTool implements ToolLimiter {
   readonly #plan: LimitPlan
 
@@ -57,19 +56,12 @@ export class LimitedTool implements ToolLimiter {
     }
   }
 
-  async run<Result extends object>(
-    call: LimitedCall,
-    run: () => Promise<Result>,
-    counted?: () => void,
-  ): Promise<Result> {
+  async run<Result>(call: LimitedCall, run: () => Promise<Result>, counted?: () => void): Promise<Result> {
     const end = counted ?? (await this.begin(call))
     const { timeoutMs } = this.#plan
-    const result = await (timeoutMs === undefined
+    return await (timeoutMs === undefined
       ? runCounted(call, run, end)
       : this.#runInTime(call, run, timeoutMs, end))
-    const reached = isInputRequired(result) ? undefined : this.exceededBy(result)
-    if (reached !== undefined) throw reached
-    return result
   }
 
   exceededBy(result: object): LimitReached | undefined {
