@@ -42,13 +42,11 @@ export interface AuthenticatorProps {
 
 /** Authenticates requests, checks the scopes of their tokens, and reports both to telemetry. */
 export class Authenticator {
-  readonly gate: Gate | undefined
   /** The bodies that are read or served. */
   readonly bodies: BodyBudget
   readonly #props: AuthenticatorProps
 
   constructor(props: AuthenticatorProps) {
-    this.gate = props.gate
     this.#props = props
     this.bodies = new BodyBudget(props.bodyLimits)
   }
@@ -58,7 +56,7 @@ export class Authenticator {
    * @param known the messages of the request as far as they are known, for the challenge if the token is missing
    */
   async authenticate(request: McpRequest, known?: () => readonly unknown[]): Promise<AuthenticationResult> {
-    const { gate } = this
+    const { gate } = this.#props
     const begun = this.#props.instrumentation.begun(request)
     const telemetry = begun instanceof Promise ? await begun : begun
     let decision: Decision | Admission
@@ -93,7 +91,7 @@ export class Authenticator {
   /** Returns `true` for a POST without an `Authorization` header, if the gate serves public operations without a token. */
   mayAdmit(request: McpRequest): boolean {
     return (
-      this.gate?.options.anonymous === true &&
+      this.#props.gate?.options.anonymous === true &&
       request.method === 'POST' &&
       request.authorization === undefined
     )
@@ -109,7 +107,7 @@ export class Authenticator {
    * with any other body is refused in the same way as every request without a token.
    */
   async admit(request: McpRequest): Promise<AdmissionResult> {
-    const gate = this.gate as Gate
+    const gate = this.#props.gate as Gate
     const telemetry = await this.#props.instrumentation.begun(request)
     const parsed = await this.bodies.receiveUnverified(request)
     if (parsed === undefined) {

@@ -7,9 +7,7 @@ describe('Authenticator', () => {
   it('a context that cannot be created without OAuth gets the response of a failure', async () => {
     const authenticator = new Authenticator({
       gate: undefined,
-      makeContext: () => {
-        throw new Error('no context')
-      },
+      makeContext: () => expect.fail('no context'),
       instrumentation: new Instrumentation(false),
       bodyLimits: { maxBytes: 1_000, timeoutMs: 1_000 },
     })

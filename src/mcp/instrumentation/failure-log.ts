@@ -1,11 +1,11 @@
-import { performance } from 'node:perf_hooks'
 import { cutText } from '../../base/cut-text.ts'
 import { watchStandardStreams } from '../../base/standard-streams.ts'
 import { tryOrUndefined } from '../../base/try-or-undefined.ts'
 import { isOwnOutage } from '../../oauth/outages.ts'
 import type { CallEvent, EventDetails, Outcome, TimedCall } from '../wire/exchange.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
-import { kindOf } from './observed-message.ts'
+import { MinuteCounts } from './minute-counts.ts'
+import { kindOf } from './outcomes.ts'
 import { TokenRedactor } from './token-redactor.ts'
 
 /** The maximum number of lines of one kind in a minute. The rest is counted. */
@@ -133,47 +133,4 @@ function printed(value: string | undefined): string {
 /** Returns a text on one line, without control characters. */
 function oneLine(text: string, max: number): string {
   return cutText(text, max).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, ' ')
-}
-
-const PERIOD_MS = 60_000
-/** Beyond it, the first count ends early. */
-const MAX_KEYS = 10_000
-
-interface Counted {
-  readonly openedAt: number
-  readonly timer: ReturnType<typeof setTimeout>
-  readonly report: (count: number) => void
-  count: number
-}
-
-/** Counts what happens in a minute, by key. A minute begins with the first time. Its number is reported when it ends. */
-export class MinuteCounts {
-  readonly #byKey = new Map<string, Counted>()
-
-  /** Returns the number of times in this minute. @param report of the first time, receives the number in the end */
-  add(key: string, report: (count: number) => void): number {
-    const open = this.#byKey.get(key)
-    // Some runtimes cancel the timers of a request when it ends.
-    if (open !== undefined && performance.now() - open.openedAt < PERIOD_MS) return ++open.count
-    this.#close(key)
-    const [first] = this.#byKey.keys()
-    if (first !== undefined && this.#byKey.size >= MAX_KEYS) this.#close(first)
-    const timer = setTimeout(() => this.#close(key), PERIOD_MS)
-    timer.unref?.()
-    this.#byKey.set(key, { openedAt: performance.now(), timer, report, count: 1 })
-    return 1
-  }
-
-  /** Reports all numbers. */
-  end(): void {
-    for (const key of this.#byKey.keys()) this.#close(key)
-  }
-
-  #close(key: string): void {
-    const counted = this.#byKey.get(key)
-    if (counted === undefined) return
-    this.#byKey.delete(key)
-    clearTimeout(counted.timer)
-    counted.report(counted.count)
-  }
 }

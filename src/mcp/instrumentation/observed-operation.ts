@@ -7,8 +7,8 @@ import {
   messageAttributes,
   type ObservedMessage,
   present,
-  type RpcError,
 } from './observed-message.ts'
+import type { RpcError } from './outcomes.ts'
 import type { RequestEvents } from './request-events.ts'
 import type { Span, SpanEnd, Tracing } from './tracing.ts'
 

@@ -21,24 +21,26 @@ import { CLIENT_GONE, CONSUMED } from '../wire/json-rpc.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
 import type { FailureLog } from './failure-log.ts'
 import {
-  failureIn,
-  invalidCause,
-  isRefusal,
-  kindOf,
   NO_MESSAGE,
   type ObservedMessage,
   observedClient,
   observedMessage,
   present,
+  runsApplication,
+  unreadMessage,
+} from './observed-message.ts'
+import { httpStatus, Operation } from './observed-operation.ts'
+import {
+  failureIn,
+  invalidCause,
+  isRefusal,
+  kindOf,
   type RpcError,
   refusalAttributes,
   rpcErrorIn,
   rpcErrorOf,
-  runsApplication,
   statusOf,
-  unreadMessage,
-} from './observed-message.ts'
-import { httpStatus, Operation } from './observed-operation.ts'
+} from './outcomes.ts'
 import { type EventSettings, RequestEvents } from './request-events.ts'
 import { runWithin, type Span, type Tracing } from './tracing.ts'
 

@@ -9,7 +9,8 @@ import type { KitTelemetrySession } from '../../telemetry/session/session.ts'
 import { MODERN_REVISION } from '../methods.ts'
 import type { EventDetails, Failure, ObservedClient, ObservedTask } from '../wire/exchange.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
-import { clientText, kindOf, messageAttributes, type ObservedMessage, present } from './observed-message.ts'
+import { clientText, messageAttributes, type ObservedMessage, present } from './observed-message.ts'
+import { kindOf } from './outcomes.ts'
 import { TokenRedactor } from './token-redactor.ts'
 
 export type AnyManager = KitTelemetryManager<any, any, any>

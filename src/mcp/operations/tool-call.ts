@@ -14,7 +14,7 @@ import type { ToolEntry } from '../router/tool.ts'
 import type { Failure, TimedCall } from '../wire/exchange.ts'
 import { checkJson, plainCopy } from '../wire/json-safe.ts'
 import { problemIn } from '../wire/schema-issues.ts'
-import { LimitReached } from './limits/call-counters.ts'
+import { LimitReached } from './limits/limit-reached.ts'
 import {
   argumentsOf,
   type CallContext,
@@ -136,7 +136,8 @@ function exceededLimit(
   { limiter }: ToolEntry,
   result: CallToolResult | InputRequiredResult,
 ): LimitReached | undefined {
-  return isInputRequiredResult(result) ? undefined : LimitReached.in(limiter?.exceededBy(result))
+  if (limiter === undefined || isInputRequiredResult(result)) return undefined
+  return LimitReached.in(limiter.exceededBy(result))
 }
 
 /** The tools by structured content that has been validated. Middleware may return it again, unchanged. */

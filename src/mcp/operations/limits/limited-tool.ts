@@ -17,9 +17,9 @@ import {
   countedInMemory,
   countedInStore,
   inProgress,
-  LimitReached,
   LimitStoreState,
 } from './call-counters.ts'
+import { LimitReached } from './limit-reached.ts'
 
 /**
  * The time after which a canceled call without `timeoutMs` does not count as in progress any more, if its handler has ignored
