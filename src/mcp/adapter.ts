@@ -320,12 +320,12 @@ function webHandlersOf(endpoint: McpEndpoint): Pick<McpAdapter, 'handler' | 'aut
     auth: Object.freeze({
       cors(request: Request) {
         const mcpRequest = requestOf(request)
-        if (endpoint.gate?.resource.owns(mcpRequest.path) === true) {
-          const headers = preflightHeaders(mcpRequest.header('access-control-request-headers'))
-          return toResponse({ status: 204, headers })
-        }
+        const asked = mcpRequest.header('access-control-request-headers')
+        if (endpoint.gate?.resource.owns(mcpRequest.path) === true)
+          return toResponse({ status: 204, headers: preflightHeaders(asked) })
         endpoint.setCorsHeaders(mcpRequest)
-        return webResponse(mcpRequest, endpoint.preflight(mcpRequest))
+        const permitted = { status: 204, headers: preflightHeaders(asked, {}) }
+        return webResponse(mcpRequest, endpoint.forbidden(mcpRequest) ?? permitted)
       },
       resource(request: Request) {
         const mcpRequest = requestOf(request)

@@ -21,7 +21,7 @@ import { countedFor, SdkHandler } from './sdk/sdk-handler.ts'
 import { type SdkServersProps, SERVED_REVISIONS } from './sdk/sdk-servers.ts'
 import type { TelemetryOption } from './telemetry-option.ts'
 import { isEventStream, withEnd } from './wire/event-stream.ts'
-import type { Exchange } from './wire/exchange.ts'
+import type { Exchange, RequestTelemetry } from './wire/exchange.ts'
 import { jsonRpcError, type ReceivedMessages, refusedValue, retryLater } from './wire/json-rpc.ts'
 import type { McpRequest } from './wire/mcp-request.ts'
 import {
@@ -111,12 +111,10 @@ export class McpEndpoint {
     const earlier = request.authenticatedBy(this.gate)
 
     // 2. Origin and Host. Nothing else of a forbidden request is read.
-    if (request.method === 'OPTIONS') return this.preflight(request)
-    const reason = forbiddenHeader(request, this.#originPolicy)
-    if (reason !== undefined) {
-      await this.#instrumentation.forbidden(request, reason, earlier?.telemetry)
-      return FORBIDDEN_SENDER
-    }
+    const forbidden = this.forbidden(request, earlier?.telemetry)
+    if (forbidden !== undefined) return forbidden
+    if (request.method === 'OPTIONS')
+      return { status: 204, headers: preflightHeaders(request.header('access-control-request-headers'), {}) }
 
     // 3. Authentication, unless `mcpAuth` has done it. A request without a token may be admitted for its messages.
     let exchange: Exchange | { readonly response: PlainResponse }
@@ -196,13 +194,14 @@ export class McpEndpoint {
     }
   }
 
-  /** Returns the response to an OPTIONS request, which may be a CORS preflight. */
-  preflight(request: McpRequest): PlainResponse {
-    const asked = request.header('access-control-request-headers')
+  /**
+   * Returns the response to a request whose `Origin` or `Host` is not allowed. Returns undefined for any other request.
+   * @param begun the telemetry of the request, if it has begun
+   */
+  forbidden(request: McpRequest, begun?: RequestTelemetry): PlainResponse | undefined {
     const reason = forbiddenHeader(request, this.#originPolicy)
-    // The headers of every response are set already.
-    if (reason === undefined) return { status: 204, headers: preflightHeaders(asked, {}) }
-    void this.#instrumentation.forbidden(request, reason)
+    if (reason === undefined) return undefined
+    void this.#instrumentation.forbidden(request, reason, begun)
     return FORBIDDEN_SENDER
   }
 
