@@ -80,9 +80,9 @@ export class Instrumentation {
   async forbidden(
     request: McpRequest,
     reason: ForbiddenSender['reason'],
-    begun?: RequestTelemetry,
+    begun: RequestTelemetry | Promise<RequestTelemetry> = this.begun(request),
   ): Promise<void> {
-    const telemetry = begun ?? (await this.begun(request))
+    const telemetry = await begun
     telemetry.finished({ outcome: 'refused', reason })
   }
 

@@ -140,9 +140,6 @@ function exceededLimit(
   return LimitReached.in(limiter.exceededBy(result))
 }
 
-/** The tools by structured content that has been validated. Middleware may return it again, unchanged. */
-const validated = new WeakMap<object, ToolEntry>()
-
 /** Runs a tool, and its middleware if there is any. */
 async function runTool(
   tool: ToolEntry,
@@ -151,19 +148,25 @@ async function runTool(
 ): Promise<CallToolResult | InputRequired> {
   if (tool.around === undefined) return await resultOf(tool, await tool.handler(args, context))
   const operation = { kind: 'tool', name: tool.definition.name, args } as const
+  let validated: unknown
   const run = async (): Promise<CallToolResult | InputRequired> => {
     const result = await resultOf(tool, await tool.handler(args, context))
-    const { structuredContent } = result
-    if (typeof structuredContent === 'object' && structuredContent !== null)
-      validated.set(structuredContent, tool)
+    validated = result.structuredContent
     return result
   }
   const returned = await runAround(tool, context, operation, run, 'tools/call', isToolResult)
-  return await resultOf(tool, returned)
+  return await resultOf(tool, returned, validated)
 }
 
-/** Returns the MCP result for the value that a handler, or middleware, has returned. */
-async function resultOf(tool: ToolEntry, returned: unknown): Promise<CallToolResult | InputRequired> {
+/**
+ * Returns the MCP result for the value that a handler, or middleware, has returned.
+ * @param validated structured content that has been validated. Middleware may return it again, unchanged.
+ */
+async function resultOf(
+  tool: ToolEntry,
+  returned: unknown,
+  validated?: unknown,
+): Promise<CallToolResult | InputRequired> {
   const isResult = isToolResult(returned)
   if (isResult || isInputRequiredResult(returned)) checkJson(returned)
   if (isInputRequiredResult(returned)) return returned
@@ -171,7 +174,8 @@ async function resultOf(tool: ToolEntry, returned: unknown): Promise<CallToolRes
   if (result !== undefined && !isPlain(result)) checkToolResult(tool.definition.name, result)
   if (tool.output === undefined) return result ?? { content: textContent(returned) }
   if (result?.isError === true) return result
-  if (result !== undefined && isValidated(tool, returned as CallToolResult)) return result
+  if (isResult && validated !== undefined && returned.structuredContent === validated)
+    return result as CallToolResult
   const validation = await validate(tool.output, result === undefined ? returned : result.structuredContent)
   if ('problem' in validation) {
     throw new TypeError(
@@ -183,10 +187,6 @@ async function resultOf(tool: ToolEntry, returned: unknown): Promise<CallToolRes
     return { content: textContent(structured), structuredContent: plainCopy(structured) }
   checkJson(structured)
   return { ...result, structuredContent: plainCopy(structured) }
-}
-
-function isValidated(tool: ToolEntry, { structuredContent }: CallToolResult): boolean {
-  return tool.around !== undefined && validated.get(structuredContent as object) === tool
 }
 
 const RESULT_MEMBERS = new Set(['content', 'structuredContent', 'isError', '_meta', 'resultType'])
