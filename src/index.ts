@@ -85,16 +85,15 @@ export type { McpTaskOptions } from './mcp/tasks/task-options.ts'
 export type { StoredTask, TaskKey, TaskLimits, TaskStore } from './mcp/tasks/task-store.ts'
 export { type RedisEventBus, redisEventBus } from './redis/event-bus.ts'
 export {
-  type EventRedisClient,
   type RedisEventStore,
   type RedisEventStoreOptions,
   redisEventStore,
 } from './redis/event-store.ts'
+export type { RedisScriptClient } from './redis/run-script.ts'
 export {
   type RedisTaskStore,
   type RedisTaskStoreOptions,
   redisTaskStore,
-  type TaskRedisClient,
 } from './redis/task-store.ts'
 export {
   COMMON_SECRET_KEYS,

@@ -3,29 +3,18 @@ import { optionChecksOf } from '../base/options/option-checks.ts'
 import { optional, type RulesFor } from '../base/options/option-rules.ts'
 import { isRedisClient } from '../base/options/redis-client.ts'
 import { tryOrUndefined } from '../base/try-or-undefined.ts'
-import { within } from '../base/within.ts'
 import { isLikeNodeRedis } from './run-script.ts'
 
-/** The part of an ioredis or node-redis client that is used. */
-export interface RedisClient {
-  publish(...args: any[]): unknown
-  subscribe(...args: any[]): unknown
-  unsubscribe(...args: any[]): unknown
-  duplicate(...args: any[]): unknown
-  on(...args: any[]): unknown
-  off(...args: any[]): unknown
-}
-
 /**
- * An ioredis or node-redis client, or two of them. With one client, a second connection is opened with `duplicate()`,
- * because a connection that subscribes cannot do anything else. Clients that you pass are neither connected nor closed.
+ * The part of an ioredis or node-redis client that is used. A second connection is opened with `duplicate()`, because a connection
+ * that subscribes cannot do anything else.
  */
-export type RedisClients =
-  | RedisClient
-  | {
-      readonly publisher: Pick<RedisClient, 'publish'>
-      readonly subscriber: Pick<RedisClient, 'subscribe' | 'unsubscribe' | 'on' | 'off'>
-    }
+export interface RedisClient {
+  /** Sends a message to a channel. */
+  publish(...args: any[]): unknown
+  /** Creates a client with the same options. */
+  duplicate(...args: any[]): unknown
+}
 
 /** Options of {@link redisEventBus} and {@link shareInvalidations}. */
 export interface RedisBroadcastOptions {
@@ -47,25 +36,17 @@ export interface RedisBroadcastOptions {
 export interface RedisSubscription {
   /** `true` while this node receives messages of other nodes. */
   readonly connected: boolean
-  /**
-   * Stops sharing, and closes the connection that was opened for it. Never rejects. Waits for Redis at most 500 ms.
-   */
+  /** Stops sharing, and closes the connection that was opened for it. Never rejects. */
   close(): Promise<void>
 }
 
-/** The receiver of messages from other nodes. */
-export interface BroadcastListener {
-  onMessage(message: string): void
-  /** Called when messages may have been missed. */
-  onGap(): void
-}
+/** A receiver of messages from other nodes. It is called with undefined when messages may have been missed. It must not throw. */
+export type BroadcastListener = (message: string | undefined) => void
 
 /** A client of either library. */
 type AnyClient = Readonly<Record<string, any>>
 
 const RETRY_MS = 1_000
-/** The maximum time for which `close` waits for Redis. A client may keep its commands until the end of an outage. */
-const CLOSE_MS = 500
 const REPORT_EVERY_MS = 10_000
 
 /** The maximum number of different messages that wait for Redis. Beyond it, a gap is announced to the other nodes. */
@@ -75,8 +56,12 @@ const GAP = ''
 /** A connection to the other nodes. */
 export interface RedisBroadcast {
   readonly subscription: RedisSubscription
-  /** Sends a message in the background. */
+  /** Sends a message to the other nodes in the background. */
   send(message: string): void
+  /** Adds a listener. Returns a function that removes it. */
+  listen(listener: BroadcastListener): () => void
+  /** Calls the listeners of this node. */
+  receive: BroadcastListener
   /** Calls `onError` with the message of `cause` only: some clients attach the arguments of AUTH to an error. */
   report(what: string, cause: unknown): void
 }
@@ -93,9 +78,8 @@ export function redisBroadcast(
   redis: unknown,
   options: RedisBroadcastOptions,
   defaultChannel: string,
-  { onMessage, onGap }: BroadcastListener,
 ): RedisBroadcast {
-  const { callable, readOptions, text } = optionChecksOf(owner)
+  const { callable, invalidKind, readOptions, text } = optionChecksOf(owner)
   const expected = 'must be called with options such as { channel, onError: console.warn }'
   const { channel, onError, onCaughtUp } = readOptions(owner, expected, options, {
     channel: optional(text, defaultChannel),
@@ -107,8 +91,11 @@ export function redisBroadcast(
     ),
   } satisfies RulesFor<RedisBroadcastOptions>)
   const node = randomUUID()
-  const { publisher, subscriber: given } = checkRedis(owner, redis)
-  const subscriber = given ?? duplicateOf(publisher)
+  if (!isRedisClient(redis, ['publish', 'duplicate']))
+    throw invalidKind(owner, 'must be called with an ioredis or node-redis client', redis)
+  const publisher = redis as AnyClient
+  const subscriber = duplicateOf(publisher)
+  const listeners = new Set<BroadcastListener>()
   /** Messages that Redis has not confirmed, and whether they were sent again since they were published. */
   const waiting = new Map<string, boolean>()
   let isConnected = false
@@ -149,12 +136,15 @@ export function redisBroadcast(
     }
   }
 
+  function receive(message: string | undefined): void {
+    for (const listener of listeners) listener(message)
+  }
+
   function onPayload(payload: string): void {
     const space = payload.indexOf(' ')
     if (isClosed || payload.slice(0, space) === node) return
     const message = payload.slice(space + 1)
-    if (message === GAP && space >= 0) onGap()
-    else onMessage(message)
+    receive(message === GAP && space >= 0 ? undefined : message)
   }
 
   async function subscribe(): Promise<void> {
@@ -162,7 +152,7 @@ export function redisBroadcast(
       await subscriber.subscribe(channel, ...listener)
       if (isClosed || isConnected) return
       isConnected = true
-      onGap()
+      receive(undefined)
       tryOrUndefined(() => onCaughtUp?.())
     } catch (error) {
       report('could not subscribe', error)
@@ -186,12 +176,11 @@ export function redisBroadcast(
     // Only ioredis emits messages.
     message: (from: string, payload: string) => from === channel && onPayload(payload),
   }
-  for (const [event, handler] of Object.entries(handlers)) subscriber.on?.(event, handler)
+  for (const [event, handler] of Object.entries(handlers)) subscriber.on(event, handler)
   const { status, isReady, isOpen } = subscriber
   if (status === 'ready' || isReady === true) void subscribe()
   // A duplicate of a node-redis client, or of a lazy ioredis client, must be connected explicitly.
-  else if (given === undefined && (status === 'wait' || isOpen === false))
-    subscriber.connect().catch(handlers.error)
+  else if (status === 'wait' || isOpen === false) subscriber.connect().catch(handlers.error)
 
   const subscription: RedisSubscription = {
     get connected() {
@@ -201,18 +190,15 @@ export function redisBroadcast(
       if (isClosed) return
       isClosed = true
       isConnected = false
-      try {
-        if (given === undefined) await (subscriber.destroy ?? subscriber.disconnect).call(subscriber)
-        else {
-          for (const [event, handler] of Object.entries(handlers)) subscriber.off(event, handler)
-          await within(subscriber.unsubscribe(channel, ...listener), CLOSE_MS, () => new Error('late'))
-        }
-      } catch {
-        // The connection is already closed, or Redis does not answer.
-      }
+      // The connection may be closed already.
+      tryOrUndefined(() => (subscriber.destroy ?? subscriber.disconnect).call(subscriber))
     },
   }
-  return { subscription, send, report }
+  const listen = (listener: BroadcastListener): (() => void) => {
+    listeners.add(listener)
+    return () => listeners.delete(listener)
+  }
+  return { subscription, send, listen, receive, report }
 }
 
 /**
@@ -221,18 +207,4 @@ export function redisBroadcast(
  */
 function duplicateOf(client: AnyClient): AnyClient {
   return client.duplicate(...(client.isCluster === false ? [{ autoResubscribe: false }] : []))
-}
-
-const SUBSCRIBER = ['subscribe', 'unsubscribe', 'on', 'off']
-
-function checkRedis(owner: string, redis: unknown): { publisher: AnyClient; subscriber?: AnyClient } {
-  const { publisher, subscriber }: Record<'publisher' | 'subscriber', AnyClient> = Object(redis)
-  if (isRedisClient(publisher, ['publish']) && isRedisClient(subscriber, SUBSCRIBER))
-    return { publisher, subscriber }
-  if (isRedisClient(redis, ['publish', 'duplicate'])) return { publisher: redis as AnyClient }
-  throw optionChecksOf(owner).invalidKind(
-    owner,
-    'must be called with an ioredis or node-redis client, or with { publisher, subscriber }',
-    redis,
-  )
 }

@@ -1,8 +1,9 @@
 import type { ServerEvent, ServerEventBus } from '@modelcontextprotocol/server'
+import { isRecord } from '../base/options/value-kinds.ts'
 import { tryOrUndefined } from '../base/try-or-undefined.ts'
 import {
   type RedisBroadcastOptions,
-  type RedisClients,
+  type RedisClient,
   type RedisSubscription,
   redisBroadcast,
 } from './broadcast.ts'
@@ -23,8 +24,8 @@ const LIST_CHANGES: readonly ServerEvent[] = [
  * The clients of the node that emits an event receive it at once, even if Redis is unavailable. After an outage of Redis
  * or of a node, clients are notified once that all lists have changed. A resource update that a node missed during its
  * outage is not repeated, unless the node that emitted it had lost Redis itself.
- * @param redis an ioredis or node-redis client, or `{ publisher, subscriber }`. Connect it to the primary: a replica
- * delivers messages to its own subscribers only.
+ * @param redis an ioredis or node-redis client, which is neither connected nor closed. Connect it to the primary: a replica delivers
+ * messages to its own subscribers only.
  * @param options the channel and callbacks.
  * @returns the event bus. Call `close()` when the server shuts down.
  * @throws {KitMcpConfigError} if `redis` is not a client, or an option is invalid.
@@ -38,45 +39,41 @@ const LIST_CHANGES: readonly ServerEvent[] = [
  * ```
  * @see docs/guides/many-nodes.md
  */
-export function redisEventBus(redis: RedisClients, options: RedisBroadcastOptions = {}): RedisEventBus {
-  const listeners = new Set<{ readonly call: (event: ServerEvent) => void }>()
+export function redisEventBus(redis: RedisClient, options: RedisBroadcastOptions = {}): RedisEventBus {
+  const listeners = new Set<(event: ServerEvent) => void>()
   const publish = (event: ServerEvent): void => {
-    for (const { call } of listeners) {
+    for (const listener of listeners) {
       try {
-        call(event)
+        listener(event)
       } catch (error) {
         report('a listener failed', error)
       }
     }
   }
   const channel = 'mcp-gatekit:events'
-  const { subscription, send, report } = redisBroadcast('redisEventBus', redis, options, channel, {
-    onMessage(message) {
-      const event = readEvent(message)
-      if (event === undefined) report('a message could not be read', undefined)
-      else publish(event)
-    },
-    onGap() {
-      for (const event of LIST_CHANGES) publish(event)
-    },
+  const { subscription, send, listen, report } = redisBroadcast('redisEventBus', redis, options, channel)
+  listen((message) => {
+    const events = message === undefined ? LIST_CHANGES : eventIn(message)
+    if (events.length === 0) report('a message could not be read', undefined)
+    for (const event of events) publish(event)
   })
   return Object.assign(subscription, {
     publish(event: ServerEvent) {
       publish(event)
       send(JSON.stringify(event))
     },
-    subscribe(call: (event: ServerEvent) => void) {
-      const listener = { call }
+    subscribe(listener: (event: ServerEvent) => void) {
       listeners.add(listener)
       return () => listeners.delete(listener)
     },
   })
 }
 
-function readEvent(message: string): ServerEvent | undefined {
+/** Returns the event of a message, or nothing if it is not one. */
+function eventIn(message: string): readonly ServerEvent[] {
   const event = tryOrUndefined(() => JSON.parse(message))
   const { kind, uri, params }: Record<'kind' | 'uri' | 'params', unknown> = Object(event)
-  if (params !== undefined && (typeof params !== 'object' || params === null)) return undefined
-  if (kind === 'resource_updated') return typeof uri === 'string' ? event : undefined
-  return LIST_CHANGES.some((change) => change.kind === kind) ? event : undefined
+  const isEvent =
+    kind === 'resource_updated' ? typeof uri === 'string' : LIST_CHANGES.some((one) => one.kind === kind)
+  return isEvent && (params === undefined || isRecord(params)) ? [event] : []
 }

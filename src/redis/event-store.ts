@@ -16,20 +16,10 @@ import type {
 import { type RedisSubscription, redisBroadcast } from './broadcast.ts'
 import { checkBull, type EventJob, eventJobs } from './event-jobs.ts'
 import { APPEND, BATCH, DONE, SUBSCRIBE, WAIT } from './event-scripts.ts'
-import { scriptRunner } from './run-script.ts'
+import { type RedisScriptClient, scriptRunner } from './run-script.ts'
 
 const checks = optionChecksOf('redisEventStore')
 const { readOptions, text, wholeNumber } = checks
-
-/** The part of an ioredis or node-redis client that {@link redisEventStore} uses. */
-export interface EventRedisClient {
-  /** Runs a Lua script. */
-  eval(...args: any[]): unknown
-  /** Sends a message to a channel. */
-  publish(...args: any[]): unknown
-  /** Creates a client with the same options, for what the store opens. */
-  duplicate(...args: any[]): unknown
-}
 
 /** Options of {@link redisEventStore}. */
 export interface RedisEventStoreOptions extends EventStoreLimits {
@@ -87,7 +77,7 @@ type Command = readonly [name: string, key: string, ...values: (string | number)
  * @see docs/guides/events.md
  */
 export function redisEventStore(
-  client: EventRedisClient,
+  client: RedisScriptClient,
   options: RedisEventStoreOptions = {},
 ): RedisEventStore {
   checkRedisClient(checks, 'client', client, ['eval', 'publish', 'duplicate'])
@@ -95,16 +85,13 @@ export function redisEventStore(
   const limits = readOptions('redisEventStore', expected, options, RULES, 'options')
   checkBull()
   const { prefix, onError, maxLogBytes, maxLogAgeMs, maxBytesPerOwner, maxSubscriptions } = limits
-  const listeners = new Set<(name: string | undefined) => void>()
-  const call = (name: string | undefined): void => {
-    for (const listener of listeners) listener(name)
-  }
-  const channel = `${prefix}:changes`
-  const { subscription, send, report } = redisBroadcast('redisEventStore', client, { onError }, channel, {
-    onMessage: call,
-    onGap: () => call(undefined),
-  })
-  const jobs = eventJobs(client, prefix, (error) => report('deliveries', error))
+  const { subscription, ...broadcast } = redisBroadcast(
+    'redisEventStore',
+    client,
+    { onError },
+    `${prefix}:changes`,
+  )
+  const jobs = eventJobs(client, prefix, (error) => broadcast.report('deliveries', error))
   const evaluate = scriptRunner(client)
   const run = (script: string, ...values: readonly (string | number)[]): Promise<unknown> =>
     evaluate(script, [`{${prefix}}:s:`], values.map(String))
@@ -246,8 +233,8 @@ export function redisEventStore(
       const log = [maxLogBytes, maxLogAgeMs, maxLogAgeMs + DAY_MS]
       const values = [name, atMs * 1_000, atMs, JSON.stringify({ ...event, atMs })]
       const position = Number(await run(APPEND, ...values, ...log))
-      call(name)
-      send(name)
+      broadcast.receive(name)
+      broadcast.send(name)
       return position
     },
 
@@ -288,10 +275,7 @@ export function redisEventStore(
 
     work: (attempt, max) => jobs.work((job) => attempted(job, attempt), max),
 
-    watch(listener) {
-      listeners.add(listener)
-      return () => listeners.delete(listener)
-    },
+    watch: broadcast.listen,
   }
   const { close } = subscription
   return Object.assign(subscription, store, {

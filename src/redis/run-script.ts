@@ -1,5 +1,8 @@
-/** The part of an ioredis or node-redis client that runs Lua scripts. */
-export interface ScriptClient {
+import type { RedisClient } from './broadcast.ts'
+
+/** The part of an ioredis or node-redis client that a store of tasks or events uses. */
+export interface RedisScriptClient extends RedisClient {
+  /** Runs a Lua script. */
   eval(...args: any[]): unknown
 }
 
@@ -7,7 +10,7 @@ export interface ScriptClient {
 export type RunScript = (script: string, keys: readonly string[], args: readonly string[]) => Promise<unknown>
 
 /** Returns a function that runs Lua scripts with a client of either library. */
-export function scriptRunner(client: ScriptClient): RunScript {
+export function scriptRunner(client: Pick<RedisScriptClient, 'eval'>): RunScript {
   const likeNodeRedis = isLikeNodeRedis(client)
   return async (script, keys, args) =>
     likeNodeRedis

@@ -4,7 +4,7 @@ import type { CachedVerifier } from '../oauth/verifiers/cached.ts'
 import { traitsOf, withTraits } from '../oauth/verifiers/verifier-traits.ts'
 import {
   type RedisBroadcastOptions,
-  type RedisClients,
+  type RedisClient,
   type RedisSubscription,
   redisBroadcast,
 } from './broadcast.ts'
@@ -21,7 +21,7 @@ const KEY = /^[0-9a-f]{64}$/
  * have missed a message, because it lost Redis, clears its whole cache. In any case, a revoked token is accepted no longer
  * than `ttlSeconds`.
  * @param verifier the return value of `cachedVerifier()`. It is not modified; use the returned verifier instead of it.
- * @param redis an ioredis or node-redis client, or `{ publisher, subscriber }`.
+ * @param redis an ioredis or node-redis client, which is neither connected nor closed.
  * @param options the channel and callbacks.
  * @returns the same verifier, whose `invalidate`, `invalidateKey`, and `clear` reach all nodes. Call `close()` when the
  * server shuts down.
@@ -47,19 +47,17 @@ const KEY = /^[0-9a-f]{64}$/
  */
 export function shareInvalidations<App = unknown, User = unknown>(
   verifier: CachedVerifier<App, User>,
-  redis: RedisClients,
+  redis: RedisClient,
   options: RedisBroadcastOptions = {},
 ): CachedVerifier<App, User> & RedisSubscription {
   checkFunction('verifier', verifier, 'pass the return value of cachedVerifier()')
   if (typeof verifier.invalidateKey !== 'function')
     throw invalidKind('verifier', 'must be the return value of cachedVerifier()', verifier)
   const channel = 'mcp-gatekit:invalidations'
-  const { subscription, send } = redisBroadcast('shareInvalidations', redis, options, channel, {
-    onMessage(message) {
-      if (KEY.test(message)) verifier.invalidateKey(message)
-      else verifier.clear()
-    },
-    onGap: () => verifier.clear(),
+  const { subscription, send, listen } = redisBroadcast('shareInvalidations', redis, options, channel)
+  listen((message = CLEAR) => {
+    if (KEY.test(message)) verifier.invalidateKey(message)
+    else verifier.clear()
   })
   const invalidateKey = (key: string): void => {
     verifier.invalidateKey(key)

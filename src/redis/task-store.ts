@@ -5,19 +5,10 @@ import { checkRedisClient } from '../base/options/redis-client.ts'
 import { isOne, valueIn } from '../base/redis-replies.ts'
 import type { TaskKey, TaskStore } from '../mcp/tasks/task-store.ts'
 import { type RedisSubscription, redisBroadcast } from './broadcast.ts'
-import type { EventRedisClient } from './event-store.ts'
-import { isLikeNodeRedis, scriptRunner } from './run-script.ts'
+import { type RedisScriptClient, scriptRunner } from './run-script.ts'
 
 const checks = optionChecksOf('redisTaskStore')
 const { readOptions, text } = checks
-
-/** The part of an ioredis or node-redis client that {@link redisTaskStore} uses. */
-export interface TaskRedisClient extends EventRedisClient {
-  /** Stores a value. */
-  set(...args: any[]): unknown
-  /** Counts the keys that exist. */
-  exists(...args: any[]): unknown
-}
 
 /** Options of {@link redisTaskStore}. */
 export interface RedisTaskStoreOptions {
@@ -61,7 +52,8 @@ redis.call('HSET', KEYS[1], 'value', ARGV[2], 'version', ARGV[1] + 1, 'change', 
 return 1
 `
 
-const GET = `return redis.call('HMGET', KEYS[1], 'value', 'version')`
+/** Runs one command, whose name is the first argument. */
+const COMMAND = `return redis.call(ARGV[1], KEYS[1], unpack(ARGV, 2))`
 
 /**
  * Creates a store that keeps tasks in Redis (6.2 or later), so that every node of a server can serve every task. Arguments,
@@ -82,21 +74,16 @@ const GET = `return redis.call('HMGET', KEYS[1], 'value', 'version')`
  * ```
  * @see docs/guides/tasks.md
  */
-export function redisTaskStore(client: TaskRedisClient, options: RedisTaskStoreOptions = {}): RedisTaskStore {
-  checkRedisClient(checks, 'client', client, ['eval', 'set', 'exists', 'publish', 'duplicate'])
+export function redisTaskStore(
+  client: RedisScriptClient,
+  options: RedisTaskStoreOptions = {},
+): RedisTaskStore {
+  checkRedisClient(checks, 'client', client, ['eval', 'publish', 'duplicate'])
   const expected = `must be an object such as { prefix: 'my-server:tasks' }`
   const { prefix, onError } = readOptions('redisTaskStore', expected, options, RULES, 'options')
   const run = scriptRunner(client)
-  const listeners = new Set<(key: TaskKey) => void>()
   const channel = `${prefix}:changes`
-  const { subscription, send } = redisBroadcast('redisTaskStore', client, { onError }, channel, {
-    onMessage(message) {
-      const [owner, id, more] = message.split(' ', 3)
-      if (owner === undefined || id === undefined || more !== undefined) return
-      for (const listener of listeners) listener({ owner, id })
-    },
-    onGap: () => undefined,
-  })
+  const { subscription, send, listen } = redisBroadcast('redisTaskStore', client, { onError }, channel)
   // The keys of one owner share a hash tag, so that a cluster keeps them on one node.
   const keyOf = ({ owner, id }: TaskKey): string => `${prefix}:{${owner}}:task:${id}`
   const store: TaskStore = {
@@ -107,7 +94,7 @@ export function redisTaskStore(client: TaskRedisClient, options: RedisTaskStoreO
       return isOne(reply) ? 'added' : 'owner-full'
     },
     async get(key) {
-      const reply = await run(GET, [keyOf(key)], [])
+      const reply = await run(COMMAND, [keyOf(key)], ['HMGET', 'value', 'version'])
       const [value, version] = (reply as readonly unknown[]).map(valueIn)
       return value === undefined ? undefined : { value, version: Number(version) }
     },
@@ -116,17 +103,17 @@ export function redisTaskStore(client: TaskRedisClient, options: RedisTaskStoreO
       return isOne(reply) ? 'replaced' : 'changed'
     },
     async beat(node, ttlMs) {
-      const life = isLikeNodeRedis(client) ? [{ PX: ttlMs }] : ['PX', ttlMs]
-      await client.set(`${prefix}:node:${node}`, '1', ...life)
+      await run(COMMAND, [`${prefix}:node:${node}`], ['SET', '1', 'PX', String(ttlMs)])
     },
     async isAlive(node) {
-      return isOne(await client.exists(`${prefix}:node:${node}`))
+      return isOne(await run(COMMAND, [`${prefix}:node:${node}`], ['EXISTS']))
     },
     announce: ({ owner, id }) => send(`${owner} ${id}`),
-    subscribe(listener) {
-      listeners.add(listener)
-      return () => listeners.delete(listener)
-    },
+    subscribe: (listener) =>
+      listen((message = '') => {
+        const [owner = '', id, more] = message.split(' ', 3)
+        if (owner !== '' && id !== undefined && more === undefined) listener({ owner, id })
+      }),
   }
   return Object.assign(subscription, store)
 }

@@ -162,19 +162,18 @@ describe('shareInvalidations', () => {
 
   it('shareInvalidations throws for anything but a cached verifier, and for unknown options', () => {
     const verifier = cachedVerifier(() => undefined)
-    const silent = { publish() {}, subscribe() {}, unsubscribe() {}, on() {}, off() {} }
-    const clients = { publisher: silent, subscriber: silent }
+    const client = { publish() {}, duplicate: () => ({ on() {} }) }
     for (const [make, code, option] of [
-      [() => shareInvalidations(undefined as never, clients), 'MCP_CONFIG_MISSING_OPTION', 'verifier'],
-      [() => shareInvalidations((() => {}) as never, clients), 'MCP_CONFIG_INVALID_OPTION', 'verifier'],
+      [() => shareInvalidations(undefined as never, client), 'MCP_CONFIG_MISSING_OPTION', 'verifier'],
+      [() => shareInvalidations((() => {}) as never, client), 'MCP_CONFIG_INVALID_OPTION', 'verifier'],
       [() => shareInvalidations(verifier, {} as never), 'MCP_CONFIG_INVALID_OPTION', 'shareInvalidations'],
       [
-        () => shareInvalidations(verifier, clients, { onErrors() {} } as never),
+        () => shareInvalidations(verifier, client, { onErrors() {} } as never),
         'MCP_CONFIG_UNKNOWN_OPTION',
         'onErrors',
       ],
       [
-        () => shareInvalidations(verifier, clients, 5 as never),
+        () => shareInvalidations(verifier, client, 5 as never),
         'MCP_CONFIG_INVALID_OPTION',
         'shareInvalidations',
       ],

@@ -5,7 +5,8 @@ import { Redis } from 'ioredis'
 import { KitMcpRouter, mcpHandler, memoryTaskStore, type TaskStore } from '../../src/index.ts'
 import { createMcpAdapter, type McpAdapter } from '../../src/mcp/adapter.ts'
 import { TaskRunner } from '../../src/mcp/tasks/task-runner.ts'
-import { type RedisTaskStore, redisTaskStore, type TaskRedisClient } from '../../src/redis/task-store.ts'
+import type { RedisScriptClient } from '../../src/redis/run-script.ts'
+import { type RedisTaskStore, redisTaskStore } from '../../src/redis/task-store.ts'
 import { expectConfigError } from '../support/config-error.ts'
 import { TaskClient } from '../support/mcp/tasks.ts'
 import { type Listening, listen } from '../support/mcp/wire.ts'
@@ -131,7 +132,7 @@ describe('redis: redisTaskStore', () => {
 
       async function makeStore(): Promise<RedisTaskStore> {
         const client = await connect(redis.port)
-        const store = redisTaskStore(client as unknown as TaskRedisClient, { prefix })
+        const store = redisTaskStore(client as unknown as RedisScriptClient, { prefix })
         undo.push(async () => {
           await store.close()
           client.end()
@@ -261,7 +262,7 @@ describe('redis: redisTaskStore', () => {
     const own = await startRedis()
     const kind = REDIS_CLIENTS[0] as (typeof REDIS_CLIENTS)[number]
     const client = await kind.connect(own.port)
-    const store = redisTaskStore(client as unknown as TaskRedisClient)
+    const store = redisTaskStore(client as unknown as RedisScriptClient)
     const adapter = createMcpAdapter({ router, tasks: { store } })
     const server = await listen(mcpHandler(adapter))
     const user = new TaskClient(server)
@@ -287,14 +288,11 @@ describe('redis: redisTaskStore', () => {
 
   const client = {
     eval() {},
-    set() {},
-    exists() {},
     publish() {},
     duplicate: () => ({ on() {}, subscribe() {} }),
   }
   it('redisTaskStore rejects for a reply that Redis does not give, and reads numbers and texts in both forms', async () => {
-    const storeWith = (reply: unknown) =>
-      redisTaskStore({ ...client, eval: async () => reply, exists: async () => reply })
+    const storeWith = (reply: unknown) => redisTaskStore({ ...client, eval: async () => reply })
     const limits = { expiresAtMs: Date.now() + 60_000, countedFor: 'owner', max: 1 }
     for (const reply of [undefined, null, 'OK', 2, -1, '', true, {}, ['1']]) {
       const store = storeWith(reply)

@@ -2,10 +2,16 @@ import { Redis } from 'ioredis'
 import { createClient } from 'redis'
 import type { RedisClient } from '../../src/redis/broadcast.ts'
 
+export interface TestRedisClient extends RedisClient {
+  on(...args: any[]): unknown
+  subscribe(...args: any[]): unknown
+  end(): void
+}
+
 /** A connected client of one of the two libraries. It ignores its own errors. */
 export interface RedisClientKind {
   readonly name: string
-  connect(port: number): Promise<RedisClient & { end(): void }>
+  connect(port: number): Promise<TestRedisClient>
 }
 
 export const REDIS_CLIENTS: readonly RedisClientKind[] = [
@@ -25,7 +31,7 @@ export const REDIS_CLIENTS: readonly RedisClientKind[] = [
       const client = createClient({ url, socket: { reconnectStrategy: () => 50 } })
       client.on('error', () => undefined)
       await client.connect()
-      return Object.assign(client as unknown as RedisClient, { end: () => client.destroy() })
+      return Object.assign(client as unknown as TestRedisClient, { end: () => client.destroy() })
     },
   },
 ]

@@ -3,13 +3,13 @@ import { Redis } from 'ioredis'
 import {
   type Delivery,
   type DeliveryOutcome,
-  type EventRedisClient,
   type EventStore,
   type EventStoreLimits,
   type MemoryEventStoreOptions,
   memoryEventStore,
   type RedisEventStore,
   type RedisEventStoreOptions,
+  type RedisScriptClient,
   redisEventStore,
   type Subscriber,
   type SubscriptionRecord,
@@ -366,7 +366,7 @@ for (const { name, connect } of REDIS_CLIENTS)
     })
 
     function make(options: RedisEventStoreOptions = {}, prefix = `test${count++}`): RedisEventStore {
-      const store = redisEventStore(client as unknown as EventRedisClient, { ...options, prefix })
+      const store = redisEventStore(client as unknown as RedisScriptClient, { ...options, prefix })
       stores.push(store)
       return store
     }
