@@ -44,7 +44,7 @@ export function eventJobs(client: Duplicated, prefix: string, report: (error: Er
       priority = 1,
     ): Promise<void> {
       const name = `${id}.${since}`
-      const jobId = `${name}.${{ event: position, gap: randomUUID(), terminated: 'end' }[kind]}`
+      const jobId = `${name}.${kind === 'event' ? position : randomUUID()}`
       // A gap that waits tells of what is dropped later, too.
       const once = kind === 'gap' && { deduplication: { id: name, keepLastIfActive: true } }
       const { queue } = await open()

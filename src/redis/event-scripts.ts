@@ -21,7 +21,7 @@ if not since then
   if redis.call('ZCARD', own) >= tonumber(ARGV[9]) then return 'owner' end
   if redis.call('ZCARD', all) >= tonumber(ARGV[10]) then return 'all' end
   since, made = ARGV[8], ARGV[11]
-  redis.call('DEL', base .. 'last:' .. id, base .. 'status:' .. id, base .. 'pend:' .. id)
+  redis.call('DEL', base .. 'status:' .. id, base .. 'pend:' .. id)
 end
 redis.call('HSET', sub, 'record', ARGV[5], 'since', since, 'made', made, 'expiresAt', now + ttl)
 redis.call('PEXPIRE', sub, ttl)

@@ -156,8 +156,7 @@ export function redisEventStore(
     attempt: Parameters<EventStore['work']>[0],
   ): ReturnType<Parameters<typeof jobs.work>[0]> {
     const { id, owner, since, position, body } = data
-    const last = async () => JSON.parse(valueIn(await command('GET', `last:${id}`)) ?? '{}')
-    const found: Delivery['subscription'] | undefined = await (kind === 'terminated' ? last() : get(id))
+    const found = (await get(id)) as Delivery['subscription'] | undefined
     let outcome: DeliveryOutcome = { outcome: 'delivered' }
     if (found?.since === since) {
       const message = { id: String(jobId), kind, position, body, attempts, addedAtMs }
@@ -216,14 +215,10 @@ export function redisEventStore(
         }
     },
 
-    async end(id, terminated) {
+    async end(id) {
       const ended = await get(id)
       if (ended === undefined) return false
       const { owner, since, name, webhook } = ended
-      if (terminated !== undefined && webhook !== undefined) {
-        await command('SET', `last:${id}`, JSON.stringify(ended), 'PX', DAY_MS)
-        await jobs.add('terminated', ended, terminated)
-      }
       await forget(`${id} ${owner} ${since} ${name}`, webhook !== undefined)
       return true
     },
@@ -249,7 +244,7 @@ export function redisEventStore(
       return { events: eventsIn(found), head, droppedUpTo: (first?.position ?? head + 1) - 1 }
     },
 
-    async deliver(_name, { position, body }, subscribers) {
+    async deliver({ position, body }, subscribers) {
       const all = subscribers.map(async (subscriber) => {
         const { id, owner, since } = subscriber
         // In the order of the calls, also in one millisecond.

@@ -186,24 +186,29 @@ export class EventCore {
   }
 
   /**
-   * Decides about the delivery of an event to a subscription. A denial ends it.
-   * @param terminated returns the last message to its webhook, if there is one
-   * @returns undefined if it is permitted, the error with which the subscription ends, or `unavailable` if the policy has failed
+   * Decides about the delivery of an event to a subscription.
+   * @returns undefined if it is permitted, the error with which the subscription must end, or `unavailable` if the policy has failed
    */
   async refusal(
-    { exchange, entry, record: { id, name, args } }: Receiver,
+    { exchange, entry, record: { args } }: Receiver,
     { body }: Pick<LoggedEvent, 'body'>,
-    terminated: (error: ProtocolError) => string | undefined = () => undefined,
   ): Promise<ProtocolError | 'unavailable' | undefined> {
     const use = { args: JSON.parse(args), data: JSON.parse(body).data }
     const denied = await this.#denial(exchange, entry, 'deliver', use)
     if (denied === undefined) return undefined
-    if (denied.failure !== undefined) return 'unavailable'
-    const error = forbidden(denied.text ?? 'Access revoked')
-    await this.serve((store) => store.end(id, terminated(error)))
-    this.ledger.terminated++
-    this.record('event.terminated', name, { 'kit.mcp.event.subscription': id })
-    return error
+    return denied.failure === undefined ? forbidden(denied.text ?? 'Access revoked') : 'unavailable'
+  }
+
+  /**
+   * Ends a subscription whose owner may no longer receive its events, and returns the error of the refusal.
+   * @throws {ProtocolError} -32603 if the store is unavailable.
+   */
+  async terminated<T>({ id, name }: SubscriptionRecord, refusal: T): Promise<T> {
+    if (await this.serve((store) => store.end(id))) {
+      this.ledger.terminated++
+      this.record('event.terminated', name, { 'kit.mcp.event.subscription': id })
+    }
+    return refusal
   }
 
   /** Returns undefined if the token of a request may receive an event. Never rejects. */

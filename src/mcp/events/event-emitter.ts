@@ -97,7 +97,7 @@ export async function emit(
     for await (const page of matching(true)) {
       const older = page.filter(({ since }) => since < position)
       const bytes = body.length * older.length
-      dropped.push(...(await core.ask((store) => store.deliver(name, { position, body }, older), bytes)))
+      dropped.push(...(await core.ask((store) => store.deliver({ position, body }, older), bytes)))
     }
   core.ledger.emitted++
   core.ledger.dropped += dropped.length

@@ -48,7 +48,7 @@ export class EventReaders {
     for (const event of page.events) {
       const refusal = await this.#core.refusal(reading, event)
       if (refusal === undefined) continue
-      if (refusal !== 'unavailable') throw refusal
+      if (refusal !== 'unavailable') throw await this.#core.terminated(reading.record, refusal)
       const events = page.events.slice(0, page.events.indexOf(event))
       page = { ...page, events, position: event.position - 1, hasMore: false }
       break
@@ -157,8 +157,10 @@ export class EventReaders {
           const refusal = await this.#core.refusal(reading, { body })
           isDone = refusal === undefined
           if (refusal === 'unavailable') break
-          if (refusal !== undefined)
-            return await notify('terminated', { error: this.#core.errorBody(refusal) })
+          if (refusal !== undefined) {
+            const error = await this.#core.terminated(record, refusal)
+            return await notify('terminated', { error: this.#core.errorBody(error) })
+          }
           at = position
           await notify('event', { ...JSON.parse(body), cursor: cursorText(position) })
           this.#core.ledger.delivered.stream++

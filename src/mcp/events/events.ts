@@ -185,7 +185,7 @@ export class Events {
   async #replay(subscription: StoredSubscription, cursor: Position, maxAgeMs: number | undefined) {
     const page = await this.#core.page(subscription, cursor, MAX_REPLAY, maxAgeMs)
     const added = page.events.map((event) =>
-      this.#core.serve((store) => store.deliver(subscription.name, event, [subscription])),
+      this.#core.serve((store) => store.deliver(event, [subscription])),
     )
     const dropped = (await Promise.all(added)).flat()
     const position = (page.events[0]?.position ?? page.position + 1) - 1

@@ -236,9 +236,8 @@ export function memoryEventStore(options: MemoryEventStoreOptions = {}): EventSt
     attempt: Parameters<EventStore['work']>[0],
   ): Promise<number | undefined> {
     const { kept, kind } = job
-    const now = subscriptions.get(kept.record.id)
-    // The last message would end a new subscription at the receiver.
-    if (kind === 'terminated' ? now !== undefined : now !== kept) return undefined
+    // What waits for a subscription that has ended is dropped.
+    if (subscriptions.get(kept.record.id) !== kept) return undefined
     if (kind === 'gap') kept.hasGap = false
     const subscription = shown(kept) as Delivery['subscription']
     const outcome = await attempt({ ...job, subscription, head: typeOf(kept.record.name).head })
@@ -280,12 +279,8 @@ export function memoryEventStore(options: MemoryEventStoreOptions = {}): EventSt
         .map(({ record: { id, owner, args }, since }) => ({ id, owner, since, ...(needsArgs && { args }) }))
     },
 
-    async end(id, terminated) {
-      const kept = subscriptions.get(id)
-      if (kept === undefined) return false
-      subscriptions.delete(id)
-      if (terminated !== undefined) add(kept, 'terminated', terminated)
-      return true
+    async end(id) {
+      return subscriptions.delete(id)
     },
 
     async append(name, { body, channels }) {
@@ -307,7 +302,7 @@ export function memoryEventStore(options: MemoryEventStoreOptions = {}): EventSt
       return { events: entries.slice(first, first + max), head, droppedUpTo }
     },
 
-    async deliver(_name, { position, body }, subscribers) {
+    async deliver({ position, body }, subscribers) {
       const dropped: string[] = []
       for (const { id, since } of subscribers) {
         const kept = subscriptions.get(id)

@@ -112,14 +112,14 @@ export interface LogPage {
 export interface Delivery {
   /** Identifies it in all its attempts. */
   readonly id: string
-  readonly kind: 'event' | 'gap' | 'terminated'
-  /** The subscription now. Of `terminated`: as it was at its end. */
+  readonly kind: 'event' | 'gap'
+  /** The subscription now. */
   readonly subscription: StoredSubscription & { readonly webhook: WebhookTarget }
   /** The newest position of the log. */
   readonly head: Position
-  /** The position of the event. 0 for other messages. */
+  /** The position of the event. 0 for a `gap`. */
   readonly position: Position
-  /** The body of the event, or of `terminated`, as JSON. Empty for a `gap`. */
+  /** The body of the event, as JSON. Empty for a `gap`. */
   readonly body: string
   /** The number of attempts before this one, without those that were postponed. */
   readonly attempts: number
@@ -181,12 +181,8 @@ export interface EventStore {
     },
   ): AsyncIterable<readonly Subscriber[]>
 
-  /**
-   * Ends a subscription. What waits for it is dropped.
-   * @param terminated the body of the last message to its webhook, as JSON. By default, none is sent.
-   * @returns `true` if it existed
-   */
-  end(id: string, terminated?: string): Promise<boolean>
+  /** Ends a subscription. What waits for it is dropped. Returns `true` if it existed. */
+  end(id: string): Promise<boolean>
 
   /** Appends an event to the log, and returns its position. */
   append(name: string, event: Pick<LoggedEvent, 'body' | 'channels'>): Promise<Position>
@@ -200,7 +196,6 @@ export interface EventStore {
    * @returns the ids of the subscriptions of which an event was dropped, once for each event
    */
   deliver(
-    name: string,
     event: Pick<LoggedEvent, 'position' | 'body'>,
     subscribers: readonly Subscriber[],
   ): Promise<readonly string[]>

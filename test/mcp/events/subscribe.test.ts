@@ -157,7 +157,7 @@ describe('events/subscribe', () => {
       ['deliver', 'P1', 'ada', 1],
       ['subscribe', 'P1', 'ada', undefined],
     ])
-    expect(server.adapter.events.stats().terminated).to.equal(1)
+    await until(() => server.adapter.events.stats().terminated === 1, 5)
     await server.adapter.events.close()
   })
 

@@ -41,6 +41,9 @@ const MAX_COUNTED = 10_000
 /** The time that deliveries may take to end after they were aborted. */
 const ABORT_MS = 1_000
 
+/** The kinds of messages. `terminated` takes the place of an event that is refused. */
+type Kind = Delivery['kind'] | 'terminated'
+
 /** Sends the messages of webhooks. */
 export class Webhooks {
   readonly #core: EventCore
@@ -146,13 +149,15 @@ export class Webhooks {
     const { kind, subscription } = delivery
     const { owner, webhook } = subscription
     const { host } = new URL(webhook.url)
-    if (kind !== 'event' && !this.#core.options.webhooks.controlMessages) return this.#giveUp(delivery)
+    const { controlMessages } = this.#core.options.webhooks
+    if (kind === 'gap' && !controlMessages) return this.#giveUp(delivery)
     const waitMs = this.#places.enter(host, owner)
     if (waitMs > 0) {
       const pauseMs = this.#places.pauseMs(host)
       if (pauseMs > 0 && ageOf(delivery) > MAX_TRY_MS) return this.#giveUp(delivery)
-      // What waits longer for a host that is away tries less often, with jitter, so that it does not come back together.
-      const awayMs = Math.min(MAX_TRY_MS, Math.max(pauseMs, ageOf(delivery)) * (1 + Math.random()))
+      // An event that waits longer for a host that is away tries less often, with jitter, so that they do not come back together.
+      const waitedMs = kind === 'event' ? ageOf(delivery) : 0
+      const awayMs = Math.min(MAX_TRY_MS, Math.max(pauseMs, waitedMs) * (1 + Math.random()))
       return { outcome: 'postponed', delayMs: Math.ceil(pauseMs > 0 ? awayMs : waitMs) }
     }
     const enteredMs = performance.now()
@@ -163,14 +168,20 @@ export class Webhooks {
         if (ageOf(delivery) > MAX_AGE_MS) return this.#giveUp(delivery)
         return { outcome: 'postponed', delayMs: UNAVAILABLE_MS }
       }
-      if (refusal !== undefined) return { outcome: 'abandoned' }
-      const eventId: string | undefined = kind === 'event' ? JSON.parse(delivery.body).eventId : undefined
-      const message = this.#messageOf(delivery, eventId)
+      if (refusal !== undefined && !controlMessages) {
+        await this.#core.terminated(subscription, refusal)
+        return { outcome: 'abandoned' }
+      }
+      const { eventId, ...message } = this.#messageOf(delivery, refusal)
       const made = await attempt(this.#safeFetch, message, { signal: this.#aborted.signal })
       isReached = made.isReached
       // This node has ended the attempt.
       if (this.#aborted.signal.aborted && !isReached) return { outcome: 'postponed', delayMs: 0 }
-      return this.#report(delivery, outcomeOf(delivery, made), {
+      const result = outcomeOf(delivery, made)
+      // The last message of a subscription takes the place of the event that is refused.
+      if (refusal !== undefined && result.outcome !== 'failed')
+        await this.#core.terminated(subscription, refusal)
+      return this.#report({ kind: message.kind, subscription }, result, {
         ...(eventId !== undefined && { 'kit.mcp.event.id': eventId }),
         'kit.mcp.event.attempts': delivery.attempts + 1,
         ...(made.error !== undefined && { 'error.type': made.error }),
@@ -182,18 +193,14 @@ export class Webhooks {
     }
   }
 
-  /** Decides about an event. A denial ends the subscription. See `EventCore.refusal`. */
+  /** Decides about an event. See `EventCore.refusal`. */
   async #refusal({ subscription, body }: Delivery): Promise<ProtocolError | 'unavailable' | undefined> {
     const entry = this.#core.props.table.events.get(subscription.name)
     // Another version of the server may know the event type.
     if (entry === undefined) return 'unavailable'
-    const terminated = (error: ProtocolError): string | undefined =>
-      this.#core.options.webhooks.controlMessages
-        ? JSON.stringify({ type: 'terminated', error: this.#core.errorBody(error) })
-        : undefined
     try {
       const exchange = await this.#core.exchangeOf(subscription, entry)
-      return await this.#core.refusal({ exchange, entry, record: subscription }, { body }, terminated)
+      return await this.#core.refusal({ exchange, entry, record: subscription }, { body })
     } catch {
       return 'unavailable'
     }
@@ -201,26 +208,33 @@ export class Webhooks {
 
   /** Returns the message of a delivery, with the cursor that the client may keep, and the secrets that sign it now. */
   #messageOf(
-    { id, kind, subscription, head, position, body }: Delivery,
-    eventId: string | undefined,
-  ): WebhookMessage {
-    const ownId = `msg_${kind}_${createHash('sha256').update(id).digest('base64url').slice(0, 22)}`
+    { id, kind: given, subscription, head, position, body }: Delivery,
+    refusal: ProtocolError | undefined,
+  ): WebhookMessage & { readonly kind: Kind; readonly eventId: string | undefined } {
+    const kind = refusal === undefined ? given : 'terminated'
+    const eventId: string | undefined = kind === 'event' ? JSON.parse(body).eventId : undefined
+    // The last message of a subscription is the same for each of its events.
+    const key = kind === 'terminated' ? `${subscription.id}.${subscription.since}` : id
+    const ownId = `msg_${kind}_${createHash('sha256').update(key).digest('base64url').slice(0, 22)}`
     // Everything before the first event that waits is settled. This event is settled if the client keeps the cursor.
     const settled = watermark(subscription, head)
     const isFirst = (subscription.firstPending ?? position) >= position
     const cursor = cursorText(kind === 'event' && isFirst ? position : settled)
     const bodies = {
-      event: `${body.slice(0, -1)},"cursor":${JSON.stringify(cursor)}}`,
-      gap: JSON.stringify({ type: 'gap', cursor }),
-      terminated: body,
+      event: () => `${body.slice(0, -1)},"cursor":${JSON.stringify(cursor)}}`,
+      gap: () => JSON.stringify({ type: 'gap', cursor }),
+      terminated: () =>
+        JSON.stringify({ type: 'terminated', error: refusal && this.#core.errorBody(refusal) }),
     }
     const { webhookId } = this.#core.options.webhooks
     const { url, secrets } = subscription.webhook
     return {
+      kind,
+      eventId,
       url,
       subscriptionId: subscription.id,
       messageId: (webhookId === 'event' ? eventId : undefined) ?? ownId,
-      body: bodies[kind],
+      body: bodies[kind](),
       secrets: secrets
         .filter(({ untilMs = Number.POSITIVE_INFINITY }) => untilMs > Date.now())
         .slice(0, 2)
@@ -236,7 +250,7 @@ export class Webhooks {
 
   /** Counts an outcome, and returns it. */
   #report(
-    { kind, subscription: { id, name } }: Delivery,
+    { kind, subscription: { id, name } }: Pick<Delivery, 'subscription'> & { readonly kind: Kind },
     result: DeliveryOutcome,
     attributes: Readonly<Record<string, unknown>>,
   ): DeliveryOutcome {

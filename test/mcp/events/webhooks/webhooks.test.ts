@@ -116,6 +116,26 @@ describe('mcp/events/webhooks: messages', () => {
       expect(server.adapter.events.stats()).to.include({ failed: 4, abandoned: 1 })
     })
 
+  it('an event that is refused becomes terminated, which is sent until the endpoint accepts it, and the event is not', async () => {
+    let isPermitted = true
+    const events = { store: quickStore(outcomes) }
+    server = await serveWebhooks(receiver.network, { events, authorize: () => isPermitted })
+    const { id } = await server.subscribe('ada', receiver.url)
+    isPermitted = false
+    receiver.respond = rejectedBy(503)
+    await server.adapter.events.emit('incident', { id: 1 })
+    await until(() => server.adapter.events.stats().failed === 1, 2)
+    expect(server.adapter.events.stats().terminated).to.equal(0)
+    receiver.respond = accept
+    await until(() => server.adapter.events.stats().terminated === 1, 2)
+    const all = await receiver.received(2)
+    expect(all.map(({ json }) => json.type)).to.deep.equal(['terminated', 'terminated'])
+    expect(new Set(all.map(({ headers }) => headers['webhook-id'])).size).to.equal(1)
+    isPermitted = true
+    expect((await server.subscribe('ada', receiver.url)).id).to.equal(id)
+    expect(server.adapter.events.stats()).to.include({ subscribed: 2, renewed: 0 })
+  })
+
   it('with controlMessages: false, a gap is given up without a message, and counted', async () => {
     server = await serveWebhooks(receiver.network, { events: { webhooks: { controlMessages: false } } })
     await server.subscribe('ada', receiver.url)
