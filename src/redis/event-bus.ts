@@ -1,4 +1,4 @@
-import type { ServerEvent, ServerEventBus } from '@modelcontextprotocol/server'
+import { InMemoryServerEventBus, type ServerEvent, type ServerEventBus } from '@modelcontextprotocol/server'
 import { isRecord } from '../base/options/value-kinds.ts'
 import { tryOrUndefined } from '../base/try-or-undefined.ts'
 import {
@@ -40,32 +40,20 @@ const LIST_CHANGES: readonly ServerEvent[] = [
  * @see docs/guides/many-nodes.md
  */
 export function redisEventBus(redis: RedisClient, options: RedisBroadcastOptions = {}): RedisEventBus {
-  const listeners = new Set<(event: ServerEvent) => void>()
-  const publish = (event: ServerEvent): void => {
-    for (const listener of listeners) {
-      try {
-        listener(event)
-      } catch (error) {
-        report('a listener failed', error)
-      }
-    }
-  }
   const channel = 'mcp-gatekit:events'
   const { subscription, send, listen, report } = redisBroadcast('redisEventBus', redis, options, channel)
+  const clients = new InMemoryServerEventBus((error) => report('a listener failed', error))
   listen((message) => {
     const events = message === undefined ? LIST_CHANGES : eventIn(message)
     if (events.length === 0) report('a message could not be read', undefined)
-    for (const event of events) publish(event)
+    for (const event of events) clients.publish(event)
   })
   return Object.assign(subscription, {
     publish(event: ServerEvent) {
-      publish(event)
+      clients.publish(event)
       send(JSON.stringify(event))
     },
-    subscribe(listener: (event: ServerEvent) => void) {
-      listeners.add(listener)
-      return () => listeners.delete(listener)
-    },
+    subscribe: (listener: (event: ServerEvent) => void) => clients.subscribe(listener),
   })
 }
 

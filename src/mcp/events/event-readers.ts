@@ -1,7 +1,7 @@
 import type { ServerContext } from '@modelcontextprotocol/server'
 import { utf8Length } from '../../base/runtime.ts'
 import type { Exchange } from '../wire/exchange.ts'
-import { cursorText, type EventCore, type EventPage, type Requested } from './event-core.ts'
+import { cursorText, type EventCore, type Requested } from './event-core.ts'
 import { invalidParams, type Params, wholeNumberOf } from './event-params.ts'
 import type { Position } from './store.ts'
 
@@ -31,9 +31,8 @@ interface Reading extends Requested {
 /** Serves `events/poll` and `events/stream`. */
 export class EventReaders {
   readonly #core: EventCore
-  /** Wakes the streams that wait for an event, by its name. */
-  readonly #waking = new Map<string, Set<() => void>>()
-  #unwatch: (() => void) | undefined
+  /** Functions that wake the streams. */
+  readonly #waking = new Set<() => void>()
   #isClosed = false
 
   constructor(core: EventCore) {
@@ -44,7 +43,7 @@ export class EventReaders {
   async poll(exchange: Exchange, params: Params, sdk: ServerContext): Promise<Record<string, unknown>> {
     const maxEvents = Math.min(wholeNumberOf(params, 'maxEvents', 1) ?? DEFAULT_EVENTS, MAX_EVENTS)
     const reading = await this.#begin(exchange, params, sdk, 'poll')
-    let page = await this.#firstPage(reading, maxEvents)
+    let page = await this.#core.page(reading.record, reading.from, maxEvents, reading.maxAgeMs)
     for (const event of page.events) {
       const refusal = await this.#core.refusal(reading, event)
       if (refusal === undefined) continue
@@ -57,7 +56,7 @@ export class EventReaders {
     return {
       events: page.events.map(({ body }) => JSON.parse(body)),
       cursor: cursorText(page.position),
-      truncated: page.truncated,
+      truncated: page.truncated || reading.isLate,
       hasMore: page.hasMore,
       nextPollMs: NEXT_POLL_MS,
     }
@@ -73,7 +72,6 @@ export class EventReaders {
     const reading = await this.#begin(exchange, params, sdk, 'stream')
     const { ledger } = this.#core
     ledger.streams++
-    this.#unwatch ??= this.#core.options.store.watch((name) => this.#wake(name))
     try {
       await this.#send(reading, sdk)
     } catch (error) {
@@ -88,8 +86,7 @@ export class EventReaders {
   /** Ends all streams. */
   close(): void {
     this.#isClosed = true
-    this.#wake(undefined)
-    this.#unwatch?.()
+    for (const wake of this.#waking) wake()
   }
 
   async #begin(
@@ -105,18 +102,9 @@ export class EventReaders {
     return { ...requested, from, isLate: isNew && from < head }
   }
 
-  async #firstPage(
-    { record, cursor, from, isLate, maxAgeMs }: Reading,
-    maxEvents: number,
-  ): Promise<EventPage> {
-    if (cursor === undefined) return { position: from, events: [], truncated: false, hasMore: false }
-    const page = await this.#core.page(record, from, maxEvents, maxAgeMs)
-    return { ...page, truncated: page.truncated || isLate }
-  }
-
   async #send(reading: Reading, sdk: ServerContext): Promise<void> {
     const { mcpReq } = sdk
-    const { exchange, record } = reading
+    const { exchange, record, maxAgeMs } = reading
     const signal = signalOf(exchange, sdk)
     const notify = (kind: string, params: object): Promise<void> =>
       mcpReq.notify({
@@ -133,8 +121,10 @@ export class EventReaders {
       isWoken = true
       resume()
     }
-    const waking = this.#waking.get(record.name) ?? new Set()
-    this.#waking.set(record.name, waking.add(wake))
+    this.#waking.add(wake)
+    const unwatch = this.#core.options.store.watch((name = record.name) => {
+      if (name === record.name) wake()
+    })
     signal.addEventListener('abort', wake)
     const { expiresAt } = exchange.auth ?? {}
     const expiresAtMs = expiresAt === undefined ? Number.POSITIVE_INFINITY : expiresAt * 1000
@@ -142,12 +132,11 @@ export class EventReaders {
       while (!signal.aborted && !this.#isClosed && Date.now() < expiresAtMs) {
         // What comes while this reads is read next.
         isWoken = false
-        const page = await (isActive
-          ? this.#core.page(record, at, DEFAULT_EVENTS)
-          : this.#firstPage(reading, DEFAULT_EVENTS))
+        const page = await this.#core.page(record, at, DEFAULT_EVENTS, isActive ? undefined : maxAgeMs)
         if (!isActive || page.truncated) {
           at = (page.events[0]?.position ?? page.position + 1) - 1
-          await notify('active', { cursor: cursorText(at), truncated: page.truncated })
+          const truncated = page.truncated || (!isActive && reading.isLate)
+          await notify('active', { cursor: cursorText(at), truncated })
           isActive = true
           sentAt = performance.now()
         }
@@ -183,14 +172,10 @@ export class EventReaders {
         renewedAt = sentAt
       }
     } finally {
-      waking.delete(wake)
+      this.#waking.delete(wake)
+      unwatch()
       signal.removeEventListener('abort', wake)
     }
-  }
-
-  #wake(name: string | undefined): void {
-    const all = name === undefined ? [...this.#waking.values()] : [this.#waking.get(name) ?? []]
-    for (const waking of all) for (const wake of waking) wake()
   }
 }
 

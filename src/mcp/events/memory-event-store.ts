@@ -75,10 +75,7 @@ interface Owner {
 
 interface EventType {
   /** The last events, without gaps in their positions. */
-  readonly entries: (LoggedEvent & { readonly bytes: number })[]
-  /** The subscriptions with a webhook. */
-  readonly webhooks: Set<Kept>
-  bytes: number
+  readonly log: LRUCache<Position, LoggedEvent>
   head: Position
 }
 
@@ -108,7 +105,6 @@ export function memoryEventStore(options: MemoryEventStoreOptions = {}): EventSt
     ttlAutopurge: true,
     dispose(kept) {
       groupOf(kept).delete(kept)
-      typeOf(kept.record.name).webhooks.delete(kept)
       count(kept.owner, 'recordBytes', -kept.bytes)
     },
   })
@@ -128,21 +124,17 @@ export function memoryEventStore(options: MemoryEventStoreOptions = {}): EventSt
   }
 
   function typeOf(name: string): EventType {
-    const head = Date.now() * 1_000 + randomInt(1_000)
-    const type = types.get(name) ?? { entries: [], webhooks: new Set(), bytes: 0, head }
+    const known = types.get(name)
+    if (known !== undefined) return known
+    const log = new LRUCache<Position, LoggedEvent>({
+      maxSize: maxLogBytes,
+      sizeCalculation: ({ body, channels }) => 2 * (body.length + channels.join().length) + EVENT_BYTES,
+      ttl: maxLogAgeMs,
+      ttlAutopurge: true,
+    })
+    const type = { log, head: Date.now() * 1_000 + randomInt(1_000) }
     types.set(name, type)
     return type
-  }
-
-  /** Drops the events that are too old, and the oldest ones of a log that is too large. */
-  function trim(type: EventType): void {
-    const oldestMs = Date.now() - maxLogAgeMs
-    const kept = type.entries.findIndex(({ atMs, bytes }) => {
-      if (type.bytes <= maxLogBytes && atMs > oldestMs) return true
-      type.bytes -= bytes
-      return false
-    })
-    type.entries.splice(0, kept < 0 ? type.entries.length : kept)
   }
 
   /** Returns a new subscription, or undefined without room for it. */
@@ -261,9 +253,7 @@ export function memoryEventStore(options: MemoryEventStoreOptions = {}): EventSt
       count(kept.owner, 'recordBytes', bytes - kept.bytes)
       Object.assign(kept, { record, bytes, expiresAtMs: Date.now() + ttlMs })
       subscriptions.set(record.id, kept, { ttl: ttlMs })
-      const { webhooks, head } = typeOf(record.name)
-      if (record.webhook !== undefined) webhooks.add(kept)
-      return { isNew: known === undefined, subscription: shown(kept), head }
+      return { isNew: known === undefined, subscription: shown(kept), head: typeOf(record.name).head }
     },
 
     async get(id) {
@@ -272,9 +262,9 @@ export function memoryEventStore(options: MemoryEventStoreOptions = {}): EventSt
     },
 
     async *subscribers(name, { owners: named, hasWebhook, needsArgs }) {
-      const ofType = hasWebhook ? typeOf(name).webhooks : subscriptions.values()
       const member = hasWebhook ? 'webhooks' : 'readers'
-      yield (named?.flatMap((owner) => [...(owners.get(owner)?.[member] ?? [])]) ?? [...ofType])
+      const ofNamed = named?.flatMap((owner) => [...(owners.get(owner)?.[member] ?? [])])
+      yield (ofNamed ?? [...subscriptions.values()])
         .filter(({ record }) => record.name === name && (record.webhook !== undefined) === hasWebhook)
         .map(({ record: { id, owner, args }, since }) => ({ id, owner, since, ...(needsArgs && { args }) }))
     },
@@ -285,21 +275,23 @@ export function memoryEventStore(options: MemoryEventStoreOptions = {}): EventSt
 
     async append(name, { body, channels }) {
       const type = typeOf(name)
-      const bytes = 2 * (body.length + channels.join().length) + EVENT_BYTES
-      type.entries.push({ position: ++type.head, body, channels, atMs: Date.now(), bytes })
-      type.bytes += bytes
-      trim(type)
+      type.head++
+      type.log.set(type.head, { position: type.head, body, channels, atMs: Date.now() })
+      // An event that is larger than the log is dropped, and those before it as well.
+      if (!type.log.has(type.head)) type.log.clear()
       for (const listener of listeners) listener(name)
       return type.head
     },
 
     async read(name, after, max) {
-      const type = typeOf(name)
-      trim(type)
-      const { entries, head } = type
-      const droppedUpTo = head - entries.length
-      const first = Math.max(0, after - droppedUpTo)
-      return { events: entries.slice(first, first + max), head, droppedUpTo }
+      const { log, head } = typeOf(name)
+      const [oldest = head + 1] = log.rkeys()
+      const events: LoggedEvent[] = []
+      for (let position = Math.max(after + 1, oldest); position <= head && events.length < max; position++) {
+        const event = log.peek(position)
+        if (event !== undefined) events.push(event)
+      }
+      return { events, head, droppedUpTo: oldest - 1 }
     },
 
     async deliver({ position, body }, subscribers) {
