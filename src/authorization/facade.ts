@@ -201,18 +201,13 @@ function resourceOfRequest(resources: readonly string[]): (request: Request) => 
 
 /** Loads the libraries. Their warnings about the runtime are not printed. Bundlers need `try` next to each import. */
 async function loadPeers(): Promise<readonly [typeof Oidc, typeof OpenId]> {
-  const provider = await withoutNotices(async () => {
+  return await withoutNotices(async () => {
     try {
-      return await import('oidc-provider')
+      return [await import('oidc-provider'), await import('openid-client')]
     } catch (cause) {
       throw notLoaded(cause)
     }
   })
-  try {
-    return [provider, await import('openid-client')]
-  } catch (cause) {
-    throw notLoaded(cause)
-  }
 }
 
 function notLoaded(cause: unknown): Error {

@@ -80,7 +80,7 @@ export async function readDocument(document: unknown): Promise<OpenApiDocument> 
   if (typeof version !== 'string' || !/^3\.[01]\.\d+/.test(version))
     throw wrong(`must be of OpenAPI 3.0 or 3.1${problem}`)
   const result = await validate(root)
-  if (!result.valid) throw wrong(complaintOf(result.errors, root))
+  if (!result.valid) throw wrong(complaintOf(result.errors))
   return new OpenApiDocument(root)
 }
 
@@ -162,35 +162,20 @@ interface Complaint {
 }
 
 /** Describes the deepest error. The errors around it follow from it. */
-function complaintOf(errors: unknown, root: Node): string {
+function complaintOf(errors: unknown): string {
   if (typeof errors === 'string') {
     const [, ref] = /^Can't resolve ([^\s,]+)/.exec(errors) ?? []
     if (ref === undefined) return errors
-    const where = placeOf(ref, root)
     const why = ref.startsWith('#')
       ? 'does not exist'
       : 'is outside the document and is not fetched. Bundle the document first'
-    return `is wrong at ${where}: $ref '${ref}' ${why}`
+    return `is wrong: $ref '${ref}' ${why}`
   }
   const depth = ({ instancePath }: Complaint): number => instancePath.split('/').length
   const [deepest] = (errors as readonly Complaint[]).toSorted((a, b) => depth(b) - depth(a))
   const { instancePath = '', message = 'does not match the OpenAPI schema', params } = deepest ?? {}
   const member = params?.unevaluatedProperty ?? params?.additionalProperty
   return `is wrong at #${instancePath}: ${message}${member === undefined ? '' : ` ('${member}')`}`
-}
-
-/** Returns the place of the first `$ref` to `ref`. */
-function placeOf(ref: string, root: Node): string {
-  const open: [string, unknown][] = [['#', root]]
-  for (let next = open.pop(); next !== undefined; next = open.pop()) {
-    const [place, node] = next
-    if (typeof node !== 'object' || node === null) continue
-    for (const [member, value] of Object.entries(node)) {
-      if (member === '$ref' && (value === ref || unescaped(String(value)) === ref)) return place
-      open.push([`${place}/${member.replaceAll('~', '~0').replaceAll('/', '~1')}`, value])
-    }
-  }
-  return '#'
 }
 
 function wrong(complaint: string): Error {

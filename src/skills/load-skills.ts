@@ -1,5 +1,4 @@
 import {
-  SKILL_LIMITS,
   type Skill,
   SkillCatalogError,
   type SkillFileEntry,
@@ -54,7 +53,6 @@ export async function loadSkills(
   const resolved = resolveLoadOptions(options)
   const files = new RecordedFiles(await skillStorage(source), resolved)
   const skills = await validSkills(files, resolved)
-  for (const skill of skills) checkSize(skill)
   return new LoadedSkills(skillContents(skills, files, resolved.prefix))
 }
 
@@ -65,8 +63,6 @@ async function validSkills(files: RecordedFiles, { prefix }: ResolvedLoadOptions
     const { entries } = await SkillsExtension.load(files, {
       strict: true,
       onWarning: (warning) => warnings.push(warning),
-      // The sizes are checked afterwards.
-      limits: { files: Number.POSITIVE_INFINITY, bytes: Number.POSITIVE_INFINITY },
       ...(prefix.length > 0 && { prefix: prefix.join('/') }),
     })
     // A folder with `skill.md` is not a skill, although it was meant as one.
@@ -86,23 +82,16 @@ const MAX_PROBLEM_LENGTH = 200
 
 function invalidSkills(problems: readonly SkillWarning[]): Error {
   const named = problems.slice(0, MAX_PROBLEMS).map(({ path, message }) => {
-    const problem = message.replace(/ \(skill skipped\)$/, '').replaceAll(/\p{C}/gu, '?')
+    // Its limits are those that every host accepts.
+    const problem = message
+      .replace(/ \(skill skipped\)$|\. Raise limits to allow it$/, '')
+      .replaceAll(/\p{C}/gu, '?')
     return `${quotedName(path)}: ${cutText(problem, MAX_PROBLEM_LENGTH, '…')}`
   })
   const more = problems.length - named.length
   return unusableSource(
     `must contain only valid skills: ${named.join('; ')}${more > 0 ? `; and ${more} more` : ''}`,
     'Correct or remove the skill.',
-  )
-}
-
-function checkSize({ uri, resources }: Skill): void {
-  if (resources === 'dynamic') return
-  const bytes = resources.reduce((sum, { size }) => sum + size, 0)
-  if (resources.length <= SKILL_LIMITS.files && bytes <= SKILL_LIMITS.bytes) return
-  throw unusableSource(
-    `must contain skills that every host accepts: ${quotedName(uri)} has ${counted(resources.length, 'file')} and ${counted(bytes, 'byte')}, and hosts accept ${SKILL_LIMITS.files} files and ${SKILL_LIMITS.bytes} bytes`,
-    'Remove files from the skill.',
   )
 }
 

@@ -25,7 +25,6 @@ describe('openapi: readDocument', () => {
 
   const responses = (schema: object) =>
     documentOf({ '/a': { get: { responses: jsonAnswer(schema as never) } } })
-  const SCHEMA = '#\\/paths\\/~1a\\/get\\/responses\\/200\\/content\\/application~1json\\/schema'
   const oauth2 = { type: 'oauth2', flows: { implicit: { authorizationUrl: 5, scopes: {} } } }
   for (const [what, given, message] of [
     ['JSON that ends early', '{"openapi": ', /^document is not valid JSON: Unexpected end of JSON input\b/],
@@ -58,24 +57,17 @@ describe('openapi: readDocument', () => {
     [
       'a broken reference',
       responses({ $ref: '#/components/schemas/Nope' }),
-      new RegExp(`^document is wrong at ${SCHEMA}: \\$ref '#/components/schemas/Nope' does not exist`),
+      /^document is wrong: \$ref '#\/components\/schemas\/Nope' does not exist/,
     ],
     [
       'a broken reference with escapes',
       responses({ $ref: '#/components/schemas/No%2Dpe' }),
-      new RegExp(`^document is wrong at ${SCHEMA}: `),
+      /^document is wrong: \$ref '#\/components\/schemas\/No(?:%2D|-)pe' does not exist/,
     ],
     [
       'an external reference',
       responses({ $ref: 'http://169.254.169.254/latest/meta-data' }),
-      new RegExp(
-        `^document is wrong at ${SCHEMA}: \\$ref 'http://169\\.254\\.169\\.254/latest/meta-data' is outside`,
-      ),
-    ],
-    [
-      'a reference in a member with ~ and /',
-      responses({ properties: { 'a~/b': { $ref: './x.yaml' } } }),
-      new RegExp(`^document is wrong at ${SCHEMA}/properties/a~0~1b: \\$ref './x\\.yaml' is outside`),
+      /^document is wrong: \$ref 'http:\/\/169\.254\.169\.254\/latest\/meta-data' is outside/,
     ],
   ] as const) {
     it(`the error of a document with ${what} describes the problem`, async () => {

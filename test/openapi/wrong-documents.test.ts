@@ -56,18 +56,14 @@ describe('openapi: a wrong document', () => {
     [
       'a reference to a missing schema',
       documentOf({ '/a': { get: { responses: jsonAnswer({ $ref: '#/components/schemas/Nope' }) } } }),
-      /at #\/paths\/~1a\/get\/responses\/200\/content\/application~1json\/schema: \$ref '#\/components\/schemas\/Nope' does not exist/,
+      /\$ref '#\/components\/schemas\/Nope' does not exist/,
     ],
     [
       'a reference to another server',
       documentOf({ '/a': { get: { responses: jsonAnswer({ $ref: 'http://127.0.0.1:9/x.json#/a' }) } } }),
-      /schema: \$ref 'http:.*not fetched/,
+      /\$ref 'http:.*not fetched/,
     ],
-    [
-      'a reference to a file',
-      documentOf({ '/a': { $ref: './a.yaml' } }),
-      /at #\/paths\/~1a: \$ref '\.\/a\.yaml'.*not fetched/,
-    ],
+    ['a reference to a file', documentOf({ '/a': { $ref: './a.yaml' } }), /\$ref '\.\/a\.yaml'.*not fetched/],
     [
       'a security scheme that is not there',
       documentOf({ '/a': { get: { security: [{ oauth: ['a'] }], responses: OK } } }),

@@ -238,7 +238,7 @@ describe('loadSkills', () => {
           code: INVALID,
           option: 'source',
           message:
-            /'skill:\/\/a\/SKILL\.md' has \d+ files and \d+ bytes, and hosts accept 512 files and 16777216 bytes/,
+            /'a': \d+ files \/ \d+ bytes exceeds the limit of 512 files \/ 16777216 bytes; some hosts may decline it\. Correct/,
         })
     })
   }
