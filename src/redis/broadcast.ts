@@ -34,8 +34,6 @@ export interface RedisBroadcastOptions {
 
 /** A subscription to what other nodes publish through Redis. */
 export interface RedisSubscription {
-  /** `true` while this node receives messages of other nodes. */
-  readonly connected: boolean
   /** Stops sharing, and closes the connection that was opened for it. Never rejects. */
   close(): Promise<void>
 }
@@ -170,7 +168,6 @@ export function redisBroadcast(
   const handlers = {
     ready: () => isClosed || subscribe(),
     error: (error: unknown) => report('the connection failed', error),
-    close: disconnected,
     reconnecting: disconnected,
     end: disconnected,
     // Only ioredis emits messages.
@@ -183,9 +180,6 @@ export function redisBroadcast(
   else if (status === 'wait' || isOpen === false) subscriber.connect().catch(handlers.error)
 
   const subscription: RedisSubscription = {
-    get connected() {
-      return isConnected
-    },
     async close() {
       if (isClosed) return
       isClosed = true

@@ -30,11 +30,8 @@ function notLoaded(cause: unknown): Error {
 
 /** The messages to webhooks, as jobs of BullMQ. The job of an event is named by its subscription, `id.since`, and its position. */
 export function eventJobs(client: Duplicated, prefix: string, report: (error: Error) => void) {
-  let opening: ReturnType<typeof opened> | undefined
-  const open = (): ReturnType<typeof opened> => {
-    opening ??= opened(client, `{${prefix}}`, report)
-    return opening
-  }
+  const opening = opened(client, `{${prefix}}`, report)
+  opening.catch(() => undefined)
   return {
     async add(
       kind: Delivery['kind'],
@@ -47,13 +44,13 @@ export function eventJobs(client: Duplicated, prefix: string, report: (error: Er
       const jobId = `${name}.${kind === 'event' ? position : randomUUID()}`
       // A gap that waits tells of what is dropped later, too.
       const once = kind === 'gap' && { deduplication: { id: name, keepLastIfActive: true } }
-      const { queue } = await open()
+      const { queue } = await opening
       await queue.add(kind, { id, owner, since, position, body }, { jobId, priority, ...once })
     },
 
     /** Removes the job of an event. An attempt that runs may still succeed. */
     async remove(name: string): Promise<void> {
-      const { queue } = await open()
+      const { queue } = await opening
       await queue.remove(name).catch(() => undefined)
     },
 
@@ -62,7 +59,7 @@ export function eventJobs(client: Duplicated, prefix: string, report: (error: Er
       run: (job: EventJob) => Promise<Extract<DeliveryOutcome, { readonly delayMs: number }> | undefined>,
       max: number,
     ): () => Promise<void> {
-      const working = open().then(({ bull, shared }) => {
+      const working = opening.then(({ bull, shared }) => {
         const attempt = async (job: EventJob, token?: string): Promise<void> => {
           const outcome = await run(job)
           if (outcome === undefined) return
@@ -88,7 +85,7 @@ export function eventJobs(client: Duplicated, prefix: string, report: (error: Er
     },
 
     async close(): Promise<void> {
-      const { queue, connection } = (await opening?.catch(() => undefined)) ?? {}
+      const { queue, connection } = (await opening.catch(() => undefined)) ?? {}
       await queue?.close().catch(() => undefined)
       connection?.disconnect()
     },

@@ -71,11 +71,7 @@ export function shareInvalidations<App = unknown, User = unknown>(
       verifier.clear()
       send(CLEAR)
     },
+    ...subscription,
   })
-  withTraits(shared, traitsOf(verifier))
-  return Object.defineProperties(shared, Object.getOwnPropertyDescriptors(subscription)) as CachedVerifier<
-    App,
-    User
-  > &
-    RedisSubscription
+  return withTraits(shared, traitsOf(verifier))
 }

@@ -77,7 +77,6 @@ describe('mcp: redisEventBus', () => {
         const made = new Node(given ?? (await client()), options)
         undo.push(() => made.bus.close())
         await made.until(({ caughtUp }) => caughtUp === 1)
-        expect(made.bus.connected).to.equal(true)
         return made.listen()
       }
 
@@ -120,7 +119,7 @@ describe('mcp: redisEventBus', () => {
         await redis.kill()
         try {
           await one.until(({ errors }) => errors.length > 0)
-          await other.until(({ bus }) => !bus.connected)
+          await other.until(({ errors }) => errors.length > 0)
           for (let count = 0; count < 5; count++) one.bus.publish(updated('missed'))
           expect(one.received).to.deep.equal(new Array(5).fill('missed'))
         } finally {

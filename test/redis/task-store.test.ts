@@ -121,18 +121,28 @@ describe('redis: redisTaskStore', () => {
     describe(`on ${name}`, () => {
       const undo: (() => unknown)[] = []
       let prefixes = 0
+      let stores = 0
       let prefix = ''
       beforeEach(() => {
         running = []
+        stores = 0
         prefix = `test:${name}:${prefixes++}`
       })
       afterEach(async () => {
         for (const one of undo.splice(0).reverse()) await one()
       })
 
+      async function subscribers(channel: string): Promise<unknown> {
+        const admin = new Redis(redis.port, '127.0.0.1')
+        const [, count] = (await admin.pubsub('NUMSUB', channel)) as unknown[]
+        admin.disconnect()
+        return count
+      }
+
       async function makeStore(): Promise<RedisTaskStore> {
         const client = await connect(redis.port)
         const store = redisTaskStore(client as unknown as RedisScriptClient, { prefix })
+        stores++
         undo.push(async () => {
           await store.close()
           client.end()
@@ -153,7 +163,7 @@ describe('redis: redisTaskStore', () => {
       /** Starts a node of one server, connected to the others. */
       async function startNode(): Promise<Listening & { readonly adapter: McpAdapter; client: TaskClient }> {
         const store = await makeStore()
-        await until(() => store.connected, 5)
+        await until(async () => (await subscribers(`${prefix}:changes`)) === stores, 5)
         const adapter = createMcpAdapter({ router, tasks: { store } })
         const server = await listen(mcpHandler(adapter))
         undo.push(async () => {
