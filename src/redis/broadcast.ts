@@ -52,8 +52,7 @@ const MAX_WAITING = 1_000
 const GAP = ''
 
 /** A connection to the other nodes. */
-export interface RedisBroadcast {
-  readonly subscription: RedisSubscription
+export interface RedisBroadcast extends RedisSubscription {
   /** Sends a message to the other nodes in the background. */
   send(message: string): void
   /** Adds a listener. Returns a function that removes it. */
@@ -81,12 +80,8 @@ export function redisBroadcast(
   const expected = 'must be called with options such as { channel, onError: console.warn }'
   const { channel, onError, onCaughtUp } = readOptions(owner, expected, options, {
     channel: optional(text, defaultChannel),
-    onError: optional(
-      callable<(error: Error) => void>('set it to a function that is called when Redis is unavailable'),
-    ),
-    onCaughtUp: optional(
-      callable<() => void>('set it to a function that is called when the subscription is established'),
-    ),
+    onError: optional(callable<(error: Error) => void>('it is called when Redis is unavailable')),
+    onCaughtUp: optional(callable<() => void>('it is called when the subscription is established')),
   } satisfies RulesFor<RedisBroadcastOptions>)
   const node = randomUUID()
   if (!isRedisClient(redis, ['publish', 'duplicate']))
@@ -159,9 +154,7 @@ export function redisBroadcast(
   }
 
   function disconnected(): void {
-    if (!isConnected) return
     isConnected = false
-    report('the connection was lost', undefined)
   }
 
   const listener = isLikeNodeRedis(subscriber) ? [onPayload] : []
@@ -179,20 +172,18 @@ export function redisBroadcast(
   // A duplicate of a node-redis client, or of a lazy ioredis client, must be connected explicitly.
   else if (status === 'wait' || isOpen === false) subscriber.connect().catch(handlers.error)
 
-  const subscription: RedisSubscription = {
-    async close() {
-      if (isClosed) return
-      isClosed = true
-      isConnected = false
-      // The connection may be closed already.
-      tryOrUndefined(() => (subscriber.destroy ?? subscriber.disconnect).call(subscriber))
-    },
+  async function close(): Promise<void> {
+    if (isClosed) return
+    isClosed = true
+    // The connection may be closed already.
+    tryOrUndefined(() => (subscriber.destroy ?? subscriber.disconnect).call(subscriber))
   }
+
   const listen = (listener: BroadcastListener): (() => void) => {
     listeners.add(listener)
     return () => listeners.delete(listener)
   }
-  return { subscription, send, listen, receive, report }
+  return { close, send, listen, receive, report }
 }
 
 /**

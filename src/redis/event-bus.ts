@@ -41,20 +41,21 @@ const LIST_CHANGES: readonly ServerEvent[] = [
  */
 export function redisEventBus(redis: RedisClient, options: RedisBroadcastOptions = {}): RedisEventBus {
   const channel = 'mcp-gatekit:events'
-  const { subscription, send, listen, report } = redisBroadcast('redisEventBus', redis, options, channel)
+  const { close, send, listen, report } = redisBroadcast('redisEventBus', redis, options, channel)
   const clients = new InMemoryServerEventBus((error) => report('a listener failed', error))
   listen((message) => {
     const events = message === undefined ? LIST_CHANGES : eventIn(message)
     if (events.length === 0) report('a message could not be read', undefined)
     for (const event of events) clients.publish(event)
   })
-  return Object.assign(subscription, {
+  return {
+    close,
     publish(event: ServerEvent) {
       clients.publish(event)
       send(JSON.stringify(event))
     },
     subscribe: (listener: (event: ServerEvent) => void) => clients.subscribe(listener),
-  })
+  }
 }
 
 /** Returns the event of a message, or nothing if it is not one. */

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type * as Bull from 'bullmq'
 import { optionChecksOf } from '../base/options/option-checks.ts'
 import { isInstalled, peerProblem } from '../base/peer-problem.ts'
-import type { Delivery, DeliveryOutcome, Position, Subscriber } from '../mcp/events/store.ts'
+import type { Delivery, DeliveryOutcome, Subscriber } from '../mcp/events/store.ts'
 import { isLikeNodeRedis } from './run-script.ts'
 
 const QUEUE = 'webhooks'
@@ -33,25 +33,18 @@ export function eventJobs(client: Duplicated, prefix: string, report: (error: Er
   const opening = opened(client, `{${prefix}}`, report)
   opening.catch(() => undefined)
   return {
-    async add(
-      kind: Delivery['kind'],
-      { id, owner, since }: Subscriber,
-      body = '',
-      position: Position = 0,
-      priority = 1,
-    ): Promise<void> {
-      const name = `${id}.${since}`
-      const jobId = `${name}.${kind === 'event' ? position : randomUUID()}`
+    async add(kind: Delivery['kind'], data: EventJob['data'], priority = 1): Promise<void> {
+      const name = `${data.id}.${data.since}`
+      const jobId = `${name}.${kind === 'event' ? data.position : randomUUID()}`
       // A gap that waits tells of what is dropped later, too.
       const once = kind === 'gap' && { deduplication: { id: name, keepLastIfActive: true } }
       const { queue } = await opening
-      await queue.add(kind, { id, owner, since, position, body }, { jobId, priority, ...once })
+      await queue.add(kind, data, { jobId, priority, ...once })
     },
 
     /** Removes the job of an event. An attempt that runs may still succeed. */
     async remove(name: string): Promise<void> {
-      const { queue } = await opening
-      await queue.remove(name).catch(() => undefined)
+      await (await opening).queue.remove(name).catch(() => undefined)
     },
 
     /** Runs what is due, as `EventStore.work` does. @param run returns undefined if the message is done */

@@ -85,12 +85,7 @@ export function redisEventStore(
   const limits = readOptions('redisEventStore', expected, options, RULES, 'options')
   checkBull()
   const { prefix, onError, maxLogBytes, maxLogAgeMs, maxBytesPerOwner, maxSubscriptions } = limits
-  const { subscription, ...broadcast } = redisBroadcast(
-    'redisEventStore',
-    client,
-    { onError },
-    `${prefix}:changes`,
-  )
+  const broadcast = redisBroadcast('redisEventStore', client, { onError }, `${prefix}:changes`)
   const jobs = eventJobs(client, prefix, (error) => broadcast.report('deliveries', error))
   const evaluate = scriptRunner(client)
   const run = (script: string, ...values: readonly (string | number)[]): Promise<unknown> =>
@@ -142,11 +137,11 @@ export function redisEventStore(
   async function endOldest(owner?: string): Promise<boolean> {
     const [top] = owner === undefined ? textsIn(await command('ZREVRANGE', 'most', 0, 0)) : [owner]
     if (top === undefined) return false
-    const [found, count] = await batch(['ZRANGE', `own:false:${top}`, 0, 0], ['ZCARD', `own:false:${top}`])
-    const [oldest] = textsIn(found)
+    const [oldest] = textsIn(await command('ZRANGE', `own:false:${top}`, 0, 0))
     if (oldest !== undefined) await forget(oldest, false)
-    const size = Number(count) - 1
-    await (size > 0 ? command('ZADD', 'most', 'XX', size, top) : command('ZREM', 'most', top))
+    await (oldest === undefined
+      ? command('ZREM', 'most', top)
+      : command('ZADD', 'most', 'XX', 'INCR', -1, top))
     return true
   }
 
@@ -167,11 +162,11 @@ export function redisEventStore(
     }
     if (kind !== 'event') return undefined
     await run(DONE, owner, `${id}.${since}`, position, Buffer.byteLength(body))
-    if (outcome.outcome === 'abandoned') await jobs.add('gap', data)
+    if (outcome.outcome === 'abandoned') await jobs.add('gap', { ...data, position: 0, body: '' })
     return undefined
   }
 
-  const store: EventStore = {
+  return {
     get,
 
     async subscribe(record, { ttlMs, max }) {
@@ -253,13 +248,13 @@ export function redisEventStore(
         const reply = await run(WAIT, ...values, MAX_WAITING, maxBytesPerOwner, 2 * DAY_MS)
         const [count, ...dropped] = reply as unknown[]
         // The owner with fewer events that wait comes first.
-        await jobs.add('event', subscriber, body, position, Number(count))
+        await jobs.add('event', { id, owner, since, position, body }, Number(count))
         return await Promise.all(
           textsIn(dropped).map(async (member) => {
             const [name = '', oldest] = member.split(' ')
             const [of = '', made] = name.split('.')
             // In this order, an event is not lost in silence.
-            await jobs.add('gap', { id: of, owner, since: Number(made) })
+            await jobs.add('gap', { id: of, owner, since: Number(made), position: 0, body: '' })
             await jobs.remove(`${name}.${oldest}`)
             return of
           }),
@@ -271,14 +266,12 @@ export function redisEventStore(
     work: (attempt, max) => jobs.work((job) => attempted(job, attempt), max),
 
     watch: broadcast.listen,
-  }
-  const { close } = subscription
-  return Object.assign(subscription, store, {
+
     async close() {
-      await close()
+      await broadcast.close()
       await jobs.close()
     },
-  })
+  }
 }
 
 /** Returns the texts of a list. What is not there becomes an empty text. */

@@ -54,7 +54,7 @@ export function shareInvalidations<App = unknown, User = unknown>(
   if (typeof verifier.invalidateKey !== 'function')
     throw invalidKind('verifier', 'must be the return value of cachedVerifier()', verifier)
   const channel = 'mcp-gatekit:invalidations'
-  const { subscription, send, listen } = redisBroadcast('shareInvalidations', redis, options, channel)
+  const { close, send, listen } = redisBroadcast('shareInvalidations', redis, options, channel)
   listen((message = CLEAR) => {
     if (KEY.test(message)) verifier.invalidateKey(message)
     else verifier.clear()
@@ -71,7 +71,7 @@ export function shareInvalidations<App = unknown, User = unknown>(
       verifier.clear()
       send(CLEAR)
     },
-    ...subscription,
+    close,
   })
   return withTraits(shared, traitsOf(verifier))
 }

@@ -83,10 +83,11 @@ export function redisTaskStore(
   const { prefix, onError } = readOptions('redisTaskStore', expected, options, RULES, 'options')
   const run = scriptRunner(client)
   const channel = `${prefix}:changes`
-  const { subscription, send, listen } = redisBroadcast('redisTaskStore', client, { onError }, channel)
+  const { close, send, listen } = redisBroadcast('redisTaskStore', client, { onError }, channel)
   // The keys of one owner share a hash tag, so that a cluster keeps them on one node.
   const keyOf = ({ owner, id }: TaskKey): string => `${prefix}:{${owner}}:task:${id}`
-  const store: TaskStore = {
+  return {
+    close,
     async add(key, value, { expiresAtMs, countedFor, max }) {
       const keys = [keyOf(key), `${prefix}:{${key.owner}}:count:${countedFor}`]
       const ttlMs = Math.max(1, expiresAtMs - Date.now())
@@ -115,5 +116,4 @@ export function redisTaskStore(
         if (owner !== '' && id !== undefined && more === undefined) listener({ owner, id })
       }),
   }
-  return Object.assign(subscription, store)
 }
