@@ -34,6 +34,7 @@ export {
 export { jwtVerifier } from './oauth/verifiers/jwt.ts'
 export type { JwtUser, JwtVerifierOptions } from './oauth/verifiers/jwt-options.ts'
 export type { PublicKeyInput } from './oauth/verifiers/public-keys.ts'
-export type { RedisBroadcastOptions, RedisClient, RedisSubscription } from './redis/broadcast.ts'
+export type { RedisBroadcastOptions, RedisSubscription } from './redis/broadcast.ts'
 export { redisReplayStore } from './redis/replay-store.ts'
+export type { RedisClient } from './redis/run-script.ts'
 export { shareInvalidations } from './redis/share-invalidations.ts'

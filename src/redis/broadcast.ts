@@ -5,17 +5,6 @@ import { isRedisClient } from '../base/options/redis-client.ts'
 import { tryOrUndefined } from '../base/try-or-undefined.ts'
 import { isLikeNodeRedis } from './run-script.ts'
 
-/**
- * The part of an ioredis or node-redis client that is used. A second connection is opened with `duplicate()`, because a connection
- * that subscribes cannot do anything else.
- */
-export interface RedisClient {
-  /** Sends a message to a channel. */
-  publish(...args: any[]): unknown
-  /** Creates a client with the same options. */
-  duplicate(...args: any[]): unknown
-}
-
 /** Options of {@link redisEventBus} and {@link shareInvalidations}. */
 export interface RedisBroadcastOptions {
   /**

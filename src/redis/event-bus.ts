@@ -1,12 +1,8 @@
-import { InMemoryServerEventBus, type ServerEvent, type ServerEventBus } from '@modelcontextprotocol/server'
+import type { ServerEvent, ServerEventBus } from '@modelcontextprotocol/server'
 import { isRecord } from '../base/options/value-kinds.ts'
 import { tryOrUndefined } from '../base/try-or-undefined.ts'
-import {
-  type RedisBroadcastOptions,
-  type RedisClient,
-  type RedisSubscription,
-  redisBroadcast,
-} from './broadcast.ts'
+import { type RedisBroadcastOptions, type RedisSubscription, redisBroadcast } from './broadcast.ts'
+import type { RedisClient } from './run-script.ts'
 
 /** An event bus that reaches the clients of all nodes. Returned by {@link redisEventBus}. */
 export interface RedisEventBus extends ServerEventBus, RedisSubscription {}
@@ -41,20 +37,26 @@ const LIST_CHANGES: readonly ServerEvent[] = [
  */
 export function redisEventBus(redis: RedisClient, options: RedisBroadcastOptions = {}): RedisEventBus {
   const channel = 'mcp-gatekit:events'
-  const { close, send, listen, report } = redisBroadcast('redisEventBus', redis, options, channel)
-  const clients = new InMemoryServerEventBus((error) => report('a listener failed', error))
-  listen((message) => {
+  const { close, send, listen, receive, report } = redisBroadcast('redisEventBus', redis, options, channel)
+  const tell = (listener: (event: ServerEvent) => void, message: string | undefined): void => {
     const events = message === undefined ? LIST_CHANGES : eventIn(message)
     if (events.length === 0) report('a message could not be read', undefined)
-    for (const event of events) clients.publish(event)
-  })
+    for (const event of events) {
+      try {
+        listener(event)
+      } catch (error) {
+        report('a listener failed', error)
+      }
+    }
+  }
   return {
     close,
     publish(event: ServerEvent) {
-      clients.publish(event)
-      send(JSON.stringify(event))
+      const message = JSON.stringify(event)
+      receive(message)
+      send(message)
     },
-    subscribe: (listener: (event: ServerEvent) => void) => clients.subscribe(listener),
+    subscribe: (listener: (event: ServerEvent) => void) => listen((message) => tell(listener, message)),
   }
 }
 

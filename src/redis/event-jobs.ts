@@ -3,7 +3,7 @@ import type * as Bull from 'bullmq'
 import { optionChecksOf } from '../base/options/option-checks.ts'
 import { isInstalled, peerProblem } from '../base/peer-problem.ts'
 import type { Delivery, DeliveryOutcome, Subscriber } from '../mcp/events/store.ts'
-import { isLikeNodeRedis } from './run-script.ts'
+import { isLikeNodeRedis, type RedisClient } from './run-script.ts'
 
 const QUEUE = 'webhooks'
 /** Errors of Redis during an attempt count as attempts of BullMQ, and must not end a delivery. */
@@ -11,8 +11,6 @@ const MAX_STARTS = 1_000
 const RETRY_MS = 30_000
 /** The time after which the messages of a node that was killed are those of another one. An attempt takes half of it. */
 const LOCK_MS = 20_000
-
-type Duplicated = { duplicate(...args: any[]): any }
 
 /** A message to a webhook, as a job, without a secret. */
 export type EventJob = Bull.Job<Pick<Delivery, 'position' | 'body'> & Subscriber, void, Delivery['kind']>
@@ -29,7 +27,7 @@ function notLoaded(cause: unknown): Error {
 }
 
 /** The messages to webhooks, as jobs of BullMQ. The job of an event is named by its subscription, `id.since`, and its position. */
-export function eventJobs(client: Duplicated, prefix: string, report: (error: Error) => void) {
+export function eventJobs(client: RedisClient, prefix: string, report: (error: Error) => void) {
   const opening = opened(client, `{${prefix}}`, report)
   opening.catch(() => undefined)
   return {
@@ -86,7 +84,7 @@ export function eventJobs(client: Duplicated, prefix: string, report: (error: Er
 }
 
 /** Opens the queue, with a connection that its worker shares. */
-async function opened(client: Duplicated, prefix: string, report: (error: Error) => void) {
+async function opened(client: RedisClient, prefix: string, report: (error: Error) => void) {
   let bull: typeof Bull
   // Bundlers accept a package that is not installed in this form only.
   try {

@@ -240,8 +240,7 @@ export function redisEventStore(
     },
 
     async deliver({ position, body }, subscribers) {
-      const all = subscribers.map(async (subscriber) => {
-        const { id, owner, since } = subscriber
+      const all = subscribers.map(async ({ id, owner, since }) => {
         // In the order of the calls, also in one millisecond.
         const at = Date.now() * 1_000 + (calls++ % 1_000)
         const values = [owner, `${id}.${since}`, position, Buffer.byteLength(body), at]

@@ -1,4 +1,13 @@
-import type { RedisClient } from './broadcast.ts'
+/**
+ * The part of an ioredis or node-redis client that is used. A second connection is opened with `duplicate()`, because a connection
+ * that subscribes cannot do anything else.
+ */
+export interface RedisClient {
+  /** Sends a message to a channel. */
+  publish(...args: any[]): unknown
+  /** Creates a client with the same options. */
+  duplicate(...args: any[]): any
+}
 
 /** The part of an ioredis or node-redis client that a store of tasks or events uses. */
 export interface RedisScriptClient extends RedisClient {

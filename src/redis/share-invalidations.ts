@@ -2,12 +2,8 @@ import { hash } from 'node:crypto'
 import { optionChecksOf } from '../base/options/option-checks.ts'
 import type { CachedVerifier } from '../oauth/verifiers/cached.ts'
 import { traitsOf, withTraits } from '../oauth/verifiers/verifier-traits.ts'
-import {
-  type RedisBroadcastOptions,
-  type RedisClient,
-  type RedisSubscription,
-  redisBroadcast,
-} from './broadcast.ts'
+import { type RedisBroadcastOptions, type RedisSubscription, redisBroadcast } from './broadcast.ts'
+import type { RedisClient } from './run-script.ts'
 
 const { checkFunction, invalidKind } = optionChecksOf('shareInvalidations')
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { expect } from 'chai'
 import { cachedVerifier, shareInvalidations } from '../../src/index.ts'
-import type { RedisClient } from '../../src/redis/broadcast.ts'
+import type { RedisClient } from '../../src/redis/run-script.ts'
 import { expectConfigError } from '../support/config-error.ts'
 import { type RedisServer, redisMissing, startRedis } from '../support/redis.ts'
 import { REDIS_CLIENTS } from '../support/redis-clients.ts'

@@ -60,6 +60,7 @@ const redis = {
   subscribe: async () => 0,
   unsubscribe: async () => 0,
   quit: async () => {},
+  disconnect() {},
   on() {},
   off() {},
   duplicate: () => redis,

@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
-import type { RedisClient } from '../../src/redis/broadcast.ts'
+import type { RedisClient } from '../../src/redis/run-script.ts'
 
 export interface TestRedisClient extends RedisClient {
   on(...args: any[]): unknown
