@@ -155,9 +155,10 @@ export class Webhooks {
     if (waitMs > 0) {
       const pauseMs = this.#places.pauseMs(host)
       if (pauseMs > 0 && ageOf(delivery) > MAX_TRY_MS) return this.#giveUp(delivery)
-      // An event that waits longer for a host that is away tries less often, with jitter, so that they do not come back together.
-      const waitedMs = kind === 'event' ? ageOf(delivery) : 0
-      const awayMs = Math.min(MAX_TRY_MS, Math.max(pauseMs, waitedMs) * (1 + Math.random()))
+      // What waits longer for a host that is away tries less often, with jitter, so that it does not come back together. A gap does
+      // not: there is one for each subscription.
+      const longerMs = Math.min(MAX_TRY_MS, Math.max(pauseMs, ageOf(delivery)) * (1 + Math.random()))
+      const awayMs = kind === 'gap' ? pauseMs : longerMs
       return { outcome: 'postponed', delayMs: Math.ceil(pauseMs > 0 ? awayMs : waitMs) }
     }
     const enteredMs = performance.now()
