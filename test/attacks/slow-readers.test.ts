@@ -44,13 +44,13 @@ async function reportAtOnce(tell: Tell): Promise<void> {
 const router = KitMcpRouter.create()
   .tool('patient', { description: 'x' }, async (_args, { progress, log }) => {
     await reportInTurn((what, n) =>
-      what === 'progress' ? progress(n, REPORTS, REPORT) : log(n === 801 ? 'error' : 'info', REPORT),
+      what === 'progress' ? progress(n, REPORTS, REPORT) : log('info', REPORT),
     )
     return 'done'
   })
   .tool('flood', { description: 'x' }, async (_args, { progress, log }) => {
     await reportAtOnce((what, n) =>
-      what === 'progress' ? progress(n, REPORTS, REPORT) : log(n === 801 ? 'error' : 'info', REPORT),
+      what === 'progress' ? progress(n, REPORTS, REPORT) : log('info', REPORT),
     )
     return 'done'
   })
@@ -66,7 +66,7 @@ const ofSdk: ServerFactory = () => {
               method: 'notifications/progress',
               params: { progressToken, progress: n, total: REPORTS, message: REPORT },
             })
-          : mcpReq.log(n === 801 ? 'error' : 'info', REPORT),
+          : mcpReq.log('info', REPORT),
       ).catch(() => {
         // The SDK rejects when the client has disconnected.
         isDone = true
@@ -209,7 +209,7 @@ describe('attacks of clients that do not read', function () {
       await until(() => isDone)
     })
 
-    it(`slow readers: ${name}: a response that is not read, and a handler that does not wait: about 1 MiB is kept, and one notice counts the log messages that were dropped`, async () => {
+    it(`slow readers: ${name}: a response that is not read, and a handler that does not wait: about 1 MiB is kept, and further progress and log messages are dropped`, async () => {
       const { adapter, request } = await start('flood')
       const response = await adapter.server(
         new Request('http://localhost:3000/mcp', {
@@ -221,12 +221,7 @@ describe('attacks of clients that do not read', function () {
       await until(() => isDone)
       const text = await response.text()
       expect(text.length).to.be.within(500_000, 1_200_000)
-      const logs = logsIn(text)
-      const notices = logs.filter(({ params }) => params.data !== REPORT)
-      expect(notices).to.have.length(1)
-      expect(notices[0].params.level).to.equal('error')
-      const [count = ''] = /^[\d,]+/.exec(notices[0].params.data) ?? []
-      expect(Number(count.replace(',', '')) + logs.length - 1).to.equal(REPORTS / 2)
+      expect(logsIn(text)).to.have.length.below(REPORTS / 2)
       expect(eventsOf(text).at(-1).result.content[0].text).to.equal('done')
     })
   }

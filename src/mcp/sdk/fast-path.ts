@@ -237,8 +237,6 @@ class FastTransport extends PerRequestHTTPServerTransport {
     if ((last ? message.id : options?.relatedRequestId) !== this.#fast.message.id) return
     if (!last) return await this.#notify(message as JSONRPCNotification)
     const status = statusOf(message, this.#isDelivering)
-    const settled = this.#stream?.settle()
-    if (settled !== undefined) await settled
     // The server is not closed, because it would abort the handler. It becomes garbage.
     this.#end()
     const body = responseText(message)
@@ -251,9 +249,7 @@ class FastTransport extends PerRequestHTTPServerTransport {
     const { outflow } = stream
     this.#exchange.outflow = outflow
     const event = messageEvent(JSON.stringify(message))
-    const notify = async (notice: JSONRPCMessage): Promise<void> =>
-      stream.write(messageEvent(JSON.stringify(notice)))
-    if (!outflow.admits(message, Buffer.byteLength(event), notify)) return
+    if (!outflow.admits(message, Buffer.byteLength(event))) return
     stream.write(event)
     if (!outflow.hasRoom) await outflow.room()
   }

@@ -139,10 +139,8 @@ function guardTransport(transport: Transport, find: FindOutflow): () => void {
     const sent = jsonSafe(message)
     const { outflow, turns } = find('method' in sent ? options?.relatedRequestId : sent.id) ?? {}
     if (outflow !== undefined && 'method' in sent && !('id' in sent))
-      return await outflow.notify(sent, (one) => send.call(transport, one, options))
-    const settled = 'method' in sent ? undefined : outflow?.settle?.()
+      return await outflow.notify(sent, () => send.call(transport, sent, options))
     // The SDK checks whether a response is sent synchronously.
-    if (settled !== undefined) await settled
     if ('method' in sent || sent.id === undefined) return await send.call(transport, sent, options)
     if (turns?.hasWaiting === true)
       await sendWithoutKeeping(sent, (one) => send.call(transport, one, options))

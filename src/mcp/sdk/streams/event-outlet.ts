@@ -1,4 +1,4 @@
-import type { JSONRPCNotification, LoggingLevel } from '@modelcontextprotocol/server'
+import type { JSONRPCNotification } from '@modelcontextprotocol/server'
 import type { HttpResponse, PlainResponse } from '../../../base/http/plain-response.ts'
 import { AsyncContext } from '../../../base/runtime.ts'
 import {
@@ -14,35 +14,13 @@ import type { Outflow } from '../../wire/exchange.ts'
 /** While fewer bytes wait for the client, it can take more. */
 const ROOM_BYTES = 64 * 1024
 
-/** While more bytes wait, progress notifications are dropped, and log messages are counted instead of sent. A stream of GET ends. */
-export const MAX_UNSENT_BYTES: number = 1024 * 1024
+/** While more bytes wait, progress notifications and log messages are dropped. A stream of GET ends. */
+const MAX_UNSENT_BYTES = 1024 * 1024
 
-const PROGRESS = 'notifications/progress'
-const LOG = 'notifications/message'
-
-const SEVERITIES: readonly unknown[] = [
-  'debug',
-  'info',
-  'notice',
-  'warning',
-  'error',
-  'critical',
-  'alert',
-  'emergency',
-] satisfies LoggingLevel[]
+/** The notifications that are dropped while too many bytes wait. */
+const DROPPABLE: ReadonlySet<string> = new Set(['notifications/progress', 'notifications/message'])
 
 const encoder = new TextEncoder()
-
-/** The first byte of an event of the SDK (`event: message`). Its comments and priming events begin with another byte. */
-const EVENT_BYTE = 'e'.charCodeAt(0)
-
-/** Log messages that were not sent because the client did not read. */
-interface SkippedLogs {
-  count: number
-  /** The highest severity among them, so that the notice passes the level that the client has set. */
-  severity: number
-  readonly send: (notice: JSONRPCNotification) => Promise<void>
-}
 
 /** Changes the stream of a transport of the SDK that is relayed. */
 export interface StreamFilter {
@@ -61,7 +39,7 @@ export interface EventOutletOptions {
   readonly endsWhenFull?: boolean | undefined
   /** Sends no comments, because other messages keep the stream open. */
   readonly isSilent?: boolean | undefined
-  /** `true` if all events are written here. Otherwise, `notify` counts them until they come out of a transport of the SDK. */
+  /** `true` if all events are written here. Otherwise, `notify` counts them until they have come out of a transport of the SDK. */
   readonly isDirect?: boolean | undefined
   /** Ends the stream when its token expires, in seconds since 1970. */
   readonly expiresAt?: number | undefined
@@ -73,7 +51,7 @@ export interface EventOutletOptions {
  */
 export class EventOutlet implements Outflow {
   readonly #options: EventOutletOptions
-  #body: ReadableStream<Uint8Array> | undefined
+  readonly body: ReadableStream<Uint8Array>
   #controller: ReadableStreamDefaultController<Uint8Array> | undefined
   #source: ReadableStreamDefaultReader<Uint8Array> | undefined
   #filter: StreamFilter | undefined
@@ -82,18 +60,12 @@ export class EventOutlet implements Outflow {
   /** Resolves when the client can take more. All callers share the promise. */
   #room: Promise<void> | undefined
   #giveRoom: (() => void) | undefined
-  #skipped: SkippedLogs | undefined
-  /** The number and the bytes of the events that were passed to a transport of the SDK and have not come out of it yet. */
-  #handed = 0
+  /** The bytes of the events that were passed to a transport of the SDK and may not have come out of it yet. */
   #handedBytes = 0
 
   constructor(options: EventOutletOptions = {}) {
     this.#options = options
-  }
-
-  /** The body. It is created at the first use, because most responses are not streams. */
-  get body(): ReadableStream<Uint8Array> {
-    this.#body ??= new ReadableStream<Uint8Array>(
+    this.body = new ReadableStream<Uint8Array>(
       {
         start: (controller) => {
           this.#controller = controller
@@ -107,7 +79,6 @@ export class EventOutlet implements Outflow {
       },
       new ByteLengthQueuingStrategy({ highWaterMark: ROOM_BYTES }),
     )
-    return this.#body
   }
 
   /** The number of bytes that wait for the client. */
@@ -118,11 +89,6 @@ export class EventOutlet implements Outflow {
 
   get isFull(): boolean {
     return this.unsentBytes >= MAX_UNSENT_BYTES
-  }
-
-  get #opened(): ReadableStreamDefaultController<Uint8Array> {
-    void this.body
-    return this.#controller as ReadableStreamDefaultController<Uint8Array>
   }
 
   get hasRoom(): boolean {
@@ -139,7 +105,7 @@ export class EventOutlet implements Outflow {
 
   write(event: string | Uint8Array): void {
     if (!this.#isOpen) return
-    this.#opened.enqueue(typeof event === 'string' ? encoder.encode(event) : event)
+    this.#controller?.enqueue(typeof event === 'string' ? encoder.encode(event) : event)
     if (this.#options.endsWhenFull === true && this.isFull) this.end()
   }
 
@@ -149,59 +115,25 @@ export class EventOutlet implements Outflow {
     this.#ended()
     // The stream has ended: an error of the source has no receiver.
     this.#source?.cancel().catch(() => undefined)
-    this.#opened.close()
+    this.#controller?.close()
   }
 
-  /**
-   * Returns `true` if a notification must be sent. If too many bytes wait, progress notifications and log messages are dropped.
-   * Dropped log messages are counted, and one message with their number is sent with `send` when the client can take more.
-   */
-  admits(
-    { method, params }: JSONRPCNotification,
-    bytes: number,
-    send: (notice: JSONRPCNotification) => Promise<void>,
-  ): boolean {
-    if (method !== PROGRESS && method !== LOG) return true
+  /** Returns `true` if a notification must be sent, and `false` if it is dropped because too many bytes wait. */
+  admits({ method }: JSONRPCNotification, bytes: number): boolean {
     const unsent = this.unsentBytes
     // A single message may be larger than the limit.
-    if (unsent === 0 || unsent + bytes <= MAX_UNSENT_BYTES) return true
-    if (method === LOG) {
-      this.#skipped ??= { count: 0, severity: 0, send }
-      this.#skipped.count++
-      this.#skipped.severity = Math.max(this.#skipped.severity, SEVERITIES.indexOf(params?.level))
-    }
-    return false
+    return !DROPPABLE.has(method) || unsent === 0 || unsent + bytes <= MAX_UNSENT_BYTES
   }
 
   /**
-   * Sends a notification through a transport of the SDK whose stream is relayed here. Resolves when the client can take more,
-   * or at once if the notification is dropped.
+   * Sends a notification with `send`. Resolves when the client can take more, or at once if the notification is dropped.
    */
-  async notify(
-    message: JSONRPCNotification,
-    send: (message: JSONRPCNotification) => Promise<void>,
-  ): Promise<void> {
+  async notify(message: JSONRPCNotification, send: () => Promise<void>): Promise<void> {
     const bytes = Buffer.byteLength(JSON.stringify(message))
-    const hand = async (one: JSONRPCNotification, size: number): Promise<void> => {
-      if (this.#isOpen && this.#options.isDirect !== true) this.#hand(size)
-      await send(one)
-    }
-    if (!this.admits(message, bytes, (notice) => hand(notice, 0))) return
-    await hand(message, bytes)
+    if (!this.admits(message, bytes)) return
+    if (this.#isOpen && this.#options.isDirect !== true) this.#hand(bytes)
+    await send()
     await this.room()
-  }
-
-  /** Sends the number of dropped log messages. Returns undefined if there are none. Must be called before the response. */
-  settle(): Promise<void> | undefined {
-    const skipped = this.#skipped
-    if (skipped === undefined) return undefined
-    this.#skipped = undefined
-    const { count, severity, send } = skipped
-    const are = count === 1 ? 'log message was' : 'log messages were'
-    const data = `${count.toLocaleString('en-US')} ${are} dropped because the client did not read fast enough.`
-    const level = SEVERITIES[severity]
-    // The client may have disconnected.
-    return send({ jsonrpc: '2.0', method: LOG, params: { level, data } }).catch(() => undefined)
   }
 
   /** Begins a stream without a source. @param first the first text. A comment by default. */
@@ -236,7 +168,6 @@ export class EventOutlet implements Outflow {
       for (let read = await source.read(); !read.done; read = await source.read()) {
         isFirst = false
         const chunk = this.#isOpen && this.#filter ? this.#filter.chunk(read.value) : read.value
-        if (read.value[0] === EVENT_BYTE && this.#handed > 0 && --this.#handed === 0) this.#handedBytes = 0
         if (chunk !== undefined) this.write(chunk)
       }
       if (this.#filter === undefined) this.end()
@@ -245,25 +176,22 @@ export class EventOutlet implements Outflow {
       if (!this.#isOpen) return
       this.#ended()
       // The client must be able to tell a broken stream from one that has ended.
-      this.#opened.error(error)
+      this.#controller?.error(error)
     }
   }
 
-  /** Counts an event until it comes out of the transport. The transport passes it on in microtasks, or drops it. */
+  /** Counts an event until it has come out of the transport, which passes it on in microtasks. */
   #hand(bytes: number): void {
-    if (this.#handed++ === 0) setImmediate(() => this.#passed())
+    if (this.#handedBytes === 0)
+      setImmediate(() => {
+        this.#handedBytes = 0
+        this.#makeRoom()
+      })
     this.#handedBytes += bytes
-  }
-
-  #passed(): void {
-    this.#handed = 0
-    this.#handedBytes = 0
-    this.#makeRoom()
   }
 
   #makeRoom(): void {
     if (!this.hasRoom) return
-    void this.settle()
     this.#room = undefined
     this.#giveRoom?.()
     this.#giveRoom = undefined
@@ -274,8 +202,6 @@ export class EventOutlet implements Outflow {
     this.#isOpen = false
     this.#stopWatching?.()
     this.#filter?.stop()
-    this.#skipped = undefined
-    this.#handed = 0
     this.#handedBytes = 0
     this.#makeRoom()
     this.#options.onEnd?.()
@@ -320,11 +246,6 @@ export class Reply {
   write(event: string): void {
     if (this.hasBegun) this.outflow.write(event)
     else this.#begin(`${this.#options.first ?? ''}${event}`)
-  }
-
-  /** Sends the number of dropped log messages. Returns undefined if there are none. */
-  settle(): Promise<void> | undefined {
-    return this.#outflow?.settle()
   }
 
   /** `true` if the response is a stream already. */
