@@ -180,23 +180,6 @@ describe('mcp: notify', () => {
       return Buffer.from(value ?? []).toString()
     }
 
-    it('a client that does not read gets the same notification once', async () => {
-      const own = createMcpAdapter({ router })
-      const reader = await bodyOf(own)
-      for (let time = 0; time < 1000; time++) {
-        own.notify.toolsChanged()
-        own.notify.promptsChanged()
-      }
-      expect(await textOf(reader)).to.equal(': open\n\n')
-      expect(eventsOf(await textOf(reader)).map(({ method }) => method)).to.deep.equal([
-        'notifications/tools/list_changed',
-        'notifications/prompts/list_changed',
-      ])
-      own.notify.resourcesChanged()
-      expect(eventsOf(await textOf(reader))).to.have.length(1)
-      await reader.cancel()
-    })
-
     it('an event stream keeps at most 1024 subscriptions', async () => {
       const own = createMcpAdapter({ router })
       const reader = await bodyOf(own)

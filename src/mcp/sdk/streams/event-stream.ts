@@ -41,9 +41,8 @@ export class EventStreams implements Subscriptions {
     { owner, expiresAt, permitsResource, onEnd }: StreamOptions,
   ): StreamResponse {
     const stream = { owner, permitsResource, subscribed: new SubscribedUris() }
-    /** The events that a client that does not read has missed. Each is kept once, until the client can take more. */
-    let missed: Set<string> | undefined
     const outlet = new EventOutlet({
+      endsWhenFull: true,
       expiresAt,
       onEnd: () => {
         this.#open.delete(stream)
@@ -55,17 +54,7 @@ export class EventStreams implements Subscriptions {
       if (event.kind === 'resource_updated' && !stream.subscribed.has(event.uri)) return
       const notification = notificationOf(event)
       if (notification === undefined) return
-      const text = messageEvent(JSON.stringify({ jsonrpc: '2.0', ...notification }))
-      if (missed === undefined && outlet.unsentBytes === 0) return outlet.write(text)
-      if (missed === undefined) {
-        const events = new Set<string>()
-        missed = events
-        void outlet.room().then(() => {
-          missed = undefined
-          outlet.write([...events].join(''))
-        })
-      }
-      missed.add(text)
+      outlet.write(messageEvent(JSON.stringify({ jsonrpc: '2.0', ...notification })))
     })
     this.#open.add(stream)
     // A web-standard host may leave the body open.
@@ -97,16 +86,9 @@ export function notificationOf(event: ServerEvent): { method: string; params?: {
  * form. Events come from this process, from other nodes, and from the application.
  */
 export function canonicalEventBus(bus: ServerEventBus): ServerEventBus {
-  /** The canonical form of each event. An event goes to every open stream. */
-  const known = new WeakMap<ServerEvent, ServerEvent>()
   const canonicalEvent = (event: ServerEvent): ServerEvent => {
-    if (event.kind !== 'resource_updated') return event
-    const before = known.get(event)
-    if (before !== undefined) return before
-    const uri = typeof event.uri === 'string' ? canonicalUri(event.uri) : undefined
-    const canonical = uri === undefined || uri === event.uri ? event : { ...event, uri }
-    known.set(event, canonical)
-    return canonical
+    const uri = 'uri' in event && typeof event.uri === 'string' ? canonicalUri(event.uri) : undefined
+    return uri === undefined ? event : ({ ...event, uri } as ServerEvent)
   }
   return {
     publish: (event) => bus.publish(event),
