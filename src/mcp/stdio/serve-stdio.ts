@@ -79,14 +79,14 @@ const MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 /** `maxMessageBytes` at most. Strings of V8 have at most about 512 Mi characters. */
 const MAX_LIMIT = 128 * 1024 * 1024
 
+/** While more bytes wait for a client that does not read, nothing is read from it. */
+const MAX_UNREAD_BYTES = 4 * 1024 * 1024
+
 /** The time for telemetry to flush, and then for the client to read the last messages. Clients usually kill the process two seconds after they have closed its input. */
 const FLUSH_MS = 1_000
 
 /** The time after a signal in which the process may end by itself. */
 const LINGER_MS = 100
-
-/** The maximum number of operations that an error names. */
-const MAX_NAMED = 5
 
 let isServing = false
 
@@ -203,15 +203,14 @@ function localTable(table: RouterTable, trustsLocal: boolean): RouterTable {
   )
 }
 
-/** Returns the operations with scopes, or with their own policy, such as `tool 'wipe'`, shortened to the first ones. Returns '' if there are none. */
+/** Returns the operations with scopes, or with their own policy, such as `tool 'wipe'`. Returns '' if there are none. */
 function scopedOperations(table: RouterTable): string {
   const { tools, prompts, listedResources, templates, events } = table
   const named = [tools, prompts, listedResources, templates, events]
     .flatMap((entries) => [...entries.values()])
     .filter((entry) => entry.scopes.length > 0 || 'authorize' in entry)
     .map(({ kind, definition }) => `${kind} '${definition.name}'`)
-  const more = named.length - MAX_NAMED
-  return [...named.slice(0, MAX_NAMED), ...(more > 0 ? [`${more} more`] : [])].join(', ')
+  return named.join(', ')
 }
 
 /** Returns a table whose operations do not need scopes. */
@@ -237,6 +236,7 @@ function claimStdout(): { readonly output: Writable; readonly release: () => voi
   stdout.on('error', () => undefined)
   const output = new Writable({
     decodeStrings: false,
+    highWaterMark: MAX_UNREAD_BYTES,
     write: (chunk: string, _encoding, done) => {
       write.call(stdout, chunk, 'utf8', done)
     },

@@ -11,7 +11,6 @@ import {
 } from '@modelcontextprotocol/server'
 import { StdioServerTransport, serveStdio as serveWithSdk } from '@modelcontextprotocol/server/stdio'
 import { optionChecksOf } from '../../base/options/option-checks.ts'
-import { isPromiseLike } from '../../base/options/value-kinds.ts'
 import { elapsedMs } from '../../base/timers.ts'
 import { LazyRequest, RequestContext } from '../../oauth/inputs.ts'
 import { type Events, makeEvents } from '../events/events.ts'
@@ -29,7 +28,7 @@ import { guardResponses, watchMessages } from '../sdk/watch-messages.ts'
 import type { Exchange, ObservedClient, RequestTelemetry } from '../wire/exchange.ts'
 import { CANCELED, CLIENT_GONE, longValueIn } from '../wire/json-rpc.ts'
 import { WebMcpRequest } from '../wire/mcp-request.ts'
-import { lineSplitter, StdioOutflow } from './stdio-streams.ts'
+import { lineSplitter } from './stdio-streams.ts'
 
 const checks = optionChecksOf('serveStdio')
 
@@ -63,9 +62,13 @@ class StdioRequest extends WebMcpRequest {
 
 /** A request without a response. */
 interface Call {
+  readonly telemetry: RequestTelemetry
   /** Undefined while the application's context is being created. */
   exchange: Exchange | undefined
 }
+
+/** The notifications that are dropped while the output is full. Handlers need not wait until they are sent. */
+const DROPPABLE: ReadonlySet<string> = new Set(['notifications/progress', 'notifications/message'])
 
 /** One connection over stdio: the SDK serves it, and each request has its own telemetry and its own context. */
 export class StdioConnection {
@@ -78,7 +81,6 @@ export class StdioConnection {
   readonly #props: StdioConnectionProps
   readonly #splitter: Transform
   readonly #transport: StdioServerTransport
-  readonly #outflow: StdioOutflow
   readonly #states = new RequestStates(undefined)
   readonly #confirmations = new Confirmations()
   readonly #subscribed = new SubscribedUris()
@@ -92,7 +94,6 @@ export class StdioConnection {
   #client: ObservedClient | undefined
   /** The result of `performance.now()` at the first message. Undefined before. */
   #startedAt: number | undefined
-  #hasEnded = false
 
   constructor(props: StdioConnectionProps) {
     const { input, output, maxMessageBytes: maxBytes } = props
@@ -112,7 +113,6 @@ export class StdioConnection {
     this.ended = new Promise((resolve) => {
       this.#onEnd = resolve
     })
-    this.#outflow = new StdioOutflow(output)
     // The transport adds listeners for each message that waits for the client.
     output.setMaxListeners(0)
     this.#splitter = lineSplitter(maxBytes, output, (problem) =>
@@ -147,7 +147,12 @@ export class StdioConnection {
 
   #watchTransport(): void {
     const transport = this.#transport
-    const { onmessage, onclose } = transport
+    const { output } = this.#props
+    const { onmessage, onclose, send } = transport
+    transport.send = async (message) => {
+      if (output.writableNeedDrain && 'method' in message && DROPPABLE.has(message.method)) return
+      await send.call(transport, message)
+    }
     transport.onmessage = (message) => {
       const long = longValueIn(message)
       if (long !== undefined) {
@@ -166,7 +171,6 @@ export class StdioConnection {
   }
 
   #ended(): void {
-    this.#hasEnded = true
     const { input, instrumentation } = this.#props
     input.unpipe(this.#splitter)
     input.pause()
@@ -174,8 +178,7 @@ export class StdioConnection {
       const revision = this.#server?.getNegotiatedProtocolVersion()
       instrumentation.sessionEnded('pipe', elapsedMs(this.#startedAt), revision, this.#client)
     }
-    for (const { exchange } of this.#calls.values())
-      exchange?.telemetry.finished({ status: CLIENT_GONE.status })
+    for (const { telemetry } of this.#calls.values()) telemetry.finished({ status: CLIENT_GONE.status })
     this.#calls.clear()
     this.#onEnd?.()
   }
@@ -192,7 +195,7 @@ export class StdioConnection {
       delivered: (message, deliver) => this.#delivered(message, deliver),
       sent: (message) => this.#sent(message),
     })
-    guardResponses(server, () => ({ outflow: this.#outflow }))
+    guardResponses(server)
     this.#isModern = isModern
     this.#startedAt ??= performance.now()
     this.#server = server
@@ -222,8 +225,9 @@ export class StdioConnection {
       return
     }
     deliver()
+    // The SDK does not respond to a canceled request. A session responds with this error.
     if ('method' in message && message.method === 'notifications/cancelled')
-      this.#canceled(message.params?.requestId as RequestId)
+      this.#sent({ jsonrpc: '2.0', id: message.params?.requestId as RequestId, error: CANCELED })
   }
 
   #called(message: JSONRPCRequest, deliver: () => void): void {
@@ -242,18 +246,16 @@ export class StdioConnection {
     const telemetry = instrumentation.begin(request)
     telemetry.received(this.#revisionOf(message), [message], table.tools, () => this.#client)
     this.#client ??= telemetry.client
-    const call: Call = { exchange: undefined }
+    const call: Call = { telemetry, exchange: undefined }
     this.#calls.set(id, call)
     void telemetry.run(async () => {
       try {
-        const made = table.makeContext === undefined ? {} : table.makeContext(new LazyRequest(request))
-        const context = new RequestContext(request, isPromiseLike(made) ? await made : made)
+        const made = table.makeContext === undefined ? {} : await table.makeContext(new LazyRequest(request))
         // The client may have canceled the request, or disconnected.
-        if (this.#calls.get(id) === call) {
-          call.exchange = { gate: undefined, auth: undefined, context, telemetry, outflow: this.#outflow }
-          deliver()
-        } else if (this.#hasEnded) telemetry.finished({ status: CLIENT_GONE.status })
-        else endCanceled(telemetry, id)
+        if (this.#calls.get(id) !== call) return
+        const context = new RequestContext(request, made)
+        call.exchange = { gate: undefined, auth: undefined, context, telemetry }
+        deliver()
       } catch (cause) {
         telemetry.finished({ outcome: 'failed', cause })
         if (this.#calls.get(id) !== call) return
@@ -263,19 +265,13 @@ export class StdioConnection {
     })
   }
 
-  #canceled(id: RequestId): void {
-    const call = this.#calls.get(id)
-    this.#calls.delete(id)
-    if (call?.exchange !== undefined) endCanceled(call.exchange.telemetry, id)
-  }
-
   #sent(message: JSONRPCMessage): void {
     if ('method' in message || message.id === undefined) return
     const call = this.#calls.get(message.id)
     if (call === undefined) return
     this.#calls.delete(message.id)
-    call.exchange?.telemetry.messageSent(message, false)
-    call.exchange?.telemetry.finished({ status: 200 })
+    call.telemetry.messageSent(message, false)
+    call.telemetry.finished({ status: 200 })
   }
 
   #revisionOf({ method, params }: JSONRPCRequest): unknown {
@@ -307,10 +303,4 @@ export class StdioConnection {
       },
     })
   }
-}
-
-/** Ends the telemetry of a request that its client has canceled. A session responds with this error. */
-function endCanceled(telemetry: RequestTelemetry, id: RequestId): void {
-  telemetry.messageSent({ jsonrpc: '2.0', id, error: CANCELED }, false)
-  telemetry.finished({ status: 200 })
 }

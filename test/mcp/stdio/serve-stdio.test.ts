@@ -384,13 +384,6 @@ describe('serveStdio with raw input', () => {
     })
   })
 
-  it('a request that is canceled before its context exists gets no response', async () => {
-    await start()
-    const cancel = { method: 'notifications/cancelled', params: { requestId: 9 } }
-    running.send(call('echo', { text: 'canceled' }, 9), { jsonrpc: '2.0', ...cancel })
-    await expectAlive()
-  })
-
   it('the end of stdin aborts requests, flushes telemetry, and ends the process', async () => {
     const { child } = await start({ hasTelemetry: true })
     running.send(call('wait', {}, 5))

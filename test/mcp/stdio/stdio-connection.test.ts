@@ -52,10 +52,10 @@ class Connection {
   readonly #connection: StdioConnection
   readonly #lines: AsyncIterator<string>
 
-  constructor(instrumentation = new Instrumentation(undefined)) {
+  constructor(instrumentation = new Instrumentation(undefined), served: KitMcpRouter<any> = router) {
     this.#lines = createInterface({ input: this.output })[Symbol.asyncIterator]()
     this.#connection = new StdioConnection({
-      table: tableOf(router),
+      table: tableOf(served),
       serverInfo: { name: 'test', version: '1.0.0' },
       instructions: undefined,
       instrumentation,
@@ -222,6 +222,24 @@ describe('events over stdio', () => {
       })
 })
 
+describe('a request over stdio', () => {
+  it('that is canceled before its context exists gets no response', async () => {
+    const context = signalled<object>()
+    let requests = 0
+    const late = router.context(() => (++requests === 2 ? context.promise : {}))
+    const connection = new Connection(undefined, late)
+    await connection.ask(initialize)
+    connection.input.write(`${JSON.stringify(call('echo', {}, 9))}\n`)
+    const canceled = { method: 'notifications/cancelled', params: { requestId: 9 } }
+    connection.input.write(`${JSON.stringify({ jsonrpc: '2.0', ...canceled })}\n`)
+    expect((await connection.ask(rpc('ping', undefined, 10))).id).to.equal(10)
+    context.resolve({})
+    expect((await connection.ask(rpc('ping', undefined, 11))).id).to.equal(11)
+    connection.close()
+    await connection.ended
+  })
+})
+
 describe('a connection over stdio whose client does not read', () => {
   let connection: Connection
   beforeEach(() => {
@@ -237,7 +255,7 @@ describe('a connection over stdio whose client does not read', () => {
     await flooded.promise
   }
 
-  it('progress notifications that wait for the client are dropped beyond 1 MiB', async () => {
+  it('progress notifications are dropped while the output is full', async () => {
     await connection.ask(initialize)
     await flood(call('flood', {}, 2))
     expect(connection.output.writableLength).to.be.lessThan(1_200_000)
