@@ -99,7 +99,7 @@ export class Session implements Subscriptions {
   #lastStreamId = STANDALONE_STREAM
   /** The request that has opened the stream of GET that is open. */
   #reader: { readonly received: SessionCall; readonly outlet: EventOutlet } | undefined = undefined
-  #subscribed: SubscribedUris | undefined = undefined
+  readonly #subscribed = new SubscribedUris()
   #hasEnded = false
 
   constructor(id: string, owner: string, { exchange }: SessionCall, adapter: SessionOwner) {
@@ -135,13 +135,13 @@ export class Session implements Subscriptions {
     return elapsedMs(this.#startedAt)
   }
 
+  /** Returns `false` for a token that the server must not serve, because the application has made it for another one. */
+  serves(auth: AuthInfo | undefined): boolean {
+    return this.#adapter.authorityOf(auth) === this.#authority
+  }
+
   /** Serves an HTTP request. @param release is called when the request and its stream have ended */
   async serve(received: SessionCall, release: () => void = () => undefined): Promise<HttpResponse> {
-    // A server that the application has made for another token must not serve this one. The client begins again.
-    if (this.#adapter.authorityOf(received.exchange.auth) !== this.#authority) {
-      release()
-      return sessionNotFound()
-    }
     this.#adapter.onUse(this)
     this.#uses++
     let isInUse = true
@@ -169,18 +169,17 @@ export class Session implements Subscriptions {
 
   /** Sends a notification to a client that wants it. Without an open stream, the notification is kept. */
   notify(event: ServerEvent, notification: { method: string; params?: { uri: string } }): void {
-    if (event.kind === 'resource_updated' && this.#subscribed?.has(event.uri) !== true) return
+    if (event.kind === 'resource_updated' && !this.#subscribed.has(event.uri)) return
     // Sending fails only if the session has ended.
     this.#send({ jsonrpc: '2.0', ...notification }).catch(() => undefined)
   }
 
   subscribe(_owner: string, uri: string): void {
-    this.#subscribed ??= new SubscribedUris()
     this.#subscribed.add(uri)
   }
 
   unsubscribe(_owner: string, uri: string): void {
-    this.#subscribed?.delete(uri)
+    this.#subscribed.delete(uri)
   }
 
   end(): void {

@@ -58,8 +58,8 @@ const INVALID_INITIALIZE =
 
 /**
  * The sessions of one adapter. A session belongs to the user who opened it. Requests of other users with its id get the
- * same response as requests with an unknown id. A session that was opened without a token belongs to the first user whose
- * token is accepted in it.
+ * same response as requests with an unknown id. A session that was opened without a token belongs to the first user who
+ * uses it with one.
  */
 export class McpSessions {
   readonly #options: ResolvedSessionOptions
@@ -70,8 +70,8 @@ export class McpSessions {
   readonly #sessions = new Map<string, Session>()
   /** By owner, in the order of their last use. The sessions whose owner is not known have one owner together (`undefined`). */
   readonly #byOwner = new Map<string | undefined, Set<Session>>()
-  /** The sessions without an owner, by last use, with the number of requests with a token that are in progress in each. */
-  readonly #unowned = new Map<Session, number>()
+  /** The sessions without an owner, in the order of their last use. */
+  readonly #unowned = new Set<Session>()
   #sweeper: NodeJS.Timeout | undefined
   #stopListening: (() => void) | undefined
 
@@ -107,35 +107,10 @@ export class McpSessions {
         : jsonRpcError(400, -32_000, 'Bad Request: Mcp-Session-Id header is required')
     }
     const session = this.#sessions.get(id)
-    if (session === undefined) return sessionNotFound()
+    if (session?.serves(exchange.auth) !== true) return sessionNotFound()
     const owner = ownerOf(exchange.auth)
-    if (!isAnonymous(exchange) && this.#unowned.has(session))
-      return await this.#claim(session, owner, received)
+    if (!isAnonymous(exchange) && this.#unowned.has(session)) this.#adopt(session, owner, received)
     return session.owner === owner ? await this.#serveIn(session, received) : sessionNotFound()
-  }
-
-  /**
-   * Serves a request with a token in a session without an owner. The session belongs to this owner from now on, unless the
-   * request turns out to lack a scope. Others do not find the session in the meantime.
-   */
-  async #claim(session: Session, owner: string, received: SessionCall): Promise<HttpResponse> {
-    if (session.owner !== '' && session.owner !== owner) return sessionNotFound()
-    session.owner = owner
-    this.#unowned.set(session, (this.#unowned.get(session) ?? 0) + 1)
-    let isAccepted = false
-    try {
-      const response = await this.#serveIn(session, received)
-      isAccepted = response.status !== 403 && response.status !== 404
-      return response
-    } finally {
-      const claims = this.#unowned.get(session)
-      // Otherwise another request of this owner was accepted meanwhile, or the session has ended.
-      if (claims !== undefined) {
-        if (isAccepted) this.#adopt(session, this.#host.countedFor(received))
-        else this.#unowned.set(session, claims - 1)
-        if (!isAccepted && claims === 1) session.owner = ''
-      }
-    }
   }
 
   async #serveIn(session: Session, received: SessionCall): Promise<HttpResponse> {
@@ -144,11 +119,12 @@ export class McpSessions {
     return typeof release === 'function' ? await session.serve(received, release) : release
   }
 
-  /** Counts a session for its new owner. */
-  #adopt(session: Session, countedFor: string | undefined): void {
+  /** Gives a session without an owner to the user of the first request with a token. */
+  #adopt(session: Session, owner: string, received: SessionCall): void {
+    session.owner = owner
     this.#unowned.delete(session)
     this.#leave(session)
-    this.#enter(session, countedFor)
+    this.#enter(session, this.#host.countedFor(received))
   }
 
   async #begin(received: SessionCall): Promise<HttpResponse> {
@@ -163,7 +139,7 @@ export class McpSessions {
       if (response.status !== 200 || (isUnowned && !this.#hasRoomForUnowned(countedFor))) session.end()
       else if (!session.hasEnded) {
         this.#enter(session, countedFor)
-        if (isUnowned) this.#unowned.set(session, 0)
+        if (isUnowned) this.#unowned.add(session)
         const revision = revisionIn([received.body])
         session.revision = SUPPORTED_PROTOCOL_VERSIONS.find((supported) => supported === revision)
         session.observedClient = telemetry.client
@@ -214,7 +190,7 @@ export class McpSessions {
    */
   #endable(owner: string | undefined): readonly Session[] {
     // Sessions without an owner are the first to end, so that no stranger can end the session of a user.
-    const all = [...(this.#unowned.size > 0 ? this.#unowned.keys() : this.#sessions.values())]
+    const all = [...(this.#unowned.size > 0 ? this.#unowned : this.#sessions.values())]
     const sizes = all.map(({ countedFor }) => this.#byOwner.get(countedFor)?.size ?? 0)
     const most = sizes.reduce((a, b) => Math.max(a, b), 0)
     const largest = all.filter((_session, index) => sizes[index] === most)
@@ -240,10 +216,7 @@ export class McpSessions {
     this.#sessions.set(session.id, session)
     const own = this.#byOwner.get(session.countedFor)
     if (own?.delete(session)) own.add(session)
-    const claims = this.#unowned.get(session)
-    if (claims === undefined) return
-    this.#unowned.delete(session)
-    this.#unowned.set(session, claims)
+    if (this.#unowned.delete(session)) this.#unowned.add(session)
   }
 
   #leave(session: Session): void {
