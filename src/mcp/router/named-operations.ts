@@ -186,10 +186,8 @@ export interface RefusedUri {
   readonly problem: string
 }
 
-/** Returns the body with canonical URIs, or the reason why its request is refused. */
+/** Returns a message with canonical URIs, or the reason why its request is refused. */
 export function withCanonicalUris(body: unknown): { readonly body: unknown } | RefusedUri {
-  // The servers reject the URIs of a batch.
-  if (Array.isArray(body)) return { body }
   const listening = withCanonicalSubscriptions(body)
   if ('message' in listening && !namesRejectedUri(body)) return { body: listening.message }
   const problem = 'problem' in listening ? listening.problem : 'The resource URI is not valid'

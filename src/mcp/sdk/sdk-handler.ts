@@ -29,6 +29,7 @@ import { jsonRpcError, type ReceivedMessages, requestIdOf, retryLater } from '..
 import type { McpRequest } from '../wire/mcp-request.ts'
 import { OwnerSlots } from '../wire/owner-slots.ts'
 import { accepts } from '../wire/request-headers.ts'
+import { serveBatch } from './batches.ts'
 import { fastRequest, serveFast } from './fast-path.ts'
 import { SdkServers, type SdkServersProps } from './sdk-servers.ts'
 import {
@@ -119,9 +120,13 @@ export class SdkHandler {
   }
 
   #post(request: McpRequest, exchange: Exchange, received: ReceivedMessages): Promise<HttpResponse> {
-    const { messages } = received
+    const { body, messages } = received
     if (this.#table?.events.size && messages.some(isEventStreamRequest))
       return this.#streamEvents(request, exchange, received)
+    if (Array.isArray(body))
+      return serveBatch(request, messages, (message) =>
+        this.#postMessages(request, exchange, { body: message, messages: [message] }),
+      )
     return this.#postMessages(request, exchange, received)
   }
 

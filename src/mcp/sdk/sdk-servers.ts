@@ -29,7 +29,7 @@ import { exchangeOf } from './served-request.ts'
 import type { Session } from './sessions/session.ts'
 import type { SessionCall } from './sessions/session-call.ts'
 import { guardUris } from './uri-guard.ts'
-import { BatchTurns, type FindOutflow, guardResponses } from './watch-messages.ts'
+import { guardResponses } from './watch-messages.ts'
 
 const { unusableOption } = optionChecksOf('createMcpAdapter')
 
@@ -127,7 +127,7 @@ export class SdkServers {
     tryOrUndefined(() => refuseRequests(server))
     exchange.telemetry.watch(server, isForeign)
     // This must come last, so that telemetry records the messages as they are sent.
-    tryOrUndefined(() => guardResponses(server, outflowOf(exchange)))
+    tryOrUndefined(() => guardResponses(server, () => exchange.outflow))
     return server
   }
 
@@ -160,7 +160,7 @@ export class SdkServers {
       tryOrUndefined(() => allowRequests(server))
     } else {
       const serving = (sdk: ServerContext): SdkServing => {
-        const exchange = session.groupOf(sdk.mcpReq.id)?.received.exchange
+        const exchange = session.requestOf(sdk.mcpReq.id)?.received.exchange
         // Without its own exchange, the request might get the token of another request.
         if (exchange === undefined) throw new TypeError('A request of a session has no exchange')
         const sessionCapabilities = own.getClientCapabilities()
@@ -169,7 +169,7 @@ export class SdkServers {
       const own = buildServer(router, serving, serverInfo, this.#options)
       server = own
     }
-    tryOrUndefined(() => guardResponses(server, (id) => session.groupOf(id)))
+    tryOrUndefined(() => guardResponses(server, (id) => session.requestOf(id)?.outflow))
     return server
   }
 
@@ -189,11 +189,6 @@ export class SdkServers {
       events: this.#props.events,
     }
   }
-}
-
-function outflowOf({ outflow }: Exchange): FindOutflow {
-  const found = outflow && { outflow, turns: new BatchTurns(outflow) }
-  return () => found
 }
 
 function withTasks(capabilities: ServerCapabilities = {}): ServerCapabilities {

@@ -55,7 +55,7 @@ export interface TaskRequest {
   readonly id: string | number
 }
 
-/** Returns `true` for a request about a task. A batch is not one: no revision has both batches and tasks. */
+/** Returns `true` for a request about a task. */
 export function isTaskRequest(body: unknown): body is TaskRequest {
   const { method, id } = (body ?? {}) as { method?: unknown; id?: unknown }
   const isMethod = method === 'tasks/get' || method === 'tasks/update' || method === 'tasks/cancel'

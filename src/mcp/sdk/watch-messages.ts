@@ -1,5 +1,4 @@
 import type { JSONRPCMessage, McpServer, RequestId, Server, Transport } from '@modelcontextprotocol/server'
-import { AsyncContext } from '../../base/runtime.ts'
 import type { Outflow } from '../wire/exchange.ts'
 import { internalError, jsonSafe, withBoundedError } from '../wire/json-safe.ts'
 
@@ -61,15 +60,8 @@ function watchTransport(transport: Transport, { delivered, sent }: ServerWatcher
 const OWED: unique symbol = Symbol('owed')
 const OUTFLOW: unique symbol = Symbol('outflow')
 
-/** The stream of a request. */
-export interface GuardedOutflow {
-  readonly outflow: Outflow
-  /** The order of the requests, if the request belongs to a batch. */
-  readonly turns?: BatchTurns | undefined
-}
-
 /** Returns the stream of a request by its id. Returns undefined if it has none, and for a message that belongs to no request. */
-export type FindOutflow = (id: RequestId | undefined) => GuardedOutflow | undefined
+export type FindOutflow = (id: RequestId | undefined) => Outflow | undefined
 
 /** The beginning of the SDK's error message if it cannot send a response. */
 const NO_RESPONSE = 'Failed to send response'
@@ -101,11 +93,7 @@ export function guardResponses(server: Server | McpServer, find: FindOutflow = (
 function guardTransport(transport: Transport, find: FindOutflow): () => void {
   const ids = new Set<RequestId>()
   let lost = 0
-  const { send, onmessage, onclose } = transport
-  const ended = (id: RequestId): void => {
-    ids.delete(id)
-    find(id)?.turns?.end(id)
-  }
+  const { send, onmessage } = transport
   const makeUp = (): void => {
     if (lost === 0 || lost < ids.size) return
     lost = 0
@@ -113,117 +101,28 @@ function guardTransport(transport: Transport, find: FindOutflow): () => void {
     for (const id of ids) transport.send(internalError(id)).catch(() => undefined)
   }
   transport.onmessage = (message, extra) => {
-    const deliver = (): void => onmessage?.call(transport, message, extra)
-    if ('method' in message && 'id' in message) {
-      const { id } = message
-      const begin = (): void => {
-        ids.add(id)
-        deliver()
-      }
-      const turns = find(id)?.turns
-      if (turns === undefined) begin()
-      else turns.take(id, begin)
-      return
-    }
+    if ('method' in message && 'id' in message) ids.add(message.id)
     // The SDK does not respond to a canceled request.
     if ('method' in message && message.method === 'notifications/cancelled')
-      ended(message.params?.requestId as RequestId)
-    // An earlier request may wait for this message.
-    deliver()
-  }
-  transport.onclose = () => {
-    find(undefined)?.turns?.clear()
-    onclose?.call(transport)
+      ids.delete(message.params?.requestId as RequestId)
+    onmessage?.call(transport, message, extra)
   }
   transport.send = async (message, options) => {
     const sent = jsonSafe(message)
-    const { outflow, turns } = find('method' in sent ? options?.relatedRequestId : sent.id) ?? {}
-    if (outflow !== undefined && 'method' in sent && !('id' in sent))
-      return await outflow.notify(sent, () => send.call(transport, sent, options))
+    if ('method' in sent && !('id' in sent)) {
+      const outflow = find(options?.relatedRequestId)
+      if (outflow === undefined) await send.call(transport, sent, options)
+      else await outflow.notify(sent, () => send.call(transport, sent, options))
+      return
+    }
     // The SDK checks whether a response is sent synchronously.
-    if ('method' in sent || sent.id === undefined) return await send.call(transport, sent, options)
-    if (turns?.hasWaiting === true)
-      await sendWithoutKeeping(sent, (one) => send.call(transport, one, options))
-    else await send.call(transport, sent, options)
-    ended(sent.id)
+    await send.call(transport, sent, options)
+    if ('method' in sent || sent.id === undefined) return
+    ids.delete(sent.id)
     makeUp()
   }
   return () => {
     lost++
     makeUp()
-  }
-}
-
-/**
- * Sends a response of a batch as an event. The transport of the SDK keeps every response until the last one of its batch, so the
- * result is removed from it when it is written.
- */
-async function sendWithoutKeeping(
-  response: JSONRPCMessage,
-  send: (response: JSONRPCMessage) => Promise<void>,
-): Promise<void> {
-  const kept = { ...response }
-  await send(kept)
-  if ('result' in kept) kept.result = {}
-}
-
-/** In place of the current request, while the next one waits for the client. */
-const NONE = { request: Symbol('none') } as const
-
-/**
- * The order of the requests of a batch: each begins when the previous one has ended and the client has room for a further
- * response. Other connections get their turn in between. A small batch could otherwise cause many large responses that wait for
- * a client that does not read.
- */
-export class BatchTurns {
-  readonly #outflow: Pick<Outflow, 'room'>
-  /** By request, the function that begins it. The number of messages in a batch is limited. */
-  readonly #waiting = new Map<unknown, () => void>()
-  #current: { readonly request: unknown } | undefined
-
-  constructor(outflow: Pick<Outflow, 'room'>) {
-    this.#outflow = outflow
-  }
-
-  /** `true` if a request waits for its turn. */
-  get hasWaiting(): boolean {
-    return this.#waiting.size > 0
-  }
-
-  /** Calls `begin` when it is the turn of `request`: at once for the first request. */
-  take(request: unknown, begin: () => void): void {
-    if (this.#current !== undefined) {
-      // Must not begin in the context of the previous request, such as its span.
-      const context = new AsyncContext('McpBatch')
-      this.#waiting.set(request, () => context.runInAsyncScope(begin))
-      return
-    }
-    this.#current = { request }
-    begin()
-  }
-
-  /** Ends a request, which has a response or was canceled. Further calls have no effect. */
-  end(request: unknown): void {
-    this.#waiting.delete(request)
-    if (this.#current?.request !== request) return
-    this.#current = this.hasWaiting ? NONE : undefined
-    if (this.hasWaiting) void this.#next()
-  }
-
-  /** Forgets the requests that wait, because the connection has ended. */
-  clear(): void {
-    this.#waiting.clear()
-  }
-
-  async #next(): Promise<void> {
-    // The response passes through the streams of the SDK in microtasks. Only then does the outflow count it.
-    await new Promise(setImmediate)
-    await this.#outflow.room()
-    const [next] = this.#waiting
-    this.#current = undefined
-    if (next === undefined) return
-    const [request, begin] = next
-    this.#waiting.delete(request)
-    this.take(request, begin)
   }
 }

@@ -42,8 +42,7 @@ export function parseMessages(
   }
   if (!hasDistinctIds(body))
     return { response: invalidRequest('a batch must not contain two requests with the same id') }
-  const messages = withoutSelfCancellations(body)
-  return { body: messages, messages }
+  return { body, messages: body }
 }
 
 /** The value of a body, or the response to a body that could not be read. */
@@ -78,23 +77,6 @@ function hasDistinctIds(batch: readonly unknown[]): boolean {
     return method !== undefined && (typeof id === 'string' || typeof id === 'number') ? [id] : []
   })
   return new Set(ids).size === ids.length
-}
-
-/** Removes cancellations of requests in the same batch. The SDK would not respond to such a request, and its stream would not end. */
-function withoutSelfCancellations(batch: readonly unknown[]): readonly unknown[] {
-  const ids = new Set(batch.map((message) => (message as { id?: unknown } | null)?.id))
-  return batch.filter((message) => {
-    const { id, method, params } = (message ?? {}) as Partial<Record<'id' | 'method', unknown>> & {
-      params?: { requestId?: unknown } | null
-    }
-    const requestId = params?.requestId
-    return (
-      id !== undefined ||
-      method !== 'notifications/cancelled' ||
-      requestId === undefined ||
-      !ids.has(requestId)
-    )
-  })
 }
 
 /** Returns the id of a request; `null` for any other message. The errors of the SDK have the same id. */

@@ -19,7 +19,7 @@ import { type Exchange, isAnonymous, type ObservedClient } from '../../wire/exch
 import { CANCELED, jsonRpcError, requestIdOf, retryLater, sessionNotFound } from '../../wire/json-rpc.ts'
 import { accepts, SERVED_TYPES } from '../../wire/request-headers.ts'
 import { EventOutlet } from '../streams/event-outlet.ts'
-import { isMessage, RequestGroup, refusalFor, revisionIn, type SessionCall } from './session-call.ts'
+import { isMessage, PendingRequest, refusalFor, revisionIn, type SessionCall } from './session-call.ts'
 import { SessionEvents } from './session-events.ts'
 
 /** The handler of requests, as sessions see it. */
@@ -86,7 +86,7 @@ export class Session implements Subscriptions {
   /** The events that a client can receive again. */
   readonly events: SessionEvents
   /** By id, the requests of the client without a response. */
-  readonly #pending = new Map<RequestId, RequestGroup>()
+  readonly #pending = new Map<RequestId, PendingRequest>()
   /** The token for which the server was made. See `SessionOwner.authorityOf`. */
   readonly #authority: string
   readonly #transport: Transport
@@ -162,8 +162,8 @@ export class Session implements Subscriptions {
     }
   }
 
-  /** Returns the POST of a request without a response. Notifications for a client that does not read wait in its stream. */
-  groupOf(id: RequestId | undefined): RequestGroup | undefined {
+  /** Returns a request without a response. Notifications for a client that does not read wait in its stream. */
+  requestOf(id: RequestId | undefined): PendingRequest | undefined {
     return id === undefined ? undefined : this.#pending.get(id)
   }
 
@@ -186,10 +186,7 @@ export class Session implements Subscriptions {
     if (this.#hasEnded) return
     this.#hasEnded = true
     this.#adapter.onEnd(this)
-    for (const group of this.#pending.values()) {
-      group.turns?.clear()
-      group.close(sessionNotFound())
-    }
+    for (const pending of this.#pending.values()) pending.close(sessionNotFound())
     this.#pending.clear()
     this.#reader?.outlet.end()
     // The session has ended, so an error has no receiver.
@@ -205,36 +202,30 @@ export class Session implements Subscriptions {
       await server.connect(this.#transport)
     }
     if (this.#hasEnded) return sessionNotFound()
-    const messages = (method === 'POST' ? [received.body].flat() : []) as JSONRPCMessage[]
-    const ids = messages.flatMap((message) => requestIdOf(message) ?? [])
-    const refused = this.#refusal(received, messages, ids)
+    const refused = this.#refusal(received)
     if (refused !== undefined) return refused
-    if (method === 'POST') return await this.#post(received, messages, ids, end)
+    if (method === 'POST') return await this.#post(received, received.body as JSONRPCMessage, end)
     if (method === 'GET') return this.#open(received, end)
     this.end()
     return { status: 200, headers: {} }
   }
 
-  async #post(
-    received: SessionCall,
-    messages: readonly JSONRPCMessage[],
-    ids: readonly RequestId[],
-    end: () => void,
-  ): Promise<HttpResponse> {
+  async #post(received: SessionCall, message: JSONRPCMessage, end: () => void): Promise<HttpResponse> {
     const { request, exchange, scopes } = received
     const { auth } = exchange
     const info = {
       ...(auth !== undefined && { authInfo: auth }),
       ...(this.#adapter.isForeign && { request: request.request }),
     }
-    if (ids.length === 0) {
-      for (const message of messages) this.#receive(message, info)
+    const id = requestIdOf(message)
+    if (id === null) {
+      this.#receive(message, info)
       return { status: 202, headers: {} }
     }
     const streamId = ++this.#lastStreamId
-    const revision = revisionIn(messages) ?? request.header('mcp-protocol-version') ?? ''
+    const revision = revisionIn(message) ?? request.header('mcp-protocol-version') ?? ''
     const canResume = this.#revisions.includes(revision) && revision >= EMPTY_EVENTS_REVISION
-    const group = new RequestGroup(received, ids, streamId, {
+    const pending = new PendingRequest(received, streamId, {
       ...(canResume && { first: this.events.store(streamId, scopes) }),
       headers: this.#headers,
       onEnd: end,
@@ -242,21 +233,21 @@ export class Session implements Subscriptions {
     const extra = {
       ...info,
       ...(canResume && {
-        closeSSEStream: () => group.release(),
+        closeSSEStream: () => pending.release(),
         closeStandaloneSSEStream: () => this.#reader?.outlet.end(),
       }),
     }
-    for (const one of ids) this.#pending.set(one, group)
-    exchange.outflow = group.outflow
+    this.#pending.set(id, pending)
+    exchange.outflow = pending.outflow
     try {
-      for (const message of messages) this.#receive(message, extra)
+      this.#receive(message, extra)
     } catch (error) {
-      for (const one of ids) this.#pending.delete(one)
-      group.close(sessionNotFound())
+      this.#pending.delete(id)
+      pending.close(sessionNotFound())
       throw error
     }
-    setImmediate(() => group.begin())
-    return await group.response
+    setImmediate(() => pending.begin())
+    return await pending.response
   }
 
   /** Opens the stream of GET, or resumes the stream of a POST, in place of a stream that is open. */
@@ -267,7 +258,7 @@ export class Session implements Subscriptions {
     if (refused !== undefined) return refused
     const streamId = lastEventId === '' ? STANDALONE_STREAM : this.events.streamOf(lastEventId)
     if (streamId === undefined) return this.#refuse(400, 'Invalid event ID format')
-    const group = [...this.#pending.values()].find((one) => one.streamId === streamId)
+    const pending = [...this.#pending.values()].find((one) => one.streamId === streamId)
     const outlet = new EventOutlet({
       endsWhenFull: true,
       expiresAt: exchange.auth?.expiresAt,
@@ -278,13 +269,13 @@ export class Session implements Subscriptions {
       },
     })
     // A proxy can hold a stream open that the client has lost.
-    group?.release(outlet)
+    pending?.release(outlet)
     if (streamId === STANDALONE_STREAM) {
       this.#reader?.outlet.end()
       this.#reader = { received, outlet }
     }
     const missed = this.events.after(lastEventId, (message) => this.#mayBeRead(message, received))
-    const goesOn = group !== undefined || streamId === STANDALONE_STREAM
+    const goesOn = pending !== undefined || streamId === STANDALONE_STREAM
     const response = outlet.open(goesOn && missed.length === 0 ? OPEN : '', this.#headers)
     for (const event of missed) outlet.write(event)
     if (!goesOn) outlet.end()
@@ -298,11 +289,11 @@ export class Session implements Subscriptions {
     this.#transport.onmessage?.(message, extra)
     if (!('method' in message) || message.method !== 'notifications/cancelled') return
     const canceled = message.params?.requestId as RequestId
-    const group = this.#pending.get(canceled)
-    if (group === undefined) return
+    const pending = this.#pending.get(canceled)
+    if (pending === undefined) return
     // The server does not respond to a canceled request. Without a response, its stream would stay open.
     setImmediate(() => {
-      if (this.#pending.get(canceled) === group)
+      if (this.#pending.get(canceled) === pending)
         this.#respondTo(canceled, { jsonrpc: '2.0', id: canceled, error: CANCELED })
     })
   }
@@ -318,47 +309,46 @@ export class Session implements Subscriptions {
       this.#reader?.outlet.write(event)
       return
     }
-    const group = this.#pending.get(related)
-    if (group !== undefined) group.write(this.events.store(group.streamId, group.received.scopes, message))
+    const pending = this.#pending.get(related)
+    if (pending !== undefined)
+      pending.write(this.events.store(pending.streamId, pending.received.scopes, message))
     else if ('id' in message) throw new Error('The request that this server request belongs to has ended')
   }
 
   #respondTo(id: RequestId, response: JSONRPCMessage): void {
-    const group = this.#pending.get(id)
-    if (group === undefined) return
+    const pending = this.#pending.get(id)
+    if (pending === undefined) return
     this.#pending.delete(id)
-    const { exchange, scopes } = group.received
+    const { exchange, scopes } = pending.received
     exchange.telemetry.messageSent(response, this.#adapter.isForeign)
-    group.respond(id, this.events.store(group.streamId, scopes, response))
+    pending.end(this.events.store(pending.streamId, scopes, response))
   }
 
   /** Returns the response to a request that the protocol, or a limit, does not allow. */
-  #refusal(
-    received: SessionCall,
-    messages: readonly unknown[],
-    ids: readonly RequestId[],
-  ): PlainResponse | undefined {
-    if (ids.some((id) => this.#pending.has(id)))
+  #refusal({ request, exchange, body }: SessionCall): PlainResponse | undefined {
+    const id = requestIdOf(body)
+    if (id !== null && this.#pending.has(id))
       return jsonRpcError(400, -32_600, 'Invalid Request: a request with this id is still in flight')
-    if (this.#pending.size + ids.length > MAX_PENDING)
+    if (id !== null && this.#pending.size >= MAX_PENDING)
       return retryLater(429, 'Too many requests of this session are in flight')
-    const { method } = received.request
+    const { method } = request
     const types = method === 'DELETE' ? [] : method === 'GET' ? ['text/event-stream'] : SERVED_TYPES
-    if (types.some((type) => !accepts(received.request.header('accept'), type)))
+    if (types.some((type) => !accepts(request.header('accept'), type)))
       return this.#refuse(
         406,
         `Not Acceptable: Client must accept ${types.length > 1 ? 'both ' : ''}${types.join(' and ')}`,
       )
-    if (!messages.every(isMessage)) return this.#refuse(400, 'Parse error: Invalid JSON-RPC message', -32_700)
-    if (revisionIn(messages) !== undefined) {
-      const max = isAnonymous(received.exchange) ? MAX_ANONYMOUS_INITIALIZE_BYTES : MAX_INITIALIZE_BYTES
-      if (Buffer.byteLength(messages.map((message) => JSON.stringify(message)).join()) > max)
+    if (method === 'POST' && !isMessage(body))
+      return this.#refuse(400, 'Parse error: Invalid JSON-RPC message', -32_700)
+    if (revisionIn(body) !== undefined) {
+      const max = isAnonymous(exchange) ? MAX_ANONYMOUS_INITIALIZE_BYTES : MAX_INITIALIZE_BYTES
+      if (Buffer.byteLength(JSON.stringify(body)) > max)
         return jsonRpcError(400, -32_602, `Invalid params: initialize must have at most ${max} bytes`)
       return this.hasBegun
         ? this.#refuse(400, 'Invalid Request: Server already initialized', -32_600)
         : undefined
     }
-    const revision = received.request.header('mcp-protocol-version')
+    const revision = request.header('mcp-protocol-version')
     if (revision === undefined || this.#revisions.includes(revision)) return undefined
     const supported = this.#revisions.join(', ')
     return this.#refuse(

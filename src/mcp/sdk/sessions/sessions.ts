@@ -140,7 +140,7 @@ export class McpSessions {
       else if (!session.hasEnded) {
         this.#enter(session, countedFor)
         if (isUnowned) this.#unowned.add(session)
-        const revision = revisionIn([received.body])
+        const revision = revisionIn(received.body)
         session.revision = SUPPORTED_PROTOCOL_VERSIONS.find((supported) => supported === revision)
         session.observedClient = telemetry.client
         session.hasBegun = true

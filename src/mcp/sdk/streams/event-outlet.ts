@@ -87,6 +87,10 @@ export class EventOutlet implements Outflow {
     return ROOM_BYTES - (this.#controller?.desiredSize ?? ROOM_BYTES) + this.#handedBytes
   }
 
+  get isOpen(): boolean {
+    return this.#isOpen
+  }
+
   get isFull(): boolean {
     return this.unsentBytes >= MAX_UNSENT_BYTES
   }
