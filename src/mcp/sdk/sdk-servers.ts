@@ -28,7 +28,7 @@ import { allowRequests, refuseRequests } from './refused-requests.ts'
 import { exchangeOf } from './served-request.ts'
 import type { Session } from './sessions/session.ts'
 import type { SessionCall } from './sessions/session-call.ts'
-import { guardUris } from './uri-guard.ts'
+import { guardTemplates } from './uri-guard.ts'
 import { guardResponses } from './watch-messages.ts'
 
 const { unusableOption } = optionChecksOf('createMcpAdapter')
@@ -229,7 +229,7 @@ async function callFactory(
     Object.defineProperty(given, 'requestInfo', { value: request })
     const server = await router(given as ServerFactoryContext)
     refuseSdkV1(server)
-    guardUris(server)
+    guardTemplates(server)
     return server
   } catch (cause) {
     exchange.telemetry.finished({ outcome: 'failed', cause })

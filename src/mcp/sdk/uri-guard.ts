@@ -1,44 +1,24 @@
-import {
-  type JSONRPCMessage,
-  McpServer,
-  ProtocolErrorCode,
-  type Server,
-  type Transport,
-} from '@modelcontextprotocol/server'
+import { McpServer, type Server } from '@modelcontextprotocol/server'
 import { methodNamed } from '../methods.ts'
-import { namesRejectedUri } from '../router/named-operations.ts'
 import { matchTokens, type TemplateToken } from '../router/uris/template-match.ts'
 import { onConnection } from './watch-messages.ts'
 
 const GUARD: unique symbol = Symbol('guard')
 
 /**
- * Makes every connection of an application's server reject URIs without a canonical form (-32602), and makes its resource
- * templates match in linear time. Other URIs reach the server unchanged.
+ * Makes the resource templates of an application's server match in linear time, on every connection.
  */
-export function guardUris(server: Server | McpServer): void {
+export function guardTemplates(server: Server | McpServer): void {
   matchTemplatesLinearly(server)
   onConnection(server, GUARD, (transport) => {
     const { onmessage } = transport
     transport.onmessage = (message, extra) => {
-      if (isRejectedRequest(message)) return reject(transport, message.id)
       // The application may have added templates.
       if ('method' in message && methodNamed(message.method)?.names === 'resource')
         matchTemplatesLinearly(server)
       onmessage?.call(transport, message, extra)
     }
   })
-}
-
-function isRejectedRequest(message: unknown): message is { readonly id: string | number } {
-  return (message as { id?: unknown }).id !== undefined && namesRejectedUri(message)
-}
-
-function reject(transport: Transport, id: string | number): void {
-  const error = { code: ProtocolErrorCode.InvalidParams, message: 'The resource URI is not valid' }
-  const response: JSONRPCMessage = { jsonrpc: '2.0', id, error }
-  // Sending fails only if the client has left.
-  transport.send(response).catch(() => undefined)
 }
 
 /** The members of the SDK's `UriTemplate` that are used here. */
