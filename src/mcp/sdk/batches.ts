@@ -13,15 +13,30 @@ import { EventOutlet } from './streams/event-outlet.ts'
 export async function serveBatch(
   client: ClientConnection,
   messages: readonly unknown[],
-  serve: (message: unknown) => Promise<HttpResponse>,
+  serve: (message: unknown, connection: ClientConnection) => Promise<HttpResponse>,
 ): Promise<HttpResponse> {
   const isRequest = (message: unknown): boolean => requestIdOf(message) !== null
   const waiting = [...messages.filter((one) => !isRequest(one)), ...messages.filter(isRequest)]
   // A request must not begin in the context of the previous one, such as its span.
   const context = new AsyncContext('McpBatch')
+  /** The listeners of the current message. Those of earlier ones would keep their responses. */
+  let listeners: (() => void)[] = []
+  const connection: ClientConnection = {
+    get disconnected() {
+      return client.disconnected
+    },
+    onDisconnect(listener) {
+      if (client.disconnected) listener()
+      else listeners.push(listener)
+    },
+  }
+  client.onDisconnect(() => {
+    for (const listener of listeners) listener()
+  })
   const next = (): Promise<HttpResponse> => {
     const message = waiting.shift()
-    return context.runInAsyncScope(() => serve(message))
+    listeners = []
+    return context.runInAsyncScope(() => serve(message, connection))
   }
   let first = await next()
   while (first.body === undefined && waiting.length > 0) first = await next()

@@ -28,7 +28,7 @@ import { LRUCache } from 'lru-cache'
 import type { HttpResponse } from '../../base/http/plain-response.ts'
 import { MODERN_REVISION, methodNamed } from '../methods.ts'
 import type { RouterTable } from '../router/router-table.ts'
-import { messageEvent } from '../wire/event-stream.ts'
+import { type ClientConnection, messageEvent } from '../wire/event-stream.ts'
 import type { Exchange } from '../wire/exchange.ts'
 import { CLIENT_GONE } from '../wire/json-rpc.ts'
 import { responseText } from '../wire/json-safe.ts'
@@ -161,10 +161,10 @@ const STATUS_BEFORE_HANDLER: ReadonlyMap<number, number> = new Map([
 export function serveFast(
   server: Server,
   fast: FastRequest,
-  request: McpRequest,
+  client: ClientConnection,
   exchange: Exchange,
 ): Promise<HttpResponse> {
-  return new FastTransport(fast, request, exchange).serve(server)
+  return new FastTransport(fast, client, exchange).serve(server)
 }
 
 /**
@@ -179,7 +179,7 @@ const inProgress = new Set<object>()
  */
 class FastTransport extends PerRequestHTTPServerTransport {
   readonly #fast: FastRequest
-  readonly #request: McpRequest
+  readonly #client: ClientConnection
   readonly #exchange: Exchange
   /** The event stream of a 2025 revision, or of a response with notifications before the result. */
   #stream: Reply | undefined
@@ -189,10 +189,10 @@ class FastTransport extends PerRequestHTTPServerTransport {
   /** `true` while the server receives the request. Handlers run later. */
   #isDelivering = false
 
-  constructor(fast: FastRequest, request: McpRequest, exchange: Exchange) {
+  constructor(fast: FastRequest, client: ClientConnection, exchange: Exchange) {
     super({ classification: fast.classification })
     this.#fast = fast
-    this.#request = request
+    this.#client = client
     this.#exchange = exchange
   }
 
@@ -209,7 +209,7 @@ class FastTransport extends PerRequestHTTPServerTransport {
     }
     await server.connect(this)
     inProgress.add(this)
-    this.#request.onDisconnect(() => void this.close())
+    this.#client.onDisconnect(() => void this.close())
     // If the client has disconnected already, nothing would stop the handler.
     if (this.#ended) return await response
     this.#isDelivering = true
@@ -224,7 +224,7 @@ class FastTransport extends PerRequestHTTPServerTransport {
   }
 
   #openStream(): Reply {
-    this.#stream = new Reply({ client: this.#request, onEnd: () => void this.close() })
+    this.#stream = new Reply({ client: this.#client, onEnd: () => void this.close() })
     this.#respond(this.#stream.response)
     return this.#stream
   }

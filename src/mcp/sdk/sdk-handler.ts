@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import {
   createMcpHandler,
   InMemoryServerEventBus,
@@ -23,7 +24,7 @@ import type { RouterTable } from '../router/router-table.ts'
 import { scopesOfUri } from '../router/uris/uri-scopes.ts'
 import { declaresTasks, missingTasks } from '../tasks/task-outcome.ts'
 import type { Tasks } from '../tasks/tasks.ts'
-import { fromResponse, isEventStream, withEnd } from '../wire/event-stream.ts'
+import { type ClientConnection, fromResponse, isEventStream, withEnd } from '../wire/event-stream.ts'
 import { type Exchange, isAnonymous, type ObservedClient } from '../wire/exchange.ts'
 import { jsonRpcError, type ReceivedMessages, requestIdOf, retryLater } from '../wire/json-rpc.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
@@ -123,10 +124,13 @@ export class SdkHandler {
     const { body, messages } = received
     if (this.#table?.events.size && messages.some(isEventStreamRequest))
       return this.#streamEvents(request, exchange, received)
-    if (Array.isArray(body))
-      return serveBatch(request, messages, (message) =>
-        this.#postMessages(request, exchange, { body: message, messages: [message] }),
+    if (Array.isArray(body)) {
+      // The SDK adds a listener for each message.
+      setMaxListeners(0, request.request.signal)
+      return serveBatch(request, messages, (message, connection) =>
+        this.#postMessages(request, exchange, { body: message, messages: [message] }, connection),
       )
+    }
     return this.#postMessages(request, exchange, received)
   }
 
@@ -165,7 +169,12 @@ export class SdkHandler {
     }
   }
 
-  #postMessages(request: McpRequest, exchange: Exchange, received: ReceivedMessages): Promise<HttpResponse> {
+  #postMessages(
+    request: McpRequest,
+    exchange: Exchange,
+    received: ReceivedMessages,
+    client: ClientConnection = request,
+  ): Promise<HttpResponse> {
     const { messages } = received
     const checked = withCanonicalUris(received.body)
     if ('problem' in checked) return Promise.resolve(refusedUri(exchange, checked))
@@ -176,7 +185,7 @@ export class SdkHandler {
       this.#sessions !== undefined &&
       (fast === undefined ? isLegacy(request, body) : fast.classification.era === 'legacy')
     ) {
-      return this.#serveSession(this.#sessions, request, exchange, body, messages)
+      return this.#serveSession(this.#sessions, request, exchange, body, messages, client)
     }
     const { tasks } = this.#servers
     if (tasks !== undefined && isTaskRequest(body)) return this.#serveTask(tasks, request, exchange, body)
@@ -187,7 +196,7 @@ export class SdkHandler {
       return this.#serveWithSdk(request, exchange, body, messages, outlet)
     }
     const server = this.#servers.forFastPath(table, exchange, this.#streams, fast)
-    return serveFast(server, fast, request, exchange)
+    return serveFast(server, fast, client, exchange)
   }
 
   /** Serves `tasks/get`, `tasks/update`, and `tasks/cancel`. They need the scopes of the tool that the task runs. */
@@ -282,11 +291,12 @@ export class SdkHandler {
     exchange: Exchange,
     body?: unknown,
     messages: readonly unknown[] = [],
+    client: ClientConnection = request,
   ): Promise<HttpResponse> {
     const operations = this.#operations
     const scopes = operations === undefined ? [] : neededScopes(operations, messages)
     try {
-      return await sessions.serve({ request, exchange, body, scopes })
+      return await sessions.serve({ request, client, exchange, body, scopes })
     } catch {
       // The handler of the SDK responds in the same way if a server cannot be made. Telemetry has recorded the cause.
       return jsonRpcError(500, -32_603, 'Internal server error')

@@ -6,6 +6,7 @@ import {
   type JSONRPCMessage,
 } from '@modelcontextprotocol/server'
 import type { PlainResponse } from '../../../base/http/plain-response.ts'
+import type { ClientConnection } from '../../wire/event-stream.ts'
 import type { Exchange } from '../../wire/exchange.ts'
 import type { McpRequest } from '../../wire/mcp-request.ts'
 import { Reply, type ReplyOptions } from '../streams/event-outlet.ts'
@@ -13,6 +14,7 @@ import { Reply, type ReplyOptions } from '../streams/event-outlet.ts'
 /** A request to a session. */
 export interface SessionCall {
   readonly request: McpRequest
+  readonly client: ClientConnection
   readonly exchange: Exchange
   /** The parsed body. Undefined for GET and DELETE. */
   readonly body: unknown
@@ -53,7 +55,7 @@ export class PendingRequest extends Reply {
     streamId: number,
     options: Omit<ReplyOptions, 'client'>,
   ) {
-    super({ ...options, client: received.request })
+    super({ ...options, client: received.client })
     this.received = received
     this.streamId = streamId
   }
