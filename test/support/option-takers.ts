@@ -352,7 +352,7 @@ const ENTRIES: readonly Entry[] = [
       input: [{}, 'x', z.string()],
       output: [{}, 'x', null],
       limits: LIMITS,
-      visibility: [[], 'model', ['user'], ['app', 'app']],
+      visibility: [[], 'model', ['user']],
     },
   },
   {

@@ -1,15 +1,22 @@
 import type { Annotations, CacheHint, Resource } from '@modelcontextprotocol/server'
 import { KitMcpConfigError } from '../../../base/options/config-error.ts'
 import { isOptionsObject, optionChecksOf } from '../../../base/options/option-checks.ts'
-import { optional, type RulesFor, unchecked } from '../../../base/options/option-rules.ts'
+import {
+  type OptionRule,
+  type OptionRules,
+  optional,
+  type RulesFor,
+  unchecked,
+} from '../../../base/options/option-rules.ts'
 import { builtinModule, utf8Length } from '../../../base/runtime.ts'
 import { tryOrUndefined } from '../../../base/try-or-undefined.ts'
 import { type DefinitionConfig, defined, readConfig, readDefinition } from '../definition.ts'
 import { RESOURCE_MEMBER_RULES, type ResourceEntry } from '../resource.ts'
 import { canonicalUri, MAX_URI_LENGTH } from '../uris/canonical-uri.ts'
 
-const { checkBoolean, invalidKind, invalidOption, unusableOption, wholeNumber } =
-  optionChecksOf('KitMcpRouter')
+const checks = optionChecksOf('KitMcpRouter')
+const { checkBoolean, fitting, fittingKind, invalidKind, invalidOption, items, oneOf } = checks
+const { unusableOption, wholeNumber } = checks
 
 /** The identifier of the MCP Apps extension. */
 export const APPS_EXTENSION = 'io.modelcontextprotocol/ui'
@@ -87,27 +94,57 @@ export interface McpAppConfig extends DefinitionConfig {
 /** The callers for which a tool is visible: the model, the apps of this server, or both. */
 export type ToolVisibility = 'model' | 'app'
 
-const TOOL_VISIBILITIES: readonly unknown[] = ['model', 'app'] satisfies ToolVisibility[]
+const VISIBILITIES: readonly ToolVisibility[] = ['model', 'app']
+
+/** The rule of the option `visibility` of a tool. */
+export const checkVisibility: OptionRule<readonly ToolVisibility[]> = items(
+  `must be an array of 'model', 'app', or both`,
+  oneOf(VISIBILITIES),
+  1,
+)
 
 /** A scheme, a host that may begin with `*.`, and a port. Hosts put origins into a Content Security Policy unchanged. */
 const ORIGIN = /^(?:https?|wss?):\/\/(?:\*\.)?[A-Za-z0-9.-]{1,253}(?::\d{1,5})?$/
 const DOMAIN = /^[A-Za-z0-9.:/_-]{1,253}$/
 
+const origin = fitting<string>(
+  (value) => typeof value === 'string' && ORIGIN.test(value) && URL.canParse(value.replace('*.', '')),
+  `must contain only origins such as 'https://api.example.com' or 'https://*.example.com'`,
+  'Remove paths, spaces, quotes, and keywords.',
+)
+const origins = optional(items('must be an array of origins', origin))
+
 /** The rules of the origins that an app may use. */
 export const CSP_RULES = {
-  connectDomains: optional(checkOrigins),
-  resourceDomains: optional(checkOrigins),
-  frameDomains: optional(checkOrigins),
-  baseUriDomains: optional(checkOrigins),
+  connectDomains: origins,
+  resourceDomains: origins,
+  frameDomains: origins,
+  baseUriDomains: origins,
 } satisfies RulesFor<McpAppCsp>
+
+const permission = optional(
+  fittingKind<object>(
+    (value) => isOptionsObject(value) && Object.keys(value).length === 0,
+    'must be an empty object',
+    'Set it to {} to ask for the feature, or remove it.',
+  ),
+)
 
 /** The rules of the browser features that an app may ask for. */
 export const PERMISSION_RULES = {
-  camera: optional(checkPermission),
-  microphone: optional(checkPermission),
-  geolocation: optional(checkPermission),
-  clipboardWrite: optional(checkPermission),
+  camera: permission,
+  microphone: permission,
+  geolocation: permission,
+  clipboardWrite: permission,
 } satisfies RulesFor<McpAppPermissions>
+
+/** The rule of an object whose members are named `camera of permissions of app 'chart'` in errors. */
+const objectOf =
+  (example: string, rules: OptionRules): OptionRule<object> =>
+  (option, value) => {
+    if (!isOptionsObject(value)) throw invalidKind(option, `must be an object such as ${example}`, value)
+    return defined(readConfig(option, value, rules))
+  }
 
 const { mimeType: _mimeType, ...MEMBER_RULES } = RESOURCE_MEMBER_RULES
 
@@ -117,9 +154,15 @@ const APP_RULES = {
   file: unchecked(),
   maxBytes: optional(wholeNumber(1), 1_048_576),
   uri: optional(checkUri),
-  csp: optional(checkCsp),
-  permissions: optional(checkPermissions),
-  domain: optional(checkDomain),
+  csp: optional(objectOf(`{ connectDomains: ['https://api.example.com'] }`, CSP_RULES)),
+  permissions: optional(objectOf('{ camera: {} }', PERMISSION_RULES)),
+  domain: optional(
+    fitting<string>(
+      (value) => typeof value === 'string' && DOMAIN.test(value),
+      'must be a domain without spaces and quotes',
+      'See the documentation of the host for its form.',
+    ),
+  ),
   prefersBorder: optional(checkBoolean),
 } satisfies RulesFor<McpAppConfig>
 
@@ -199,27 +242,22 @@ function documentOf(owner: string, { html, file }: McpAppConfig, limit: number):
   return checkHtml(`html of ${owner}`, html, 'To read the document from a file, set file to its path.')
 }
 
-/** Reads a file. It does not wait for another process, as opening a named pipe would. */
+/** Reads a regular file. Reading a named pipe would wait for another process. */
 function readDocument(option: string, file: unknown, maxBytes: number): string {
   if (!(file instanceof URL) && (typeof file !== 'string' || file === ''))
     throw invalidOption(option, 'must be the path of an HTML file, as a string or a URL', file)
   const fs = builtinModule('node:fs')
   if (fs === undefined) throw unusableOption(option, 'cannot be read in this runtime', 'Set html instead.')
-  let descriptor: number | undefined
   let bytes: Uint8Array
   try {
-    // O_NONBLOCK, which Windows does not have, opens a named pipe without waiting for a writer.
-    descriptor = fs.openSync(file, fs.constants.O_RDONLY | (fs.constants.O_NONBLOCK ?? 0))
-    const stats = fs.fstatSync(descriptor)
+    const stats = fs.statSync(file)
     if (!stats.isFile()) throw invalidOption(option, 'must be a regular file', String(file))
     if (stats.size > maxBytes) throw tooLarge(option, maxBytes)
-    bytes = fs.readFileSync(descriptor)
+    bytes = fs.readFileSync(file)
   } catch (cause) {
     if (cause instanceof KitMcpConfigError) throw cause
     const { code = 'unknown error' } = cause as NodeJS.ErrnoException
     throw invalidOption(option, `must be a file that can be read (${code})`, String(file))
-  } finally {
-    if (descriptor !== undefined) fs.closeSync(descriptor)
   }
   const text = tryOrUndefined(() => new TextDecoder('utf-8', { fatal: true }).decode(bytes))
   if (text === undefined) throw invalidOption(option, 'must be a file in UTF-8', String(file))
@@ -237,68 +275,4 @@ function tooLarge(option: string, maxBytes: number): Error {
 function checkHtml(option: string, html: string, fix?: string): string {
   if (html.includes('<')) return html
   throw invalidKind(option, 'must be an HTML document, which contains tags', html, fix)
-}
-
-function checkDomain(option: string, domain: unknown): string {
-  if (typeof domain === 'string' && DOMAIN.test(domain)) return domain
-  throw invalidOption(
-    option,
-    'must be a domain without spaces and quotes',
-    domain,
-    'See the documentation of the host for its form.',
-  )
-}
-
-function checkCsp(option: string, csp: unknown): object {
-  if (!isOptionsObject(csp))
-    throw invalidKind(
-      option,
-      `must be an object such as { connectDomains: ['https://api.example.com'] }`,
-      csp,
-    )
-  return defined(readConfig(option, csp, CSP_RULES))
-}
-
-function checkOrigins(option: string, origins: unknown): readonly string[] {
-  if (!Array.isArray(origins)) throw invalidKind(option, 'must be an array of origins', origins)
-  return Object.freeze(origins.map((origin) => checkOrigin(option, origin)))
-}
-
-function checkOrigin(option: string, origin: unknown): string {
-  if (typeof origin === 'string' && ORIGIN.test(origin) && URL.canParse(origin.replace('*.', '')))
-    return origin
-  throw invalidOption(
-    option,
-    `must contain only origins such as 'https://api.example.com' or 'https://*.example.com'`,
-    origin,
-    'Remove paths, spaces, quotes, and keywords.',
-  )
-}
-
-function checkPermissions(option: string, permissions: unknown): object {
-  if (!isOptionsObject(permissions))
-    throw invalidKind(option, 'must be an object such as { camera: {} }', permissions)
-  return defined(readConfig(option, permissions, PERMISSION_RULES))
-}
-
-function checkPermission(option: string, requested: unknown): object {
-  if (isOptionsObject(requested) && Object.keys(requested).length === 0) return Object.freeze({})
-  throw invalidKind(
-    option,
-    'must be an empty object',
-    requested,
-    'Set it to {} to ask for the feature, or remove it.',
-  )
-}
-
-/** Returns the checked option `visibility` of a tool. @throws {KitMcpConfigError} if it is invalid. */
-export function checkVisibility(option: string, visibility: unknown): readonly ToolVisibility[] {
-  const isValid =
-    Array.isArray(visibility) &&
-    visibility.length > 0 &&
-    visibility.every((one) => TOOL_VISIBILITIES.includes(one)) &&
-    new Set(visibility).size === visibility.length
-  if (!isValid)
-    throw invalidOption(option, `must be an array of 'model', 'app', or both, each at most once`, visibility)
-  return Object.freeze([...(visibility as readonly ToolVisibility[])])
 }
