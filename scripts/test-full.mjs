@@ -12,11 +12,9 @@ const FULL = 'build/test/full/'
 /** The tests that take longest or mostly wait. They begin first, so that none of them runs alone at the end. */
 const LONGEST = [
   'week',
-  'unread-responses',
   'events-cluster',
   'other-runtimes telemetry-runtimes workers',
   'consumers',
-  'outage',
   'bundlers',
   'conformance',
   'openapi-large',

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { type ClientHttp2Session, connect, constants } from 'node:http2'
+import { connect as connectTcp } from 'node:net'
 import { expect } from 'chai'
 import { writeResponse } from '../../src/express/node-response.ts'
 import { createMcpAdapter, KitMcpRouter, mcpHandler } from '../../src/index.ts'
@@ -158,6 +159,30 @@ describe('responses over HTTP/2', function () {
     const exchange = new Http2Exchange(await server.connect())
     exchange.stream.end()
     expect((await exchange.closed).rstCode).to.equal(constants.NGHTTP2_INTERNAL_ERROR)
+  })
+})
+
+describe('responses over HTTP/1.1', () => {
+  it('the connection of a client that takes nothing of its response is closed', async () => {
+    const handler = mcpHandler(createMcpAdapter({ router }))
+    let onClosed: () => void = () => undefined
+    const closed = new Promise<void>((resolve) => {
+      onClosed = resolve
+    })
+    const { port } = await listen((req, res) => {
+      const { socket } = req
+      const setTimeout = socket.setTimeout.bind(socket)
+      socket.setTimeout = (ms) => setTimeout(Math.min(ms, UNREAD_MS))
+      socket.once('close', onClosed)
+      handler(req, res)
+    })
+    const { headers = {}, body = '' } = modern('tools/call', { name: 'text' })
+    const sent = { ...definedOf(headers), 'x-size': '20000000', 'content-length': String(body.length) }
+    const lines = Object.entries(sent).map(([name, value]) => `${name}: ${value}\r\n`)
+    const client = connectTcp(port, '127.0.0.1').on('error', () => undefined)
+    client.pause().write(`POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n${lines.join('')}\r\n${body}`)
+    await closed
+    client.destroy()
   })
 })
 

@@ -4,9 +4,7 @@ import { McpServer, ResourceTemplate } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import { z } from 'zod'
 import { KitMcpRouter, type ServerFactory } from '../../src/index.ts'
-import { skipIf } from '../support/skip.ts'
 import { until } from '../support/until.ts'
-import { findInspector, Inspector, type InspectorProgram } from './inspector.ts'
 import { type ProtectedServer, startProtectedServer } from './protected-server.ts'
 import { Recorder, SIGN_IN_CLIENTS, SignedIn, V1, V2_LEGACY, V2_MODERN } from './sign-in-clients.ts'
 
@@ -257,112 +255,4 @@ describe('clients: a server of the official SDK with declared scopes', () => {
       })
     }
   }
-})
-
-describe('clients: the Inspector', function () {
-  this.timeout(120_000)
-  let program: InspectorProgram
-  let server: ProtectedServer
-  let inspector: Inspector
-  before(async function () {
-    const found = await findInspector()
-    if (typeof found === 'string') return skipIf(this, found)
-    program = found
-    server = await startProtectedServer({ router })
-  })
-  after(() => server?.close())
-  beforeEach(async () => {
-    inspector = await Inspector.create(program)
-  })
-  afterEach(() => inspector?.close())
-
-  const names = (list: { name: string }[]) => list.map(({ name }) => name)
-  const ASKED: readonly { options: string[]; check: (result: any) => void }[] = [
-    {
-      options: ['--method', 'tools/list'],
-      check: ({ tools }) => expect(names(tools)).to.deep.equal(['whoami', 'save']),
-    },
-    {
-      options: ['--method', 'prompts/list'],
-      check: ({ prompts }) => expect(names(prompts)).to.deep.equal(['cook', 'publish']),
-    },
-    {
-      options: [
-        '--method',
-        'prompts/get',
-        '--prompt-name',
-        'cook',
-        '--prompt-args',
-        'recipe=cake',
-        'people=4',
-      ],
-      check: ({ messages }) => expect(messages[0].content.text).to.equal('Cook cake for 4'),
-    },
-    {
-      options: ['--method', 'resources/list'],
-      check: ({ resources }) => expect(names(resources)).to.deep.equal(['index', 'drafts', ...RECIPES]),
-    },
-    {
-      options: ['--method', 'resources/templates/list'],
-      check: ({ resourceTemplates }) => expect(names(resourceTemplates)).to.deep.equal(['recipe']),
-    },
-    {
-      options: ['--method', 'resources/read', '--uri', 'recipes://all/cake'],
-      check: ({ contents }) => expect(contents[0].text).to.equal('# cake'),
-    },
-  ]
-
-  for (const era of ['legacy', 'modern']) {
-    describe(`--protocol-era ${era}`, () => {
-      const inEra = ['--protocol-era', era]
-
-      it(`the Inspector sends requests with the token in --header (${era})`, async () => {
-        const token = await server.authorization.issueToken(['mcp:read'])
-        const options = [...inEra, '--header', `Authorization: Bearer ${token}`]
-        for (const asked of ASKED) {
-          const { code, answer } = await inspector.ask(server.resource, ...options, ...asked.options)
-          expect(code, asked.options.join(' ')).to.equal(0)
-          asked.check(answer.result)
-        }
-        const call = ['--method', 'tools/call', '--tool-name', 'whoami']
-        const { answer } = await inspector.ask(server.resource, ...options, ...call)
-        expect(textOf(answer.result)).to.equal('notes-service')
-      })
-
-      it(`the Inspector signs in for all scopes of the metadata, and reuses its stored token (${era})`, async () => {
-        const [first] = ASKED
-        const asked = await inspector.askInTerminal(server.resource, ...inEra, ...(first?.options ?? []))
-        expect(asked.code).to.equal(0)
-        first?.check(asked.answer.result)
-        expect(asked.visited).to.have.length(1)
-        expect(Object.fromEntries(asked.visited[0]?.searchParams ?? [])).to.include({
-          scope: 'mcp:read mcp:write',
-          resource: server.resource,
-          code_challenge_method: 'S256',
-        })
-        const stored = [...inEra, '--stored-auth-only']
-        for (const { options, check } of ASKED) {
-          check((await inspector.ask(server.resource, ...stored, ...options)).answer.result)
-        }
-        const save = ['--method', 'tools/call', '--tool-name', 'save', '--tool-arg', 'name=soup']
-        const { answer } = await inspector.ask(server.resource, ...stored, ...save)
-        expect(textOf(answer.result)).to.equal('Saved soup')
-      })
-
-      it(`the Inspector fails to call a tool for which its token lacks a scope (${era})`, async () => {
-        const token = await server.authorization.issueToken(['mcp:read'])
-        const options = [...inEra, '--header', `Authorization: Bearer ${token}`]
-        const save = ['--method', 'tools/call', '--tool-name', 'save', '--tool-arg', 'name=soup']
-        const { code, answer } = await inspector.ask(server.resource, ...options, ...save)
-        expect(code).not.to.equal(0)
-        expect(answer.result).to.equal(undefined)
-      })
-    })
-  }
-
-  it('the Inspector reports that it needs a token if no user can sign in', async () => {
-    const { code, answer } = await inspector.ask(server.resource, '--method', 'tools/list')
-    expect(code).not.to.equal(0)
-    expect(answer.error?.code).to.equal('auth_required')
-  })
 })

@@ -138,25 +138,6 @@ describe('a cluster of two nodes with nginx, Redis, and a collector', function (
 
     const failuresOf = (phase: string) => load.failures.filter((failure) => failure.phase === phase)
     const total = (name: keyof TransportCounts) => counts.reduce((sum, count) => sum + count[name], 0)
-    print([...PHASES.map((phase) => [phase, load.requests[phase] ?? 0, failuresOf(phase).length] as const)])
-    console.log(`wrong responses: ${load.wrong.length}`)
-    console.log(
-      `notifications: ${posted} to ${listeners.length} listeners on the surviving node, ${lost()} lost`,
-    )
-    console.log(
-      `telemetry of nodes that shut down gracefully: ${total('accepted')} accepted, ${total('delivered')} delivered,`,
-      `${total('failed') + total('dropped') + total('pending')} lost; ${collector.records.length} at the collector`,
-    )
-    const bytes = collector.requests.reduce((sum, request) => sum + request.bytes, 0)
-    console.log(`${(bytes / collector.records.length).toFixed(0)} bytes per event, compressed`)
-    const complaints = nginx.complaints.map((line) => /\*\d+ (.*?), client/.exec(line)?.[1] ?? line)
-    for (const line of new Set(complaints))
-      console.log(`  nginx, ${complaints.filter((one) => one === line).length} times: ${line}`)
-    for (const line of new Set(
-      load.failures.map(({ phase, message }) => `${phase}: ${message.slice(0, 60)}`),
-    ))
-      console.log(`  ${line.replaceAll('\n', ' ')}`)
-
     expect(load.wrong).to.deep.equal([])
     for (const phase of [PHASES[0], PHASES[2], PHASES[3], PHASES[4]])
       expect(failuresOf(phase), phase).to.deep.equal([])
@@ -171,8 +152,3 @@ describe('a cluster of two nodes with nginx, Redis, and a collector', function (
     expect(collector.records.length).to.be.at.least(total('delivered'))
   })
 })
-
-function print(rows: readonly (readonly [string, number, number])[]): void {
-  console.log('\n| while | requests | failed |\n|---|---|---|')
-  for (const row of rows) console.log(`| ${row.join(' | ')} |`)
-}

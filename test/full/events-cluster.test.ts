@@ -89,9 +89,6 @@ for (const { name } of REDIS_CLIENTS)
       expect(
         receiver.deliveries.every(({ json, headers }) => json.eventId === headers['webhook-id']),
       ).to.equal(true)
-      console.log(
-        `      ${one.emitted.size} + ${two.emitted.size} events for ${USERS.length} webhooks: ${wanted.length} deliveries, 0 lost, ${repeated.length} twice`,
-      )
     })
 
     it('a node that starts sends what was left when all nodes were killed', async () => {

@@ -82,7 +82,6 @@ describe('conformance of the authorization facade: the suite for authorization s
           const id = registered ? (await facade.register({ redirect_uris: redirectUris })).client_id : 'desk'
           const args = ['--client-id', id, '--resource', facade.resource]
           const { code, output, checks } = await runSuite(facade, port, args)
-          console.log(checks.map(({ id, status }) => `    ${status} | ${id}`).join('\n'))
           expect(Object.fromEntries(checks.map(({ id, status }) => [id, status])), output).to.deep.equal(
             EXPECTED,
           )

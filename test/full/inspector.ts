@@ -4,7 +4,6 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Browser } from '../../examples/clients.ts'
 import { listen, stop } from '../../examples/listen.ts'
 
 const PACKAGE = '@modelcontextprotocol/inspector@2.12.0'
@@ -40,8 +39,6 @@ export interface Inspected {
 /** A user who opens a URL, and resolves with the URL of the redirect to the Inspector. */
 export type InspectorUser = (url: URL, callbackUrl: string) => Promise<URL>
 
-const followRedirects: InspectorUser = (url, callbackUrl) => new Browser(fetch).follow(url, callbackUrl)
-
 /** The Inspector's command line, with a separate home folder that keeps its stored tokens. */
 export class Inspector {
   readonly #program: InspectorProgram
@@ -56,7 +53,7 @@ export class Inspector {
     this.#user = user
   }
 
-  static async create(program: InspectorProgram, user: InspectorUser = followRedirects): Promise<Inspector> {
+  static async create(program: InspectorProgram, user: InspectorUser): Promise<Inspector> {
     // The Inspector needs a port number. A port that was just free is sufficient.
     const probe = createServer()
     const port = await listen(probe, 0)
@@ -65,12 +62,7 @@ export class Inspector {
     return new Inspector(program, home, `http://127.0.0.1:${port}/oauth/callback`, user)
   }
 
-  /** Sends a request to the server at `url`. Without a terminal, the Inspector never starts a sign-in. */
-  async ask(url: string, ...options: string[]): Promise<Inspected> {
-    return inspected(await run(this.#program.node, this.#args(url, options), { env: this.#env() }), [])
-  }
-
-  /** Does the same in a terminal, with a user who opens the URL and signs in. */
+  /** Sends a request to the server at `url` in a terminal, with a user who opens the URL and signs in. */
   async askInTerminal(url: string, ...options: string[]): Promise<Inspected> {
     const visited: URL[] = []
     const failed = new AbortController()

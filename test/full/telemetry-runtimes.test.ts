@@ -1,14 +1,8 @@
 import { execFile } from 'node:child_process'
-import { once } from 'node:events'
-import { writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect } from 'chai'
-import { rolldown } from 'rolldown'
 import { startCollector, type Target } from '../support/chat-services.ts'
-import { freePort } from '../support/free-port.ts'
 import { installRuntimes, type Runtimes } from '../support/runtimes.ts'
-import { until } from '../support/until.ts'
 
 const run = promisify(execFile)
 
@@ -90,51 +84,6 @@ describe('telemetry on other runtimes', function () {
       const { stdout } = await run(runtimes.binary(runtime), args, { cwd: folder })
       expect(JSON.parse(stdout)).to.deep.equal({ ...EXPECTED, hashes: true, context: true })
       expect(collector.requests.map(({ path }) => path)).to.have.members(['/events', '/chat'])
-    })
-  }
-
-  for (const [what, flags, isCompatible] of [
-    ['without compatibility flags delivers events, without context and hashes', '', false],
-    ['with nodejs_compat delivers events, with context and hashes', '"nodejs_compat"', true],
-  ] as const) {
-    it(`workerd ${what}`, async function () {
-      runtimes.skipIfMissing(this, 'workerd')
-      const bundle = await rolldown({
-        input: join(folder, 'cloudflare.js'),
-        platform: 'browser',
-        external: /^@opentelemetry/,
-      })
-      await bundle.write({ file: join(folder, 'bundle.js') })
-      await bundle.close()
-      const port = await freePort()
-      await writeFile(
-        join(folder, 'config.capnp'),
-        `using Workerd = import "/workerd/workerd.capnp";
-        const config :Workerd.Config = (
-          services = [(name = "main", worker = .main), (name = "internet", network = (allow = ["private"]))],
-          sockets = [(name = "http", address = "127.0.0.1:${port}", http = (), service = "main")] );
-        const main :Workerd.Worker = (
-          modules = [(name = "main", esModule = embed "bundle.js")],
-          compatibilityDate = "2025-09-01", compatibilityFlags = [${flags}] );`,
-      )
-      const workerd = execFile(runtimes.binary('workerd'), ['serve', 'config.capnp'], { cwd: folder })
-      const exited = once(workerd, 'exit')
-      try {
-        let response: Response | undefined
-        await until(async () => {
-          response = await fetch(`http://127.0.0.1:${port}/?to=${collector.origin}`).catch(() => undefined)
-          return response !== undefined
-        })
-        expect(await response?.json()).to.deep.equal({
-          ...EXPECTED,
-          hashes: isCompatible,
-          context: isCompatible,
-        })
-        expect(collector.requests.map(({ path }) => path)).to.have.members(['/events', '/chat'])
-      } finally {
-        workerd.kill()
-        await exited
-      }
     })
   }
 })
