@@ -9,7 +9,6 @@ import { EVENTS } from '../src/mcp/instrumentation/request-events.ts'
 import { toolsFromOpenApi } from '../src/openapi/index.ts'
 import { loadSkills } from '../src/skills/index.ts'
 import {
-  InMemoryTransportAdapter,
   KitTelemetry,
   LoggerTransportAdapter,
   type TelemetryEnvelope,
@@ -22,6 +21,7 @@ import { oauth } from './support/mcp/notes.ts'
 import { TaskClient } from './support/mcp/tasks.ts'
 import { bearer, beginSession, call, initialization, legacy, rpc } from './support/mcp/wire.ts'
 import { knownTo as optionsOf } from './support/option-lists.ts'
+import { keepingEvents } from './support/telemetry/recording.ts'
 
 const read = (path: string): string =>
   readFileSync(fileURLToPath(new URL(`../../${path}`, import.meta.url)), 'utf8')
@@ -151,11 +151,7 @@ describe('table of the events of the gate and the router', () => {
 
 /** Returns the events of requests of every kind. */
 async function everyEvent(): Promise<TelemetryEnvelope[]> {
-  const memory = InMemoryTransportAdapter.create()
-  const telemetry = KitTelemetry.create()
-    .withSampling({ debugRate: 1, infoRate: 1 })
-    .addTransport(memory)
-    .build()
+  const { telemetry, transport: memory } = keepingEvents()
   const fail = (): never => {
     throw new TypeError('x')
   }

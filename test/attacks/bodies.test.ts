@@ -12,13 +12,13 @@ import { z } from 'zod'
 import { KitMcpRouter, mcpAuth, mcpHandler, type NodeMiddleware } from '../../src/index.ts'
 import { type CreateMcpAdapterOptions, createMcpAdapter } from '../../src/mcp/adapter.ts'
 import { endpointOf } from '../../src/mcp/endpoint-of.ts'
-import { InMemoryTransportAdapter, KitTelemetry } from '../../src/telemetry/index.ts'
 import { oauthOptions } from '../support/gate-app.ts'
 import { Http2Exchange, listenHttp2 } from '../support/http2.ts'
 import { listen } from '../support/listen.ts'
 import { call, definedOf, eventsOf, legacy, modern, rpc, type WireRequest } from '../support/mcp/wire.ts'
 import { RawConnection } from '../support/raw-http.ts'
 import { runs } from '../support/runs.ts'
+import { keepingEvents } from '../support/telemetry/recording.ts'
 import { until } from '../support/until.ts'
 
 /** Express 4. Its declarations are not installed; the members in use are the same in Express 5. */
@@ -435,11 +435,7 @@ describe('bodies: the rest of a rejected body on HTTP/2', () => {
 
 describe('bodies: telemetry of clients that disconnect', () => {
   const setup = () => {
-    const transport = InMemoryTransportAdapter.create()
-    const telemetry = KitTelemetry.create()
-      .withSampling({ debugRate: 1, infoRate: 1 })
-      .addTransport(transport)
-      .build()
+    const { telemetry, transport } = keepingEvents()
     const statusOf = async (): Promise<unknown> => {
       const completed = () => transport.getEvents().filter(({ name }) => name === 'kit.mcp.request.completed')
       await until(() => completed().length > 0, 1)
@@ -528,11 +524,7 @@ describe('bodies: telemetry of clients that disconnect', () => {
       [400, '{', true],
       [408, '{', false],
     ] as const) {
-      const transport = InMemoryTransportAdapter.create()
-      const telemetry = KitTelemetry.create()
-        .withSampling({ debugRate: 1, infoRate: 1 })
-        .addTransport(transport)
-        .build()
+      const { telemetry, transport } = keepingEvents()
       const target = await onHttp1([
         mcpHandler(createMcpAdapter({ router, telemetry, oauth: oauthOptions(), bodyTimeoutMs: 500 })),
       ])

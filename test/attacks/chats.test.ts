@@ -99,6 +99,7 @@ const PAYLOADS: Readonly<Record<string, string>> = {
   'an emoji or a time': ':bell: <:x:1> <a:x:1> <t:1:R> </cmd:1> <!date^1^{date}|x>',
   'characters that reverse or hide text': '\u202e@everyone\u2066\u200b\u2028`\u0000<!channel>\ufeff',
   'half a character': '\ud83d`@everyone\udc00<!channel>',
+  'more text than a message can hold': '&<`\ud83d\ude00\n'.repeat(5_000),
 }
 
 /** Returns an event in which every string is `text`. */

@@ -1,4 +1,4 @@
-import { McpServer, Server } from '@modelcontextprotocol/server'
+import { McpServer } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import { z } from 'zod'
 import { KitMcpRouter, KitToolError } from '../../src/index.ts'
@@ -6,16 +6,7 @@ import type { CreateMcpAdapterOptions, RouterOption } from '../../src/mcp/adapte
 import { InMemoryTransportAdapter, KitTelemetry, type TelemetryEnvelope } from '../../src/telemetry/index.ts'
 import { ENTRY_POINTS, type Served } from '../support/mcp/entry-points.ts'
 import { oauth } from '../support/mcp/notes.ts'
-import {
-  bearer,
-  beginSession,
-  call,
-  legacy,
-  modern,
-  rpc,
-  type WireAnswer,
-  type WireRequest,
-} from '../support/mcp/wire.ts'
+import { bearer, call, legacy, modern, rpc, type WireAnswer, type WireRequest } from '../support/mcp/wire.ts'
 
 const TOKEN = 'opaque-token_mF9.B5f4/1JqM+zzyy=='
 
@@ -231,17 +222,6 @@ const sdkServer = (thrown: () => unknown) => () => {
   return server
 }
 
-const lowLevelServer = (thrown: () => unknown) => () => {
-  const server = new Server({ name: 'x', version: '1' }, { capabilities: { tools: {} } })
-  server.setRequestHandler('tools/call', () => {
-    throw thrown()
-  })
-  return server
-}
-
-/** Expected error codes. The code is invalid params, because a server of the SDK reads the code of the thrown value. */
-const REFUSED = [-32_602]
-
 describe('attacks on observation', () => {
   for (const [what, user, actor] of USERS)
     it(`hostile users: a user ${what}: the responses are the same as without telemetry`, async () => {
@@ -255,19 +235,6 @@ describe('attacks on observation', () => {
           'kit.mcp.request.completed',
         ])
         for (const event of events) expect(event.actor?.id).to.equal(actor)
-      }
-    })
-
-  for (const [what, user] of USERS)
-    it(`hostile users in sessions: in a session, a user ${what}: the session is created and its requests succeed`, async () => {
-      for (const entry of ENTRIES) {
-        const setup = { router: hello, oauth: verifying(user), sessions: true }
-        const telemetry = KitTelemetry.create().withLogger(console).build()
-        await using(entry.serve({ ...setup, telemetry }), async (served) => {
-          const session = await beginSession(served, bearer(TOKEN))
-          const answer = await served.send(legacy(call('hello'), { ...bearer(TOKEN), ...session }))
-          expect(answer.message.result.content).to.deep.equal([{ type: 'text', text: 'Hello!' }])
-        })
       }
     })
 
@@ -300,30 +267,6 @@ describe('attacks on observation', () => {
       for (const observedCall of await observed({ router }, call('hello'))) {
         expect(observedCall.answer.status).to.equal(500)
         expect(eventOf(observedCall, 'kit.mcp.request.failed')?.error).not.to.equal(undefined)
-      }
-    })
-  }
-
-  for (const [what, thrown] of THROWN) {
-    it(`hostile thrown values of servers of the SDK: a tool of a server of the SDK throws ${what}: kit.mcp.tool.failed is emitted once, with an error`, async () => {
-      for (const make of [sdkServer, lowLevelServer]) {
-        for (const observedCall of await observed({ router: make(thrown) }, call('fails'))) {
-          expect(observedCall.answer.status).to.equal(200)
-          expect(eventOf(observedCall, 'kit.mcp.tool.failed')?.error?.message).to.be.a('string')
-        }
-      }
-    })
-
-    it(`hostile thrown values of servers of the SDK: a prompt and a resource of a server of the SDK throw ${what}: kit.mcp.request.failed is emitted once, with an error`, async () => {
-      for (const asked of [
-        rpc('prompts/get', { name: 'fails' }),
-        rpc('resources/read', { uri: 'test://fails' }),
-      ]) {
-        for (const observedCall of await observed({ router: sdkServer(thrown) }, asked)) {
-          expect(observedCall.answer.status).to.equal(200)
-          if (REFUSED.includes(observedCall.answer.message.error.code)) continue
-          expect(eventOf(observedCall, 'kit.mcp.request.failed')?.error?.message).to.be.a('string')
-        }
       }
     })
   }

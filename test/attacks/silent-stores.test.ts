@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis'
 import { silentStoreTests } from '../support/attacks/silent-stores.ts'
 import { redisMissing } from '../support/redis.ts'
-import type { RedisClientKind } from '../support/redis-clients.ts'
+import { REDIS_CLIENTS, type RedisClientKind } from '../support/redis-clients.ts'
 import { skipIf } from '../support/skip.ts'
 
 const impatient: RedisClientKind = {
@@ -13,11 +13,11 @@ const impatient: RedisClientKind = {
   },
 }
 
-describe('stores in Redis that does not answer, with a client that gives up', function () {
+describe('stores in Redis that does not answer', function () {
   // After ten seconds, the guard asks a store that does not answer less than once per second.
   this.timeout(240_000)
   before(function () {
     skipIf(this, redisMissing())
   })
-  silentStoreTests([impatient])
+  silentStoreTests([impatient, ...REDIS_CLIENTS.filter(({ name }) => name === 'node-redis')])
 })

@@ -1,9 +1,7 @@
 import { once } from 'node:events'
-import { createServer } from 'node:http'
 import { inputRequired } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import { z } from 'zod'
-import { gracefulShutdown } from '../../src/base/shutdown/graceful-shutdown.ts'
 import { type Authorize, firstMatch, jwtVerifier, KitMcpRouter, mcpHandler } from '../../src/index.ts'
 import { createMcpAdapter, type McpAdapter } from '../../src/mcp/adapter.ts'
 import type { KitContext } from '../../src/mcp/router/context.ts'
@@ -14,7 +12,7 @@ import type { TaskStore } from '../../src/mcp/tasks/task-store.ts'
 import { InMemoryTransportAdapter, KitTelemetry } from '../../src/telemetry/index.ts'
 import { createTestIssuer } from '../../src/testing/test-issuer.ts'
 import { spokenOAuth, token } from '../support/attacks/spoken-tokens.ts'
-import { TASKS, TaskClient, WITH_TASKS } from '../support/mcp/tasks.ts'
+import { TaskClient, WITH_TASKS } from '../support/mcp/tasks.ts'
 import {
   bearer,
   eventsOf,
@@ -606,14 +604,6 @@ describe('attacks: tasks', () => {
     await working(as('ada'), two)
   })
 
-  it('tasks: capabilities without the extension: -32021', async () => {
-    const odd = [{ extensions: { [`${TASKS}2`]: {} } }, { extensions: {} }, {}]
-    for (const capabilities of odd) {
-      const client = new TaskClient(server, bearer(token('ada')), capabilities)
-      expect((await client.error('tasks/get', { taskId: 'x' })).code).to.equal(-32_021)
-    }
-  })
-
   it('tasks: reading the id of a task or a token in events, and a token in the store: none has them', async () => {
     const values: string[] = []
     await serve({ tasks: { store: recording(values) } })
@@ -628,17 +618,6 @@ describe('attacks: tasks', () => {
     for (const one of [taskId, secret, 'unknown-id-of-a-task']) expect(texts).not.to.contain(one)
     expect(values.join()).to.contain('"tool":"big"')
     expect(values.join()).not.to.contain(secret)
-  })
-
-  it('tasks: shutting down while a handler ignores its signal: the task is failed, and the shutdown is in time', async () => {
-    const app = createServer(mcpHandler(adapter))
-    const shutdown = gracefulShutdown(app, { tasks: adapter.tasks, timeoutMs: 200 })
-    await once(app.listen(0, '127.0.0.1'), 'listening')
-    const id = await as('ada').start('deaf')
-    await shutdown.close()
-    // The other server still serves the adapter.
-    const task = await as('ada').get(id)
-    expect(task.error.message).to.equal('The server was shut down before the task was completed.')
   })
 })
 

@@ -75,21 +75,6 @@ describe('authorizationFacade', () => {
     expect(body.refresh_token).to.be.a('string')
   })
 
-  it('the OpenID provider of these tests refuses registration and the parameter resource', async () => {
-    const { provider, resource, issuer } = await startFacade()
-    expect((await fetch(`${provider?.issuer}/reg`, { method: 'POST' })).status).to.equal(404)
-    const url = new URL(`${provider?.issuer}/auth`)
-    url.search = new URLSearchParams({
-      response_type: 'code',
-      client_id: String(provider?.clientId),
-      redirect_uri: `${issuer}/signin/callback`,
-      scope: 'openid',
-      resource,
-    }).toString()
-    const response = await fetch(url, { redirect: 'manual' })
-    expect(response.headers.get('location')).to.contain('error=invalid_target')
-  })
-
   for (const { name, sub, create } of UPSTREAMS)
     for (const kind of SIGN_IN_CLIENTS)
       it(`the official SDK (${kind.name}) registers, its user signs in at ${name}, and it calls a tool`, async () => {
@@ -203,16 +188,6 @@ describe('authorizationFacade', () => {
       expect(parameters.get('error')).to.equal('access_denied')
       expect(parameters.get('error_description')).to.equal(description)
     })
-
-  it('grantScopes reduces the scopes of the consent page and of the token', async () => {
-    const facade = await startFacade({ grantScopes: ({ requested }) => [...requested.slice(0, 1), 'admin'] })
-    const client = await facade.register()
-    const url = facade.authorizeUrl(client, { scope: 'mcp:read mcp:write' })
-    const page = await new Browser().open(url.href)
-    expect(page.body).to.contain('Read your notes').and.not.to.contain('Change your notes')
-    const { body } = await facade.token(codeGrant(client, (await facade.signIn(url)).get('code')))
-    expect([body.scope, decodeJwt(body.access_token).scope]).to.deep.equal(['mcp:read', 'mcp:read'])
-  })
 
   it('a user whom allow denies later loses the access with the next refresh', async () => {
     let allowed = true

@@ -11,7 +11,6 @@ import {
   type AuthorizationStore,
   memoryStore,
   oidc,
-  redisStore,
 } from '../../src/authorization/index.ts'
 import { Records } from '../../src/authorization/records.ts'
 import { type AuthInfo, createMcpAdapter, KitMcpRouter, KitTelemetry, mcpServer } from '../../src/index.ts'
@@ -28,9 +27,6 @@ import {
 } from '../support/authorization/facade.ts'
 import { startIdentityProvider } from '../support/authorization/identity-provider.ts'
 import { interruptedStore } from '../support/authorization/interrupted-store.ts'
-import { redisMissing, startRedis } from '../support/redis.ts'
-import { REDIS_CLIENTS } from '../support/redis-clients.ts'
-import { skipIf } from '../support/skip.ts'
 
 const SUB = 'oidc|ada'
 
@@ -531,27 +527,5 @@ describe('facade.grants', () => {
     const store = memoryStore()
     for (let count = 0; count < 10_100; count++) await store.set(`RevokedUser:${count}`, 'x', 60_000)
     expect(await store.get('RevokedUser:0')).to.equal('x')
-  })
-
-  it('two nodes over Redis share lists and ends of grants', async function () {
-    skipIf(this, redisMissing())
-    const redis = await startRedis()
-    try {
-      for (const kind of REDIS_CLIENTS) {
-        const [a, b] = await Promise.all([kind.connect(redis.port), kind.connect(redis.port)])
-        const facade = await start({ store: redisStore(a as never, `${kind.name}:`) })
-        const node = await startNode(facade, redisStore(b as never, `${kind.name}:`))
-        const grants = await Promise.all([1, 2, 3].map(() => connect(facade)))
-        const listed = await node.facade.grants.list(SUB)
-        expect(listed.map(({ id }) => id)).to.have.members(grants.map(({ id }) => id))
-        expect(await callStatus(node.origin, String(grants[0]?.accessToken))).to.equal(200)
-        expect(await node.facade.grants.revokeUser(SUB)).to.equal(3)
-        for (const grant of grants) await expectDead(facade, grant, [facade.origin, node.origin])
-        a.end()
-        b.end()
-      }
-    } finally {
-      await redis.stop()
-    }
   })
 })

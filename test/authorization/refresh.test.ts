@@ -5,7 +5,6 @@ import {
   type AuthorizationStore,
   type AuthorizationTokensOptions,
   memoryStore,
-  redisStore,
 } from '../../src/authorization/index.ts'
 import { createKeys } from '../../src/authorization/keys.ts'
 import { Records } from '../../src/authorization/records.ts'
@@ -21,9 +20,6 @@ import {
 } from '../support/authorization/facade.ts'
 import { INTERRUPTIONS, interruptedStore } from '../support/authorization/interrupted-store.ts'
 import { createProofKey, proofFor } from '../support/dpop.ts'
-import { type RedisServer, redisMissing, startRedis } from '../support/redis.ts'
-import { REDIS_CLIENTS } from '../support/redis-clients.ts'
-import { skipIf } from '../support/skip.ts'
 
 const DAY = 86_400
 
@@ -214,22 +210,6 @@ describe('refresh tokens of authorizationFacade', function () {
     }
     await usesAtTheSameTime([store, store])
     expect(stored).to.have.length(4)
-  })
-
-  describe('with Redis', () => {
-    let redis: RedisServer
-    before(async function () {
-      skipIf(this, redisMissing())
-      redis = await startRedis()
-    })
-    after(() => redis?.stop())
-
-    for (const kind of REDIS_CLIENTS)
-      it(`parallel refreshes at two nodes with ${kind.name} return one successor`, async () => {
-        const connections = await Promise.all([kind.connect(redis.port), kind.connect(redis.port)])
-        await usesAtTheSameTime(connections.map((connection) => redisStore(connection as never)))
-        for (const connection of connections) connection.end()
-      })
   })
 
   for (const way of INTERRUPTIONS)

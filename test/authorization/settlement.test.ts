@@ -7,8 +7,6 @@ import {
   redisStore,
 } from '../../src/authorization/index.ts'
 import { createKeys } from '../../src/authorization/keys.ts'
-import { KitTelemetry } from '../../src/index.ts'
-import { createTelemetryRecorder } from '../../src/testing/index.ts'
 import { Browser } from '../support/authorization/browser.ts'
 import {
   CALLBACK,
@@ -87,26 +85,6 @@ describe('authorizationFacade whose store fails once', function () {
           expect((await facade.token(grant)).body.error, command).to.equal('invalid_grant')
         }
       })
-
-  it('a refresh whose new token cannot be stored emits no event for reuse, and works when it is repeated', async () => {
-    const own = createTelemetryRecorder()
-    const manager = KitTelemetry.create().addTransport(own).build()
-    const inner = interruptedStore(memoryStore())
-    const observed = await startFacade({ store: inner, telemetry: manager })
-    const { client: desk, body } = await observed.connect()
-    const refresh = { ...refreshOf(body.refresh_token), client_id: desk.client_id }
-    const { set } = inner
-    inner.set = async (key, ...rest) => {
-      if (key.startsWith('RefreshToken:')) throw new Error('the connection was closed')
-      await set(key, ...rest)
-    }
-    expect((await observed.token(refresh)).status).to.equal(503)
-    inner.set = set
-    expect((await observed.token(refresh)).status).to.equal(200)
-    await manager.shutdown()
-    expect(own.events().filter(({ name }) => /reused|revoked/.test(name))).to.deep.equal([])
-    await observed.close()
-  })
 
   it('a request with an invalid resource stores nothing and uses up neither a code nor a refresh token', async () => {
     for (const prepare of [newCode, newRefresh]) {

@@ -9,7 +9,6 @@ import { EventLog } from '../../cli/dev/events/event-log.ts'
 import { countCoverage } from '../support/browser-coverage.ts'
 import { chromiumMissing, startChromium } from '../support/chromium.ts'
 import { callTool, type SampleServer, startSampleServer } from '../support/cli/sample.ts'
-import { serveWebhooks, startReceiver } from '../support/mcp/webhooks.ts'
 import { skipIf } from '../support/skip.ts'
 
 const ISSUER = 'https://auth.example.com'
@@ -88,9 +87,6 @@ describe('the console in a browser', function () {
       const { document } = globalThis as unknown as InPage
       return document.querySelectorAll('#events > *').length === count
     }, count)
-
-  const _titleIs = (title: string) =>
-    page.waitForFunction((title) => (globalThis as unknown as InPage).document.title === title, title)
 
   /** Takes a screenshot. */
   async function picture(name: string): Promise<void> {
@@ -203,47 +199,6 @@ describe('the console in a browser', function () {
     await picture('stopped')
   })
 
-  it('the console lists events by their times, also those that arrive late', async () => {
-    const at = (time: string) => ({ name: `app.at-${time}`, time: `2026-11-20T12:00:${time}Z` })
-    const add = (...times: readonly string[]) =>
-      log.add({
-        sender: {},
-
-        events: times.map((time) => ({ ...at(time), level: 'info', sessionId: 'ses_1', attributes: {} })),
-      } as Feed)
-    add('28.194', '25.725')
-    await rowsAre(2)
-    add('25.595')
-    await rowsAre(3)
-    add('29.000')
-    await rowsAre(4)
-    const times = await page.locator('#events .time').allInnerTexts()
-    expect(times.map((time) => time.slice(-6))).to.deep.equal(['29.000', '28.194', '25.725', '25.595'])
-  })
-
-  it('the console shows subscriptions and deliveries of webhooks in a view, with a fix for a failure', async () => {
-    const receiver = await startReceiver()
-    const server = await serveWebhooks(receiver.network, { telemetry: sample.telemetry as never })
-    await server.subscribe('ada', receiver.url)
-    await server.adapter.events.emit('incident', { id: 1 })
-    await page.locator('.row', { hasText: 'the webhook has accepted event evt_' }).waitFor()
-    receiver.respond = () => ({ status: 503 })
-    await server.adapter.events.emit('incident', { id: 2 })
-    await page.locator('.row.bad', { hasText: '(http_5xx, status 503): attempt 1' }).waitFor()
-    expect(await rows().count()).to.be.greaterThan(5)
-    await page.locator('#view-event').click()
-    await rowsAre(5)
-    expect(await page.locator('.row .chip').allInnerTexts()).to.have.members([
-      '✕failed',
-      '·emitted',
-      '✓delivered',
-      '·emitted',
-      '✓subscribed',
-    ])
-    expect(await textOf('.row.bad')).to.contain('Look for the error in the log of the receiver.')
-    await picture('mcp-events')
-  })
-
   it('the console keeps the newest step of the newest client visible until the user scrolls', async () => {
     await page.locator('#view-clients').click()
     const add = (number: number) =>
@@ -317,27 +272,6 @@ describe('the console in a browser', function () {
     expect(await textOf('#refused')).to.equal('refused 1 last: wrong_resource')
     await page.locator('#announcer', { hasText: 'Refused: wrong_resource' }).waitFor({ state: 'attached' })
     expect(await page.locator('#announcer').getAttribute('aria-live')).to.equal('polite')
-  })
-
-  it('the console shows decisions, and durations of tool calls', async () => {
-    for (let n = 0; n < 12; n++) {
-      await callTool(sample.origin, 'good', 'search_notes', { ms: (n * 37) % 90 })
-      if (n % 4 === 0) await callTool(sample.origin, 'good', 'break')
-    }
-    await callTool(sample.origin, undefined, 'greet')
-    await callTool(sample.origin, 'bad', 'greet')
-    await callTool(sample.origin, 'foreign', 'greet')
-    await callTool(sample.origin, 'good', 'erase')
-    await page.locator('#refused-value', { hasText: '3' }).waitFor()
-    expect(await textOf('#tools')).to.equal('tool calls 15 3 failed')
-    await picture('desk-light')
-    await page.locator('#view-tool').click()
-    await page.locator('.row.bad').first().click()
-    expect(await textOf('#details-title')).to.equal('kit.mcp.tool.failed')
-    expect(await textOf('#details-body pre')).to.contain('The index is being rebuilt')
-    await picture('details-light')
-    await page.emulateMedia({ colorScheme: 'dark' })
-    await picture('desk-dark')
   })
 
   it('the console finds events by their view, and by words and excluded words of their texts', async () => {

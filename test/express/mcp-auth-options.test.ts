@@ -3,10 +3,10 @@ import express, { type RequestHandler } from 'express'
 import type { McpAuthOptions } from '../../src/express/mcp-auth-options.ts'
 import { createMcpAdapter, KitMcpRouter, mcpAuth, mcpCors, mcpHandler } from '../../src/index.ts'
 import type { OAuthOptions } from '../../src/oauth/options.ts'
-import { InMemoryTransportAdapter, KitTelemetry } from '../../src/telemetry/index.ts'
 import { listen } from '../support/listen.ts'
 import { bearer, call, legacy, modern, signalled } from '../support/mcp/wire.ts'
 import { rawRequest } from '../support/raw-http.ts'
+import { keepingEvents } from '../support/telemetry/recording.ts'
 import { until } from '../support/until.ts'
 
 const oauth: OAuthOptions = {
@@ -19,11 +19,7 @@ const oauth: OAuthOptions = {
 }
 
 describe('mcpAuth(oauth, { telemetry })', () => {
-  const transport = InMemoryTransportAdapter.create()
-  const telemetry = KitTelemetry.create()
-    .withSampling({ debugRate: 1, infoRate: 1 })
-    .addTransport(transport)
-    .build()
+  const { telemetry, transport } = keepingEvents()
   /** Resolves when a request has reached the server. */
   let reached = signalled()
   beforeEach(() => {

@@ -1,8 +1,9 @@
 import { once } from 'node:events'
 import { expect } from 'chai'
 import express, { type RequestHandler } from 'express'
-import { InMemoryTransportAdapter, KitTelemetry, mcpAuth } from '../../src/index.ts'
+import { mcpAuth } from '../../src/index.ts'
 import { listen } from '../support/listen.ts'
+import { keepingEvents } from '../support/telemetry/recording.ts'
 
 const OAUTH = {
   issuer: 'https://auth.example.com',
@@ -24,8 +25,7 @@ describe('telemetry of mcpAuth() in front of another server', () => {
     ['an empty batch', [], [undefined]],
   ] as const) {
     it(`the events of ${what} name ${methods[0] === undefined ? 'no method' : 'the method of each message'}`, async () => {
-      const transport = InMemoryTransportAdapter.create()
-      const telemetry = KitTelemetry.create().withSampling({ infoRate: 1 }).addTransport(transport).build()
+      const { telemetry, transport } = keepingEvents()
       const app = express().use(express.json(), mcpAuth(OAUTH, { telemetry }) as RequestHandler)
       const { origin, server } = await listen(app.use((_req, res) => void res.json({})))
       const closed = new Promise<void>((resolve) =>

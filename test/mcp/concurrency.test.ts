@@ -9,14 +9,10 @@ import { z } from 'zod'
 import { KitMcpRouter, mcpAuth, mcpCors, mcpHandler } from '../../src/index.ts'
 import { createMcpAdapter, type McpAdapter } from '../../src/mcp/adapter.ts'
 import type { OAuthOptions, VerifiedToken, VerifyToken } from '../../src/oauth/options.ts'
-import {
-  InMemoryTransportAdapter,
-  KitTelemetry,
-  type KitTelemetryManager,
-  type TelemetryEnvelope,
-} from '../../src/telemetry/index.ts'
+import type { KitTelemetryManager, TelemetryEnvelope } from '../../src/telemetry/index.ts'
 import { bearer, call, definedOf, eventsOf, legacy, listen, modern } from '../support/mcp/wire.ts'
 import { runs } from '../support/runs.ts'
+import { keepingEvents } from '../support/telemetry/recording.ts'
 
 const REQUESTS = runs(2_000)
 const TOKENS = runs(200)
@@ -145,11 +141,7 @@ describe(`mcp: ${REQUESTS} requests at once with ${TOKENS} tokens`, function () 
   this.timeout(60_000)
   for (const { name, makeVerifier, serve } of SETTINGS) {
     it(`concurrent requests each see their own user, in responses and in events: ${name}`, async () => {
-      const transport = InMemoryTransportAdapter.create()
-      const telemetry = KitTelemetry.create()
-        .withSampling({ debugRate: 1, infoRate: 1 })
-        .addTransport(transport)
-        .build()
+      const { telemetry, transport } = keepingEvents()
       const { port, close } = await listen(serve(adapterWith(makeVerifier(), telemetry)))
       const agent = new Agent({ keepAlive: true, maxSockets: 250 })
       try {

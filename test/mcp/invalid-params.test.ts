@@ -1,9 +1,10 @@
 import { McpServer } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import { z } from 'zod'
-import { createMcpAdapter, InMemoryTransportAdapter, KitMcpRouter, KitTelemetry } from '../../src/index.ts'
+import { createMcpAdapter, KitMcpRouter } from '../../src/index.ts'
 import { web } from '../support/mcp/entry-points.ts'
 import { beginSession, legacy, modern, rpc } from '../support/mcp/wire.ts'
+import { keepingEvents } from '../support/telemetry/recording.ts'
 
 const table = KitMcpRouter.create()
   .tool('t', { description: 'x', input: z.object({ n: z.number() }) }, () => 'x')
@@ -43,11 +44,7 @@ const INVALID: readonly (readonly [method: string, params: Params])[] = [
 ]
 
 describe('mcp: invalid parameters of methods of the specification', () => {
-  const events = InMemoryTransportAdapter.create()
-  const telemetry = KitTelemetry.create()
-    .withSampling({ debugRate: 1, infoRate: 1 })
-    .addTransport(events)
-    .build()
+  const { telemetry, transport: events } = keepingEvents()
   const stateless = web(createMcpAdapter({ router: table, telemetry }).server)
   const { server } = createMcpAdapter({ router: table, sessions: {} })
 

@@ -3,11 +3,11 @@ import { expect } from 'chai'
 import { cachedVerifier, firstMatch, KitMcpRouter, type VerifyTokenInput } from '../../src/index.ts'
 import { VerifierUnavailableError } from '../../src/oauth/errors.ts'
 import type { VerifiedToken, VerifyToken } from '../../src/oauth/options.ts'
-import { InMemoryTransportAdapter, KitTelemetry } from '../../src/telemetry/index.ts'
 import { expectNoSecret } from '../support/expect-no-secret.ts'
 import { ENTRY_POINTS, type EntryPoint, serving } from '../support/mcp/entry-points.ts'
 import { oauth } from '../support/mcp/notes.ts'
 import { bearer, call, legacy } from '../support/mcp/wire.ts'
+import { keepingEvents } from '../support/telemetry/recording.ts'
 
 const TOKEN = 'eyJ0b2tlbi1vZi1hZGE.c2VjcmV0LXBhcnQ.c2lnbmF0dXJl'
 const SECRET = 'what-the-verifier-knows'
@@ -248,11 +248,7 @@ async function diagnosticsOf(act: () => Promise<void>): Promise<unknown[]> {
 
 describe('mcp: whatever a verifier does', () => {
   let verify: Verifier['verify']
-  const transport = InMemoryTransportAdapter.create()
-  const telemetry = KitTelemetry.create()
-    .withSampling({ debugRate: 1, infoRate: 1 })
-    .addTransport(transport)
-    .build()
+  const { telemetry, transport } = keepingEvents()
   const router = KitMcpRouter.create()
     .tool('echo', { description: 'x' }, () => 'here')
     .tool('token', { description: 'x' }, (_args, { auth }) => String(auth?.token))

@@ -1,11 +1,11 @@
 import { McpServer } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import { createMcpAdapter, KitMcpRouter, mcpAuth, type ServerFactory } from '../../src/index.ts'
-import { InMemoryTransportAdapter, KitTelemetry } from '../../src/telemetry/index.ts'
 import { expectConfigError } from '../support/config-error.ts'
 import { ENTRY_POINTS } from '../support/mcp/entry-points.ts'
 import { oauth } from '../support/mcp/notes.ts'
 import { bearer, call, legacy, modern, rpc, type WireRequest } from '../support/mcp/wire.ts'
+import { keepingEvents } from '../support/telemetry/recording.ts'
 
 const INVALID = 'MCP_CONFIG_INVALID_OPTION'
 
@@ -163,11 +163,7 @@ describe('public operations of a router function', () => {
 
 describe('telemetry of public operations', () => {
   it('a request that is served without a token emits kit.mcp.auth.anonymous and has no actor', async () => {
-    const transport = InMemoryTransportAdapter.create()
-    const telemetry = KitTelemetry.create()
-      .withSampling({ debugRate: 1, infoRate: 1 })
-      .addTransport(transport)
-      .build()
+    const { telemetry, transport } = keepingEvents()
     for (const entry of ENTRY_POINTS) {
       const served = await entry.serve({ router, oauth: oauth({ anonymous: true }), telemetry })
       transport.clear()

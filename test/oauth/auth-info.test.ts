@@ -2,8 +2,8 @@ import { format, inspect } from 'node:util'
 import { serialize } from 'node:v8'
 import { expect } from 'chai'
 import { AuthInfo, attachedTo, attachTo, tokenIssuer } from '../../src/oauth/auth-info.ts'
-import { InMemoryTransportAdapter, KitTelemetry } from '../../src/telemetry/index.ts'
 import { expectNoSecret } from '../support/expect-no-secret.ts'
+import { keepingEvents } from '../support/telemetry/recording.ts'
 
 const TOKEN = 'eyJzZWNyZXQtb2YtYWRh.c2VjcmV0.c2lnbmF0dXJl'
 
@@ -97,8 +97,7 @@ describe('an AuthInfo', () => {
   })
 
   it('an event with an AuthInfo as attribute, tag, and cause of an error does not contain the token', async () => {
-    const transport = InMemoryTransportAdapter.create()
-    const telemetry = KitTelemetry.create().withSampling({ infoRate: 1 }).addTransport(transport).build()
+    const { telemetry, transport } = keepingEvents()
     telemetry.emit('request.seen', {
       attributes: { auth, nested: [req] },
       actor: { type: 'user', id: 'ada', tags: { auth } },

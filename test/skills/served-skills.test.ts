@@ -3,12 +3,12 @@ import { memorySkillFiles, SkillsExtension } from '@modelcontextprotocol/server/
 import { expect } from 'chai'
 import { createMcpAdapter, KitMcpRouter, type PolicyQuery, serveStdio } from '../../src/index.ts'
 import { type LoadedSkills, loadSkills } from '../../src/skills/index.ts'
-import { InMemoryTransportAdapter, KitTelemetry } from '../../src/telemetry/index.ts'
 import { CALL_MODES } from '../support/mcp/call-modes.ts'
 import { type Setup, web } from '../support/mcp/entry-points.ts'
 import { oauth } from '../support/mcp/notes.ts'
 import { bearer, modern } from '../support/mcp/wire.ts'
 import { manifest } from '../support/skills/folder.ts'
+import { keepingEvents } from '../support/telemetry/recording.ts'
 
 const OPEN = { 'open/SKILL.md': manifest('open'), 'open/docs/a.md': 'open text' }
 const CLOSED = { 'closed/SKILL.md': manifest('closed'), 'closed/docs/a.md': 'closed text' }
@@ -229,11 +229,7 @@ describe('skills behind a gate', () => {
   })
 
   it('events of requests about skills have the method and the URI', async () => {
-    const transport = InMemoryTransportAdapter.create()
-    const telemetry = KitTelemetry.create()
-      .withSampling({ debugRate: 1, infoRate: 1 })
-      .addTransport(transport)
-      .build()
+    const { telemetry, transport } = keepingEvents()
     const send = serverOf({ router, oauth: oauth(), telemetry })
     for (const [method, uri] of requestsAbout('closed')) {
       transport.clear()

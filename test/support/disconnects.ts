@@ -7,10 +7,11 @@ import { InMemoryServerEventBus } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import express, { type RequestHandler } from 'express'
 import { z } from 'zod'
-import { InMemoryTransportAdapter, KitMcpRouter, KitTelemetry, mcpAuth, mcpHandler } from '../../src/index.ts'
+import { KitMcpRouter, mcpAuth, mcpHandler } from '../../src/index.ts'
 import { createMcpAdapter, type McpAdapter } from '../../src/mcp/adapter.ts'
 import { endpointOf } from '../../src/mcp/endpoint-of.ts'
 import { listen } from './listen.ts'
+import { keepingEvents } from './telemetry/recording.ts'
 
 const MODERN = '2026-07-28'
 
@@ -210,11 +211,7 @@ async function disconnect(
   next: () => number,
 ): Promise<void> {
   const calls = new Calls()
-  const transport = InMemoryTransportAdapter.create()
-  const telemetry = KitTelemetry.create()
-    .withSampling({ debugRate: 1, infoRate: 1 })
-    .addTransport(transport)
-    .build()
+  const { telemetry, transport } = keepingEvents()
   const eventBus = new InMemoryServerEventBus()
   const adapter = createMcpAdapter({
     router: routerOf(calls),

@@ -7,7 +7,6 @@ import { z } from 'zod'
 import { createMcpAdapter, KitMcpRouter, mcpHandler, redisReplayStore } from '../../../src/index.ts'
 import type { McpAdapterOptions } from '../../../src/mcp/options.ts'
 import type { DpopReplayStore } from '../../../src/oauth/dpop/replay-store.ts'
-import { InMemoryTransportAdapter, KitTelemetry } from '../../../src/telemetry/index.ts'
 import { expectConfigError } from '../../support/config-error.ts'
 import { CLIENT_KINDS } from '../../support/mcp/clients.ts'
 import { onNode, type Served, type Setup, web } from '../../support/mcp/entry-points.ts'
@@ -16,6 +15,7 @@ import { TaskClient, WITH_TASKS } from '../../support/mcp/tasks.ts'
 import { bearer, call, LEGACY, legacy, modern, rpc } from '../../support/mcp/wire.ts'
 import { redisMissing, startRedis } from '../../support/redis.ts'
 import { skipIf } from '../../support/skip.ts'
+import { keepingEvents } from '../../support/telemetry/recording.ts'
 
 const CANNOT_ASK = 'This tool needs a confirmation by the user, and this client cannot ask for one.'
 const DECLINED = 'The user has not confirmed this call.'
@@ -94,11 +94,7 @@ const router = KitMcpRouter.create()
     },
   )
 
-const events = InMemoryTransportAdapter.create()
-const telemetry = KitTelemetry.create()
-  .withSampling({ debugRate: 1, infoRate: 1 })
-  .addTransport(events)
-  .build()
+const { telemetry, transport: events } = keepingEvents()
 
 const setup: Setup = { router, oauth: oauth(), telemetry }
 

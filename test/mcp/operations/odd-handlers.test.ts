@@ -3,7 +3,6 @@ import { expect } from 'chai'
 import { z } from 'zod'
 import { createMcpAdapter, KitMcpRouter, mcpHandler, type RouterOption } from '../../../src/index.ts'
 import { endpointOf } from '../../../src/mcp/endpoint-of.ts'
-import { InMemoryTransportAdapter, KitTelemetry } from '../../../src/telemetry/index.ts'
 import { onNode, type Served, serving, web } from '../../support/mcp/entry-points.ts'
 import {
   call,
@@ -16,6 +15,7 @@ import {
   type WireRequest,
 } from '../../support/mcp/wire.ts'
 import { runs } from '../../support/runs.ts'
+import { keepingEvents } from '../../support/telemetry/recording.ts'
 
 /** Throws a value that is not an error at every access. */
 const hostile = (): object => {
@@ -346,8 +346,7 @@ describe('mcp: a server of the official SDK that', () => {
   }
 
   it('a server of the official SDK that is the same for every request responds to each call of a tool that returns a bigint', async () => {
-    const transport = InMemoryTransportAdapter.create()
-    const telemetry = KitTelemetry.create().withSampling({ infoRate: 1 }).addTransport(transport).build()
+    const { telemetry, transport } = keepingEvents()
     const errors: string[] = []
     const mcp = new McpServer({ name: 'x', version: '1' })
     mcp.server.onerror = ({ message }) => errors.push(message)

@@ -7,12 +7,12 @@ import { checkedCall } from '../../../src/mcp/operations/operation.ts'
 import { Policy } from '../../../src/mcp/operations/policy.ts'
 import type { Authorize, PolicyQuery } from '../../../src/mcp/router/authorize.ts'
 import type { Exchange } from '../../../src/mcp/wire/exchange.ts'
-import { InMemoryTransportAdapter, KitTelemetry } from '../../../src/telemetry/index.ts'
 import { CALL_MODES, responseIn } from '../../support/mcp/call-modes.ts'
 import { configError } from '../../support/mcp/config-error.ts'
 import { ENTRY_POINTS, type Served, web } from '../../support/mcp/entry-points.ts'
 import { oauth } from '../../support/mcp/notes.ts'
 import { bearer, call, legacy, rpc } from '../../support/mcp/wire.ts'
+import { keepingEvents } from '../../support/telemetry/recording.ts'
 
 interface App {
   readonly tenant: string
@@ -62,11 +62,7 @@ const router = KitMcpRouter.create()
     },
   )
 
-const transport = InMemoryTransportAdapter.create()
-const telemetry = KitTelemetry.create()
-  .withSampling({ debugRate: 1, infoRate: 1 })
-  .addTransport(transport)
-  .build()
+const { telemetry, transport } = keepingEvents()
 const denials = () => transport.getEvents().filter(({ name }) => name === 'kit.mcp.policy.denied')
 
 const TOOL = { method: 'tools/call', params: { name: 'add', arguments: { a: '2' } } }

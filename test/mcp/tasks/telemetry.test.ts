@@ -1,20 +1,16 @@
 import { expect } from 'chai'
 import { KitMcpRouter, KitToolError, mcpHandler } from '../../../src/index.ts'
 import { createMcpAdapter, type McpAdapter } from '../../../src/mcp/adapter.ts'
-import { InMemoryTransportAdapter, KitTelemetry } from '../../../src/telemetry/index.ts'
 import { spokenOAuth, token } from '../../support/attacks/spoken-tokens.ts'
 import { Otel } from '../../support/mcp/otel.ts'
 import { TaskClient } from '../../support/mcp/tasks.ts'
 import { bearer, type Listening, listen, signalled } from '../../support/mcp/wire.ts'
+import { keepingEvents } from '../../support/telemetry/recording.ts'
 import { until } from '../../support/until.ts'
 
 let release = signalled()
 
-const transport = InMemoryTransportAdapter.create()
-const telemetry = KitTelemetry.create()
-  .withSampling({ debugRate: 1, infoRate: 1 })
-  .addTransport(transport)
-  .build()
+const { telemetry, transport } = keepingEvents()
 
 const router = KitMcpRouter.create()
   .tool('ok', { description: 'x', task: 'required' }, async (_args, { session }) => {

@@ -2,18 +2,14 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { inspect } from 'node:util'
 import { expect } from 'chai'
-import fc from 'fast-check'
 import {
   KitTelemetry,
   type KitTelemetryError,
-  type TelemetryEnvelope,
   type TelemetryLevel,
   type TelemetryTransport,
 } from '../../../src/telemetry/index.ts'
-import { anyCharacter } from '../any-character.ts'
 import { anEvent, type Target } from '../chat-services.ts'
 import { freePort } from '../free-port.ts'
-import { runs } from '../runs.ts'
 import { expectCode, RecordingLogger } from './recording.ts'
 
 /** In every secret of the tests. */
@@ -239,21 +235,6 @@ export function behavesAsChat(chat: Chat): void {
     expect(Number(output)).to.be.lessThan(10_000)
     expect(target.requests).to.have.length(1)
   })
-
-  it('is never refused, whatever events hold', async () => {
-    await fc.assert(
-      fc.asyncProperty(fc.array(anyEvent(), { minLength: 1, maxLength: 30 }), async (events) => {
-        const transport = chat.create(target)
-        const handled = events.map((event) => transport.handle(event))
-        await transport.flush?.()
-        await Promise.all(handled)
-      }),
-      {
-        numRuns: runs(150),
-        examples: [[fullest('x')], [fullest('&')], [fullest('😀')], [fullest('\u0000')]],
-      },
-    )
-  })
 }
 
 /** The second request must come this long after the first, and soon then. */
@@ -271,93 +252,4 @@ export async function failure(handled: Promise<void> | void): Promise<KitTelemet
   return expectCode('TELEMETRY_TRANSPORT_FAILED', () => {
     throw reason
   })
-}
-
-const NASTY = [
-  '<!channel> <@U1> <https://x|y>',
-  '& &lt; &amp;amp;',
-  '```\n```',
-  '`',
-  '*_~||__',
-  '@everyone <@1> [x](http://y)',
-  '\ud800',
-  '\udc00\ud800',
-  '😀',
-  '👨‍👩‍👧',
-  '\u0000\u001b[31m\r\n\t',
-  '\u202e\u2028\u200b\ufeff',
-  ' ',
-  '',
-  '&'.repeat(5000),
-  '😀'.repeat(5000),
-  `x${'😀'.repeat(5000)}`,
-  '\ud800'.repeat(5000),
-  '`'.repeat(5000),
-  '\n'.repeat(5000),
-  '\u0000'.repeat(5000),
-  'x'.repeat(2 ** 20),
-]
-
-/** A burst in which nothing has room left. */
-function fullest(filler: string): TelemetryEnvelope[] {
-  const long = filler.repeat(3000)
-  const name = (index: number) => `${index}${filler === '\u0000' ? 'x'.repeat(250) : filler.repeat(120)}`
-  const full = anEvent({
-    name: name(0),
-    level: 'fatal',
-    service: long,
-    environment: long,
-    version: long,
-    sessionId: long,
-    actor: { type: long, id: long },
-    scope: { type: long, id: long },
-    attributes: Object.fromEntries(Array.from({ length: 50 }, (_, index) => [`${index}${long}`, long])),
-    error: { name: 'Error', message: long, code: long, stack: `Error: ${long}\n${long}` },
-    source: { causer: long, file: long, line: 1 },
-  })
-  return [full, ...Array.from({ length: 50 }, (_, index) => anEvent({ name: name(index + 1) }))]
-}
-
-function anyText(): fc.Arbitrary<string> {
-  return fc.oneof(
-    fc.constantFrom(...NASTY),
-    fc.string({ unit: anyCharacter, maxLength: 300 }),
-    fc.array(fc.constantFrom(...NASTY.slice(0, 14)), { maxLength: 400 }).map((parts) => parts.join('')),
-  )
-}
-
-function anyEvent(): fc.Arbitrary<TelemetryEnvelope> {
-  const text = anyText()
-  const value = fc.oneof(text, fc.double(), fc.boolean(), fc.constant(null), fc.array(text, { maxLength: 3 }))
-  const tagged = { tags: fc.dictionary(text, value, { maxKeys: 2 }) }
-  return fc
-    .record(
-      {
-        name: text.map((name) => name.replace(/[\s:\p{Cc}]/gu, '').slice(0, 256) || 'x'),
-        level: fc.constantFrom<TelemetryLevel>('error', 'fatal'),
-        service: text.map((service) => service || 'kit-app'),
-        environment: text,
-        version: text,
-        sessionId: text.map((id) => id || 'ses_0'),
-        actor: fc.record({ type: text, id: text, ...tagged }, { requiredKeys: ['type'] }),
-        scope: fc.record({ type: text, id: text, ...tagged }, { requiredKeys: ['type', 'id'] }),
-        attributes: fc.oneof(
-          fc.dictionary(text, value, { maxKeys: 5 }),
-          fc.constant(Object.fromEntries(Array.from({ length: 500 }, (_, index) => [`key${index}`, index]))),
-        ),
-        error: fc
-          .record(
-            { name: text, message: text, code: text, stack: text },
-            { requiredKeys: ['name', 'message'] },
-          )
-          .map((error) =>
-            error.stack === undefined
-              ? error
-              : { ...error, stack: `${error.name}: ${error.message}\n${error.stack}` },
-          ),
-        source: fc.record({ causer: text, file: text, line: fc.integer() }, { requiredKeys: [] }),
-      },
-      { requiredKeys: ['level'] },
-    )
-    .map((members) => anEvent(members as Partial<TelemetryEnvelope>))
 }

@@ -40,6 +40,16 @@ export function recording() {
   return { builder, logger, memory, events: () => memory.getEvents() }
 }
 
+/** A manager that keeps every event, and its transport. */
+export function keepingEvents() {
+  const transport = InMemoryTransportAdapter.create()
+  const telemetry = KitTelemetry.create()
+    .withSampling({ debugRate: 1, infoRate: 1 })
+    .addTransport(transport)
+    .build()
+  return { telemetry, transport }
+}
+
 /** Returns the envelope that a plain manager creates for one event. */
 export function emitted(
   input: Parameters<KitTelemetryManager['emit']>[1],

@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { inspect } from 'node:util'
 import { expect } from 'chai'
-import fc from 'fast-check'
 import { z } from 'zod'
 import {
   HttpTransportAdapter,
@@ -21,7 +20,6 @@ import { expectNoSecret } from '../../support/expect-no-secret.ts'
 import { ENTRY_POINTS, type EntryPoint } from '../../support/mcp/entry-points.ts'
 import { notes, oauth } from '../../support/mcp/notes.ts'
 import { bearer, call, legacy } from '../../support/mcp/wire.ts'
-import { runs } from '../../support/runs.ts'
 import {
   AUDIT_SECRET,
   auditBuilder,
@@ -50,11 +48,6 @@ describe('withAudit', () => {
   afterEach(() => {
     globalThis.setTimeout = setTimeout
   })
-  /** Makes the pauses between attempts as short as possible, but not the deadline of a shutdown. */
-  const shortenPauses = (): void => {
-    const short = (callback: () => void, ms: number) => setTimeout(callback, ms < 10_000 ? 0 : ms)
-    globalThis.setTimeout = short as typeof setTimeout
-  }
 
   it('an audited event is not sampled on its way to the audit log, and is sampled for other transports', async () => {
     const { lines, transport } = lineTransport()
@@ -586,146 +579,5 @@ describe('withAudit', () => {
         'cannot be used together with addTransport() for the same adapter. Create another',
       )
     }
-  })
-
-  it('the statistics add up at every moment, and the log is complete, for any order of calls', async () => {
-    shortenPauses()
-    const commands = fc.array(
-      fc.oneof(
-        {
-          weight: 8,
-          arbitrary: fc.record({
-            do: fc.constant('emit' as const),
-            name: fc.constantFrom('a.1', 'a.n', 'b.1', 'b.n'),
-            level: fc.constantFrom('debug' as const, 'info' as const, 'error' as const),
-            how: fc.constantFrom('manager', 'session', 'run', 'nested', 'unreadable'),
-          }),
-        },
-        { weight: 3, arbitrary: fc.record({ do: fc.constant('settle' as const), fails: fc.boolean() }) },
-        {
-          weight: 1,
-          arbitrary: fc.record({ do: fc.constantFrom('end' as const, 'flush' as const, 'start' as const) }),
-        },
-      ),
-      { minLength: 1, maxLength: 40 },
-    )
-    await fc.assert(
-      fc.asyncProperty(
-        commands,
-        fc.constantFrom('sync', 'async', 'init'),
-        fc.constantFrom(3, 1000),
-        async (list, kind, maxPending) => {
-          const { lines, transport } = lineTransport()
-          const started = deferred()
-          const waiting: { readonly settle: (fails: boolean) => void }[] = []
-          let isOpen = false
-          const audit = transportOf({
-            maxPending,
-            ...(kind === 'init' && { init: () => started.promise }),
-            handle: (envelope) => {
-              if (kind === 'sync') return transport.handle(envelope)
-              if (isOpen) return Promise.resolve(transport.handle(envelope))
-              const sent = deferred()
-              waiting.push({
-                settle: (fails) => {
-                  if (fails) {
-                    sent.reject(new Error('no'))
-                  } else {
-                    void transport.handle(envelope)
-                    sent.resolve()
-                  }
-                },
-              })
-              return sent.promise
-            },
-          })
-          let audited = 0
-          const emitters: ((name: string) => void)[] = []
-          const other = transportOf({
-            handle: ({ name }) => void (name.endsWith('.n') && emitters[0]?.(name)),
-          })
-          const manager = auditBuilder(audit)
-            .withLogger(false)
-            .addTransport(other)
-            .addTransport(InMemoryTransportAdapter.create())
-            .withSampling({ unit: 'session', infoRate: 0.5, errorRate: 1, keep: { names: ['a.n'] } })
-            .build()
-          emitters.push(() => {
-            const { droppedAfterShutdown } = manager.stats()
-            manager.emit('a.x', { level: 'error' })
-            // Held events that shutdown delivers make the transport emit events that are too late.
-            if (manager.stats().droppedAfterShutdown === droppedAfterShutdown) audited++
-          })
-          const session = manager.session()
-          const work: Promise<unknown>[] = []
-          for (const command of list) {
-            switch (command.do) {
-              case 'emit': {
-                const { name, level, how } = command
-                const isUnreadable = how === 'unreadable'
-                const input = isUnreadable
-                  ? {
-                      level,
-                      get attributes() {
-                        throw new Error('no')
-                      },
-                    }
-                  : { level }
-                if (name.startsWith('a.')) audited++
-                const { ended } = session.getState()
-                if (how === 'session' && !ended) session.emit(name, input)
-                else if (how === 'run' && !ended) work.push(session.run(() => manager.emit(name, input)))
-                else manager.emit(name, input)
-                break
-              }
-              case 'settle':
-                waiting.shift()?.settle(command.fails)
-                await settle()
-                break
-              case 'end':
-                work.push(session.end())
-                break
-              case 'flush':
-                work.push(manager.flush({ timeoutMs: 1 }))
-                break
-              case 'start':
-                started.resolve()
-                await settle()
-                break
-            }
-            const { emitted, sampledOut, held, transports, audit } = manager.stats()
-            for (const { accepted } of transports) expect(emitted - sampledOut - held).to.equal(accepted)
-            for (const one of [...transports, audit])
-              expect(one?.accepted).to.equal(
-                (one?.delivered ?? 0) + (one?.failed ?? 0) + (one?.dropped ?? 0) + (one?.pending ?? 0),
-              )
-            expect(audit?.accepted).to.equal(audited + 1)
-          }
-          isOpen = true
-          started.resolve()
-          const closed = manager.shutdown()
-          while (waiting.length > 0) {
-            waiting.shift()?.settle(false)
-            await settle()
-          }
-          await Promise.all([closed, ...work])
-          const { audit: stats } = manager.stats()
-          expect(stats).to.include({ accepted: audited + 2, pending: 0, failed: 0 })
-          expect(summaries(lines).map((line) => Number(line.split(' ')[0]))).to.deep.equal(
-            lines.map((_, index) => index),
-          )
-          const result = await verifyAudit(lines, AUDIT_SECRET)
-          const lost = lines.reduce(
-            (sum, line) => sum + Number(read(line).attributes?.['kit.audit.lost'] ?? 0),
-            0,
-          )
-          expect(lost).to.equal(stats?.dropped)
-          expect(lines).to.have.length(audited + 2 - lost)
-          if (lost === 0) expect(result).to.deep.equal(valid(audited))
-          else expect(result.firstBreak?.reason).to.include('were lost before this line')
-        },
-      ),
-      { numRuns: runs(400) },
-    )
   })
 })

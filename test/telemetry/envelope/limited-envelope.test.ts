@@ -11,7 +11,7 @@ import {
   type TelemetryEnvelope,
 } from '../../../src/telemetry/index.ts'
 import { runs } from '../../support/runs.ts'
-import { RecordingLogger } from '../../support/telemetry/recording.ts'
+import { keepingEvents, RecordingLogger } from '../../support/telemetry/recording.ts'
 
 const MIB = 2 ** 20
 const list = (bytes: number) => Array.from({ length: bytes / 1_000 }, () => 'x'.repeat(997))
@@ -113,8 +113,7 @@ describe('the size of an event', () => {
   })
 
   it('an event of the attributes of its session loses the largest of them', () => {
-    const memory = InMemoryTransportAdapter.create()
-    const manager = KitTelemetry.create().withSampling({ infoRate: 1 }).addTransport(memory).build()
+    const { telemetry: manager, transport: memory } = keepingEvents()
     const session = manager.session().attributes({ list: list(900_000) })
     session.emit('a', { attributes: { other: list(300_000) } })
     expect(memory.getEvents()[0]?.attributes?.['kit.truncated']).to.deep.equal(['list'])

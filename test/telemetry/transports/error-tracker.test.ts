@@ -80,48 +80,6 @@ function fakeTracker() {
 
 describe('ErrorTrackerTransportAdapter', () => {
   describe('with a tracker of the same shape', () => {
-    it('ErrorTrackerTransportAdapter captures an event with an error, in its own scope', () => {
-      const sdk = fakeTracker()
-      void CREATE({ sdk }).handle(FAILED)
-      expect(sdk.captured).to.have.length(1)
-      const { error } = sdk.captured[0]
-      expect(error).to.be.instanceOf(Error)
-      expect(error).to.include({ name: 'CardError', message: 'no funds', code: 'E_CARD' })
-      // Without the error itself, its text is not read as errors.
-      expect(error.stack).to.equal('CardError: no funds')
-      expect(error.cause).to.equal(undefined)
-      expect(sdk.scope).to.deep.equal({
-        level: 'error',
-        user: { id: 'u1', plan: 'pro' },
-        tags: {
-          event: 'billing.invoice.failed',
-          service: 'billing',
-          'service.version': '1.2.3',
-          'session.id': 'ses_1',
-          'actor.type': 'user',
-          'scope.type': 'org',
-          'scope.id': 'o1',
-          'error.code': 'E_CARD',
-        },
-        contexts: {
-          telemetry: {
-            name: 'billing.invoice.failed',
-            time: '2026-11-20T12:00:00.500Z',
-            level: 'error',
-            service: 'billing',
-            environment: 'production',
-            version: '1.2.3',
-            sessionId: 'ses_1',
-            source: { file: 'pay.ts', line: 10 },
-          },
-          attributes: { cents: 1200, card: { brand: 'visa' } },
-          actor: { type: 'user', id: 'u1', tags: { plan: 'pro' } },
-          scope: { type: 'org', id: 'o1', tags: { region: 'eu' } },
-        },
-        fingerprint: ['billing.invoice.failed'],
-      })
-    })
-
     for (const level of ['error', 'fatal'] as const) {
       it(`ErrorTrackerTransportAdapter captures a ${level} event without an error`, () => {
         const sdk = fakeTracker()
@@ -142,35 +100,6 @@ describe('ErrorTrackerTransportAdapter', () => {
       expect(sdk.captured).to.have.length(1)
       expect(sdk.scope.level).to.equal('warning')
     })
-
-    for (const [level, theirs] of [
-      ['debug', 'debug'],
-      ['info', 'info'],
-      ['warn', 'warning'],
-    ] as const) {
-      it(`ErrorTrackerTransportAdapter makes a ${level} event without an error a breadcrumb`, () => {
-        const sdk = fakeTracker()
-        void CREATE({ sdk }).handle({ ...PAID, level })
-        expect(sdk.captured).to.deep.equal([])
-        expect(sdk.crumbs).to.deep.equal([
-          {
-            category: 'billing.invoice.paid',
-            message: 'billing.invoice.paid',
-            level: theirs,
-            timestamp: Date.UTC(2026, 10, 20, 12, 0, 0, 500) / 1000,
-            data: {
-              cents: 1200,
-              card: { brand: 'visa' },
-              'session.id': 'ses_1',
-              'actor.type': 'user',
-              'actor.id': 'u1',
-              'scope.type': 'org',
-              'scope.id': 'o1',
-            },
-          },
-        ])
-      })
-    }
 
     it('an event without an actor does not set the user, and missing methods are not called', () => {
       const sdk = fakeTracker()

@@ -201,21 +201,6 @@ describe('LoggerTransportAdapter', () => {
       }
       expect(lines.lines[2]?.[1]).to.include('"actor":{"type":"bot"}')
     })
-
-    it('JSON of LoggerTransportAdapter equals JSON.stringify for more keys and sessions than are cached', () => {
-      const envelopes: TelemetryEnvelope[] = []
-      const manager = KitTelemetry.create()
-        .withSampling({ infoRate: 1 })
-        .addTransport({ type: 'keep', handle: (envelope) => void envelopes.push(envelope) })
-        .build()
-      for (let index = 0; index < 5000; index++) {
-        manager.emit('a.b', {
-          actor: { type: 'user', id: index },
-          attributes: { [`key${index}`]: index },
-        } as Wrong)
-      }
-      expectLines(envelopes)
-    })
   })
 
   for (const level of ['debug', 'info', 'warn', 'error'] as const) {

@@ -3,11 +3,11 @@ import { expect } from 'chai'
 import { z } from 'zod'
 import { KitMcpRouter, type McpLimits } from '../../../../src/index.ts'
 import { LimitedTool } from '../../../../src/mcp/operations/limits/limited-tool.ts'
-import { InMemoryTransportAdapter, KitTelemetry } from '../../../../src/telemetry/index.ts'
 import { CALL_MODES, responseIn } from '../../../support/mcp/call-modes.ts'
 import type { Served } from '../../../support/mcp/entry-points.ts'
 import { oauth } from '../../../support/mcp/notes.ts'
 import { type Signalled, signalled } from '../../../support/mcp/wire.ts'
+import { keepingEvents } from '../../../support/telemetry/recording.ts'
 
 const RETRY = 'mcp-gatekit/retry_after_seconds'
 
@@ -59,11 +59,7 @@ const routerWith = (limits?: McpLimits) =>
     )
     .tool('denied', { description: 'x', limits }, () => 'never')
 
-const transport = InMemoryTransportAdapter.create()
-const telemetry = KitTelemetry.create()
-  .withSampling({ debugRate: 1, infoRate: 1 })
-  .addTransport(transport)
-  .build()
+const { telemetry, transport } = keepingEvents()
 const events = (name: string) => transport.getEvents().filter((event) => event.name === `kit.mcp.${name}`)
 const limitEvents = () =>
   events('limit.reached').map(({ level, attributes }) => [

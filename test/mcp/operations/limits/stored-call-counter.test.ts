@@ -5,12 +5,12 @@ import { createClient } from 'redis'
 import { createMcpAdapter, KitMcpRouter, mcpHandler } from '../../../../src/index.ts'
 import { LimitStoreState } from '../../../../src/mcp/operations/limits/call-counters.ts'
 import type { CallLimit, LimitStore } from '../../../../src/mcp/router/limits.ts'
-import { InMemoryTransportAdapter, KitTelemetry } from '../../../../src/telemetry/index.ts'
 import { onNode, type Served } from '../../../support/mcp/entry-points.ts'
 import { oauth } from '../../../support/mcp/notes.ts'
 import { bearer, call, legacy } from '../../../support/mcp/wire.ts'
 import { type RedisServer, redisMissing, startRedis } from '../../../support/redis.ts'
 import { skipIf } from '../../../support/skip.ts'
+import { keepingEvents } from '../../../support/telemetry/recording.ts'
 
 const RETRY = 'mcp-gatekit/retry_after_seconds'
 const SECRET = 'a-password-of-redis-0123456789'
@@ -19,11 +19,7 @@ const router = KitMcpRouter.create()
   .tool('ping', { description: 'x' }, () => 'pong')
   .tool('rare', { description: 'x', limits: { calls: { max: 1, perSeconds: 60, by: 'user' } } }, () => 'x')
 
-const transport = InMemoryTransportAdapter.create()
-const telemetry = KitTelemetry.create()
-  .withSampling({ debugRate: 1, infoRate: 1 })
-  .addTransport(transport)
-  .build()
+const { telemetry, transport } = keepingEvents()
 const events = (name: string) =>
   transport.getEvents().filter((event) => event.name === `kit.mcp.limit.${name}`)
 

@@ -20,7 +20,6 @@ import {
 } from '../../../../src/mcp/router/apps/app.ts'
 import { KitMcpRouter, tableOf } from '../../../../src/mcp/router/router.ts'
 import { StdioConnection } from '../../../../src/mcp/stdio/stdio-connection.ts'
-import { InMemoryTransportAdapter, KitTelemetry } from '../../../../src/telemetry/index.ts'
 import { expectConfigError } from '../../../support/config-error.ts'
 import { CLIENT_KINDS, type Connected } from '../../../support/mcp/clients.ts'
 import { onNode, type Served } from '../../../support/mcp/entry-points.ts'
@@ -35,6 +34,7 @@ import {
   modern,
   rpc,
 } from '../../../support/mcp/wire.ts'
+import { keepingEvents } from '../../../support/telemetry/recording.ts'
 
 const HTML = '<!doctype html><title>é</title><script>"</script>"</script>'
 const CSP = {
@@ -367,11 +367,7 @@ describe('mcp/router: apps', () => {
   })
 
   it('reading an app runs middleware and emits the events of a resource', async () => {
-    const events = InMemoryTransportAdapter.create()
-    const telemetry = KitTelemetry.create()
-      .withSampling({ debugRate: 1, infoRate: 1 })
-      .addTransport(events)
-      .build()
+    const { telemetry, transport: events } = keepingEvents()
     const seen: string[] = []
     const made = app({})
       .tool('a', { description: 'x', app: 'chart' }, done)

@@ -52,49 +52,6 @@ describe('digestOf()', () => {
     expect(lines.at(-1)).to.equal(`… ${40 - shown} attributes left out`)
   })
 
-  for (const [length, count, last] of [
-    [7, 132],
-    [9, 106],
-    [9, 105, 10],
-    [9, 105, 11],
-    [10, 96],
-  ] as const) {
-    const which = last === undefined ? '' : `, before one of ${last}`
-    it(`digestOf() lists ${count} attributes whose lines have ${length} characters${which}`, () => {
-      const attributes = Object.fromEntries(
-        Array.from({ length: 200 }, (_, key) => [
-          `k${String(key).padStart(3, '0')}`,
-          'x'.repeat((key === count ? (last ?? length) : length) - 6),
-        ]),
-      )
-      const lines = digestOf([anEvent({ attributes })])
-        .details.at(-1)
-        ?.split('\n')
-      expect(lines).to.have.length(count + 1)
-      expect(lines?.at(-1)).to.equal(`… ${200 - count} attributes left out`)
-    })
-  }
-
-  for (const [length, count, last] of [
-    [104, 6],
-    [109, 6],
-    [109, 5, 110],
-    [109, 5, 111],
-    [110, 5],
-  ] as const) {
-    const which = last === undefined ? '' : `, before one of ${last}`
-    it(`digestOf() lists ${count} kinds of other events whose lines have ${length} characters${which}`, () => {
-      const name = (kind: number) =>
-        String(kind).padEnd((kind === count ? (last ?? length) : length) - '1 × WARN '.length, 'x')
-      const others = Array.from({ length: 9 }, (_, kind) => anEvent({ name: name(kind), level: 'warn' }))
-      const lines = digestOf([anEvent({ level: 'fatal' }), ...others])
-        .details.at(-1)
-        ?.split('\n')
-      expect(lines?.slice(0, -1).map((line) => line.length)).to.deep.equal(Array(count).fill(length))
-      expect(lines?.at(-1)).to.equal(`… ${9 - count} kinds left out`)
-    })
-  }
-
   it('digestOf() cuts the line of an error to 400 characters, and keeps its code', () => {
     const error = { name: 'Error', message: 'x'.repeat(500), code: 'E_LONG' }
     const line = digestOf([anEvent({ error })]).error

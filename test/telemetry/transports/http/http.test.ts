@@ -359,7 +359,6 @@ describe('HttpTransportAdapter', () => {
   })
 
   describe('options', () => {
-    const _url = 'https://collector.example/events'
     it('HttpTransportAdapter has defaults for options that are undefined', async () => {
       await create({ headers: undefined, timeout: undefined, retries: undefined, batch: undefined }).handle(
         anEvent(),

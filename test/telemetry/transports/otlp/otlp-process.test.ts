@@ -5,7 +5,6 @@ import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
 import { KitTelemetry, OtlpTransportAdapter, type OtlpTransportOptions } from '../../../../src/index.ts'
 import type { KitTelemetryManager } from '../../../../src/telemetry/manager.ts'
-import { freePort } from '../../../support/free-port.ts'
 import { spawnOtlpClient } from '../../../support/otlp-client.ts'
 import { clientOptions, countArrivals, otlpFaults, startFaulty } from '../../../support/otlp-faults.ts'
 import {
@@ -48,38 +47,6 @@ describe('OtlpTransportAdapter, from the first event to the last', () => {
     await telemetry.shutdown()
   })
 
-  it('a flush during a flush of OtlpTransportAdapter waits for events that were emitted in between', async () => {
-    const { answer, release } = held()
-    const receiver = await receive({ answer })
-    const telemetry = manager({ url: receiver.url })
-    emit(telemetry, 600)
-    const first = telemetry.flush()
-    emit(telemetry, 600)
-    const second = telemetry.flush().then(() => receiver.records.length)
-    release()
-    expect(await second).to.equal(1_200)
-    await first
-    await telemetry.shutdown()
-  })
-
-  it('OtlpTransportAdapter loses no event if it is shut down twice during a flush, and rejects later events', async () => {
-    const { answer, release } = held()
-    const receiver = await receive({ answer })
-    const telemetry = manager({ url: receiver.url })
-    emit(telemetry, 2_048)
-    const flushed = telemetry.flush()
-    emit(telemetry, 100)
-    const closed = telemetry.shutdown()
-    expect(telemetry.shutdown()).to.equal(closed)
-    emit(telemetry, 3)
-    release()
-    await Promise.all([closed, flushed])
-    emit(telemetry, 2)
-    expect(receiver.records).to.have.length(2_148)
-    expect(statistics(telemetry)).to.include({ accepted: 2_148, delivered: 2_148 })
-    expect(telemetry.stats().droppedAfterShutdown).to.equal(5)
-  })
-
   it('OtlpTransportAdapter closes its connections at shutdown', async () => {
     const receiver = await receive()
     const telemetry = manager({ url: receiver.url })
@@ -88,18 +55,6 @@ describe('OtlpTransportAdapter, from the first event to the last', () => {
     expect(receiver.connections()).to.be.above(0)
     await telemetry.shutdown()
     while (receiver.connections() > 0) await new Promise(setImmediate)
-  })
-
-  it('OtlpTransportAdapter continues to deliver after the timeout of the manager, while the process is alive', async () => {
-    const { answer, release } = held()
-    const receiver = await receive({ answer })
-    const telemetry = manager({ url: receiver.url })
-    emit(telemetry, 10)
-    await telemetry.shutdown({ timeoutMs: 50 })
-    expect(statistics(telemetry)).to.include({ pending: 10 })
-    release()
-    while (statistics(telemetry).pending > 0) await new Promise(setImmediate)
-    expect(receiver.records).to.have.length(10)
   })
 
   const ends = new Set([
@@ -126,16 +81,6 @@ describe('OtlpTransportAdapter, from the first event to the last', () => {
       expect(lingeredMs).to.be.below(5_000)
     })
   }
-
-  it('OtlpTransportAdapter lets a process end right after shutdown, collector: down', async function () {
-    this.timeout(60_000)
-    const url = `http://127.0.0.1:${await freePort()}`
-    const options = { url, encoding: 'json', events: 600, flushMs: 300, shutdownMs: 300 } as const
-    const { code, report, lingeredMs } = await spawnOtlpClient(options)
-    expect(code).to.equal(0)
-    expect(report.stats).to.include({ pending: 600 })
-    expect(lingeredMs).to.be.below(5_000)
-  })
 
   for (const encoding of ENCODINGS) {
     it(`OtlpTransportAdapter loses no event at SIGTERM with 5 000 events per second, ${encoding}`, async function () {
@@ -183,13 +128,4 @@ function emit(telemetry: KitTelemetryManager, events: number, level: 'info' | 'e
 function statistics(telemetry: KitTelemetryManager) {
   const { accepted, delivered, failed, dropped, pending } = telemetry.stats().transports[0] ?? expect.fail()
   return { accepted, delivered, failed, dropped, pending }
-}
-
-/** Answers that wait until they are let go. */
-function held() {
-  let release = () => {}
-  const released = new Promise<undefined>((resolve) => {
-    release = () => resolve(undefined)
-  })
-  return { answer: () => released, release }
 }

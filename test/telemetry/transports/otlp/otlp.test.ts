@@ -315,30 +315,6 @@ describe('OtlpTransportAdapter', () => {
       expect(receiver.requests).to.have.length(2)
     })
 
-    const troubles = [
-      { status: 503, headers: { 'retry-after': '1' } },
-      { status: 429, headers: { 'retry-after': '1' } },
-      { status: 502 },
-      { status: 500 },
-      { status: 408 },
-    ]
-    for (const { status, headers = {} } of troubles) {
-      it(`a batch is sent again after ${status} ${inspect(headers)}`, async () => {
-        const arrivals: number[] = []
-        const receiver = await receive({
-          answer: (count) => {
-            arrivals.push(performance.now())
-            return count === 1 ? { status, headers } : undefined
-          },
-        })
-        const transport = await ready({ url: receiver.url })
-        await deliver(transport, [envelope({}), envelope({})])
-        expect(receiver.records).to.have.length(2)
-        expect(receiver.requests.map((request) => request.status)).to.deep.equal([status, 200])
-        if ('retry-after' in headers) expect((arrivals[1] ?? 0) - (arrivals[0] ?? 0)).to.be.above(950)
-      })
-    }
-
     it('a wait for Retry-After is cut to timeout when a caller starts to flush', async () => {
       const receiver = await receive({
         answer: (count) => (count === 1 ? { status: 429, headers: { 'retry-after': '3600' } } : undefined),
