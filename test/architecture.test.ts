@@ -313,117 +313,26 @@ describe('architecture', () => {
       )
   })
 
-  it('the parser finds every import of a file', () => {
-    const imports = importsOf(
-      [
-        "import a from 'a'",
-        "import { b } from './b.ts'",
-        "import type { C } from 'c'",
-        "import { type D, type E } from 'd'",
-        "import { type F, f } from 'f'",
-        "import type * as G from 'g'",
-        'import {\n  h,\n  type I,\n} from "nothing"'.replaceAll('"', "'"),
-        "import 'j'",
-        "export { k } from 'k'",
-        "export type { L } from 'l'",
-        "export * from 'm'",
-        "const n = await import('n')",
-        "type O = typeof import('o')",
-        "// import p from 'p'",
-        "/* import q from 'q' */",
-      ].join('\n'),
-    )
-    const seen = imports.map(({ specifier, typeOnly }) => `${specifier}${typeOnly ? ' (types)' : ''}`)
-    expect(seen).to.have.members([
-      'a',
-      './b.ts',
-      'c (types)',
-      'd (types)',
-      'f',
-      'g (types)',
-      'nothing',
-      'j',
-      'k',
-      'l (types)',
-      'm',
-      'n',
-      'o (types)',
-    ])
-  })
-
   for (const [file, source, complaint] of [
     ['oauth/gate.ts', "import { a } from '../mcp/wire/json-rpc.ts'", 'oauth may not import mcp'],
-    ['oauth/gate.ts', "import type { A } from '../telemetry/levels.ts'", 'oauth may not import telemetry'],
-    ['telemetry/manager.ts', "import { a } from '../oauth/scope.ts'", 'telemetry may not import oauth'],
-    ['mcp/adapter.ts', "import { a } from '../express/target.ts'", 'mcp may not import express'],
-    [
-      'mcp/instrumentation/request-events.ts',
-      "import { a } from '../../telemetry/manager.ts'",
-      'only types of telemetry',
-    ],
     [
       'mcp/router/tool.ts',
       "import type { A } from '../operations/tool-call.ts'",
       'may not import operations',
     ],
-    ['mcp/operations/tool-call.ts', "import { a } from '../sdk/sdk-servers.ts'", 'may not import sdk'],
-    [
-      'mcp/wire/json-rpc.ts',
-      "import type { A } from '../../telemetry/manager.ts'",
-      'may not import telemetry',
-    ],
-    ['express/target.ts', "import type { A } from '../telemetry/manager.ts'", 'may not import telemetry'],
     ['telemetry/manager.ts', "import { a } from './transports/mock.ts'", 'imports a transport'],
-    ['telemetry/transports/http/http.ts', "import { a } from '../../manager.ts'", 'more than its contract'],
-    ['telemetry/events/catalogue.ts', "import { a } from '../session/session.ts'", 'may not import session'],
-    ['mcp/adapter.ts', "import { a } from '../index.ts'", 'the root index'],
-    ['mcp/adapter.ts', "import { a } from '../testing/index.ts'", 'imports testing'],
-    ['mcp/adapter.ts', "import { a } from '../../cli/run.ts'", 'not part of the library'],
-    ['oauth/gate.ts', "import type { A } from '@modelcontextprotocol/client'", 'wrong place'],
-    ['mcp/adapter.ts', "import { a } from 'mcp-gatekit'", 'by its name'],
-    ['base/version.ts', "import { a } from '../oauth/scope.ts'", 'base may not import oauth'],
-    ['base/http/retry-after.ts', "import { a } from '../options/counted.ts'", 'http may not import options'],
     ['version.ts', '', 'is not in a folder'],
     ['oauth/gate.ts', "import { a } from './scope'", 'does not name the file'],
-    ['express/mcp-cors.ts', "import express from 'express'", 'at run time'],
     ['express/mcp-cors.ts', "const e = await import('express')", 'at run time'],
     ['mcp/adapter.ts', "import type { A } from 'express'", 'wrong place'],
-    ['oauth/gate.ts', "import type { A } from '@modelcontextprotocol/server'", 'wrong place'],
-    ['telemetry/manager.ts', "import { a } from '@opentelemetry/api'", 'wrong place'],
-    ['telemetry/transports/http/http.ts', "import type { A } from '@opentelemetry/api'", 'wrong place'],
-    ['mcp/instrumentation/request-events.ts', "import { trace } from '@opentelemetry/api'", 'wrong place'],
-    ['mcp/Server.ts', '', 'kebab-case'],
-    ['mcp/my_server.ts', '', 'kebab-case'],
     ['mcp/helpers.ts', '', 'does not describe'],
-    ['mcp/types.ts', '', 'does not describe'],
     ['mcp/adapter.ts', 'export default class A {}', 'default export'],
-    ['mcp/adapter.ts', 'const a = 1\nexport { a as default }', 'default export'],
     ['grpc/server.ts', '', 'folder that is not in the map'],
   ] as const) {
     it(`the check reports ${file}: ${source === '' ? 'its name' : source.split('\n').at(-1)}`, () => {
       const found = violations(new Map([[file, source]]))
       expect(found).to.have.length(1)
       expect(found[0]).to.contain(complaint)
-    })
-  }
-
-  for (const [file, source] of [
-    ['index.ts', "export { a } from './telemetry/index.ts'"],
-    ['mcp/telemetry-option.ts', "import type { A } from '../telemetry/manager.ts'"],
-    ['mcp/instrumentation/tracing.ts', "const api = await import('@opentelemetry/api')"],
-    ['mcp/sdk/streams/event-stream.ts', "import type { A } from '../../operations/subscriptions.ts'"],
-    ['mcp/router/context.ts', "import type { A } from '../wire/exchange.ts'"],
-    ['mcp/adapter.ts', "import { McpServer } from '@modelcontextprotocol/server'"],
-    ['express/target.ts', "import type { Request } from 'express'"],
-    ['express/target.ts', "import { endpointOf } from '../mcp/endpoint-of.ts'"],
-    ['telemetry/index.ts', "export { A } from './transports/mock.ts'"],
-    ['telemetry/transports/otlp/otlp-record.ts', "import type * as Api from '@opentelemetry/api'"],
-    ['telemetry/transports/otlp/otlp.ts', "import { VERSION } from '../../../base/version.ts'"],
-    ['testing/index.ts', "import { a } from '../oauth/scope.ts'"],
-    ['base/describe-error.ts', "import { a } from './options/describe-value.ts'"],
-  ] as const) {
-    it(`the check accepts ${source} in ${file}`, () => {
-      expect(violations(new Map([[file, source]]))).to.deep.equal([])
     })
   }
 })

@@ -97,29 +97,6 @@ describe('TypeScript in the documentation', function () {
     expect([...pages].flatMap(([page, markdown]) => blocksOf(page, markdown))).to.have.length.above(20)
     expect(await problemsOf(pages)).to.deep.equal([])
   })
-
-  it('a problem is reported with its page and line, and good blocks are not', async () => {
-    const block = (info: string, code: string) => `\`\`\`${info}\n${code}\n\`\`\`\n`
-    const use = "import { KitTelemetry } from 'mcp-gatekit'\n"
-    const pages = {
-      'good.md': block('ts', `${use}KitTelemetry.create().build()`) + block('js', 'nonsense('),
-      'bad.md': `Text\n\n${block('ts', `${use}\nKitTelemetry.create().bild()`)}`,
-      'undeclared.md': block('ts', 'telemetry.flush()'),
-      'fragment.md': block('ts fragment', 'telemetry.flush()\nKitTelemetry.create().withService(name)'),
-      'bad-fragment.md': block('ts fragment', 'KitTelemetry.create().withService(17)'),
-      'wrong.md': block('ts wrong', 'KitTelemetry.create().withService(17)'),
-      'right.md': block('ts wrong', 'KitTelemetry.create().withService(name)'),
-      'meant.md': block('ts fragmnt', 'const a = 1'),
-    }
-    const problems = await problemsOf(new Map(Object.entries(pages)))
-    expect(problems.map((problem) => problem.replace(/ (TS\d+ )?.*/, ' $1').trim())).to.deep.equal([
-      'bad.md:6 TS2551',
-      'undeclared.md:2 TS2304',
-      'bad-fragment.md:2 TS2345',
-      'right.md:2',
-      'meant.md:2',
-    ])
-  })
 })
 
 it('the guide about proxies shows the configuration of nginx that the tests of a cluster run', () => {

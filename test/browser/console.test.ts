@@ -1,5 +1,3 @@
-import { mkdir } from 'node:fs/promises'
-import { join } from 'node:path'
 import { expect } from 'chai'
 import type { Browser, BrowserContext, Page } from 'playwright-core'
 import { connectTo } from '../../cli/dev/connect-commands.ts'
@@ -14,7 +12,6 @@ import { skipIf } from '../support/skip.ts'
 const ISSUER = 'https://auth.example.com'
 
 /** The folder for screenshots. By default, none are taken. */
-const PICTURES = process.env.CONSOLE_PICTURES
 
 /** The globals of the page that the tests use. The types of Node.js do not include them. */
 interface InPage {
@@ -88,13 +85,6 @@ describe('the console in a browser', function () {
       return document.querySelectorAll('#events > *').length === count
     }, count)
 
-  /** Takes a screenshot. */
-  async function picture(name: string): Promise<void> {
-    if (PICTURES === undefined) return
-    await mkdir(PICTURES, { recursive: true })
-    await page.screenshot({ path: join(PICTURES, `${name}.png`) })
-  }
-
   /** Emits many events at once. */
   function burst(count: number): void {
     for (let index = 0; index < count; index++)
@@ -114,7 +104,6 @@ describe('the console in a browser', function () {
     expect(await textOf('#welcome')).to.contain('.addTransport(DevConsoleTransportAdapter.create())')
     for (const text of ['running, pid', ISSUER]) await page.locator('header', { hasText: text }).waitFor()
     expect(await page.locator('#nothing').isVisible()).to.equal(false)
-    await picture('empty')
     log.setServer({ state: 'ended', how: 'exit code 1' })
     await page.locator('#setup').waitFor({ state: 'hidden' })
   })
@@ -134,7 +123,6 @@ describe('the console in a browser', function () {
     expect(await page.evaluate('navigator.clipboard.readText()')).to.equal(
       `codex mcp add dev --url ${sample.origin}/mcp`,
     )
-    await picture('connect')
     await page.setViewportSize({ width: 390, height: 800 })
     expect(
       await page.evaluate(
@@ -196,7 +184,6 @@ describe('the console in a browser', function () {
       `[...document.querySelectorAll('.step .chip')].filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent)`,
     )
     expect(cut).to.deep.equal([])
-    await picture('stopped')
   })
 
   it('the console keeps the newest step of the newest client visible until the user scrolls', async () => {
@@ -458,13 +445,11 @@ describe('the console in a browser', function () {
       expect(Number(/\d+/.exec(ground)?.[0]) < 128).to.equal(colorScheme === 'dark')
       const isWide = () =>
         page.evaluate(() => (globalThis as unknown as InPage).document.documentElement.scrollWidth > 640)
-      await picture(`narrow-${colorScheme}`)
       expect(await isWide()).to.equal(false)
       await page.locator('.row.bad').first().click()
       const box = await page.locator('#details').boundingBox()
       expect((box?.y ?? 0) + (box?.height ?? 0)).to.equal(844)
       expect(await isWide()).to.equal(false)
-      await picture(`narrow-${colorScheme}-details`)
     })
   }
 

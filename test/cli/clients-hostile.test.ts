@@ -3,7 +3,7 @@ import { expect } from 'chai'
 import { CLIENT_IDS } from '../../cli/doctor/clients.ts'
 import { textReport } from '../../cli/doctor/report.ts'
 import { look, startTarget } from '../support/cli/doctor-target.ts'
-import { json, on } from '../support/cli/faults.ts'
+import { json } from '../support/cli/faults.ts'
 import { listen } from '../support/listen.ts'
 
 /** Characters that control a terminal, end a line, or reverse the direction of a string. */
@@ -97,52 +97,4 @@ describe('doctor --as for hostile servers', function () {
         )
       }
     })
-
-  for (const [what, body] of [
-    ['deeply nested structured content', `{"content":[],"structuredContent":${NESTED}}`],
-    ['content that is not an array', '{"content":{"text":"x"}}'],
-    ['texts that are not strings', '{"content":[{"text":1},null,{"text":{"length":9}}]}'],
-  ] as const) {
-    it(`a result with ${what} is measured without an error`, async () => {
-      const target = await startTarget(
-        on(({ message }) => message?.method === 'tools/call', {
-          ...json({}),
-          body: `{"jsonrpc":"2.0","id":1,"result":${body}}`,
-        }),
-      )
-      const report = await look(target.url, { token: target.token, call: 'greet' })
-      const finding = report.checks.find(({ id }) => id === 'tools.result-size')
-      expect(finding?.seen).to.match(/^\d+ characters/)
-    })
-  }
-
-  it('a list of tools with a deeply nested schema, or with other types, is measured or skipped', async () => {
-    for (const [tool, expected] of [
-      [`{"name":"a","inputSchema":{"type":"object","properties":${NESTED}}}`, /nested too deeply/],
-      ['{"name":"a","description":{"x":[1]},"inputSchema":{"type":"object"}}', /^1 tool, about 7 tokens/],
-    ] as const) {
-      const body = `{"jsonrpc":"2.0","id":1,"result":{"tools":[${tool}]}}`
-      const target = await startTarget(
-        on(({ message }) => message?.method === 'tools/list', { ...json({}), body }),
-      )
-      const report = await look(target.url, { token: target.token })
-      expect(report.checks.find(({ id }) => id === 'tools.size')?.seen).to.match(expected)
-    }
-  })
-
-  it('tools with names and annotations of other types are reported, not thrown', async () => {
-    const tools = [
-      { name: 'a', inputSchema: { type: 'object' }, annotations: null, title: 7 },
-      { name: 'b', inputSchema: { type: 'object' }, annotations: [[]], title: ' ' },
-      { name: EVIL.repeat(50), inputSchema: { type: 'object' }, annotations: { readOnlyHint: 'true' } },
-    ]
-    const target = await startTarget(
-      on(({ message }) => message?.method === 'tools/list', json({ result: { tools } })),
-    )
-    const report = await look(target.url, { token: target.token, as: 'claude' })
-    const finding = report.checks.find(({ id }) => id === 'tools.directory')
-    expect(finding?.status).to.equal('fail')
-    expect(finding?.seen).not.to.match(STEERING)
-    expect(report.checks.find(({ id }) => id === 'tools.size')?.seen).not.to.match(STEERING)
-  })
 })

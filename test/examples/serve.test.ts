@@ -1,12 +1,7 @@
 import { execFile } from 'node:child_process'
-import { once } from 'node:events'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect } from 'chai'
-import { type Outcome, type RunningExample, startExample } from '../support/examples/run.ts'
+import { type RunningExample, startExample } from '../support/examples/run.ts'
 import { skipIf } from '../support/skip.ts'
 
 const run = promisify(execFile)
@@ -64,38 +59,7 @@ describe('the example serve.ts', function () {
     example.process.kill('SIGTERM')
     expect(await example.ended).to.include({ exitCode: 0, stderr: '' })
   })
-
-  for (const name of ['PORT', 'AUTH_PORT']) {
-    it(`serve.ts prints one line if the port of ${name} is in use`, async () => {
-      const other = createServer().listen(0, '127.0.0.1')
-      await once(other, 'listening')
-      const { port } = other.address() as AddressInfo
-      try {
-        const outcome = await startExample('serve', { ...ENVIRONMENT, [name]: String(port) }).ended
-        expectOneLine(outcome, `Port ${port} is in use. Set PORT and AUTH_PORT to free ports`)
-      } finally {
-        other.close()
-      }
-    })
-  }
-
-  it('serve.ts prints one line if a port is invalid', async () => {
-    expectOneLine(
-      await startExample('serve', { ...ENVIRONMENT, PORT: 'http' }).ended,
-      'PORT must be a port number; received http',
-    )
-  })
-
-  it('serve.ts prints one line if the folder does not exist', async () => {
-    const folder = join(tmpdir(), 'no-such-folder', 'notes')
-    const outcome = await startExample('serve', { ...ENVIRONMENT, NOTES_DIR: folder }).ended
-    expectOneLine(outcome, `The folder ${folder} does not exist`)
-  })
 })
-
-function expectOneLine(outcome: Outcome, line: string): void {
-  expect(outcome).to.deep.equal({ exitCode: 1, stdout: '', stderr: `${line}\n` })
-}
 
 function isInstalled(command: string): Promise<boolean> {
   return run(command, ['--version']).then(

@@ -8,12 +8,13 @@ import { endpointOf } from '../../src/mcp/endpoint-of.ts'
 import { disconnectAtRandom } from '../support/disconnects.ts'
 import { onExpress } from '../support/mcp/entry-points.ts'
 import { call, definedOf, legacy, modern, rpc, type WireRequest } from '../support/mcp/wire.ts'
+import { runs } from '../support/runs.ts'
 
 describe('mcp: clients that disconnect', function () {
   this.timeout(60_000)
 
   it('clients that disconnect at any moment of a request leave nothing behind, and the server keeps working', async () => {
-    await disconnectAtRandom(300, 1)
+    await disconnectAtRandom(runs(1_500), 1)
   })
 })
 

@@ -1,20 +1,10 @@
 import { isDeepStrictEqual } from 'node:util'
 import { expect } from 'chai'
-import { createMcpAdapter, mcpAuth, mcpHandler, protectedResourceRouter } from '../../src/index.ts'
 import { VerifierUnavailableError } from '../../src/oauth/errors.ts'
 import { type Setup, serving } from '../support/mcp/entry-points.ts'
 import { FRAMEWORKS, HOSTS, type Host, NESTED, serveWhole } from '../support/mcp/hosts.ts'
 import { METADATA, notes, oauth } from '../support/mcp/notes.ts'
-import {
-  bearer,
-  call,
-  legacy,
-  listen,
-  modern,
-  rpc,
-  type WireAnswer,
-  type WireRequest,
-} from '../support/mcp/wire.ts'
+import { bearer, call, legacy, modern, rpc, type WireAnswer, type WireRequest } from '../support/mcp/wire.ts'
 import { rawRequest } from '../support/raw-http.ts'
 
 /** Beside the tokens of `oauth()`: what verifiers say of tokens that are not good enough, or could not say. */
@@ -379,56 +369,5 @@ describe('mcp: where a route is mounted', () => {
         })
       }
     }
-  }
-
-  for (const framework of FRAMEWORKS.filter(({ routes }) => routes)) {
-    it(`${framework.name} serves several resources, each with its own tokens, scopes and document`, async () => {
-      const names = ['one', 'two', 'three'] as const
-      const adapters = names.map((name) => {
-        const resource = `https://mcp.example.com/${name}`
-        return createMcpAdapter({
-          router: notes,
-          oauth: oauth({
-            resource,
-            scopes: [`${name}:use`],
-            verifyToken: ({ bearerToken }) => ({
-              valid: bearerToken !== undefined,
-              resource: `https://mcp.example.com/${bearerToken}`,
-              scopes: [`${bearerToken}:use`],
-            }),
-          }),
-        })
-      })
-      const listener = framework.mount([
-        ...adapters.map((adapter) => ({ path: '/', middleware: protectedResourceRouter(adapter) })),
-        ...adapters.flatMap((adapter, index) => [
-          // The second one has no mcpAuth of its own.
-          ...(index === 1 ? [] : [{ path: `/${names[index]}`, middleware: mcpAuth(adapter) }]),
-          { path: `/${names[index]}`, middleware: mcpHandler(adapter) },
-        ]),
-      ])
-      const served = await listen(listener)
-      try {
-        for (const name of names) {
-          for (const token of names) {
-            const answer = await served.send({ ...echo(bearer(token)), path: `/${name}` })
-            expect(answer.status, `${token} at ${name}`).to.equal(token === name ? 200 : 401)
-            if (token === name) continue
-            expect(parameter(answer, 'scope')).to.equal(`${name}:use`)
-            expect(parameter(answer, 'error_description')).to.equal(
-              'The access token was issued for another resource',
-            )
-            expect(parameter(answer, 'resource_metadata')).to.equal(`https://mcp.example.com${ROOT}/${name}`)
-          }
-          const document = await served.send({ method: 'GET', path: `${ROOT}/${name}` })
-          expect(document.message).to.deep.include({
-            resource: `https://mcp.example.com/${name}`,
-            scopes_supported: [`${name}:use`, 'mcp:write', 'mcp:admin'],
-          })
-        }
-      } finally {
-        await served.close()
-      }
-    })
   }
 })

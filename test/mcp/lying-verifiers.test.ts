@@ -12,12 +12,6 @@ import { keepingEvents } from '../support/telemetry/recording.ts'
 const TOKEN = 'eyJ0b2tlbi1vZi1hZGE.c2VjcmV0LXBhcnQ.c2lnbmF0dXJl'
 const SECRET = 'what-the-verifier-knows'
 
-class Odd {
-  get valid(): boolean {
-    throw new Error(`${SECRET} ${TOKEN}`)
-  }
-}
-
 const shouting = (): never => {
   throw Object.assign(new Error(`${SECRET}: ${TOKEN}`), { token: TOKEN, cause: new Error(TOKEN) })
 }
@@ -77,25 +71,16 @@ const late: (() => void)[] = []
 const VERIFIERS: readonly Verifier[] = [
   { says: 'nothing', verify: () => undefined, ...refused },
   { says: 'null', verify: () => null, ...refused },
-  { says: 'true', verify: () => true, ...refused },
   { says: 'the token', verify: ({ bearerToken }) => bearerToken, ...refused },
-  { says: 'a list', verify: () => [{ valid: true }], ...refused },
-  { says: 'a function', verify: () => () => ({ valid: true }), ...refused },
   { says: 'an empty object', verify: () => ({}), ...refused },
   { says: 'valid: 1', verify: () => good({ valid: 1 }), ...refused },
   { says: "valid: 'true'", verify: () => good({ valid: 'true', hint: TOKEN }), ...refused },
-  { says: 'an object whose valid throws', verify: () => new Odd(), ...refused },
   {
     says: 'an object that is valid when asked twice',
     verify: changing,
     ...refused,
   },
   { says: 'a proxy that throws at everything', verify: () => hostile, ...refused },
-  { says: 'a promise of a proxy that throws at everything', verify: async () => hostile, ...refused },
-  { says: 'a string object', verify: () => Object(SECRET), ...refused },
-  { says: 'a symbol', verify: () => Symbol(SECRET), ...refused },
-  { says: 'valid: false with a user', verify: () => good({ valid: false, user: { id: 1 } }), ...refused },
-  { says: 'an object for valid', verify: () => good({ valid: Object(true) }), ...refused },
   { says: 'a promise for valid', verify: () => good({ valid: Promise.resolve(true) }), ...refused },
   { says: 'valid of its prototype', verify: () => Object.create(good({})), ...accepted },
   {
@@ -103,10 +88,8 @@ const VERIFIERS: readonly Verifier[] = [
     verify: () => Object.defineProperty(good({}), 'clientId', { get: shouting }),
     ...refused,
   },
-  { says: 'an infinite expiry', verify: () => good({ expiresAt: Number.POSITIVE_INFINITY }), ...refused },
   { says: 'a date as expiry', verify: () => good({ expiresAt: new Date(Date.now() + 60_000) }), ...refused },
   { says: 'an expiry in 1970', verify: () => good({ expiresAt: 0 }), ...refused, reason: 'expired' },
-  { says: 'an expiry before 1970', verify: () => good({ expiresAt: -1 }), ...refused, reason: 'expired' },
   {
     says: 'a resource that cannot be a string',
     verify: () => good({ resource: Object.create(null) }),
@@ -127,7 +110,6 @@ const VERIFIERS: readonly Verifier[] = [
   },
   { says: 'an expiry that is not a number', verify: () => good({ expiresAt: `${TOKEN}` }), ...refused },
   { says: 'an expiry of NaN', verify: () => good({ expiresAt: Number.NaN }), ...refused },
-  { says: 'an expiry of long ago', verify: () => good({ expiresAt: 1 }), ...refused, reason: 'expired' },
   {
     says: 'another resource',
     verify: () => good({ resource: `https://${SECRET}.example` }),
@@ -135,13 +117,6 @@ const VERIFIERS: readonly Verifier[] = [
     reason: 'wrong_resource',
   },
   { says: 'a client that cannot be text', verify: () => good({ clientId: Object.create(null) }), ...refused },
-  {
-    says: 'scopes of the wrong kind',
-    verify: () => good({ scopes: { 'mcp:read': true } }),
-    status: 403,
-    event: 'kit.mcp.auth.refused',
-    reason: 'insufficient_scope',
-  },
   {
     says: 'scopes that only look alike',
     verify: () => good({ scopes: ['MCP:READ', 'mcp:rea', 'mcp:read ', 7, null, SECRET] }),
@@ -160,11 +135,6 @@ const VERIFIERS: readonly Verifier[] = [
     ...accepted,
   },
   {
-    says: 'a thenable that settles twice',
-    verify: () => thenable((resolve) => [resolve(good({})), resolve({ valid: false })]),
-    ...accepted,
-  },
-  {
     says: 'a thenable that settles and then throws',
     verify: () => thenable((resolve) => [resolve(good({})), shouting()]),
     ...accepted,
@@ -174,15 +144,9 @@ const VERIFIERS: readonly Verifier[] = [
     verify: () => thenable((resolve, reject) => [reject(SECRET), resolve(good({}))]),
     ...refused,
   },
-  {
-    says: 'a promise of a thenable of a thenable',
-    verify: async () => thenable((resolve) => resolve(thenable((then) => then(good({}))))),
-    ...accepted,
-  },
   { says: 'a rejection with a good result', verify: () => Promise.reject(good({})), ...refused },
   { says: 'a rejection with what throws', verify: () => Promise.reject(hostile), ...refused },
   { says: 'that it throws', verify: shouting, ...refused },
-  { says: 'that it rejects', verify: async () => shouting(), ...refused },
   {
     says: 'a thrown text',
     verify: () => {
@@ -190,7 +154,6 @@ const VERIFIERS: readonly Verifier[] = [
     },
     ...refused,
   },
-  { says: 'a rejection with nothing', verify: () => Promise.reject(undefined), ...refused },
   { says: 'a thenable that throws', verify: () => thenable(shouting), ...refused },
   {
     says: 'something that is no VerifierUnavailableError',
@@ -201,11 +164,6 @@ const VERIFIERS: readonly Verifier[] = [
   },
   { says: 'nothing, ever', verify: () => new Promise(() => undefined), ...unavailable },
   { says: 'nothing, ever, by a thenable', verify: () => thenable(() => undefined), ...unavailable },
-  {
-    says: 'a promise of a thenable that never settles',
-    verify: async () => await thenable(() => undefined),
-    ...unavailable,
-  },
   {
     says: 'an acceptance that comes too late',
     verify: () => new Promise((resolve) => late.push(() => resolve(good({})))),

@@ -230,10 +230,7 @@ export class RedisData {
       .map(({ id, fields }) => [id, fields])
   }
 
-  /**
-   * The scripts of `redisTaskStore` and `RateLimiterRedis`, found by the commands that they call. test/full/week-redis.test.ts
-   * compares them with a real Redis.
-   */
+  /** The scripts of `redisTaskStore` and `RateLimiterRedis`, found by the commands that they call. */
   #eval(script: string, [count = '0', ...rest]: readonly string[]): Reply {
     const keys = rest.slice(0, Number(count))
     const args = rest.slice(Number(count))
