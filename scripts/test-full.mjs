@@ -1,6 +1,6 @@
 // Runs what takes too long for `npm test`, with the full number of random inputs. Two lanes run side by side, because many tests
 // wait: test/full, and the groups of scripts/test.mjs: package and slow; then those of npm test on Node 22; then those on Node 24,
-// with the group more, which measures the coverage. The Node binaries come from the npm packages node@22 and node@24. They are not
+// with the group more, which measures the coverage. When test/full has ended, the groups run with as many processes as in npm test. The Node binaries come from the npm packages node@22 and node@24. They are not
 // in package.json, because they would put themselves on PATH. What fails runs again with fewer others, and fails only if it fails again.
 import { readdirSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
@@ -17,7 +17,6 @@ const LONGEST = [
   'consumers',
   'bundlers',
   'conformance',
-  'openapi-large',
   'clients',
 ]
 /** The line of mocha's output from which on it reports failures. */
@@ -84,8 +83,11 @@ async function runFiles() {
   })
 }
 
+let isFullRunning = true
+
 async function runGroup(title, before, groups, isFull) {
-  const options = ['--again', '--jobs', String(availableParallelism())]
+  const jobs = availableParallelism() + (isFullRunning ? 0 : 2)
+  const options = ['--again', '--jobs', String(jobs)]
   const suite = ['scripts/test.mjs', ...options, ...groups.flatMap((group) => ['--group', group])]
   const [command, ...args] = [...before, 'node', ...suite]
   const failure = await run(title, command, args, isFull)
@@ -101,7 +103,12 @@ async function runGroups() {
   await runGroup('The tests code and more on Node 24', coverage, ['code', 'more'], true)
 }
 
-await Promise.all([runGroups(), runFiles()])
+await Promise.all([
+  runGroups(),
+  runFiles().then(() => {
+    isFullRunning = false
+  }),
+])
 for (const part of failedParts) {
   const failure = await runPart(part)
   if (failure !== undefined) failures.push(failure)

@@ -8,6 +8,7 @@ import {
   type TelemetryTransport,
 } from '../../src/telemetry/index.ts'
 import { anyCharacter } from '../support/any-character.ts'
+import { itAtOnce } from '../support/at-once.ts'
 import { anEvent, startDiscord, startSlack, startTelegram, type Target } from '../support/chat-services.ts'
 import { runs } from '../support/runs.ts'
 
@@ -129,13 +130,21 @@ async function sent(chat: Chat, events: readonly TelemetryEnvelope[]): Promise<a
   return target.taken[0]
 }
 
-for (const [service, chat] of Object.entries(CHATS))
-  for (const [what, payload] of Object.entries(PAYLOADS))
-    it(`texts in chats: ${what} in every string of an event, on ${service}: it is shown as code, without an effect`, async () => {
-      const other = anEvent({ name: eventOf(payload).name, level: 'fatal' })
-      for (const events of [[eventOf(payload)], [eventOf(payload), other]])
-        expect(chat.liveText(await sent(chat, events))).to.match(FIXED)
-    })
+describe('texts in chats', () => {
+  itAtOnce(
+    8,
+    Object.entries(CHATS).flatMap(([service, chat]) =>
+      Object.entries(PAYLOADS).map(([what, payload]) => [
+        `texts in chats: ${what} in every string of an event, on ${service}: it is shown as code, without an effect`,
+        async () => {
+          const other = anEvent({ name: eventOf(payload).name, level: 'fatal' })
+          for (const events of [[eventOf(payload)], [eventOf(payload), other]])
+            expect(chat.liveText(await sent(chat, events))).to.match(FIXED)
+        },
+      ]),
+    ),
+  )
+})
 
 describe('strings in chats', () => {
   for (const [service, chat] of Object.entries(CHATS)) {

@@ -9,7 +9,7 @@ import { listen } from '../support/listen.ts'
 /** Characters that control a terminal, end a line, or reverse the direction of a string. */
 const STEERING = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u
 const EVIL = '\x1b[2J\x07\u202e\u2028\x9b31m'
-const NESTED = `${'['.repeat(200_000)}${']'.repeat(200_000)}`
+const NESTED = `${'['.repeat(20_000)}${']'.repeat(20_000)}`
 
 /** Starts a server whose every response is hostile: members, header values, and statuses. */
 async function startHostileServer() {
@@ -25,7 +25,7 @@ async function startHostileServer() {
       return
     }
     res.writeHead(200, { 'content-type': 'application/json' })
-    const many = Array.from({ length: 20_000 }, (_, index) => `${EVIL}${index}`)
+    const many = Array.from({ length: 2_000 }, (_, index) => `${EVIL}${index}`)
     const document = {
       resource: `${origin}/mcp`,
       authorization_servers: [`${origin}/${encodeURIComponent(EVIL)}`, EVIL],

@@ -14,12 +14,11 @@ import { TaskClient } from '../mcp/tasks.ts'
 import { bearer, call, legacy, listen } from '../mcp/wire.ts'
 import { type RedisServer, startRedis } from '../redis.ts'
 import type { RedisClientKind } from '../redis-clients.ts'
-import { runs } from '../runs.ts'
 import { until } from '../until.ts'
 
 /** The requests that are in progress when Redis stops, and those that follow when it has missed their timeouts. */
 const FIRST = 20
-const FOLLOWING = runs(1_500)
+const FOLLOWING = 300
 const AT_A_TIME = 50
 
 /** A use of a store in Redis. */

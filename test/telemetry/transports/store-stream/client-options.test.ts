@@ -94,7 +94,7 @@ describe('StoreStreamTransportAdapter after a lost connection', function () {
     ['a transaction', (proxy) => proxy.cutRequest('EXEC')],
   ]
   itAtOnce(
-    4,
+    10,
     CLIENTS.flatMap(([options, connect]) =>
       cuts.map(([what, cut]) => [
         `${options} writes each event, in order, after the connection is closed instead of passing ${what}`,
