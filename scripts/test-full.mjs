@@ -86,7 +86,7 @@ async function runFiles() {
 let isFullRunning = true
 
 async function runGroup(title, before, groups, isFull) {
-  const jobs = availableParallelism() + (isFullRunning ? 0 : 2)
+  const jobs = availableParallelism() + (isFullRunning ? 1 : 2)
   const options = ['--again', '--jobs', String(jobs)]
   const suite = ['scripts/test.mjs', ...options, ...groups.flatMap((group) => ['--group', group])]
   const [command, ...args] = [...before, 'node', ...suite]

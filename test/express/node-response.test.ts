@@ -10,7 +10,7 @@ import { definedOf, modern } from '../support/mcp/wire.ts'
 import { RawConnection } from '../support/raw-http.ts'
 
 /** The time after which a response that is not read is cut off, instead of 60 s. */
-const UNREAD_MS = 2_000
+const UNREAD_MS = 1_000
 
 const router = KitMcpRouter.create().tool('text', { description: 'x' }, (_args, { request }) =>
   'x'.repeat(Number(request.headers.get('x-size'))),
