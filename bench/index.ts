@@ -10,8 +10,10 @@ import { benchGate } from './gate.ts'
 import { benchImports } from './import.ts'
 import { benchOpenApi } from './openapi.ts'
 import { benchOtlp } from './otlp.ts'
+import { benchProfile } from './profile.ts'
 import { takeRatios } from './report.ts'
 import { benchSessions } from './sessions.ts'
+import { benchStartup } from './startup.ts'
 import { benchTmDevLab } from './tmdevlab/index.ts'
 import { benchToolsCall } from './tools-call.ts'
 import { benchUnderLoad } from './under-load.ts'
@@ -29,9 +31,11 @@ const SECTIONS: Readonly<Record<string, () => Promise<void>>> = {
   openapi: benchOpenApi,
   otlp: benchOtlp,
   imports: benchImports,
+  startup: benchStartup,
   cluster: benchCluster,
   tmdevlab: benchTmDevLab,
   'under-load': benchUnderLoad,
+  profile: benchProfile,
 }
 
 /** The section that is neither compared nor saved, because its ratios depend on the number of cores. */
