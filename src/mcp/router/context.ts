@@ -32,7 +32,7 @@ export interface KitContext<App = unknown, User = any> {
   readonly state: unknown
   /**
    * Sends a log message to the client. Resolves when the client can take more; never rejects. Once 1 MiB waits for a client
-   * that does not read, further messages are dropped.
+   * that does not read, further messages are dropped. One message then says so.
    * @param level the severity.
    * @param data any JSON value.
    */

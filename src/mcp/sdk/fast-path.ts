@@ -248,9 +248,9 @@ class FastTransport extends PerRequestHTTPServerTransport {
     const stream = this.#stream ?? this.#openStream()
     const { outflow } = stream
     this.#exchange.outflow = outflow
-    const event = messageEvent(JSON.stringify(message))
-    if (!outflow.admits(message, Buffer.byteLength(event))) return
-    stream.write(event)
+    const admitted = outflow.admitted(message)
+    if (admitted === undefined) return
+    stream.write(messageEvent(JSON.stringify(admitted)))
     if (!outflow.hasRoom) await outflow.room()
   }
 

@@ -112,7 +112,7 @@ function guardTransport(transport: Transport, find: FindOutflow): () => void {
     if ('method' in sent && !('id' in sent)) {
       const outflow = find(options?.relatedRequestId)
       if (outflow === undefined) await send.call(transport, sent, options)
-      else await outflow.notify(sent, () => send.call(transport, sent, options))
+      else await outflow.notify(sent, (one) => send.call(transport, one, options))
       return
     }
     // The SDK checks whether a response is sent synchronously.

@@ -17,7 +17,7 @@ export interface Outflow {
    * Sends a notification with `send`. Resolves when the client can take more. Progress notifications and log messages may be
    * dropped.
    */
-  notify(message: JSONRPCNotification, send: () => Promise<void>): Promise<void>
+  notify(message: JSONRPCNotification, send: (message: JSONRPCNotification) => Promise<void>): Promise<void>
 }
 
 /** The decision about one message, with the validated arguments, the error of validating them, or the text of a denial. */

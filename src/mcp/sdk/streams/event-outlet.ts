@@ -17,10 +17,15 @@ const ROOM_BYTES = 64 * 1024
 /** While more bytes wait, progress notifications and log messages are dropped. A stream of GET ends. */
 const MAX_UNSENT_BYTES = 1024 * 1024
 
-/** The notifications that are dropped while too many bytes wait. */
-const DROPPABLE: ReadonlySet<string> = new Set(['notifications/progress', 'notifications/message'])
+const PROGRESS = 'notifications/progress'
+const LOG = 'notifications/message'
+
+/** The log message in place of those that are dropped. */
+const DROPPED = 'Log messages are dropped, because the client does not read fast enough.'
 
 const encoder = new TextEncoder()
+
+const bytesOf = (message: JSONRPCNotification): number => Buffer.byteLength(JSON.stringify(message))
 
 /** Changes the stream of a transport of the SDK that is relayed. */
 export interface StreamFilter {
@@ -60,6 +65,8 @@ export class EventOutlet implements Outflow {
   /** Resolves when the client can take more. All callers share the promise. */
   #room: Promise<void> | undefined
   #giveRoom: (() => void) | undefined
+  /** `true` if log messages were dropped since the client could take more. */
+  #dropsLogs = false
   /** The bytes of the events that were passed to a transport of the SDK and may not have come out of it yet. */
   #handedBytes = 0
 
@@ -122,21 +129,32 @@ export class EventOutlet implements Outflow {
     this.#controller?.close()
   }
 
-  /** Returns `true` if a notification must be sent, and `false` if it is dropped because too many bytes wait. */
-  admits({ method }: JSONRPCNotification, bytes: number): boolean {
+  /**
+   * Returns the notification to send. If too many bytes wait, progress notifications and log messages are dropped, and one log
+   * message says so.
+   */
+  admitted(message: JSONRPCNotification): JSONRPCNotification | undefined {
+    const { method, params } = message
     const unsent = this.unsentBytes
     // A single message may be larger than the limit.
-    return !DROPPABLE.has(method) || unsent === 0 || unsent + bytes <= MAX_UNSENT_BYTES
+    if ((method !== PROGRESS && method !== LOG) || unsent === 0) return message
+    if (unsent + bytesOf(message) <= MAX_UNSENT_BYTES) return message
+    if (method === PROGRESS || this.#dropsLogs) return undefined
+    this.#dropsLogs = true
+    return { ...message, params: { ...params, data: DROPPED } }
   }
 
   /**
    * Sends a notification with `send`. Resolves when the client can take more, or at once if the notification is dropped.
    */
-  async notify(message: JSONRPCNotification, send: () => Promise<void>): Promise<void> {
-    const bytes = Buffer.byteLength(JSON.stringify(message))
-    if (!this.admits(message, bytes)) return
-    if (this.#isOpen && this.#options.isDirect !== true) this.#hand(bytes)
-    await send()
+  async notify(
+    given: JSONRPCNotification,
+    send: (message: JSONRPCNotification) => Promise<void>,
+  ): Promise<void> {
+    const message = this.admitted(given)
+    if (message === undefined) return
+    if (this.#isOpen && this.#options.isDirect !== true) this.#hand(bytesOf(message))
+    await send(message)
     await this.room()
   }
 
@@ -196,6 +214,7 @@ export class EventOutlet implements Outflow {
 
   #makeRoom(): void {
     if (!this.hasRoom) return
+    this.#dropsLogs = false
     this.#room = undefined
     this.#giveRoom?.()
     this.#giveRoom = undefined
