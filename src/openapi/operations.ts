@@ -86,9 +86,11 @@ export function newName(wanted: string, taken: Set<string>, maxLength = Number.P
 }
 
 function sanitised(text: string): string {
-  // Names are shorter, and the last pattern takes quadratic time.
-  const replaced = text.slice(0, 256).replace(/[^A-Za-z0-9_-]+/g, '_')
-  return replaced.replace(/^_+|_+$/g, '')
+  const replaced = text.replace(/[^A-Za-z0-9_-]+/g, '_')
+  let [start, end] = [0, replaced.length]
+  while (replaced[start] === '_') start++
+  while (end > start && replaced[end - 1] === '_') end--
+  return replaced.slice(start, end)
 }
 
 /**

@@ -82,8 +82,8 @@ export async function callTool(
     if (beginTask === undefined)
       result = await runRound(round.serving, round.sdk, tool.definition.name, (context) => {
         const { exchange, endCounted } = serving
-        const run = () => runTool(tool, args, context)
-        return tool.limiter?.run({ exchange, timed: call, context }, run, endCounted) ?? run()
+        const runOnce = () => runTool(tool, args, context)
+        return tool.limiter?.run({ exchange, timed: call, context }, runOnce, endCounted) ?? runOnce()
       })
     else {
       result = await beginTask(round, call, args)
@@ -149,12 +149,12 @@ async function runTool(
   if (tool.around === undefined) return await resultOf(tool, await tool.handler(args, context))
   const operation = { kind: 'tool', name: tool.definition.name, args } as const
   let validated: unknown
-  const run = async (): Promise<CallToolResult | InputRequired> => {
+  const runHandler = async (): Promise<CallToolResult | InputRequired> => {
     const result = await resultOf(tool, await tool.handler(args, context))
     validated = result.structuredContent
     return result
   }
-  const returned = await runAround(tool, context, operation, run, 'tools/call', isToolResult)
+  const returned = await runAround(tool, context, operation, runHandler, 'tools/call', isToolResult)
   return await resultOf(tool, returned, validated)
 }
 
