@@ -7,6 +7,7 @@ import { expect } from 'chai'
 import { Browser } from '../support/authorization/browser.ts'
 import { startFacade, type TestFacade } from '../support/authorization/facade.ts'
 import { freePort } from '../support/free-port.ts'
+import { until } from '../support/until.ts'
 
 const SUITE = '@modelcontextprotocol/conformance@0.2.0-alpha.12'
 /** The suite needs a newer Node.js than the server. */
@@ -43,7 +44,8 @@ async function runSuite(facade: TestFacade, port: number, args: readonly string[
       const browser = new Browser()
       const page = await browser.open(url)
       const { url: end } = await browser.submit(page, 'allow', (target) => target.startsWith(callback))
-      await fetch(end)
+      // The suite prints the URL before it listens.
+      await until(() => fetch(end).then(Boolean, () => false), 20)
     }
     for (const stream of [suite.stdout, suite.stderr])
       stream.setEncoding('utf8').on('data', (text: string) => {
