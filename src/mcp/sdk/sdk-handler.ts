@@ -123,30 +123,30 @@ export class SdkHandler {
   #post(request: McpRequest, exchange: Exchange, received: ReceivedMessages): Promise<HttpResponse> {
     const { body, messages } = received
     if (this.#table?.events.size && messages.some(isEventStreamRequest))
-      return this.#streamEvents(request, exchange, received)
+      return this.#streamEvents(request, exchange, messages)
     if (Array.isArray(body)) {
       // The SDK adds a listener for each message.
       setMaxListeners(0, request.request.signal)
       return serveBatch(request, messages, (message, connection) =>
-        this.#postMessages(request, exchange, { body: message, messages: [message] }, connection),
+        this.#postMessage(request, exchange, message, connection),
       )
     }
-    return this.#postMessages(request, exchange, received)
+    return this.#postMessage(request, exchange, body)
   }
 
   /** Serves `events/stream`, which takes a slot as long as its stream is open. */
   async #streamEvents(
     request: McpRequest,
     exchange: Exchange,
-    received: ReceivedMessages,
+    [message, ...others]: readonly unknown[],
   ): Promise<HttpResponse> {
-    if (received.messages.length > 1)
+    if (others.length > 0)
       return jsonRpcError(400, -32_600, 'Invalid Request: events/stream must be the only message')
     return await this.#withSlot(request, exchange, async (release) => {
       const leaving = new AbortController()
       exchange.left = leaving.signal
       request.onDisconnect(() => leaving.abort())
-      const response = await this.#postMessages(request, exchange, received)
+      const response = await this.#postMessage(request, exchange, message)
       return isEventStream(response) ? withEnd(response, request, release) : response
     })
   }
@@ -169,14 +169,13 @@ export class SdkHandler {
     }
   }
 
-  #postMessages(
+  #postMessage(
     request: McpRequest,
     exchange: Exchange,
-    received: ReceivedMessages,
+    message: unknown,
     client: ClientConnection = request,
   ): Promise<HttpResponse> {
-    const { messages } = received
-    const checked = withCanonicalUris(received.body)
+    const checked = withCanonicalUris(message)
     if ('problem' in checked) return Promise.resolve(refusedUri(exchange, checked))
     const { body } = checked
     const table = this.#table
@@ -185,15 +184,15 @@ export class SdkHandler {
       this.#sessions !== undefined &&
       (fast === undefined ? isLegacy(request, body) : fast.classification.era === 'legacy')
     ) {
-      return this.#serveSession(this.#sessions, request, exchange, body, messages, client)
+      return this.#serveSession(this.#sessions, request, exchange, body, client)
     }
     const { tasks } = this.#servers
     if (tasks !== undefined && isTaskRequest(body)) return this.#serveTask(tasks, request, exchange, body)
     if (table === undefined || fast === undefined) {
-      if (isListening(messages)) return this.#listen(request, exchange, { ...received, body })
+      if (isListening(body)) return this.#listen(request, exchange, body)
       // The heartbeats of `events/stream` keep its stream open.
-      const outlet = messages.some(isEventStreamRequest) ? new EventOutlet({ isSilent: true }) : undefined
-      return this.#serveWithSdk(request, exchange, body, messages, outlet)
+      const outlet = isEventStreamRequest(body) ? new EventOutlet({ isSilent: true }) : undefined
+      return this.#serveWithSdk(request, exchange, body, outlet)
     }
     const server = this.#servers.forFastPath(table, exchange, this.#streams, fast)
     return serveFast(server, fast, client, exchange)
@@ -209,7 +208,7 @@ export class SdkHandler {
     const missing = await tasks.authorize(exchange, message)
     const { gate, auth, telemetry } = exchange
     if (missing.length === 0 || gate === undefined || auth === undefined)
-      return await this.#serveWithSdk(request, exchange, message, [message])
+      return await this.#serveWithSdk(request, exchange, message)
     const refusal = await gate.limited(gate.insufficientScope(missing, auth.scopes), request)
     telemetry.finished(refusal)
     return gate.responseTo(refusal, request)
@@ -231,26 +230,23 @@ export class SdkHandler {
   async #serveWithSdk(
     request: McpRequest,
     exchange: Exchange,
-    body: unknown,
-    messages: readonly unknown[],
-    outlet?: EventOutlet,
+    message: unknown,
+    outlet = new EventOutlet(),
     filter?: StreamFilter,
   ): Promise<HttpResponse> {
     const { auth } = exchange
-    const relaying = outlet ?? new EventOutlet()
-    exchange.outflow = relaying
-    exchange.methods = new Set(messages.map((message) => (message as { method?: unknown } | null)?.method))
+    exchange.outflow = outlet
+    exchange.method = (message as { method?: unknown } | null)?.method
     const served = await this.#handler.fetch(servedRequest(request, exchange), {
-      parsedBody: body,
+      parsedBody: message,
       ...(auth !== undefined && { authInfo: auth }),
     })
     const response = await fromResponse(served)
-    return isEventStream(response) ? { ...response, body: relaying.relay(response.body, filter) } : response
+    return isEventStream(response) ? { ...response, body: outlet.relay(response.body, filter) } : response
   }
 
   /** Serves `subscriptions/listen`, which takes a slot as long as its stream is open. */
-  async #listen(request: McpRequest, exchange: Exchange, received: ReceivedMessages): Promise<HttpResponse> {
-    const { body, messages } = received
+  async #listen(request: McpRequest, exchange: Exchange, body: unknown): Promise<HttpResponse> {
     // The whole request stays in memory while the stream is open.
     if (JSON.stringify(body).length > MAX_SUBSCRIBED_LENGTH)
       return jsonRpcError(
@@ -268,7 +264,7 @@ export class SdkHandler {
       request.onDisconnect(() => outlet.end())
       const watched = taskIds && (await tasks?.watchable(exchange, taskIds, message))
       const filter = tasks && watched && taskEvents(outlet, { tasks, exchange, watched, message })
-      return await this.#serveWithSdk(request, exchange, body, messages, outlet, filter)
+      return await this.#serveWithSdk(request, exchange, message, outlet, filter)
     })
   }
 
@@ -290,11 +286,10 @@ export class SdkHandler {
     request: McpRequest,
     exchange: Exchange,
     body?: unknown,
-    messages: readonly unknown[] = [],
     client: ClientConnection = request,
   ): Promise<HttpResponse> {
     const operations = this.#operations
-    const scopes = operations === undefined ? [] : neededScopes(operations, messages)
+    const scopes = operations === undefined ? [] : neededScopes(operations, [body])
     try {
       return await sessions.serve({ request, client, exchange, body, scopes })
     } catch {

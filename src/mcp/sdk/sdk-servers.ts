@@ -134,7 +134,7 @@ export class SdkServers {
   #build(serving: SdkServing, era: 'modern' | 'legacy'): Server | McpServer {
     const { table, exchange } = serving
     const options = era === 'modern' ? this.#discoveryOptions : this.#options
-    const { methods = [] } = exchange
+    const methods = [exchange.method]
     return table.declaresHeaders
       ? buildCheckingServer(serving, this.#props.serverInfo, options, methods)
       : buildServer(table, () => serving, this.#props.serverInfo, options, methods)

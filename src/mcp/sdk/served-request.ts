@@ -43,8 +43,8 @@ export function isEventStreamRequest(message: unknown): boolean {
   return (message as { method?: unknown } | null)?.method === 'events/stream'
 }
 
-/** Returns `true` if the first message is `subscriptions/listen`. */
-export function isListening([message]: readonly unknown[]): boolean {
+/** Returns `true` for `subscriptions/listen`. */
+export function isListening(message: unknown): boolean {
   const { method } = (message ?? {}) as { method?: unknown }
   return methodNamed(method)?.names === 'subscription'
 }

@@ -42,8 +42,8 @@ export interface Exchange extends Caller {
   outflow?: Outflow | undefined
   /** Aborts when the client of `events/stream` has left. In a session, the signal of the request does not. */
   left?: AbortSignal | undefined
-  /** The methods of the messages that the SDK's handler serves. */
-  methods?: ReadonlySet<unknown>
+  /** The method of the message that the SDK's handler serves. */
+  method?: unknown
   /** The decisions about the messages that need one, by the id of the message. */
   verdicts?: ReadonlyMap<unknown, Verdict>
 }
