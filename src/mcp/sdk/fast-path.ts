@@ -155,19 +155,6 @@ const STATUS_BEFORE_HANDLER: ReadonlyMap<number, number> = new Map([
 ])
 
 /**
- * Serves one request. The response is JSON or, if notifications come before the result, an event stream. In a 2025 revision, it
- * is always an event stream, as that of the SDK.
- */
-export function serveFast(
-  server: Server,
-  fast: FastRequest,
-  client: ClientConnection,
-  exchange: Exchange,
-): Promise<HttpResponse> {
-  return new FastTransport(fast, client, exchange).serve(server)
-}
-
-/**
  * The requests in progress. The signal of a web-standard `Request` aborts only while the request is reachable. A handler that
  * only waits for its signal does not keep it reachable: both would be garbage, and the signal would never abort.
  */
@@ -177,7 +164,7 @@ const inProgress = new Set<object>()
  * A transport for one request. It extends the SDK's transport only because a server reads the revision from it; all methods
  * are replaced.
  */
-class FastTransport extends PerRequestHTTPServerTransport {
+export class FastTransport extends PerRequestHTTPServerTransport {
   readonly #fast: FastRequest
   readonly #client: ClientConnection
   readonly #exchange: Exchange
@@ -196,6 +183,10 @@ class FastTransport extends PerRequestHTTPServerTransport {
     this.#exchange = exchange
   }
 
+  /**
+   * Serves the request. The response is JSON or, if notifications come before the result, an event stream. In a 2025 revision, it
+   * is always an event stream, as that of the SDK.
+   */
   async serve(server: Server): Promise<HttpResponse> {
     const { message, classification } = this.#fast
     const { auth } = this.#exchange

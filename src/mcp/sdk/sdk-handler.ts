@@ -31,7 +31,7 @@ import type { McpRequest } from '../wire/mcp-request.ts'
 import { OwnerSlots } from '../wire/owner-slots.ts'
 import { accepts } from '../wire/request-headers.ts'
 import { serveBatch } from './batches.ts'
-import { fastRequest, serveFast } from './fast-path.ts'
+import { FastTransport, fastRequest } from './fast-path.ts'
 import { SdkServers, type SdkServersProps } from './sdk-servers.ts'
 import {
   isEventStreamRequest,
@@ -195,7 +195,7 @@ export class SdkHandler {
       return this.#serveWithSdk(request, exchange, body, outlet)
     }
     const server = this.#servers.forFastPath(table, exchange, this.#streams, fast)
-    return serveFast(server, fast, client, exchange)
+    return new FastTransport(fast, client, exchange).serve(server)
   }
 
   /** Serves `tasks/get`, `tasks/update`, and `tasks/cancel`. They need the scopes of the tool that the task runs. */

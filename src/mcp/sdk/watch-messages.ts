@@ -38,22 +38,18 @@ export function onConnection(
 const WATCHER: unique symbol = Symbol('watcher')
 
 /** Watches the next connection of `server`, but not later ones. */
-export function watchMessages(server: Server | McpServer, watcher: ServerWatcher): void {
+export function watchMessages(server: Server | McpServer, { delivered, sent }: ServerWatcher): void {
   onConnection(server, WATCHER, (transport) => {
     onConnection(server, WATCHER, () => undefined)
-    watchTransport(transport, watcher)
+    const { send, onmessage } = transport
+    transport.send = (message, options) => {
+      const bounded = withBoundedError(message)
+      sent(bounded)
+      return send.call(transport, bounded, options)
+    }
+    transport.onmessage = (message, extra) =>
+      delivered(message as JSONRPCMessage, () => onmessage?.call(transport, message, extra))
   })
-}
-
-function watchTransport(transport: Transport, { delivered, sent }: ServerWatcher): void {
-  const { send, onmessage } = transport
-  transport.send = (message, options) => {
-    const bounded = withBoundedError(message)
-    sent(bounded)
-    return send.call(transport, bounded, options)
-  }
-  transport.onmessage = (message, extra) =>
-    delivered(message as JSONRPCMessage, () => onmessage?.call(transport, message, extra))
 }
 
 /** The property with the function that records a lost response of the current connection. */

@@ -21,8 +21,6 @@ const EVENT_BYTES = 600
 /** The memory that an event without JSON takes, in bytes. */
 const POSITION_BYTES = 200
 
-const NO_SCOPES: readonly string[] = []
-
 /**
  * The latest events of one session, in memory. A client whose stream has broken off receives the events that it missed
  * (`Last-Event-ID`). The oldest events are dropped first. If an event is larger than the limit for all events, only its
@@ -68,19 +66,14 @@ export class SessionEvents {
     return eventOf(id, json)
   }
 
-  /** Returns the stream of an event, if the event is kept. */
-  streamOf(eventId: string): number | undefined {
-    return this.#events.get(eventId)?.streamId
-  }
-
-  /** Returns the scopes that a token needs to resume the stream after this event. */
-  scopesAfter(eventId: string): readonly string[] {
-    return this.#events.get(eventId)?.scopes ?? NO_SCOPES
+  /** Returns the stream of an event and the scopes that a token needs to resume it, if the event is kept. */
+  find(eventId: string): Pick<StoredEvent, 'streamId' | 'scopes'> | undefined {
+    return this.#events.get(eventId)
   }
 
   /** Returns the texts of the messages in a stream after an event. @param permits returns `true` if the client may read one */
   after(lastEventId: string, permits: (message: JSONRPCMessage) => boolean = () => true): string[] {
-    const streamId = this.streamOf(lastEventId)
+    const streamId = this.find(lastEventId)?.streamId
     const texts: string[] = []
     let isMissed = false
     for (const [id, event] of this.#events) {

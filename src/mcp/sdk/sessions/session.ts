@@ -254,9 +254,10 @@ export class Session implements Subscriptions {
   #open(received: SessionCall, end: () => void): HttpResponse {
     const { request, exchange } = received
     const lastEventId = request.header('last-event-id') ?? ''
-    const refused = refusalFor(received, this.events.scopesAfter(lastEventId))
+    const last = this.events.find(lastEventId)
+    const refused = refusalFor(received, last?.scopes ?? [])
     if (refused !== undefined) return refused
-    const streamId = lastEventId === '' ? STANDALONE_STREAM : this.events.streamOf(lastEventId)
+    const streamId = lastEventId === '' ? STANDALONE_STREAM : last?.streamId
     if (streamId === undefined) return this.#refuse(400, 'Invalid event ID format')
     const pending = [...this.#pending.values()].find((one) => one.streamId === streamId)
     const outlet = new EventOutlet({
