@@ -134,7 +134,7 @@ export class ObservedRequest implements RequestTelemetry {
       this.#operations = messages.map((message) => {
         const observed = observedMessage(message, events.redact)
         const isKnown = observed.tool !== undefined && (knownTools?.has(observed.tool) ?? false)
-        return this.#begin(events, observed, isKnown)
+        return new Operation(this.#shared.tracing, events, observed, isKnown)
       })
     })
   }
@@ -287,11 +287,9 @@ export class ObservedRequest implements RequestTelemetry {
   }
 
   #endTask({ startedAt }: RequestEvents, errorType: string | undefined): void {
-    const failed = errorType !== undefined
+    const attributes = present({ 'error.type': errorType })
     const durationMs = performance.now() - startedAt
-    tryOrUndefined(() =>
-      this.#taskSpan?.end({ attributes: present({ 'error.type': errorType }), durationMs, failed }),
-    )
+    tryOrUndefined(() => this.#taskSpan?.end({ attributes, durationMs, failed: errorType !== undefined }))
   }
 
   #notServed(events: RequestEvents, decision: NotServed): void {
@@ -344,13 +342,9 @@ export class ObservedRequest implements RequestTelemetry {
       // Nothing that a client without a verified token has sent is recorded.
       if (this.#auth !== undefined)
         events.protocolVersion = events.text(this.#request.header('mcp-protocol-version'))
-      this.#operations = [this.#begin(events, unread, false)]
+      this.#operations = [new Operation(this.#shared.tracing, events, unread, false)]
     }
     return this.#operations as [Operation, ...Operation[]]
-  }
-
-  #begin(events: RequestEvents, message: ObservedMessage, isKnown: boolean): Operation {
-    return new Operation(this.#shared.tracing, events, message, isKnown)
   }
 
   /** Returns the operation of a message by its id. If several have the same id, returns the first without a response. */

@@ -19,11 +19,6 @@ export class OwnerSlots {
     this.#limits = limits
   }
 
-  /** The number of owners that hold a slot. */
-  get owners(): number {
-    return this.#byOwner.size
-  }
-
   /** Returns the limit that is reached for `owner`, or undefined if a slot is free. */
   exhausted(owner: string | undefined): 'owner' | 'all' | undefined {
     const held = owner === undefined ? 0 : (this.#byOwner.get(owner) ?? 0)
