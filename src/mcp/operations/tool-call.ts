@@ -171,7 +171,7 @@ async function resultOf(
   if (isResult || isInputRequiredResult(returned)) checkJson(returned)
   if (isInputRequiredResult(returned)) return returned
   const result = isResult ? plainCopy(returned) : undefined
-  if (result !== undefined && !isPlain(result)) checkToolResult(tool.definition.name, result)
+  if (result !== undefined) checkToolResult(tool.definition.name, result)
   if (tool.output === undefined) return result ?? { content: textContent(returned) }
   if (result?.isError === true) return result
   if (isResult && validated !== undefined && returned.structuredContent === validated)
@@ -201,15 +201,6 @@ function isToolResult(value: unknown): value is CallToolResult {
     Array.isArray(content) &&
     content.every((block) => CONTENT_TYPES.has((block as { type?: unknown } | null)?.type)) &&
     Object.keys(value).every((member) => RESULT_MEMBERS.has(member))
-  )
-}
-
-/** Returns `true` for a result that has only text. It needs no further validation. */
-function isPlain({ content, ...others }: CallToolResult): boolean {
-  return (
-    content.every(
-      (block) => block.type === 'text' && typeof block.text === 'string' && Object.keys(block).length === 2,
-    ) && Object.keys(others).length === 0
   )
 }
 

@@ -1,3 +1,5 @@
+import { tryOrUndefined } from '../../base/try-or-undefined.ts'
+
 const BRAND = Symbol.for('mcp-gatekit.KitToolError')
 
 /**
@@ -35,11 +37,7 @@ export class KitToolError extends Error {
    */
   static is(error: unknown): error is KitToolError {
     if (typeof error !== 'object' || error === null) return false
-    try {
-      return (error as { [BRAND]?: unknown })[BRAND] === true
-    } catch {
-      // The value is a proxy or has a getter that throws.
-      return false
-    }
+    // A proxy, or a getter, may throw.
+    return tryOrUndefined(() => (error as { [BRAND]?: unknown })[BRAND]) === true
   }
 }
