@@ -306,6 +306,12 @@ function noRouter(): Error {
 
 function webHandlersOf(endpoint: McpEndpoint): Pick<McpAdapter, 'handler' | 'auth' | 'discovery'> {
   const requestOf = (request: Request): WebMcpRequest => new WebMcpRequest(request, endpoint.trustsProxy)
+  const document =
+    (respond: (request: WebMcpRequest) => PlainResponse) =>
+    (request: Request): Response => {
+      const mcpRequest = requestOf(request)
+      return toResponse(respond(mcpRequest), mcpRequest.method)
+    }
   return {
     async handler(request) {
       const mcpRequest = requestOf(request)
@@ -327,20 +333,11 @@ function webHandlersOf(endpoint: McpEndpoint): Pick<McpAdapter, 'handler' | 'aut
         const permitted = { status: 204, headers: preflightHeaders(asked, {}) }
         return webResponse(mcpRequest, endpoint.forbidden(mcpRequest) ?? permitted)
       },
-      resource(request: Request) {
-        const mcpRequest = requestOf(request)
-        return toResponse(metadataResponse(endpoint, mcpRequest), mcpRequest.method)
-      },
+      resource: document((request) => metadataResponse(endpoint, request)),
     }),
     discovery: Object.freeze({
-      card(request: Request) {
-        const mcpRequest = requestOf(request)
-        return toResponse(endpoint.discovery.card(documentRequest(mcpRequest)), mcpRequest.method)
-      },
-      catalog(request: Request) {
-        const mcpRequest = requestOf(request)
-        return toResponse(endpoint.discovery.catalog(documentRequest(mcpRequest)), mcpRequest.method)
-      },
+      card: document((request) => endpoint.discovery.card(documentRequest(request))),
+      catalog: document((request) => endpoint.discovery.catalog(documentRequest(request))),
     }),
   }
 }

@@ -15,7 +15,7 @@ import { authorizeCalls } from './operations/authorize-calls.ts'
 import { tableWithLimits } from './operations/limits/limited-tool.ts'
 import { Policy } from './operations/policy.ts'
 import { permitsScopes } from './router/named-operations.ts'
-import { type AppContextFactory, type RouterTable, tableWithSecuritySchemes } from './router/router-table.ts'
+import { type RouterTable, tableWithSecuritySchemes } from './router/router-table.ts'
 import { tableWithInputs } from './router/schemas/closed-inputs.ts'
 import { countedFor, SdkHandler } from './sdk/sdk-handler.ts'
 import { type SdkServersProps, SERVED_REVISIONS } from './sdk/sdk-servers.ts'
@@ -226,9 +226,9 @@ export class McpEndpoint {
     return { ...exchange, gate, auth }
   }
 
-  #makeContext(request: GateRequest): VerifyContext | Promise<VerifyContext> {
+  async #makeContext(request: GateRequest): Promise<VerifyContext> {
     const make = this.#table?.makeContext
-    return make === undefined ? new RequestContext(request, {}) : makeContext(make, request)
+    return new RequestContext(request, make === undefined ? {} : await make(new LazyRequest(request)))
   }
 }
 
@@ -283,10 +283,6 @@ function withToolPolicies(
 ): McpEndpointProps['options'] {
   if ([...tools.values()].every(({ authorize }) => authorize === undefined)) return options
   return { ...options, policy: new Policy(options.authorize, options.authorizeTimeoutMs, tools) }
-}
-
-async function makeContext(make: AppContextFactory<unknown>, request: GateRequest): Promise<VerifyContext> {
-  return new RequestContext(request, await make(new LazyRequest(request)))
 }
 
 /** Returns the revision in the header or, for `initialize`, which has no header yet, the one that it asks for. */
