@@ -1,14 +1,7 @@
 import type { CacheHint, Implementation, ServerEventBus } from '@modelcontextprotocol/server'
 import { DEFAULT_BODY_LIMITS } from '../base/http/body-reader.ts'
 import { isOptionsObject, type OptionChecks, optionChecksOf } from '../base/options/option-checks.ts'
-import {
-  type OptionRule,
-  optional,
-  orEmpty,
-  type ReadBy,
-  type RulesFor,
-} from '../base/options/option-rules.ts'
-import { isRecord } from '../base/options/value-kinds.ts'
+import { optional, orEmpty, type ReadBy, type RulesFor, unchecked } from '../base/options/option-rules.ts'
 import type { DpopReplayStore } from '../oauth/dpop/replay-store.ts'
 import { type McpEventOptions, resolveEventOptions } from './events/event-options.ts'
 import { Policy } from './operations/policy.ts'
@@ -28,7 +21,6 @@ const {
   callable,
   checkBoolean,
   checkTexts,
-  fittingKind,
   invalidKind,
   members,
   oneOf,
@@ -207,9 +199,10 @@ export const ADAPTER_RULES = {
   cache: (option: string, value: unknown) => checkCache(option, value, checks),
   requestStateSecret: optional(checkSecret),
   eventBus: optional(
-    fittingKind<ServerEventBus>(
-      (bus) => isRecord(bus) && typeof bus.publish === 'function' && typeof bus.subscribe === 'function',
+    withFunctions<ServerEventBus>(
       'must be an object with publish(event) and subscribe(listener)',
+      ['publish', 'subscribe'],
+      'use redisEventBus(client), or a bus of your own',
     ),
   ),
   scopes: optional((_option, value) => checkOperationScopes(value)),
@@ -272,19 +265,14 @@ export type ServerInfo = Implementation
 
 /** @throws {KitMcpConfigError} if the name or the version is missing, or a member is invalid. */
 export function checkServerInfo(info: unknown, of: OptionChecks = checks): ServerInfo {
-  if (!isOptionsObject(info))
-    throw of.invalidKind('serverInfo', `must be an object such as { name: 'notes', version: '1.0.0' }`, info)
-  const string: OptionRule<unknown> = optional(of.checkString)
-  of.readMembers('serverInfo', info, {
+  const rules = {
     name: of.text,
     version: of.text,
-    title: string,
-    description: string,
-    websiteUrl: string,
-    icons: optional((option, icons) => {
-      if (!Array.isArray(icons))
-        throw of.invalidKind(option, `must be an array such as [{ src: 'https://…' }]`, icons)
-    }),
-  } satisfies RulesFor<ServerInfo>)
+    title: optional(of.checkString),
+    description: optional(of.checkString),
+    websiteUrl: optional(of.checkString),
+    icons: optional(of.items(`must be an array such as [{ src: 'https://…' }]`, unchecked())),
+  } satisfies RulesFor<ServerInfo>
+  of.members(`must be an object such as { name: 'notes', version: '1.0.0' }`, rules)('serverInfo', info, {})
   return objectCopy('serverInfo', info as ServerInfo)
 }
