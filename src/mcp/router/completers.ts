@@ -1,8 +1,7 @@
-import { quotedName } from '../../base/options/describe-value.ts'
-import { didYouMean, isOptionsObject, optionChecksOf } from '../../base/options/option-checks.ts'
+import { isOptionsObject, optionChecksOf } from '../../base/options/option-checks.ts'
 import type { KitContext } from './context.ts'
 
-const { checkFunction, invalidKind, invalidOption } = optionChecksOf('KitMcpRouter')
+const { checkFunction, checkKnownOptions, invalidKind } = optionChecksOf('KitMcpRouter')
 
 /** The second argument of a completer. */
 export interface CompletionInput<App = unknown, User = any> {
@@ -30,19 +29,13 @@ export function checkCompleters(
   if (!isOptionsObject(complete)) {
     throw invalidKind('complete', `of ${owner} must be an object with a function for each argument`, complete)
   }
+  checkKnownOptions(`complete of ${owner}`, complete, names)
   const entries = Object.entries(complete)
-  for (const [name, completer] of entries) {
-    if (!names.includes(name)) {
-      throw invalidOption(
-        'complete',
-        `of ${owner} names ${quotedName(name)}, which is not an argument.${didYouMean(name, names)} Known arguments: ${names.join(', ')}`,
-      )
-    }
+  for (const [name, completer] of entries)
     checkFunction(
       'complete',
       completer,
       `give '${name}' of ${owner} a function (value, { arguments, context }) => string[]`,
     )
-  }
   return new Map(entries as [string, Completer][])
 }

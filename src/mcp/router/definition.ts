@@ -76,17 +76,20 @@ export function readDefinition<Rules extends OptionRules>(
   least: string,
 ): ReadBy<Rules> {
   checkName(kind, name)
-  if (!isOptionsObject(config))
-    throw invalidKind(kind, `'${name}' needs an object with at least { ${least} }`, config)
-  return readConfig(`${kind} '${name}'`, config, rules)
+  return readConfig(`${kind} '${name}'`, `needs an object with at least { ${least} }`, config, rules)
 }
 
-/** Reads the options of `owner`, such as `tool 'search'`. @throws {KitMcpConfigError} if one is invalid or unknown. */
+/**
+ * Reads the options of `owner`, such as `tool 'search'`.
+ * @throws {KitMcpConfigError} if `config` is not as `expected`, or if an option is invalid or unknown.
+ */
 export function readConfig<Rules extends OptionRules>(
   owner: string,
-  config: object,
+  expected: string,
+  config: unknown,
   rules: Rules,
 ): ReadBy<Rules> {
+  if (!isOptionsObject(config)) throw invalidKind(owner, expected, config)
   checkKnownOptions(owner, config, Object.keys(rules))
   const given = config as Readonly<Record<string, unknown>>
   const read = Object.entries(rules).map(([option, rule]) => [

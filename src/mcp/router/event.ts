@@ -4,10 +4,10 @@ import { optional, type RulesFor } from '../../base/options/option-rules.ts'
 import type { PolicyDecision, PolicyQuery } from './authorize.ts'
 import { DEFINITION_RULES, readDefinition } from './definition.ts'
 import type { Wrapped } from './middleware.ts'
-import { inputSchemaOf, type JsonSchema, jsonSchemaOf } from './schemas/json-schema.ts'
+import { inputSchemaOf, type JsonSchema, objectSchemaOf } from './schemas/json-schema.ts'
 import type { ArgsOf } from './tool.ts'
 
-const { callable, text, invalidKind, invalidOption } = optionChecksOf('KitMcpRouter')
+const { callable, items, oneOf, text } = optionChecksOf('KitMcpRouter')
 
 /**
  * A way in which clients receive events: at a URL of theirs (`webhook`), by asking (`poll`), or on an open response (`stream`, which
@@ -98,12 +98,15 @@ const DELIVERIES = Object.keys(WIRE_NAMES) as readonly EventDelivery[]
 const EVENT_RULES = {
   description: text,
   input: inputSchemaOf,
-  payload: checkPayload,
+  payload: (option: string, payload: unknown) => objectSchemaOf(option, payload, 'output'),
   scopes: DEFINITION_RULES.scopes,
   authorize: optional(
     callable<NonNullable<EventEntry['authorize']>>('set it to a function (query) => true or false'),
   ),
-  delivery: checkDelivery,
+  delivery: optional(
+    items(`must be a list of at least one of 'webhook', 'poll', and 'stream'`, oneOf(DELIVERIES), 1),
+    DELIVERIES,
+  ),
 } satisfies RulesFor<EventConfig<unknown, unknown>>
 
 /** @throws {KitMcpConfigError} if the name or an option is invalid. */
@@ -118,7 +121,7 @@ export function eventEntry(
     definition: Object.freeze({
       name,
       description,
-      delivery: DELIVERIES.filter((way) => delivery.has(way)).map((way) => WIRE_NAMES[way]),
+      delivery: DELIVERIES.filter((way) => delivery.includes(way)).map((way) => WIRE_NAMES[way]),
       inputSchema,
       payloadSchema,
     }),
@@ -126,22 +129,7 @@ export function eventEntry(
     isPublic: false,
     input: config.input,
     payload: config.payload,
-    delivery,
+    delivery: new Set(delivery),
     ...(authorize !== undefined && { authorize }),
   }
-}
-
-function checkPayload(option: string, payload: unknown): JsonSchema {
-  const schema = jsonSchemaOf(option, payload, 'output')
-  if (schema.type === undefined || schema.type === 'object') return { type: 'object', ...schema }
-  throw invalidOption(
-    option,
-    `must describe an object, not '${String(schema.type)}'. Wrap it in z.object({ … })`,
-  )
-}
-
-function checkDelivery(option: string, delivery: unknown = DELIVERIES): ReadonlySet<EventDelivery> {
-  const isKnown = (way: unknown): boolean => (DELIVERIES as readonly unknown[]).includes(way)
-  if (Array.isArray(delivery) && delivery.length > 0 && delivery.every(isKnown)) return new Set(delivery)
-  throw invalidKind(option, `must be a list of at least one of 'webhook', 'poll', and 'stream'`, delivery)
 }

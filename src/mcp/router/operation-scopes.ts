@@ -1,5 +1,5 @@
 import { isOptionsObject, type OptionChecks, optionChecksOf } from '../../base/options/option-checks.ts'
-import { type OptionRule, orEmpty, type RulesFor } from '../../base/options/option-rules.ts'
+import { type OptionRule, optional, orEmpty, type RulesFor } from '../../base/options/option-rules.ts'
 import { unionOfScopes } from '../../oauth/scope.ts'
 import type { ScopedOperations } from './named-operations.ts'
 import { canonicalUri } from './uris/canonical-uri.ts'
@@ -37,7 +37,7 @@ export interface PublicOperations {
 
 /** Checks the option `scopes` of one caller. @throws {KitMcpConfigError} if it is invalid. */
 function readScopes(checks: OptionChecks, given: unknown, mayBePublic: boolean): ScopedOperations {
-  const { checkRequiredScopes, invalidKind, members, unusableOption } = checks
+  const { checkRequiredScopes, invalidKind, items, members, text, unusableOption } = checks
   const scopesBy =
     (what: 'name' | 'URI'): OptionRule<Map<string, Scoped>> =>
     (option, byName = {}) => {
@@ -48,13 +48,7 @@ function readScopes(checks: OptionChecks, given: unknown, mayBePublic: boolean):
       )
       return new Map(read)
     }
-  const listOf =
-    (what: string): OptionRule<readonly string[]> =>
-    (option, names = []) => {
-      if (Array.isArray(names) && names.every((name) => typeof name === 'string' && name !== ''))
-        return [...new Set<string>(names)]
-      throw invalidKind(option, `must be an array of ${what}`, names)
-    }
+  const listOf = (what: string) => optional(items(`must be an array of ${what}`, text), [])
   const open = {
     tools: listOf('names'),
     prompts: listOf('names'),
@@ -79,7 +73,7 @@ function readScopes(checks: OptionChecks, given: unknown, mayBePublic: boolean):
     byName: Map<string, Scoped>,
     names: readonly string[],
   ): void => {
-    for (const name of names) {
+    for (const name of new Set(names)) {
       if (byName.has(name))
         throw unusableOption(
           `scopes.public.${kind}`,
@@ -118,7 +112,7 @@ function readUris(
     else templates.push({ ...scoped, matcher })
   }
   for (const [uri, scoped] of byUri) add(`scopes.resources['${uri}']`, uri, scoped)
-  for (const uri of open) add('scopes.public.resources', uri, { scopes: [], isPublic: true })
+  for (const uri of new Set(open)) add('scopes.public.resources', uri, { scopes: [], isPublic: true })
   return { resources, templates }
 }
 

@@ -9,7 +9,7 @@ import { canonicalUri, MAX_URI_LENGTH } from './uris/canonical-uri.ts'
 import { checkUriTemplate, type TemplateVariables, type UriMatcher } from './uris/uri-template.ts'
 
 const checks = optionChecksOf('KitMcpRouter')
-const { checkFunction, checkString, invalidOption } = checks
+const { callable, checkFunction, checkString, invalidOption, wholeNumber } = checks
 
 /** The options that resources and resource templates share. */
 export interface ResourceMembers extends DefinitionConfig {
@@ -118,13 +118,15 @@ export const RESOURCE_MEMBER_RULES = {
 const RESOURCE_RULES = {
   ...RESOURCE_MEMBER_RULES,
   uri: unchecked(),
-  size: unchecked(),
+  size: optional(wholeNumber(0, Number.MAX_SAFE_INTEGER)),
 } satisfies RulesFor<ResourceConfig>
 
 const TEMPLATE_RULES = {
   ...RESOURCE_MEMBER_RULES,
   uriTemplate: unchecked(),
-  list: unchecked(),
+  list: optional(
+    callable<NonNullable<ResourceTemplateEntry['list']>>('set it to a function (context) => resources'),
+  ),
   complete: unchecked(),
 } satisfies RulesFor<ResourceTemplateConfig<string>>
 
@@ -136,14 +138,12 @@ export function resourceEntry(
 ): ResourceEntry {
   const read = readDefinition('resource', name, config, RESOURCE_RULES, 'uri')
   const { scopes, public: isPublic, cache, ...members } = read
-  const { uri, size } = members
+  const { uri } = members
   const owner = `resource '${name}'`
   checkFunction('handler', handler, `give ${owner} a function (uri, context) => contents`)
   const canonical = typeof uri === 'string' && uri.length <= MAX_URI_LENGTH ? canonicalUri(uri) : undefined
   if (canonical === undefined || canonical.length > MAX_URI_LENGTH)
     throw invalidOption('uri', `of ${owner} must be an absolute URI such as 'notes://today'`, uri)
-  if (size !== undefined && !(Number.isSafeInteger(size) && Number(size) >= 0))
-    throw invalidOption('size', `of ${owner} must be a whole number of bytes`, size)
   return {
     kind: 'resource',
     definition: defined({ name, ...members }) as Resource,
@@ -162,11 +162,9 @@ export function resourceTemplateEntry(
   handler: ResourceTemplateEntry['handler'],
 ): ResourceTemplateEntry {
   const read = readDefinition('resourceTemplate', name, config, TEMPLATE_RULES, 'uriTemplate')
-  const { scopes, public: isPublic, cache, list: _list, complete, ...members } = read
-  const { list } = config
+  const { scopes, public: isPublic, cache, list, complete, ...members } = read
   const owner = `resourceTemplate '${name}'`
   checkFunction('handler', handler, `give ${owner} a function (uri, variables, context) => contents`)
-  if (list !== undefined) checkFunction('list', list, `give ${owner} a function (context) => resources`)
   const matcher = checkUriTemplate(owner, members.uriTemplate)
   return {
     kind: 'resourceTemplate',

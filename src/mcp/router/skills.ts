@@ -1,5 +1,5 @@
 import type { CacheHint, Resource } from '@modelcontextprotocol/server'
-import { isOptionsObject, optionChecksOf } from '../../base/options/option-checks.ts'
+import { optionChecksOf } from '../../base/options/option-checks.ts'
 import type { RulesFor } from '../../base/options/option-rules.ts'
 import { unionOfScopes } from '../../oauth/scope.ts'
 import { DEFINITION_RULES, readConfig } from './definition.ts'
@@ -115,13 +115,8 @@ const SKILLS_RULES = {
 export function skillEntries(loaded: LoadedSkills, config: SkillsConfig): SkillEntry[] {
   if (!(loaded instanceof LoadedSkills))
     throw invalidKind('skills', 'must be the result of await loadSkills()', loaded)
-  if (!isOptionsObject(config))
-    throw invalidKind(
-      'the options of skills',
-      `must be an object such as { scopes: ['skills:read'] }`,
-      config,
-    )
-  const { public: isPublic, ...shared } = readConfig('skills', config, SKILLS_RULES)
+  const expected = `needs an object such as { scopes: ['skills:read'] }`
+  const { public: isPublic, ...shared } = readConfig('skills', expected, config, SKILLS_RULES)
   return readContents(loaded).map((content) => {
     const { skill, files } = content
     const { name, description } = skill.frontmatter

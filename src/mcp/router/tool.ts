@@ -1,6 +1,7 @@
 import type { CallToolResult, Tool, ToolAnnotations } from '@modelcontextprotocol/server'
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { optionChecksOf } from '../../base/options/option-checks.ts'
+import { isText } from '../../base/options/option-kit.ts'
 import { optional, type ReadBy, type RulesFor, unchecked } from '../../base/options/option-rules.ts'
 import { MAX_TIMER_MS } from '../../base/timers.ts'
 import { checkVisibility, OLD_URI_META_KEY, type ToolVisibility } from './apps/app.ts'
@@ -14,7 +15,7 @@ import { inputSchemaOf, type JsonSchema, jsonSchemaOf } from './schemas/json-sch
 import { declaresHeaders } from './schemas/param-headers.ts'
 
 const checks = optionChecksOf('KitMcpRouter')
-const { callable, checkFunction, text, invalidOption, oneOf, unusableOption, wholeNumber } = checks
+const { callable, checkFunction, fitting, text, oneOf, unusableOption, wholeNumber } = checks
 
 /**
  * The argument of a tool's `authorize` and `confirm`: a call that the adapter's `authorize` permits, with the validated arguments.
@@ -153,7 +154,11 @@ const TASK_OPTIONS = ['ttlMs', 'pollIntervalMs', 'beforeTask'] as const
 
 const TOOL_RULES = {
   ...DEFINITION_RULES,
-  description: unchecked(),
+  description: fitting<string>(
+    isText,
+    'must be a non-empty string',
+    'describe the purpose of the tool, because models choose tools by their description',
+  ),
   input: inputSchemaOf,
   output: optional((option, output) => jsonSchemaOf(option, output, 'output')),
   annotations: optional(objectCopy),
@@ -187,14 +192,6 @@ export function toolEntry(
   const { scopes, app, authorize, confirm } = read
   const owner = `tool '${name}'`
   checkFunction('handler', handler, `give ${owner} a function (args, context) => result`)
-  if (typeof description !== 'string' || description === '') {
-    throw invalidOption(
-      'description',
-      `of ${owner} must be a non-empty string`,
-      description,
-      'describe the purpose of the tool, because models choose tools by their description',
-    )
-  }
   const _meta = metaOf(owner, read)
   return {
     kind: 'tool',

@@ -128,7 +128,7 @@ describe('Event types', () => {
       'an unknown delivery',
       `delivery of event 'a'`,
       () => declare('a', { ...incident, delivery: ['push'] }),
-      /'webhook', 'poll', and 'stream'/,
+      /must be 'webhook', 'poll' or 'stream'/,
     ],
     [
       'no delivery',

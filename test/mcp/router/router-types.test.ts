@@ -46,7 +46,7 @@ describe('mcp: types of prompts, resources and users', () => {
     expect(() =>
       // @ts-expect-error the argument does not exist
       router.prompt('d', { input: z.object({ a: z.string() }), complete: { b: () => [] } }, () => ''),
-    ).to.throw("names 'b'")
+    ).to.throw("has no option 'b'")
   })
 
   it('a handler of a resource template has the types of its variables', () => {
@@ -76,7 +76,7 @@ describe('mcp: types of prompts, resources and users', () => {
     expect(() =>
       // @ts-expect-error the variable does not exist
       router.resourceTemplate('b', { uriTemplate: 'a://{a}', complete: { b: () => [] } }, () => ''),
-    ).to.throw("names 'b'")
+    ).to.throw("has no option 'b'")
   })
 
   it('a resource handler has the types of its URI and its context', () => {

@@ -141,10 +141,8 @@ export const PERMISSION_RULES = {
 /** The rule of an object whose members are named `camera of permissions of app 'chart'` in errors. */
 const objectOf =
   (example: string, rules: OptionRules): OptionRule<object> =>
-  (option, value) => {
-    if (!isOptionsObject(value)) throw invalidKind(option, `must be an object such as ${example}`, value)
-    return defined(readConfig(option, value, rules))
-  }
+  (option, value) =>
+    defined(readConfig(option, `must be an object such as ${example}`, value, rules))
 
 const { mimeType: _mimeType, ...MEMBER_RULES } = RESOURCE_MEMBER_RULES
 

@@ -15,7 +15,7 @@ interface JsonSchemaSource {
 }
 
 /**
- * Returns the JSON Schema of a Standard Schema, for `tools/list`. MCP requires that an input is an object.
+ * Returns the JSON Schema of a Standard Schema, for `tools/list`.
  * @throws {KitMcpConfigError} if `schema` is not a Standard Schema, or cannot be converted into a JSON Schema.
  */
 export function jsonSchemaOf(option: string, schema: unknown, side: 'input' | 'output'): JsonSchema {
@@ -42,18 +42,22 @@ export function jsonSchemaOf(option: string, schema: unknown, side: 'input' | 'o
       `cannot be converted into a JSON Schema that clients can use: ${cause instanceof Error ? cause.message : cause}`,
     )
   }
-  if (side === 'input' && json.type !== undefined && json.type !== 'object') {
-    throw invalidOption(
-      option,
-      `must describe an object, not '${String(json.type)}'. Wrap it in z.object({ … })`,
-    )
-  }
-  return side === 'input' ? { type: 'object', ...json } : json
+  return json
+}
+
+/** Like `jsonSchemaOf`, for a schema that must describe an object. */
+export function objectSchemaOf(option: string, schema: unknown, side: 'input' | 'output'): JsonSchema {
+  const json = jsonSchemaOf(option, schema, side)
+  if (json.type === undefined || json.type === 'object') return { type: 'object', ...json }
+  throw invalidOption(
+    option,
+    `must describe an object, not '${String(json.type)}'. Wrap it in z.object({ … })`,
+  )
 }
 
 /** The rule of the option `input`: its JSON Schema, or that of an object without properties. */
 export function inputSchemaOf(option: string, input: unknown): JsonSchema {
-  return input === undefined ? { type: 'object', properties: {} } : jsonSchemaOf(option, input, 'input')
+  return input === undefined ? { type: 'object', properties: {} } : objectSchemaOf(option, input, 'input')
 }
 
 /** The flags that change which texts a pattern accepts. */
