@@ -68,11 +68,10 @@ function readScopes(checks: OptionChecks, given: unknown, mayBePublic: boolean):
     resources: byUri,
     public: { tools: openTools, prompts: openPrompts, resources: openUris } = NO_PUBLIC,
   } = members(expected, mayBePublic ? rules : (required as typeof rules))('scopes', given, {})
-  const addPublic = (
-    kind: 'tools' | 'prompts',
-    byName: Map<string, Scoped>,
-    names: readonly string[],
-  ): void => {
+  for (const [kind, byName, names] of [
+    ['tools', tools, openTools],
+    ['prompts', prompts, openPrompts],
+  ] as const)
     for (const name of new Set(names)) {
       if (byName.has(name))
         throw unusableOption(
@@ -82,9 +81,6 @@ function readScopes(checks: OptionChecks, given: unknown, mayBePublic: boolean):
         )
       byName.set(name, { scopes: [], isPublic: true })
     }
-  }
-  addPublic('tools', tools, openTools)
-  addPublic('prompts', prompts, openPrompts)
   const { resources, templates } = readUris(checks, byUri, openUris)
   const all = [...tools.values(), ...prompts.values(), ...resources.values(), ...templates]
   return { tools, prompts, resources, templates, scopes: unionOfScopes(...all.map(({ scopes }) => scopes)) }

@@ -2,7 +2,14 @@ import type { CallToolResult, Tool, ToolAnnotations } from '@modelcontextprotoco
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { optionChecksOf } from '../../base/options/option-checks.ts'
 import { isText } from '../../base/options/option-kit.ts'
-import { optional, type ReadBy, type RulesFor, unchecked } from '../../base/options/option-rules.ts'
+import {
+  also,
+  type OptionRule,
+  optional,
+  type ReadBy,
+  type RulesFor,
+  unchecked,
+} from '../../base/options/option-rules.ts'
 import { MAX_TIMER_MS } from '../../base/timers.ts'
 import { checkVisibility, OLD_URI_META_KEY, type ToolVisibility } from './apps/app.ts'
 import type { PolicyDecision, PolicyQuery } from './authorize.ts'
@@ -150,7 +157,17 @@ export interface ToolEntry extends Wrapped {
   readonly task: ToolTask | undefined
 }
 
-const TASK_OPTIONS = ['ttlMs', 'pollIntervalMs', 'beforeTask'] as const
+/** The rule of an option that only a tool with the option `task` may have. */
+function ofTask<Value>(rule: OptionRule<Value>): OptionRule<Value> {
+  return also(rule, (option, _value, { task }) => {
+    if (task === undefined)
+      throw unusableOption(
+        option,
+        'can be used only with the option task',
+        `Set task to 'optional' or 'required'.`,
+      )
+  })
+}
 
 const TOOL_RULES = {
   ...DEFINITION_RULES,
@@ -173,10 +190,19 @@ const TOOL_RULES = {
       'set it to a function (query) => the question, or undefined to ask nothing',
     ),
   ),
-  task: optional(oneOf(['optional', 'required'])),
-  ttlMs: optional(wholeNumber(1, MAX_TIMER_MS)),
-  pollIntervalMs: optional(wholeNumber(1, MAX_TIMER_MS), 1_000),
-  beforeTask: optional(callable<ToolTask['before']>('set it to a function (args, context)')),
+  task: optional(
+    also(oneOf(['optional', 'required']), (option, task, { public: isPublic }) => {
+      if (task === 'required' && isPublic === true)
+        throw unusableOption(
+          option,
+          `must not be 'required' for a public tool, because a task belongs to a user`,
+          `Set task to 'optional', or remove public.`,
+        )
+    }),
+  ),
+  ttlMs: optional(ofTask(wholeNumber(1, MAX_TIMER_MS))),
+  pollIntervalMs: optional(ofTask(wholeNumber(1, MAX_TIMER_MS)), 1_000),
+  beforeTask: optional(ofTask(callable<ToolTask['before']>('set it to a function (args, context)'))),
 } satisfies RulesFor<ToolConfig<unknown, unknown>>
 
 type ReadTool = ReadBy<typeof TOOL_RULES>
@@ -189,7 +215,7 @@ export function toolEntry(
 ): ToolEntry {
   const read = readDefinition('tool', name, config, TOOL_RULES, 'description')
   const { title, icons, description, input: inputSchema, output: outputSchema, annotations } = read
-  const { scopes, app, authorize, confirm } = read
+  const { scopes, app, authorize, confirm, task, ttlMs, pollIntervalMs, beforeTask } = read
   const owner = `tool '${name}'`
   checkFunction('handler', handler, `give ${owner} a function (args, context) => result`)
   const _meta = metaOf(owner, read)
@@ -216,7 +242,7 @@ export function toolEntry(
     ...(authorize !== undefined && { authorize }),
     ...(confirm !== undefined && { confirm }),
     handler,
-    task: toolTask(owner, config, read),
+    task: task && { mode: task, ttlMs, pollIntervalMs, before: beforeTask },
   }
 }
 
@@ -231,28 +257,4 @@ function metaOf(owner: string, { app, visibility, _meta }: ReadTool): object | u
       `Remove '${conflict}' from _meta.`,
     )
   return visibility === undefined ? _meta : Object.freeze({ ..._meta, ui: Object.freeze({ visibility }) })
-}
-
-/** Returns the options of a task. @throws {KitMcpConfigError} if they are not usable for this tool. */
-function toolTask(
-  owner: string,
-  config: ToolConfig<unknown, unknown>,
-  { task, ttlMs, pollIntervalMs, beforeTask, public: isPublic }: ReadTool,
-): ToolTask | undefined {
-  if (task === undefined) {
-    const unused = TASK_OPTIONS.find((option) => config[option] !== undefined)
-    if (unused === undefined) return undefined
-    throw unusableOption(
-      `${unused} of ${owner}`,
-      'can be used only with the option task',
-      `Set task to 'optional' or 'required'.`,
-    )
-  }
-  if (task === 'required' && isPublic)
-    throw unusableOption(
-      `task of ${owner}`,
-      `must not be 'required' for a public tool, because a task belongs to a user`,
-      `Set task to 'optional', or remove public.`,
-    )
-  return { mode: task, ttlMs, pollIntervalMs, before: beforeTask }
 }
