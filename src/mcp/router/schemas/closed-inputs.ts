@@ -58,26 +58,16 @@ function withClosedInput(tool: ToolEntry, checks: OptionChecks): ToolEntry {
 
 /** Returns a schema that permits only members with the given names, and that validates them with `inner`. */
 function closedSchema(inner: StandardSchemaV1 | undefined, names: ReadonlySet<string>): StandardSchemaV1 {
-  const validateNamed = (value: unknown) => inner?.['~standard'].validate(value) ?? { value: {} }
   const standard: StandardSchemaV1['~standard'] = {
     version: 1,
     vendor: 'mcp-gatekit',
-    validate(value) {
+    async validate(value) {
       const unknown = isRecord(value) ? Object.keys(value).filter((name) => !names.has(name)) : []
-      if (unknown.length === 0) return validateNamed(value)
-      return withIssues(
-        unknown.map((name) => ({ message: 'Unknown argument', path: [name] })),
-        validateNamed(value),
-      )
+      const result = await (inner?.['~standard'].validate(value) ?? { value: {} })
+      if (unknown.length === 0) return result
+      const issues = unknown.map((name) => ({ message: 'Unknown argument', path: [name] }))
+      return { issues: [...issues, ...(result.issues ?? [])] }
     },
   }
   return { '~standard': standard }
-}
-
-async function withIssues(
-  unknown: readonly StandardSchemaV1.Issue[],
-  pending: StandardSchemaV1.Result<unknown> | Promise<StandardSchemaV1.Result<unknown>>,
-): Promise<StandardSchemaV1.FailureResult> {
-  const { issues = [] } = await pending
-  return { issues: [...unknown, ...issues] }
 }

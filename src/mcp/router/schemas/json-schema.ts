@@ -92,7 +92,6 @@ export type Validation = { readonly value: unknown } | { readonly problem: strin
 
 /** Validates a value. The problem names paths and rules in the words of the schema's library. */
 export async function validate(schema: StandardSchemaV1, value: unknown): Promise<Validation> {
-  const pending = schema['~standard'].validate(value)
-  const result = pending instanceof Promise ? await pending : pending
+  const result = await schema['~standard'].validate(value)
   return result.issues === undefined ? { value: result.value } : { problem: problemIn(result.issues) }
 }
