@@ -1,5 +1,5 @@
-import { createHash } from 'node:crypto'
 import type { CallToolResult, InputRequest } from '@modelcontextprotocol/server'
+import { hashOf } from '../operations/limits/caller-key.ts'
 import type { ObservedTask } from '../wire/exchange.ts'
 import type { TaskKey } from './task-store.ts'
 
@@ -123,10 +123,6 @@ export function endOf(key: TaskKey, { tool, createdAt }: TaskRecord, errorType?:
 /** Returns a name for a task that does not let anyone read it. */
 export function referenceOf({ id }: TaskKey): string {
   return hashOf(id).slice(0, 16)
-}
-
-export function hashOf(text: string): string {
-  return createHash('sha256').update(text).digest('base64url')
 }
 
 /** Returns a key as a string. */

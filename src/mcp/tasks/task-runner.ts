@@ -321,10 +321,7 @@ export class TaskRunner implements McpTasks {
     // The store may be slow.
     if (this.#isReloading) return
     this.#isReloading = true
-    const keys = new Map<string, TaskKey>()
-    for (const one of [...this.#running.values(), ...this.#watched.values()])
-      keys.set(nameOf(one.key), one.key)
-    for (const key of keys.values()) await this.#reload(key)
+    for (const { key } of [...this.#running.values(), ...this.#watched.values()]) await this.#reload(key)
     this.#isReloading = false
   }
 }

@@ -9,10 +9,9 @@ import {
   type Server,
   type ServerContext,
 } from '@modelcontextprotocol/server'
-import { clientKey } from '../../base/http/client-address.ts'
 import { isRecord } from '../../base/options/value-kinds.ts'
-import { RequestContext } from '../../oauth/inputs.ts'
 import { ownerOf } from '../../oauth/owner.ts'
+import { callerKey, hashOf } from '../operations/limits/caller-key.ts'
 import {
   argumentsOf,
   DENIED_CODE,
@@ -35,7 +34,6 @@ import {
   changed,
   detailedTaskOf,
   endOf,
-  hashOf,
   isTerminal,
   namedResponses,
   referenceOf,
@@ -137,11 +135,7 @@ export class Tasks {
       round: 1,
     }
     // Without OAuth, tasks are counted by address.
-    const address =
-      exchange.auth === undefined
-        ? clientKey(RequestContext.requestOf(exchange.context)?.clientAddress)
-        : undefined
-    const countedFor = address === undefined ? key.owner : hashOf(address)
+    const countedFor = exchange.auth === undefined ? hashOf(callerKey(exchange, 'address').key) : key.owner
     const added = await this.runner.stored.add(key, record, countedFor, maxPerOwner)
     if (added === 'owner-full')
       return {

@@ -45,6 +45,6 @@ function addressKey({ gate, context }: Exchange): CallerKey {
     : { key: `address:${key}`, isAddress: true, scope: 'each address' }
 }
 
-function hashOf(text: string): string {
+export function hashOf(text: string): string {
   return createHash('sha256').update(text).digest('base64url')
 }
