@@ -98,7 +98,8 @@ export async function callTool(
     failed = failedCall(thrown)
     result = failed.result
   }
-  const limit = failed?.limit ?? exceededLimit(tool, result)
+  const isQuestion = isInputRequiredResult(result)
+  const limit = failed?.limit ?? (isQuestion ? undefined : LimitReached.in(tool.limiter?.exceededBy(result)))
   if (limit !== undefined) {
     telemetry.record('limit.reached', call, { reached: limit.reached })
     result = limit.result
@@ -129,15 +130,6 @@ function failedCall(thrown: unknown): FailedCall {
   if (text !== undefined) return { result: errorResult(text), failure }
   const reference = randomUUID()
   return { result: errorResult(`The tool failed. Reference: ${reference}`), failure, reference }
-}
-
-/** Returns the limit that a result exceeds, if it does. */
-function exceededLimit(
-  { limiter }: ToolEntry,
-  result: CallToolResult | InputRequiredResult,
-): LimitReached | undefined {
-  if (limiter === undefined || isInputRequiredResult(result)) return undefined
-  return LimitReached.in(limiter.exceededBy(result))
 }
 
 /** Runs a tool, and its middleware if there is any. */
