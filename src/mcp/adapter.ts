@@ -17,7 +17,6 @@ import {
   type ResolvedAdapterOptions,
   resolveAdapterOptions,
   type ServerInfo,
-  withPolicy,
 } from './options.ts'
 import { KitMcpRouter, tableOf } from './router/router.ts'
 import type { ServerFactory } from './sdk/sdk-servers.ts'
@@ -120,13 +119,13 @@ export function adapterWith(
   network?: SafeFetchSettings,
 ): McpAdapter {
   const expected = 'must be called with an object with at least { router }'
-  const { router, oauth, serverInfo, instructions, telemetry, ...others } = readOptions(
+  const { router, oauth, serverInfo, instructions, telemetry, ...resolved } = readOptions(
     'createMcpAdapter',
     expected,
     options,
     RULES,
   )
-  const props = { router, oauth, serverInfo, instructions, telemetry, options: withPolicy(others), network }
+  const props = { router, oauth, serverInfo, instructions, telemetry, options: resolved, network }
   return adapterOf(props, 'server')
 }
 

@@ -251,7 +251,7 @@ function withTable({ router, oauth, options, ...others }: McpEndpointProps): Mcp
         'scopes',
         'can be used only with a router function; received a KitMcpRouter, which names the scopes of each operation itself',
       )
-    return { ...others, oauth, options: withToolPolicies(options, limited), router: limited }
+    return { ...others, oauth, options: { ...options, policy: policyOf(options, limited) }, router: limited }
   }
   if (oauth?.securitySchemes)
     throw oauthChecks.unusableOption(
@@ -259,13 +259,13 @@ function withTable({ router, oauth, options, ...others }: McpEndpointProps): Mcp
       'must not be set together with a router function',
       'Set _meta.securitySchemes of each tool in the server that the router function returns.',
     )
-  const { confirmations, events, limits, listOnlyPermitted, policy, tasks, toolsets, unknownArguments } =
+  const { authorize, confirmations, events, limits, listOnlyPermitted, tasks, toolsets, unknownArguments } =
     options
   for (const [option, isSet, task] of [
     ['limits', limits !== undefined, 'limit its own calls'],
     ['listOnlyPermitted', listOnlyPermitted, 'filter its own lists'],
     ['toolsets', toolsets !== undefined, 'filter its own lists'],
-    ['authorize', policy !== undefined, 'check each call itself'],
+    ['authorize', authorize !== undefined, 'check each call itself'],
     ['tasks', tasks !== undefined, 'serve tasks itself'],
     ['events', events !== undefined, 'serve events itself'],
     ['confirmations', confirmations !== undefined, 'ask users itself'],
@@ -276,13 +276,14 @@ function withTable({ router, oauth, options, ...others }: McpEndpointProps): Mcp
   return { ...others, router, oauth, options }
 }
 
-/** Returns the options with a policy that asks the tools which have their own, too. */
-function withToolPolicies(
-  options: McpEndpointProps['options'],
+/** Returns the policy of the adapter and of those tools that have their own. Returns undefined if there is none. */
+function policyOf(
+  { authorize, authorizeTimeoutMs }: McpEndpointProps['options'],
   { tools }: RouterTable,
-): McpEndpointProps['options'] {
-  if ([...tools.values()].every(({ authorize }) => authorize === undefined)) return options
-  return { ...options, policy: new Policy(options.authorize, options.authorizeTimeoutMs, tools) }
+): Policy | undefined {
+  const hasPolicy =
+    authorize !== undefined || [...tools.values()].some((tool) => tool.authorize !== undefined)
+  return hasPolicy ? new Policy(authorize, authorizeTimeoutMs, tools) : undefined
 }
 
 /** Returns the revision in the header or, for `initialize`, which has no header yet, the one that it asks for. */

@@ -4,7 +4,7 @@ import { isOptionsObject, type OptionChecks, optionChecksOf } from '../base/opti
 import { optional, orEmpty, type ReadBy, type RulesFor, unchecked } from '../base/options/option-rules.ts'
 import type { DpopReplayStore } from '../oauth/dpop/replay-store.ts'
 import { type McpEventOptions, resolveEventOptions } from './events/event-options.ts'
-import { Policy } from './operations/policy.ts'
+import type { Policy } from './operations/policy.ts'
 import { checkToolsets } from './operations/toolsets.ts'
 import type { Authorize } from './router/authorize.ts'
 import { objectCopy } from './router/definition.ts'
@@ -222,18 +222,13 @@ export const ADAPTER_RULES = {
 
 /** `McpAdapterOptions`, validated and with defaults. `tasks` and `events` are undefined if the option is not set. */
 export interface ResolvedAdapterOptions extends ReadBy<typeof ADAPTER_RULES> {
-  readonly policy: Policy | undefined
+  /** The policy of the adapter and of its tools. The endpoint sets it, because only the router knows the tools. */
+  readonly policy?: Policy | undefined
 }
 
 /** @throws {KitMcpConfigError} if an option is invalid or unknown. */
 export function resolveAdapterOptions(options: McpAdapterOptions): ResolvedAdapterOptions {
-  return withPolicy(readOptions('the adapter', 'must be an object', options, ADAPTER_RULES, 'options'))
-}
-
-/** Adds the policy to the options of an adapter. */
-export function withPolicy(resolved: ReadBy<typeof ADAPTER_RULES>): ResolvedAdapterOptions {
-  const { authorize, authorizeTimeoutMs } = resolved
-  return { ...resolved, policy: authorize && new Policy(authorize, authorizeTimeoutMs) }
+  return readOptions('the adapter', 'must be an object', options, ADAPTER_RULES, 'options')
 }
 
 function checkSessions(option: string, sessions: unknown): ResolvedSessionOptions | undefined {
