@@ -57,8 +57,7 @@ export class Authenticator {
    */
   async authenticate(request: McpRequest, known?: () => readonly unknown[]): Promise<AuthenticationResult> {
     const { gate } = this.#props
-    const begun = this.#props.instrumentation.begun(request)
-    const telemetry = begun instanceof Promise ? await begun : begun
+    const telemetry = await this.#props.instrumentation.begun(request)
     let decision: Decision | Admission
     try {
       // Only the verifier runs inside the session of the telemetry, not what follows.
