@@ -140,12 +140,11 @@ const { invalidKind, invalidOption } = optionChecksOf('createMcpAdapter')
 const PREFIX = 'mcp-gatekit:calls'
 
 /**
- * Returns a table whose tools have their limits. Returns `table` itself if there are none.
+ * Returns a table whose tools have their limits. A tool without limits stays as it is.
  * @param limits the limits of the adapter, which all tools share
  * @throws {KitMcpConfigError} if a store does not return a limiter, or cannot count a period.
  */
 export function tableWithLimits(table: RouterTable, limits: McpLimits | undefined): RouterTable {
-  if (isEmpty(limits) && [...table.tools.values()].every((tool) => isEmpty(tool.limits))) return table
   const counts = new CallCounts()
   const stores = new Map<LimitStore, LimitStoreState>()
   const counted = (limit: CallLimit, store: LimitStore | undefined, tool?: string): BeginCall => {
@@ -157,7 +156,6 @@ export function tableWithLimits(table: RouterTable, limits: McpLimits | undefine
   const running = limits?.concurrency && inProgress(limits.concurrency, undefined)
   const calls = limits?.calls && counted(limits.calls, limits.store)
   return withTools(table, (entry) => {
-    if (isEmpty(limits) && isEmpty(entry.limits)) return entry
     const { name } = entry.definition
     const own = entry.limits ?? {}
     const begins = [
@@ -166,13 +164,10 @@ export function tableWithLimits(table: RouterTable, limits: McpLimits | undefine
       calls,
       own.calls && counted(own.calls, own.store ?? limits?.store, name),
     ].filter((begin) => begin !== undefined)
-    return { ...entry, limiter: new LimitedTool({ tool: name, begins, ...boundsOf(limits, entry.limits) }) }
+    const bounds = boundsOf(limits, entry.limits)
+    if (begins.length === 0 && Object.keys(bounds).length === 0) return entry
+    return { ...entry, limiter: new LimitedTool({ tool: name, begins, ...bounds }) }
   })
-}
-
-/** Returns `true` if none of the limits is set. A store by itself does not limit anything. */
-function isEmpty(limits: McpLimits | undefined): boolean {
-  return Object.entries(limits ?? {}).every(([option, limit]) => option === 'store' || limit === undefined)
 }
 
 /** Returns the limiter of a store. @param tool the tool that the limit belongs to. Undefined for the limit of the adapter. */

@@ -30,9 +30,7 @@ describe('mcp: the tools with limits', () => {
     })
   }
 
-  it('a table without limits is used as it is, and tools without limits are not changed', () => {
-    const table = tableOf(routerWith())
-    expect(tableWithLimits(table, undefined)).to.equal(table)
+  it('tools without limits are not changed', () => {
     const other = tableOf(routerWith({ timeoutMs: 10 }))
     expect(tableWithLimits(other, undefined).tools.get('plain')).to.equal(other.tools.get('plain'))
   })
