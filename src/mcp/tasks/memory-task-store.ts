@@ -93,11 +93,8 @@ function storeWithin(maxBytes: number, maxBytesPerOwner: number): TaskStore {
   }
 
   function find(key: TaskKey): Kept | undefined {
-    const name = nameOf(key)
-    const kept = tasks.get(name)
-    if (kept === undefined || kept.expiresAtMs > Date.now()) return kept
-    remove(name, kept)
-    return undefined
+    const kept = tasks.get(nameOf(key))
+    return kept !== undefined && kept.expiresAtMs > Date.now() ? kept : undefined
   }
 
   function hasRoom(countedFor: string, bytes: number): boolean {
@@ -116,12 +113,11 @@ function storeWithin(maxBytes: number, maxBytesPerOwner: number): TaskStore {
 
   function sweep(): void {
     const now = Date.now()
-    for (const [name, kept] of tasks) if (kept.expiresAtMs <= now) remove(name, kept)
-  }
-
-  function remove(name: string, { countedFor, bytes }: Kept): void {
-    tasks.delete(name)
-    use(countedFor, -1, -bytes)
+    for (const [name, { expiresAtMs, countedFor, bytes }] of tasks) {
+      if (expiresAtMs > now) continue
+      tasks.delete(name)
+      use(countedFor, -1, -bytes)
+    }
     if (tasks.size > 0) return
     clearInterval(sweeping)
     sweeping = undefined

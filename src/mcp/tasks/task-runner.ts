@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises'
 import {
   type CallToolResult,
   isInputRequiredResult,
@@ -221,7 +222,7 @@ export class TaskRunner implements McpTasks {
       } catch (error) {
         if (error instanceof StoreFullError && !('error' in outcome))
           outcome = { error: internal('The server has no room for the result of the task.') }
-        else await pause(RETRY_MS)
+        else await pause(RETRY_MS, undefined, { ref: false })
       }
     }
   }
@@ -273,7 +274,10 @@ export class TaskRunner implements McpTasks {
     this.#isClosed = true
     const all = [...this.#running.values()]
     if (all.length > 0 && timeoutMs > 0)
-      await Promise.race([Promise.all(all.map(({ done }) => done)), pause(timeoutMs)])
+      await Promise.race([
+        Promise.all(all.map(({ done }) => done)),
+        pause(timeoutMs, undefined, { ref: false }),
+      ])
     await Promise.all(
       [...this.#running.values()].map(async (running) => {
         const recordEnd = (failed: TaskRecord): void =>
@@ -348,10 +352,4 @@ function contextOf(
       notify: async (notification) => onProgress(notification.params ?? {}),
     },
   }
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => {
-    setTimeout(resolve, ms).unref()
-  })
 }

@@ -339,19 +339,13 @@ function withAnswers(
   given: Readonly<Record<string, unknown>>,
 ): TaskRecord['input'] {
   if (status !== 'input_required' || input === undefined) return undefined
-  const requests = { ...input.requests }
-  const responses = { ...input.responses }
-  let isAnswered = false
-  for (const [key, response] of Object.entries(given)) {
-    if (!Object.hasOwn(requests, key)) continue
-    delete requests[key]
-    responses[key] = response
-    isAnswered = true
-  }
-  if (!isAnswered) return undefined
+  const answers = Object.entries(given).filter(([key]) => Object.hasOwn(input.requests, key))
+  if (answers.length === 0) return undefined
+  const open = Object.entries(input.requests).filter(([key]) => !Object.hasOwn(given, key))
+  const responses = { ...input.responses, ...Object.fromEntries(answers) }
   if (JSON.stringify(responses).length > MAX_ANSWERS)
     throw invalidParams(`Invalid params: inputResponses must have at most ${MAX_ANSWERS} characters`)
-  return { requests, responses }
+  return { requests: Object.fromEntries(open), responses }
 }
 
 /** Waits for the store. Every error but those for the client becomes one that does not show its cause. */
