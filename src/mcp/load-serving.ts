@@ -15,7 +15,9 @@ type Serving = typeof import('./serving.ts')
 export function loadServing(caller: string, { unusableOption }: OptionChecks): Serving {
   try {
     const serving: Serving = createRequire(import.meta.url)('./serving.js')
-    return isOwn(serving) ? serving : withoutHooks()
+    // `require` of a program that runs with tsx compiles modules once more, together with all that they import. A verifier of the
+    // program does not know the gates of such a copy.
+    return serving.KitMcpConfigError === KitMcpConfigError ? serving : withoutHooks()
   } catch (error) {
     if (!isMissing(error, '@modelcontextprotocol/server')) throw error
     throw unusableOption(
@@ -24,14 +26,6 @@ export function loadServing(caller: string, { unusableOption }: OptionChecks): S
       'Run npm install @modelcontextprotocol/server',
     )
   }
-}
-
-/**
- * Returns `false` for a copy of the module: `require` of a program that runs with tsx compiles modules once more, together with all
- * that they import. A verifier of the program does not know the gates of a copy.
- */
-function isOwn(serving: Serving): boolean {
-  return serving.KitMcpConfigError === KitMcpConfigError
 }
 
 /** Loads the module as `require` of Node.js does, although a hook has replaced it. */

@@ -1,6 +1,6 @@
 import type { CacheHint, Implementation, ServerEventBus } from '@modelcontextprotocol/server'
 import { DEFAULT_BODY_LIMITS } from '../base/http/body-reader.ts'
-import { isOptionsObject, type OptionChecks, optionChecksOf } from '../base/options/option-checks.ts'
+import { type OptionChecks, optionChecksOf } from '../base/options/option-checks.ts'
 import { optional, orEmpty, type ReadBy, type RulesFor, unchecked } from '../base/options/option-rules.ts'
 import type { DpopReplayStore } from '../oauth/dpop/replay-store.ts'
 import { type McpEventOptions, resolveEventOptions } from './events/event-options.ts'
@@ -24,7 +24,6 @@ const {
   invalidKind,
   members,
   oneOf,
-  readMembers,
   readOptions,
   wholeNumber,
   withFunctions,
@@ -233,15 +232,8 @@ export function resolveAdapterOptions(options: McpAdapterOptions): ResolvedAdapt
 
 function checkSessions(option: string, sessions: unknown): ResolvedSessionOptions | undefined {
   if (sessions === undefined || sessions === false) return undefined
-  const given = sessions === true ? {} : sessions
-  if (!isOptionsObject(given)) {
-    throw invalidKind(
-      option,
-      'must be true, false, or an object such as { idleTimeoutMs: 600000, max: 100 }',
-      sessions,
-    )
-  }
-  const read = readMembers(option, given, SESSION_RULES)
+  const expected = 'must be true, false, or an object such as { idleTimeoutMs: 600000, max: 100 }'
+  const read = members(expected, SESSION_RULES)(option, sessions === true ? {} : sessions, {})
   return { ...read, maxPerOwner: read.maxPerOwner ?? Math.max(10, Math.floor(read.max / 10)) }
 }
 
