@@ -74,16 +74,13 @@ export class Entries {
           : `'${name}' is already registered. Choose another name`,
       )
     const used = uris.find((uri) => isUsed(`${space} uri ${uri}`))
-    if (used !== undefined) {
-      const written =
-        'uriTemplate' in definition ? definition.uriTemplate : (definition as { uri?: string }).uri
+    if (used !== undefined)
       throw invalidOption(
         shownKind(entry),
         kind === 'skills'
           ? `contains ${quotedName(used)}, the URI of another skill or resource. Load the folder with another prefix, or change the other URI`
-          : `'${name}' has the URI ${quotedName(String(written))}, which is already registered. Choose another URI`,
+          : `'${name}' has the URI ${quotedName(used)}, which is already registered. Choose another URI`,
       )
-    }
     return [`${space} name ${name}`, ...uris.map((uri) => `${space} uri ${uri}`)]
   }
 }

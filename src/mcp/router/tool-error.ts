@@ -36,7 +36,6 @@ export class KitToolError extends Error {
    * @returns `true` for a `KitToolError`.
    */
   static is(error: unknown): error is KitToolError {
-    if (typeof error !== 'object' || error === null) return false
     // A proxy, or a getter, may throw.
     return tryOrUndefined(() => (error as { [BRAND]?: unknown })[BRAND]) === true
   }
