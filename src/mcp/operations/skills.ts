@@ -88,11 +88,8 @@ function pageOf<Item extends { readonly uri: string }>(
   const items = all.slice(start, start + PAGE_SIZE)
   const last = items.at(-1)
   const isComplete = last === undefined || start + PAGE_SIZE >= all.length
-  return { items, next: isComplete ? {} : { nextCursor: cursorAfter(last.uri) } }
-}
-
-function cursorAfter(uri: string): string {
-  return Buffer.from(CURSOR_PREFIX + uri).toString('base64url')
+  if (isComplete) return { items, next: {} }
+  return { items, next: { nextCursor: Buffer.from(CURSOR_PREFIX + last.uri).toString('base64url') } }
 }
 
 function uriAfter(cursor: unknown): string {
