@@ -327,14 +327,13 @@ export function keepOpen(
 ): () => void {
   let timer: NodeJS.Timeout
   const wait = (): void => {
-    timer = setTimeout(serve, Math.min(KEEP_ALIVE_MS, Math.max(0, expiresAt * 1000 - Date.now())))
+    const leftMs = expiresAt * 1000 - Date.now()
+    timer = setTimeout(leftMs > KEEP_ALIVE_MS ? stay : expire, Math.max(0, Math.min(KEEP_ALIVE_MS, leftMs)))
     timer.unref?.()
   }
-  const serve = (): void => {
-    if (Date.now() < expiresAt * 1000) {
-      wait()
-      comment()
-    } else expire()
+  const stay = (): void => {
+    wait()
+    comment()
   }
   context.runInAsyncScope(wait)
   return () => clearTimeout(timer)
