@@ -298,7 +298,7 @@ describe('the package', function () {
       .map((file) => readFileSync(join(shared, file), 'utf8'))
       .join('\n')
     expect(code).to.include('return function mcpAuth(req, res, next')
-    expect(code).to.match(/^function readStream\(|^async function makeContext\(/m)
+    expect(code).to.match(/^async function callTool\(/m)
   })
 
   /** Returns the files of an application's bundle whose only module is `code`. */

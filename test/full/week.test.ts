@@ -2,7 +2,7 @@ import { expect } from 'chai'
 import { type RunResult, runWeek } from '../week/shrink.ts'
 
 const DENSE = ['--hours', '0.7', '--act-every', '7', '--fault-every', '3']
-const SEEDS = [1, 2, 3]
+const SEEDS = [1, 2, 3, 4, 5]
 
 describe('a simulated server with three nodes, people, and faults', function () {
   this.timeout(600_000)

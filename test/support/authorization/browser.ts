@@ -73,6 +73,7 @@ export class Browser {
     })
   }
 
+  /** Returns the header `Cookie` for a URL. Cookies with longer paths come first (RFC 6265 section 5.4). */
   cookiesFor(url: string): string {
     const { hostname, pathname } = new URL(url)
     return this.#cookies
@@ -80,6 +81,7 @@ export class Browser {
         ({ host, path }) =>
           host === hostname && (path === '/' || pathname === path || pathname.startsWith(`${path}/`)),
       )
+      .toSorted((a, b) => b.path.length - a.path.length)
       .map(({ name, value }) => `${name}=${value}`)
       .join('; ')
   }
