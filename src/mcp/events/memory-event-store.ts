@@ -24,9 +24,12 @@ export interface MemoryEventStoreOptions extends EventStoreLimits {
   readonly maxBytes?: number | undefined
 }
 
+/** 24 days. Timers are not longer. */
+const MAX_LOG_AGE_MS = 24 * 86_400_000
+
 const RULES = {
   maxLogBytes: optional(wholeNumber(1), 8 * 1024 * 1024),
-  maxLogAgeMs: optional(wholeNumber(1_000), 3_600_000),
+  maxLogAgeMs: optional(wholeNumber(1_000, MAX_LOG_AGE_MS), 3_600_000),
   maxBytesPerOwner: optional(wholeNumber(1), 8 * 1024 * 1024),
   maxBytes: optional(wholeNumber(1), 64 * 1024 * 1024),
 } satisfies RulesFor<MemoryEventStoreOptions>
@@ -76,6 +79,8 @@ interface Owner {
 interface EventType {
   /** The last events, without gaps in their positions. */
   readonly log: LRUCache<Position, LoggedEvent>
+  /** The subscriptions with a webhook. */
+  readonly webhooks: Set<Kept>
   head: Position
 }
 
@@ -105,6 +110,7 @@ export function memoryEventStore(options: MemoryEventStoreOptions = {}): EventSt
     ttlAutopurge: true,
     dispose(kept) {
       groupOf(kept).delete(kept)
+      typeOf(kept.record.name).webhooks.delete(kept)
       count(kept.owner, 'recordBytes', -kept.bytes)
     },
   })
@@ -132,7 +138,7 @@ export function memoryEventStore(options: MemoryEventStoreOptions = {}): EventSt
       ttl: maxLogAgeMs,
       ttlAutopurge: true,
     })
-    const type = { log, head: Date.now() * 1_000 + randomInt(1_000) }
+    const type = { log, webhooks: new Set<Kept>(), head: Date.now() * 1_000 + randomInt(1_000) }
     types.set(name, type)
     return type
   }
@@ -253,7 +259,9 @@ export function memoryEventStore(options: MemoryEventStoreOptions = {}): EventSt
       count(kept.owner, 'recordBytes', bytes - kept.bytes)
       Object.assign(kept, { record, bytes, expiresAtMs: Date.now() + ttlMs })
       subscriptions.set(record.id, kept, { ttl: ttlMs })
-      return { isNew: known === undefined, subscription: shown(kept), head: typeOf(record.name).head }
+      const { webhooks, head } = typeOf(record.name)
+      if (record.webhook !== undefined) webhooks.add(kept)
+      return { isNew: known === undefined, subscription: shown(kept), head }
     },
 
     async get(id) {
@@ -263,8 +271,8 @@ export function memoryEventStore(options: MemoryEventStoreOptions = {}): EventSt
 
     async *subscribers(name, { owners: named, hasWebhook, needsArgs }) {
       const member = hasWebhook ? 'webhooks' : 'readers'
-      const ofNamed = named?.flatMap((owner) => [...(owners.get(owner)?.[member] ?? [])])
-      yield (ofNamed ?? [...subscriptions.values()])
+      const ofType = hasWebhook ? typeOf(name).webhooks : subscriptions.values()
+      yield (named?.flatMap((owner) => [...(owners.get(owner)?.[member] ?? [])]) ?? [...ofType])
         .filter(({ record }) => record.name === name && (record.webhook !== undefined) === hasWebhook)
         .map(({ record: { id, owner, args }, since }) => ({ id, owner, since, ...(needsArgs && { args }) }))
     },

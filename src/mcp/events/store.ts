@@ -222,7 +222,10 @@ export interface EventStoreLimits {
    * `truncated`. Defaults to 8 388 608 (8 MiB).
    */
   readonly maxLogBytes?: number | undefined
-  /** The time for which the log keeps an event, in milliseconds. Defaults to 3 600 000 ms (one hour). */
+  /**
+   * The time for which the log keeps an event, in milliseconds. `memoryEventStore` accepts at most 2 073 600 000 ms (24 days). Defaults
+   * to 3 600 000 ms (one hour).
+   */
   readonly maxLogAgeMs?: number | undefined
   /**
    * The maximum size of the events that wait for the webhooks of one owner, in bytes. There are at most 1,000 of them. Beyond it,

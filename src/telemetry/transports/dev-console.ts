@@ -140,6 +140,7 @@ export class DevConsoleTransportAdapter implements TelemetryTransport {
   }
 }
 
+/** Allows only loopback hosts, because events may contain personal data. */
 function checkConsoleUrl(option: string, value: unknown): string {
   const url = checkUrl(option, value)
   const { protocol, hostname } = new URL(url)
