@@ -84,11 +84,12 @@ function fill(
   let begun = 0
   if (hasOwnKeysOnly(source)) {
     try {
-      // A fifth faster than `Object.keys`.
+      // A fifth faster than `Object.keys`, if the value is read within the loop.
       for (const key in source) {
         begun++
         previous = rules.child(node, previous, key)
-        if (!copiesInto(into, key, source, rules, previous, depth, ancestors)) return
+        if (previous.action === 'deny') continue
+        if (!copiesInto(into, key, source[key], rules, previous, depth, ancestors)) return
       }
       return
     } catch {
@@ -98,7 +99,8 @@ function fill(
   for (const key of Object.keys(source).slice(begun)) {
     try {
       previous = rules.child(node, previous, key)
-      if (!copiesInto(into, key, source, rules, previous, depth, ancestors)) return
+      if (previous.action === 'deny') continue
+      if (!copiesInto(into, key, source[key], rules, previous, depth, ancestors)) return
     } catch {
       // The key is left out.
     }
@@ -121,17 +123,14 @@ function hasKeys(object: object): boolean {
 function copiesInto(
   into: Record<string, unknown>,
   key: string,
-  source: Record<string, unknown>,
+  value: unknown,
   rules: KeyRules,
   node: KeyNode,
   depth: number,
   ancestors: Ancestors,
 ): boolean {
-  if (node.action === 'deny') return true
   const copied =
-    --remaining < 0
-      ? rules.cut('[Truncated]')
-      : copyValue(source[key], key, rules, node, depth + 1, ancestors)
+    --remaining < 0 ? rules.cut('[Truncated]') : copyValue(value, key, rules, node, depth + 1, ancestors)
   bytes += textBytes(key)
   if (copied !== NOTHING) setOwn(into, key, copied)
   return remaining >= 0

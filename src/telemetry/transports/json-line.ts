@@ -21,12 +21,9 @@ const NEEDS_ESCAPING = /[^ !#-[\]-~]/
 /** The length up to which a loop over the characters is faster than a regular expression. */
 const SHORT = 12
 
-/** The members of an envelope. */
-const MEMBERS: ReadonlySet<string> = new Set(
-  'name time level service environment version sessionId actor scope attributes error source trace'.split(
-    ' ',
-  ),
-)
+/** The members of an envelope in the order in which a manager sets them. */
+const LAYOUT =
+  'name time level service environment version sessionId actor scope attributes error source trace'.split(' ')
 
 /** The JSON before a value of an object that is not the first. Concatenating few long strings is faster than many short ones. */
 interface KeyText {
@@ -77,7 +74,7 @@ export class JsonLineWriter {
 
   write(envelope: TelemetryEnvelope): string {
     try {
-      if (plainKeys(envelope).every((key) => MEMBERS.has(key))) return this.#line(envelope)
+      if (isLaidOut(envelope)) return this.#line(envelope)
     } catch {
       // Envelopes that a manager did not create may contain any value.
     }
@@ -165,10 +162,13 @@ export class JsonLineWriter {
       const keyText =
         expected !== undefined && expected.key === key ? expected : this.#keyAfter(parent, previous, key)
       previous = keyText
-      if (typeof value === 'string' && isPlain(value)) text += `${keyText.beforeString}${value}"`
-      else text += keyText.beforeValue + this.#value(value, keyText)
+      const isPlainText = typeof value === 'string' && isPlain(value)
+      const before = isPlainText ? keyText.beforeString : keyText.beforeValue
+      // To remove the comma from the whole text would copy it.
+      text += index === 0 ? before.slice(1) : before
+      text += isPlainText ? `${value}"` : this.#value(value, keyText)
     }
-    return `{${text.slice(1)}}`
+    return `{${text}}`
   }
 
   #array(array: readonly unknown[]): string {
@@ -241,6 +241,14 @@ function isPlain(text: string): boolean {
     if (code < 0x20 || code > 0x7e || code === 0x22 || code === 0x5c) return false
   }
   return true
+}
+
+/** Returns `true` if an object has the members of an envelope only, in their order. */
+function isLaidOut(envelope: TelemetryEnvelope): boolean {
+  const members = plainKeys(envelope)
+  let known = 0
+  for (const member of LAYOUT) if (known < members.length && members[known] === member) known++
+  return known === members.length
 }
 
 /** Returns the keys of a plain object. @throws {TypeError} for any other object. */
