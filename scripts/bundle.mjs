@@ -21,7 +21,7 @@ const conditional = [...new Set(Object.values(imports).flatMap(Object.values)), 
 const dependencies = new Map()
 
 /** The chunks that several entries share. Each may import those before it. */
-const SHARED = ['basics', 'verify-audit', 'telemetry', 'gate-parts']
+const SHARED = ['basics', 'telemetry', 'gate-parts']
 
 /** Shorter code with the same lines and names of functions. */
 const SHORTENED = {
@@ -29,10 +29,10 @@ const SHORTENED = {
   mangle: { keepNames: true },
   codegen: { removeWhitespace: false },
 }
-/** Libraries also keep the names of variables. Bundlers can only leave out declarations that are not joined. */
+/** Libraries also keep the names at the top of a module. Bundlers can only leave out declarations that are not joined. */
 const LIBRARY = {
   compress: { ...SHORTENED.compress, joinVars: false },
-  mangle: false,
+  mangle: { toplevel: false, keepNames: true },
   codegen: SHORTENED.codegen,
 }
 
@@ -75,8 +75,6 @@ function groupOf(chunk, index) {
  */
 function sharedChunk(id, graph) {
   const isIn = (entry) => dependenciesOf(`src/${entry}.js`, graph).has(id)
-  // The command line needs no other part of telemetry.
-  if (isIn('telemetry/audit/verify-audit') && id.includes('/src/telemetry/')) return 'verify-audit'
   if (id.includes('/src/telemetry/')) return isIn('telemetry/index') ? 'telemetry' : null
   if (isIn('telemetry/index')) return 'basics'
   const isPlain = [...dependenciesOf(id, graph)].every(

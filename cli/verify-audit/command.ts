@@ -1,8 +1,7 @@
 import { createReadStream } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { VERSION } from '../../src/base/version.ts'
-import { type TelemetryAuditVerification, verifyAudit } from '../../src/telemetry/audit/verify-audit.ts'
-import { KitTelemetryError } from '../../src/telemetry/errors.ts'
+import type { TelemetryAuditVerification } from '../../src/telemetry/audit/verify-audit.ts'
 import { type Command, checkUsage, defineCommand, UsageError } from '../command.ts'
 
 const HELP = `Usage: mcp-gatekit verify-audit <file> --secret-env <name>
@@ -31,6 +30,7 @@ export const verifyAuditCommand: Command = defineCommand(HELP, async (args, { st
   checkUsage(!args.has('secret-env') || path === undefined, 'use only one of --secret-env and --secret-file')
   const secret = path === undefined ? args.fromEnv('secret-env', env) : await secretOfFile(path)
   checkUsage(secret !== undefined, 'the secret is missing. Use --secret-env or --secret-file')
+  checkUsage(Buffer.byteLength(secret) >= 32, 'the secret must have at least 32 bytes')
   const result = await verify(file, secret)
   stdout.write(args.has('json') ? jsonText(result) : resultText(result))
   return result.valid ? 0 : 1
@@ -54,10 +54,11 @@ function codeOf(error: unknown): string {
 }
 
 async function verify(file: string, secret: string | Uint8Array): Promise<TelemetryAuditVerification> {
+  // The other commands need no telemetry.
+  const { verifyAudit } = await import('../../src/telemetry/audit/verify-audit.ts')
   try {
     return await verifyAudit(bytesOf(file), secret)
   } catch (error) {
-    if (KitTelemetryError.is(error)) throw new UsageError('the secret must have at least 32 bytes')
     throw new UsageError(`the file of the audit log cannot be read${codeOf(error)}`)
   }
 }
