@@ -1,7 +1,7 @@
-// Runs before `npm publish`, and fails with what the owner of the package has to fill in. docs/internals/releasing.md describes each entry.
+// Runs before `npm publish`. It fails if the files lack something, and ends with the steps that only the owner of the package can do.
 import { readFileSync } from 'node:fs'
 
-const { version, repository, bugs } = JSON.parse(readFileSync('package.json', 'utf8'))
+const { name, version, repository, bugs } = JSON.parse(readFileSync('package.json', 'utf8'))
 const changelog = readFileSync('CHANGELOG.md', 'utf8')
 const security = readFileSync('SECURITY.md', 'utf8')
 
@@ -21,7 +21,17 @@ const missing = [
   ],
 ].flatMap(([isPresent, what]) => (isPresent ? [] : [what]))
 
+const ownerSteps = [
+  `The name: npm view ${name} says E404 before the first release, and names you as a maintainer after it.`,
+  'The account: npm profile enable-2fa auth-and-writes.',
+  'Provenance: publish from CI, with the permission id-token: write and npm publish --provenance. The repository of package.json must be public, and the one in which CI runs.',
+  `The tag: a commit "release: ${version}" with the date of today in CHANGELOG.md, and the tag v${version}, both pushed.`,
+  'The address for reports: send a message to it. SECURITY.md promises a response within five working days.',
+  `After the release: the links and pictures of npmjs.com/package/${name} open, and npx ${name}@${version} init works on another machine.`,
+]
+
 if (missing.length > 0) {
   console.error(`Not published. Fill in first:\n${missing.map((what) => `- ${what}`).join('\n')}`)
   process.exitCode = 1
 }
+console.log(`\nOnly the owner can do this:\n${ownerSteps.map((step) => `- ${step}`).join('\n')}`)
