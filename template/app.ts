@@ -52,7 +52,7 @@ export function createApp(oauth: OAuthOptions): Express {
     serverInfo: { name: 'my-server', version: '0.1.0' },
   })
   const app = express()
-  // Responds while the process works. `/ready` of server.ts also tells whether it takes new requests.
+  // Responds while the process works. `/ready` of server.ts also shows whether it takes new requests.
   app.get('/health', (_req, res) => void res.json({ status: 'ok' }))
   app.use(mcpServer(adapter))
   return app
