@@ -107,7 +107,7 @@ export function describeThrown(
     ...(hasStack && { stack: links.map(({ head, frames }) => head + frames).join('') }),
     ...(attributes !== undefined && { attributes }),
   }
-  return hasStack ? keepLinks(described, links) : described
+  return keepLinks(described, hasStack ? links : [])
 }
 
 function attributesOf(error: object, read: Read): Record<string, string | number | boolean> | undefined {

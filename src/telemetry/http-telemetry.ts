@@ -142,8 +142,10 @@ interface RoutedRequest extends NodeRequest {
   baseUrl?: unknown
   /** The latest route that matched. */
   route?: { readonly path?: unknown } | undefined
-  params?: Readonly<Record<string, unknown>>
+  params?: Params
 }
+
+type Params = Readonly<Record<string, unknown>>
 
 type RouteReader = () => string | undefined
 
@@ -155,6 +157,7 @@ function watchRoute(req: RoutedRequest): RouteReader {
   let { baseUrl, route } = req
   let pattern: string | undefined
   const bases = new Map<unknown, string>([[baseUrl, typeof baseUrl === 'string' ? baseUrl : '']])
+  const paramsOfBases = new Map<unknown, Params | undefined>()
   const property = { configurable: true, enumerable: true }
   Object.defineProperties(req, {
     baseUrl: {
@@ -163,8 +166,11 @@ function watchRoute(req: RoutedRequest): RouteReader {
       set(value: unknown) {
         const outer = typeof baseUrl === 'string' ? baseUrl : ''
         const base = bases.get(baseUrl) ?? ''
-        if (typeof value === 'string' && value.length > outer.length && value.startsWith(outer))
-          bases.set(value, base + patternOf(value.slice(outer.length), req.params))
+        if (typeof value === 'string' && value.length > outer.length && value.startsWith(outer)) {
+          const own = value.slice(outer.length)
+          bases.set(value, base + patternOf(own, req.params, paramsOfBases.get(baseUrl)))
+          paramsOfBases.set(value, req.params)
+        }
         baseUrl = value
       },
     },
@@ -183,17 +189,31 @@ function watchRoute(req: RoutedRequest): RouteReader {
   return () => pattern
 }
 
-/** Replaces the values of parameters in the path of a router with their names. The last parameters are the last values. */
-function patternOf(path: string, params: RoutedRequest['params'] = {}): string {
-  const segments = path.split('/')
-  const decoded = segments.map((segment) => tryOrUndefined(() => decodeURIComponent(segment)) ?? segment)
-  for (const [name, value] of Object.entries(params).reverse()) {
-    if (typeof value !== 'string' || value === '') continue
-    const whole = decoded.lastIndexOf(value)
-    const at = whole >= 0 ? whole : decoded.findLastIndex((segment) => segment.includes(value))
-    if (at < 0) continue
-    segments[at] = (decoded[at] as string).replace(value, () => `:${name}`)
-    decoded[at] = ''
+/** The first character for private use. It stands for a parameter that was found. */
+const FIRST_MARK = 0xe000
+
+/**
+ * Replaces the values of parameters in the path of a router with their names. The last parameters are the last values.
+ * @param outer the parameters of the routers around it. With `mergeParams`, they are among `params`, too.
+ */
+function patternOf(path: string, params: Params = {}, outer: Params = {}): string {
+  const names: string[] = []
+  let pattern = tryOrUndefined(() => decodeURIComponent(path)) ?? path
+  for (const [name, given] of Object.entries(params).reverse()) {
+    const value = textOf(given)
+    if (value === '') continue
+    const whole = `${pattern}/`.lastIndexOf(`/${value}/`)
+    const isOfOuter = whole < 0 && value === textOf(outer[name])
+    const at = whole < 0 ? pattern.lastIndexOf(value) : whole + 1
+    if (at < 0 || isOfOuter) continue
+    const mark = String.fromCharCode(FIRST_MARK + names.length)
+    names.push(/^\d+$/.test(name) ? '*' : `${Array.isArray(given) ? '*' : ':'}${name}`)
+    pattern = pattern.slice(0, at) + mark + pattern.slice(at + value.length)
   }
-  return segments.join('/')
+  return pattern.replace(/[\ue000-\uf8ff]/g, (mark) => names[mark.charCodeAt(0) - FIRST_MARK] ?? mark)
+}
+
+/** Returns the value of a parameter, or of a wildcard of Express 5, which is an array. */
+function textOf(given: unknown): string {
+  return [given].flat().join('/')
 }

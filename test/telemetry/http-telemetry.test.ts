@@ -53,6 +53,9 @@ describe('httpTelemetry', () => {
         '/tenants/:tenant/users/:user',
       ],
       ['a parameter that is encoded', '/tenants/a%2Fb/users/7', '/tenants/:tenant/users/:user'],
+      ['a router that merges parameters', '/orgs/1/v1/users/5', '/orgs/:org/v1/users/:user'],
+      ['a router below two parameters in one segment', '/flights/LAX-SFO/x', '/flights/:from-:to/:user'],
+      ['a router below a regular expression', '/raw/s3cret/x', '/raw/*/:user'],
       ['a mounted application', '/admin/jobs/9', '/admin/jobs/:job'],
       ['a route that is a regular expression', '/re-17', '/^\\/re-\\d+$/'],
       ['a list of routes', '/two', '/one,/two'],
@@ -76,6 +79,12 @@ describe('httpTelemetry', () => {
             app.use('/api', api.get('/list', ok).get('/', ok))
             const users = make.Router().get('/:user', ok)
             app.use('/tenants/:tenant', make.Router().use('/users', users))
+            app.use(
+              '/orgs/:org',
+              make.Router().use('/v1', make.Router({ mergeParams: true }).use('/users', users)),
+            )
+            app.use('/flights/:from-:to', users)
+            app.use(/^\/raw\/([^/]+)/, users)
             const admin: Wrong = make()
             app.use('/admin', admin.get('/jobs/:job', ok))
             return app

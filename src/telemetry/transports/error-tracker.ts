@@ -330,7 +330,9 @@ function exceptionOf({ name: event, error }: TelemetryEnvelope): Error {
 
 function namedError(name: string, message: string, frames = ''): Error {
   const error = new Error(message)
-  for (const [key, value] of Object.entries({ name, stack: `${name}: ${message}${frames}` }))
+  // A line of the message could be read as a frame.
+  const stack = `${name}: ${message.replaceAll('\n', ' ')}${frames}`
+  for (const [key, value] of Object.entries({ name, stack }))
     Object.defineProperty(error, key, { value, configurable: true, writable: true })
   return error
 }
