@@ -1,5 +1,5 @@
 import type { Icon } from '@modelcontextprotocol/server'
-import { isOptionsObject, optionChecksOf } from '../../base/options/option-checks.ts'
+import { isOptionsObject, type OptionChecks, optionChecksOf } from '../../base/options/option-checks.ts'
 import {
   also,
   type OptionRules,
@@ -8,15 +8,8 @@ import {
   type RulesFor,
 } from '../../base/options/option-rules.ts'
 
-const {
-  checkBoolean,
-  checkKnownOptions,
-  checkRequiredScopes,
-  checkString,
-  invalidKind,
-  invalidOption,
-  unusableOption,
-} = optionChecksOf('KitMcpRouter')
+const checks = optionChecksOf('KitMcpRouter')
+const { checkBoolean, checkRequiredScopes, checkString, invalidKind, invalidOption, unusableOption } = checks
 
 /** The options that tools, prompts, resources, and resource templates share. */
 export interface DefinitionConfig {
@@ -88,9 +81,10 @@ export function readConfig<Rules extends OptionRules>(
   expected: string,
   config: unknown,
   rules: Rules,
+  of: OptionChecks = checks,
 ): ReadBy<Rules> {
-  if (!isOptionsObject(config)) throw invalidKind(owner, expected, config)
-  checkKnownOptions(owner, config, Object.keys(rules))
+  if (!isOptionsObject(config)) throw of.invalidKind(owner, expected, config)
+  of.checkKnownOptions(owner, config, Object.keys(rules))
   const given = config as Readonly<Record<string, unknown>>
   const read = Object.entries(rules).map(([option, rule]) => [
     option,
