@@ -29,7 +29,7 @@ import { exchangeOf } from './served-request.ts'
 import type { Session } from './sessions/session.ts'
 import type { SessionCall } from './sessions/session-call.ts'
 import { guardTemplates } from './uri-guard.ts'
-import { guardResponses } from './watch-messages.ts'
+import { watchMessages } from './watch-messages.ts'
 
 const { unusableOption } = optionChecksOf('createMcpAdapter')
 
@@ -107,9 +107,7 @@ export class SdkServers {
   ): Server {
     const serving = this.#serving(table, exchange, subscriptions)
     const options = classification.era === 'modern' ? this.#modernOptions : this.#options
-    const server = buildServer(table, () => serving, this.#props.serverInfo, options, [message.method])
-    exchange.telemetry.watch(server, false)
-    return server
+    return buildServer(table, () => serving, this.#props.serverInfo, options, [message.method])
   }
 
   /** Returns a server for one request that the SDK's handler serves. */
@@ -125,9 +123,14 @@ export class SdkServers {
       ? await callFactory(router, exchange, request, era)
       : this.#build(this.#serving(router, exchange, subscriptions), era)
     tryOrUndefined(() => refuseRequests(server))
-    exchange.telemetry.watch(server, isForeign)
-    // This must come last, so that telemetry records the messages as they are sent.
-    tryOrUndefined(() => guardResponses(server, () => exchange.outflow))
+    const { telemetry } = exchange
+    tryOrUndefined(() =>
+      watchMessages(server, {
+        delivered: (message, deliver) => telemetry.delivered(message, deliver),
+        responded: (response) => telemetry.messageSent(response, isForeign),
+        outflowOf: () => exchange.outflow,
+      }),
+    )
     return server
   }
 
@@ -169,7 +172,7 @@ export class SdkServers {
       const own = buildServer(router, serving, serverInfo, this.#options)
       server = own
     }
-    tryOrUndefined(() => guardResponses(server, (id) => session.requestOf(id)?.outflow))
+    tryOrUndefined(() => watchMessages(server, { outflowOf: (id) => session.requestOf(id)?.outflow }))
     return server
   }
 

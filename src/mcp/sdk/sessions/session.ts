@@ -1,6 +1,5 @@
 import {
   type JSONRPCMessage,
-  type JSONRPCResponse,
   type McpServer,
   type MessageExtraInfo,
   type RequestId,
@@ -318,7 +317,7 @@ export class Session implements Subscriptions {
     else if ('id' in message) throw new Error('The request that this server request belongs to has ended')
   }
 
-  #respondTo(id: RequestId, response: JSONRPCResponse): void {
+  #respondTo(id: RequestId, response: JSONRPCMessage): void {
     const pending = this.#pending.get(id)
     if (pending === undefined) return
     this.#pending.delete(id)
