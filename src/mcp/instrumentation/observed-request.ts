@@ -18,7 +18,6 @@ import type {
 } from '../wire/exchange.ts'
 import { CLIENT_GONE, CONSUMED } from '../wire/json-rpc.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
-import type { FailureLog } from './failure-log.ts'
 import {
   NO_MESSAGE,
   type ObservedMessage,
@@ -40,20 +39,8 @@ import {
   rpcErrorOf,
   statusOf,
 } from './outcomes.ts'
-import { type EventSettings, RequestEvents } from './request-events.ts'
-import { runWithin, type Span, type Tracing } from './tracing.ts'
-
-/** The telemetry that the requests of an adapter share. */
-export interface SharedInstrumentation extends EventSettings {
-  /** Absent if neither spans nor metrics are recorded. */
-  readonly tracing: Tracing | undefined
-  /** The names of clients that metrics may have. */
-  readonly knownClients: ReadonlySet<unknown>
-  /** Receives failures. Absent with a manager, and if the application wants no lines. */
-  readonly log: FailureLog | undefined
-  /** Returns `true` if a refusal for too many requests is an event of its own. */
-  readonly isFirstRefusal: (address: string) => boolean
-}
+import { RequestEvents, type SharedInstrumentation } from './request-events.ts'
+import { runWithin, type Span } from './tracing.ts'
 
 /** The reasons of requests that belong to a sign-in: the first one of a client, and the one after its token has expired. */
 const NORMAL_REASONS: ReadonlySet<string> = new Set(['missing', 'expired'])
@@ -133,7 +120,7 @@ export class ObservedRequest implements RequestTelemetry {
       this.#operations = messages.map((message) => {
         const observed = observedMessage(message, events.redact)
         const isKnown = observed.tool !== undefined && (knownTools?.has(observed.tool) ?? false)
-        return new Operation(this.#shared.tracing, events, observed, isKnown)
+        return new Operation(events, observed, isKnown)
       })
     })
   }
@@ -332,7 +319,7 @@ export class ObservedRequest implements RequestTelemetry {
       // Nothing that a client without a verified token has sent is recorded.
       if (this.#auth !== undefined)
         events.protocolVersion = events.text(this.#request.header('mcp-protocol-version'))
-      this.#operations = [new Operation(this.#shared.tracing, events, unread, false)]
+      this.#operations = [new Operation(events, unread, false)]
     }
     return this.#operations as [Operation, ...Operation[]]
   }
