@@ -28,7 +28,6 @@ import { allowRequests, refuseRequests } from './refused-requests.ts'
 import { exchangeOf } from './served-request.ts'
 import type { Session } from './sessions/session.ts'
 import type { SessionCall } from './sessions/session-call.ts'
-import { guardTemplates } from './uri-guard.ts'
 import { watchMessages } from './watch-messages.ts'
 
 const { unusableOption } = optionChecksOf('createMcpAdapter')
@@ -124,13 +123,11 @@ export class SdkServers {
       : this.#build(this.#serving(router, exchange, subscriptions), era)
     tryOrUndefined(() => refuseRequests(server))
     const { telemetry } = exchange
-    tryOrUndefined(() =>
-      watchMessages(server, {
-        delivered: (message, deliver) => telemetry.delivered(message, deliver),
-        responded: (response) => telemetry.messageSent(response, isForeign),
-        outflowOf: () => exchange.outflow,
-      }),
-    )
+    watchMessages(server, {
+      delivered: (message, deliver) => telemetry.delivered(message, deliver),
+      responded: (response) => telemetry.messageSent(response, isForeign),
+      outflowOf: () => exchange.outflow,
+    })
     return server
   }
 
@@ -172,7 +169,7 @@ export class SdkServers {
       const own = buildServer(router, serving, serverInfo, this.#options)
       server = own
     }
-    tryOrUndefined(() => watchMessages(server, { outflowOf: (id) => session.requestOf(id)?.outflow }))
+    watchMessages(server, { outflowOf: (id) => session.requestOf(id)?.outflow })
     return server
   }
 
@@ -232,7 +229,6 @@ async function callFactory(
     Object.defineProperty(given, 'requestInfo', { value: request })
     const server = await router(given as ServerFactoryContext)
     refuseSdkV1(server)
-    guardTemplates(server)
     return server
   } catch (cause) {
     exchange.telemetry.finished({ outcome: 'failed', cause })

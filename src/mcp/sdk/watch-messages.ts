@@ -1,6 +1,7 @@
 import type { JSONRPCMessage, McpServer, RequestId, Server, Transport } from '@modelcontextprotocol/server'
 import type { Outflow } from '../wire/exchange.ts'
 import { internalError, jsonSafe } from '../wire/json-safe.ts'
+import { guardTemplates } from './uri-guard.ts'
 
 /** Receives the messages between the SDK's transport and its server. */
 export interface ServerWatcher {
@@ -15,50 +16,35 @@ export interface ServerWatcher {
   readonly outflowOf?: (id: RequestId | undefined) => Outflow | undefined
 }
 
-interface HookedServer {
-  connect(transport: Transport): Promise<void>
-  [property: symbol]: ((transport: Transport) => void) | undefined
-}
-
-/**
- * Calls `begun` with the transport of each later connection of `server`. `connect` is the only hook of the SDK for this.
- * @param key the property in which the server keeps the function. A further call replaces it.
- */
-export function onConnection(
-  server: Server | McpServer,
-  key: symbol,
-  begun: (transport: Transport) => void,
-): void {
-  const hooked = server as unknown as HookedServer
-  const isHooked = key in hooked
-  hooked[key] = begun
-  if (isHooked) return
-  const { connect } = hooked
-  hooked.connect = async (transport) => {
-    await connect.call(hooked, transport)
-    hooked[key]?.(transport)
-  }
-}
-
 const WATCHER: unique symbol = Symbol('watcher')
 /** The property with the function that records a lost response of the current connection. */
 const OWED: unique symbol = Symbol('owed')
+
+interface WatchedServer {
+  connect(transport: Transport): Promise<void>
+  [WATCHER]?: ServerWatcher
+  [OWED]?: () => void
+}
 
 /** The beginning of the SDK's error message if it cannot send a response. */
 const NO_RESPONSE = 'Failed to send response'
 
 /**
- * Watches the next connections of `server`, instead of an earlier watcher. Makes them respond also if the SDK would not send a
- * response: if a response cannot be serialized as JSON, or if a handler throws a value without properties. The client would wait
- * forever.
+ * Watches the next connections of `server`, instead of an earlier watcher. Makes them match resource templates in linear time, and
+ * respond also if the SDK would not send a response: if a response cannot be serialized as JSON, or if a handler throws a value
+ * without properties. The client would wait forever.
  */
 export function watchMessages(server: Server | McpServer, watcher: ServerWatcher): void {
-  const watched = server as { [OWED]?: () => void }
+  const watched = server as unknown as WatchedServer
   const isWatched = WATCHER in server
-  onConnection(server, WATCHER, (transport) => {
-    watched[OWED] = watchTransport(transport, watcher)
-  })
+  watched[WATCHER] = watcher
   if (isWatched) return
+  // `connect` is the only hook of the SDK for this.
+  const { connect } = watched
+  watched.connect = async (transport) => {
+    await connect.call(watched, transport)
+    watched[OWED] = watchTransport(server, transport, watched[WATCHER] ?? {})
+  }
   const protocol = 'server' in server ? server.server : server
   const { onerror } = protocol
   protocol.onerror = (error) => {
@@ -72,6 +58,7 @@ export function watchMessages(server: Server | McpServer, watcher: ServerWatcher
  * not say which, so the lost requests are those that are left when all others have a response.
  */
 function watchTransport(
+  server: Server | McpServer,
   transport: Transport,
   { delivered = (_message, deliver) => deliver(), responded, outflowOf }: ServerWatcher,
 ): () => void {
@@ -85,6 +72,8 @@ function watchTransport(
     for (const id of ids) transport.send(internalError(id)).catch(() => undefined)
   }
   transport.onmessage = (message, extra) => {
+    // The application may have added templates.
+    guardTemplates(server)
     if ('method' in message && 'id' in message) ids.add(message.id)
     // The SDK does not respond to a canceled request.
     if ('method' in message && message.method === 'notifications/cancelled')
