@@ -40,12 +40,7 @@ export interface McpSessionOptions {
 }
 
 /** `McpSessionOptions` with defaults. */
-export interface ResolvedSessionOptions {
-  readonly idleTimeoutMs: number
-  readonly max: number
-  readonly maxPerOwner: number
-  readonly maxBufferedBytes: number
-}
+export type ResolvedSessionOptions = Readonly<Record<keyof McpSessionOptions, number>>
 
 /** The maximum interval at which idle sessions are looked for, in milliseconds. */
 const SWEEP_MS = 5_000
