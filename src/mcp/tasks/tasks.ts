@@ -22,7 +22,7 @@ import {
   type Serving,
   validArguments,
 } from '../operations/operation.ts'
-import type { Denied, Policy } from '../operations/policy.ts'
+import { type Denied, type Policy, recordDenial } from '../operations/policy.ts'
 import { callTool, errorResult } from '../operations/tool-call.ts'
 import { permitsScopes } from '../router/named-operations.ts'
 import type { RouterTable } from '../router/router-table.ts'
@@ -323,11 +323,7 @@ async function denialOf(
     // The schema has changed since the call.
     denied = { text: undefined, scopes: [], failure: { thrown } }
   }
-  if (denied !== undefined) {
-    const call = { ...request, params: { name: record.tool } }
-    const { failure, text: reason } = denied
-    exchange.telemetry.record('policy.denied', call, { purpose: 'call', failure, reason })
-  }
+  if (denied !== undefined) recordDenial(exchange, { ...request, params: { name: record.tool } }, denied)
   return denied
 }
 
