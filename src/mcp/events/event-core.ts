@@ -8,7 +8,7 @@ import { StoreGuard } from '../../oauth/store-guard.ts'
 import { traitsOf } from '../../oauth/verifiers/verifier-traits.ts'
 import type { EventName } from '../instrumentation/request-events.ts'
 import { callerKey } from '../operations/limits/caller-key.ts'
-import { type Denied, Policy } from '../operations/policy.ts'
+import { type Denied, Policy, recordDenial } from '../operations/policy.ts'
 import type { EventDelivery, EventEntry } from '../router/event.ts'
 import { permitsScopes } from '../router/named-operations.ts'
 import type { RouterTable } from '../router/router-table.ts'
@@ -166,10 +166,8 @@ export class EventCore {
     const { entry, args } = await namedEvent(this.props.table, params, way)
     const denied = await this.#denial(exchange, entry, 'subscribe', { args })
     if (denied !== undefined) {
-      const { failure, text } = denied
-      const attributes = { purpose: 'call', failure, reason: text } as const
-      exchange.telemetry.record('policy.denied', { method, id: requestId, params }, attributes)
-      throw forbidden(text)
+      recordDenial(exchange, { method, id: requestId, params }, denied)
+      throw forbidden(denied.text)
     }
     const owner = callerKey(exchange, 'user').key
     const id = subscriptionId(owner, url, params)

@@ -6,8 +6,8 @@ import type { ObservedClient, RequestTelemetry } from '../wire/exchange.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
 import { FailureLog } from './failure-log.ts'
 import { MinuteCounts } from './minute-counts.ts'
-import { ObservedRequest, type SharedInstrumentation } from './observed-request.ts'
-import { type AnyManager, EVENTS, type EventName } from './request-events.ts'
+import { ObservedRequest } from './observed-request.ts'
+import { type AnyManager, EVENTS, type EventName, type SharedInstrumentation } from './request-events.ts'
 import { Tracing } from './tracing.ts'
 
 /** The global under which each copy of version 1 of the API of OpenTelemetry finds the registered providers. */

@@ -10,7 +10,7 @@ import {
 } from './observed-message.ts'
 import type { RpcError } from './outcomes.ts'
 import type { RequestEvents } from './request-events.ts'
-import type { Span, SpanEnd, Tracing } from './tracing.ts'
+import type { Span, SpanEnd } from './tracing.ts'
 
 /** The maximum length of an error message on a span. */
 const MAX_DESCRIPTION = 256
@@ -36,24 +36,19 @@ export class Operation {
   readonly #span: Span | undefined
 
   /** Begins the span. @param isKnown `true` if the called tool exists */
-  constructor(
-    tracing: Tracing | undefined,
-    events: RequestEvents,
-    message: ObservedMessage,
-    isKnown: boolean,
-  ) {
-    const { request, settings } = events
+  constructor(events: RequestEvents, message: ObservedMessage, isKnown: boolean) {
+    const { request, shared } = events
     this.message = message
     this.#events = events
     this.#shared = events.sharedAttributes
     this.#isKnown = isKnown
     this.#span = tryOrUndefined(() =>
-      tracing?.start(() => ({
+      shared.tracing?.start(() => ({
         name: spanName(request, lowCardinality(message, false, isKnown)),
         attributes: {
           ...this.attributes,
           ...network(request),
-          ...(settings.recordsClientAddress && present({ 'client.address': request.clientAddress })),
+          ...(shared.recordsClientAddress && present({ 'client.address': request.clientAddress })),
         },
         meta: message.meta,
         admits: (text) => events.redactor.isFree(text),

@@ -1,10 +1,9 @@
 import { performance } from 'node:perf_hooks'
-import type { JSONRPCMessage, McpServer, Server } from '@modelcontextprotocol/server'
+import type { JSONRPCMessage } from '@modelcontextprotocol/server'
 import type { HttpResponse } from '../../base/http/plain-response.ts'
 import { elapsedMs } from '../../base/timers.ts'
 import { tryOrUndefined } from '../../base/try-or-undefined.ts'
 import type { AuthInfo } from '../../oauth/auth-info.ts'
-import { watchMessages } from '../sdk/watch-messages.ts'
 import { type ClientConnection, isEventStream, withEnd } from '../wire/event-stream.ts'
 import type {
   CallEvent,
@@ -19,7 +18,6 @@ import type {
 } from '../wire/exchange.ts'
 import { CLIENT_GONE, CONSUMED } from '../wire/json-rpc.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
-import type { FailureLog } from './failure-log.ts'
 import {
   NO_MESSAGE,
   type ObservedMessage,
@@ -41,20 +39,8 @@ import {
   rpcErrorOf,
   statusOf,
 } from './outcomes.ts'
-import { type EventSettings, RequestEvents } from './request-events.ts'
-import { runWithin, type Span, type Tracing } from './tracing.ts'
-
-/** The telemetry that the requests of an adapter share. */
-export interface SharedInstrumentation extends EventSettings {
-  /** Absent if neither spans nor metrics are recorded. */
-  readonly tracing: Tracing | undefined
-  /** The names of clients that metrics may have. */
-  readonly knownClients: ReadonlySet<unknown>
-  /** Receives failures. Absent with a manager, and if the application wants no lines. */
-  readonly log: FailureLog | undefined
-  /** Returns `true` if a refusal for too many requests is an event of its own. */
-  readonly isFirstRefusal: (address: string) => boolean
-}
+import { RequestEvents, type SharedInstrumentation } from './request-events.ts'
+import { runWithin, type Span } from './tracing.ts'
 
 /** The reasons of requests that belong to a sign-in: the first one of a client, and the one after its token has expired. */
 const NORMAL_REASONS: ReadonlySet<string> = new Set(['missing', 'expired'])
@@ -134,7 +120,7 @@ export class ObservedRequest implements RequestTelemetry {
       this.#operations = messages.map((message) => {
         const observed = observedMessage(message, events.redact)
         const isKnown = observed.tool !== undefined && (knownTools?.has(observed.tool) ?? false)
-        return new Operation(this.#shared.tracing, events, observed, isKnown)
+        return new Operation(events, observed, isKnown)
       })
     })
   }
@@ -150,30 +136,21 @@ export class ObservedRequest implements RequestTelemetry {
     })
   }
 
-  watch(server: Server | McpServer, emitsToolEvents: boolean): void {
-    if (this.#events === undefined) return
-    const isBatch = this.#operations.length > 1
-    tryOrUndefined(() =>
-      watchMessages(server, {
-        delivered: (message, deliver) => {
-          const operation = 'id' in message ? this.#operationOf(message.id) : undefined
-          if (operation !== undefined) operation.deliveredAt = performance.now()
-          if (isBatch && operation !== undefined) operation.run(deliver)
-          else deliver()
-        },
-        sent: (message) => this.messageSent(message, emitsToolEvents),
-      }),
-    )
+  delivered(message: JSONRPCMessage, deliver: () => void): void {
+    const operation = 'id' in message ? this.#operationOf(message.id) : undefined
+    if (operation !== undefined) operation.deliveredAt = performance.now()
+    if (operation === undefined) deliver()
+    else operation.run(deliver)
   }
 
-  messageSent(message: JSONRPCMessage, emitsToolEvents: boolean): void {
+  messageSent(response: JSONRPCMessage, emitsToolEvents: boolean): void {
     const events = this.#events
-    if (events !== undefined) tryOrUndefined(() => this.#messageSent(events, message, emitsToolEvents))
+    if (events !== undefined) tryOrUndefined(() => this.#messageSent(events, response, emitsToolEvents))
   }
 
-  #messageSent(events: RequestEvents, message: JSONRPCMessage, emitsToolEvents: boolean): void {
-    if (!('id' in message) || 'method' in message) return
-    const operation = this.#operationOf(message.id)
+  #messageSent(events: RequestEvents, response: JSONRPCMessage, emitsToolEvents: boolean): void {
+    if (!('id' in response) || 'method' in response) return
+    const operation = this.#operationOf(response.id)
     if (operation === undefined || operation.respondedAfter !== undefined) return
     operation.respondedAfter = performance.now() - events.startedAt
     const emit = (event: CallEvent, details: EventDetails): void => {
@@ -182,8 +159,8 @@ export class ObservedRequest implements RequestTelemetry {
         operation.run(() => events.emitOfCall(event, operation.message, durationMs, details))
     }
     const isCall = operation.message.method === 'tools/call'
-    if ('error' in message) {
-      const error = rpcErrorIn(message)
+    if ('error' in response) {
+      const error = rpcErrorIn(response)
       if (error === undefined) return
       operation.error = error
       if (isRefusal(error) || !(isCall || runsApplication(operation.message))) return
@@ -191,7 +168,7 @@ export class ObservedRequest implements RequestTelemetry {
       return
     }
     if (!isCall) return
-    const { result } = message
+    const { result } = response
     operation.hasToolError = result.isError === true
     if (!operation.hasToolError && this.#shared.recordsPayloads) operation.result = result
     if (operation.hasToolError) emit('tool.failed', { failure: failureIn(result) })
@@ -342,7 +319,7 @@ export class ObservedRequest implements RequestTelemetry {
       // Nothing that a client without a verified token has sent is recorded.
       if (this.#auth !== undefined)
         events.protocolVersion = events.text(this.#request.header('mcp-protocol-version'))
-      this.#operations = [new Operation(this.#shared.tracing, events, unread, false)]
+      this.#operations = [new Operation(events, unread, false)]
     }
     return this.#operations as [Operation, ...Operation[]]
   }

@@ -1,3 +1,4 @@
+import { cutText } from '../../base/cut-text.ts'
 import type { HttpResponse } from '../../base/http/plain-response.ts'
 import { tryOrUndefined } from '../../base/try-or-undefined.ts'
 import type { ForbiddenSender, Refusal } from '../../oauth/decision.ts'
@@ -53,18 +54,9 @@ export function invalidCause(refusal: Refusal | ForbiddenSender): Record<string,
 export function refusalAttributes(refusal: Refusal | ForbiddenSender): Record<string, string> {
   if (refusal.reason !== 'insufficient_scope') return invalidCause(refusal)
   return {
-    'kit.mcp.auth.scopes.required': joined(refusal.scopes),
-    'kit.mcp.auth.scopes.granted': joined(refusal.granted),
+    'kit.mcp.auth.scopes.required': cutText(refusal.scopes.join(' '), MAX_SCOPES, '…'),
+    'kit.mcp.auth.scopes.granted': cutText(refusal.granted.join(' '), MAX_SCOPES, '…'),
   }
-}
-
-function joined(scopes: readonly string[]): string {
-  let text = ''
-  for (const scope of scopes) {
-    if (text.length + scope.length >= MAX_SCOPES) return `${text} …`
-    text = text === '' ? scope : `${text} ${scope}`
-  }
-  return text
 }
 
 /** Returns the JSON-RPC error in a response with an error status, if its body is one. */

@@ -9,9 +9,11 @@ import type { KitTelemetrySession } from '../../telemetry/session/session.ts'
 import { MODERN_REVISION } from '../methods.ts'
 import type { EventDetails, Failure, ObservedClient, ObservedTask } from '../wire/exchange.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
+import type { FailureLog } from './failure-log.ts'
 import { clientText, messageAttributes, type ObservedMessage, present } from './observed-message.ts'
 import { kindOf } from './outcomes.ts'
 import { TokenRedactor } from './token-redactor.ts'
+import type { Tracing } from './tracing.ts'
 
 export type AnyManager = KitTelemetryManager<any, any, any>
 type Attributes = Record<string, unknown>
@@ -69,13 +71,21 @@ export const EVENTS = {
 
 export type EventName = keyof typeof EVENTS
 
-/** The settings of the events of all requests. */
-export interface EventSettings {
+/** The telemetry that the requests of an adapter share. */
+export interface SharedInstrumentation {
   readonly manager: AnyManager | undefined
   /** `true` if the arguments and results of tools are recorded. The manager redacts them. */
   readonly recordsPayloads: boolean
   /** `true` if the addresses of clients are recorded on spans. */
   readonly recordsClientAddress: boolean
+  /** Absent if neither spans nor metrics are recorded. */
+  readonly tracing: Tracing | undefined
+  /** The names of clients that metrics may have. */
+  readonly knownClients: ReadonlySet<unknown>
+  /** Receives failures. Absent with a manager, and if the application wants no lines. */
+  readonly log: FailureLog | undefined
+  /** Returns `true` if a refusal for too many requests is an event of its own. */
+  readonly isFirstRefusal: (address: string) => boolean
 }
 
 /** The events of one request. They belong to one session, whose actor is the verified user, and do not contain its token. */
@@ -86,7 +96,7 @@ export class RequestEvents {
   protocolVersion: string | undefined
   client: ObservedClient | undefined
   readonly request: McpRequest
-  readonly settings: EventSettings
+  readonly shared: SharedInstrumentation
   /** The result of `performance.now()` at the beginning, and the milliseconds since 1970. */
   readonly startedAt: number = performance.now()
   readonly startedAtMs: number = Date.now()
@@ -94,10 +104,10 @@ export class RequestEvents {
   #redactor: TokenRedactor | undefined
   #hasEnded = false
 
-  constructor(settings: EventSettings, request: McpRequest) {
-    this.settings = settings
+  constructor(shared: SharedInstrumentation, request: McpRequest) {
+    this.shared = shared
     this.request = request
-    this.session = tryOrUndefined(() => settings.manager?.session())
+    this.session = tryOrUndefined(() => shared.manager?.session())
     // A session of another version of this package does not have the method.
     this.added = tryOrUndefined(() => this.session?.beginRequest())
   }
@@ -148,7 +158,7 @@ export class RequestEvents {
 
   /** Returns the arguments and the result of a tool as attributes, without the token, if they are recorded. The manager redacts them. */
   payloads(args: unknown, result: unknown): Readonly<Record<string, unknown>> {
-    if (!this.settings.recordsPayloads) return {}
+    if (!this.shared.recordsPayloads) return {}
     const attributes = tryOrUndefined(() => {
       const { structuredContent, content } = (result ?? {}) as Record<
         'structuredContent' | 'content',
@@ -166,7 +176,7 @@ export class RequestEvents {
   payloadTexts(args: unknown, result: unknown): Record<string, string> {
     const given = this.payloads(args, result)
     if (Object.keys(given).length === 0) return {}
-    const redacted = tryOrUndefined(() => this.settings.manager?.redact(given)) ?? {}
+    const redacted = tryOrUndefined(() => this.shared.manager?.redact(given)) ?? {}
     return Object.fromEntries(
       Object.entries(redacted).map(([key, value]) => [key, cutText(JSON.stringify(value), MAX_PAYLOAD)]),
     )
@@ -213,7 +223,7 @@ export class RequestEvents {
     failure?: Failure,
     level: EventRule['level'] = EVENTS[event].level,
   ): void {
-    const { manager } = this.settings
+    const { manager } = this.shared
     tryOrUndefined(() => {
       // The description of an object without a message is its JSON, redacted by the manager.
       const contentOf = (thrown: object) =>

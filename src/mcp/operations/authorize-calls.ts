@@ -6,7 +6,7 @@ import { findResource, type RouterTable } from '../router/router-table.ts'
 import { canonicalUri } from '../router/uris/canonical-uri.ts'
 import type { Exchange, Verdict } from '../wire/exchange.ts'
 import { DENIED_TEXTS, validArguments } from './operation.ts'
-import type { Policy } from './policy.ts'
+import { type Policy, recordDenial } from './policy.ts'
 
 /** A call of an operation that exists. */
 interface KnownCall {
@@ -61,11 +61,7 @@ async function verdictOf(
     args: args as Readonly<Record<string, unknown>>,
   })
   if (denied === undefined) return { operation, args, scopes: [] }
-  exchange.telemetry.record(
-    'policy.denied',
-    { method, params, id },
-    { purpose: 'call', failure: denied.failure, reason: denied.text },
-  )
+  recordDenial(exchange, { method, params, id }, denied)
   return { operation, denied: denied.text ?? DENIED_TEXTS[kind], scopes: denied.scopes }
 }
 

@@ -3,7 +3,7 @@ import { isPromiseLike, isRecord } from '../../base/options/value-kinds.ts'
 import { within } from '../../base/within.ts'
 import { LazyRequest } from '../../oauth/inputs.ts'
 import type { Authorize, PolicyDenial, PolicyQuery } from '../router/authorize.ts'
-import type { Caller, Exchange, Failure } from '../wire/exchange.ts'
+import type { Caller, Exchange, Failure, TimedCall } from '../wire/exchange.ts'
 
 /** An operation that was denied. */
 export interface Denied {
@@ -76,6 +76,12 @@ function deniedBy(decision: unknown): Denied {
   // A challenge never asks for `offline_access`.
   const asked = scopes.filter((scope) => scope !== 'offline_access')
   return { text: deny === '' ? undefined : deny, scopes: asked, failure: undefined }
+}
+
+/** Emits the event of a call that was denied. */
+export function recordDenial({ telemetry }: Exchange, call: TimedCall, denied: Denied): void {
+  const { failure, text: reason } = denied
+  telemetry.record('policy.denied', call, { purpose: 'call', failure, reason })
 }
 
 /** Returns the argument of `authorize`, and of `confirm` of a tool. Every member is an own property. */

@@ -1,5 +1,5 @@
 import type { Icon } from '@modelcontextprotocol/server'
-import { isOptionsObject, optionChecksOf } from '../../base/options/option-checks.ts'
+import { isOptionsObject, type OptionChecks, optionChecksOf } from '../../base/options/option-checks.ts'
 import {
   also,
   type OptionRules,
@@ -8,15 +8,9 @@ import {
   type RulesFor,
 } from '../../base/options/option-rules.ts'
 
-const {
-  checkBoolean,
-  checkKnownOptions,
-  checkRequiredScopes,
-  checkString,
-  invalidKind,
-  invalidOption,
-  unusableOption,
-} = optionChecksOf('KitMcpRouter')
+const checks = optionChecksOf('KitMcpRouter')
+const { checkBoolean, checkRequiredScopes, checkString, fittingKind, invalidKind, invalidOption } = checks
+const { items, unusableOption } = checks
 
 /** The options that tools, prompts, resources, and resource templates share. */
 export interface DefinitionConfig {
@@ -45,10 +39,15 @@ const TOOL_NAME = /^[A-Za-z0-9_.-]{1,128}$/
 /** MCP does not restrict the names of prompts and resources. `Project files` is one of its own examples. */
 const NAME = /^(?=\S)[^\p{Cc}]{1,128}(?<=\S)$/u
 
+const checkIcons = items(
+  `must be an array such as [{ src: 'https://…' }]`,
+  fittingKind<Icon>((icon) => typeof icon?.src === 'string', 'must contain objects with a string src'),
+)
+
 /** The rules of the options that definitions share. */
 export const DEFINITION_RULES = {
   title: optional(checkString),
-  icons: optional(checkIcons),
+  icons: optional((option, icons, given) => frozenCopy(option, checkIcons(option, icons, given))),
   scopes: optional<readonly string[], readonly string[]>(checkRequiredScopes, Object.freeze([])),
   public: optional(
     also(checkBoolean, (option, isPublic, { scopes }) => {
@@ -88,9 +87,10 @@ export function readConfig<Rules extends OptionRules>(
   expected: string,
   config: unknown,
   rules: Rules,
+  of: OptionChecks = checks,
 ): ReadBy<Rules> {
-  if (!isOptionsObject(config)) throw invalidKind(owner, expected, config)
-  checkKnownOptions(owner, config, Object.keys(rules))
+  if (!isOptionsObject(config)) throw of.invalidKind(owner, expected, config)
+  of.checkKnownOptions(owner, config, Object.keys(rules))
   const given = config as Readonly<Record<string, unknown>>
   const read = Object.entries(rules).map(([option, rule]) => [
     option,
@@ -117,16 +117,6 @@ export function defined<Members extends object>(members: Members): Members {
   return Object.freeze(
     Object.fromEntries(Object.entries(members).filter(([, member]) => member !== undefined)),
   ) as Members
-}
-
-function checkIcons(option: string, icons: unknown): readonly Icon[] {
-  if (!Array.isArray(icons))
-    throw invalidKind(option, `must be an array such as [{ src: 'https://…' }]`, icons)
-  for (const icon of icons) {
-    if (typeof (icon as Partial<Icon> | null)?.src !== 'string')
-      throw invalidKind(option, 'must contain objects with a string src', icon)
-  }
-  return frozenCopy(option, icons)
 }
 
 /** Returns a frozen copy of an object. @throws {KitMcpConfigError} if it is not an object of JSON values. */

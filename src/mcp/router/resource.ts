@@ -1,9 +1,16 @@
 import type { Annotations, CacheHint, Resource, ResourceTemplateType } from '@modelcontextprotocol/server'
-import { isOptionsObject, type OptionChecks, optionChecksOf } from '../../base/options/option-checks.ts'
+import { type OptionChecks, optionChecksOf } from '../../base/options/option-checks.ts'
 import { optional, type RulesFor, unchecked } from '../../base/options/option-rules.ts'
 import { type Completer, type Completers, checkCompleters } from './completers.ts'
 import type { KitContext } from './context.ts'
-import { DEFINITION_RULES, type DefinitionConfig, defined, objectCopy, readDefinition } from './definition.ts'
+import {
+  DEFINITION_RULES,
+  type DefinitionConfig,
+  defined,
+  objectCopy,
+  readConfig,
+  readDefinition,
+} from './definition.ts'
 import type { Wrapped } from './middleware.ts'
 import { canonicalUri, MAX_URI_LENGTH } from './uris/canonical-uri.ts'
 import { checkUriTemplate, type TemplateVariables, type UriMatcher } from './uris/uri-template.ts'
@@ -181,16 +188,12 @@ export function resourceTemplateEntry(
 }
 
 /** Checks a cache hint. @throws {KitMcpConfigError} if it is invalid. */
-export function checkCache(
-  option: string,
-  cache: unknown,
-  { checkKnownOptions, checkOneOf, checkWholeNumber, invalidKind }: OptionChecks = checks,
-): CacheHint {
-  if (cache === undefined) return {}
-  if (!isOptionsObject(cache)) throw invalidKind(option, 'must be an object such as { ttlMs: 60_000 }', cache)
-  checkKnownOptions(option, cache, ['ttlMs', 'cacheScope'])
-  const { ttlMs, cacheScope } = cache as Partial<Record<keyof CacheHint, unknown>>
-  if (ttlMs !== undefined) checkWholeNumber(`ttlMs of ${option}`, ttlMs, 0)
-  if (cacheScope !== undefined) checkOneOf(`cacheScope of ${option}`, cacheScope, ['public', 'private'])
-  return { ...(cache as CacheHint) }
+export function checkCache(option: string, cache: unknown = {}, of: OptionChecks = checks): CacheHint {
+  const rules = {
+    ttlMs: optional(of.wholeNumber(0)),
+    cacheScope: optional(of.oneOf(['public', 'private'])),
+  } satisfies RulesFor<CacheHint>
+  return defined(
+    readConfig(option, 'must be an object such as { ttlMs: 60_000 }', cache, rules, of),
+  ) as CacheHint
 }

@@ -3,7 +3,7 @@ import { optionChecksOf } from '../../base/options/option-checks.ts'
 import { appEntry, type McpAppConfig } from './apps/app.ts'
 import type { KitContext } from './context.ts'
 import { checkName } from './definition.ts'
-import { Entries, prefixed, type RouterEntry } from './entries.ts'
+import { prefixed, type RouterEntry, withEntry } from './entries.ts'
 import { type EventConfig, type EventType, eventEntry, type PrefixedEvents } from './event.ts'
 import type { Middleware } from './middleware.ts'
 import { type PromptConfig, type PromptEntry, type PromptHandler, promptEntry } from './prompt.ts'
@@ -28,7 +28,7 @@ let propsOf: (router: KitMcpRouter<any>) => RouterProps
 
 interface RouterProps {
   readonly makeContext: AppContextFactory<unknown> | undefined
-  readonly entries: Entries
+  readonly entries: readonly RouterEntry[]
   /** Outermost first. */
   readonly middleware: readonly Middleware<any>[]
 }
@@ -70,11 +70,11 @@ export class KitMcpRouter<App = unknown, User = any, Events = any> {
    * @returns a router without operations.
    */
   static create<App = unknown, User = any>(): KitMcpRouter<App, User, object> {
-    return new KitMcpRouter({ makeContext: undefined, entries: new Entries(), middleware: [] })
+    return new KitMcpRouter({ makeContext: undefined, entries: [], middleware: [] })
   }
 
   #with(added: readonly RouterEntry[]): KitMcpRouter<App, User, any> {
-    const entries = added.reduce((all, entry) => all.with(entry), this.#props.entries)
+    const entries = added.reduce(withEntry, this.#props.entries)
     return new KitMcpRouter({ ...this.#props, entries })
   }
 
@@ -305,7 +305,7 @@ export class KitMcpRouter<App = unknown, User = any, Events = any> {
     const { makeContext, entries, middleware } = propsOf(router)
     if (makeContext !== undefined && this.#props.makeContext === undefined)
       throw invalidOption('merge', `'${prefix}' needs a context. Call .context() of this router first`)
-    return this.#with(entries.toArray().map((entry) => prefixed(entry, prefix, middleware)))
+    return this.#with(entries.map((entry) => prefixed(entry, prefix, middleware)))
   }
 
   static {
@@ -316,5 +316,5 @@ export class KitMcpRouter<App = unknown, User = any, Events = any> {
 /** Returns the lookup tables of a router. @throws {KitMcpConfigError} if an app and its tools do not fit. */
 export function tableOf(router: KitMcpRouter<any>): RouterTable {
   const { makeContext, entries, middleware } = propsOf(router)
-  return routerTable(makeContext, entries.toArray(), middleware)
+  return routerTable(makeContext, entries, middleware)
 }

@@ -127,7 +127,7 @@ export function skillEntries(loaded: LoadedSkills, config: SkillsConfig): SkillE
 }
 
 /** Returns the URIs of a skill, its files, and its directories. */
-export function urisOf({ files, directories }: SkillContent): string[] {
+export function urisOfSkill({ files, directories }: SkillContent): string[] {
   return [...files, ...directories].map(({ uri }) => uri)
 }
 

@@ -31,7 +31,7 @@ import type { RouterTable } from '../router/router-table.ts'
 import { type ClientConnection, messageEvent } from '../wire/event-stream.ts'
 import type { Exchange } from '../wire/exchange.ts'
 import { CLIENT_GONE } from '../wire/json-rpc.ts'
-import { responseText } from '../wire/json-safe.ts'
+import { responseText, withBoundedError } from '../wire/json-safe.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
 import { accepts, SERVED_TYPES } from '../wire/request-headers.ts'
 import { unreceivableRequest } from './refused-requests.ts'
@@ -205,7 +205,8 @@ export class FastTransport extends PerRequestHTTPServerTransport {
     if (this.#ended) return await response
     this.#isDelivering = true
     try {
-      this.onmessage?.(message, auth === undefined ? { classification } : { classification, authInfo: auth })
+      const extra = auth === undefined ? { classification } : { classification, authInfo: auth }
+      this.#exchange.telemetry.delivered(message, () => this.onmessage?.(message, extra))
     } catch (error) {
       await this.close()
       throw error
@@ -227,10 +228,12 @@ export class FastTransport extends PerRequestHTTPServerTransport {
     // No other stream could carry a message that does not belong to this request.
     if ((last ? message.id : options?.relatedRequestId) !== this.#fast.message.id) return
     if (!last) return await this.#notify(message as JSONRPCNotification)
-    const status = statusOf(message, this.#isDelivering)
+    const response = withBoundedError(message)
+    this.#exchange.telemetry.messageSent(response, false)
+    const status = statusOf(response, this.#isDelivering)
     // The server is not closed, because it would abort the handler. It becomes garbage.
     this.#end()
-    const body = responseText(message)
+    const body = responseText(response)
     if (this.#stream === undefined) this.#respond({ status, headers: JSON_HEADERS, body })
     else this.#stream.end(messageEvent(body))
   }

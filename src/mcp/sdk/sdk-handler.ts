@@ -23,7 +23,7 @@ import {
 import type { RouterTable } from '../router/router-table.ts'
 import { scopesOfUri } from '../router/uris/uri-scopes.ts'
 import { declaresTasks, missingTasks } from '../tasks/task-outcome.ts'
-import type { Tasks } from '../tasks/tasks.ts'
+import type { TaskRequest, Tasks } from '../tasks/tasks.ts'
 import { type ClientConnection, fromResponse, isEventStream, withEnd } from '../wire/event-stream.ts'
 import { type Exchange, isAnonymous, type ObservedClient } from '../wire/exchange.ts'
 import { jsonRpcError, type ReceivedMessages, requestIdOf, retryLater } from '../wire/json-rpc.ts'
@@ -40,7 +40,6 @@ import {
   isTaskRequest,
   type ListenRequest,
   servedRequest,
-  type TaskRequest,
   watchedTaskIds,
 } from './served-request.ts'
 import type { SessionsHost } from './sessions/session.ts'

@@ -28,8 +28,7 @@ import { allowRequests, refuseRequests } from './refused-requests.ts'
 import { exchangeOf } from './served-request.ts'
 import type { Session } from './sessions/session.ts'
 import type { SessionCall } from './sessions/session-call.ts'
-import { guardTemplates } from './uri-guard.ts'
-import { guardResponses } from './watch-messages.ts'
+import { watchMessages } from './watch-messages.ts'
 
 const { unusableOption } = optionChecksOf('createMcpAdapter')
 
@@ -107,9 +106,7 @@ export class SdkServers {
   ): Server {
     const serving = this.#serving(table, exchange, subscriptions)
     const options = classification.era === 'modern' ? this.#modernOptions : this.#options
-    const server = buildServer(table, () => serving, this.#props.serverInfo, options, [message.method])
-    exchange.telemetry.watch(server, false)
-    return server
+    return buildServer(table, () => serving, this.#props.serverInfo, options, [message.method])
   }
 
   /** Returns a server for one request that the SDK's handler serves. */
@@ -125,9 +122,12 @@ export class SdkServers {
       ? await callFactory(router, exchange, request, era)
       : this.#build(this.#serving(router, exchange, subscriptions), era)
     tryOrUndefined(() => refuseRequests(server))
-    exchange.telemetry.watch(server, isForeign)
-    // This must come last, so that telemetry records the messages as they are sent.
-    tryOrUndefined(() => guardResponses(server, () => exchange.outflow))
+    const { telemetry } = exchange
+    watchMessages(server, {
+      delivered: (message, deliver) => telemetry.delivered(message, deliver),
+      responded: (response) => telemetry.messageSent(response, isForeign),
+      outflowOf: () => exchange.outflow,
+    })
     return server
   }
 
@@ -169,7 +169,7 @@ export class SdkServers {
       const own = buildServer(router, serving, serverInfo, this.#options)
       server = own
     }
-    tryOrUndefined(() => guardResponses(server, (id) => session.requestOf(id)?.outflow))
+    watchMessages(server, { outflowOf: (id) => session.requestOf(id)?.outflow })
     return server
   }
 
@@ -229,7 +229,6 @@ async function callFactory(
     Object.defineProperty(given, 'requestInfo', { value: request })
     const server = await router(given as ServerFactoryContext)
     refuseSdkV1(server)
-    guardTemplates(server)
     return server
   } catch (cause) {
     exchange.telemetry.finished({ outcome: 'failed', cause })

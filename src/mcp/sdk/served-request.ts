@@ -1,5 +1,6 @@
 import { classifyInboundRequest } from '@modelcontextprotocol/server'
 import { methodNamed } from '../methods.ts'
+import type { TaskRequest } from '../tasks/tasks.ts'
 import type { Exchange } from '../wire/exchange.ts'
 import type { McpRequest } from '../wire/mcp-request.ts'
 import { accepts, SERVED_TYPES } from '../wire/request-headers.ts'
@@ -47,12 +48,6 @@ export function isEventStreamRequest(message: unknown): boolean {
 export function isListening(message: unknown): boolean {
   const { method } = (message ?? {}) as { method?: unknown }
   return methodNamed(method)?.names === 'subscription'
-}
-
-/** A request about a task. */
-export interface TaskRequest {
-  readonly method: string
-  readonly id: string | number
 }
 
 /** Returns `true` for a request about a task. */

@@ -1,25 +1,5 @@
 import { McpServer, type Server } from '@modelcontextprotocol/server'
-import { methodNamed } from '../methods.ts'
 import { matchTokens, type TemplateToken } from '../router/uris/template-match.ts'
-import { onConnection } from './watch-messages.ts'
-
-const GUARD: unique symbol = Symbol('guard')
-
-/**
- * Makes the resource templates of an application's server match in linear time, on every connection.
- */
-export function guardTemplates(server: Server | McpServer): void {
-  matchTemplatesLinearly(server)
-  onConnection(server, GUARD, (transport) => {
-    const { onmessage } = transport
-    transport.onmessage = (message, extra) => {
-      // The application may have added templates.
-      if ('method' in message && methodNamed(message.method)?.names === 'resource')
-        matchTemplatesLinearly(server)
-      onmessage?.call(transport, message, extra)
-    }
-  })
-}
 
 /** The members of the SDK's `UriTemplate` that are used here. */
 interface SdkTemplate {
@@ -41,8 +21,11 @@ interface RegisteredTemplates {
   >
 }
 
-/** Replaces the matching of the SDK. Its regular expressions take polynomial time for several variables. */
-function matchTemplatesLinearly(server: Server | McpServer): void {
+/**
+ * Makes the resource templates of an application's server match in linear time. The regular expressions of the SDK take polynomial
+ * time for several variables.
+ */
+export function guardTemplates(server: Server | McpServer): void {
   if (!(server instanceof McpServer)) return
   const { _registeredResourceTemplates: registered = {} } = server as unknown as RegisteredTemplates
   for (const { resourceTemplate } of Object.values(registered)) {

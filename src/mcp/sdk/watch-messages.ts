@@ -1,84 +1,55 @@
 import type { JSONRPCMessage, McpServer, RequestId, Server, Transport } from '@modelcontextprotocol/server'
 import type { Outflow } from '../wire/exchange.ts'
-import { internalError, jsonSafe, withBoundedError } from '../wire/json-safe.ts'
+import { internalError, jsonSafe } from '../wire/json-safe.ts'
+import { guardTemplates } from './uri-guard.ts'
 
 /** Receives the messages between the SDK's transport and its server. */
 export interface ServerWatcher {
   /** Called for each message of the client. It must call `deliver` once, which passes the message on. */
-  readonly delivered: (message: JSONRPCMessage, deliver: () => void) => void
-  /** Called for each message of the server. */
-  readonly sent: (message: JSONRPCMessage) => void
-}
-
-interface HookedServer {
-  connect(transport: Transport): Promise<void>
-  [property: symbol]: ((transport: Transport) => void) | undefined
-}
-
-/**
- * Calls `begun` with the transport of each later connection of `server`. `connect` is the only hook of the SDK for this.
- * @param key the property in which the server keeps the function. A further call replaces it.
- */
-export function onConnection(
-  server: Server | McpServer,
-  key: symbol,
-  begun: (transport: Transport) => void,
-): void {
-  const hooked = server as unknown as HookedServer
-  const isHooked = key in hooked
-  hooked[key] = begun
-  if (isHooked) return
-  const { connect } = hooked
-  hooked.connect = async (transport) => {
-    await connect.call(hooked, transport)
-    hooked[key]?.(transport)
-  }
+  readonly delivered?: (message: JSONRPCMessage, deliver: () => void) => void
+  /** Called for each response of the server, as it is sent. */
+  readonly responded?: (response: JSONRPCMessage) => void
+  /**
+   * Returns the stream of a request by its id. Its notifications wait until its client can take more. Returns undefined if the
+   * request has none, and for a notification that belongs to no request.
+   */
+  readonly outflowOf?: (id: RequestId | undefined) => Outflow | undefined
 }
 
 const WATCHER: unique symbol = Symbol('watcher')
-
-/** Watches the next connection of `server`, but not later ones. */
-export function watchMessages(server: Server | McpServer, { delivered, sent }: ServerWatcher): void {
-  onConnection(server, WATCHER, (transport) => {
-    onConnection(server, WATCHER, () => undefined)
-    const { send, onmessage } = transport
-    transport.send = (message, options) => {
-      const bounded = withBoundedError(message)
-      sent(bounded)
-      return send.call(transport, bounded, options)
-    }
-    transport.onmessage = (message, extra) =>
-      delivered(message as JSONRPCMessage, () => onmessage?.call(transport, message, extra))
-  })
-}
-
 /** The property with the function that records a lost response of the current connection. */
 const OWED: unique symbol = Symbol('owed')
-const OUTFLOW: unique symbol = Symbol('outflow')
 
-/** Returns the stream of a request by its id. Returns undefined if it has none, and for a message that belongs to no request. */
-export type FindOutflow = (id: RequestId | undefined) => Outflow | undefined
+interface WatchedServer {
+  connect(transport: Transport): Promise<void>
+  [WATCHER]?: ServerWatcher
+  [OWED]?: () => void
+}
 
 /** The beginning of the SDK's error message if it cannot send a response. */
 const NO_RESPONSE = 'Failed to send response'
 
 /**
- * Makes every connection of `server` respond also if the SDK would not send a response: if a response cannot be serialized as
- * JSON, or if a handler throws a value without properties. The client would wait forever.
- * @param find finds the streams of the next connections. Notifications wait until the client of a stream can take more.
+ * Watches the next connections of `server`, instead of an earlier watcher. Makes them match resource templates in linear time, and
+ * respond also if the SDK would not send a response: if a response cannot be serialized as JSON, or if a handler throws a value
+ * without properties. The client would wait forever.
  */
-export function guardResponses(server: Server | McpServer, find: FindOutflow = () => undefined): void {
-  const guarded = server as { [OWED]?: () => void }
-  const isGuarded = OUTFLOW in server
-  onConnection(server, OUTFLOW, (transport) => {
-    guarded[OWED] = guardTransport(transport, find)
-  })
-  if (isGuarded) return
+export function watchMessages(server: Server | McpServer, watcher: ServerWatcher): void {
+  const watched = server as unknown as WatchedServer
+  const isWatched = WATCHER in server
+  watched[WATCHER] = watcher
+  if (isWatched) return
+  // `connect` is the only hook of the SDK for this.
+  const { connect } = watched
+  watched.connect = async (transport) => {
+    await connect.call(watched, transport)
+    watched[OWED] = watchTransport(server, transport, watched[WATCHER] ?? {})
+  }
   const protocol = 'server' in server ? server.server : server
   const { onerror } = protocol
   protocol.onerror = (error) => {
     onerror?.call(protocol, error)
-    if (error.message.startsWith(NO_RESPONSE)) guarded[OWED]?.()
+    if (error.message.startsWith(NO_RESPONSE)) watched[OWED]?.()
   }
 }
 
@@ -86,7 +57,11 @@ export function guardResponses(server: Server | McpServer, find: FindOutflow = (
  * Keeps the requests of one connection without a response. Returns a function that records that one response is lost. The SDK does
  * not say which, so the lost requests are those that are left when all others have a response.
  */
-function guardTransport(transport: Transport, find: FindOutflow): () => void {
+function watchTransport(
+  server: Server | McpServer,
+  transport: Transport,
+  { delivered = (_message, deliver) => deliver(), responded, outflowOf }: ServerWatcher,
+): () => void {
   const ids = new Set<RequestId>()
   let lost = 0
   const { send, onmessage } = transport
@@ -97,20 +72,23 @@ function guardTransport(transport: Transport, find: FindOutflow): () => void {
     for (const id of ids) transport.send(internalError(id)).catch(() => undefined)
   }
   transport.onmessage = (message, extra) => {
+    // The application may have added templates.
+    guardTemplates(server)
     if ('method' in message && 'id' in message) ids.add(message.id)
     // The SDK does not respond to a canceled request.
     if ('method' in message && message.method === 'notifications/cancelled')
       ids.delete(message.params?.requestId as RequestId)
-    onmessage?.call(transport, message, extra)
+    delivered(message, () => onmessage?.call(transport, message, extra))
   }
   transport.send = async (message, options) => {
     const sent = jsonSafe(message)
     if ('method' in sent && !('id' in sent)) {
-      const outflow = find(options?.relatedRequestId)
+      const outflow = outflowOf?.(options?.relatedRequestId)
       if (outflow === undefined) await send.call(transport, sent, options)
       else await outflow.notify(sent, (one) => send.call(transport, one, options))
       return
     }
+    if (!('method' in sent)) responded?.(sent)
     // The SDK checks whether a response is sent synchronously.
     await send.call(transport, sent, options)
     if ('method' in sent || sent.id === undefined) return

@@ -24,7 +24,7 @@ import { withCanonicalUris } from '../router/named-operations.ts'
 import type { RouterTable } from '../router/router-table.ts'
 import { canonicalUri } from '../router/uris/canonical-uri.ts'
 import { buildServer, type SdkServing } from '../sdk/build-server.ts'
-import { guardResponses, watchMessages } from '../sdk/watch-messages.ts'
+import { watchMessages } from '../sdk/watch-messages.ts'
 import type { Exchange, ObservedClient, RequestTelemetry } from '../wire/exchange.ts'
 import { CANCELED, CLIENT_GONE, longValueIn } from '../wire/json-rpc.ts'
 import { WebMcpRequest } from '../wire/mcp-request.ts'
@@ -193,9 +193,8 @@ export class StdioConnection {
     })
     watchMessages(server, {
       delivered: (message, deliver) => this.#delivered(message, deliver),
-      sent: (message) => this.#sent(message),
+      responded: (response) => this.#responded(response),
     })
-    guardResponses(server)
     this.#isModern = isModern
     this.#startedAt ??= performance.now()
     this.#server = server
@@ -227,7 +226,7 @@ export class StdioConnection {
     deliver()
     // The SDK does not respond to a canceled request. A session responds with this error.
     if ('method' in message && message.method === 'notifications/cancelled')
-      this.#sent({ jsonrpc: '2.0', id: message.params?.requestId as RequestId, error: CANCELED })
+      this.#responded({ jsonrpc: '2.0', id: message.params?.requestId as RequestId, error: CANCELED })
   }
 
   #called(message: JSONRPCRequest, deliver: () => void): void {
@@ -265,12 +264,12 @@ export class StdioConnection {
     })
   }
 
-  #sent(message: JSONRPCMessage): void {
-    if ('method' in message || message.id === undefined) return
-    const call = this.#calls.get(message.id)
+  #responded(response: JSONRPCMessage): void {
+    if (!('id' in response) || response.id === undefined) return
+    const call = this.#calls.get(response.id)
     if (call === undefined) return
-    this.#calls.delete(message.id)
-    call.telemetry.messageSent(message, false)
+    this.#calls.delete(response.id)
+    call.telemetry.messageSent(response, false)
     call.telemetry.finished({ status: 200 })
   }
 

@@ -1,7 +1,8 @@
+import { LRUCache } from 'lru-cache'
 import { optionChecksOf } from '../../base/options/option-checks.ts'
 import { optional, type RulesFor } from '../../base/options/option-rules.ts'
 import { nameOf } from './task-record.ts'
-import type { StoredTask, TaskKey, TaskStore } from './task-store.ts'
+import type { TaskStore } from './task-store.ts'
 
 const { readOptions, wholeNumber } = optionChecksOf('memoryTaskStore')
 
@@ -21,10 +22,11 @@ const RULES = {
   maxBytesPerOwner: optional(wholeNumber(1)),
 } satisfies RulesFor<MemoryTaskStoreOptions>
 
-interface Kept extends StoredTask {
-  readonly expiresAtMs: number
+interface Kept {
   readonly countedFor: string
-  readonly bytes: number
+  value: string
+  version: number
+  bytes: number
 }
 
 /** The tasks that are counted for one owner. */
@@ -35,7 +37,6 @@ interface Usage {
 
 /** The memory of an entry in addition to its strings. */
 const ENTRY_BYTES = 512
-const SWEEP_MS = 10_000
 
 /**
  * Creates a store in the memory of this process. It is the default, and it is for servers with one process: a restart loses all
@@ -59,42 +60,41 @@ export function memoryTaskStore(options: MemoryTaskStoreOptions = {}): TaskStore
 }
 
 function storeWithin(maxBytes: number, maxBytesPerOwner: number): TaskStore {
-  const tasks = new Map<string, Kept>()
   const usages = new Map<string, Usage>()
   let allBytes = 0
-  let sweeping: NodeJS.Timeout | undefined
+  const tasks = new LRUCache<string, Kept>({
+    ttl: 1,
+    ttlAutopurge: true,
+    dispose: ({ countedFor, bytes }) => use(countedFor, -1, -bytes),
+  })
 
   return {
     async add(key, value, { expiresAtMs, countedFor, max }) {
       const bytes = bytesOf(value)
-      const isFull = (): boolean => (usages.get(countedFor)?.count ?? 0) >= max
-      if (isFull() || !hasRoom(countedFor, bytes)) sweep()
-      if (isFull()) return 'owner-full'
+      if ((usages.get(countedFor)?.count ?? 0) >= max) return 'owner-full'
       if (!hasRoom(countedFor, bytes)) return 'store-full'
-      tasks.set(nameOf(key), { value, version: 1, expiresAtMs, countedFor, bytes })
+      const ttl = Math.max(1, expiresAtMs - Date.now())
+      tasks.set(nameOf(key), { countedFor, value, version: 1, bytes }, { ttl })
       use(countedFor, 1, bytes)
-      sweeping ??= setInterval(sweep, SWEEP_MS).unref()
       return 'added'
     },
-    get: async (key) => find(key),
+    async get(key) {
+      const kept = tasks.get(nameOf(key))
+      return kept && { value: kept.value, version: kept.version }
+    },
     async replace(key, version, value) {
-      const kept = find(key)
+      const kept = tasks.get(nameOf(key))
       if (kept?.version !== version) return 'changed'
       const bytes = bytesOf(value)
       const more = bytes - kept.bytes
       if (more > 0 && !hasRoom(kept.countedFor, more)) return 'store-full'
       use(kept.countedFor, 0, more)
-      tasks.set(nameOf(key), { ...kept, value, version: version + 1, bytes })
+      Object.assign(kept, { value, version: version + 1, bytes })
       return 'replaced'
     },
     // There is one node.
     beat: async () => undefined,
     isAlive: async () => true,
-  }
-
-  function find(key: TaskKey): Kept | undefined {
-    const kept = tasks.get(nameOf(key))
-    return kept !== undefined && kept.expiresAtMs > Date.now() ? kept : undefined
   }
 
   function hasRoom(countedFor: string, bytes: number): boolean {
@@ -109,18 +109,6 @@ function storeWithin(maxBytes: number, maxBytesPerOwner: number): TaskStore {
     usage.bytes += bytes
     if (usage.count > 0) usages.set(countedFor, usage)
     else usages.delete(countedFor)
-  }
-
-  function sweep(): void {
-    const now = Date.now()
-    for (const [name, { expiresAtMs, countedFor, bytes }] of tasks) {
-      if (expiresAtMs > now) continue
-      tasks.delete(name)
-      use(countedFor, -1, -bytes)
-    }
-    if (tasks.size > 0) return
-    clearInterval(sweeping)
-    sweeping = undefined
   }
 }
 

@@ -22,7 +22,7 @@ import {
   type Serving,
   validArguments,
 } from '../operations/operation.ts'
-import type { Denied, Policy } from '../operations/policy.ts'
+import { type Denied, type Policy, recordDenial } from '../operations/policy.ts'
 import { callTool, errorResult } from '../operations/tool-call.ts'
 import { permitsScopes } from '../router/named-operations.ts'
 import type { RouterTable } from '../router/router-table.ts'
@@ -60,7 +60,8 @@ interface FoundTask {
   readonly record: TaskRecord
 }
 
-interface JsonRpcRequest {
+/** A request about a task. */
+export interface TaskRequest {
   readonly method: string
   readonly id: string | number
 }
@@ -155,7 +156,7 @@ export class Tasks {
    */
   async authorize(
     exchange: Exchange,
-    message: JsonRpcRequest & { readonly params?: unknown },
+    message: TaskRequest & { readonly params?: unknown },
   ): Promise<readonly string[]> {
     const { method, params } = message
     const { taskId, inputResponses, _meta } = isRecord(params) ? params : {}
@@ -183,7 +184,7 @@ export class Tasks {
   async #find(
     exchange: Exchange,
     id: string,
-    request: JsonRpcRequest,
+    request: TaskRequest,
   ): Promise<FoundTask | { readonly scopes: readonly string[] }> {
     const key = { owner: ownerHash(exchange), id }
     const record =
@@ -265,7 +266,7 @@ export class Tasks {
   async watchable(
     exchange: Exchange,
     ids: readonly unknown[],
-    request: JsonRpcRequest,
+    request: TaskRequest,
   ): Promise<readonly TaskKey[]> {
     const known = [...new Set(ids)].filter((id) => typeof id === 'string').slice(0, MAX_WATCHED)
     const found = await Promise.all(
@@ -278,7 +279,7 @@ export class Tasks {
    * Returns `true` if a stream that watches a task may send its record. A result, an error, and a question are sent only while
    * the policy permits the call. Never rejects.
    */
-  mayBeSent(exchange: Exchange, record: TaskRecord, request: JsonRpcRequest): boolean | Promise<boolean> {
+  mayBeSent(exchange: Exchange, record: TaskRecord, request: TaskRequest): boolean | Promise<boolean> {
     const policy = this.#policy
     if (policy === undefined || record.status === 'working') return true
     const tool = this.#table.tools.get(record.tool)
@@ -312,7 +313,7 @@ async function denialOf(
   exchange: Exchange,
   tool: ToolEntry,
   record: TaskRecord,
-  request: JsonRpcRequest,
+  request: TaskRequest,
 ): Promise<Denied | undefined> {
   let denied: Denied | undefined
   try {
@@ -322,11 +323,7 @@ async function denialOf(
     // The schema has changed since the call.
     denied = { text: undefined, scopes: [], failure: { thrown } }
   }
-  if (denied !== undefined) {
-    const call = { ...request, params: { name: record.tool } }
-    const { failure, text: reason } = denied
-    exchange.telemetry.record('policy.denied', call, { purpose: 'call', failure, reason })
-  }
+  if (denied !== undefined) recordDenial(exchange, { ...request, params: { name: record.tool } }, denied)
   return denied
 }
 

@@ -1,4 +1,4 @@
-import type { JSONRPCMessage, JSONRPCNotification, McpServer, Server } from '@modelcontextprotocol/server'
+import type { JSONRPCMessage, JSONRPCNotification } from '@modelcontextprotocol/server'
 import type { HttpResponse } from '../../base/http/plain-response.ts'
 import type { AuthInfo } from '../../oauth/auth-info.ts'
 import type { Decision, ForbiddenSender } from '../../oauth/decision.ts'
@@ -168,13 +168,13 @@ export interface RequestTelemetry {
    * `finished` with a status implies it.
    */
   accepted(isAnonymous?: boolean): void
+  /** Passes a message of the client on to the server that serves it, with the span of the message as the active span. */
+  delivered(message: JSONRPCMessage, deliver: () => void): void
   /**
-   * Watches the messages that the server of this request sends.
+   * Records a response of the server to a message.
    * @param emitsToolEvents `true` for a server of the application, which does not emit tool events itself
    */
-  watch(server: Server | McpServer, emitsToolEvents: boolean): void
-  /** Records a message that the server sends. @param emitsToolEvents as for `watch` */
-  messageSent(message: JSONRPCMessage, emitsToolEvents: boolean): void
+  messageSent(response: JSONRPCMessage, emitsToolEvents: boolean): void
   /** Emits an event of a call. */
   record(event: CallEvent, call: TimedCall, details: EventDetails): void
   /** Emits an event of a task. */

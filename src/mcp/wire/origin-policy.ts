@@ -82,9 +82,6 @@ const MAX_HOST_LENGTH = 259
 /** Returns the host name of a `Host` header without its port, with IPv6 addresses in brackets. */
 function hostnameOf(host: string | undefined): string | undefined {
   if (host === undefined || host.length > MAX_HOST_LENGTH) return undefined
-  // The usual hosts do not need the URL parser.
-  const usual = /^(localhost|127\.0\.0\.1)(?::\d{1,5})?$/.exec(host)
-  if (usual !== null) return usual[1]
   return URL.canParse(`http://${host}`) ? new URL(`http://${host}`).hostname : undefined
 }
 
@@ -108,30 +105,20 @@ export function originRules(checks: OptionChecks): {
 
 /** Checks the option `allowedOrigins`. */
 export function checkAllowedOrigins(
-  { invalidKind, invalidOption }: OptionChecks,
+  { invalidOption, items }: OptionChecks,
   value: unknown,
 ): '*' | ReadonlySet<string> {
   if (value === '*') return value
-  if (!Array.isArray(value)) {
-    throw invalidKind(
-      'allowedOrigins',
-      `must be '*' or an array of origins such as ['https://app.example.com']`,
-      value,
-    )
-  }
-  return new Set(
-    value.map((entry) => {
+  const expected = `must contain only origins (scheme, host, and port) such as 'https://app.example.com'`
+  const origins = items(
+    `must be '*' or an array of origins such as ['https://app.example.com']`,
+    (option, entry) => {
       const origin = typeof entry === 'string' ? parseOrigin(entry) : undefined
-      if (origin === undefined) {
-        throw invalidOption(
-          'allowedOrigins',
-          `must contain only origins (scheme, host, and port) such as 'https://app.example.com'`,
-          entry,
-        )
-      }
+      if (origin === undefined) throw invalidOption(option, expected, entry)
       return origin.origin
-    }),
+    },
   )
+  return new Set(origins('allowedOrigins', value, {}))
 }
 
 /** Checks the option `allowedHosts`: host names without a port. */

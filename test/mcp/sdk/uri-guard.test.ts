@@ -5,9 +5,9 @@ import {
   type Transport,
 } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
-import { guardTemplates } from '../../../src/mcp/sdk/uri-guard.ts'
+import { watchMessages } from '../../../src/mcp/sdk/watch-messages.ts'
 
-describe('guardTemplates()', () => {
+describe('templates of a server of the application', () => {
   /** Connects a server, and returns what it answers to a message. */
   async function connected(server: McpServer) {
     const waiting: ((message: JSONRPCMessage) => void)[] = []
@@ -34,11 +34,10 @@ describe('guardTemplates()', () => {
     }
     const first = add('first')
     const own = first.match
-    guardTemplates(server)
-    expect(first.match).not.to.equal(own)
+    watchMessages(server, {})
     const ask = await connected(server)
     const later = add('later')
     expect((await ask('resources/read', { uri: 'later://1-2-3' })).result.contents[0].text).to.equal('later')
-    expect(later.match).not.to.equal(own)
+    for (const { match } of [first, later]) expect(match).not.to.equal(own)
   })
 })

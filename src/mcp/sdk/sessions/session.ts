@@ -43,14 +43,15 @@ export interface SessionsHost {
 }
 
 /** The sessions of an adapter, as a session sees them. */
-export interface SessionOwner extends SessionsHost {
-  readonly maxBufferedBytes: number
+export interface SessionOwner {
+  readonly host: SessionsHost
+  readonly options: { readonly maxBufferedBytes: number }
   /** Called for every request. */
-  onUse(session: Session): void
+  used(session: Session): void
   /** Called when the session keeps a further event. */
-  onKept(session: Session): void
+  limitKept(session: Session): void
   /** Called once, when the session has ended. */
-  onEnd(session: Session): void
+  ended(session: Session): void
 }
 
 /** The maximum number of requests of one session in progress. Requests whose client has disconnected count. */
@@ -81,13 +82,13 @@ export class Session implements Subscriptions {
   /** The client, if telemetry observes it. Set when the session has begun. */
   observedClient: ObservedClient | undefined = undefined
   hasBegun = false
-  readonly #adapter: SessionOwner
+  readonly #sessions: SessionOwner
   readonly #startedAt = performance.now()
   /** The events that a client can receive again. */
   readonly events: SessionEvents
   /** By id, the requests of the client without a response. */
   readonly #pending = new Map<RequestId, PendingRequest>()
-  /** The token for which the server was made. See `SessionOwner.authorityOf`. */
+  /** The token for which the server was made. See `SessionsHost.authorityOf`. */
   readonly #authority: string
   readonly #transport: Transport
   /** The headers of every stream. */
@@ -102,12 +103,12 @@ export class Session implements Subscriptions {
   readonly #subscribed = new SubscribedUris()
   #hasEnded = false
 
-  constructor(id: string, owner: string, { exchange }: SessionCall, adapter: SessionOwner) {
+  constructor(id: string, owner: string, { exchange }: SessionCall, sessions: SessionOwner) {
     this.id = id
     this.owner = owner
-    this.#adapter = adapter
-    this.#authority = adapter.authorityOf(exchange.auth)
-    this.events = new SessionEvents(adapter.maxBufferedBytes, () => adapter.onKept(this))
+    this.#sessions = sessions
+    this.#authority = sessions.host.authorityOf(exchange.auth)
+    this.events = new SessionEvents(sessions.options.maxBufferedBytes, () => sessions.limitKept(this))
     this.#headers = { ...EVENT_STREAM_HEADERS, 'Mcp-Session-Id': id }
     this.#transport = {
       sessionId: id,
@@ -137,12 +138,12 @@ export class Session implements Subscriptions {
 
   /** Returns `false` for a token that the server must not serve, because the application has made it for another one. */
   serves(auth: AuthInfo | undefined): boolean {
-    return this.#adapter.authorityOf(auth) === this.#authority
+    return this.#sessions.host.authorityOf(auth) === this.#authority
   }
 
   /** Serves an HTTP request. @param release is called when the request and its stream have ended */
   async serve(received: SessionCall, release: () => void = () => undefined): Promise<HttpResponse> {
-    this.#adapter.onUse(this)
+    this.#sessions.used(this)
     this.#uses++
     let isInUse = true
     const end = (): void => {
@@ -185,7 +186,7 @@ export class Session implements Subscriptions {
   end(): void {
     if (this.#hasEnded) return
     this.#hasEnded = true
-    this.#adapter.onEnd(this)
+    this.#sessions.ended(this)
     for (const pending of this.#pending.values()) pending.close(sessionNotFound())
     this.#pending.clear()
     this.#reader?.outlet.end()
@@ -198,7 +199,7 @@ export class Session implements Subscriptions {
     const { method } = received.request
     if (!this.#isConnected) {
       this.#isConnected = true
-      const server = await this.#adapter.makeServer(this, received)
+      const server = await this.#sessions.host.makeServer(this, received)
       await server.connect(this.#transport)
     }
     if (this.#hasEnded) return sessionNotFound()
@@ -215,7 +216,7 @@ export class Session implements Subscriptions {
     const { auth } = exchange
     const info = {
       ...(auth !== undefined && { authInfo: auth }),
-      ...(this.#adapter.isForeign && { request: request.request }),
+      ...(this.#sessions.host.isForeign && { request: request.request }),
     }
     const id = requestIdOf(message)
     if (id === null) {
@@ -321,7 +322,7 @@ export class Session implements Subscriptions {
     if (pending === undefined) return
     this.#pending.delete(id)
     const { exchange, scopes } = pending.received
-    exchange.telemetry.messageSent(response, this.#adapter.isForeign)
+    exchange.telemetry.messageSent(response, this.#sessions.host.isForeign)
     pending.end(this.events.store(pending.streamId, scopes, response))
   }
 
@@ -362,7 +363,7 @@ export class Session implements Subscriptions {
   #mayBeRead(message: JSONRPCMessage, { exchange }: SessionCall): boolean {
     if (!('method' in message) || message.method !== 'notifications/resources/updated') return true
     const uri = message.params?.uri
-    return typeof uri !== 'string' || this.#adapter.permitsResource(exchange, uri)
+    return typeof uri !== 'string' || this.#sessions.host.permitsResource(exchange, uri)
   }
 
   /** Returns a refusal, about which the server learns. */

@@ -40,12 +40,7 @@ export interface McpSessionOptions {
 }
 
 /** `McpSessionOptions` with defaults. */
-export interface ResolvedSessionOptions {
-  readonly idleTimeoutMs: number
-  readonly max: number
-  readonly maxPerOwner: number
-  readonly maxBufferedBytes: number
-}
+export type ResolvedSessionOptions = Readonly<Record<keyof McpSessionOptions, number>>
 
 /** The maximum interval at which idle sessions are looked for, in milliseconds. */
 const SWEEP_MS = 5_000
@@ -61,11 +56,10 @@ const INVALID_INITIALIZE =
  * same response as requests with an unknown id. A session that was opened without a token belongs to the first user who
  * uses it with one.
  */
-export class McpSessions {
-  readonly #options: ResolvedSessionOptions
-  readonly #host: SessionsHost
+export class McpSessions implements SessionOwner {
+  readonly options: ResolvedSessionOptions
+  readonly host: SessionsHost
   readonly #bus: ServerEventBus
-  readonly #adapter: SessionOwner
   /** By id, in the order of their last use. */
   readonly #sessions = new Map<string, Session>()
   /** By owner, in the order of their last use. The sessions whose owner is not known have one owner together (`undefined`). */
@@ -76,16 +70,9 @@ export class McpSessions {
   #stopListening: (() => void) | undefined
 
   constructor(options: ResolvedSessionOptions, bus: ServerEventBus, host: SessionsHost) {
-    this.#options = options
+    this.options = options
     this.#bus = bus
-    this.#host = host
-    this.#adapter = {
-      ...host,
-      maxBufferedBytes: options.maxBufferedBytes,
-      onUse: (session) => this.#use(session),
-      onKept: (session) => this.#limitKept(session),
-      onEnd: (session) => this.#ended(session),
-    }
+    this.host = host
   }
 
   /** Returns the client that has begun a session, unless the session belongs to another user. */
@@ -115,7 +102,7 @@ export class McpSessions {
 
   async #serveIn(session: Session, received: SessionCall): Promise<HttpResponse> {
     if (received.request.method !== 'GET') return await session.serve(received)
-    const release = this.#host.takeStream(received)
+    const release = this.host.takeStream(received)
     return typeof release === 'function' ? await session.serve(received, release) : release
   }
 
@@ -124,16 +111,16 @@ export class McpSessions {
     session.owner = owner
     this.#unowned.delete(session)
     this.#leave(session)
-    this.#enter(session, this.#host.countedFor(received))
+    this.#enter(session, this.host.countedFor(received))
   }
 
   async #begin(received: SessionCall): Promise<HttpResponse> {
-    const countedFor = this.#host.countedFor(received)
+    const countedFor = this.host.countedFor(received)
     const { auth, telemetry } = received.exchange
     const isUnowned = isAnonymous(received.exchange)
     if (isUnowned && !this.#hasRoomForUnowned(countedFor))
       return retryLater(503, 'Too many sessions are open')
-    const session = new Session(randomUUID(), ownerOf(auth), received, this.#adapter)
+    const session = new Session(randomUUID(), ownerOf(auth), received, this)
     try {
       const response = await session.serve(received)
       if (response.status !== 200 || (isUnowned && !this.#hasRoomForUnowned(countedFor))) session.end()
@@ -152,10 +139,10 @@ export class McpSessions {
     }
   }
 
-  #ended(session: Session): void {
+  ended(session: Session): void {
     this.#unowned.delete(session)
     this.#leave(session)
-    if (session.hasBegun) this.#host.onSessionEnd(session)
+    if (session.hasBegun) this.host.onSessionEnd(session)
   }
 
   /** Returns `false` if a session without an owner would take the place of a session with an owner. */
@@ -166,8 +153,8 @@ export class McpSessions {
   /** Returns the limit that is reached for an owner, or undefined if there is room. An unknown owner does not have a limit. */
   #exhausted(owner: string | undefined): 'owner' | 'all' | undefined {
     const held = owner === undefined ? 0 : (this.#byOwner.get(owner)?.size ?? 0)
-    if (held >= this.#options.maxPerOwner) return 'owner'
-    return this.#sessions.size >= this.#options.max ? 'all' : undefined
+    if (held >= this.options.maxPerOwner) return 'owner'
+    return this.#sessions.size >= this.options.max ? 'all' : undefined
   }
 
   #enter(session: Session, owner: string | undefined): void {
@@ -176,11 +163,8 @@ export class McpSessions {
     session.countedFor = owner
     this.#sessions.set(session.id, session)
     this.#byOwner.set(owner, (this.#byOwner.get(owner) ?? new Set()).add(session))
-    this.#limitKept(session)
-    this.#sweeper ??= setInterval(
-      () => this.#sweep(),
-      Math.min(this.#options.idleTimeoutMs, SWEEP_MS),
-    ).unref()
+    this.limitKept(session)
+    this.#sweeper ??= setInterval(() => this.#sweep(), Math.min(this.options.idleTimeoutMs, SWEEP_MS)).unref()
     this.#stopListening ??= this.#bus.subscribe((event) => this.#notify(event))
   }
 
@@ -199,10 +183,10 @@ export class McpSessions {
   }
 
   /** Drops kept events of an owner who has too many: first those of the session that was not used for the longest time. */
-  #limitKept(session: Session): void {
+  limitKept(session: Session): void {
     const own = this.#byOwner.get(session.countedFor)
     if (own?.has(session) !== true) return
-    let more = -this.#options.maxBufferedBytes * FULL_SESSIONS_PER_OWNER
+    let more = -this.options.maxBufferedBytes * FULL_SESSIONS_PER_OWNER
     for (const { events } of own) more += events.bytes
     for (const { events } of own) {
       while (more > 0 && events.bytes > 0) more -= events.dropOldest()
@@ -211,7 +195,7 @@ export class McpSessions {
   }
 
   /** Moves a session behind all others, as the one that was used last. */
-  #use(session: Session): void {
+  used(session: Session): void {
     if (!this.#sessions.delete(session.id)) return
     this.#sessions.set(session.id, session)
     const own = this.#byOwner.get(session.countedFor)
@@ -237,7 +221,7 @@ export class McpSessions {
 
   #sweep(): void {
     const now = Date.now()
-    const { idleTimeoutMs } = this.#options
+    const { idleTimeoutMs } = this.options
     for (const session of this.#sessions.values()) {
       const idleMs = now - session.idleSince
       if (session.isIdle && idleMs >= idleTimeoutMs) session.end()

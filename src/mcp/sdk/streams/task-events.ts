@@ -1,7 +1,7 @@
 import { SUBSCRIPTION_ID_META_KEY } from '@modelcontextprotocol/server'
 import { detailedTaskOf, isTerminal, type TaskRecord } from '../../tasks/task-record.ts'
 import type { TaskKey } from '../../tasks/task-store.ts'
-import type { Tasks } from '../../tasks/tasks.ts'
+import type { TaskRequest, Tasks } from '../../tasks/tasks.ts'
 import { messageEvent } from '../../wire/event-stream.ts'
 import type { Exchange } from '../../wire/exchange.ts'
 import type { EventOutlet, StreamFilter } from './event-outlet.ts'
@@ -13,7 +13,7 @@ export interface TaskEventOptions {
   /** The tasks that the stream may watch. */
   readonly watched: readonly TaskKey[]
   /** The message `subscriptions/listen`. */
-  readonly message: { readonly method: string; readonly id: string | number }
+  readonly message: TaskRequest
 }
 
 const DATA = '\ndata: '
