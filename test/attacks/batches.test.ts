@@ -5,8 +5,10 @@ import { McpServer } from '@modelcontextprotocol/server'
 import { expect } from 'chai'
 import { KitMcpRouter, mcpHandler, type ServerFactory } from '../../src/index.ts'
 import { createMcpAdapter, type FetchHandler } from '../../src/mcp/adapter.ts'
+import { oauthOptions } from '../support/gate-app.ts'
 import { listenHttp2 } from '../support/http2.ts'
 import { listen } from '../support/listen.ts'
+import { web } from '../support/mcp/entry-points.ts'
 import { call, definedOf, eventsOf, legacy, rpc, type WireRequest } from '../support/mcp/wire.ts'
 import { standstill, until } from '../support/until.ts'
 
@@ -193,6 +195,23 @@ describe('attacks with batches', function () {
       expect(seen).to.deep.equal([undefined, undefined, undefined])
     })
   }
+
+  const nested = {
+    alone: [[call('large')]],
+    'after a message': [rpc('ping'), [call('large')]],
+    'in a third one': [[[call('large')]]],
+  }
+  for (const [where, batch] of Object.entries(nested))
+    it(`a batch within a batch, ${where}, does not avoid the scopes of a tool`, async () => {
+      const scopes = { tools: { large: ['admin'] } }
+      const { server } = createMcpAdapter({ router: ofSdk, scopes, oauth: oauthOptions({ scopes: [] }) })
+      const { headers, ...request } = batchOf(batch)
+      const response = await web(server).send({
+        ...request,
+        headers: { ...headers, authorization: 'Bearer good' },
+      })
+      expect([response.status, response.message.error.code, begun]).to.deep.equal([400, -32_600, 0])
+    })
 
   it('a request on another connection is served between the calls of a batch', async () => {
     const adapter = createMcpAdapter({ router })

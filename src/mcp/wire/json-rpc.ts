@@ -40,6 +40,8 @@ export function parseMessages(
   if (body.length === 0 || body.length > MAX_BATCH) {
     return { response: invalidRequest(`a batch must contain 1 to ${MAX_BATCH} messages`) }
   }
+  // The SDK would serve it, but the scopes of its messages are not known.
+  if (body.some(Array.isArray)) return { response: invalidRequest('a batch must not contain another batch') }
   if (!hasDistinctIds(body))
     return { response: invalidRequest('a batch must not contain two requests with the same id') }
   return { body, messages: body }
