@@ -241,7 +241,12 @@ export function memoryEventStore(options: MemoryEventStoreOptions = {}): EventSt
     const outcome = await attempt({ ...job, subscription, head: typeOf(kept.record.name).head })
     kept.status = outcome.status ?? kept.status
     if (outcome.outcome === 'failed') job.attempts++
-    if ('delayMs' in outcome && (kind !== 'event' || kept.owner.waiting.has(job))) return outcome.delayMs
+    // Another gap that waits tells of the same loss.
+    const isMoot = kind === 'event' ? !kept.owner.waiting.has(job) : kind === 'gap' && kept.hasGap
+    if ('delayMs' in outcome && !isMoot) {
+      kept.hasGap ||= kind === 'gap'
+      return outcome.delayMs
+    }
     if (outcome.outcome === 'abandoned' && kind === 'event') add(kept, 'gap')
     return undefined
   }

@@ -302,6 +302,20 @@ function behavesAsEventStore(name: string, make: (limits: EventStoreLimits) => P
       expect(taken.filter(({ kind }) => kind === 'gap')).to.have.length(1)
     })
 
+    it(`${name} keeps one gap for an endpoint that is away, however many events are dropped`, async () => {
+      store = await make({ maxBytesPerOwner: 3_000 })
+      await subscribed(record('a'))
+      const gaps = new Set<string>()
+      const away = async ({ id, kind }: Delivery): Promise<DeliveryOutcome> => {
+        if (kind === 'gap') gaps.add(id)
+        return { outcome: 'postponed', delayMs: 60_000 }
+      }
+      stops.push(store.work(away, 8))
+      for (let index = 0; index < 8; index++) await emit(JSON.stringify('x'.repeat(1_400)))
+      await until(() => gaps.size > 0, 5)
+      expect(gaps.size).to.equal(1)
+    })
+
     it(`${name} lets an owner with few events pass those of an owner with many`, async () => {
       await subscribed(record('a'))
       for (let index = 0; index < 60; index++) await emit()
