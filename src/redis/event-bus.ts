@@ -18,8 +18,8 @@ const LIST_CHANGES: readonly ServerEvent[] = [
  * `eventBus`.
  *
  * The clients of the node that emits an event receive it at once, even if Redis is unavailable. After an outage of Redis
- * or of a node, clients are notified once that all lists have changed. A resource update that a node missed during its
- * outage is not repeated, unless the node that emitted it had lost Redis itself.
+ * or of a node, clients are notified once that all lists have changed. A resource update that a node missed during an
+ * outage may not be repeated.
  * @param redis an ioredis or node-redis client, which is neither connected nor closed. Connect it to the primary: a replica delivers
  * messages to its own subscribers only.
  * @param options the channel and callbacks.

@@ -14,7 +14,8 @@ const CLOCK_DIFFERENCE_SECONDS = 60
  * answers to `confirm` of tools, in the option `confirmations.store`. The clocks of the
  * nodes may differ by 60 s. The store neither opens nor closes connections.
  * @param client an ioredis or node-redis client, or a cluster client of either. If a `SET` takes longer than
- * `verifyTimeoutMs`, or is answered with anything but `OK` or `null`, the response is 503.
+ * `verifyTimeoutMs`, or is answered with anything but `OK` or `null`, the response is 503. A plain object with `set` gets the
+ * arguments of ioredis. If it passes them to node-redis, which ignores `NX` in that form, replays are accepted.
  * @param prefix the beginning of its keys. Defaults to `mcp-gatekit:dpop:`.
  * @returns a store for the option `dpop.replayStore`.
  * @throws {KitMcpConfigError} if `client` is not a client, or `prefix` is not a string.

@@ -76,7 +76,7 @@ interface OtlpDelivery {
  *
  * Events are delivered at least once, because an attempt that timed out may have reached the collector. If a collector
  * accepts only a part of a batch, the number of events that it rejected counts as failed. It does not say which events it
- * rejected, and reports the reason only to OpenTelemetry's `diag` logger.
+ * rejected. The reason is in `lastError` of `stats()`, and in OpenTelemetry's `diag` logger.
  *
  * @example
  * ```ts
