@@ -122,6 +122,13 @@ describe('doctor names the cause and the fix', () => {
     }
   })
 
+  it('and says of no part that it has no difference if an accepted token differs in it', async () => {
+    const { url, issuer } = await startTarget({ oauth: { verifyToken: acceptsIssued } })
+    const token = await createTestIssuer({ issuer, audience: url.href }).issueToken({ claims: { jti: 5 } })
+    const { seen } = findingOf(await look(url, { token }), 'token.claims') ?? {}
+    expect(seen).to.equal('no difference found in aud, iss, exp, iat, sub, client_id, typ, alg')
+  })
+
   it('for an authorization server that does not respond in time', async () => {
     const silent = await listen(() => undefined)
     const target = await startTarget({ oauth: { issuer: silent.origin } })

@@ -116,35 +116,21 @@ describe('compareClaims()', () => {
 
   it('finds all differences of a token at once', () => {
     const claims = {
-      ...{
-        iss: 'x',
-        aud: 'y',
-        exp: 1,
-        iat: NOW + 61,
-        nbf: NOW + 1,
-        sub: 5,
-        client_id: [],
-        jti: null,
-        scope: '',
-      },
+      iss: 'x',
+      aud: 'y',
+      exp: 1,
+      iat: NOW + 61,
+      nbf: NOW + 1,
+      sub: 5,
+      client_id: [],
+      jti: null,
+      scope: '',
       cnf: { jkt: 'k', 'x5t#S256': 'c' },
     }
     const found = differencesOf(claims, { typ: 'x', alg: 'none' })
-    expect(found.map(({ seen }) => /^\w+/.exec(seen)?.[0])).to.deep.equal([
-      'aud',
-      'iss',
-      'exp',
-      'iat',
-      'nbf',
-      'sub',
-      'client_id',
-      'jti',
-      'scope',
-      'typ',
-      'alg',
-      'cnf',
-      'cnf',
-    ])
+    expect(found.map(({ seen }) => /^\w+/.exec(seen)?.[0]).join(' ')).to.equal(
+      'aud iss exp iat nbf sub client_id jti scope typ alg cnf cnf',
+    )
   })
 
   it('quotes long claims only in part, whatever a token contains', () => {

@@ -123,15 +123,6 @@ const SERVERS: readonly CorrectServer[] = [
     examined: { origin: PAGE },
   },
   {
-    name: 'mcpCors, mcpAuth, and mcpHandler with allowedOrigins',
-    mount(app, oauth) {
-      const adapter = createMcpAdapter({ router, oauth, ...CHECKS })
-      app.use('/mcp', mcpCors(CHECKS), mcpAuth(adapter), mcpHandler(adapter))
-      app.use(protectedResourceRouter(adapter))
-    },
-    skipped: OTHER_ORIGINS,
-  },
-  {
     name: 'mcpCors, mcpAuth, and mcpHandler with allowedOrigins, for its page',
     mount(app, oauth) {
       const adapter = createMcpAdapter({ router, oauth, ...CHECKS })
