@@ -19,18 +19,20 @@ export function isOwnOutage(error: unknown): boolean {
   return own.has(Object(error))
 }
 
-/** Returns the reason why a document could not be fetched or used: the code of the network, the status, or the wrong member. */
-export function outageReason(error: unknown): string {
+/**
+ * Returns the reason why a document could not be fetched or used: the code of the network, the status, or the wrong member.
+ * @param issuer the issuer as it is configured, if the document is its metadata
+ */
+export function outageReason(error: unknown, issuer?: string): string {
   if (error instanceof FetchFailure || error instanceof FetchRefusal) return error.message
-  const { code, cause, message } = Object(error ?? {}) as Partial<
-    Record<'code' | 'cause' | 'message', unknown>
-  >
+  const { code, cause, message } = Object(error) as Record<string, unknown>
   if (cause instanceof Response && cause.status !== 200) return `the response has the status ${cause.status}`
-  // A comparison of `oauth4webapi`.
-  const { attribute, expected, body } = Object(cause ?? {}) as Record<string, unknown>
+  if (code === 'ERR_JWKS_INVALID') return 'the member keys must be a list of JSON Web Keys'
+  // A comparison of `oauth4webapi`, which expects an origin with a slash.
+  const { attribute, expected, body } = Object(cause) as Record<string, unknown>
   if (code === 'OAUTH_JSON_ATTRIBUTE_COMPARISON_FAILED') {
     const received = JSON.stringify(Object(body)[String(attribute)]) ?? 'nothing'
-    return `${attribute} must be ${JSON.stringify(expected)}; received ${received.slice(0, 300)}`
+    return `${attribute} must be ${JSON.stringify(issuer ?? expected)}; received ${received.slice(0, 300)}`
   }
   return typeof message === 'string' && message !== '' ? message : 'the reason is unknown'
 }

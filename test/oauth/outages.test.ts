@@ -56,10 +56,18 @@ const OUTAGES: readonly Outage[] = [
     500,
   ],
   [
+    'a JWKS without keys',
+    (origin) => keysAt(`${origin}/jwks`),
+    (origin) =>
+      `the JWKS of ${ISSUER} at ${origin}/jwks is unavailable: the member keys must be a list of JSON Web Keys`,
+    undefined,
+    () => ({ '/jwks': {} }),
+  ],
+  [
     'metadata that name another issuer',
     found,
     (origin) =>
-      `the metadata document of ${origin} is unavailable: ${origin}${METADATA}: issuer must be "${origin}/"; received "http://keycloak:8080/realms/r"`,
+      `the metadata document of ${origin} is unavailable: ${origin}${METADATA}: issuer must be "${origin}"; received "http://keycloak:8080/realms/r"`,
     undefined,
     () => ({ [METADATA]: { issuer: 'http://keycloak:8080/realms/r', jwks_uri: 'x' } }),
   ],

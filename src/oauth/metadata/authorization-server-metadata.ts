@@ -66,7 +66,7 @@ export class AuthorizationServerMetadata {
 
   /** Returns `true` if the authorization server has its own metadata at a path of the copy. */
   isServedAt(origin: string): boolean {
-    const { issuer } = this.#discovery
+    const issuer = new URL(this.#discovery.issuer)
     const path = issuer.pathname === '/' ? '' : issuer.pathname
     const own = [OAUTH_PATH + path, path + OPENID_PATH, OPENID_PATH + path]
     return issuer.origin === origin && own.some((one) => this.owns(one))

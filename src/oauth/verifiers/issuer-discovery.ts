@@ -15,7 +15,8 @@ type MetadataForm = (typeof METADATA_FORMS)[number]
 
 /** Fetches the metadata of an issuer: RFC 8414, or else OpenID Connect Discovery. */
 export class IssuerDiscovery {
-  readonly issuer: URL
+  /** The issuer as it is configured. */
+  readonly issuer: string
   readonly #allowInsecureHttp: boolean
   readonly #timeoutMs: number
   readonly #maxBytes: number | undefined
@@ -24,11 +25,11 @@ export class IssuerDiscovery {
 
   /** @param maxBytes the maximum size of the metadata. Defaults to 1 MiB. */
   constructor(issuer: string, allowInsecureHttp: boolean, timeoutMs: number, maxBytes?: number) {
-    this.issuer = new URL(issuer)
+    this.issuer = issuer
     this.#allowInsecureHttp = allowInsecureHttp
     this.#timeoutMs = timeoutMs
     this.#maxBytes = maxBytes
-    this.#forms = METADATA_FORMS.slice(0, this.issuer.pathname === '/' ? 2 : 3)
+    this.#forms = METADATA_FORMS.slice(0, new URL(issuer).pathname === '/' ? 2 : 3)
   }
 
   /**
@@ -46,7 +47,7 @@ export class IssuerDiscovery {
       try {
         return read(await this.#ask(form, answered))
       } catch (error) {
-        cause ??= new Error(`${answered.url}: ${outageReason(error)}`, { cause: error })
+        cause ??= new Error(`${answered.url}: ${outageReason(error, this.issuer)}`, { cause: error })
         if (!answered.definitely) break
       }
     }
@@ -58,7 +59,7 @@ export class IssuerDiscovery {
     answered: { definitely: boolean; url: string },
   ): Promise<AuthorizationServer> {
     const oauth = await import('oauth4webapi')
-    const { issuer } = this
+    const issuer = new URL(this.issuer)
     const response = await oauth.discoveryRequest(issuer, {
       algorithm,
       [oauth.allowInsecureRequests]: this.#allowInsecureHttp || isLoopbackHostname(issuer.hostname),

@@ -165,7 +165,7 @@ export class RemoteKeys implements KeySource {
     if (jwksUri === undefined) throw new Error('the metadata document has no jwks_uri')
     const { protocol, hostname } = new URL(jwksUri)
     // A remote issuer must not make this machine send requests to itself.
-    const local = isLoopbackHostname(hostname) && isLoopbackHostname(this.#discovery.issuer.hostname)
+    const local = isLoopbackHostname(hostname) && isLoopbackHostname(new URL(this.#options.issuer).hostname)
     if (protocol !== 'https:' && !this.#options.allowInsecureHttp && !local)
       throw new Error('jwks_uri is not https')
     this.metadataIssuer = issuer
