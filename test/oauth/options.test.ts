@@ -100,6 +100,16 @@ describe('good OAuth options', () => {
     expect(() => resolveOAuthOptions({ ...options, allowInsecureHttp: false })).to.throw(KitMcpConfigError)
   })
 
+  it('the error for a resource shows what was given, and the right spelling', () => {
+    for (const [resource, right] of [
+      ['https://mcp.example.com/a/..', 'https://mcp.example.com'],
+      ['https://mcp.ex\u00e4mple.com/mcp', 'https://mcp.xn--exmple-cua.com/mcp'],
+    ] as const)
+      expect(() => resolveOAuthOptions({ ...GOOD, resource })).to.throw(
+        `received '${resource}'. Write '${right}'.`,
+      )
+  })
+
   it('OAuth options are copied, so that later changes have no effect', () => {
     const options = {
       ...GOOD,

@@ -1,6 +1,7 @@
 import { isQuotable } from '../http/quoted-string.ts'
 import { MAX_TIMER_MS } from '../timers.ts'
 import { KitMcpConfigError, type KitMcpConfigErrorCode } from './config-error.ts'
+import { quotedName } from './describe-value.ts'
 import { isText, isTime, type OptionProblem, optionKit, withHelp } from './option-kit.ts'
 import type { OptionRule } from './option-rules.ts'
 import { isScopeToken } from './scope-token.ts'
@@ -115,12 +116,12 @@ export function optionChecksOf(heading: string) {
 
     /** The URI of a resource: a URL as in `checkUrl`, spelled as URLs are compared. Of an origin, the final slash is optional. */
     checkResource(option: string, value: unknown, rules: UrlRules): string {
-      const { href, origin } = checks.checkUrl(option, value, rules)
+      const normalized = typeof value === 'string' && URL.canParse(value) ? new URL(value).href : value
+      const { href, origin } = checks.checkUrl(option, normalized, rules)
       const right = href === `${origin}/` && !(value as string).endsWith('/') ? origin : href
       if (value === right) return right
-      const expected =
-        'must have a host in lower case, and no default port or dot segments, because clients compare URLs as text'
-      throw kit.invalidOption(option, expected, value, `Write '${right}'.`)
+      const rule = 'must be ASCII, with a lower-case host, and no default port or dot segments'
+      throw kit.invalidOption(option, `${rule}; received ${quotedName(value as string)}. Write '${right}'.`)
     },
 
     /** The rule of the identifier of an authorization server: a URL as in `url`, without a query (RFC 8414 section 2). */
@@ -138,9 +139,7 @@ export function optionChecksOf(heading: string) {
     checkPath(option: string, value: unknown): string {
       const wrong = (expected: string) => kit.invalidOption(option, expected, value)
       if (typeof value !== 'string' || !value.startsWith('/') || value.startsWith('//'))
-        throw wrong(
-          `must be a path with one leading slash, such as '${EXAMPLES[option] ?? EXAMPLES.basePath}'`,
-        )
+        throw wrong(`must be a path with one leading slash, like '${EXAMPLES[option] ?? EXAMPLES.basePath}'`)
       if (new URL(value, 'http://localhost').pathname !== value || (value.length > 1 && value.endsWith('/')))
         throw wrong('must be a plain path without query, fragment, spaces, dot segments, or trailing slash')
       return value
