@@ -1,6 +1,6 @@
 import { optionChecksOf } from '../base/options/option-checks.ts'
 import { optional, type RulesFor } from '../base/options/option-rules.ts'
-import { checkRequiredOperationScopes, type RequiredOperationScopes } from '../mcp/router/operation-scopes.ts'
+import { checkOperationScopes, type RequiredOperationScopes } from '../mcp/router/operation-scopes.ts'
 import { checkTelemetry, type TelemetryOption } from '../mcp/telemetry-option.ts'
 import { type OriginPolicyOptions, originRules } from '../mcp/wire/origin-policy.ts'
 
@@ -50,7 +50,7 @@ const checks = optionChecksOf('mcpAuth')
 const RULES = {
   telemetry: optional((_option, value) => checkTelemetry(value as TelemetryOption, checks)),
   recordSpans: optional(checks.checkBoolean, true),
-  scopes: optional((_option, value) => checkRequiredOperationScopes(value)),
+  scopes: optional((_option, value) => checkOperationScopes(checks, value, false)),
   bindSessions: optional(checks.checkBoolean),
   ...originRules(checks),
 } satisfies RulesFor<McpAuthOptions>

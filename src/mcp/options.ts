@@ -204,7 +204,7 @@ export const ADAPTER_RULES = {
       'use redisEventBus(client), or a bus of your own',
     ),
   ),
-  scopes: optional((_option, value) => checkOperationScopes(value)),
+  scopes: optional((_option, value) => checkOperationScopes(checks, value, true)),
   recordPayloads: optional(checkBoolean, false),
   recordClientAddress: optional(checkBoolean, false),
   recordSpans: optional(checkBoolean, true),

@@ -334,7 +334,7 @@ async function reportProgress(
 /** Sends a notification. If too much waits for the client, all calls share one promise, so that they use no memory. */
 function withRoom(exchange: Exchange, send: () => Promise<void>): Promise<void> {
   const sent = withoutErrors(send)
-  return exchange.outflow?.isFull === true ? exchange.outflow.room() : sent
+  return exchange.outflow?.hasRoom === false ? exchange.outflow.room() : sent
 }
 
 /** Drops a notification that cannot be sent, because it is invalid or because the client has disconnected. */

@@ -1,4 +1,4 @@
-import { isOptionsObject, type OptionChecks, optionChecksOf } from '../../base/options/option-checks.ts'
+import { isOptionsObject, type OptionChecks } from '../../base/options/option-checks.ts'
 import { type OptionRule, optional, orEmpty, type RulesFor } from '../../base/options/option-rules.ts'
 import { unionOfScopes } from '../../oauth/scope.ts'
 import type { ScopedOperations } from './named-operations.ts'
@@ -36,7 +36,11 @@ export interface PublicOperations {
 }
 
 /** Checks the option `scopes` of one caller. @throws {KitMcpConfigError} if it is invalid. */
-function readScopes(checks: OptionChecks, given: unknown, mayBePublic: boolean): ScopedOperations {
+export function checkOperationScopes(
+  checks: OptionChecks,
+  given: unknown,
+  mayBePublic: boolean,
+): ScopedOperations {
   const { checkRequiredScopes, invalidKind, items, members, text, unusableOption } = checks
   const scopesBy =
     (what: 'name' | 'URI'): OptionRule<Map<string, Scoped>> =>
@@ -113,13 +117,3 @@ function readUris(
 }
 
 const NO_PUBLIC = { tools: [], prompts: [], resources: [] } as const
-
-/** Checks the option `scopes` of an adapter. @throws {KitMcpConfigError} if it is invalid. */
-export function checkOperationScopes(given: unknown): ScopedOperations {
-  return readScopes(optionChecksOf('createMcpAdapter'), given, true)
-}
-
-/** Checks the option `scopes` of `mcpAuth`. @throws {KitMcpConfigError} if it is invalid. */
-export function checkRequiredOperationScopes(given: unknown): ScopedOperations {
-  return readScopes(optionChecksOf('mcpAuth'), given, false)
-}

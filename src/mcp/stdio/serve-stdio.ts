@@ -79,9 +79,6 @@ const MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 /** `maxMessageBytes` at most. Strings of V8 have at most about 512 Mi characters. */
 const MAX_LIMIT = 128 * 1024 * 1024
 
-/** While more bytes wait for a client that does not read, nothing is read from it, and progress and log messages are dropped. */
-const MAX_UNREAD_BYTES = 1024 * 1024
-
 /** The time for telemetry to flush, and then for the client to read the last messages. Clients usually kill the process two seconds after they have closed its input. */
 const FLUSH_MS = 1_000
 
@@ -236,7 +233,6 @@ function claimStdout(): { readonly output: Writable; readonly release: () => voi
   stdout.on('error', () => undefined)
   const output = new Writable({
     decodeStrings: false,
-    highWaterMark: MAX_UNREAD_BYTES,
     write: (chunk: string, _encoding, done) => {
       write.call(stdout, chunk, 'utf8', done)
     },

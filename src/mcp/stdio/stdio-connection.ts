@@ -24,6 +24,7 @@ import { withCanonicalUris } from '../router/named-operations.ts'
 import type { RouterTable } from '../router/router-table.ts'
 import { canonicalUri } from '../router/uris/canonical-uri.ts'
 import { buildServer, type SdkServing } from '../sdk/build-server.ts'
+import { EventOutlet } from '../sdk/streams/event-outlet.ts'
 import { watchMessages } from '../sdk/watch-messages.ts'
 import type { Exchange, ObservedClient, RequestTelemetry } from '../wire/exchange.ts'
 import { CANCELED, CLIENT_GONE, longValueIn } from '../wire/json-rpc.ts'
@@ -67,9 +68,6 @@ interface Call {
   exchange: Exchange | undefined
 }
 
-/** The notifications that are dropped while the output is full. Handlers need not wait until they are sent. */
-const DROPPABLE: ReadonlySet<string> = new Set(['notifications/progress', 'notifications/message'])
-
 /** One connection over stdio: the SDK serves it, and each request has its own telemetry and its own context. */
 export class StdioConnection {
   readonly notify: McpNotifier
@@ -84,6 +82,8 @@ export class StdioConnection {
   readonly #states = new RequestStates(undefined)
   readonly #confirmations = new Confirmations()
   readonly #subscribed = new SubscribedUris()
+  /** Counts the notifications that wait for the client. */
+  readonly #outflow = new EventOutlet()
   readonly #calls = new Map<RequestId, Call>()
   readonly #sdk: { close(): Promise<void> }
   /** The server for the revision of the client. Undefined before the first message. */
@@ -147,12 +147,7 @@ export class StdioConnection {
 
   #watchTransport(): void {
     const transport = this.#transport
-    const { output } = this.#props
-    const { onmessage, onclose, send } = transport
-    transport.send = async (message) => {
-      if (output.writableNeedDrain && 'method' in message && DROPPABLE.has(message.method)) return
-      await send.call(transport, message)
-    }
+    const { onmessage, onclose } = transport
     transport.onmessage = (message) => {
       const long = longValueIn(message)
       if (long !== undefined) {
@@ -180,6 +175,7 @@ export class StdioConnection {
     }
     for (const { telemetry } of this.#calls.values()) telemetry.finished({ status: CLIENT_GONE.status })
     this.#calls.clear()
+    this.#outflow.end()
     this.#onEnd?.()
   }
 
@@ -194,6 +190,7 @@ export class StdioConnection {
     watchMessages(server, {
       delivered: (message, deliver) => this.#delivered(message, deliver),
       responded: (response) => this.#responded(response),
+      outflowOf: () => this.#outflow,
     })
     this.#isModern = isModern
     this.#startedAt ??= performance.now()
@@ -253,7 +250,7 @@ export class StdioConnection {
         // The client may have canceled the request, or disconnected.
         if (this.#calls.get(id) !== call) return
         const context = new RequestContext(request, made)
-        call.exchange = { gate: undefined, auth: undefined, context, telemetry }
+        call.exchange = { gate: undefined, auth: undefined, context, telemetry, outflow: this.#outflow }
         deliver()
       } catch (cause) {
         telemetry.finished({ outcome: 'failed', cause })

@@ -4,10 +4,13 @@ import { MAX_JSON_DEPTH, parsedBytes } from '../wire/json-rpc.ts'
 
 const LINE_FEED = 10
 
+/** While so much waits for the client, nothing is read. */
+const MAX_UNREAD_BYTES = 1024 * 1024
+
 /**
  * Splits input into lines, in linear time and in the memory of one line. Each chunk that it passes on is one line.
  * @param maxBytes the maximum length of a line, without its line feed
- * @param output the stream of the responses. While it is full, nothing is read.
+ * @param output the stream of the responses. While 1 MiB waits in it, nothing is read.
  * @param onDropped called with the reason for a line that is dropped, because it is too long or nested too deep
  */
 export function lineSplitter(
@@ -37,7 +40,8 @@ export function lineSplitter(
       else lines.push(Buffer.from(`${line}\n`))
       // Quick responses are written first.
       await turn()
-      if (output.writableNeedDrain) await new Promise((resolve) => output.once('drain', resolve))
+      if (output.writableLength >= MAX_UNREAD_BYTES)
+        await new Promise((resolve) => output.once('drain', resolve))
       if (lines.destroyed) return
     }
     append(chunk.subarray(start))

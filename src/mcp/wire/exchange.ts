@@ -7,10 +7,10 @@ import type { VerifyContext } from '../../oauth/gate-values.ts'
 import type { KitTelemetrySession } from '../../telemetry/session/session.ts'
 import type { ClientConnection } from './event-stream.ts'
 
-/** The event stream of a response, for senders that wait until its client has read. */
+/** The event stream of a response, or the connection over stdio, for senders that wait until its client has read. */
 export interface Outflow {
-  /** `true` if so many bytes wait for the client that progress notifications and log messages are dropped. */
-  readonly isFull: boolean
+  /** `true` if the client can take more. */
+  readonly hasRoom: boolean
   /** Resolves when the client can take more. */
   room(): Promise<void>
   /**

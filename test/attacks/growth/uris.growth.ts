@@ -1,3 +1,4 @@
+import { optionChecksOf } from '../../../src/base/options/option-checks.ts'
 import { neededScopes } from '../../../src/mcp/router/named-operations.ts'
 import { checkOperationScopes } from '../../../src/mcp/router/operation-scopes.ts'
 import { KitMcpRouter, tableOf } from '../../../src/mcp/router/router.ts'
@@ -43,9 +44,13 @@ describe('URIs', function () {
     KitMcpRouter.create(),
   )
   const table = tableOf(router)
-  const operations = checkOperationScopes({
-    resources: Object.fromEntries(TEMPLATES.map((uriTemplate) => [uriTemplate, ['s']])),
-  })
+  const operations = checkOperationScopes(
+    optionChecksOf('createMcpAdapter'),
+    {
+      resources: Object.fromEntries(TEMPLATES.map((uriTemplate) => [uriTemplate, ['s']])),
+    },
+    true,
+  )
 
   for (const [what, make] of Object.entries(HOSTILE)) {
     // Longer URIs are not compared.

@@ -35,10 +35,18 @@ const router = KitMcpRouter.create()
   .resource('broken', { uri: 'notes://broken' }, () => {
     throw new Error('broken')
   })
-  .tool('flood', { description: 'x' }, async (_args, { progress }) => {
+  .tool('flood', { description: 'x' }, async (_args, { progress, log }) => {
     for (let count = 0; count < 10_000; count++) void progress(count, undefined, 'x'.repeat(1000))
+    for (let count = 0; count < 10_000; count++) void log('info', 'x'.repeat(1000))
     flooded.resolve()
     return 'flooded'
+  })
+  .tool('log', { description: 'x' }, async (_args, { log }) => {
+    const logAll = async () => {
+      for (let count = 0; count < 1_000; count++) await log('info', 'x'.repeat(1000))
+    }
+    await Promise.all([logAll(), logAll()])
+    return 'logged'
   })
 
 let flooded = signalled()
@@ -68,6 +76,17 @@ class Connection {
 
   close(): void {
     this.#connection.close()
+  }
+
+  /** Reads until a response arrives. Returns the data of the log messages. */
+  async logged(): Promise<string[]> {
+    this.output.resume()
+    const logged: string[] = []
+    for (;;) {
+      const { id, method, params } = JSON.parse((await this.#lines.next()).value)
+      if (id !== undefined) return logged
+      if (method === 'notifications/message') logged.push(params.data)
+    }
   }
 
   async ask(message: unknown): Promise<any> {
@@ -255,10 +274,22 @@ describe('a connection over stdio whose client does not read', () => {
     await flooded.promise
   }
 
-  it('progress notifications are dropped while the output is full', async () => {
+  it('progress and log messages that no handler awaits are dropped beyond 1 MiB, and one log message says so', async () => {
     await connection.ask(initialize)
     await flood(call('flood', {}, 2))
-    expect(connection.output.writableLength).to.be.lessThan(1_200_000)
+    expect(connection.output.writableLength).to.be.within(900_000, 1_200_000)
+    const logged = await connection.logged()
+    expect(logged.filter((data) => !data.startsWith('x'))).to.deep.equal([
+      'Log messages are dropped, because the client does not read fast enough.',
+    ])
+  })
+
+  it('log messages that a handler awaits are not dropped while the output is full', async () => {
+    await connection.ask(initialize)
+    connection.output.pause()
+    connection.input.write(`${JSON.stringify(call('log', {}, 2))}\n`)
+    await until(() => connection.output.writableNeedDrain)
+    expect(await connection.logged()).to.have.length(2_000)
   })
 
   it('closing a connection with an open subscription ends it, although the client does not read', async () => {

@@ -21,6 +21,9 @@ export const SCHEMAS: ReadonlySet<string> = new Set([
 const MAPS = new Set([...SCHEMA_MAPS, '$defs', 'definitions'])
 const TYPES = new Set<unknown>(['array', 'boolean', 'integer', 'null', 'number', 'object', 'string'])
 
+/** Finds what matches one unit of UTF-16, or one character if a regular expression has the flag `u`. */
+const HALVES = /^(?:\\[^DSW]|[^\\])*?(?:\\[DSW]|\.|\[\^)/s
+
 /** Returns `true` for a regular expression that clients can compile. They use the flag `u`. */
 export function isPattern(pattern: unknown): pattern is string {
   return typeof pattern === 'string' && tryOrUndefined(() => new RegExp(pattern, 'u')) !== undefined
@@ -97,8 +100,13 @@ export function listedSchema(root: JsonSchema, flagged: ReadonlySet<string>, rel
     }
     // Validators divide, and get a remainder for 0.07 and 0.01.
     if (!Number.isInteger(multipleOf ?? 1)) delete made.multipleOf
-    // Libraries accept URLs with characters that are not ASCII.
-    if (format === 'uri') delete made.format
+    // Validators know other formats, or have other rules for them.
+    delete made.format
+    // Without the flag `u`, these match half of a character. The pattern of IPv6 in libraries is only a part of their rule.
+    if (format === 'ipv6' || HALVES.test(String(made.pattern))) delete made.pattern
+    // Validators of older drafts read `items` beside `prefixItems` in another way.
+    if ('prefixItems' in made)
+      for (const keyword of ['prefixItems', 'items', 'unevaluatedItems']) delete made[keyword]
   }
 
   return listed(root) as JsonSchema

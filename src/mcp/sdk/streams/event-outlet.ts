@@ -44,7 +44,7 @@ export interface EventOutletOptions {
   readonly endsWhenFull?: boolean | undefined
   /** Sends no comments, because other messages keep the stream open. */
   readonly isSilent?: boolean | undefined
-  /** `true` if all events are written here. Otherwise, `notify` counts them until they have come out of a transport of the SDK. */
+  /** `true` if all events are written here. Otherwise, `notify` counts them until a transport of the SDK has sent them. */
   readonly isDirect?: boolean | undefined
   /** Ends the stream when its token expires, in seconds since 1970. */
   readonly expiresAt?: number | undefined
@@ -67,7 +67,7 @@ export class EventOutlet implements Outflow {
   #giveRoom: (() => void) | undefined
   /** `true` if log messages were dropped since the client could take more. */
   #dropsLogs = false
-  /** The bytes of the events that were passed to a transport of the SDK and may not have come out of it yet. */
+  /** The bytes of the notifications that were passed to a transport of the SDK, which may not have sent them yet. */
   #handedBytes = 0
 
   constructor(options: EventOutletOptions = {}) {
@@ -98,10 +98,6 @@ export class EventOutlet implements Outflow {
     return this.#isOpen
   }
 
-  get isFull(): boolean {
-    return this.unsentBytes >= MAX_UNSENT_BYTES
-  }
-
   get hasRoom(): boolean {
     return this.unsentBytes < ROOM_BYTES
   }
@@ -117,7 +113,7 @@ export class EventOutlet implements Outflow {
   write(event: string | Uint8Array): void {
     if (!this.#isOpen) return
     this.#controller?.enqueue(typeof event === 'string' ? encoder.encode(event) : event)
-    if (this.#options.endsWhenFull === true && this.isFull) this.end()
+    if (this.#options.endsWhenFull === true && this.unsentBytes >= MAX_UNSENT_BYTES) this.end()
   }
 
   /** Ends the stream after the events that wait. */
@@ -153,8 +149,10 @@ export class EventOutlet implements Outflow {
   ): Promise<void> {
     const message = this.admitted(given)
     if (message === undefined) return
-    if (this.#isOpen && this.#options.isDirect !== true) this.#hand(bytesOf(message))
-    await send(message)
+    const bytes = this.#options.isDirect === true ? 0 : bytesOf(message)
+    this.#handedBytes += bytes
+    // The transport of a stream passes a notification on in microtasks.
+    await send(message).finally(() => setImmediate(() => this.#passed(bytes)))
     await this.room()
   }
 
@@ -202,14 +200,9 @@ export class EventOutlet implements Outflow {
     }
   }
 
-  /** Counts an event until it has come out of the transport, which passes it on in microtasks. */
-  #hand(bytes: number): void {
-    if (this.#handedBytes === 0)
-      setImmediate(() => {
-        this.#handedBytes = 0
-        this.#makeRoom()
-      })
-    this.#handedBytes += bytes
+  #passed(bytes: number): void {
+    this.#handedBytes -= bytes
+    this.#makeRoom()
   }
 
   #makeRoom(): void {
@@ -225,7 +218,6 @@ export class EventOutlet implements Outflow {
     this.#isOpen = false
     this.#stopWatching?.()
     this.#filter?.stop()
-    this.#handedBytes = 0
     this.#makeRoom()
     this.#options.onEnd?.()
   }

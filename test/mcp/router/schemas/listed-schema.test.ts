@@ -41,7 +41,14 @@ const OUTPUTS: Readonly<Record<string, readonly [schema: StandardSchemaV1, value
   ],
   'a fraction': [z.object({ a: z.number().multipleOf(0.01) }), { a: 0.07 }],
   'a URL': [z.object({ a: z.url() }), { a: 'https://example.com/ü' }],
-  'a time': [z.object({ a: z.iso.time() }), { a: '12:30' }],
+  'a duration': [z.object({ a: z.iso.duration() }), { a: 'PT0.5S' }],
+  'an IPv6 address': [z.object({ a: z.ipv6() }), { a: '::ffff:1.2.3.4' }],
+  'an email': [z.object({ a: z.email({ pattern: z.regexes.html5Email }) }), { a: 'a@localhost' }],
+  'half characters': [
+    z.object({ a: z.string().regex(/^..$/), b: z.string().regex(/^\W[^\\]$/) }),
+    { a: '😀', b: '😀' },
+  ],
+  'a tuple': [z.object({ a: z.tuple([z.string()], z.number()) }), { a: ['x', 1] }],
 }
 
 /** A schema of a library that emits a JSON Schema as it is. */
@@ -103,10 +110,10 @@ describe('listed schemas', () => {
     })
 
   it('keep patterns that every client understands, and keys that must be present', () => {
-    const output = z.object({ a: z.string().regex(/^a+$/), b: z.string().nullable(), c: z.any() })
+    const output = z.object({ a: z.string().regex(/^a\.\d+$/), b: z.string().nullable(), c: z.any() })
     const input = z.object({ a: z.string().regex(/^A$/i), b: z.any() })
     const [tool] = createdTools({ output, input })
-    expect(tool.outputSchema.properties.a.pattern).to.equal('^a+$')
+    expect(tool.outputSchema.properties.a.pattern).to.equal('^a\\.\\d+$')
     expect(tool.outputSchema.required).to.deep.equal(['a', 'b'])
     expect(tool.inputSchema.properties.a).to.deep.equal({ type: 'string' })
     expect(tool.inputSchema.required).to.deep.equal(['a', 'b'])
