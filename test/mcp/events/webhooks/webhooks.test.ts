@@ -26,26 +26,6 @@ describe('mcp/events/webhooks: messages', () => {
     server = await serveWebhooks(receiver.network, { events: { store: quickStore(outcomes) } })
   })
 
-  it('a subscription is made after the endpoint has answered a signed challenge, and only one is sent for one URL', async () => {
-    const first = await server.subscribe('ada', receiver.url)
-    expect(first).to.include.all.keys('id', 'refreshBefore', 'cursor', 'truncated')
-    const [challenge] = receiver.messages
-    expect(challenge?.json).to.have.all.keys('type', 'challenge')
-    expect(challenge?.method).to.equal('POST')
-    expect(challenge?.headers).to.include({
-      'content-type': 'application/json',
-      'x-mcp-subscription-id': first.id,
-    })
-    expect(challenge?.headers['webhook-id']).to.match(/^msg_verification_[\w-]{22}$/)
-    expect(isSignedWith(challenge as ReceivedMessage, SECRET)).to.equal(true)
-    const other = await server.subscribe('ada', receiver.url, { arguments: { severity: 'P1' } })
-    expect(other.id).to.not.equal(first.id)
-    expect((await server.subscribe('ada', receiver.url)).id).to.equal(first.id)
-    expect(receiver.messages).to.have.length(1)
-    await server.subscribe('bob', receiver.url)
-    expect(receiver.messages).to.have.length(2)
-  })
-
   it('with webhookId: message, the id of a message is another one for each subscription, and stays the same in all attempts', async () => {
     server = await serveWebhooks(receiver.network, {
       events: { store: quickStore(), webhooks: { webhookId: 'message' } },
