@@ -465,6 +465,8 @@ describe('attacks: events and webhooks', function () {
       expect((await server.subscribe('eve', receiver.url, { arguments: { index } })).id).to.match(/^sub_/)
     const error = await server.subscribe('eve', receiver.url, { arguments: { index: 100 } })
     expect(error).to.deep.include({ code: EXHAUSTED, data: { limit: 'subscriptions', max: 100 } })
+    const renewed = await server.subscribe('eve', receiver.url, { arguments: { index: 0 } })
+    expect(renewed.truncated).to.equal(false)
     expect(receiver.messages).to.have.length(1)
     expect((await server.subscribe('ada', receiver.url)).id).to.match(/^sub_/)
   })

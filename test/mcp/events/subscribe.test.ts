@@ -236,18 +236,6 @@ describe('events/subscribe', () => {
     await server.adapter.events.close()
   })
 
-  it('a user has at most maxPerOwner webhooks, and another user has room', async () => {
-    const server = await serveEvents({ events: { maxPerOwner: 1 } })
-    const receiver = await startReceiver()
-    const subscribe = subscriber(server, receiver.url)
-    await subscribe('ada')
-    const error = await subscribe('ada', { arguments: { severity: 'P2' } })
-    expect(error).to.deep.include({ code: -32013, data: { limit: 'subscriptions', max: 1 } })
-    expect((await subscribe('ada')).truncated).to.equal(false)
-    expect((await subscribe('bob')).truncated).to.equal(false)
-    await server.adapter.events.close()
-  })
-
   for (const [title, ttlMs, least, most, options] of [
     ['of one second', 1_000, 59_000, 60_000, {}],
     ['of two minutes', 120_000, 119_000, 120_000, {}],
