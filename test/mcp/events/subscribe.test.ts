@@ -256,7 +256,6 @@ describe('events/subscribe', () => {
     ['a URL with credentials', {}, { url: 'https://a:b@example.com/' }, -32602, undefined],
     ['another mode', {}, { mode: 'push' }, -32014, { feature: 'deliveryMode', value: 'push' }],
     ['a mode that is an object', {}, { mode: { toString: 1, valueOf: 1 } }, -32602, undefined],
-    ['a negative ttlMs', { ttlMs: -1 }, {}, -32602, undefined],
     ['an unknown event', { name: 'nope' }, {}, -32011, { kind: 'event' }],
     [
       'an event without webhooks',
