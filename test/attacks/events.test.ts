@@ -465,6 +465,8 @@ describe('attacks: events and webhooks', function () {
       expect((await server.subscribe('eve', receiver.url, { arguments: { index } })).id).to.match(/^sub_/)
     const error = await server.subscribe('eve', receiver.url, { arguments: { index: 100 } })
     expect(error).to.deep.include({ code: EXHAUSTED, data: { limit: 'subscriptions', max: 100 } })
+    const renewed = await server.subscribe('eve', receiver.url, { arguments: { index: 0 } })
+    expect(renewed.truncated).to.equal(false)
     expect(receiver.messages).to.have.length(1)
     expect((await server.subscribe('ada', receiver.url)).id).to.match(/^sub_/)
   })
@@ -481,12 +483,6 @@ describe('attacks: events and webhooks', function () {
     expect(outcomes.filter(({ id }) => id !== undefined).length).to.be.within(1, 5)
     expect(outcomes.at(-1).code).to.equal(EXHAUSTED)
     expect((await own.subscribe('ada', receiver.url)).id).to.match(/^sub_/)
-  })
-
-  it('subscriptions of others, and floods: arguments of more than 16 KiB: -32602, and no challenge is sent', async () => {
-    const text = 'x'.repeat(20_000)
-    expect((await server.subscribe('eve', receiver.url, { arguments: { text } })).code).to.equal(INVALID)
-    expect(connections).to.equal(0)
   })
 
   it('subscriptions of others, and floods: arguments that are nested 5,000 times: an error, and the server works on', async () => {
@@ -518,29 +514,16 @@ describe('attacks: events and webhooks', function () {
 
   for (const [attack, rest] of [
     ['a lifetime of 0', { ttlMs: 0 }],
-    ['a negative lifetime', { ttlMs: -1 }],
     ['a lifetime that is not whole', { ttlMs: 1.5 }],
     ['a lifetime as a text', { ttlMs: '60000' }],
     ['a lifetime beyond all numbers', { ttlMs: 1e308 }],
-    ['a negative age', { maxAgeMs: -1 }],
-    ['a cursor that is an object', { cursor: { position: 0 } }],
     ['a delivery that is a list', { delivery: [] }],
     ['no delivery', { delivery: undefined }],
-    ['arguments that are a list', { arguments: [] }],
+    ['arguments of more than 16 KiB', { arguments: { text: 'x'.repeat(20_000) } }],
   ] as const)
     it(`subscriptions of others, and floods: ${attack}: -32602, and no challenge is sent`, async () => {
       expect((await server.subscribe('eve', receiver.url, rest)).code).to.equal(INVALID)
       expect(connections).to.equal(0)
-    })
-
-  for (const [attack, rest, grantedMs] of [
-    ['a lifetime of a thousand years', { ttlMs: 3.2e13 }, 3_600_000],
-    ['no end of the lifetime (null)', { ttlMs: null }, 3_600_000],
-    ['a lifetime of 1 ms, to be renewed all the time', { ttlMs: 1 }, 60_000],
-  ] as const)
-    it(`subscriptions of others, and floods: ${attack}: ${grantedMs / 1_000} s are granted`, async () => {
-      const { refreshBefore } = await server.subscribe('eve', receiver.url, rest)
-      expect(Date.parse(refreshBefore) - Date.now()).to.be.within(grantedMs - 5_000, grantedMs)
     })
 
   for (const cursor of ['0.0', '../../etc', 'x'.repeat(10_000), '\u0000', 'deadbeef.zzzzzzzzzzz'])

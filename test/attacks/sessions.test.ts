@@ -189,7 +189,7 @@ describe('attacks on sessions', () => {
         }
         for (const message of [call('read'), call('wipe'), rpc('tools/list'), cancelled]) {
           const { status, text } = await target.send(other, legacy(message), session)
-          expect([status, JSON.parse(text).error.message]).to.deep.equal([404, 'Session not found'])
+          expect([status, JSON.parse(text).error.code]).to.deep.equal([404, -32_001])
         }
         expect((await target.stream(other, session)).statusCode).to.equal(404)
         const end = { method: 'DELETE', headers: { 'mcp-protocol-version': LEGACY } }
@@ -552,16 +552,6 @@ describe('attacks on sessions', () => {
         { body: { headers: headers as Headers, body: JSON.stringify(large) } },
       )
       expect(sent.statusCode).to.equal(400)
-      expect(target.bus.listenerCount).to.equal(0)
-    })
-
-    it('sessions and streams of one user: initialize with 1 MB of capabilities: 400, and no session is created', async () => {
-      const target = await Target.start({ router })
-      const answer = await target.send(
-        ada,
-        legacy(initialize({ experimental: { x: { y: 'x'.repeat(1_000_000) } } })),
-      )
-      expect(answer.status).to.equal(400)
       expect(target.bus.listenerCount).to.equal(0)
     })
 

@@ -214,6 +214,7 @@ const READS: readonly (readonly [uri: string, outcome: keyof typeof OUTCOMES])[]
   ['https://notes.example.com/p%72ivate#x', 'scope'],
   ['https://notes.example.com//private', 'scope'],
   ['https://other.example.com/private', 'open'],
+  [`https://other.example.com/${'a'.repeat(8_192 - 26)}`, 'open'],
   ['urn:salary', 'scope'],
   ['URN:salary', 'scope'],
   ['urn:s%61lary', 'scope'],

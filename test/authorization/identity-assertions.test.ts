@@ -312,12 +312,14 @@ describe('identity assertions', () => {
     const { body } = await exchange(assertion)
     await exchange(assertion)
     await exchange(await assertionFor({ aud: 'https://other.example.com' }))
+    await exchange(await assertionFor({ groups: 'x'.repeat(16_384) }))
     await telemetry.shutdown()
     const events = recorder.events().filter(({ name }) => name.startsWith('kit.authorization.'))
     expect(events.map(({ name, attributes }) => [name, attributes?.cause])).to.deep.equal([
       ['kit.authorization.token.issued', undefined],
       ['kit.authorization.token.refused', 'replayed'],
       ['kit.authorization.token.refused', 'audience'],
+      ['kit.authorization.token.refused', 'not_a_jwt'],
     ])
     expect(events[0]?.attributes).to.deep.include({
       client: 'desk',

@@ -261,7 +261,7 @@ describe('the console in a browser', function () {
     expect(await page.locator('#announcer').getAttribute('aria-live')).to.equal('polite')
   })
 
-  it('the console finds events by their view, and by words and excluded words of their texts', async () => {
+  it('the console finds events by their view, and by words and excluded words of their texts, and sorts them by time', async () => {
     const events = [
       ['kit.mcp.auth.accepted', {}],
       ['kit.mcp.auth.refused', { reason: 'expired' }],
@@ -279,23 +279,23 @@ describe('the console in a browser', function () {
       sender: {},
 
       events: events.map(([name, attributes, more], index) => {
-        const time = `2026-11-20T12:00:0${index}.000Z`
+        const time = `2026-11-20T12:00:0${5 - index}.000Z`
         return { ...about, name, attributes, time, ...more }
       }),
     } as Feed)
     await rowsAre(6)
     for (const [view, text, expected] of [
       ['event', '', [5]],
-      ['gate', '', [0, 1]],
-      ['tool', '', [2, 3]],
-      ['problems', '', [1, 3, 4]],
+      ['gate', '', [1, 0]],
+      ['tool', '', [3, 2]],
+      ['problems', '', [4, 3, 1]],
       ['problems', 'expired', [1]],
       ['gate', 'another', []],
       ['all', 'ada', [2]],
-      ['all', 'SEARCH', [2, 3]],
+      ['all', 'SEARCH', [3, 2]],
       ['all', ' search  index ', [3]],
       ['all', 'search -index', [2]],
-      ['all', '-', [0, 1, 2, 3, 4, 5]],
+      ['all', '-', [5, 4, 3, 2, 1, 0]],
     ] as const) {
       await page.locator(`#view-${view}`).click()
       await page.locator('#search').fill(text)

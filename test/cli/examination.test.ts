@@ -1,5 +1,6 @@
 import { expect } from 'chai'
 import { Examination } from '../../cli/doctor/examination.ts'
+import { HttpExchange } from '../../cli/doctor/http-exchange.ts'
 import { modernMessage } from '../../cli/doctor/messages.ts'
 
 const examinationOf = (url: string, token?: string) =>
@@ -45,6 +46,14 @@ describe('an examination of doctor', () => {
     it(`${may ? 'fetches' : 'does not fetch'} ${url} if ${from} names it`, () =>
       expect(examinationOf(from).mayFetch(new URL(url))).to.equal(may))
   }
+
+  it('the second response with 429 makes a check inconclusive, and the first one does not', async () => {
+    const examination = examinationOf('https://mcp.example.com/mcp')
+    const outgoing = { method: 'POST', url: examination.url, headers: {} } as HttpExchange['outgoing']
+    const limited = new HttpExchange(outgoing, { statusCode: 429, headersDistinct: {} }, '', 1, undefined)
+    expect(examination.keep(limited, undefined)).to.equal(limited)
+    expect(() => examination.keep(limited, undefined)).to.throw(/responded with 429/)
+  })
 })
 
 describe('a message of doctor', () => {

@@ -74,6 +74,16 @@ describe('doctor, for the server card and the catalog,', () => {
     expect(problemsOf(await examineTarget(await startTarget(fault)))).to.deep.equal([])
   })
 
+  it('a card with a template of a URL fits a server whose name has a namespace', async () => {
+    const instead = serving((card) => {
+      card.remotes[0].url = '{origin}/mcp'
+    })
+    const alter: NonNullable<Fault['alter']> = (answer) => {
+      answer.body = answer.body.replace('"name":"mcp-gatekit"', '"name":"com.example/mcp-gatekit"')
+    }
+    expect(await statusesOf({ instead, alter })).to.deep.equal(['ok', 'ok', 'ok', 'ok', 'ok'])
+  })
+
   const absent: readonly (readonly [what: string, answer: Partial<Outgoing>])[] = [
     ['404', { status: 404 }],
     ['401', { status: 401 }],

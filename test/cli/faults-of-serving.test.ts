@@ -97,6 +97,10 @@ describe('doctor, for a fault in the responses of a server,', () => {
         ),
         asked: { call: 'missing', underScopedToken: undefined },
       },
+      'a tool that is denied': {
+        ...on(({ message }) => message?.params?.name === 'missing', { status: 403 }),
+        asked: { call: 'missing', underScopedToken: undefined },
+      },
       'a tool that does not exist': { asked: { call: 'missing', underScopedToken: undefined } },
     })
   })

@@ -109,7 +109,7 @@ function routes(make: typeof express): RequestListener {
   v1.get('/kinds/text', (_req, res) => void res.type('text/plain').send('plain words'))
   v1.get('/kinds/image', (_req, res) => void res.type('image/png').send(Buffer.from('png')))
   v1.get('/kinds/zip', (_req, res) => void res.type('application/zip').send(Buffer.from('zip')))
-  v1.get('/kinds/empty', (_req, res) => void res.end())
+  v1.get('/kinds/empty', (_req, res) => void res.type('json').end())
   v1.get(
     '/kinds/result',
     (_req, res) => void res.json({ content: [{ type: 'text', text: 'I am a tool result' }] }),

@@ -138,17 +138,21 @@ describe('gracefulShutdown', () => {
     await Promise.all([used.ended, silent.ended])
   })
 
-  it('with idleGraceMs, a request on an idle connection is served, and new connections are refused', async () => {
+  it('with idleGraceMs, a request on each idle connection is served, and new connections are refused', async () => {
     const { shutdown, wire } = await open((_req, res) => res.end('hello'), { idleGraceMs: 1_000 })
-    const [used, silent] = [wire(), wire()]
+    const [used, other, silent] = [wire(), wire(), wire()]
     await once(silent.socket, 'connect')
-    used.write('GET / HTTP/1.1', 'Host: a')
-    await used.until(/hello/)
+    for (const one of [used, other]) {
+      one.write('GET / HTTP/1.1', 'Host: a')
+      await one.until(/hello/)
+    }
     const closing = shutdown.close()
     await new Promise((resolve) => setTimeout(resolve, 50))
-    used.write('GET / HTTP/1.1', 'Host: a')
-    await used.until(/hello[\s\S]*Connection: close[\s\S]*hello/i)
-    await used.ended
+    for (const one of [used, other]) {
+      one.write('GET / HTTP/1.1', 'Host: a')
+      await one.until(/hello[\s\S]*Connection: close[\s\S]*hello/i)
+      await one.ended
+    }
     const late = wire()
     const [refused] = await once(late.socket, 'error')
     expect(refused.code).to.equal('ECONNREFUSED')

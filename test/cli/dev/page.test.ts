@@ -288,6 +288,7 @@ describe('Summary', () => {
 describe('the durations of the console', () => {
   for (const [ms, text] of [
     [0.043, '0.04 ms'],
+    [1, '1.0 ms'],
     [3.21, '3.2 ms'],
     [123.4, '123 ms'],
     [1234, '1.23 s'],

@@ -5,6 +5,8 @@ import { z } from 'zod'
 import { KitMcpRouter, KitToolError, mcpAuth, mcpCors, mcpServer } from '../../../src/index.ts'
 import { createMcpAdapter } from '../../../src/mcp/adapter.ts'
 import { FailureLog } from '../../../src/mcp/instrumentation/failure-log.ts'
+import type { TimedCall } from '../../../src/mcp/wire/exchange.ts'
+import type { McpRequest } from '../../../src/mcp/wire/mcp-request.ts'
 import { VerifierUnavailableError } from '../../../src/oauth/errors.ts'
 import type { OAuthOptions } from '../../../src/oauth/options.ts'
 import { InMemoryTransportAdapter, KitTelemetry } from '../../../src/telemetry/index.ts'
@@ -357,11 +359,15 @@ describe('FailureLog', () => {
     ])
   })
 
-  it('a line that cannot be made is left out', () => {
+  it('a line that cannot be made is left out, and a denied call without an error is not counted', () => {
     const lines = recordedLines()
-    new FailureLog().write('handler', () => {
+    const log = new FailureLog()
+    log.write('handler', () => {
       throw new Error('hostile')
     })
+    for (let index = 0; index < 11; index++)
+      log.record({} as McpRequest, 'policy.denied', {} as TimedCall, {})
+    mock.timers.tick(60_000)
     expect(lines).to.deep.equal([])
   })
 })

@@ -23,7 +23,7 @@ describe('mcp/tasks: a store that fails', () => {
   /** Lets the rejections of finished work be reported. */
   const settled = (): Promise<void> => new Promise((resolve) => setImmediate(() => setImmediate(resolve)))
 
-  it('a store that throws while a task runs, and announces nonsense, does not end the process or the task', async () => {
+  it('a store that throws while a task runs and ends, and announces nonsense, does not end the process or the task', async () => {
     const memory = memoryTaskStore()
     let isBroken = false
     let announce: ((key: TaskKey) => void) | undefined
@@ -61,8 +61,9 @@ describe('mcp/tasks: a store that fails', () => {
     announce?.(undefined as never)
     await settled()
     expect(unhandled).to.deep.equal([])
-    isBroken = false
     release.resolve()
+    await settled()
+    isBroken = false
     expect(await client.settled(id)).to.include({ status: 'completed' })
     await adapter.tasks.close()
     await server.close()

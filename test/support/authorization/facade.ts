@@ -1,5 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { createServer } from 'node:http'
+import { crc32 } from 'node:zlib'
 import express from 'express'
 import { listen as listenForever, stop } from '../../../examples/listen.ts'
 import { createFacade } from '../../../src/authorization/facade.ts'
@@ -132,8 +133,8 @@ export async function startFacade(
     )
     .tool(
       'upstream',
-      { description: 'Returns the length of the token of the provider' },
-      async (_args, context) => String((await facade.upstreamToken.for(context.auth)).token.length),
+      { description: 'Returns a checksum of the token of the provider' },
+      async (_args, context) => String(crc32((await facade.upstreamToken.for(context.auth)).token)),
     )
   if (settings.parsesBodies === true) app.use(express.urlencoded({ extended: false }), express.json())
   app.use(facade.router)

@@ -25,6 +25,11 @@ describe('attributesError()', () => {
     })
   }
 
+  it('an event without attributes is valid if its schema accepts {}, although it throws for undefined', () => {
+    const schema = z.preprocess((value) => Object.keys(value as object), z.array(z.string()))
+    expect(attributesError('n.x', schema, undefined, false)).to.equal(undefined)
+  })
+
   for (const [library, schema] of [
     ['zod', z.object({ cents: z.number(), note: z.string(), tags: z.array(z.string()) })],
     ['valibot', v.object({ cents: v.number(), note: v.string(), tags: v.array(v.string()) })],

@@ -171,11 +171,6 @@ describe('mcp: sessions', () => {
       const answer = await host.send('reader', request, { 'mcp-session-id': 'unknown' })
       expect(answer.status).to.equal(404)
     })
-
-    it(`${what} with the session id of another user gets 404`, async () => {
-      const session = await host.begin('reader')
-      expect((await host.send('writer', request, session)).status).to.equal(404)
-    })
   }
 
   describe('users', () => {
@@ -186,21 +181,9 @@ describe('mcp: sessions', () => {
       ['of a user whose id has another type', { id: 7 }, { id: '7' }, false],
       ['of the same user through another client', { id: 7 }, { id: 7 }, true, 'phone'],
       ['of a user with the same sub', { sub: 'ada' }, { sub: 'ada' }, true],
-      [
-        'of a user of another issuer',
-        { id: 'ada', claims: { iss: 'a' } },
-        { id: 'ada', claims: { iss: 'b' } },
-        false,
-      ],
       ['of a user that is the same string', 'ada', 'ada', true],
       ['of a user that is another string', 'ada', 'bob', false],
       ['of a user with an equal URL as id', { id: new URL('user:ada') }, { id: new URL('user:ada') }, true],
-      [
-        'of another user without id and sub',
-        { email: 'ada@example.com' },
-        { email: 'bob@example.com' },
-        false,
-      ],
       ['of another user whose id is an object', { id: { n: 1 } }, { id: { n: 2 } }, false],
       ['of the same client without a user', undefined, undefined, true],
       ['of another client without a user', undefined, undefined, false, 'phone'],
@@ -298,24 +281,6 @@ describe('mcp: sessions', () => {
     const nothing = await own.listen('reader', { ...session, 'last-event-id': idIn(text) })
     expect([nothing.statusCode, await nothing.toArray()]).to.deep.equal([200, []])
     await own.close()
-  })
-
-  it('the standalone stream of a session ends when its token expires', async () => {
-    const user = { id: 'u1' }
-    const verifyToken = () => ({
-      valid: true,
-      scopes: ['mcp:read'],
-      user,
-      expiresAt: Date.now() / 1000 + 0.3,
-    })
-    const own = await Host.start({ oauth: oauth({ verifyToken }) })
-    try {
-      const stream = await own.listen('reader', await own.begin())
-      expect(stream.statusCode).to.equal(200)
-      await once(stream.resume(), 'end')
-    } finally {
-      await own.close()
-    }
   })
 
   it('a session does not replay events of another session', async () => {

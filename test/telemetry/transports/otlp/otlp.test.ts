@@ -4,9 +4,10 @@ import type { ClientRequest } from 'node:http'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { mock } from 'node:test'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { inspect } from 'node:util'
-import { type Context, context, createContextKey, ROOT_CONTEXT, trace } from '@opentelemetry/api'
+import { type Context, context, createContextKey, diag, ROOT_CONTEXT, trace } from '@opentelemetry/api'
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks'
 import { InMemoryLogRecordExporter, LoggerProvider, SimpleLogRecordProcessor } from '@opentelemetry/sdk-logs'
 import { expect } from 'chai'
@@ -46,6 +47,7 @@ describe('OtlpTransportAdapter', () => {
   for (const encoding of ['json', 'protobuf'] as const) {
     for (const compression of ['none', 'gzip'] as const) {
       it(`OtlpTransportAdapter sends ${encoding}, compression ${compression}`, async () => {
+        const warn = mock.method(diag, 'warn', () => undefined)
         const receiver = await receive()
         const transport = await ready({ url: receiver.url, encoding, compression })
         const before = BigInt(Date.now()) * 1_000_000n
@@ -132,6 +134,8 @@ describe('OtlpTransportAdapter', () => {
           compression === 'gzip' ? 'gzip' : undefined,
         )
         await transport.shutdown()
+        warn.mock.restore()
+        expect(warn.mock.callCount()).to.equal(0)
       })
     }
 

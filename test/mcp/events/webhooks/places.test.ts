@@ -1,0 +1,16 @@
+import { mock } from 'node:test'
+import { expect } from 'chai'
+import { Places } from '../../../../src/mcp/events/webhooks/places.ts'
+
+describe('Places', () => {
+  it('messages without a place come back one after the other, as fast as places become free', () => {
+    const now = mock.method(performance, 'now', () => 5_000)
+    try {
+      const places = new Places()
+      const waits = Array.from({ length: 11 }, () => places.enter('host', 'owner'))
+      expect(waits).to.deep.equal([0, 0, 0, 0, 0, 0, 0, 0, 1.25, 2.5, 3.75])
+    } finally {
+      now.mock.restore()
+    }
+  })
+})
