@@ -50,11 +50,3 @@ export const authorizations: fc.Arbitrary<string | readonly string[] | undefined
   { weight: 12, arbitrary: value },
   { weight: 3, arbitrary: fc.array(value, { minLength: 2, maxLength: 3 }) },
 )
-
-/** The `DPoP` headers of a request: none, one value, or several values. */
-export const proofs: fc.Arbitrary<string | readonly string[] | undefined> = fc.oneof(
-  fc.constant(undefined),
-  fc.constantFrom('', 'a.b.c', 'e30.e30.', 'eyJ0eXAiOiJkcG9wK2p3dCIsImFsZyI6Im5vbmUifQ.e30.', 'a.b.c, a.b.c'),
-  fc.string({ maxLength: 20 }),
-  fc.array(fc.constantFrom('a.b.c', ''), { minLength: 2, maxLength: 2 }),
-)
