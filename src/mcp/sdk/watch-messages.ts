@@ -1,4 +1,5 @@
 import type { JSONRPCMessage, McpServer, RequestId, Server, Transport } from '@modelcontextprotocol/server'
+import { methodNamed } from '../methods.ts'
 import type { Outflow } from '../wire/exchange.ts'
 import { internalError, jsonSafe } from '../wire/json-safe.ts'
 import { guardTemplates } from './uri-guard.ts'
@@ -73,7 +74,7 @@ function watchTransport(
   }
   transport.onmessage = (message, extra) => {
     // The application may have added templates.
-    guardTemplates(server)
+    if ('method' in message && methodNamed(message.method)?.names === 'resource') guardTemplates(server)
     if ('method' in message && 'id' in message) ids.add(message.id)
     // The SDK does not respond to a canceled request.
     if ('method' in message && message.method === 'notifications/cancelled')
