@@ -25,10 +25,14 @@ const SHORT = 12
 const LAYOUT =
   'name time level service environment version sessionId actor scope attributes error source trace'.split(' ')
 
-/** The JSON before a value of an object that is not the first. Concatenating few long strings is faster than many short ones. */
+/**
+ * The JSON of a key, and the JSON before its value: as the first of an object, after a value, and after a string, whose quote
+ * it ends. Concatenating few long strings is faster than many short ones.
+ */
 interface KeyText {
-  readonly beforeValue: string
-  readonly beforeString: string
+  readonly json: string
+  readonly beforeValue: readonly string[]
+  readonly beforeString: readonly string[]
   readonly key: string
   /** The first key in the latest object that was the value of this key, and the key that followed this one last. */
   firstInside: KeyText | undefined
@@ -57,14 +61,12 @@ export class JsonLineWriter {
   readonly #attributes: { firstInside: KeyText | undefined } = { firstInside: undefined }
   /** By actor or, without one, by scope. An entry lives as long as the session keeps that object. */
   readonly #sessions = new WeakMap<object, SessionText>()
+  readonly #time = latest((time: unknown) => `,"time":${memberText(time)}`)
+  readonly #trace = latest(traceText)
   #service: unknown
   #environment: unknown
   #version: unknown
   #origin = ''
-
-  /** The trace of the latest line, and its JSON. */
-  #trace: unknown
-  #traceText = ''
 
   /** @param hasTraceIds writes the ids of `trace` at the top level, except for the lines of an audit log. */
   constructor(includeTimestamp: boolean, hasTraceIds = false) {
@@ -85,19 +87,20 @@ export class JsonLineWriter {
 
   #line(envelope: TelemetryEnvelope): string {
     const { attributes, error, source, trace } = envelope
-    let line = `{"name":${memberText(envelope.name)}`
-    if (this.#includeTimestamp) line += `,"time":${memberText(envelope.time)}`
-    line += `,"level":${memberText(envelope.level)}${this.#originOf(envelope)}${this.#session(envelope)}`
+    let line = `{"name":${this.#keptText(envelope.name)}`
+    if (this.#includeTimestamp) line += this.#time(envelope.time)
+    line += `,"level":${this.#keptText(envelope.level)}${this.#originOf(envelope)}${this.#session(envelope)}`
     if (attributes !== undefined) line += `,"attributes":${this.#value(attributes, this.#attributes)}`
     if (error !== undefined) line += `,"error":${this.#value(error)}`
     if (source !== undefined) line += `,"source":${this.#value(source)}`
     if (trace === undefined) return `${line}}`
     if (!this.#hasTraceIds || isAudited(envelope)) return `${line},"trace":${this.#value(trace)}}`
-    if (trace !== this.#trace || !Object.isFrozen(trace)) {
-      this.#traceText = flat(escapeUnsafe(`,${JSON.stringify(traceIds(trace)).slice(1)}`))
-      this.#trace = trace
-    }
-    return line + this.#traceText
+    return line + (Object.isFrozen(trace) ? this.#trace(trace) : traceText(trace))
+  }
+
+  /** Returns the JSON of a name or level, which many events share. @throws {TypeError} if it is not a string. */
+  #keptText(member: string): string {
+    return (this.#keys.get(member) ?? this.#key(member)).json
   }
 
   /** Returns the JSON of the origin, which the events of one manager share. */
@@ -154,6 +157,7 @@ export class JsonLineWriter {
     const keys = plainKeys(object)
     if (keys.length === 0) return '{}'
     let text = ''
+    let place = 0
     let previous: KeyText | undefined
     for (let index = 0; index < keys.length; index++) {
       const key = keys[index] as string
@@ -163,12 +167,12 @@ export class JsonLineWriter {
         expected !== undefined && expected.key === key ? expected : this.#keyAfter(parent, previous, key)
       previous = keyText
       const isPlainText = typeof value === 'string' && isPlain(value)
-      const before = isPlainText ? keyText.beforeString : keyText.beforeValue
-      // To remove the comma from the whole text would copy it.
-      text += index === 0 ? before.slice(1) : before
-      text += isPlainText ? `${value}"` : this.#value(value, keyText)
+      text += isPlainText
+        ? keyText.beforeString[place] + value
+        : keyText.beforeValue[place] + this.#value(value, keyText)
+      place = isPlainText ? 2 : 1
     }
-    return `{${text}}`
+    return text + (place === 2 ? '"}' : '}')
   }
 
   #array(array: readonly unknown[]): string {
@@ -195,12 +199,20 @@ export class JsonLineWriter {
   }
 
   #key(key: string): KeyText {
-    const text = stringText(key)
-    const beforeValue = flat(`,${text}:`)
-    const beforeString = flat(`,${text}:"`)
-    const keyText: KeyText = { beforeValue, beforeString, key, firstInside: undefined, following: undefined }
+    const json = memberText(key)
+    const before = [`{${json}:`, `,${json}:`, `",${json}:`]
+    const beforeValue = before.map(flat)
+    const beforeString = before.map((text) => flat(`${text}"`))
+    const keyText: KeyText = {
+      json,
+      beforeValue,
+      beforeString,
+      key,
+      firstInside: undefined,
+      following: undefined,
+    }
     if (key.length > MAX_KEPT_KEY) return keyText
-    this.#keysLength += beforeValue.length + beforeString.length
+    this.#keysLength += 7 * json.length
     if (this.#keys.size >= MAX_KEPT || this.#keysLength > MAX_KEPT_LENGTH) {
       this.#keys.clear()
       // The removed texts refer to one another.
@@ -258,6 +270,19 @@ function plainKeys(object: object): string[] {
   return Object.keys(object)
 }
 
+/** Returns a function that keeps the JSON of the latest value, which consecutive events share. */
+function latest<Value>(textOf: (value: Value) => string): (value: Value) => string {
+  let last: Value | undefined
+  let text = ''
+  return (value) => {
+    if (value !== last) {
+      text = flat(textOf(value))
+      last = value
+    }
+    return text
+  }
+}
+
 /** Copies a string. A concatenated string keeps its parts, which every line that contains it would have to join again. */
 function flat(text: string): string {
   return copyWellFormed(text)
@@ -272,6 +297,11 @@ export function withTraceIds(envelope: TelemetryEnvelope): Omit<TelemetryEnvelop
 /** The names and the flags are those of OpenTelemetry for lines of JSON. */
 export function traceIds({ traceId, spanId, flags }: TelemetryTrace): Readonly<Record<string, string>> {
   return { trace_id: traceId, span_id: spanId, trace_flags: flags.toString(16).padStart(2, '0') }
+}
+
+/** Returns the JSON of the ids of a trace as further members. */
+function traceText(trace: TelemetryTrace): string {
+  return escapeUnsafe(`,${JSON.stringify(traceIds(trace)).slice(1)}`)
 }
 
 /** The MAC of a line of an audit log covers its members. */
