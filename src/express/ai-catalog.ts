@@ -5,7 +5,6 @@ import { CARD_SUFFIX, CATALOG_PATH, catalogResponse } from '../mcp/discovery.ts'
 import type { McpEndpoint } from '../mcp/endpoint.ts'
 import { endpointOf } from '../mcp/endpoint-of.ts'
 import type { McpAdapter } from '../mcp/mcp-adapter.ts'
-import { documentRequest } from '../mcp/wire/mcp-request.ts'
 import { NodeMcpRequest } from './node-request.ts'
 import { writePlainResponse } from './node-response.ts'
 
@@ -50,7 +49,7 @@ export function aiCatalog(adapters: readonly McpAdapter[]): NodeMiddleware {
   return function aiCatalog(req, res, next = () => undefined) {
     const request = new NodeMcpRequest(req, res, trustsProxy)
     if (request.path !== CATALOG_PATH) return next()
-    writePlainResponse(req, res, catalogResponse(servers, documentRequest(request)))
+    writePlainResponse(req, res, catalogResponse(servers, request))
   }
 }
 
@@ -70,8 +69,7 @@ export function discoveryDocuments(
     const request = new NodeMcpRequest(req, res, trustsProxy)
     // The catalog is at the root of the host.
     if (!isCard && !(hasCatalog && request.path === CATALOG_PATH)) return false
-    const asked = documentRequest(request)
-    writePlainResponse(req, res, isCard ? discovery.card(asked) : discovery.catalog(asked))
+    writePlainResponse(req, res, isCard ? discovery.card(request) : discovery.catalog(request))
     return true
   }
 }

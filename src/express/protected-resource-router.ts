@@ -2,7 +2,6 @@ import { preflightHeaders } from '../base/http/cors-headers.ts'
 import type { NodeMiddleware } from '../base/http/node-middleware.ts'
 import { optionChecksOf } from '../base/options/option-checks.ts'
 import { optional, type RulesFor } from '../base/options/option-rules.ts'
-import { documentRequest } from '../mcp/wire/mcp-request.ts'
 import { AuthorizationServerMetadata } from '../oauth/metadata/authorization-server-metadata.ts'
 import type { ResolvedOAuthOptions } from '../oauth/options.ts'
 import { NodeMcpRequest } from './node-request.ts'
@@ -65,9 +64,8 @@ export function protectedResourceRouter(
       const headers = preflightHeaders(request.header('access-control-request-headers'))
       return writePlainResponse(req, res, { status: 204, headers })
     }
-    const asked = documentRequest(request)
-    if (isCopy) return void copy.respond(asked).then((response) => writePlainResponse(req, res, response))
-    const response = resolved.resource().respond(asked)
+    if (isCopy) return void copy.respond(request).then((response) => writePlainResponse(req, res, response))
+    const response = resolved.resource().respond(request)
     if (response === undefined) next()
     else writePlainResponse(req, res, response)
   }

@@ -21,7 +21,7 @@ import {
 import { KitMcpRouter, tableOf } from './router/router.ts'
 import type { ServerFactory } from './sdk/sdk-servers.ts'
 import { checkTelemetry, type TelemetryOption } from './telemetry-option.ts'
-import { documentRequest, WebMcpRequest } from './wire/mcp-request.ts'
+import { WebMcpRequest } from './wire/mcp-request.ts'
 
 export type {
   FetchHandler,
@@ -335,8 +335,8 @@ function webHandlersOf(endpoint: McpEndpoint): Pick<McpAdapter, 'handler' | 'aut
       resource: document((request) => metadataResponse(endpoint, request)),
     }),
     discovery: Object.freeze({
-      card: document((request) => endpoint.discovery.card(documentRequest(request))),
-      catalog: document((request) => endpoint.discovery.catalog(documentRequest(request))),
+      card: document((request) => endpoint.discovery.card(request)),
+      catalog: document((request) => endpoint.discovery.catalog(request)),
     }),
   }
 }
@@ -344,8 +344,7 @@ function webHandlersOf(endpoint: McpEndpoint): Pick<McpAdapter, 'handler' | 'aut
 function metadataResponse({ gate }: McpEndpoint, request: WebMcpRequest): PlainResponse {
   const root = gate?.options.resourceMetadataPath
   if (gate === undefined || root === undefined) return notFound()
-  const respond = (path: string): PlainResponse =>
-    gate.resource.respond(documentRequest(request, path)) ?? notFound()
+  const respond = (path: string): PlainResponse => gate.resource.respond(request, path) ?? notFound()
   if (gate.resource.owns(request.path)) return respond(request.path)
   // The host may mount the handler at any path: then the document at the root is served, but not for another resource.
   if (request.path.startsWith(`${root}/`)) return notFound()

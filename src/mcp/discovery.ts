@@ -166,7 +166,7 @@ function respond(request: DiscoveryRequest, find: () => RenderedDocument | undef
   if (refused !== undefined) return refused
   try {
     const document = find()
-    return document === undefined ? notFound() : respondWith(document, request.ifNoneMatch)
+    return document === undefined ? notFound() : respondWith(document, request.header('if-none-match'))
   } catch {
     // The function `resource` has failed.
     return { status: 500, headers: { ...CORS, ...UNCACHED }, body: '{"error":"server_error"}' }

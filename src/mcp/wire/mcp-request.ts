@@ -8,7 +8,6 @@ import {
 import { requestOrigin } from '../../base/http/request-origin.ts'
 import type { AuthInfo } from '../../oauth/auth-info.ts'
 import type { Gate, GateRequest } from '../../oauth/gate.ts'
-import type { MetadataRequest } from '../../oauth/metadata/protected-resource.ts'
 import type { ClientConnection } from './event-stream.ts'
 import type { Exchange } from './exchange.ts'
 
@@ -126,19 +125,4 @@ export class WebMcpRequest implements McpRequest {
 /** Returns `true` if a body is compressed. Only a body parser in front can decompress it. */
 export function isEncoded(contentEncoding: string): boolean {
   return contentEncoding.toLowerCase() !== 'identity'
-}
-
-/** Returns a request for a document. Its origin and its web-standard form are computed if they are read. */
-export function documentRequest(request: McpRequest, path: string = request.path): MetadataRequest {
-  return {
-    method: request.method,
-    path,
-    get origin() {
-      return request.origin
-    },
-    ifNoneMatch: request.header('if-none-match'),
-    get request() {
-      return request.request
-    },
-  }
 }

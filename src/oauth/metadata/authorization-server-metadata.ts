@@ -73,14 +73,11 @@ export class AuthorizationServerMetadata {
   }
 
   /** Returns the response to a request whose path `owns` accepts. Never rejects. */
-  async respond({
-    method,
-    ifNoneMatch,
-  }: Pick<MetadataRequest, 'method' | 'ifNoneMatch'>): Promise<PlainResponse> {
-    const refused = refusedMethod(method)
+  async respond(request: Pick<MetadataRequest, 'method' | 'header'>): Promise<PlainResponse> {
+    const refused = refusedMethod(request.method)
     if (refused !== undefined) return refused
     const copy = await this.#copy().catch(() => undefined)
-    return copy === undefined ? UNAVAILABLE : respondWith(copy, ifNoneMatch)
+    return copy === undefined ? UNAVAILABLE : respondWith(copy, request.header('if-none-match'))
   }
 }
 

@@ -21,8 +21,8 @@ export interface MetadataRequest extends RequestSource {
   readonly path: string
   /** The origin of the request's URL; `undefined` if the request does not name a valid host. */
   readonly origin: string | undefined
-  /** The `If-None-Match` header. */
-  readonly ifNoneMatch: string | undefined
+  /** Returns the value of a request header by its lower-case name. */
+  header(name: string): string | undefined
 }
 
 /** A resource whose URI is known, and what is derived from it. */
@@ -110,21 +110,22 @@ export class ProtectedResource {
    * Returns the response to a request whose path `owns` accepts: 200, 304, or 405 for methods other than GET and HEAD.
    * Returns `undefined` for a path that does not belong to a resource that the function names.
    */
-  respond(request: MetadataRequest): PlainResponse | undefined {
+  respond(request: MetadataRequest, path: string = request.path): PlainResponse | undefined {
     try {
-      const document = this.#document(request)
+      const document = this.#document(request, path)
       if (document === 'elsewhere') return undefined
-      const found = document === undefined ? notFound() : respondWith(document, request.ifNoneMatch)
+      const found =
+        document === undefined ? notFound() : respondWith(document, request.header('if-none-match'))
       return refusedMethod(request.method) ?? found
     } catch {
       return { status: 500, headers: { ...CROSS_ORIGIN, ...UNCACHED }, body: '{"error":"server_error"}' }
     }
   }
 
-  #document(request: MetadataRequest): RenderedDocument | 'elsewhere' | undefined {
+  #document(request: MetadataRequest, path: string): RenderedDocument | 'elsewhere' | undefined {
     if (this.#fixed !== undefined) return this.#fixed
     const configured = this.#configured
-    const { origin, path } = request
+    const { origin } = request
     if (origin === undefined) return undefined
     const root = this.#options.resourceMetadataPath
     const suffix = configured?.path ?? (path.startsWith(`${root}/`) ? path.slice(root.length) : '')

@@ -81,7 +81,7 @@ describe('input of the gate', () => {
     const root = '/.well-known/oauth-protected-resource'
     const ask = (path: string, ifNoneMatch?: string) =>
       resource.respond({
-        ...{ method: 'GET', path, origin: 'https://mcp.example.com', ifNoneMatch },
+        ...{ method: 'GET', path, origin: 'https://mcp.example.com', header: () => ifNoneMatch },
         request: new Request('https://mcp.example.com'),
       })
     const tags: Readonly<Record<string, (size: number) => string>> = {

@@ -189,7 +189,7 @@ describe('authorizationServerMetadata', () => {
 })
 
 describe('authorizationServerMetadata: outages', () => {
-  const request = { method: 'GET', ifNoneMatch: undefined }
+  const request = { method: 'GET', header: () => undefined }
   let server: KeyServer
   let nowMs: number
   let metadata: AuthorizationServerMetadata
