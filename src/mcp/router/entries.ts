@@ -26,15 +26,17 @@ export type EntryOf<Kind extends RouterEntry['kind']> = Extract<RouterEntry, { r
 export function withEntry(entries: readonly RouterEntry[], entry: RouterEntry): readonly RouterEntry[] {
   const { kind, definition } = entry
   const { name } = definition
-  const sameKind = entries.filter((one) => spaceOf(one) === spaceOf(entry))
-  if (sameKind.some((one) => one.definition.name === name))
+  const space = spaceOf(entry)
+  const isUsed = (has: (one: RouterEntry) => boolean) =>
+    entries.some((one) => has(one) && spaceOf(one) === space)
+  if (isUsed((one) => one.definition.name === name))
     throw invalidOption(
       shownKind(entry),
       kind === 'skills'
         ? `contains ${quotedName(name)}, the name of another skill or resource. Rename one of them`
         : `'${name}' is already registered. Choose another name`,
     )
-  const used = urisOf(entry).find((uri) => sameKind.some((one) => urisOf(one).includes(uri)))
+  const used = urisOf(entry).find((uri) => isUsed((one) => hasUri(one, uri)))
   if (used !== undefined)
     throw invalidOption(
       shownKind(entry),
@@ -48,6 +50,10 @@ export function withEntry(entries: readonly RouterEntry[], entry: RouterEntry): 
 /** Returns the kind of the entries whose names and URIs must differ from those of an entry. Skills are resources, too. */
 function spaceOf({ kind }: RouterEntry): RouterEntry['kind'] {
   return kind === 'skills' ? 'resource' : kind
+}
+
+function hasUri(entry: RouterEntry, uri: string): boolean {
+  return 'canonical' in entry ? entry.canonical === uri : urisOf(entry).includes(uri)
 }
 
 function urisOf(entry: RouterEntry): readonly string[] {
