@@ -184,6 +184,8 @@ describe('configuration error', () => {
             )
             expect(error.message).to.match(new RegExp(`\\b${elsewhere[option] ?? option}\\b`))
             expect(error.message, option).to.match(NAMES_RECEIVED_VALUE)
+            if ([value].flat().every((one) => typeof one === 'string'))
+              expect(error.message, option).to.not.contain('received undefined')
             // An error must not recommend an option that the function does not have.
             if (!known.includes('allowInsecureHttp'))
               expect(error.message).to.not.contain('allowInsecureHttp')

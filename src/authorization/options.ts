@@ -255,7 +255,7 @@ function scopeDescriptionsOf(option: string, value: unknown): Readonly<Record<st
   for (const [scope, description] of Object.entries(value)) {
     checks.text(`${option}['${scope}']`, description)
     if (scope === 'openid' || scope === 'offline_access')
-      throw checks.invalidOption(option, `must not contain '${scope}'`, undefined, fix)
+      throw checks.invalidOption(option, `must not contain '${scope}'`, scope, fix)
   }
   return Object.freeze({ ...(value as Record<string, string>) })
 }

@@ -71,7 +71,7 @@ const OPENID_RULES = {
   scopes: optional(
     also(checkScopes, (option, scopes) => {
       const fix = 'Add it: the user is read from the ID token.'
-      if (!scopes.includes('openid')) throw invalidOption(option, "must contain 'openid'", undefined, fix)
+      if (!scopes.includes('openid')) throw invalidOption(option, "must contain 'openid'", scopes, fix)
     }),
     ['openid', 'profile', 'email'],
   ),
