@@ -12,6 +12,7 @@ import {
   bearer,
   call,
   definedOf,
+  firstEvents as events,
   eventsOf,
   initialization,
   LEGACY,
@@ -100,16 +101,6 @@ class Target {
   listen(as: string, notifications: object): Promise<IncomingMessage> {
     return this.stream(as, {}, { body: modern('subscriptions/listen', { notifications }) })
   }
-}
-
-/** Reads a stream until it has received `count` events. */
-async function events(stream: IncomingMessage, count: number): Promise<any[]> {
-  let text = ''
-  for await (const chunk of stream) {
-    text += chunk
-    if (eventsOf(text).length >= count) break
-  }
-  return eventsOf(text)
 }
 
 async function textOf(stream: IncomingMessage): Promise<string> {

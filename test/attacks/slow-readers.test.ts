@@ -106,15 +106,13 @@ const WAYS: Readonly<
   },
 }
 
+async function posted(server: FetchHandler, { headers = {}, body }: WireRequest): Promise<Response> {
+  const init = { method: 'POST', headers: definedOf(headers), body: body as string }
+  return await server(new Request('http://localhost:3000/mcp', init))
+}
+
 async function sessionOf(server: FetchHandler): Promise<Record<string, string>> {
-  const { headers, body } = legacy(initialization(), { 'mcp-protocol-version': undefined })
-  const begun = await server(
-    new Request('http://localhost:3000/mcp', {
-      method: 'POST',
-      headers: definedOf(headers ?? {}),
-      body: body as string,
-    }),
-  )
+  const begun = await posted(server, legacy(initialization(), { 'mcp-protocol-version': undefined }))
   await begun.text()
   return { 'mcp-session-id': begun.headers.get('mcp-session-id') as string }
 }
@@ -196,13 +194,7 @@ describe('attacks of clients that do not read', function () {
 
     it(`slow readers: ${name}: a response of the web-standard handler that is not read: the handler waits after 1 MiB at most, and ends when the response is cancelled`, async () => {
       const { adapter, request } = await start('patient')
-      const response = await adapter.server(
-        new Request('http://localhost:3000/mcp', {
-          method: 'POST',
-          headers: definedOf(request.headers ?? {}),
-          body: request.body as string,
-        }),
-      )
+      const response = await posted(adapter.server, request)
       await standstill(() => reportCount, 20)
       expect(reportCount * REPORT.length).to.be.below(1_100_000)
       await response.body?.cancel()
@@ -211,13 +203,7 @@ describe('attacks of clients that do not read', function () {
 
     it(`slow readers: ${name}: a response that is not read, and a handler that does not wait: about 1 MiB is kept, and one notice stands for the log messages that are dropped`, async () => {
       const { adapter, request } = await start('flood')
-      const response = await adapter.server(
-        new Request('http://localhost:3000/mcp', {
-          method: 'POST',
-          headers: definedOf(request.headers ?? {}),
-          body: request.body as string,
-        }),
-      )
+      const response = await posted(adapter.server, request)
       await until(() => isDone)
       const text = await response.text()
       expect(text.length).to.be.within(500_000, 1_200_000)

@@ -7,6 +7,7 @@ import { type AuthorizationFacadeOptions, memoryStore, oidc } from '../../src/au
 import { Records } from '../../src/authorization/records.ts'
 import { Browser, type Page } from '../support/authorization/browser.ts'
 import { SCOPES, startFacade, type TestFacade } from '../support/authorization/facade.ts'
+import { interruptedStore } from '../support/authorization/interrupted-store.ts'
 import { listen } from '../support/listen.ts'
 
 const keyOf = (kid: string): JWK => {
@@ -230,25 +231,15 @@ describe('facade.account', () => {
   })
 
   it('while the store is down, the page is 503, and works afterwards', async () => {
-    const plain = memoryStore()
-    let isDown = false
-    const store = Object.fromEntries(
-      (['get', 'set', 'add', 'take', 'delete'] as const).map((name) => [
-        name,
-        async (...args: unknown[]) => {
-          if (isDown) throw new Error('down')
-          return await (plain[name] as (...all: unknown[]) => Promise<unknown>)(...args)
-        },
-      ]),
-    ) as never
+    const store = interruptedStore(memoryStore())
     const facade = await start({ store })
     const browser = new Browser()
     const page = await browser.open(`${facade.issuer}/account`)
-    isDown = true
+    store.isDown = true
     const down = await browser.open(page.url)
     expect([down.status, down.headers.get('retry-after')]).to.deep.equal([503, '5'])
     expect((await post(browser, page, { csrf: fieldOf(page, 'csrf'), revoke: 'x' })).status).to.equal(503)
-    isDown = false
+    store.isDown = false
     expect((await browser.open(page.url)).status).to.equal(200)
   })
 

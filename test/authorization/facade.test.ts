@@ -25,6 +25,7 @@ import {
 } from '../support/authorization/facade.ts'
 import { startGithub } from '../support/authorization/github.ts'
 import { startIdentityProvider } from '../support/authorization/identity-provider.ts'
+import { interruptedStore } from '../support/authorization/interrupted-store.ts'
 import { UPSTREAMS } from '../support/authorization/upstreams.ts'
 import { type RedisServer, redisMissing, startRedis } from '../support/redis.ts'
 import { REDIS_CLIENTS } from '../support/redis-clients.ts'
@@ -264,19 +265,11 @@ describe('authorizationFacade', () => {
   })
 
   it('the store sees neither tokens nor users nor clients', async () => {
-    const written: string[] = []
-    const store: AuthorizationStore = memoryStore()
-    for (const name of ['set', 'add'] as const) {
-      const original = store[name] as (...args: [string, string, number]) => Promise<any>
-      store[name] = async (...args: [string, string, number]) => {
-        written.push(args[0], args[1])
-        return await original(...args)
-      }
-    }
+    const store = interruptedStore(memoryStore())
     const facade = await startFacade({ store })
     const { client, code, body } = await facade.connect()
-    const text = written.join('\n')
-    expect(written.length).to.be.greaterThan(10)
+    const text = store.written.join('\n')
+    expect(store.written.length).to.be.greaterThan(10)
     // Short names can occur in encrypted values by chance, but not with these characters next to them.
     for (const secret of [client.client_id, String(code), body.refresh_token, '|ada', '"ada', '"Desk'])
       expect(text.includes(secret), secret).to.equal(false)

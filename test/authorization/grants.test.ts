@@ -433,22 +433,12 @@ describe('facade.grants', () => {
   })
 
   it('while the store fails, tokens stay valid, a known end stays, and all methods reject', async () => {
-    const plain = memoryStore()
-    let isDown = false
-    const store = Object.fromEntries(
-      (['get', 'set', 'add', 'take', 'delete'] as const).map((name) => [
-        name,
-        async (...args: unknown[]) => {
-          if (isDown) throw new Error('down')
-          return await (plain[name] as (...all: unknown[]) => Promise<unknown>)(...args)
-        },
-      ]),
-    ) as unknown as AuthorizationStore
+    const store = interruptedStore(memoryStore())
     const facade = await start({ store })
     const [one, two] = [await connect(facade), await connect(facade)]
     await facade.facade.grants.revoke(SUB, one.id)
     expect(await callStatus(facade.origin, one.accessToken)).to.equal(401)
-    isDown = true
+    store.isDown = true
     await setTimeout(1_000)
     expect(await callStatus(facade.origin, one.accessToken)).to.equal(401)
     expect(await callStatus(facade.origin, two.accessToken)).to.equal(200)
@@ -465,7 +455,7 @@ describe('facade.grants', () => {
           ({ name }: Error) => name,
         ),
       ).to.equal('TemporarilyUnavailableError')
-    isDown = false
+    store.isDown = false
     expect(await grants.revoke(SUB, two.id)).to.equal(true)
   })
 

@@ -333,19 +333,11 @@ describe('refresh tokens of authorizationFacade', function () {
   })
 
   it('the store sees neither a token that was used nor its successor', async () => {
-    const written: string[] = []
-    const store = memoryStore()
-    for (const name of ['set', 'add'] as const) {
-      const original = store[name] as (...args: [string, string, number]) => Promise<any>
-      store[name] = async (...args: [string, string, number]) => {
-        written.push(args[0], args[1])
-        return await original(...args)
-      }
-    }
+    const store = interruptedStore(memoryStore())
     const { body, refresh } = await signIn(await startFacade({ store }))
     const { body: next } = await refresh(body.refresh_token)
     await refresh(body.refresh_token)
-    const text = written.join('\n')
+    const text = store.written.join('\n')
     expect(text).to.contain('UsedRefreshToken:')
     for (const token of [body.refresh_token, next.refresh_token]) {
       expect(text).not.to.contain(token)

@@ -357,7 +357,7 @@ describe('the console in a browser', function () {
     // The identifiers of events are random, but have no exclamation mark.
     await page.keyboard.type('jk! refused')
     await rowsAre(0)
-    expect(await textOf('#nothing')).to.contain('No event matches')
+    expect(await textOf('#nothing:visible')).to.contain('No event matches')
     await press('Escape')
     await rowsAre(5)
     await press('/')

@@ -291,8 +291,9 @@ describe('the durations of the console', () => {
     [1, '1.0 ms'],
     [3.21, '3.2 ms'],
     [123.4, '123 ms'],
+    [1000, '1.00 s'],
     [1234, '1.23 s'],
-    [62_000, '62.0 s'],
+    [10_000, '10.0 s'],
   ] as const)
     it(`formats ${ms} ms as ${text}`, () => expect(durationText(ms)).to.equal(text))
 })

@@ -1,5 +1,6 @@
 import { expect } from 'chai'
 import type { ConsoleEvent } from '../../../cli/dev/events/event.ts'
+import { storyHtml } from '../../../cli/dev/events/lines.ts'
 import type { Expected } from '../../../cli/dev/events/row.ts'
 import { eventRow } from '../../../cli/dev/events/row.ts'
 import { nextStep } from '../../../cli/dev/events/stages.ts'
@@ -391,6 +392,9 @@ describe('Stories', () => {
     )
     expect(long.steps).to.have.length(MAX_STEPS)
     expect(long.dropped).to.equal(500 - MAX_STEPS)
+    const [, last = ''] = storyHtml(long).split('more steps')
+    expect(last.match(/<li/g)).to.have.length(1)
+    expect(last).to.contain('POST /499').and.not.to.contain('×')
     expect(long.steps[0]?.title).to.equal('POST /0 → 200')
     expect(long.steps.at(-1)?.title).to.equal('POST /499 → 200')
   })

@@ -235,6 +235,8 @@ describe('mcp: telemetry', () => {
           if (error === undefined) expect(events[1]).not.to.have.property('error')
           else expect(events[1]?.error).to.include(error)
         }
+        const absent = await recorded(served, legacy(call('absent'), bearer('reader')))
+        expect(outline(absent)).to.deep.equal([ACCEPTED, REQUEST])
       })
 
       for (const [title, request, status, method] of [

@@ -1,27 +1,25 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { createMcpAdapter, KitMcpRouter, KitToolError, mcpHandler } from '../../../src/index.ts'
+import type { ResourceConfig } from '../../../src/mcp/router/resource.ts'
 import { checkUriTemplate } from '../../../src/mcp/router/uris/uri-template.ts'
 import { CLIENT_KINDS, type Connected, errorOf } from '../../support/mcp/clients.ts'
 import { configError } from '../../support/mcp/config-error.ts'
 import { onNode, serving, web } from '../../support/mcp/entry-points.ts'
 import { modern } from '../../support/mcp/wire.ts'
 
+const TEXT: ResourceConfig = {
+  uri: 'notes://text',
+  title: 'Text',
+  description: 'A text',
+  size: 5_000_000_000,
+  annotations: { audience: ['user'], priority: 1 },
+  icons: [{ src: 'https://example.com/text.png' }],
+  _meta: { 'example.com/kind': 'text' },
+}
 const router = KitMcpRouter.create()
   .context(() => ({ owner: 'ann' }))
-  .resource(
-    'text',
-    {
-      uri: 'notes://text',
-      title: 'Text',
-      description: 'A text',
-      size: 5_000_000_000,
-      annotations: { audience: ['user'], priority: 1 },
-      icons: [{ src: 'https://example.com/text.png' }],
-      _meta: { 'example.com/kind': 'text' },
-    },
-    (uri, { context }) => `${uri.href} of ${context.owner}`,
-  )
+  .resource('text', TEXT, (uri, { context }) => `${uri.href} of ${context.owner}`)
   .resource('markdown', { uri: 'notes://markdown', mimeType: 'text/markdown' }, async () => '# title')
   .resource('bytes', { uri: 'notes://bytes' }, () => new Uint8Array([0, 1, 255]))
   .resource('slice', { uri: 'notes://slice', mimeType: 'image/png' }, () =>
@@ -74,16 +72,7 @@ describe('mcp: resources', () => {
 
       it('a client lists resources, including those of templates', async () => {
         const { resources } = await connected.client.listResources()
-        expect(resources[0]).to.deep.include({
-          name: 'text',
-          uri: 'notes://text',
-          title: 'Text',
-          description: 'A text',
-          size: 5_000_000_000,
-          annotations: { audience: ['user'], priority: 1 },
-          icons: [{ src: 'https://example.com/text.png' }],
-          _meta: { 'example.com/kind': 'text' },
-        })
+        expect(resources[0]).to.deep.include({ name: 'text', ...TEXT })
         expect(resources.slice(-2)).to.deep.equal([
           { uri: 'notes://of/ann/1', name: 'first', mimeType: 'text/plain' },
           { uri: 'notes://of/ann/2', name: 'second', mimeType: 'text/html' },

@@ -427,6 +427,13 @@ describe('serveStdio with raw input', () => {
     expect(running.stderr).to.match(/^closed$/m)
   })
 
+  it('a router without scopes is served without trustLocal', async () => {
+    running = new Program({ hasNoScopes: true })
+    await running.initialized()
+    running.send(call('ping'))
+    expect((await running.next()).result.content[0].text).to.equal('pong')
+  })
+
   it('a router with scopes is not served without trustLocal, and the error names its operations', async () => {
     running = new Program({})
     const [code] = await running.ended

@@ -4,7 +4,9 @@ import { z } from 'zod'
 import { KitMcpRouter, type StdioServer, serveStdio } from '../../../src/index.ts'
 import { KitTelemetry, LoggerTransportAdapter } from '../../../src/telemetry/index.ts'
 
-const { hasTelemetry, staysOpen, closesTwice, context, ...options } = JSON.parse(process.argv[2] ?? '{}')
+const { hasTelemetry, hasNoScopes, staysOpen, closesTwice, context, ...options } = JSON.parse(
+  process.argv[2] ?? '{}',
+)
 
 const requestedSchema = { type: 'object' as const, properties: { ok: { type: 'boolean' as const } } }
 
@@ -77,7 +79,11 @@ const telemetry = KitTelemetry.create()
   .addTransport(LoggerTransportAdapter.create({ logger: console, format: 'json' }))
   .build()
 
-const server: StdioServer = serveStdio(router, { ...options, ...(hasTelemetry && { telemetry }) })
+const open = KitMcpRouter.create().tool('ping', { description: 'Replies with pong' }, () => 'pong')
+const server: StdioServer = serveStdio(hasNoScopes ? open : router, {
+  ...options,
+  ...(hasTelemetry && { telemetry }),
+})
 void server.closed.then(() => console.error('closed'))
 if (closesTwice) {
   const closing = server.close()

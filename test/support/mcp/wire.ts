@@ -56,6 +56,16 @@ export function eventsOf(text: string): any[] {
     .map((line) => JSON.parse(line.slice('data: '.length)))
 }
 
+/** Reads a stream until it has `count` events. */
+export async function firstEvents(stream: AsyncIterable<unknown>, count: number): Promise<any[]> {
+  let text = ''
+  for await (const chunk of stream) {
+    text += chunk
+    if (eventsOf(text).length >= count) break
+  }
+  return eventsOf(text)
+}
+
 export async function readAnswer(response: Response): Promise<WireAnswer> {
   return new WireAnswer(response.status, response.headers, await response.text())
 }

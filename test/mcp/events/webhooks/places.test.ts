@@ -13,4 +13,11 @@ describe('Places', () => {
       now.mock.restore()
     }
   })
+
+  it('the last quarter of the places is for owners with nothing under way', () => {
+    const places = new Places()
+    for (let index = 0; index < 48; index++) places.enter(`host ${index}`, `owner ${index}`)
+    expect(places.enter('host', 'owner 1')).to.be.above(0)
+    expect(places.enter('host', 'another owner')).to.equal(0)
+  })
 })

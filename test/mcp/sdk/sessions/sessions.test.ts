@@ -19,6 +19,7 @@ import {
   bearer,
   call,
   definedOf,
+  firstEvents as events,
   eventsOf,
   initialization,
   LEGACY,
@@ -115,16 +116,6 @@ class Host {
   close(): Promise<void> {
     return this.#listening.close()
   }
-}
-
-/** Reads a stream until it has `count` events. */
-async function events(stream: IncomingMessage, count: number): Promise<any[]> {
-  let text = ''
-  for await (const chunk of stream) {
-    text += chunk
-    if (eventsOf(text).length >= count) break
-  }
-  return eventsOf(text)
 }
 
 describe('mcp: sessions', () => {

@@ -84,6 +84,7 @@ describe('BatchQueue', () => {
       await clock.advance(4_000)
       expect(ends.size).to.equal(8)
       expect(new Set(ends.values())).to.deep.equal(new Set(['delivered']))
+      expect(new Set(sent.slice(7).map(({ atMs }) => atMs))).to.deep.equal(new Set([7_500]))
     })
 
     it('BatchQueue does not wait for an attempt that hangs, and keeps the attempts a back-off apart', async () => {
@@ -105,7 +106,7 @@ describe('BatchQueue', () => {
       const { add, clock, sent, flush } = start(() => down)
       add(0)
       await clock.advance(500 + 1_000 + 2_000)
-      expect(sent).to.have.length(4)
+      expect(sent.map(({ attempt }) => attempt.flushing)).to.deep.equal([false, false, false, false])
       await clock.advance(100)
       for (let call = 0; call < 100; call++) flush()
       await clock.advance(899)
