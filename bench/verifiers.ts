@@ -99,6 +99,22 @@ function libraryCall(token: string): () => Promise<unknown> {
   }
 }
 
+/** A request as `mcpAuth` describes it. An object literal with a getter would take a tenth of the time of a verification. */
+class McpPost implements GateRequest {
+  readonly authorization: string
+  readonly method = 'POST'
+  readonly origin = 'https://mcp.example.com'
+  readonly path = '/mcp'
+
+  constructor(token: string) {
+    this.authorization = `Bearer ${token}`
+  }
+
+  get request(): Request {
+    return new Request(RESOURCE)
+  }
+}
+
 function gateCall(token: string, verifyToken: VerifyToken<any, any>): () => Promise<unknown> {
   const gate = new Gate(
     resolveOAuthOptions(gateOptions(verifyToken)),
@@ -106,16 +122,7 @@ function gateCall(token: string, verifyToken: VerifyToken<any, any>): () => Prom
     (request) => new RequestContext(request, {}),
   )
   return async () => {
-    const request: GateRequest = {
-      authorization: `Bearer ${token}`,
-      get request() {
-        return new Request(RESOURCE)
-      },
-      method: 'POST',
-      origin: 'https://mcp.example.com',
-      path: '/mcp',
-    }
-    const decision = await gate.authenticate(request)
+    const decision = await gate.authenticate(new McpPost(token))
     if (decision.outcome !== 'accepted') throw new Error(decision.outcome)
   }
 }
