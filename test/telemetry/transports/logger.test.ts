@@ -185,6 +185,7 @@ describe('LoggerTransportAdapter', () => {
         { ...envelope, attributes: { list: [undefined, Number.NaN, { toJSON: () => 'x' }, [[]], {}] } },
         { ...envelope, attributes: { list: Object.assign([1], { toJSON: () => 'list' }) } },
         { ...envelope, attributes: new Map([['a', 1]]) },
+        { ...envelope, attributes: { '\u007f': '\u007f' } },
         { level: 'info' },
         { ...envelope, service: { a: 1 } },
         Object.freeze({ ...envelope, actor }),
