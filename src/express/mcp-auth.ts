@@ -81,7 +81,7 @@ export function mcpAuth(target: GateTarget, options: McpAuthOptions = {}): NodeM
     try {
       const exchange = await authenticator.authenticate(request, known)
       if ('response' in exchange) return writePlainResponse(req, res, exchange.response, request.hasReadBody)
-      // Later middleware may change `req.auth`.
+      // Computed before later middleware can change `req.auth`.
       const owner = sessions === undefined ? '' : ownerOf(exchange.auth)
       const judged = sessions?.refuses(req, owner)
         ? refuseSession(exchange)

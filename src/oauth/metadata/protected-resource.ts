@@ -109,6 +109,7 @@ export class ProtectedResource {
   /**
    * Returns the response to a request whose path `owns` accepts: 200, 304, or 405 for methods other than GET and HEAD.
    * Returns `undefined` for a path that does not belong to a resource that the function names.
+   * @param path the path of the document, if it is not that of the request
    */
   respond(request: MetadataRequest, path: string = request.path): PlainResponse | undefined {
     try {

@@ -26,8 +26,9 @@ const LAYOUT =
   'name time level service environment version sessionId actor scope attributes error source trace'.split(' ')
 
 /**
- * The JSON of a key, and the JSON before its value: as the first of an object, after a value, and after a string, whose quote
- * it ends. Concatenating few long strings is faster than many short ones.
+ * The JSON of a key, and the texts before its value: those of the first key of an object, of a key after a value, and of a key
+ * after a string. The last one begins with the quote that ends that string. Concatenating few long strings is faster than many
+ * short ones.
  */
 interface KeyText {
   readonly json: string
@@ -157,6 +158,7 @@ export class JsonLineWriter {
     const keys = plainKeys(object)
     if (keys.length === 0) return '{}'
     let text = ''
+    // The index of the text before the next value: 0 for the first one, 1 after a value, 2 after a string without its quote.
     let place = 0
     let previous: KeyText | undefined
     for (let index = 0; index < keys.length; index++) {
@@ -212,6 +214,7 @@ export class JsonLineWriter {
       following: undefined,
     }
     if (key.length > MAX_KEPT_KEY) return keyText
+    // Seven texts contain the JSON of the key.
     this.#keysLength += 7 * json.length
     if (this.#keys.size >= MAX_KEPT || this.#keysLength > MAX_KEPT_LENGTH) {
       this.#keys.clear()

@@ -42,9 +42,9 @@ describe('mcp: the header Accept', () => {
     it(`${title} gets ${status} for a POST and ${events ? 200 : 406} for a GET`, async () => {
       for (const request of [legacy(rpc('tools/list'), { accept }), legacy(INITIALIZE, { accept })])
         expect((await stateless.send(request)).status).to.equal(status)
-      const refused = await stateful.send(legacy(INITIALIZE, { accept }))
-      expect(refused.status).to.equal(status)
-      if (status === 406) expect(refused.text).to.contain('both application/json and text/event-stream')
+      const begun = await stateful.send(legacy(INITIALIZE, { accept }))
+      expect(begun.status).to.equal(status)
+      if (status === 406) expect(begun.text).to.contain('both application/json and text/event-stream')
       expect((await stateless.send(modern('tools/list', {}, { accept }))).status).to.equal(200)
       const { headers } = await stateful.send(legacy(INITIALIZE))
       const id = headers.get('mcp-session-id') ?? ''
